@@ -1,0 +1,15 @@
+"""The public integer grid: how records enter, and exact queries with proved sensitivities."""
+
+from dpverify.grid.queries import Answers, ClampedSum, Count, Query, check_interval, quantize
+from dpverify.grid.records import Records, ingest
+
+__all__ = [
+    "Answers",
+    "ClampedSum",
+    "Count",
+    "Query",
+    "Records",
+    "check_interval",
+    "ingest",
+    "quantize",
+]

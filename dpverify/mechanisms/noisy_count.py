@@ -1,0 +1,55 @@
+"""``noisy_count``: how many records there are, or how many lie in a public interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpverify.grid import Count, check_interval
+from dpverify.plans import Abstained, DiscreteLaplace, Mechanism, Plan, Stage, Transcript
+from dpverify.privacy import Adjacency
+
+
+@dataclass(frozen=True, slots=True)
+class CountEstimate:
+    """A private count, with the standard deviation of its (public) noise law.
+
+    ``value`` is unbiased and may be negative; clip it only for display.
+    """
+
+    value: int
+    standard_deviation: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyCount(Mechanism[CountEstimate]):
+    """The number of records, or of those in [a, b] for ``within=(a, b)``, plus discrete Laplace noise.
+
+    Data: one column, shape (n,) or (n, 1). Output: ``CountEstimate``, in records. Claim:
+    PureDP(1 / noise_multiplier), proved; exact for n = 0 and every finite or replaced value.
+    Under Adjacency.REPLACE the number of all records is public, so ``within`` is required.
+    Errors: TypeError or ValueError for parameters and for data that are not a real column.
+    Source: DMNS06, Section 3 (counting queries); GRS09 (the geometric mechanism).
+    """
+
+    within: tuple[float, float] | None = None
+
+    def check_parameters(self) -> None:
+        """``within`` is a proper interval, and given where the plain count is public."""
+        if self.within is not None:
+            if not isinstance(self.within, tuple) or len(self.within) != 2:
+                raise TypeError(f"within = {self.within!r}; give a pair such as (120.0, 200.0).")
+            check_interval(*self.within, "within")
+        elif self.adjacency is Adjacency.REPLACE:
+            raise ValueError(
+                "within = None under replace: the number of records is public there, so len(data) "
+                "is the answer. Give within=(a, b), or use Adjacency.ADD_REMOVE."
+            )
+
+    def plan(self) -> Plan:
+        """One stage: the count, sensitivity 1, scale noise_multiplier."""
+        return (Stage("count", Count(self.within), DiscreteLaplace(self.noise_multiplier)),)
+
+    def estimate(self, transcript: Transcript) -> CountEstimate | Abstained:
+        """The released integer."""
+        deviation = DiscreteLaplace(self.noise_multiplier).standard_deviation
+        return CountEstimate(transcript["count"], deviation)

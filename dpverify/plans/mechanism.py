@@ -1,0 +1,193 @@
+"""The shape every mechanism has: public parameters and a plan; the rest is given, here, once."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Generic, Self, TypeVar
+
+from numpy.typing import ArrayLike
+
+from dpverify.grid import ingest
+from dpverify.plans.calibration import smallest_sufficient
+from dpverify.plans.law import Law, Transcript
+from dpverify.plans.plan import Gate, Plan, Stage, derive, stages_of
+from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
+from dpverify.privacy.adjacency import Nonfinite
+from dpverify.privacy.numbers import Exact, exact
+from dpverify.randomness import Bits, SystemBits
+
+Estimate = TypeVar("Estimate", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Abstained:
+    """A release that says only that there is no estimate, and for which public reason."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"abstained: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism(ABC, Generic[Estimate]):
+    """A differentially private estimator: frozen public parameters and a ``plan``.
+
+    adjacency: which datasets are neighbors; part of the claim, no default.
+    noise_multiplier: multiplies every noise scale; ``for_budget`` finds the least that suffices.
+    budget: the guarantee to claim, if it is not simply what the stages compose to.
+    nonfinite: what a NaN or infinite record is, see ``Domain``.
+    """
+
+    adjacency: Adjacency
+    noise_multiplier: Fraction
+    budget: Guarantee | None = None
+    nonfinite: Nonfinite = "refuse"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.adjacency, Adjacency):
+            raise TypeError(
+                f"adjacency = {self.adjacency!r}; write Adjacency.ADD_REMOVE (the number of rows is "
+                "private) or Adjacency.REPLACE (it is public)."
+            )
+        multiplier = exact(self.noise_multiplier, "noise_multiplier")
+        if multiplier <= 0:
+            raise ValueError(
+                f"noise_multiplier = {self.noise_multiplier} is not positive; use for_budget(...)."
+            )
+        object.__setattr__(self, "noise_multiplier", multiplier)
+        if self.budget is not None and not isinstance(self.budget, Guarantee):
+            raise TypeError(_NOT_A_BUDGET.format(self.budget))
+        self.check_parameters()
+        _derivation_of(self)  # a mechanism whose claim does not follow is never built
+
+    @abstractmethod
+    def plan(self) -> Plan:
+        """What it does, as data: stages and gates, from public parameters only."""
+
+    @abstractmethod
+    def estimate(self, transcript: Transcript) -> Estimate | Abstained:
+        """The result that a transcript stands for: post-processing, no data."""
+
+    def check_parameters(self) -> None:
+        """Refuse bad public parameters: what was given, why it is refused, what to write."""
+
+    def replacement(self) -> float:
+        """The record that a non-finite one counts as under nonfinite="replace"."""
+        return 0.0
+
+    def fewest_records(self) -> int:
+        """Under replace, where the number of records is public: the fewest that make sense."""
+        return 0
+
+    @classmethod
+    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+        """The mechanism with the least noise whose claim is ``budget``, on the safe side.
+
+        Takes the class's other parameters by name. Raises TypeError or ValueError, as the class
+        does, and ValueError when no amount of noise meets the budget.
+        """
+        if not isinstance(budget, Guarantee):
+            raise TypeError(_NOT_A_BUDGET.format(budget))
+        base = cls(adjacency=adjacency, noise_multiplier=Fraction(1), **parameters)
+
+        def holds(multiplier: Fraction) -> bool:
+            trial = dataclasses.replace(base, noise_multiplier=multiplier)
+            return trial.claim.guarantee.implies(budget)
+
+        least = smallest_sufficient(holds)
+        return dataclasses.replace(base, noise_multiplier=least, budget=budget)
+
+    @property
+    def domain(self) -> Domain:
+        """The records that the claim covers: one column."""
+        return Domain(columns=1, nonfinite=self.nonfinite, replacement=self.replacement())
+
+    @property
+    def derivation(self) -> Derivation[PrivacyClaim]:
+        """Why the claim holds; ``print`` shows the tree."""
+        return _derivation_of(self)
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """The guarantee, its adjacency, its domain and its status."""
+        return self.derivation.conclusion
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters by name."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    def law(self, data: ArrayLike) -> Law:
+        """The distribution of the transcript on ``data``. As secret as the data."""
+        records = ingest(data, self.domain)
+        if self.adjacency is Adjacency.REPLACE:
+            self._refuse_too_few(len(records))
+        return Law(self.plan(), records, self.adjacency, self.domain)
+
+    def release(
+        self, data: ArrayLike, bits: Bits | None = None, *, accept_status: str = ""
+    ) -> Estimate | Abstained:
+        """One private release: a draw of size 1 from ``law(data)``, by fresh system bits.
+
+        ``accept_status`` is needed for a claim that is not proved, and repeats its status.
+        """
+        status = self.claim.status
+        if status is not Status.PROVED and not accept_status.startswith(str(status)):
+            raise ValueError(
+                f"The claim of this mechanism is {status}, not proved. To release all the same, "
+                f"write accept_status='{status}: <where that is recorded>'."
+            )
+        law = self.law(data)
+        transcript = law.sample(bits if bits is not None else SystemBits(), 1)[0]
+        return self.estimate(transcript)
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n such that every dataset of n or more records abstains w.p. at most ``beta``.
+
+        By a union bound over the gates, each of which compares a noisy count with a public number.
+        """
+        allowed = exact(beta, "beta")
+        if not 0 < allowed < 1:
+            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        gates = [element for element in self.plan() if isinstance(element, Gate)]
+        needed = [self._gate_minimum(gate, allowed / len(gates)) for gate in gates]
+        if self.adjacency is Adjacency.REPLACE:
+            needed.append(self.fewest_records())
+        return max(needed, default=0)
+
+    def _gate_minimum(self, gate: Gate, beta: Fraction) -> int:
+        noise = self._stage(gate.stage).noise
+        # n passes when noise > -(distance), distance = n - at_least + 1; doubling, then bisection.
+        high = 1
+        while noise.lower_tail(high).upper > beta:
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if noise.lower_tail(middle).upper <= beta else (middle, high)
+        return max(0, gate.at_least - 1 + high)
+
+    def _refuse_too_few(self, n: int) -> None:
+        if n < self.fewest_records():
+            raise ValueError(
+                f"The data have {n} records; this mechanism needs at least {self.fewest_records()}. "
+                "(Under replace the number of records is public, so this refusal reveals nothing.)"
+            )
+
+    def _stage(self, name: str) -> Stage:
+        return next(stage for stage in stages_of(self.plan()) if stage.name == name)
+
+
+_NOT_A_BUDGET = "{!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6')."
+
+
+@lru_cache(maxsize=4096)
+def _derivation_of(mechanism: Mechanism[Any]) -> Derivation[PrivacyClaim]:
+    shown = derive(mechanism.plan(), mechanism.adjacency, mechanism.domain)
+    released = rules.post_process(shown, "the estimate is a function of the transcript")
+    return released if mechanism.budget is None else rules.convert(released, mechanism.budget)

@@ -1,0 +1,171 @@
+"""The noise of a stage: how it is drawn, its log-probabilities, and the rule that makes its claim.
+
+All three stand side by side so that they cannot drift apart: what is sampled is what is claimed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
+from dpverify.privacy.balls import Enclosure, ball, enclose
+from dpverify.privacy.numbers import Exact, exact
+from dpverify.randomness import Bits, discrete_laplace, randomized_response
+from dpverify.randomness.bits import IntArray
+
+LogProbabilities = NDArray[np.float64]
+_ZERO = Enclosure(Fraction(0), Fraction(0))
+
+
+class Noise(ABC):
+    """Randomness added to an integer query value, independent in every coordinate."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """``size`` independent noisy values, shape (size, len(center))."""
+
+    @abstractmethod
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """Natural logarithm of each row's probability, shape (size,); -inf where impossible."""
+
+    @abstractmethod
+    def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
+        """What the rules say of a query of this sensitivity under this noise."""
+
+    def rescaled(self, factor: Fraction) -> Noise | None:
+        """The same law with its scale multiplied, for planting a fault; None without a scale."""
+        return None
+
+    def move(self, outputs: IntArray, old: IntArray, new: IntArray) -> IntArray:
+        """The same noise around another query value, for planting a fault."""
+        return outputs - old + new
+
+    def lower_tail(self, distance: int) -> Enclosure:
+        """P(noise <= -distance) in one coordinate, distance >= 1."""
+        return _ZERO
+
+    @property
+    def standard_deviation(self) -> float:
+        """Of one coordinate, in units of the query; for people, not for claims."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NoNoise(Noise):
+    """The value itself: only for queries that no neighbor can change."""
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """The center, ``size`` times."""
+        return np.tile(center, (size, 1))
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """0 at the center, -inf elsewhere."""
+        return np.where((outputs == center).all(axis=1), 0.0, -np.inf)
+
+    def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
+        """Rule: public value."""
+        return rules.public_value(sensitivity)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class DiscreteLaplace(Noise):
+    """Integer noise of mass proportional to exp(-|z| / scale), in units of the query."""
+
+    scale: Fraction
+
+    def __init__(self, scale: Exact) -> None:
+        object.__setattr__(self, "scale", _positive_scale(scale))
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Exact draws (dpverify.randomness.samplers.discrete_laplace) around the center."""
+        noise = discrete_laplace(bits, self.scale, size * len(center)).reshape(size, len(center))
+        return _exact_sum(noise, center)
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """For witnesses only: float64, from exact integer distances."""
+        distance = np.abs(outputs - center).astype(np.float64).sum(axis=1)
+        decay = _rate(self.scale)
+        return -distance * decay + len(center) * math.log(math.tanh(decay / 2))
+
+    def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
+        """Rule: discrete Laplace."""
+        return rules.discrete_laplace(sensitivity, self.scale)
+
+    def rescaled(self, factor: Fraction) -> Noise:
+        """Discrete Laplace of scale * factor."""
+        return DiscreteLaplace(self.scale * factor)
+
+    def lower_tail(self, distance: int) -> Enclosure:
+        """q^distance / (1 + q), q = exp(-1 / scale)."""
+        rate = 1 / self.scale
+        return enclose(lambda: ball(-distance * rate).exp() / (1 + ball(-rate).exp()))
+
+    @property
+    def standard_deviation(self) -> float:
+        """sqrt(2 q) / (1 - q), q = exp(-1 / scale)."""
+        rate = _rate(self.scale)
+        return math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class KaryResponse(Noise):
+    """Each category kept with weight 1, every other one with weight exp(-1 / scale)."""
+
+    categories: int
+    scale: Fraction
+
+    def __init__(self, categories: int, scale: Exact) -> None:
+        object.__setattr__(self, "categories", categories)
+        object.__setattr__(self, "scale", _positive_scale(scale))
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Exact draws (dpverify.randomness.samplers.randomized_response)."""
+        return randomized_response(bits, center, self.categories, self.scale, size)
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """For witnesses only: float64, from the exact number of changed answers."""
+        changed = np.count_nonzero(outputs != center, axis=1)
+        decay = _rate(self.scale)
+        normalizer = np.log1p((self.categories - 1) * np.exp(-decay))
+        return -decay * changed - len(center) * normalizer
+
+    def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
+        """Rule: randomized response."""
+        return rules.randomized_response(sensitivity, self.scale)
+
+    def rescaled(self, factor: Fraction) -> Noise:
+        """Randomized response of scale * factor."""
+        return KaryResponse(self.categories, self.scale * factor)
+
+    def move(self, outputs: IntArray, old: IntArray, new: IntArray) -> IntArray:
+        """The same cyclic shifts applied to other answers."""
+        moved: IntArray = (outputs - old + new) % self.categories
+        return moved
+
+
+def _positive_scale(scale: Exact) -> Fraction:
+    value = exact(scale, "scale")
+    if value <= 0:
+        raise ValueError(f"scale = {scale} is not positive; noise needs a scale above 0.")
+    return value
+
+
+def _rate(scale: Fraction) -> float:
+    """1 / scale as a float, for witnesses and error bars only; capped where e^-rate is nil."""
+    return float(min(1 / scale, Fraction(10**6)))
+
+
+def _exact_sum(noise: IntArray, center: IntArray) -> IntArray:
+    largest = max(abs(int(noise.max(initial=0))), abs(int(noise.min(initial=0))))
+    if largest + max(map(abs, map(int, center)), default=0) >= 1 << 62:
+        noise = noise.astype(object)
+    total: IntArray = noise + center
+    return total

@@ -1,0 +1,105 @@
+"""Plans: what a mechanism does, as data. A plan is a tuple of stages, gates and adaptive stages.
+
+One reading of a plan is its law on a dataset (dpverify/plans/law.py); the other, here, is the
+derivation of its claim. Both walk the same tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpverify.grid import Query
+from dpverify.plans.noise import Noise
+from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, rules
+from dpverify.randomness.bits import IntArray
+
+if TYPE_CHECKING:
+    from dpverify.plans.law import Transcripts
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One release: an integer query plus noise, under a name that is unique in its plan."""
+
+    name: str
+    query: Query
+    noise: Noise
+
+    def derivation(self, adjacency: Adjacency, domain: Domain) -> Derivation[PrivacyClaim]:
+        """The claim of this stage alone."""
+        return self.noise.claim(self.query.sensitivity(adjacency, domain))
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Go on only if the released value of ``stage`` is at least ``at_least``; else abstain.
+
+    It reads what is released already, so it costs nothing.
+    """
+
+    stage: str
+    at_least: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveStage:
+    """A stage that is built from what was released before it.
+
+    ``declared`` fixes the claim before any data: whatever ``build`` returns must be at least as
+    private, and execution checks it. ``key`` maps a batch of transcripts to one integer each (the
+    part of the prefix that matters), ``build`` maps such an integer to the stage.
+    """
+
+    declared: Stage
+    key: Callable[[Transcripts], IntArray]
+    build: Callable[[int], Stage]
+
+
+Element = Stage | Gate | AdaptiveStage
+Plan = tuple[Element, ...]
+
+
+def stages_of(plan: Plan) -> tuple[Stage, ...]:
+    """The stages as declared before any data, in order."""
+    found: list[Stage] = []
+    for element in plan:
+        if isinstance(element, Stage):
+            found.append(element)
+        elif isinstance(element, AdaptiveStage):
+            found.append(element.declared)
+    return tuple(found)
+
+
+def derive(plan: Plan, adjacency: Adjacency, domain: Domain) -> Derivation[PrivacyClaim]:
+    """The claim about the whole transcript, by the rules alone.
+
+    Raises ValueError for a plan without stages, with a repeated name, or with a gate on a stage
+    that comes later.
+    """
+    seen: set[str] = set()
+    for element in plan:
+        if isinstance(element, Gate):
+            if element.stage not in seen:
+                raise ValueError(f"a gate reads {element.stage!r}, which is not released before it")
+            continue
+        name = element.name if isinstance(element, Stage) else element.declared.name
+        if name in seen:
+            raise ValueError(f"two stages are named {name!r}; names are unique in a plan")
+        seen.add(name)
+    return rules.adaptive_compose(
+        stage.derivation(adjacency, domain) for stage in stages_of(plan)
+    )
+
+
+def check_built(declared: Stage, built: Stage, adjacency: Adjacency, domain: Domain) -> None:
+    """Refuse a stage that an adaptive plan built with less privacy than it had declared."""
+    promised = declared.derivation(adjacency, domain).conclusion.guarantee
+    has = built.derivation(adjacency, domain).conclusion.guarantee
+    if built.name != declared.name or not has.implies(promised):
+        raise ValueError(
+            f"The stage {declared.name!r} declared {promised} before seeing data, but {built.name!r}"
+            f" with {has} was built from the transcript; declare the largest loss it can have."
+        )

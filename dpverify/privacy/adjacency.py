@@ -1,0 +1,111 @@
+"""Which datasets are neighbors, and over which records a claim holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+from dpverify.privacy.numbers import exact
+
+Nonfinite = Literal["refuse", "replace"]
+
+
+class Adjacency(Enum):
+    """When two datasets (sequences of records) are neighbors.
+
+    REPLACE: equal length, at most one position differs; the number of rows is public.
+    ADD_REMOVE: one is the other with one row deleted, at any position; the number of rows is
+    private.
+    """
+
+    REPLACE = "replace"
+    ADD_REMOVE = "add-remove"
+
+    def __str__(self) -> str:
+        return self.value
+
+    def are_neighbors(self, left: Sequence[Any], right: Sequence[Any]) -> bool:
+        """Whether two datasets are neighbors, in time linear in their size."""
+        return self.why_not_neighbors(left, right) is None
+
+    def why_not_neighbors(self, left: Sequence[Any], right: Sequence[Any]) -> str | None:
+        """None for neighbors; otherwise the reason, naming the record that breaks the relation.
+
+        Rows are compared after canonicalization: -0.0 equals 0.0, and every NaN equals every NaN.
+        """
+        a, b = _canonical_rows(left), _canonical_rows(right)
+        if self is Adjacency.REPLACE:
+            return _why_not_replaced(a, b)
+        return _why_not_added(a, b)
+
+
+def _why_not_replaced(a: list[Any], b: list[Any]) -> str | None:
+    if len(a) != len(b):
+        return f"{len(a)} against {len(b)} records; replace needs equal numbers of records"
+    differing = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+    if len(differing) > 1:
+        return f"records {differing[0]} and {differing[1]} both differ; replace allows one"
+    return None
+
+
+def _why_not_added(a: list[Any], b: list[Any]) -> str | None:
+    if abs(len(a) - len(b)) != 1:
+        return f"{len(a)} against {len(b)} records; add-remove needs exactly one more on one side"
+    long, short = (a, b) if len(a) > len(b) else (b, a)
+    first = next((i for i, row in enumerate(short) if row != long[i]), len(short))
+    for i in range(first, len(short)):
+        if short[i] != long[i + 1]:
+            return (
+                f"after record {first} is deleted from the longer dataset, record {i} still "
+                "differs; add-remove allows one deletion"
+            )
+    return None
+
+
+def _canonical_rows(data: Sequence[Any]) -> list[Any]:
+    rows: Iterable[Any] = data.tolist() if hasattr(data, "tolist") else data
+    return [_canonical(row) for row in rows]
+
+
+def _canonical(row: Any) -> Any:
+    if isinstance(row, (list, tuple)):
+        return tuple(_canonical(entry) for entry in row)
+    if isinstance(row, float):
+        return "nan" if math.isnan(row) else row + 0.0  # -0.0 + 0.0 is +0.0
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The datasets a claim covers: any number of float64 records of ``columns`` numbers.
+
+    nonfinite="refuse": records are finite. A record that is not is a caller error which names its
+    row; that refusal reveals the row, so such data are outside the domain.
+    nonfinite="replace": a record with a NaN or an infinity counts as ``replacement`` (public, the
+    same number in every column), and the domain is every array.
+    """
+
+    columns: int
+    nonfinite: Nonfinite = "refuse"
+    replacement: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.columns < 1:
+            raise ValueError(f"columns = {self.columns}; a record has at least one column.")
+        if self.nonfinite not in ("refuse", "replace"):
+            raise ValueError(
+                f"nonfinite = {self.nonfinite!r}; write 'refuse' (a NaN is a caller error) or "
+                "'replace' (it counts as a fixed public record)."
+            )
+        exact(self.replacement, "replacement")
+
+    def __str__(self) -> str:
+        columns = "1 column" if self.columns == 1 else f"{self.columns} columns"
+        if self.nonfinite == "refuse":
+            return f"finite float64 records of {columns}"
+        return f"float64 records of {columns}, non-finite ones counted as {self.replacement:g}"
+
+

@@ -1,0 +1,137 @@
+"""Claims and their proof trees. Only the rules make them (dpverify/privacy/rules.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import InitVar, dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import Generic, TypeVar
+
+from dpverify.privacy.adjacency import Adjacency, Domain
+from dpverify.privacy.guarantees import Guarantee
+from dpverify.privacy.numbers import render
+from dpverify.privacy.sources import Source
+
+RULES_KEY = object()
+"""Held by the rules. Python cannot stop a forger; this stops a mistake."""
+
+
+class Status(Enum):
+    """How far a statement is to be trusted. A conclusion is as weak as its weakest premise."""
+
+    PROVED = "proved"
+    CONJECTURED = "conjectured"
+    REFUTED = "refuted"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_WEAKNESS = {Status.PROVED: 0, Status.CONJECTURED: 1, Status.REFUTED: 2}
+
+
+def weakest(*statuses: Status) -> Status:
+    """The status of a conclusion that rests on all of these."""
+    return max(statuses, key=_WEAKNESS.__getitem__, default=Status.PROVED)
+
+
+class Norm(Enum):
+    """How the distance between two query values is measured."""
+
+    L1 = "L1"
+    HAMMING = "Hamming"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def _made_by_a_rule(key: object, what: str) -> None:
+    if key is not RULES_KEY:
+        raise TypeError(
+            f"A {what} is made only by the rules in dpverify.privacy.rules, so that it cannot say "
+            "more than its proof; for a claim you cannot prove write rules.conjecture(...)."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How far a query's integer value can move between neighboring datasets of the domain."""
+
+    query: str
+    norm: Norm
+    value: Fraction
+    adjacency: Adjacency
+    domain: Domain
+    key: InitVar[object] = None
+
+    def __post_init__(self, key: object) -> None:
+        _made_by_a_rule(key, "Sensitivity")
+
+    def __str__(self) -> str:
+        return f"{self.query} moves by at most {render(self.value)} in {self.norm} distance"
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyClaim:
+    """A guarantee for every neighboring pair of datasets of a domain."""
+
+    guarantee: Guarantee
+    adjacency: Adjacency
+    domain: Domain
+    status: Status
+    key: InitVar[object] = None
+
+    def __post_init__(self, key: object) -> None:
+        _made_by_a_rule(key, "PrivacyClaim")
+
+    def __str__(self) -> str:
+        return f"{self.guarantee} under {self.adjacency}, for {self.domain} [{self.status}]"
+
+
+Statement = TypeVar("Statement", Sensitivity, PrivacyClaim, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation(Generic[Statement]):
+    """A statement with the rule that gave it and the derivations of its premises.
+
+    ``str()`` is the proof tree. ``obligation`` is set on lemmas: the function in spec/ that shows
+    the statement, as "path:function".
+    """
+
+    conclusion: Statement
+    rule: str
+    premises: tuple[Derivation[Sensitivity] | Derivation[PrivacyClaim], ...]
+    source: Source
+    status: Status
+    obligation: str = ""
+    key: InitVar[object] = None
+
+    def __post_init__(self, key: object) -> None:
+        _made_by_a_rule(key, "Derivation")
+
+    def nodes(self) -> Iterator[Derivation[Sensitivity] | Derivation[PrivacyClaim]]:
+        """This node and everything below it, each once per use."""
+        yield self
+        for premise in self.premises:
+            yield from premise.nodes()
+
+    @property
+    def lemmas(self) -> tuple[Derivation[Sensitivity] | Derivation[PrivacyClaim], ...]:
+        """The leaves that no rule proves; each names its obligation. In order of first use."""
+        found = {str(node.conclusion): node for node in self.nodes() if node.obligation}
+        return tuple(found.values())
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        where = f"; shown by spec/{self.obligation}" if self.obligation else ""
+        lines = [str(self.conclusion), f"   by {self.rule} ({self.source}{where})"]
+        for i, premise in enumerate(self.premises):
+            last = i == len(self.premises) - 1
+            first, *rest = premise._lines()
+            lines.append(f"   {'└─' if last else '├─'} {first}")
+            lines.extend(f"   {'  ' if last else '│ '} {line}" for line in rest)
+        return lines

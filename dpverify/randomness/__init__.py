@@ -1,0 +1,16 @@
+"""Bits, exact coins and samplers, and their enumeration."""
+
+from dpverify.randomness.bits import Bits, SeededBits, SystemBits
+from dpverify.randomness.enumeration import EnumeratedBits, EnumeratedLaw, enumerate_law
+from dpverify.randomness.samplers import discrete_laplace, randomized_response
+
+__all__ = [
+    "Bits",
+    "EnumeratedBits",
+    "EnumeratedLaw",
+    "SeededBits",
+    "SystemBits",
+    "discrete_laplace",
+    "enumerate_law",
+    "randomized_response",
+]

@@ -1,0 +1,160 @@
+"""Random bits, and the exact coins made of them.
+
+``Bits`` supplies words of uniform bits and turns them into coins of exact probability. Where a
+mechanism's noise comes from is a parameter: the operating system (``SystemBits``, the default), a
+seed (``SeededBits``, another type, for audits and tests), or every outcome in turn
+(``dpverify.randomness.enumeration``).
+
+Nothing here is picklable: two processes must never hold the same source.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[Any]
+"""Integers of exact value: int64, or Python ints (dtype object) where 63 bits are too few."""
+BoolArray = NDArray[np.bool_]
+Attempt = Callable[[NDArray[np.intp]], tuple[IntArray, BoolArray]]
+
+_WORDS_PER_READ = 1 << 13
+
+
+class Bits(ABC):
+    """A source of independent uniform bits; every coin below is exact given ideal bits."""
+
+    word_bits: int = 64
+
+    @abstractmethod
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """``count`` independent words, uniform on [0, 2^word_bits)."""
+
+    def below(self, n: int, size: int) -> IntArray:
+        """``size`` independent integers, uniform on [0, n)."""
+        if n < 1:
+            raise ValueError(f"n = {n}; a uniform integer below n needs n >= 1.")
+        if n == 1:
+            return np.zeros(size, dtype=np.int64)
+        # Masking the word to the bit length of n - 1 and rejecting keeps every value equally likely.
+        bits = (n - 1).bit_length()
+
+        def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
+            values = self._integers(bits, len(pending))
+            return values, np.asarray(values < n, dtype=np.bool_)
+
+        return self.until_accepted(size, attempt)
+
+    def bernoulli(self, numerators: IntArray, denominator: int) -> BoolArray:
+        """Independent coins, true with probability numerators[i] / denominator."""
+        draws = self.below(denominator, len(numerators))
+        return np.asarray(draws < numerators, dtype=np.bool_)
+
+    def bernoulli_exp(self, numerators: IntArray, denominator: int) -> BoolArray:
+        """Independent coins, true with probability exp(-g), g = numerators[i] / denominator <= 1.
+
+        The number K of the first failure in Bernoulli(g/1), Bernoulli(g/2), ... is odd with
+        probability 1 - g + g^2/2! - ... = exp(-g).
+        Source: Canonne, Kamath, Steinke 2020, Algorithm 1 (after von Neumann).
+        """
+        odd = np.zeros(len(numerators), dtype=np.bool_)
+        running = np.arange(len(numerators))
+        k = 1
+        while len(running):
+            succeeded = self.bernoulli(numerators[running], denominator * k)
+            odd[running[~succeeded]] = k % 2 == 1
+            running = running[succeeded]
+            k += 1
+        return odd
+
+    def until_accepted(self, size: int, attempt: Attempt) -> IntArray:
+        """``size`` values, each from its first accepted attempt.
+
+        ``attempt(pending)`` tries anew, independently of the past, for the indices it is given.
+        """
+        values, accepted = attempt(np.arange(size))
+        pending = np.flatnonzero(~accepted)
+        while len(pending):
+            again, accepted = attempt(pending)
+            if again.dtype != values.dtype:  # one of the two needed more than 63 bits
+                values = values.astype(object)
+            values[pending] = again
+            pending = pending[~accepted]
+        return values
+
+    def _integers(self, bits: int, count: int) -> IntArray:
+        if bits <= self.word_bits:
+            kept = self.words(count) >> np.uint64(self.word_bits - bits)
+            return kept.astype(np.int64) if bits <= 63 else kept.astype(object)
+        high = self._integers(bits - self.word_bits, count).astype(object)
+        low = self.words(count).astype(object)
+        joined: IntArray = high * (1 << self.word_bits) + low
+        return joined
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} is not picklable: two processes would share their draws. "
+            "Make a new source in each process (SystemBits(), or SeededBits with its own seed)."
+        )
+
+
+class SystemBits(Bits):
+    """Bits of the operating system, buffered per thread; buffers are dropped in forked children."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        _LIVE.add(self)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """``count`` words of os.urandom; none is ever handed out twice."""
+        if count >= _WORDS_PER_READ:
+            return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+        buffer: NDArray[np.uint64] = getattr(self._local, "buffer", np.zeros(0, np.uint64))
+        if len(buffer) < count:
+            buffer = np.frombuffer(os.urandom(8 * _WORDS_PER_READ), dtype=np.uint64)
+        self._local.buffer = buffer[count:]
+        return buffer[:count]
+
+    def drop(self) -> None:
+        """Forget what was read ahead, in every thread."""
+        self._local = threading.local()
+
+
+_LIVE: weakref.WeakSet[SystemBits] = weakref.WeakSet()
+
+
+def _drop_all() -> None:
+    for source in list(_LIVE):
+        source.drop()
+
+
+os.register_at_fork(after_in_child=_drop_all)
+
+
+class SeededBits(Bits):
+    """Reproducible bits for audits and tests. NEVER release with them: who knows the seed knows
+    the noise. A forked child refuses to go on with its parent's stream.
+    """
+
+    def __init__(self, *seed: int) -> None:
+        if not seed or any(part < 0 for part in seed):
+            raise ValueError(f"seed = {seed}; give one or more integers >= 0.")
+        self._generator = np.random.Philox(np.random.SeedSequence(list(seed)))
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next ``count`` words of the stream; raises RuntimeError in a forked child."""
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "This SeededBits was made in another process; give each process its own seed."
+            )
+        with self._lock:
+            return self._generator.random_raw(count)

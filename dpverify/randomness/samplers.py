@@ -1,0 +1,92 @@
+"""Exact samplers: integer laws of rational scale, given ideal bits.
+
+Every decision is an integer comparison; there is no float and no truncation. The running time of a
+draw follows its noise (rejection and geometric loops), so do not let others time single releases.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.randomness.bits import Bits, BoolArray, IntArray
+
+_WORD_LIMIT = 1 << 62
+
+
+def discrete_laplace(bits: Bits, scale: Fraction, size: int) -> IntArray:
+    """``size`` independent integers z with mass proportional to exp(-|z| / scale).
+
+    With scale = a / b: X geometric of ratio exp(-1/a), built as U + a V; then floor(X / b) is
+    geometric of ratio exp(-b/a); a sign is added and "minus zero" is rejected.
+    Source: Canonne, Kamath, Steinke 2020, Algorithm 2. Raises ValueError for scale <= 0.
+    """
+    if scale <= 0:
+        raise ValueError(f"scale = {scale} is not positive.")
+    a, b = scale.numerator, scale.denominator
+
+    def remainder(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
+        u = bits.below(a, len(pending))
+        return u, bits.bernoulli_exp(u, a)
+
+    def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
+        u = bits.until_accepted(len(pending), remainder)
+        v = _geometric(bits, len(pending))
+        if max((int(v.max(initial=0)) + 1) * a, b) >= _WORD_LIMIT:
+            u, v = u.astype(object), v.astype(object)
+        magnitude = (u + a * v) // b
+        negative = bits.below(2, len(pending)) == 1
+        signed = np.where(negative, -magnitude, magnitude)
+        return signed, np.asarray(~(negative & (magnitude == 0)), dtype=np.bool_)
+
+    return bits.until_accepted(size, attempt)
+
+
+def randomized_response(
+    bits: Bits, answers: IntArray, categories: int, scale: Fraction, size: int
+) -> IntArray:
+    """``size`` rows; each keeps answers[j] with weight 1, every other category exp(-1 / scale).
+
+    A uniform category is proposed, and accepted at once if it is the answer, else with probability
+    exp(-1 / scale). Answers are integers in [0, categories). Shape (size, len(answers)).
+    """
+    row = np.tile(answers, size)
+
+    def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
+        proposed = bits.below(categories, len(pending))
+        accepted = np.asarray(proposed == row[pending], dtype=np.bool_)
+        others = np.flatnonzero(~accepted)
+        accepted[others] = _bernoulli_exp_constant(bits, 1 / scale, len(others))
+        return proposed, accepted
+
+    return bits.until_accepted(len(row), attempt).reshape(size, len(answers))
+
+
+def _geometric(bits: Bits, size: int) -> IntArray:
+    """The number of successes of exp(-1) coins before the first failure."""
+    count = np.zeros(size, dtype=np.int64)
+    running = np.arange(size)
+    while len(running):
+        succeeded = bits.bernoulli_exp(np.ones(len(running), dtype=np.int64), 1)
+        running = running[succeeded]
+        count[running] += 1
+    return count
+
+
+def _bernoulli_exp_constant(bits: Bits, exponent: Fraction, size: int) -> BoolArray:
+    """Coins that are true with probability exp(-exponent), any exponent >= 0."""
+    result = np.zeros(size, dtype=np.bool_)
+    running = np.arange(size)
+    whole, rest = divmod(exponent, 1)
+    while whole and len(running):
+        running = running[bits.bernoulli_exp(np.ones(len(running), dtype=np.int64), 1)]
+        whole -= 1
+    numerators = np.full(len(running), rest.numerator, dtype=_dtype(rest.numerator))
+    result[running[bits.bernoulli_exp(numerators, rest.denominator)]] = True
+    return result
+
+
+def _dtype(largest: int) -> type:
+    return np.int64 if largest < _WORD_LIMIT else object

@@ -1,0 +1,135 @@
+"""Spec of ``noisy_count``: a count plus discrete Laplace noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .theory import lower_bounds, queries
+from .theory.laws import DiscreteLaplaceLaw, TranscriptLaw, closed, real, real_exponential
+from .theory.obligations import Departure, neighbors, require
+
+Parameters = Mapping[str, Any]
+
+DEPARTURES = (
+    Departure(
+        "DMNS06, Section 3",
+        "discrete Laplace noise on the integers instead of real Laplace noise",
+        "a count is an integer; real noise added in floats leaks through its low bits",
+    ),
+)
+
+_INTERVALS = (None, (0.0, 1.0))
+
+
+@states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"))
+def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
+    """The count plus noise of scale ``noise_multiplier`` (the sensitivity is 1)."""
+    return closed(
+        "count", DiscreteLaplaceLaw(_count(parameters, records), parameters["noise_multiplier"])
+    )
+
+
+def sensitivities(parameters: Parameters) -> dict[str, int]:
+    """By stage."""
+    within = _within(parameters)
+    return {"count": queries.count_sensitivity(within, parameters["adjacency"])}
+
+
+@states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"))
+def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
+    """On all neighbors of at most 2 records: P(x) <= e^(claimed / multiplier) Q(x), and not less."""
+    cases, largest = 0, Fraction(0)
+    universe = (Fraction(0), Fraction(3))
+    for adjacency in Adjacency:
+        for within in _INTERVALS[adjacency is Adjacency.REPLACE :]:
+            parameters = {
+                "within": within,
+                "adjacency": adjacency,
+                "noise_multiplier": Fraction(3, 2),
+            }
+            for left, right in neighbors(universe, 2, adjacency):
+                p, q = law(parameters, left), law(parameters, right)
+                for x in range(-6, 9):
+                    ratio = p.probability(((x,),), real_exponential)
+                    ratio /= q.probability(((x,),), real_exponential)
+                    loss = mp.log(ratio) * real(Fraction(3, 2))
+                    require(loss <= real(claimed) + mp.mpf(10) ** -12, f"loss {loss} at {x}")
+                    largest = max(largest, Fraction(str(mp.nint(loss * 10**9))) / 10**9)
+                    cases += 1
+    require(largest == claimed, f"the largest loss is {largest}, not {claimed}: not tight")
+    return cases
+
+
+def obligation_mass(most: int = 60) -> int:
+    """The masses up to ``most`` and the closed-form tail add up to 1, fraction for fraction."""
+    w = Fraction(1, 3)
+
+    def formal(exponent: Fraction) -> Fraction:
+        return Fraction(w ** int(exponent * 2))
+
+    noise = DiscreteLaplaceLaw(5, Fraction(2))
+    inside = sum(noise.probability((x,), formal) for x in range(5 - most, 5 + most + 1))
+    require(inside + noise.tail(most + 1, formal) == 1, "the law does not sum to 1")
+    for x in range(-5, 16):
+        mass = noise.at_most(x, formal) - noise.at_most(x - 1, formal)
+        require(mass == noise.probability((x,), formal), f"the distribution function is off at {x}")
+    return 2 * most + 1 + 21
+
+
+@states(Source("GRS09", "geometric mechanism, error of a count"))
+def error_bound(parameters: Parameters, beta: Fraction) -> int:
+    """t with P(|error| >= t) <= beta: 2 w^t / (1 + w) <= beta, w = e^(-1 / multiplier)."""
+    noise = DiscreteLaplaceLaw(0, parameters["noise_multiplier"])
+    return least_tail(noise, beta)
+
+
+def expected_error(parameters: Parameters) -> Any:
+    """The root mean squared error: sqrt(2 w) / (1 - w)."""
+    w = real_exponential(1 / parameters["noise_multiplier"])
+    return mp.sqrt(2 * w) / (1 - w)
+
+
+@states(Source("HT10", "packing argument", note="for two datasets at distance k"))
+def lower_bound(epsilon: Fraction) -> Any:
+    """No epsilon-DP count has a smaller expected absolute error on every dataset."""
+    return lower_bounds.two_point(epsilon, Fraction(1), 10**6)
+
+
+def obligation_lower_bound_is_below_error() -> int:
+    """The mechanism's expected absolute error 2 w / (1 - w^2) is above the bound, within 4 times."""
+    for epsilon in (Fraction(1, 100), Fraction(1, 10), Fraction(1), Fraction(3)):
+        w = real_exponential(epsilon)
+        error, bound = 2 * w / (1 - w**2), lower_bound(epsilon)
+        require(bound <= error, f"at epsilon {epsilon} the lower bound {bound} exceeds {error}")
+        require(error <= 8 * bound, f"at epsilon {epsilon} the bound {bound} is loose for {error}")
+    return 4
+
+
+def least_tail(noise: DiscreteLaplaceLaw, beta: Fraction) -> int:
+    """The least t >= 1 with P(|noise| >= t) <= beta."""
+    t = 1
+    while noise.tail(t, real_exponential) > real(beta):
+        t *= 2
+    low = t // 2
+    while t - low > 1:
+        middle = (low + t) // 2
+        if noise.tail(middle, real_exponential) <= real(beta):
+            t = middle
+        else:
+            low = middle
+    return t
+
+
+def _within(parameters: Parameters) -> tuple[Fraction, Fraction] | None:
+    within = parameters["within"]
+    return None if within is None else (Fraction(within[0]), Fraction(within[1]))
+
+
+def _count(parameters: Parameters, records: Sequence[Fraction]) -> int:
+    return queries.count(records, _within(parameters))

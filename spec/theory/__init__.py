@@ -1,0 +1,1 @@
+"""What several specs share: laws, queries, rules, lower bounds, obligations."""

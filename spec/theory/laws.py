@@ -1,0 +1,190 @@
+"""Integer laws, exactly: probabilities as rational functions of exponentials.
+
+Every probability here is built from e(g) = exp(-g) for rational g by field operations alone. With
+``real_exponential`` it is a number at mpmath's working precision; with a formal one (a rational
+stand-in, multiplicative in g) it is a fraction, which the enumeration of the shipped code must meet
+exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, comb
+from typing import Any, Protocol
+
+import mpmath as mp
+
+from dpverify.privacy import Source, states
+
+Exponential = Callable[[Fraction], Any]
+Outcome = tuple[int, ...]
+
+
+def real(value: Fraction) -> Any:
+    """The rational as a number of mpmath's working precision."""
+    return mp.mpf(value.numerator) / value.denominator
+
+
+def real_exponential(exponent: Fraction) -> Any:
+    """exp(-exponent) at mpmath's working precision."""
+    return mp.exp(-real(exponent))
+
+
+class IntegerLaw(Protocol):
+    """The law of one stage."""
+
+    def probability(self, outcome: Outcome, e: Exponential) -> Any:
+        """The mass of one outcome."""
+
+    def largest_loss(self, other: Any) -> Fraction | None:
+        """sup over outcomes of ln(P / Q); None if it is infinite."""
+
+    def profile(self, other: Any, epsilon: Fraction) -> Any:
+        """sup over events S of P(S) - exp(epsilon) Q(S)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointLaw:
+    """All mass on one outcome."""
+
+    value: Outcome
+
+    def probability(self, outcome: Outcome, e: Exponential) -> Any:
+        """1 or 0."""
+        return Fraction(1 if outcome == self.value else 0)
+
+    def largest_loss(self, other: PointLaw) -> Fraction | None:
+        """0 for the same point, else infinite."""
+        return Fraction(0) if self.value == other.value else None
+
+    def profile(self, other: PointLaw, epsilon: Fraction) -> Any:
+        """0 for the same point, else 1."""
+        return mp.mpf(0 if self.value == other.value else 1)
+
+
+@states(Source("CKS20", "Definition 14, discrete Laplace"), Source("GRS09", "geometric mechanism"))
+@dataclass(frozen=True)
+class DiscreteLaplaceLaw:
+    """Mass (1 - w) / (1 + w) w^|x - center| on every integer x, w = exp(-1 / scale)."""
+
+    center: int
+    scale: Fraction
+
+    def probability(self, outcome: Outcome, e: Exponential) -> Any:
+        """The mass of (x,)."""
+        (x,) = outcome
+        w = e(1 / self.scale)
+        return (1 - w) / (1 + w) * e(Fraction(abs(x - self.center)) / self.scale)
+
+    def at_most(self, x: int, e: Exponential) -> Any:
+        """P(X <= x): a geometric series on one side of the center or the other."""
+        w = e(1 / self.scale)
+        if x < self.center:
+            return e(Fraction(self.center - x) / self.scale) / (1 + w)
+        return 1 - e(Fraction(x - self.center + 1) / self.scale) / (1 + w)
+
+    def tail(self, distance: int, e: Exponential) -> Any:
+        """P(|X - center| >= distance), distance >= 1: both tails."""
+        return 2 * self.at_most(self.center - distance, e)
+
+    def largest_loss(self, other: DiscreteLaplaceLaw) -> Fraction | None:
+        """|center - center'| / scale, attained at every x beyond one's own center."""
+        self._same_scale(other)
+        return Fraction(abs(self.center - other.center)) / self.scale
+
+    def profile(self, other: DiscreteLaplaceLaw, epsilon: Fraction) -> Any:
+        """The loss falls as x moves from the own center to the other: the best event is a half-line.
+
+        For centers c < c' the loss at x is (c + c' - 2x) / scale between them and constant outside,
+        so it exceeds epsilon < (c' - c) / scale exactly for x < (c + c' - epsilon scale) / 2.
+        """
+        self._same_scale(other)
+        low, high = sorted((self.center, other.center))  # the law is symmetric: mirror if needed
+        if epsilon >= Fraction(high - low) / self.scale:
+            return mp.mpf(0)
+        threshold = ceil((low + high - epsilon * self.scale) / 2) - 1
+        own = DiscreteLaplaceLaw(low, self.scale).at_most(threshold, real_exponential)
+        others = DiscreteLaplaceLaw(high, self.scale).at_most(threshold, real_exponential)
+        return own - mp.exp(real(epsilon)) * others
+
+    def _same_scale(self, other: DiscreteLaplaceLaw) -> None:
+        if self.scale != other.scale:
+            raise ValueError("the noise scale must be the same on neighbors")
+
+
+@states(Source("KBR16", "Section 3, k-ary randomized response"), Source("W65", "two categories"))
+@dataclass(frozen=True)
+class KaryResponseLaw:
+    """Answer j is reported truly with weight 1, as each other category with weight exp(-1/scale)."""
+
+    answers: Outcome
+    categories: int
+    scale: Fraction
+
+    def probability(self, outcome: Outcome, e: Exponential) -> Any:
+        """w^(answers changed) / (1 + (k - 1) w)^n."""
+        if len(outcome) != len(self.answers):
+            return Fraction(0)
+        w = e(1 / self.scale)
+        result: Any = Fraction(1)
+        for reported, true in zip(outcome, self.answers, strict=True):
+            result = result * (1 if reported == true else w) / (1 + (self.categories - 1) * w)
+        return result
+
+    def largest_loss(self, other: KaryResponseLaw) -> Fraction | None:
+        """(answers that differ) / scale."""
+        return Fraction(self._differing(other)) / self.scale
+
+    def profile(self, other: KaryResponseLaw, epsilon: Fraction) -> Any:
+        """Sum over how many of the differing answers were reported truly (a) or as theirs (b)."""
+        m, k = self._differing(other), self.categories
+        w, total = real_exponential(1 / self.scale), mp.mpf(0)
+        for a in range(m + 1):
+            for b in range(m - a + 1):
+                if Fraction(a - b) / self.scale > epsilon:
+                    ways = comb(m, a) * comb(m - a, b) * (k - 2) ** (m - a - b)
+                    gap = w ** (m - a) - mp.exp(real(epsilon)) * w ** (m - b)
+                    total += ways * gap / (1 + (k - 1) * w) ** m
+        return total
+
+    def _differing(self, other: KaryResponseLaw) -> int:
+        pairs = zip(self.answers, other.answers, strict=True)
+        return sum(mine != theirs for mine, theirs in pairs)
+
+
+StageLaw = Callable[[tuple[Outcome, ...]], IntegerLaw | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptLaw:
+    """Stages in order. A stage's law is a function of the outcomes so far; None: it stopped there.
+
+    ``example`` is a prefix that reaches the last stage, one outcome short of a whole transcript.
+    """
+
+    stages: tuple[tuple[str, StageLaw], ...]
+    example: tuple[Outcome, ...] = ()
+
+    def probability(self, transcript: tuple[Outcome, ...], e: Exponential) -> Any:
+        """The mass of one whole transcript; 0 for a prefix or for more than a transcript."""
+        result: Any = Fraction(1)
+        for i, (_, stage) in enumerate(self.stages):
+            law = stage(transcript[:i])
+            if law is None:
+                return result if len(transcript) == i else Fraction(0)
+            if len(transcript) <= i:
+                return Fraction(0)
+            result = result * law.probability(transcript[i], e)
+        return result if len(transcript) == len(self.stages) else Fraction(0)
+
+    def stage_laws(self) -> list[tuple[str, IntegerLaw]]:
+        """Each stage's law after the example prefix."""
+        laws = [(name, stage(self.example[:i])) for i, (name, stage) in enumerate(self.stages)]
+        return [(name, law) for name, law in laws if law is not None]
+
+
+def closed(name: str, law: IntegerLaw) -> TranscriptLaw:
+    """The transcript of a single stage."""
+    return TranscriptLaw(((name, lambda prefix: law),))

@@ -1,0 +1,105 @@
+"""The integer queries, on exact rationals, with their sensitivities shown on all small datasets.
+
+Each sensitivity has a one-line proof for every dataset and an exhaustive check on a small universe;
+the check is what a mistake in the proof, or in the code's formula, would run into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .obligations import neighbors, require
+
+_ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
+_INTERVALS = (None, (Fraction(0), Fraction(1)), (Fraction(-1), Fraction(0)))
+_UNIVERSE = tuple(Fraction(i, 2) for i in range(-5, 6))
+
+
+def count(records: Sequence[Fraction], within: tuple[Fraction, Fraction] | None) -> int:
+    """How many records there are, or how many lie in a closed interval."""
+    if within is None:
+        return len(records)
+    low, high = within
+    return sum(low <= record <= high for record in records)
+
+
+def count_sensitivity(within: tuple[Fraction, Fraction] | None, adjacency: Adjacency) -> int:
+    """One record is one summand in {0, 1}. All records together cannot change by replacing one."""
+    return 0 if within is None and adjacency is Adjacency.REPLACE else 1
+
+
+@states(Source("DMNS06", "Section 3, counting queries"))
+def obligation_count(claimed: Callable[..., int] = count_sensitivity) -> int:
+    """The largest move over all neighbors of at most 3 records is exactly ``claimed``."""
+    cases = 0
+    for adjacency in _ALL:
+        for within in _INTERVALS:
+            moves = [
+                abs(count(left, within) - count(right, within))
+                for left, right in neighbors(_UNIVERSE[::2], 3, adjacency)
+            ]
+            cases += len(moves)
+            largest = claimed(within, adjacency)
+            require(max(moves) == largest, f"count {within} {adjacency}: {max(moves)}, {largest}")
+    return cases
+
+
+def to_cells(record: Fraction, lower: int, upper: int, cell: Fraction) -> int:
+    """clamp(round(record / cell), lower, upper), ties to even (Python's rule for fractions)."""
+    return min(max(round(record / cell), lower), upper)
+
+
+def clamped_sum(
+    records: Sequence[Fraction], lower: int, upper: int, center: int, cell: Fraction
+) -> int:
+    """The sum of the records in cells about the center."""
+    return sum(to_cells(record, lower, upper, cell) - center for record in records)
+
+
+def clamped_sum_sensitivity(lower: int, upper: int, center: int, adjacency: Adjacency) -> int:
+    """add-remove: one summand, at most its largest magnitude. replace: two summands' difference."""
+    if adjacency is Adjacency.REPLACE:
+        return upper - lower
+    return max(upper - center, center - lower)
+
+
+@states(Source("K19", "An example: clipping to [120, 200] cm"))
+def obligation_clamped_sum(claimed: Callable[..., int] = clamped_sum_sensitivity) -> int:
+    """The largest move over all neighbors of at most 2 records is exactly ``claimed``."""
+    cases = 0
+    for adjacency in _ALL:
+        for lower, upper, center in ((-1, 1, 0), (0, 2, 1), (-2, 1, 0), (-2, 1, -1), (0, 1, 0)):
+            for cell in (Fraction(1), Fraction(1, 2)):
+                moves = [
+                    abs(
+                        clamped_sum(left, lower, upper, center, cell)
+                        - clamped_sum(right, lower, upper, center, cell)
+                    )
+                    for left, right in neighbors(_UNIVERSE, 2, adjacency)
+                ]
+                cases += len(moves)
+                largest = claimed(lower, upper, center, adjacency)
+                case = f"sum on [{lower}, {upper}] about {center}, {adjacency}"
+                require(max(moves) == largest, f"{case}: {max(moves)}, not {largest}")
+    return cases
+
+
+def answers(records: Sequence[Fraction], categories: int) -> tuple[int, ...]:
+    """Each record's category: rounded, clamped to 0..categories-1."""
+    return tuple(to_cells(record, 0, categories - 1, Fraction(1)) for record in records)
+
+
+@states(Source("W65", "one respondent, one answer"))
+def obligation_answers(claimed: int = 1) -> int:
+    """Replacing one record changes at most, and for some pair exactly, ``claimed`` answers."""
+    cases, largest = 0, 0
+    for categories in (2, 3):
+        for left, right in neighbors(_UNIVERSE, 2, Adjacency.REPLACE):
+            pairs = zip(answers(left, categories), answers(right, categories), strict=True)
+            largest = max(largest, sum(a != b for a, b in pairs))
+            cases += 1
+    require(largest == claimed, f"{largest} answers change, not {claimed}")
+    return cases
