@@ -1,0 +1,35 @@
+"""dpverify: differentially private estimators whose every privacy claim is derived, specified and
+attacked.
+
+The trusted core is dpverify.privacy, .randomness, .grid, .plans and .mechanisms; the auditor is
+dpverify.audit, imported on its own.
+"""
+
+from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
+from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
+from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
+from dpverify.plans import Abstained
+from dpverify.privacy import Adjacency, ApproxDP, PerfectPrivacy, PureDP
+from dpverify.privacy.rules import adaptive_compose as compose
+from dpverify.privacy.rules import conjecture
+from dpverify.randomness import SeededBits, SystemBits
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Abstained",
+    "Adjacency",
+    "ApproxDP",
+    "BoundedMean",
+    "CountEstimate",
+    "FrequencyEstimate",
+    "MeanEstimate",
+    "NoisyCount",
+    "PerfectPrivacy",
+    "PureDP",
+    "RandomizedResponse",
+    "SeededBits",
+    "SystemBits",
+    "compose",
+    "conjecture",
+]

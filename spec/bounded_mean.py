@@ -17,11 +17,11 @@ from .theory.laws import (
     Outcome,
     PointLaw,
     TranscriptLaw,
+    least_tail,
     real,
     real_exponential,
 )
 from .theory.obligations import Departure, neighbors, require
-from .noisy_count import least_tail
 
 Parameters = Mapping[str, Any]
 
@@ -175,7 +175,7 @@ def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """Under replace the expected error is above the bound, within 8 times, for n epsilon >= 10."""
+    """Under replace the root mean squared error is above the bound, within 12 times."""
     cases = 0
     for n, epsilon in ((100, Fraction(1)), (1000, Fraction(1, 10)), (10**4, Fraction(1, 100))):
         parameters = {
@@ -188,7 +188,7 @@ def obligation_lower_bound_is_below_error() -> int:
             "cell": None,
         }
         bound, error = lower_bound(parameters, epsilon, n), expected_error(parameters, n, 160.0)
-        require(bound <= error <= 8 * bound, f"n = {n}: bound {bound}, error {error}")
+        require(bound <= error <= 12 * bound, f"n = {n}: bound {bound}, error {error}")
         cases += 1
     return cases
 

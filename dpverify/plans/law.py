@@ -97,7 +97,7 @@ class Law:
             if not len(live):
                 break
             if isinstance(element, Gate):
-                passed = _passes(element, batch, live)
+                passed = self.passes(element, batch, live)
                 batch.stopped_by[live[~passed]] = self._gates().index(element)
                 live = live[passed]
                 continue
@@ -115,7 +115,7 @@ class Law:
             if not len(live):
                 break
             if isinstance(element, Gate):
-                passed = _passes(element, batch, live)
+                passed = self.passes(element, batch, live)
                 stopped = batch.stopped_by[live] == self._gates().index(element)
                 total[live[passed == stopped]] = -np.inf
                 live = live[passed & ~stopped]
@@ -128,13 +128,9 @@ class Law:
                 total[rows] += stage.noise.log_probability(outputs, self.center(stage.query))
         return total
 
-    def stage_after(self, prefix: Transcripts, index: int) -> Stage | None:
-        """The stage at ``index`` of the plan for one transcript prefix; None for a gate."""
-        element = self._plan[index]
-        if isinstance(element, Gate):
-            return None
-        ((stage, _),) = self._stages(element, prefix, np.arange(1))
-        return stage
+    def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
+        """Which live transcripts go on: a function of what they have released."""
+        return np.asarray(batch.values[gate.stage][live, 0] >= gate.at_least, dtype=np.bool_)
 
     def _gates(self) -> list[Gate]:
         return [element for element in self._plan if isinstance(element, Gate)]
@@ -157,10 +153,6 @@ class Law:
                 check_built(element.declared, built, *self._world)
                 self._built[memo] = built
             yield self._built[memo], live[np.asarray(keys == key, dtype=np.bool_)]
-
-
-def _passes(gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
-    return np.asarray(batch.values[gate.stage][live, 0] >= gate.at_least, dtype=np.bool_)
 
 
 def _store(batch: Transcripts, name: str, rows: Rows, drawn: IntArray) -> None:

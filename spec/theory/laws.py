@@ -44,6 +44,9 @@ class IntegerLaw(Protocol):
     def profile(self, other: Any, epsilon: Fraction) -> Any:
         """sup over events S of P(S) - exp(epsilon) Q(S)."""
 
+    def facts(self) -> tuple[Any, ...]:
+        """The kind of noise, the query's value, the noise's parameters; compared with the code's."""
+
 
 @dataclass(frozen=True, slots=True)
 class PointLaw:
@@ -62,6 +65,10 @@ class PointLaw:
     def profile(self, other: PointLaw, epsilon: Fraction) -> Any:
         """0 for the same point, else 1."""
         return mp.mpf(0 if self.value == other.value else 1)
+
+    def facts(self) -> tuple[Any, ...]:
+        """No noise."""
+        return ("NoNoise", self.value)
 
 
 @states(Source("CKS20", "Definition 14, discrete Laplace"), Source("GRS09", "geometric mechanism"))
@@ -109,9 +116,28 @@ class DiscreteLaplaceLaw:
         others = DiscreteLaplaceLaw(high, self.scale).at_most(threshold, real_exponential)
         return own - mp.exp(real(epsilon)) * others
 
+    def facts(self) -> tuple[Any, ...]:
+        """Center and scale."""
+        return ("DiscreteLaplace", (self.center,), self.scale)
+
     def _same_scale(self, other: DiscreteLaplaceLaw) -> None:
         if self.scale != other.scale:
             raise ValueError("the noise scale must be the same on neighbors")
+
+
+def least_tail(noise: DiscreteLaplaceLaw, beta: Fraction) -> int:
+    """The least t >= 1 with P(|noise| >= t) <= beta."""
+    t = 1
+    while noise.tail(t, real_exponential) > real(beta):
+        t *= 2
+    low = t // 2
+    while t - low > 1:
+        middle = (low + t) // 2
+        if noise.tail(middle, real_exponential) <= real(beta):
+            t = middle
+        else:
+            low = middle
+    return t
 
 
 @states(Source("KBR16", "Section 3, k-ary randomized response"), Source("W65", "two categories"))
@@ -148,6 +174,10 @@ class KaryResponseLaw:
                     gap = w ** (m - a) - mp.exp(real(epsilon)) * w ** (m - b)
                     total += ways * gap / (1 + (k - 1) * w) ** m
         return total
+
+    def facts(self) -> tuple[Any, ...]:
+        """Answers, categories, scale."""
+        return ("KaryResponse", self.answers, self.categories, self.scale)
 
     def _differing(self, other: KaryResponseLaw) -> int:
         pairs = zip(self.answers, other.answers, strict=True)

@@ -1,0 +1,96 @@
+"""Attacks on ``bounded_mean``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from dpverify import Adjacency, ApproxDP, BoundedMean, PureDP
+from dpverify.audit import Configuration, NeighboringPair, SmallInstance, added, replaced
+
+
+def _pairs_added(low: float, high: float, least: int) -> tuple[NeighboringPair, ...]:
+    """The sum moves most when a bound enters; the gate, around ``least``; order, by a shift."""
+    middle, alternating = [(low + high) / 2] * 40, [high, low] * 20
+    return (
+        added("the upper bound enters", middle, high),
+        added("the lower bound enters", middle, low),
+        added("a far outlier enters", middle, 1e308, at=20),
+        added("everything shifts by a place", alternating, low),
+        added("everything shifts, the other way", alternating, high),
+        added("nobody against somebody", [], high),
+        added("around the least count", [low] * (least - 1), low),
+        added("a subnormal enters", middle, 5e-324),
+    )
+
+
+def _pairs_replaced(low: float, high: float) -> tuple[NeighboringPair, ...]:
+    return (
+        replaced("from bound to bound", [low] * 20, high),
+        replaced("the only record", [high], low),
+        replaced("by a far outlier", [low] * 20, 1e308, at=19),
+    )
+
+
+def _mean(budget: PureDP | ApproxDP, adjacency: Adjacency, **parameters: Any) -> BoundedMean:
+    return BoundedMean.for_budget(budget, adjacency=adjacency, **parameters)
+
+
+_HEIGHT: dict[str, Any] = {"lower": 120.0, "upper": 200.0}
+_BMI: dict[str, Any] = {"lower": 15.0, "upper": 45.0}
+_NAN = float("nan")
+
+CONFIGURATIONS: Sequence[Configuration] = (
+    Configuration(
+        name="height",
+        mechanism=_mean(PureDP(1), Adjacency.ADD_REMOVE, **_HEIGHT),
+        pairs=_pairs_added(120.0, 200.0, 1),
+    ),
+    Configuration(
+        name="height",
+        mechanism=_mean(PureDP(1), Adjacency.REPLACE, **_HEIGHT),
+        pairs=_pairs_replaced(120.0, 200.0),
+    ),
+    Configuration(
+        name="diabetes-bmi",
+        mechanism=_mean(ApproxDP(1, "1e-6"), Adjacency.ADD_REMOVE, at_least=20, **_BMI),
+        pairs=_pairs_added(15.0, 45.0, 20),
+    ),
+    Configuration(
+        name="with-missing",
+        mechanism=_mean(
+            PureDP(1), Adjacency.ADD_REMOVE, count_share="1/2", nonfinite="replace", **_HEIGHT
+        ),
+        pairs=(*_pairs_added(120.0, 200.0, 1), added("a NaN enters", [200.0] * 40, _NAN)),
+    ),
+)
+
+_SMALL: dict[str, Any] = {"lower": -1.0, "upper": 2.0, "cell": Fraction(1), "count_share": "1/2"}
+
+SMALL = (
+    SmallInstance(
+        name="two records, add-remove",
+        mechanism=BoundedMean(
+            adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1, 2), **_SMALL
+        ),
+        data=(1.5, 7.0),
+        max_choices=22,
+    ),
+    SmallInstance(
+        name="no record, add-remove",
+        mechanism=BoundedMean(
+            adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1, 4), **_SMALL
+        ),
+        data=(),
+        max_choices=22,
+    ),
+    SmallInstance(
+        name="one record, replace",
+        mechanism=BoundedMean(
+            adjacency=Adjacency.REPLACE, noise_multiplier=Fraction(1, 2), **_SMALL
+        ),
+        data=(-3.0,),
+        max_choices=22,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Claims that are false, kept to be refuted. None of them is importable from dpverify."""

@@ -1,0 +1,278 @@
+"""``audit``: try to prove a privacy claim wrong, and show that the attempt had power."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from dpverify.audit.certificates import (
+    Certificate,
+    at_least,
+    at_most,
+    certified_epsilon,
+    epsilon_and_delta,
+)
+from dpverify.audit.configuration import Exhibit
+from dpverify.audit.faults import Fault, generic_faults
+from dpverify.audit.outputs import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws
+from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.witnesses import choose
+from dpverify.plans import Mechanism
+from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim
+from dpverify.randomness import SeededBits
+
+Target = Callable[[Any], AuditedLaw]
+DEFAULT_TRIALS = 100_000
+DEFAULT_ALPHA = 1e-6
+_FEWEST_TRIALS = 100
+
+
+class Verdict(Enum):
+    """What an audit found. Only VIOLATED is a proof (up to alpha)."""
+
+    CONSISTENT = "CONSISTENT"
+    VIOLATED = "VIOLATED"
+    POWERLESS = "POWERLESS"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+MEANING = {
+    Verdict.CONSISTENT: "no event violates the claim, and every planted fault was caught by the "
+    "same attempt; this is evidence, not a proof",
+    Verdict.VIOLATED: "the claim is false: the event below is too likely on one side, up to the "
+    "stated chance of a false alarm",
+    Verdict.POWERLESS: "no event violates the claim, but a planted fault was missed as well (or "
+    "none was planted), so this silence shows nothing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FaultResult:
+    """Whether one planted fault was seen, and by which certificate (the strongest found)."""
+
+    name: str
+    caught: bool
+    strongest: Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """An audit of one claim. ``alpha``: the chance that a sound mechanism is called VIOLATED.
+
+    ``epsilon`` is the largest certified lower bound at the claim's delta over all pairs and both
+    directions; all certificates hold together with probability 1 - alpha.
+    """
+
+    verdict: Verdict
+    guarantee: Guarantee
+    adjacency: Adjacency
+    certificates: tuple[Certificate, ...]
+    faults: tuple[FaultResult, ...]
+    alpha: float
+    trials: int
+    seed: int
+
+    @property
+    def strongest(self) -> Certificate:
+        """The certificate with the largest epsilon."""
+        return max(self.certificates, key=lambda certificate: certificate.epsilon)
+
+    @property
+    def epsilon(self) -> float:
+        """The certified lower bound on epsilon at the claim's delta, at least 0."""
+        return max(0.0, self.strongest.epsilon)
+
+    def __str__(self) -> str:
+        best = self.strongest
+        caught = sum(fault.caught for fault in self.faults)
+        lines = [
+            f"{self.verdict}: {MEANING[self.verdict]}.",
+            f"claim      {self.guarantee} under {self.adjacency}",
+            f"certified  epsilon >= {self.epsilon:.4g} at delta {best.delta:g} "
+            f"(false-alarm probability {self.alpha:g} over everything looked at)",
+            f"on         pair {best.pair!r}, {best.direction}, event: {best.event}; "
+            f"{best.hits}/{best.draws} against {best.other_hits}/{best.other_draws}",
+            f"faults     {caught} of {len(self.faults)} planted faults caught"
+            + "".join(f"; missed: {f.name}" for f in self.faults if not f.caught),
+            f"seed       {self.seed}, {self.trials} draws a side and pair",
+        ]
+        return "\n".join(lines)
+
+
+def audit(
+    subject: Mechanism[Any] | Exhibit | Callable[..., Any],
+    *,
+    pairs: Iterable[NeighboringPair],
+    claim: PrivacyClaim | Derivation[PrivacyClaim] | Guarantee | None = None,
+    faults: Iterable[Fault] | Iterable[Callable[..., Any]] | None = None,
+    trials: int = DEFAULT_TRIALS,
+    alpha: float = DEFAULT_ALPHA,
+    seed: int | None = None,
+    vectorized: bool = False,
+    thorough: bool = False,
+) -> AuditResult:
+    """Attack ``subject`` on every pair, in both directions, and then each planted fault likewise.
+
+    subject: one of our mechanisms, or any function f(dataset) of its own randomness (with
+    ``vectorized=True``: f(dataset, size), which returns ``size`` outputs).
+    claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency.
+    faults: for a mechanism, by default the generic ones; for a function, functions like it that
+    are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
+    trials: draws a side and pair, half to choose the event and half to certify it.
+    alpha: the false-alarm probability of the whole audit.
+    thorough: plant the faults that need many draws (5% less noise) as well.
+
+    Raises TypeError or ValueError for a missing claim, no pairs, pairs of another adjacency, or too
+    few trials; nothing is drawn before.
+    """
+    listed = list(pairs)
+    guarantee, adjacency = _claimed(subject, claim, listed)
+    _check_budget(trials, alpha)
+    chosen = secrets.randbelow(2**32) if seed is None else seed
+    planted = _planted(subject, faults, vectorized, thorough)
+    share = alpha / (1 + len(planted))
+    attack = _Attack(guarantee, listed, trials, share, chosen)
+    certificates = attack.all_pairs(_target(subject, vectorized), 0)
+    results = tuple(
+        attack.fault(name, target, 1 + i) for i, (name, target) in enumerate(planted)
+    )
+    if any(certificate.refutes(guarantee) for certificate in certificates):
+        verdict = Verdict.VIOLATED
+    elif results and all(result.caught for result in results):
+        verdict = Verdict.CONSISTENT
+    else:
+        verdict = Verdict.POWERLESS
+    return AuditResult(
+        verdict, guarantee, adjacency, certificates, results, alpha, trials, chosen
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Attack:
+    guarantee: Guarantee
+    pairs: Sequence[NeighboringPair]
+    trials: int
+    alpha: float
+    seed: int
+
+    def all_pairs(self, target: Target, stream: int) -> tuple[Certificate, ...]:
+        """Both directions of every pair."""
+        return tuple(
+            certificate
+            for index in range(len(self.pairs))
+            for certificate in self._pair(target, stream, index)
+        )
+
+    def fault(self, name: str, target: Target, stream: int) -> FaultResult:
+        """Stops at the first pair that refutes the claim for the faulty mechanism."""
+        strongest: Certificate | None = None
+        for index in range(len(self.pairs)):
+            for certificate in self._pair(target, stream, index):
+                if certificate.refutes(self.guarantee):
+                    return FaultResult(name, True, certificate)
+                if strongest is None or certificate.epsilon > strongest.epsilon:
+                    strongest = certificate
+        assert strongest is not None
+        return FaultResult(name, False, strongest)
+
+    def _pair(self, target: Target, stream: int, index: int) -> list[Certificate]:
+        pair = self.pairs[index]
+        laws = target(pair.left), target(pair.right)
+        half = self.trials // 2
+        _, delta = epsilon_and_delta(self.guarantee)
+        alpha = self.alpha / (2 * len(self.pairs))
+        batches = [
+            [law.draw(SeededBits(self.seed, stream, index, side, part), half) for part in (0, 1)]
+            for side, law in enumerate(laws)
+        ]
+        found = []
+        for own, direction in ((0, "left over right"), (1, "right over left")):
+            other = 1 - own
+            witness = choose(
+                batches[own][0], batches[other][0], laws[own], laws[other], delta, alpha
+            )
+            hits, other_hits = witness.hits(batches[own][1]), witness.hits(batches[other][1])
+            epsilon = certified_epsilon(
+                at_least(hits, half, alpha / 2), at_most(other_hits, half, alpha / 2), delta
+            )
+            event = f"{witness.description} >= {witness.threshold:.6g}"
+            found.append(
+                Certificate(
+                    pair.name, direction, event, hits, half, other_hits, half, delta,
+                    float(epsilon), alpha,
+                )  # fmt: skip
+            )
+        return found
+
+
+def _claimed(
+    subject: Any, claim: Any, pairs: Sequence[NeighboringPair]
+) -> tuple[Guarantee, Adjacency]:
+    if claim is None and isinstance(subject, (Mechanism, Exhibit)):
+        claim = subject.claim
+    if isinstance(claim, Derivation):
+        claim = claim.conclusion
+    if not isinstance(claim, (PrivacyClaim, Guarantee)):
+        raise TypeError(f"claim = {claim!r}; say what is claimed, for example claim=PureDP(1).")
+    if not pairs:
+        raise ValueError("There are no pairs; give at least one NeighboringPair to compare.")
+    for pair in pairs:
+        if not isinstance(pair, NeighboringPair):
+            raise TypeError(
+                "A pair carries its adjacency; write NeighboringPair(name=..., left=..., "
+                "right=..., adjacency=Adjacency.ADD_REMOVE)."
+            )
+    adjacency = claim.adjacency if isinstance(claim, PrivacyClaim) else pairs[0].adjacency
+    for pair in pairs:
+        if pair.adjacency is not adjacency:
+            raise ValueError(
+                f"The claim is under {adjacency}, but the pair {pair.name!r} is {pair.adjacency} "
+                "neighbors; audit one adjacency at a time."
+            )
+    return (claim.guarantee if isinstance(claim, PrivacyClaim) else claim), adjacency
+
+
+def _check_budget(trials: int, alpha: float) -> None:
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha = {alpha} is outside (0, 1); give a probability, say 1e-6.")
+    if trials < _FEWEST_TRIALS:
+        raise ValueError(f"trials = {trials}; at least {_FEWEST_TRIALS} are needed to say a thing.")
+
+
+def _planted(
+    subject: Any, faults: Any, vectorized: bool, thorough: bool
+) -> list[tuple[str, Target]]:
+    if faults is None:
+        faults = generic_faults(subject, thorough=thorough) if _is_ours(subject) else []
+    return [
+        (fault.name, _fault_target(fault))
+        if isinstance(fault, Fault)
+        else (getattr(fault, "__name__", repr(fault)), _target(fault, vectorized))
+        for fault in faults
+    ]
+
+
+def _fault_target(fault: Fault) -> Target:
+    return lambda data: TranscriptDraws(fault.law(data))
+
+
+def _target(subject: Any, vectorized: bool) -> Target:
+    if _is_ours(subject):
+        return lambda data: TranscriptDraws(subject.law(data))
+    if isinstance(subject, Exhibit):
+        return lambda data: SeededDraws(subject.function, data)
+    if not callable(subject):
+        raise TypeError(f"{subject!r} is neither a mechanism nor a function of a dataset.")
+    return lambda data: CallableDraws(subject, data, vectorized)
+
+
+def _is_ours(subject: Any) -> bool:
+    return isinstance(subject, Mechanism)
+
+
+__all__ = ["DEFAULT_ALPHA", "AuditResult", "FaultResult", "Verdict", "audit"]

@@ -1,0 +1,49 @@
+"""What a file in audits/ exports: configurations of a mechanism, and false claims to refute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpverify.audit.faults import Fault
+from dpverify.audit.pairs import NeighboringPair
+from dpverify.plans import Mechanism
+from dpverify.privacy import Derivation, PrivacyClaim
+from dpverify.randomness import Bits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """One configuration of a mechanism, with the pairs that attack it.
+
+    name: unique in its file; with the mechanism's name and adjacency it is the ledger's key.
+    pairs: crafted neighbors, the most dangerous first (a fault is attacked in this order).
+    faults: the mechanism's own planted faults, beside the generic ones.
+    """
+
+    name: str
+    mechanism: Mechanism[Any]
+    pairs: Sequence[NeighboringPair]
+    faults: Sequence[Fault] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallInstance:
+    """A mechanism and a dataset small enough to enumerate every coin of the shipped sampler."""
+
+    name: str
+    mechanism: Mechanism[Any]
+    data: Sequence[float] = field(default=())
+    max_choices: int = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhibit:
+    """A false claim: f(dataset, size, bits), what is claimed of it, and pairs that refute that."""
+
+    name: str
+    function: Callable[[Sequence[Any], int, Bits], Sequence[Any]]
+    claim: Derivation[PrivacyClaim]
+    pairs: Sequence[NeighboringPair]
+    why: str

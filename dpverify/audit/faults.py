@@ -1,0 +1,221 @@
+"""Planted faults: what an audit must be able to see before its silence means anything.
+
+The generic ones apply to every stage of every plan. A faulty mechanism runs a changed plan under the
+original claim.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpverify.grid import Count, Query, Records, ingest
+from dpverify.plans import AdaptiveStage, Gate, Mechanism, NoNoise, Plan, Stage, Transcripts
+from dpverify.plans.law import Law, Rows
+from dpverify.plans.noise import LogProbabilities
+from dpverify.plans.plan import stages_of
+from dpverify.privacy import Adjacency, Derivation, Domain, Sensitivity
+from dpverify.randomness import Bits
+from dpverify.randomness.bits import IntArray
+
+QUICK_FACTORS = (Fraction(7, 10), Fraction(1, 2))
+THOROUGH_FACTORS = (Fraction(19, 20), *QUICK_FACTORS)
+"""The 5% deficit is planted where the whole law is closed: there the best event is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A named defect; ``law(data)`` is what the defective mechanism would do."""
+
+    name: str
+    law: Callable[[ArrayLike], Any]
+
+
+def generic_faults(mechanism: Mechanism[Any], *, thorough: bool = False) -> list[Fault]:
+    """Every generic fault that applies to a stage or a gate of this mechanism's plan."""
+    plan = mechanism.plan()
+    stages = stages_of(plan)
+    factors = THOROUGH_FACTORS if thorough and len(plan) == 1 else QUICK_FACTORS
+    found: list[Fault] = []
+    for stage in stages:
+        for name, changed in _stage_faults(stage, mechanism, factors):
+            swapped = _swap(plan, stage.name, changed)
+            found.append(Fault(f"{stage.name}: {name}", _law_of(mechanism, swapped)))
+        if _noisy(stage) and (stage is not stages[0] or _is_wide(stage)):
+            source = stages[0].name
+            reuse = _law_of(mechanism, plan, ReusedNoiseLaw, source=source, target=stage.name)
+            if stage.name == source or type(stages[0].noise) is type(stage.noise):
+                found.append(Fault(f"{stage.name}: noise reused from {source}", reuse))
+    for gate in (element for element in plan if isinstance(element, Gate)):
+        if _noisy(next(stage for stage in stages if stage.name == gate.stage)):
+            law = _law_of(mechanism, plan, ExactGateLaw)
+            found.append(Fault(f"gate on {gate.stage}: reads the exact value", law))
+    return found
+
+
+def _stage_faults(
+    stage: Stage, mechanism: Mechanism[Any], factors: tuple[Fraction, ...]
+) -> Iterator[tuple[str, Callable[[Stage], Stage]]]:
+    for factor in factors:
+        if stage.noise.rescaled(factor) is not None:
+            yield f"scale x {float(factor):g}", _rescale(factor)
+    if _noisy(stage):
+        yield "noise dropped", lambda s: dataclasses.replace(s, noise=NoNoise())
+    if stage.query.unclipped() is not None:
+        yield "clipping dropped", _unclip
+    ratio = _other_sensitivity(stage, mechanism)
+    if ratio is not None and 0 < ratio < 1:
+        yield "the other adjacency's sensitivity", _rescale(ratio)
+    if mechanism.adjacency is Adjacency.ADD_REMOVE and _order_could_matter(stage.query):
+        yield "order dependence", lambda s: dataclasses.replace(s, query=Alternating(s.query))
+
+
+def _rescale(factor: Fraction) -> Callable[[Stage], Stage]:
+    def change(stage: Stage) -> Stage:
+        noise = stage.noise.rescaled(factor)
+        return stage if noise is None else dataclasses.replace(stage, noise=noise)
+
+    return change
+
+
+def _unclip(stage: Stage) -> Stage:
+    query = stage.query.unclipped()
+    return stage if query is None else dataclasses.replace(stage, query=query)
+
+
+def _other_sensitivity(stage: Stage, mechanism: Mechanism[Any]) -> Fraction | None:
+    """The sensitivity under the other adjacency, relative to the right one; None if undefined."""
+    (other,) = set(Adjacency) - {mechanism.adjacency}
+    own = stage.query.sensitivity(mechanism.adjacency, mechanism.domain).conclusion.value
+    try:
+        wrong = stage.query.sensitivity(other, mechanism.domain).conclusion.value
+    except ValueError:
+        return None
+    return wrong / own if own else None
+
+
+def _noisy(stage: Stage) -> bool:
+    return not isinstance(stage.noise, NoNoise)
+
+
+def _is_wide(stage: Stage) -> bool:
+    """Whether the stage releases several numbers for a dataset of several records."""
+    return len(stage.query.evaluate(np.zeros((3, 1)))) > 1
+
+
+def _order_could_matter(query: Query) -> bool:
+    return len(query.evaluate(np.zeros((3, 1)))) == 1 and query != Count()
+
+
+def _swap(plan: Plan, name: str, change: Callable[[Stage], Stage]) -> Plan:
+    """The plan with one stage changed, as declared and as built."""
+    elements: list[Stage | Gate | AdaptiveStage] = []
+    for element in plan:
+        if isinstance(element, Stage) and element.name == name:
+            elements.append(change(element))
+        elif isinstance(element, AdaptiveStage) and element.declared.name == name:
+            elements.append(_swap_adaptive(element, change))
+        else:
+            elements.append(element)
+    return tuple(elements)
+
+
+def _swap_adaptive(element: AdaptiveStage, change: Callable[[Stage], Stage]) -> AdaptiveStage:
+    build = element.build
+    return AdaptiveStage(
+        change(element.declared), element.key, lambda prefix_key: change(build(prefix_key))
+    )
+
+
+def _law_of(
+    mechanism: Mechanism[Any], plan: Plan, kind: type[Law] = Law, **options: Any
+) -> Callable[[ArrayLike], Law]:
+    def law(data: ArrayLike) -> Law:
+        records = ingest(data, mechanism.domain)
+        return kind(plan, records, mechanism.adjacency, mechanism.domain, **options)
+
+    return law
+
+
+@dataclass(frozen=True, slots=True)
+class Alternating(Query):
+    """A query that counts records in even places and discounts those in odd ones."""
+
+    base: Query
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """base(records 0, 2, 4, ...) - base(records 1, 3, 5, ...)."""
+        difference: NDArray[np.int64] = self.base.evaluate(records[::2]) - self.base.evaluate(
+            records[1::2]
+        )
+        return difference
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """It has none: one record shifts all that follow."""
+        return _no_sensitivity()
+
+
+def _no_sensitivity() -> NoReturn:
+    raise ValueError("an order-dependent query has no bounded sensitivity under add-remove")
+
+
+class ExactGateLaw(Law):
+    """Gates decide on the exact query value instead of the released one."""
+
+    def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
+        """All or none."""
+        stage = next(s for s in stages_of(self._plan) if s.name == gate.stage)
+        return np.full(len(live), self.center(stage.query)[0] >= gate.at_least)
+
+
+class ReusedNoiseLaw(Law):
+    """Stage ``target`` takes the noise that stage ``source`` drew, in proportion to their scales.
+
+    For one stage of several numbers (source is target) all of them take the first one's noise.
+    """
+
+    def __init__(self, *world: Any, source: str, target: str) -> None:
+        super().__init__(*world)
+        self._source, self._target = self._named(source), self._named(target)
+
+    def sample(self, bits: Bits, size: int) -> Transcripts:
+        """The plan's transcripts with the target overwritten."""
+        batch = super().sample(bits, size)
+        if self._target.name in batch.values:
+            batch.values[self._target.name][...] = self._forced(batch)
+        return batch
+
+    def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
+        """-inf where the target does not follow from the source's noise."""
+        likelihood = super().log_likelihood(batch)
+        if self._target.name not in batch.values:
+            return likelihood
+        released = batch.values[self._target.name]
+        done = batch.reached == len(stages_of(self._plan))
+        own = self._target.noise.log_probability(released, self.center(self._target.query))
+        likelihood[done] -= own[done]
+        if self._source == self._target:
+            first, center = released[:, :1], self.center(self._target.query)[:1]
+            likelihood[done] += self._target.noise.log_probability(first, center)[done]
+        follows = (released == self._forced(batch)).all(axis=1)
+        likelihood[done & ~follows] = -np.inf
+        return likelihood
+
+    def _forced(self, batch: Transcripts) -> IntArray:
+        drawn = batch.values[self._source.name][:, :1]
+        old, new = self.center(self._source.query)[:1], self.center(self._target.query)
+        if self._source == self._target:
+            return self._target.noise.move(np.repeat(drawn, len(new), axis=1), old, new)
+        ratio = Fraction(self._target.noise.scale) / Fraction(self._source.noise.scale)  # type: ignore[attr-defined]
+        scaled = np.rint((drawn - old) * float(ratio)).astype(np.int64)
+        moved: IntArray = scaled + new
+        return moved
+
+    def _named(self, name: str) -> Stage:
+        return next(stage for stage in stages_of(self._plan) if stage.name == name)

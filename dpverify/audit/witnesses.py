@@ -1,0 +1,118 @@
+"""Witnesses: events that tell two neighbors apart, chosen on draws that are then put aside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.audit.certificates import at_least, at_most, certified_epsilon
+from dpverify.audit.outputs import AuditedLaw, Draws
+
+Floats = NDArray[np.float64]
+Score = Callable[[Draws], Floats]
+_THRESHOLDS = 400
+_ATOMS = 16
+_COLUMNS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """The event {score >= threshold}; more likely on the side it was chosen for."""
+
+    description: str
+    score: Score
+    threshold: float
+
+    def hits(self, draws: Draws) -> int:
+        """In how many draws the event happens."""
+        return int(np.count_nonzero(self.score(draws) >= self.threshold))
+
+
+def choose(
+    own: Draws, other: Draws, own_law: AuditedLaw, other_law: AuditedLaw, delta: float, alpha: float
+) -> Witness:
+    """The event with the largest epsilon that these draws would certify at level ``alpha``.
+
+    With a known law the score is the exact log-likelihood ratio (the best there is, by Neyman and
+    Pearson); the labels and numbers of the outputs are tried as well, for faults it cannot see.
+    """
+    best, best_value = Witness("everything", _everything, 0.0), -np.inf
+    for description, score in _candidates(own, other, own_law, other_law):
+        threshold, value = _best_threshold(score(own), score(other), delta, alpha)
+        if value > best_value:
+            best, best_value = Witness(description, score, threshold), value
+    return best
+
+
+def _candidates(
+    own: Draws, other: Draws, own_law: AuditedLaw, other_law: AuditedLaw
+) -> Iterator[tuple[str, Score]]:
+    known = own_law.log_likelihood(own) is not None
+    if known:
+        yield "log-likelihood ratio", _likelihood_ratio(own_law, other_law)
+    labels = _frequent(own.labels)
+    for label in labels if set(labels) != set(other.labels.tolist()) or len(labels) > 1 else []:
+        yield f"output is {label}", _has_label(label)
+    columns = min(own.numbers.shape[1], other.numbers.shape[1])
+    for column in range(min(columns, _COLUMNS)):
+        yield f"number {column}, large", _column(column, 1.0)
+        yield f"number {column}, small", _column(column, -1.0)
+        for atom in [] if known else _frequent(own.numbers[:, column]):
+            yield f"number {column} is {atom!r}", _equals(column, atom)
+    if own.numbers.shape[1] == other.numbers.shape[1] > 1:
+        direction = own.numbers.mean(axis=0) - other.numbers.mean(axis=0)
+        yield "projection on the difference of means", lambda draws: draws.numbers @ direction
+
+
+def _best_threshold(own: Floats, other: Floats, delta: float, alpha: float) -> tuple[float, float]:
+    """The threshold t whose event {score >= t} certifies most, and the epsilon it certifies."""
+    thresholds = np.unique(own)
+    if len(thresholds) > _THRESHOLDS:  # evenly spaced ranks, and finely in both tails: rare events
+        tail = np.unique(np.geomspace(1, len(thresholds), _THRESHOLDS // 4).astype(np.intp)) - 1
+        even = np.linspace(0, len(thresholds) - 1, _THRESHOLDS // 2).astype(np.intp)
+        ranks = np.unique(np.concatenate([tail, even, len(thresholds) - 1 - tail]))
+        thresholds = thresholds[ranks]
+    own_hits = len(own) - np.searchsorted(np.sort(own), thresholds, side="left")
+    other_hits = len(other) - np.searchsorted(np.sort(other), thresholds, side="left")
+    lower = at_least(own_hits, len(own), alpha / 2)
+    upper = at_most(other_hits, len(other), alpha / 2)
+    values = certified_epsilon(lower, upper, delta)
+    best = int(np.argmax(values))
+    return float(thresholds[best]), float(values[best])
+
+
+def _likelihood_ratio(own_law: AuditedLaw, other_law: AuditedLaw) -> Score:
+    def score(draws: Draws) -> Floats:
+        own, other = own_law.log_likelihood(draws), other_law.log_likelihood(draws)
+        assert own is not None and other is not None
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(own - other, nan=0.0, posinf=np.inf, neginf=-np.inf)
+
+    return score
+
+
+def _everything(draws: Draws) -> Floats:
+    return np.zeros(len(draws))
+
+
+def _has_label(label: Hashable) -> Score:
+    return lambda draws: np.array([entry == label for entry in draws.labels], dtype=np.float64)
+
+
+def _column(column: int, sign: float) -> Score:
+    return lambda draws: sign * draws.numbers[:, column]
+
+
+def _equals(column: int, value: float) -> Score:
+    return lambda draws: (draws.numbers[:, column] == value).astype(np.float64)
+
+
+def _frequent(values: NDArray[Any]) -> list[Any]:
+    """The values that occur more than once, most frequent first."""
+    counts = Counter(values.tolist())
+    return [value for value, count in counts.most_common(_ATOMS) if count > 1]

@@ -1,0 +1,133 @@
+"""The tie: the shipped code's law against the spec's, fraction for fraction.
+
+``refine`` runs the shipped sampler over every coin outcome of a small instance. ``compare_facts``
+holds the real configurations against the spec: same sensitivities, same centers, same noise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dpverify.audit import SmallInstance
+from dpverify.plans import Mechanism, stages_of
+from dpverify.privacy import Domain
+from dpverify.randomness import Bits, enumerate_law
+
+STAND_INS = (Fraction(1, 2), Fraction(2, 5))
+"""Rational stand-ins for a root of exp(-1): the laws are rational functions of it."""
+LEAST_EXACT_MASS = Fraction(99, 100)
+
+
+class RefinementFailed(Exception):
+    """Shipped code and spec disagree; the message shows where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """How much of a law was compared exactly."""
+
+    outcomes: int
+    paths: int
+    exact_mass: Fraction
+
+
+def refine(spec: ModuleType, instance: SmallInstance) -> Refinement:
+    """Enumerate every coin of the shipped sampler; every outcome must have the spec's mass.
+
+    Outcomes that no cut path leads to are equal as fractions, and make up at least 99% of the mass;
+    the rest are bracketed by the undecided mass. Raises RefinementFailed.
+    """
+    results = [_refine_with(spec, instance, root) for root in STAND_INS]
+    return Refinement(
+        sum(r.outcomes for r in results),
+        sum(r.paths for r in results),
+        min(r.exact_mass for r in results),
+    )
+
+
+def _refine_with(spec: ModuleType, instance: SmallInstance, root: Fraction) -> Refinement:
+    mechanism = instance.mechanism
+    law = mechanism.law(list(instance.data))
+
+    def run(bits: Bits) -> tuple[tuple[int, ...], ...]:
+        return tuple(law.sample(bits, 1)[0].released.values())
+
+    formal = _formal_exponential(mechanism, root)
+    shipped = enumerate_law(run, max_choices=instance.max_choices, exponential=formal)
+    specified = spec.law(mechanism.parameters, exact_records(instance.data, mechanism.domain))
+    exact_mass = Fraction(0)
+    for outcome, mass in shipped.masses.items():
+        expected = specified.probability(outcome, formal)
+        if not mass <= expected <= mass + shipped.undecided:
+            raise RefinementFailed(
+                f"{instance.name}: outcome {outcome} has mass {mass} (+ {shipped.undecided} "
+                f"undecided) in the shipped code and {expected} in the spec"
+            )
+        exact_mass += mass if mass == expected else 0
+    if exact_mass < LEAST_EXACT_MASS:
+        raise RefinementFailed(
+            f"{instance.name}: only {float(exact_mass):.4f} of the mass was compared exactly; "
+            "raise max_choices or take a smaller instance"
+        )
+    return Refinement(len(shipped.masses), shipped.paths, exact_mass)
+
+
+def _formal_exponential(mechanism: Mechanism[Any], root: Fraction) -> Any:
+    """g -> root^(g L), L a common multiple of the scales' numerators: multiplicative in g."""
+    scales = [Fraction(getattr(stage.noise, "scale", 1)) for stage in stages_of(mechanism.plan())]
+    unit = math.lcm(*(scale.numerator for scale in scales))
+
+    def formal(exponent: Fraction) -> Fraction:
+        power = exponent * unit
+        if power.denominator != 1:
+            raise RefinementFailed(f"exp(-{exponent}) is not a power of the chosen root")
+        return root**power.numerator
+
+    return formal
+
+
+def compare_facts(
+    spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequence[Sequence[Any]]
+) -> int:
+    """Sensitivities, and on each dataset every stage's center and noise, equal to the spec's.
+
+    Returns the number of comparisons. Raises RefinementFailed.
+    """
+    stages, checked = stages_of(mechanism.plan()), 0
+    stated = spec.sensitivities(mechanism.parameters)
+    for stage in stages:
+        lemma = stage.query.sensitivity(mechanism.adjacency, mechanism.domain).conclusion
+        if stated[stage.name] != lemma.value:
+            raise RefinementFailed(
+                f"{stage.name}: sensitivity {lemma.value} in the code, {stated[stage.name]} in spec"
+            )
+        checked += 1
+    for data in datasets:
+        law = mechanism.law(data)
+        specified = spec.law(mechanism.parameters, exact_records(data, mechanism.domain))
+        for (name, expected), stage in zip(specified.stage_laws(), stages, strict=True):
+            shipped = _facts(stage.noise, law.center(stage.query))
+            if (name, expected.facts()) != (stage.name, shipped):
+                raise RefinementFailed(f"{stage.name}: {shipped} in the code, {expected} in spec")
+            checked += 1
+    return checked
+
+
+def _facts(noise: Any, center: Any) -> tuple[Any, ...]:
+    parameters = (getattr(noise, field.name) for field in dataclasses.fields(noise))
+    return (type(noise).__name__, tuple(int(c) for c in center), *parameters)
+
+
+def exact_records(data: Sequence[Any], domain: Domain) -> list[Fraction]:
+    """The records as exact rationals, non-finite ones replaced as the domain says."""
+    column = np.asarray(data, dtype=np.float64).reshape(-1)
+    kept = np.where(np.isfinite(column), column, domain.replacement)
+    return [Fraction(float(x)) for x in kept]

@@ -1,0 +1,190 @@
+"""The three trees: mechanisms, spec, audits. Discovery lists the folders; nothing is registered.
+
+A suite is a folder with spec/ and audits/ (and mechanisms/, for mechanisms of your own; without it
+they are this package's). Files are loaded by path under a private package name, so a suite can lie
+anywhere and two suites never collide. A name that is missing in one tree is an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import dpverify.mechanisms
+from dpverify.audit import Configuration, Exhibit, SmallInstance
+from dpverify.plans import Mechanism
+
+
+class SuiteError(Exception):
+    """The trees do not fit together, or a file in them cannot be loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One mechanism: its class, its spec, its configurations and small instances."""
+
+    name: str
+    mechanism: type[Mechanism[Any]]
+    spec: ModuleType
+    configurations: tuple[Configuration, ...]
+    small: tuple[SmallInstance, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Everything found in one root folder."""
+
+    root: Path
+    entries: dict[str, Entry]
+    theory: dict[str, ModuleType]
+    exhibits: dict[str, Exhibit]
+
+    def configuration(self, key: str) -> Configuration:
+        """The configuration of this ledger key; raises KeyError."""
+        return self.configurations[key]
+
+    @property
+    def configurations(self) -> dict[str, Configuration]:
+        """All configurations by ledger key, "mechanism:adjacency:name"."""
+        return {
+            key_of(entry.name, configuration): configuration
+            for entry in self.entries.values()
+            for configuration in entry.configurations
+        }
+
+    def obligation(self, where: str) -> Callable[[], int]:
+        """The obligation that a lemma names, as "theory/queries.py:obligation_count"."""
+        path, _, function = where.partition(":")
+        stem = path.removesuffix(".py")
+        module = (
+            self.theory.get(stem.removeprefix("theory/"))
+            if stem.startswith("theory/")
+            else getattr(self.entries.get(stem), "spec", None)
+        )
+        found = getattr(module, function, None)
+        if not callable(found) or not function.startswith("obligation_"):
+            raise SuiteError(f"a lemma names spec/{where}, and there is no such obligation")
+        result: Callable[[], int] = found
+        return result
+
+
+def key_of(name: str, configuration: Configuration) -> str:
+    """The ledger key of a configuration."""
+    return f"{name}:{configuration.mechanism.adjacency}:{configuration.name}"
+
+
+def find_root(given: Path | None = None) -> Path:
+    """``given``, else the checkout that contains this package, else the trees in the wheel."""
+    package = Path(dpverify.__file__).resolve().parent
+    candidates = [given] if given is not None else [package.parent, package / "_suite"]
+    for root in candidates:
+        if (root / "spec").is_dir() and (root / "audits").is_dir():
+            return root.resolve()
+    raise SuiteError(f"{candidates[-1]} has no spec/ and audits/ folders; give --suite PATH.")
+
+
+def load(given: Path | None = None) -> Suite:
+    """Find and load a suite. Raises SuiteError, naming the file that is missing or broken."""
+    root = find_root(given)
+    base = _private_package(root)
+    own = (root / "mechanisms").is_dir()
+    where = root / "mechanisms" if own else Path(dpverify.mechanisms.__path__[0])
+    prefix = f"{base}.mechanisms" if own else "dpverify.mechanisms"
+    names = _paired_names(where, root / "spec", root / "audits")
+    entries = {name: _entry(name, f"{prefix}.{name}", base) for name in names}
+    theory = {
+        stem: _import(f"{base}.spec.theory.{stem}") for stem in _stems(root / "spec" / "theory")
+    }
+    exhibits = {
+        stem: _exported(_import(f"{base}.audits.exhibits.{stem}"), "EXHIBIT", Exhibit)
+        for stem in _stems(root / "audits" / "exhibits")
+    }
+    suite = Suite(root, entries, theory, exhibits)
+    _check_keys(suite)
+    return suite
+
+
+def _check_keys(suite: Suite) -> None:
+    total = sum(len(entry.configurations) for entry in suite.entries.values())
+    if len(suite.configurations) != total:
+        raise SuiteError("two configurations of one mechanism and adjacency have the same name")
+
+
+def _paired_names(mechanisms: Path, spec: Path, audits: Path) -> list[str]:
+    trees = {"mechanisms": _stems(mechanisms), "spec": _stems(spec), "audits": _stems(audits)}
+    everything = sorted(set().union(*trees.values()))
+    for name in everything:
+        missing = [tree for tree, names in trees.items() if name not in names]
+        if missing:
+            raise SuiteError(
+                f"{name} has no {missing[0]}/{name}.py; a mechanism is three files of one name."
+            )
+    return everything
+
+
+def _stems(folder: Path) -> list[str]:
+    return sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
+
+
+def _private_package(root: Path) -> str:
+    name = "_dpverify_suite_" + hashlib.sha256(str(root).encode()).hexdigest()[:12]
+    if name not in sys.modules:
+        package = ModuleType(name)
+        package.__path__ = [str(root)]
+        sys.modules[name] = package
+    return name
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except SuiteError:
+        raise
+    except Exception as error:
+        file = name.split(".", 1)[1].replace(".", "/") if name.startswith("_") else name
+        raise SuiteError(f"{file}.py: {type(error).__name__}: {error}") from error
+
+
+def _entry(name: str, mechanism_module: str, base: str) -> Entry:
+    module = _import(mechanism_module)
+    class_name = "".join(part.capitalize() for part in name.split("_"))
+    mechanism = getattr(module, class_name, None)
+    if not (isinstance(mechanism, type) and issubclass(mechanism, Mechanism)):
+        raise SuiteError(f"mechanisms/{name}.py has no mechanism class named {class_name}")
+    spec = _import(f"{base}.spec.{name}")
+    if not callable(getattr(spec, "law", None)) or not obligations_of(spec):
+        raise SuiteError(f"spec/{name}.py needs a function law and at least one obligation_*")
+    audits = _import(f"{base}.audits.{name}")
+    configurations = _exported(audits, "CONFIGURATIONS", Configuration)
+    small = _exported(audits, "SMALL", SmallInstance)
+    for made in (*configurations, *small):
+        if type(made.mechanism) is not mechanism:
+            raise SuiteError(f"audits/{name}.py: {made.name!r} is not a {class_name}")
+    return Entry(name, mechanism, spec, configurations, small)
+
+
+def _exported(module: ModuleType, name: str, kind: type) -> Any:
+    found = getattr(module, name, None)
+    if isinstance(found, kind):
+        return found
+    if isinstance(found, (tuple, list)) and found and all(isinstance(x, kind) for x in found):
+        return tuple(found)
+    where = module.__name__.split(".", 1)[1].replace(".", "/")
+    raise SuiteError(f"{where}.py needs {name}: one or more {kind.__name__}")
+
+
+def obligations_of(module: ModuleType) -> dict[str, Callable[[], int]]:
+    """The obligations defined in a module of spec/, by name."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if name.startswith("obligation_")
+        and callable(value)
+        and getattr(value, "__module__", None) == module.__name__
+    }
