@@ -43,24 +43,27 @@ CONFIGURATIONS = (
     ),
 )
 
-_SMALL = {"adjacency": Adjacency.ADD_REMOVE, "within": (0.0, 1.0)}
+
+def _small(scale: Fraction) -> NoisyCount:
+    return NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=scale, within=(0.0, 1.0))
+
 
 SMALL = (
     SmallInstance(
         name="scale 1",
-        mechanism=NoisyCount(noise_multiplier=Fraction(1), **_SMALL),
+        mechanism=_small(Fraction(1)),
         data=(0.5, -0.0, 2.0),
         max_choices=20,
     ),
     SmallInstance(
         name="scale 3/2",
-        mechanism=NoisyCount(noise_multiplier=Fraction(3, 2), **_SMALL),
+        mechanism=_small(Fraction(3, 2)),
         data=(),
         max_choices=20,
     ),
     SmallInstance(
         name="scale 4/3",
-        mechanism=NoisyCount(noise_multiplier=Fraction(4, 3), **_SMALL),
+        mechanism=_small(Fraction(4, 3)),
         data=(1.0, 5e-324),
         max_choices=20,
     ),

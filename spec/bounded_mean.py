@@ -8,7 +8,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .theory import lower_bounds, queries
 from .theory.laws import (
@@ -47,7 +47,7 @@ def grid(parameters: Parameters) -> tuple[int, int, int, Fraction]:
     low, high = Fraction(parameters["lower"]), Fraction(parameters["upper"])
     cell = parameters["cell"]
     if cell is None:
-        cell, target = Fraction(1), (high - low) / 2 ** 21
+        cell, target = Fraction(1), (high - low) / 2**21
         while cell > target:
             cell /= 2
         while 2 * cell <= target:
@@ -77,7 +77,12 @@ def scales(parameters: Parameters) -> dict[str, Fraction]:
 
 
 @states(
-    Source("K19", "An example: clipping to [120, 200] cm"),
+    Source(
+        "K19",
+        "An example: the sum clipped to [120, 200] cm, plus Laplace(80 / epsilon)",
+        SourceStatus.CHANGED_CONSTANTS,
+        note="80 is right under replace with n public; under add-remove 40, about the middle",
+    ),
     Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"),
 )
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:

@@ -11,7 +11,14 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from .theory import lower_bounds, queries
-from .theory.laws import DiscreteLaplaceLaw, TranscriptLaw, closed, least_tail, real, real_exponential
+from .theory.laws import (
+    DiscreteLaplaceLaw,
+    TranscriptLaw,
+    closed,
+    least_tail,
+    real,
+    real_exponential,
+)
 from .theory.obligations import Departure, neighbors, require
 
 Parameters = Mapping[str, Any]
@@ -82,7 +89,7 @@ def obligation_mass(most: int = 60) -> int:
     return 2 * most + 1 + 21
 
 
-@states(Source("GRS09", "geometric mechanism, error of a count"))
+@states(Source("GRS09", "geometric mechanism"))
 def error_bound(parameters: Parameters, beta: Fraction) -> int:
     """t with P(|error| >= t) <= beta: 2 w^t / (1 + w) <= beta, w = e^(-1 / multiplier)."""
     noise = DiscreteLaplaceLaw(0, parameters["noise_multiplier"])

@@ -26,7 +26,9 @@ DEPARTURES = (
 )
 
 
-@states(Source("KBR16", "Section 3, k-ary randomized response"), Source("W65", "the design"))
+@states(
+    Source("KBR16", "Section 3, k-ary randomized response"), Source("W65", "randomized response")
+)
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
     """Answers are rounded and clamped, then randomized at scale ``noise_multiplier``."""
     k = parameters["categories"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpverify import Adjacency, PureDP, conjecture
 from dpverify.audit import Exhibit, added
-from dpverify.privacy import Domain
+from dpverify.privacy import Domain, Source, SourceStatus
 from dpverify.randomness import Bits, discrete_laplace
 
 
@@ -29,7 +29,12 @@ def count_silent_when_empty(data: Sequence[Any], size: int, bits: Bits) -> Seque
 EXHIBIT = Exhibit(
     name="count_silent_when_empty",
     function=count_silent_when_empty,
-    claim=conjecture(PureDP(1), adjacency=Adjacency.ADD_REMOVE, domain=Domain(columns=1)),
+    claim=conjecture(
+        PureDP(1),
+        adjacency=Adjacency.ADD_REMOVE,
+        domain=Domain(columns=1),
+        source=Source("OURS", "a count without noise on empty data", SourceStatus.REFUTED),
+    ),
     pairs=(added("nobody against somebody", [], 170.0), added("one against two", [1.0], 2.0)),
     why="on empty data the answer is always 0; any other answer shows that somebody is there",
 )

@@ -138,18 +138,14 @@ def audit(
     share = alpha / (1 + len(planted))
     attack = _Attack(guarantee, listed, trials, share, chosen)
     certificates = attack.all_pairs(_target(subject, vectorized), 0)
-    results = tuple(
-        attack.fault(name, target, 1 + i) for i, (name, target) in enumerate(planted)
-    )
+    results = tuple(attack.fault(name, target, 1 + i) for i, (name, target) in enumerate(planted))
     if any(certificate.refutes(guarantee) for certificate in certificates):
         verdict = Verdict.VIOLATED
     elif results and all(result.caught for result in results):
         verdict = Verdict.CONSISTENT
     else:
         verdict = Verdict.POWERLESS
-    return AuditResult(
-        verdict, guarantee, adjacency, certificates, results, alpha, trials, chosen
-    )
+    return AuditResult(verdict, guarantee, adjacency, certificates, results, alpha, trials, chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +197,9 @@ class _Attack:
                 at_least(hits, half, alpha / 2), at_most(other_hits, half, alpha / 2), delta
             )
             event = f"{witness.description} >= {witness.threshold:.6g}"
+            counts = (hits, half, other_hits, half)
             found.append(
-                Certificate(
-                    pair.name, direction, event, hits, half, other_hits, half, delta,
-                    float(epsilon), alpha,
-                )  # fmt: skip
+                Certificate(pair.name, direction, event, *counts, delta, float(epsilon), alpha)
             )
         return found
 

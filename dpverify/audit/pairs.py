@@ -28,17 +28,13 @@ class NeighboringPair:
             )
         reason = self.adjacency.why_not_neighbors(self.left, self.right)
         if reason is not None:
-            raise ValueError(
-                f"The pair {self.name!r} is not {self.adjacency} neighbors: {reason}."
-            )
+            raise ValueError(f"The pair {self.name!r} is not {self.adjacency} neighbors: {reason}.")
 
 
 def added(name: str, base: Sequence[Any], record: Any, *, at: int = 0) -> NeighboringPair:
     """``base`` with ``record`` inserted before position ``at``, against ``base`` (add-remove)."""
     left = [*base[:at], record, *base[at:]]
-    return NeighboringPair(
-        name=name, left=left, right=list(base), adjacency=Adjacency.ADD_REMOVE
-    )
+    return NeighboringPair(name=name, left=left, right=list(base), adjacency=Adjacency.ADD_REMOVE)
 
 
 def replaced(name: str, base: Sequence[Any], record: Any, *, at: int = 0) -> NeighboringPair:

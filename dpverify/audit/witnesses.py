@@ -89,7 +89,8 @@ def _best_threshold(own: Floats, other: Floats, delta: float, alpha: float) -> t
 def _likelihood_ratio(own_law: AuditedLaw, other_law: AuditedLaw) -> Score:
     def score(draws: Draws) -> Floats:
         own, other = own_law.log_likelihood(draws), other_law.log_likelihood(draws)
-        assert own is not None and other is not None
+        assert own is not None
+        assert other is not None
         with np.errstate(invalid="ignore"):
             return np.nan_to_num(own - other, nan=0.0, posinf=np.inf, neginf=-np.inf)
 

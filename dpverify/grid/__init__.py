@@ -1,6 +1,6 @@
 """The public integer grid: how records enter, and exact queries with proved sensitivities."""
 
-from dpverify.grid.queries import Answers, ClampedSum, Count, Query, check_interval, quantize
+from dpverify.grid.queries import Answers, ClampedSum, Count, Query, interval, quantize
 from dpverify.grid.records import Records, ingest
 
 __all__ = [
@@ -9,7 +9,7 @@ __all__ = [
     "Count",
     "Query",
     "Records",
-    "check_interval",
     "ingest",
+    "interval",
     "quantize",
 ]

@@ -48,7 +48,7 @@ class Count(Query):
 
     def __post_init__(self) -> None:
         if self.within is not None:
-            check_interval(*self.within, "within")
+            interval(*self.within, "within")
 
     def evaluate(self, records: Records) -> NDArray[np.int64]:
         """Shape (1,)."""
@@ -122,7 +122,7 @@ class ClampedSum(Query):
             adjacency=adjacency,
             domain=domain,
             obligation=f"{_SPEC}:obligation_clamped_sum",
-            source=Source("K19", "An example: clipping to [120, 200] cm"),
+            source=Source("OURS", "the sensitivity of a clamped sum"),
         )
 
     def unclipped(self) -> Query:
@@ -154,7 +154,7 @@ class Answers(Query):
             adjacency=adjacency,
             domain=domain,
             obligation=f"{_SPEC}:obligation_answers",
-            source=Source("W65", "one respondent, one answer"),
+            source=Source("W65", "randomized response"),
         )
 
 
@@ -177,8 +177,8 @@ def _ldexp(value: int, exponent: int) -> float:
         return math.copysign(math.inf, value)
 
 
-def check_interval(lower: Any, upper: Any, name: str) -> None:
-    """Refuse bounds that are not finite floats with lower < upper."""
+def interval(lower: Any, upper: Any, name: str) -> tuple[float, float]:
+    """The bounds as floats. Raises unless they are finite numbers with lower < upper."""
     for bound in (lower, upper):
         if isinstance(bound, bool) or not isinstance(bound, (int, float, np.integer, np.floating)):
             raise TypeError(
@@ -186,11 +186,13 @@ def check_interval(lower: Any, upper: Any, name: str) -> None:
                 "120.0, chosen without looking at the data."
             )
         if not math.isfinite(bound):
-            raise ValueError(f"{name}: the bound {bound} is not finite; give a finite public bound.")
+            raise ValueError(
+                f"{name}: the bound {bound} is not finite; give a finite public bound."
+            )
     if not lower < upper:
         how = "equal" if lower == upper else "reversed"
         raise ValueError(
             f"{name}: the bounds {lower} and {upper} are {how}; give the smaller one first, chosen "
             "without looking at the data."
         )
-
+    return float(lower), float(upper)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpverify.grid import ClampedSum, Count, check_interval
+from dpverify.grid import ClampedSum, Count, interval
 from dpverify.plans import (
     Abstained,
     DiscreteLaplace,
@@ -19,7 +19,7 @@ from dpverify.plans import (
     Transcript,
 )
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact
+from dpverify.privacy.numbers import Exact, exact, whole
 
 _CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the clip radius: its rounding is invisible
 
@@ -63,12 +63,15 @@ class BoundedMean(Mechanism[MeanEstimate]):
 
     def check_parameters(self) -> None:
         """Bounds in order, a share strictly between 0 and 1, a power-of-two cell."""
-        check_interval(self.lower, self.upper, "lower and upper")
+        lower, upper = interval(self.lower, self.upper, "lower and upper")
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
         share = exact(self.count_share, "count_share")
         if not 0 < share < 1:
             raise ValueError(f"count_share = {self.count_share} is outside (0, 1); try '1/4'.")
         object.__setattr__(self, "count_share", share)
-        if not isinstance(self.at_least, int) or self.at_least < 1:
+        object.__setattr__(self, "at_least", whole(self.at_least, "at_least"))
+        if self.at_least < 1:
             raise ValueError(f"at_least = {self.at_least}; a mean needs at least 1 record.")
         if self.cell is not None:
             object.__setattr__(self, "cell", _power_of_two(self.cell))

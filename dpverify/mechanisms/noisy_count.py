@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpverify.grid import Count, check_interval
+from dpverify.grid import Count, interval
 from dpverify.plans import Abstained, DiscreteLaplace, Mechanism, Plan, Stage, Transcript
 from dpverify.privacy import Adjacency
 
@@ -38,7 +38,7 @@ class NoisyCount(Mechanism[CountEstimate]):
         if self.within is not None:
             if not isinstance(self.within, tuple) or len(self.within) != 2:
                 raise TypeError(f"within = {self.within!r}; give a pair such as (120.0, 200.0).")
-            check_interval(*self.within, "within")
+            object.__setattr__(self, "within", interval(*self.within, "within"))
         elif self.adjacency is Adjacency.REPLACE:
             raise ValueError(
                 "within = None under replace: the number of records is public there, so len(data) "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dpverify.grid import Answers
 from dpverify.plans import Abstained, KaryResponse, Mechanism, Plan, Stage, Transcript
+from dpverify.privacy.numbers import whole
 
 _MOST_CATEGORIES = 1 << 16
 
@@ -40,8 +41,7 @@ class RandomizedResponse(Mechanism[FrequencyEstimate]):
 
     def check_parameters(self) -> None:
         """From 2 to 2^16 categories: a draw takes about that many proposals at small e^-epsilon."""
-        if isinstance(self.categories, bool) or not isinstance(self.categories, int):
-            raise TypeError(f"categories = {self.categories!r}; give an integer such as 2.")
+        object.__setattr__(self, "categories", whole(self.categories, "categories"))
         if not 2 <= self.categories <= _MOST_CATEGORIES:
             raise ValueError(f"categories = {self.categories}; give a number from 2 to 65536.")
 

@@ -91,7 +91,7 @@ class DiscreteLaplace(Noise):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """For witnesses only: float64, from exact integer distances."""
-        distance = np.abs(outputs - center).astype(np.float64).sum(axis=1)
+        distance: LogProbabilities = np.abs(outputs - center).astype(np.float64).sum(axis=1)
         decay = _rate(self.scale)
         return -distance * decay + len(center) * math.log(math.tanh(decay / 2))
 
@@ -134,8 +134,9 @@ class KaryResponse(Noise):
         """For witnesses only: float64, from the exact number of changed answers."""
         changed = np.count_nonzero(outputs != center, axis=1)
         decay = _rate(self.scale)
-        normalizer = np.log1p((self.categories - 1) * np.exp(-decay))
-        return -decay * changed - len(center) * normalizer
+        normalizer = math.log1p((self.categories - 1) * math.exp(-decay))
+        result: LogProbabilities = -decay * changed - len(center) * normalizer
+        return result
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Rule: randomized response."""

@@ -89,9 +89,7 @@ def derive(plan: Plan, adjacency: Adjacency, domain: Domain) -> Derivation[Priva
         if name in seen:
             raise ValueError(f"two stages are named {name!r}; names are unique in a plan")
         seen.add(name)
-    return rules.adaptive_compose(
-        stage.derivation(adjacency, domain) for stage in stages_of(plan)
-    )
+    return rules.adaptive_compose(stage.derivation(adjacency, domain) for stage in stages_of(plan))
 
 
 def check_built(declared: Stage, built: Stage, adjacency: Adjacency, domain: Domain) -> None:

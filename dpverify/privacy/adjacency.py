@@ -107,5 +107,3 @@ class Domain:
         if self.nonfinite == "refuse":
             return f"finite float64 records of {columns}"
         return f"float64 records of {columns}, non-finite ones counted as {self.replacement:g}"
-
-

@@ -140,7 +140,5 @@ def _approximate_profile(claimed: Fraction, delta: Fraction, epsilon: Fraction) 
     if epsilon >= claimed:
         return Enclosure(delta, delta)
     # expm1 keeps the relative precision when the two epsilons are close.
-    share = enclose(
-        lambda: -(ball(epsilon - claimed).expm1()) / (1 + ball(-claimed).exp())
-    )
+    share = enclose(lambda: -(ball(epsilon - claimed).expm1()) / (1 + ball(-claimed).exp()))
     return Enclosure(delta + (1 - delta) * share.lower, delta + (1 - delta) * share.upper)

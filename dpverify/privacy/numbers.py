@@ -43,6 +43,13 @@ def exact(value: Exact, name: str) -> Fraction:
     return Fraction(*value.as_integer_ratio())
 
 
+def whole(value: object, name: str) -> int:
+    """An integer parameter as an int; raises TypeError for anything but an integer."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} = {value!r} is a {type(value).__name__}; give an integer.")
+    return int(value)
+
+
 def render(value: Fraction) -> str:
     """A string that ``exact`` reads back to the same number, decimal where that is short."""
     if value.denominator == 1 and abs(value) < 10**15:

@@ -83,7 +83,7 @@ def discrete_laplace(
     return _exponential_weights(sensitivity, scale, rule, _LAPLACE)
 
 
-@states(_RESPONSE, Source("W65", "the randomized response design"))
+@states(_RESPONSE, Source("W65", "randomized response"))
 def randomized_response(
     sensitivity: Derivation[Sensitivity], scale: Fraction
 ) -> Derivation[PrivacyClaim]:
@@ -143,7 +143,9 @@ def conjecture(
 ) -> Derivation[PrivacyClaim]:
     """A claim that somebody makes and nothing here proves: something to audit."""
     if not isinstance(guarantee, Guarantee):
-        raise TypeError(f"{guarantee!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6').")
+        raise TypeError(
+            f"{guarantee!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6')."
+        )
     claim = PrivacyClaim(guarantee, adjacency, domain, Status.CONJECTURED, key=RULES_KEY)
     cited = source if source is not None else Source("OURS", "somebody's word")
     return _derive(claim, "conjecture", (), cited, status=Status.CONJECTURED)

@@ -142,7 +142,8 @@ def enumerate_law(
 
     Raises RuntimeError when there are more than ``max_paths`` paths: take a smaller instance.
     """
-    root, script, paths = _Node(), [], 0
+    root, paths = _Node(), 0
+    script: list[int] = []
     while True:
         bits = EnumeratedBits(
             script, max_choices=max_choices, word_bits=word_bits, exponential=exponential

@@ -83,7 +83,7 @@ def _bernoulli_exp_constant(bits: Bits, exponent: Fraction, size: int) -> BoolAr
     while whole and len(running):
         running = running[bits.bernoulli_exp(np.ones(len(running), dtype=np.int64), 1)]
         whole -= 1
-    numerators = np.full(len(running), rest.numerator, dtype=_dtype(rest.numerator))
+    numerators: IntArray = np.full(len(running), rest.numerator, dtype=_dtype(rest.numerator))
     result[running[bits.bernoulli_exp(numerators, rest.denominator)]] = True
     return result
 

@@ -140,7 +140,9 @@ def least_tail(noise: DiscreteLaplaceLaw, beta: Fraction) -> int:
     return t
 
 
-@states(Source("KBR16", "Section 3, k-ary randomized response"), Source("W65", "two categories"))
+@states(
+    Source("KBR16", "Section 3, k-ary randomized response"), Source("W65", "randomized response")
+)
 @dataclass(frozen=True)
 class KaryResponseLaw:
     """Answer j is reported truly with weight 1, as each other category with weight exp(-1/scale)."""

@@ -66,7 +66,7 @@ def clamped_sum_sensitivity(lower: int, upper: int, center: int, adjacency: Adja
     return max(upper - center, center - lower)
 
 
-@states(Source("K19", "An example: clipping to [120, 200] cm"))
+@states(Source("OURS", "the sensitivity of a clamped sum"))
 def obligation_clamped_sum(claimed: Callable[..., int] = clamped_sum_sensitivity) -> int:
     """The largest move over all neighbors of at most 2 records is exactly ``claimed``."""
     cases = 0
@@ -92,7 +92,7 @@ def answers(records: Sequence[Fraction], categories: int) -> tuple[int, ...]:
     return tuple(to_cells(record, 0, categories - 1, Fraction(1)) for record in records)
 
 
-@states(Source("W65", "one respondent, one answer"))
+@states(Source("W65", "randomized response"))
 def obligation_answers(claimed: int = 1) -> int:
     """Replacing one record changes at most, and for some pair exactly, ``claimed`` answers."""
     cases, largest = 0, 0

@@ -1,0 +1,180 @@
+"""The ledger claims.toml: what is promised, reviewed by people; and the code held against it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from math import floor
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from dpverify.audit import Configuration, Exhibit, Verdict, audit
+from dpverify.privacy import Guarantee, exact, parse_guarantee, render, sources_of
+from dpverify.suite.trees import Suite
+
+Entry = dict[str, Any]
+_SKIPPED = {"adjacency", "noise_multiplier", "budget"}
+_HEADER = """\
+# The promises of this suite, one entry a configuration. Written by `dpverify claims --update`,
+# reviewed by people: a diff of this file is a change of what is promised.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How the code differs from the ledger in one entry. ``breaking``: a promise got weaker."""
+
+    key: str
+    kind: str
+    detail: str
+
+    @property
+    def breaking(self) -> bool:
+        """LOOSENED, INCOMPARABLE, DROPPED, WEAKER STATUS and exhibits that no longer fall."""
+        return self.kind in _BREAKING
+
+
+_BREAKING = {"LOOSENED", "INCOMPARABLE", "DROPPED", "STATUS"}
+
+
+def path_of(suite: Suite) -> Path:
+    """Where a suite keeps its ledger."""
+    return suite.root / "claims.toml"
+
+
+def read(path: Path) -> dict[str, Entry]:
+    """The recorded entries by key; none if there is no ledger yet.
+
+    Raises ValueError when the file is not TOML.
+    """
+    if not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not a ledger: {error}") from None
+
+
+def write(path: Path, entries: Mapping[str, Entry]) -> None:
+    """Replace the ledger."""
+    text = tomli_w.dumps({key: entries[key] for key in sorted(entries)})
+    path.write_text(_HEADER + text, encoding="utf-8")
+
+
+def promised(suite: Suite) -> dict[str, Entry]:
+    """What the code promises now."""
+    entries = {
+        key: _claim_entry(suite, key, configuration)
+        for key, configuration in suite.configurations.items()
+    }
+    entries |= {f"exhibits/{name}": _exhibit_entry(e) for name, e in suite.exhibits.items()}
+    return entries
+
+
+def compare(recorded: Mapping[str, Entry], current: Mapping[str, Entry]) -> list[Difference]:
+    """Every difference, by key."""
+    found: list[Difference] = []
+    for key in sorted({*recorded, *current}):
+        if key not in current:
+            found.append(Difference(key, "DROPPED", "recorded in the ledger, absent in the code"))
+        elif key not in recorded:
+            found.append(Difference(key, "NEW", f"promises {current[key]['guarantee']}"))
+        else:
+            found += _compare_entry(key, recorded[key], current[key])
+    return found
+
+
+def _claim_entry(suite: Suite, key: str, configuration: Configuration) -> Entry:
+    mechanism = configuration.mechanism
+    claim = mechanism.claim
+    spec = suite.entries[key.partition(":")[0]].spec
+    return {
+        "parameters": {
+            name: _plain(value)
+            for name, value in mechanism.parameters.items()
+            if name not in _SKIPPED and value is not None
+        },
+        "guarantee": str(claim.guarantee),
+        "adjacency": str(claim.adjacency),
+        "domain": str(claim.domain),
+        "noise_multiplier": render(mechanism.noise_multiplier),
+        "lemmas": [f"{lemma.conclusion}" for lemma in mechanism.derivation.lemmas],
+        "obligations": sorted({lemma.obligation for lemma in mechanism.derivation.lemmas}),
+        "status": str(claim.status),
+        "source": "; ".join(str(source) for source in sources_of(spec.law)),
+    }
+
+
+def _exhibit_entry(exhibit: Exhibit) -> Entry:
+    """The refutation, made again from a fixed seed: integers in, so the same bound everywhere."""
+    claim = exhibit.claim.conclusion
+    result = audit(exhibit, claim=claim, pairs=exhibit.pairs, trials=20_000, alpha=1e-6, seed=0)
+    return {
+        "guarantee": str(claim.guarantee),
+        "adjacency": str(claim.adjacency),
+        "domain": str(claim.domain),
+        "status": "refuted" if result.verdict is Verdict.VIOLATED else "not refuted",
+        "refuted_on": result.strongest.pair,
+        "certified_epsilon": f"{floor(result.epsilon * 10) / 10:.1f}",
+        "why": exhibit.why,
+        "source": str(exhibit.claim.source),
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return render(value)
+    if isinstance(value, Enum):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value
+
+
+def _compare_entry(key: str, old: Entry, new: Entry) -> list[Difference]:
+    found: list[Difference] = []
+    if old.get("guarantee") != new["guarantee"]:
+        found.append(_compare_guarantees(key, str(old.get("guarantee")), new["guarantee"]))
+    if old.get("status") != new["status"]:
+        found.append(Difference(key, "STATUS", f"{old.get('status')} became {new['status']}"))
+    if old.get("noise_multiplier") != new.get("noise_multiplier"):
+        found.append(_compare_noise(key, str(old.get("noise_multiplier")), new))
+    known = {"guarantee", "status", "noise_multiplier"}
+    for name in sorted({*old, *new} - known):
+        if old.get(name) != new.get(name):
+            detail = f"{old.get(name)!r} became {new.get(name)!r}"
+            found.append(Difference(key, name.upper(), detail))
+    return found
+
+
+def _compare_guarantees(key: str, old_text: str, new_text: str) -> Difference:
+    detail = f"{old_text} became {new_text}"
+    try:
+        old, new = parse_guarantee(old_text), parse_guarantee(new_text)
+    except ValueError as error:
+        return Difference(key, "INCOMPARABLE", str(error))
+    return Difference(key, _direction(old, new), detail)
+
+
+def _direction(old: Guarantee, new: Guarantee) -> str:
+    if new.implies(old):
+        return "TIGHTENED"
+    return "LOOSENED" if old.implies(new) else "INCOMPARABLE"
+
+
+def _compare_noise(key: str, old_text: str, new: Entry) -> Difference:
+    detail = f"noise_multiplier {old_text} became {new.get('noise_multiplier')}"
+    try:
+        old_value = exact(old_text, "noise_multiplier")
+        noisier = exact(new["noise_multiplier"], "noise_multiplier") > old_value * Fraction(
+            101, 100
+        )
+    except (KeyError, ValueError):
+        noisier = False
+    return Difference(key, "NOISIER" if noisier else "NOISE", detail)

@@ -1,0 +1,98 @@
+"""The terminal: a progress bar where there is one, a line per finished unit, a summary in words."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from dpverify.audit.auditing import MEANING
+from dpverify.suite.events import EXIT_EMPTY, Event, Outcome, RunFinished, RunStarted, UnitFinished
+
+_MARKS = {
+    Outcome.HELD: "[green]ok  [/]",
+    Outcome.REFUTED: "[bold red]FAIL[/]",
+    Outcome.POWERLESS: "[yellow]WEAK[/]",
+    Outcome.INVALID: "[bold magenta]ERR [/]",
+}
+_ENDINGS = {
+    0: "All held.",
+    1: "A claim was refuted or an obligation is false.",
+    3: "A unit could not be judged: this run is invalid.",
+    4: "Nothing was refuted, but not everything that should have been seen was seen.",
+    EXIT_EMPTY: "Nothing was collected.",
+    130: "Stopped; what is above is valid.",
+}
+
+
+class Terminal:
+    """A consumer that prints; ``show_details`` prints a unit's details even if it held."""
+
+    def __init__(self, console: Console, *, show_details: bool = False) -> None:
+        self._console = console
+        self._details = show_details
+        self._progress: Progress | None = None
+        self._command = ""
+
+    def __call__(self, event: Event) -> None:
+        """Take one event."""
+        if isinstance(event, RunStarted):
+            self._start(event)
+        elif isinstance(event, UnitFinished):
+            self._unit(event)
+        else:
+            self._finish(event)
+
+    def _start(self, event: RunStarted) -> None:
+        self._command = event.command
+        line = f"dpverify {event.version}  {event.command}  {event.units} units"
+        if event.alpha:
+            line += f"  seed {event.seed}  false alarms of the whole suite <= {event.alpha:g}"
+        self._console.print(line, highlight=False, soft_wrap=True)
+        if self._console.is_terminal:
+            self._progress = Progress(
+                TextColumn(event.command),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._progress.add_task(event.command, total=event.units)
+            self._progress.start()
+
+    def _unit(self, event: UnitFinished) -> None:
+        text = (
+            f"{_MARKS[event.outcome]} {event.kind:<10} {escape(event.name)}  "
+            f"[bold]{escape(event.verdict)}[/]  {escape(event.summary)}  [dim]{event.seconds:.1f}s[/]"
+        )
+        self._console.print(text, highlight=False, soft_wrap=True)
+        if self._details or event.outcome is not Outcome.HELD:
+            for detail in event.details:
+                self._console.print(f"       {escape(detail)}", highlight=False, soft_wrap=True)
+        if event.outcome is not Outcome.HELD:
+            self._console.print(
+                f"       replay: {escape(event.replay)}", highlight=False, soft_wrap=True
+            )
+        if self._progress is not None:
+            self._progress.advance(self._progress.task_ids[0])
+
+    def _finish(self, event: RunFinished) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+        counts = ", ".join(f"{count} {name}" for name, count in event.counts.items()) or "none"
+        line = f"{_ENDINGS[event.exit_code]} {counts}; {event.seconds:.1f}s"
+        self._console.print(line, highlight=False, soft_wrap=True)
+        if self._command == "audit" and event.exit_code in (0, 1, 4):
+            for verdict, meaning in MEANING.items():
+                text = f"[dim]{verdict}: {meaning}.[/]"
+                self._console.print(text, highlight=False, soft_wrap=True)

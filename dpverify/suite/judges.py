@@ -1,0 +1,269 @@
+"""The judges: each takes one unit of work by name and says how it ended.
+
+audit: attack the shipped sampler. exhibit: refute a false claim. obligation: run one of the spec's.
+profile: the exact loss of every crafted pair, from the spec's law. refinement: the tie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.audit import AuditResult, Verdict, audit, generic_faults
+from dpverify.audit.auditing import MEANING
+from dpverify.privacy import ApproxDP, Guarantee, PureDP
+from dpverify.privacy.numbers import approximately
+from dpverify.suite.events import Outcome, UnitFinished
+from dpverify.suite.refinement import RefinementFailed, compare_facts, exact_records, refine
+from dpverify.suite.trees import Entry, Suite, load
+
+TOTAL_ALPHA = 1e-6
+"""The false-alarm probability of everything a run of the suite certifies."""
+QUICK_TRIALS, THOROUGH_TRIALS = 100_000, 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of work, as plain data: any process can do it."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the units of one run share."""
+
+    suite: Path | None = None
+    seed: int = 0
+    trials: int = QUICK_TRIALS
+    thorough: bool = False
+    digits: int = 50
+
+    def replay(self, unit: Unit) -> str:
+        """The command that does this unit again."""
+        suite = f" --suite {self.suite}" if self.suite is not None else ""
+        if unit.kind in ("audit", "exhibit"):
+            size = "" if self.trials == THOROUGH_TRIALS else f" --trials {self.trials}"
+            size = " --quick" if self.trials == QUICK_TRIALS and not self.thorough else size
+            return f"dpverify audit {unit.name} --seed {self.seed}{size}{suite}"
+        return f"dpverify prove {unit.name.partition(':obligation_')[0]}{suite}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """What a judge says of a unit."""
+
+    outcome: Outcome
+    verdict: str
+    summary: str
+    details: tuple[str, ...] = ()
+    data: dict[str, Any] | None = None
+
+
+def run_unit(unit: Unit, options: Options) -> UnitFinished:
+    """Do one unit. Whatever goes wrong inside is an INVALID outcome, never a silent pass."""
+    start = perf_counter()
+    try:
+        with mp.workdps(options.digits):
+            judgment = _JUDGES[unit.kind](_suite(options.suite), unit.name, options)
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        judgment = Judgment(Outcome.INVALID, "INVALID", f"could not be judged: {message}")
+    return UnitFinished(
+        unit.kind,
+        unit.name,
+        judgment.outcome,
+        judgment.verdict,
+        judgment.summary,
+        judgment.details,
+        options.replay(unit),
+        perf_counter() - start,
+        judgment.data or {},
+    )
+
+
+@cache
+def _suite(root: Path | None) -> Suite:
+    return load(root)
+
+
+def certified_units(suite: Suite) -> int:
+    """How many audits a full run does: TOTAL_ALPHA is divided among them, whichever are run."""
+    return len(suite.configurations) + len(suite.exhibits)
+
+
+def seed_of(unit_name: str, seed: int) -> int:
+    """Each unit's own seed: the run's seed and the unit's name, hashed."""
+    digest = hashlib.sha256(f"{seed}/{unit_name}".encode()).digest()
+    return int.from_bytes(digest[:8])
+
+
+def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
+    configuration = suite.configuration(name)
+    mechanism = configuration.mechanism
+    result = audit(
+        mechanism,
+        pairs=configuration.pairs,
+        faults=[*generic_faults(mechanism, thorough=options.thorough), *configuration.faults],
+        trials=options.trials,
+        alpha=TOTAL_ALPHA / certified_units(suite),
+        seed=seed_of(name, options.seed),
+    )
+    outcome = {
+        Verdict.CONSISTENT: Outcome.HELD,
+        Verdict.VIOLATED: Outcome.REFUTED,
+        Verdict.POWERLESS: Outcome.POWERLESS,
+    }[result.verdict]
+    return _audited(result, outcome, str(result.verdict))
+
+
+def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
+    exhibit = suite.exhibits[name.removeprefix("exhibits/")]
+    result = audit(
+        exhibit,
+        claim=exhibit.claim,
+        pairs=exhibit.pairs,
+        trials=options.trials,
+        alpha=TOTAL_ALPHA / certified_units(suite),
+        seed=seed_of(name, options.seed),
+    )
+    refuted = result.verdict is Verdict.VIOLATED
+    return _audited(
+        result,
+        Outcome.HELD if refuted else Outcome.POWERLESS,
+        "VIOLATED, as it should be" if refuted else "POWERLESS: the false claim was not refuted",
+    )
+
+
+def _audited(result: AuditResult, outcome: Outcome, verdict: str) -> Judgment:
+    caught = sum(fault.caught for fault in result.faults)
+    faults = f"; {caught}/{len(result.faults)} planted faults caught" if result.faults else ""
+    best = result.strongest
+    summary = f"claim {result.guarantee}, certified epsilon >= {result.epsilon:.3f}{faults}"
+    details = () if outcome is Outcome.HELD else _explained(result)
+    data = {
+        "guarantee": str(result.guarantee),
+        "adjacency": str(result.adjacency),
+        "alpha": result.alpha,
+        "trials": result.trials,
+        "seed": result.seed,
+        "epsilon": result.epsilon,
+        "strongest": asdict(best),
+        "faults": [asdict(fault) for fault in result.faults],
+    }
+    return Judgment(outcome, verdict, summary, details, data)
+
+
+def _explained(result: AuditResult) -> tuple[str, ...]:
+    best = result.strongest
+    missed = [fault.name for fault in result.faults if not fault.caught]
+    return (
+        f"{result.verdict}: {MEANING[result.verdict]}",
+        f"pair {best.pair!r}, {best.direction}, event {best.event}: {best.hits} of {best.draws} "
+        f"draws against {best.other_hits} of {best.other_draws}",
+        f"a sound mechanism shows this with probability at most {best.alpha:.1e}",
+        *(f"missed fault: {name}" for name in missed),
+    )
+
+
+def _judge_obligation(suite: Suite, name: str, options: Options) -> Judgment:
+    path, _, function = name.partition(":")
+    obligation = suite.obligation(f"{path}.py:{function}")
+    try:
+        cases = obligation()
+    except AssertionError as failure:
+        return Judgment(Outcome.REFUTED, "FALSE", str(failure))
+    if cases < 1:
+        return Judgment(Outcome.INVALID, "INVALID", "the obligation checked no case")
+    return Judgment(Outcome.HELD, "HOLDS", f"{cases:,} cases", data={"cases": cases})
+
+
+def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
+    """The exact loss of every crafted pair, both ways, against the claim."""
+    configuration, entry = suite.configuration(name), suite.entries[name.partition(":")[0]]
+    mechanism = configuration.mechanism
+    worst, lines = (mp.mpf(-1), ""), []
+    for pair in configuration.pairs:
+        left, right = (exact_records(d, mechanism.domain) for d in (pair.left, pair.right))
+        for direction, own, other in (("left", left, right), ("right", right, left)):
+            loss, delta = _exact_pair(suite, entry, mechanism, own, other)
+            lines.append(
+                f"{pair.name}, {direction}: largest loss {approximately(loss)}, "
+                f"delta {mp.nstr(delta, 12)} at the claim's epsilon"
+            )
+            if delta > _delta(mechanism.claim.guarantee):
+                return Judgment(Outcome.REFUTED, "VIOLATED", lines[-1], tuple(lines))
+            worst = max(worst, (mp.mpf(loss.numerator) / loss.denominator, pair.name))
+    summary = f"claim {mechanism.claim.guarantee}, largest exact loss {mp.nstr(worst[0], 12)}"
+    return Judgment(Outcome.HELD, "HOLDS", f"{summary} on {worst[1]!r}", tuple(lines))
+
+
+def _exact_pair(
+    suite: Suite, entry: Entry, mechanism: Any, own: list[Fraction], other: list[Fraction]
+) -> tuple[Fraction, Any]:
+    """(largest loss, delta at the claim's epsilon): exact for one stage, else from the sum of the
+    stages' losses, which is what the transcript's loss can reach."""
+    p = entry.spec.law(mechanism.parameters, own)
+    q = entry.spec.law(mechanism.parameters, other)
+    example = p.example if len(p.example) == len(p.stages) - 1 else ()
+    stages = [
+        (law(example[:i]), q.stages[i][1](example[:i])) for i, (_, law) in enumerate(p.stages)
+    ]
+    losses = [a.largest_loss(b) for a, b in stages]
+    if any(loss is None for loss in losses):
+        raise RefinementFailed("a stage separates this pair with certainty")
+    total = sum(losses, Fraction(0))
+    epsilon = _epsilon(mechanism.claim.guarantee)
+    if len(stages) == 1:
+        return total, stages[0][0].profile(stages[0][1], epsilon)
+    return total, suite.theory["rules"].profile(total, Fraction(0), epsilon)
+
+
+def _judge_refinement(suite: Suite, name: str, options: Options) -> Judgment:
+    """All small instances by enumeration, all configurations by their facts."""
+    entry = suite.entries[name]
+    try:
+        done = [refine(entry.spec, instance) for instance in entry.small]
+        facts = sum(
+            compare_facts(
+                entry.spec,
+                configuration.mechanism,
+                [data for pair in configuration.pairs for data in (pair.left, pair.right)],
+            )
+            for configuration in entry.configurations
+        )
+    except RefinementFailed as failure:
+        return Judgment(Outcome.REFUTED, "DIFFERS", str(failure))
+    summary = (
+        f"{sum(r.outcomes for r in done):,} outcomes of {len(done)} small instances equal the "
+        f"spec's law ({float(min(r.exact_mass for r in done)):.4%} of the mass fraction for "
+        f"fraction); {facts:,} facts of the configurations equal"
+    )
+    return Judgment(Outcome.HELD, "EQUAL", summary)
+
+
+def _epsilon(guarantee: Guarantee) -> Fraction:
+    return guarantee.epsilon if isinstance(guarantee, (PureDP, ApproxDP)) else Fraction(0)
+
+
+def _delta(guarantee: Guarantee) -> Any:
+    delta = guarantee.delta if isinstance(guarantee, ApproxDP) else Fraction(0)
+    return mp.mpf(delta.numerator) / delta.denominator
+
+
+_JUDGES: dict[str, Callable[[Suite, str, Options], Judgment]] = {
+    "audit": _judge_audit,
+    "exhibit": _judge_exhibit,
+    "obligation": _judge_obligation,
+    "profile": _judge_profile,
+    "refinement": _judge_refinement,
+}

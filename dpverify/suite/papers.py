@@ -1,0 +1,68 @@
+"""The map from items of papers to the code that states them, generated from the code."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+from dpverify.privacy import Source, SourceStatus, rules, sources_of
+from dpverify.suite.trees import Suite
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One item of one paper, its status, and every place that states it."""
+
+    paper: str
+    item: str
+    status: SourceStatus
+    note: str
+    places: tuple[str, ...]
+
+
+def statements(suite: Suite) -> list[Statement]:
+    """Every item marked with ``states`` in the rules and in spec/, and every exhibit, by paper.
+
+    An item's status is the worst that any place gives it.
+    """
+    found = list(_in_module(rules, "dpverify/privacy/rules.py"))
+    for entry in suite.entries.values():
+        found += _in_module(entry.spec, f"spec/{entry.name}.py")
+    for stem, module in suite.theory.items():
+        found += _in_module(module, f"spec/theory/{stem}.py")
+    for name, exhibit in suite.exhibits.items():
+        found.append((exhibit.claim.source, f"audits/exhibits/{name}.py"))
+    items: dict[tuple[str, str], list[tuple[Source, str]]] = defaultdict(list)
+    for source, where in found:
+        items[source.paper, source.item].append((source, where))
+    return [_statement(items[key]) for key in sorted(items)]
+
+
+def _statement(stated: list[tuple[Source, str]]) -> Statement:
+    order = list(SourceStatus)
+    worst = max((source.status for source, _ in stated), key=order.index)
+    notes = dict.fromkeys(source.note for source, _ in stated if source.note)
+    places = dict.fromkeys(where for _, where in stated)
+    first = stated[0][0]
+    return Statement(first.paper, first.item, worst, "; ".join(notes), tuple(places))
+
+
+def unsourced(suite: Suite) -> list[str]:
+    """Laws, bounds and mechanisms' obligations that say no source: there should be none."""
+    missing = []
+    for entry in suite.entries.values():
+        for name in ("law", "error_bound", "lower_bound"):
+            item = getattr(entry.spec, name, None)
+            if item is None or not sources_of(item):
+                missing.append(f"spec/{entry.name}.py:{name}")
+    return missing
+
+
+def _in_module(module: ModuleType, path: str) -> Iterator[tuple[Source, str]]:
+    for name, item in vars(module).items():
+        if inspect.getmodule(item) is module:
+            for source in sources_of(item):
+                yield source, f"{path}:{name}"

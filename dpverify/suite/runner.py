@@ -1,0 +1,131 @@
+"""Running units, here or in worker processes, and emitting one stream of events."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from time import perf_counter
+
+import dpverify
+from dpverify.suite.events import (
+    EXIT_INTERRUPTED,
+    Consumer,
+    Outcome,
+    RunFinished,
+    RunStarted,
+    UnitFinished,
+    exit_code,
+)
+from dpverify.suite.judges import TOTAL_ALPHA, Options, Unit, run_unit
+from dpverify.suite.trees import Suite, obligations_of
+
+
+def audit_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
+    """The configurations and exhibits that these names select; no names: all of them."""
+    units = [Unit("audit", key) for key in suite.configurations]
+    units += [Unit("exhibit", f"exhibits/{name}") for name in suite.exhibits]
+    return [unit for unit in units if not names or _selects(names, unit.name)]
+
+
+def prove_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
+    """Per mechanism: its obligations, those its lemmas name, exact profiles, the refinement.
+
+    Without names also every other obligation in spec/theory.
+    """
+    units: list[Unit] = []
+    for entry in suite.entries.values():
+        keys = [key for key in suite.configurations if key.partition(":")[0] == entry.name]
+        chosen = [key for key in keys if not names or _selects(names, key)]
+        if not chosen:
+            continue
+        units += [Unit("obligation", f"{entry.name}:{o}") for o in obligations_of(entry.spec)]
+        units += [Unit("profile", key) for key in chosen]
+        for key in chosen:
+            for lemma in suite.configurations[key].mechanism.derivation.lemmas:
+                units.append(Unit("obligation", lemma.obligation.replace(".py:", ":")))
+        units.append(Unit("refinement", entry.name))
+    if not names:
+        for stem, module in suite.theory.items():
+            units += [Unit("obligation", f"theory/{stem}:{o}") for o in obligations_of(module)]
+    return list(dict.fromkeys(units))
+
+
+def _selects(names: Sequence[str], key: str) -> bool:
+    return any(key == name or key.startswith(f"{name}:") for name in names)
+
+
+def selectable(suite: Suite) -> list[str]:
+    """Every name a command takes: mechanisms, configurations, exhibits."""
+    keys = list(suite.configurations)
+    prefixes = [":".join(key.split(":")[:2]) for key in keys]
+    exhibits = [f"exhibits/{name}" for name in suite.exhibits]
+    return list(dict.fromkeys([*suite.entries, *prefixes, *keys, *exhibits]))
+
+
+def run(
+    command: str,
+    suite: Suite,
+    units: Sequence[Unit],
+    options: Options,
+    consumers: Sequence[Consumer],
+    *,
+    workers: int = 1,
+) -> int:
+    """Do all units and return the exit code. Ctrl-C ends the run with a valid partial report."""
+    start, outcomes, interrupted = perf_counter(), list[Outcome](), False
+
+    def emit(event: RunStarted | UnitFinished | RunFinished) -> None:
+        for consumer in consumers:
+            consumer(event)
+
+    emit(
+        RunStarted(
+            command,
+            dpverify.__version__,
+            str(suite.root),
+            options.seed,
+            len(units),
+            TOTAL_ALPHA if command == "audit" else 0.0,
+        )
+    )
+    try:
+        for finished in _results(units, options, workers):
+            outcomes.append(finished.outcome)
+            emit(finished)
+    except KeyboardInterrupt:
+        interrupted = True
+    code = EXIT_INTERRUPTED if interrupted else exit_code(outcomes)
+    counts = Counter(str(outcome) for outcome in outcomes)
+    emit(RunFinished(code, dict(counts), perf_counter() - start, interrupted))
+    return code
+
+
+def _results(units: Sequence[Unit], options: Options, workers: int) -> Iterator[UnitFinished]:
+    if workers <= 1 or len(units) <= 1:
+        for unit in units:
+            yield run_unit(unit, options)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
+    try:
+        pending: set[Future[UnitFinished]] = {
+            pool.submit(run_unit, unit, options) for unit in units
+        }
+        while pending:
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    except KeyboardInterrupt:
+        for process in list(pool._processes.values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches the whole process group; the parent alone decides what it means."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
