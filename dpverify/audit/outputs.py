@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 class Draws:
     """A batch of outputs. numbers: shape (size, width), 0 where an output has fewer."""
 
-    labels: NDArray[np.object_]
+    labels: NDArray[Any]
     numbers: Floats
     raw: Any = None
 
@@ -53,7 +53,7 @@ class TranscriptDraws:
         batch: Transcripts = self.law.sample(bits, size)
         columns = [column.astype(np.float64) for column in batch.values.values()]
         numbers = np.concatenate(columns, axis=1) if columns else np.zeros((size, 0))
-        return Draws(batch.stopped_by.astype(object), numbers, batch)
+        return Draws(batch.stopped_by, numbers, batch)
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
         """Exact up to float64, from the plan."""

@@ -55,8 +55,7 @@ def _candidates(
     known = own_law.log_likelihood(own) is not None
     if known:
         yield "log-likelihood ratio", _likelihood_ratio(own_law, other_law)
-    labels = _frequent(own.labels)
-    for label in labels if set(labels) != set(other.labels.tolist()) or len(labels) > 1 else []:
+    for label in _telling_labels(own, other):
         yield f"output is {label}", _has_label(label)
     columns = min(own.numbers.shape[1], other.numbers.shape[1])
     for column in range(min(columns, _COLUMNS)):
@@ -69,16 +68,23 @@ def _candidates(
         yield "projection on the difference of means", lambda draws: draws.numbers @ direction
 
 
+def _telling_labels(own: Draws, other: Draws) -> list[Hashable]:
+    """The labels, unless all outputs of both sides have the same one."""
+    found = _frequent(own.labels)
+    return found if len(found) > 1 or found != _frequent(other.labels) else []
+
+
 def _best_threshold(own: Floats, other: Floats, delta: float, alpha: float) -> tuple[float, float]:
     """The threshold t whose event {score >= t} certifies most, and the epsilon it certifies."""
-    thresholds = np.unique(own)
-    if len(thresholds) > _THRESHOLDS:  # evenly spaced ranks, and finely in both tails: rare events
-        tail = np.unique(np.geomspace(1, len(thresholds), _THRESHOLDS // 4).astype(np.intp)) - 1
-        even = np.linspace(0, len(thresholds) - 1, _THRESHOLDS // 2).astype(np.intp)
-        ranks = np.unique(np.concatenate([tail, even, len(thresholds) - 1 - tail]))
-        thresholds = thresholds[ranks]
-    own_hits = len(own) - np.searchsorted(np.sort(own), thresholds, side="left")
-    other_hits = len(other) - np.searchsorted(np.sort(other), thresholds, side="left")
+    own, other = np.sort(own), np.sort(other)
+    ranks = np.arange(len(own))
+    if len(own) > _THRESHOLDS:  # evenly spaced ranks, and finely in both tails: rare events
+        tail = np.geomspace(1, len(own), _THRESHOLDS // 4).astype(np.intp) - 1
+        even = np.linspace(0, len(own) - 1, _THRESHOLDS // 2).astype(np.intp)
+        ranks = np.concatenate([tail, even, len(own) - 1 - tail])
+    thresholds = np.unique(own[ranks])
+    own_hits = len(own) - np.searchsorted(own, thresholds, side="left")
+    other_hits = len(other) - np.searchsorted(other, thresholds, side="left")
     lower = at_least(own_hits, len(own), alpha / 2)
     upper = at_most(other_hits, len(other), alpha / 2)
     values = certified_epsilon(lower, upper, delta)
@@ -102,7 +108,7 @@ def _everything(draws: Draws) -> Floats:
 
 
 def _has_label(label: Hashable) -> Score:
-    return lambda draws: np.array([entry == label for entry in draws.labels], dtype=np.float64)
+    return lambda draws: np.asarray(draws.labels == label, dtype=np.float64)
 
 
 def _column(column: int, sign: float) -> Score:

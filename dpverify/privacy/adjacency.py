@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
@@ -85,12 +85,13 @@ class Domain:
     nonfinite="refuse": records are finite. A record that is not is a caller error which names its
     row; that refusal reveals the row, so such data are outside the domain.
     nonfinite="replace": a record with a NaN or an infinity counts as ``replacement`` (public, the
-    same number in every column), and the domain is every array.
+    same number in every column), and the domain is every array. Which number that is says nothing
+    about which datasets are covered, so it does not take part in comparisons.
     """
 
     columns: int
     nonfinite: Nonfinite = "refuse"
-    replacement: float = 0.0
+    replacement: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         if self.columns < 1:
@@ -106,4 +107,4 @@ class Domain:
         columns = "1 column" if self.columns == 1 else f"{self.columns} columns"
         if self.nonfinite == "refuse":
             return f"finite float64 records of {columns}"
-        return f"float64 records of {columns}, non-finite ones counted as {self.replacement:g}"
+        return f"float64 records of {columns}, finite or not"
