@@ -1,0 +1,223 @@
+"""Verdicts, refusals, and outputs of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify import Adjacency, ApproxDP, NoisyCount, PureDP, RandomizedResponse, conjecture
+from dpverify.audit import NeighboringPair, Verdict, added, audit, replaced
+from dpverify.privacy import Domain
+
+PAIR = added("one enters", [0.0, 0.0], 1.0)
+
+
+def _laplace_sum(scale: float, seed: int = 0) -> Callable[[Any], float]:
+    rng = np.random.default_rng(seed)
+
+    def noisy_sum(data: Any) -> float:
+        return float(sum(data) + rng.laplace(scale=scale))
+
+    return noisy_sum
+
+
+def test_without_planted_faults_silence_is_powerless() -> None:
+    result = audit(_laplace_sum(1.0), claim=PureDP(1), pairs=[PAIR], trials=5000, seed=0)
+    assert result.verdict is Verdict.POWERLESS
+    assert result.faults == ()
+
+
+def test_a_caught_fault_makes_silence_count() -> None:
+    half = _laplace_sum(0.5, seed=1)
+    result = audit(
+        _laplace_sum(1.0), claim=PureDP(1), pairs=[PAIR], faults=[half], trials=20_000, seed=0
+    )
+    assert result.verdict is Verdict.CONSISTENT
+    assert 0.8 < result.epsilon <= 1.0
+
+
+def test_a_missed_fault_makes_it_powerless() -> None:
+    barely = _laplace_sum(0.99, seed=1)
+    result = audit(
+        _laplace_sum(1.0), claim=PureDP(1), pairs=[PAIR], faults=[barely], trials=5000, seed=0
+    )
+    assert result.verdict is Verdict.POWERLESS
+    assert [fault.caught for fault in result.faults] == [False]
+    assert "missed: noisy_sum" in str(result)
+
+
+def test_half_the_noise_is_violated() -> None:
+    result = audit(_laplace_sum(0.5), claim=PureDP(1), pairs=[PAIR], trials=20_000, seed=0)
+    assert result.verdict is Verdict.VIOLATED
+    assert 1.6 < result.epsilon <= 2.0
+
+
+def _none_or_label(data: Any) -> Any:
+    return None if len(data) == 2 else "somebody"
+
+
+def _raises_on_three(data: Any) -> float:
+    if len(data) == 3:
+        raise KeyError("three")
+    return 0.0
+
+
+def _nan_on_three(data: Any) -> float:
+    return float("nan") if len(data) == 3 else 0.0
+
+
+def _list_of_its_length(data: Any) -> list[float]:
+    return [0.0] * len(data)
+
+
+def _matrix(data: Any) -> Any:
+    return np.full((2, len(data)), 7)
+
+
+def _tuple_of_strings(data: Any) -> tuple[str, int]:
+    return ("n", len(data))
+
+
+LEAKS = [
+    _none_or_label,
+    _raises_on_three,
+    _nan_on_three,
+    _list_of_its_length,
+    _matrix,
+    _tuple_of_strings,
+]
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_every_kind_of_output_is_an_outcome(leak: Callable[[Any], Any]) -> None:
+    result = audit(leak, claim=PureDP(5), pairs=[PAIR], trials=20_000, seed=0)
+    assert result.verdict is Verdict.VIOLATED
+    assert result.epsilon > 5
+
+
+def test_a_rare_event_is_found() -> None:
+    # Probability .008 on one side and 0 on the other; everything else is the same.
+    rng = np.random.default_rng(0)
+
+    def rarely_honest(data: Any) -> float:
+        return float(len(data) == 3 and rng.random() < 0.008)
+
+    result = audit(rarely_honest, claim=PureDP(1), pairs=[PAIR], trials=40_000, seed=0)
+    assert result.verdict is Verdict.VIOLATED
+
+
+def test_vectorized_functions() -> None:
+    rng = np.random.default_rng(0)
+
+    def noisy_sums(data: Any, size: int) -> Any:
+        return sum(data) + rng.laplace(scale=0.5, size=size)
+
+    result = audit(
+        noisy_sums, claim=PureDP(1), pairs=[PAIR], trials=100_000, seed=0, vectorized=True
+    )
+    assert result.verdict is Verdict.VIOLATED
+    with pytest.raises(ValueError, match="returned 3 outputs when asked for 50"):
+        audit(
+            lambda data, size: [1, 2, 3],
+            claim=PureDP(1), pairs=[PAIR], trials=100, seed=0, vectorized=True,
+        )  # fmt: skip
+
+
+def test_a_function_that_alters_its_input_is_refused() -> None:
+    def sorts(data: Any) -> int:
+        data.append(1.0)
+        return len(data)
+
+    with pytest.raises(ValueError, match="changed the dataset"):
+        audit(sorts, claim=PureDP(1), pairs=[PAIR], trials=100, seed=0)
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    mechanism = NoisyCount.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE)
+    first, again, other = (
+        audit(mechanism, pairs=[PAIR], trials=2000, seed=seed) for seed in (5, 5, 6)
+    )
+    assert first == again
+    assert first.certificates != other.certificates
+    fresh = audit(mechanism, pairs=[PAIR], trials=2000)
+    assert fresh == audit(mechanism, pairs=[PAIR], trials=2000, seed=fresh.seed)
+
+
+def test_false_alarms_at_a_tight_truth() -> None:
+    """A true, tight claim is called VIOLATED at most at its stated rate.
+
+    700 audits at alpha = .05; more than 57 alarms have probability below .001 if the rate is .05
+    (the 99.9% binomial limit). The seeds are fixed, so this cannot flake.
+    """
+    mechanism = RandomizedResponse.for_budget(
+        PureDP(1), adjacency=Adjacency.REPLACE, categories=2
+    )
+    pairs = [replaced("yes to no", [1], 0), replaced("no to yes", [0], 1)]
+    alarms = sum(
+        audit(mechanism, pairs=pairs, faults=[], trials=200, alpha=0.05, seed=seed).verdict
+        is Verdict.VIOLATED
+        for seed in range(700)
+    )
+    assert alarms <= 57
+
+
+REPLACED = replaced("r", [0.0], 1.0)
+BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"claim": None}, TypeError, "say what is claimed"),
+    ({"claim": "pure(1)"}, TypeError, "say what is claimed"),
+    ({"pairs": []}, ValueError, "no pairs"),
+    ({"pairs": [([0], [0, 1])]}, TypeError, "carries its adjacency"),
+    ({"pairs": [PAIR, REPLACED]}, ValueError, "one adjacency at a time"),
+    ({"trials": 10}, ValueError, "at least 100"),
+    ({"alpha": 0.0}, ValueError, "outside"),
+    ({"alpha": 1.0}, ValueError, "outside"),
+    ({"alpha": float("nan")}, ValueError, "outside"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "message"), BAD_CALLS)
+def test_bad_calls_are_refused(
+    change: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    arguments = {"claim": PureDP(1), "pairs": [PAIR], "trials": 1000, **change}
+    with pytest.raises(error, match=message):
+        audit(_never_called, **arguments)
+
+
+def _never_called(data: Any) -> float:
+    raise AssertionError("drawn before the refusal")
+
+
+def test_a_claim_of_another_adjacency_is_refused() -> None:
+    claim = conjecture(PureDP(1), adjacency=Adjacency.REPLACE, domain=Domain(columns=1))
+    with pytest.raises(ValueError, match="The claim is under replace"):
+        audit(_never_called, claim=claim, pairs=[PAIR])
+
+
+def test_what_is_not_a_function_is_refused() -> None:
+    with pytest.raises(TypeError, match="neither a mechanism nor a function"):
+        audit("mean", claim=PureDP(1), pairs=[PAIR], trials=1000)  # type: ignore[arg-type]
+
+
+def test_pairs_that_are_not_neighbors_are_refused_by_record() -> None:
+    with pytest.raises(ValueError, match="records 0 and 2 both differ"):
+        NeighboringPair(name="p", left=[1, 2, 3], right=[0, 2, 4], adjacency=Adjacency.REPLACE)
+    with pytest.raises(ValueError, match="after record 1 is deleted"):
+        NeighboringPair(name="p", left=[1, 2, 3], right=[1, 4], adjacency=Adjacency.ADD_REMOVE)
+    with pytest.raises(TypeError, match=r"write Adjacency\.ADD_REMOVE"):
+        NeighboringPair(name="p", left=[1], right=[], adjacency="add-remove")  # type: ignore[arg-type]
+
+
+def test_delta_is_part_of_what_is_tested() -> None:
+    rng = np.random.default_rng(0)
+
+    def leaks_sometimes(data: Any) -> float:
+        return float(len(data)) if rng.random() < 0.1 else -1.0
+
+    for delta, verdict in (("0.2", Verdict.POWERLESS), ("0.05", Verdict.VIOLATED)):
+        claim = ApproxDP(1, delta)
+        result = audit(leaks_sometimes, claim=claim, pairs=[PAIR], trials=20_000, seed=0)
+        assert result.verdict is verdict

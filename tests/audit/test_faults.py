@@ -1,0 +1,102 @@
+"""Planted faults: that they are faulty, and that their laws say what they draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify import Adjacency, BoundedMean, NoisyCount, PureDP, RandomizedResponse, SeededBits
+from dpverify.audit import added, audit, generic_faults
+from dpverify.plans import Mechanism
+from dpverify.suite.trees import load
+
+SUITE = load()
+KEYS = list(SUITE.configurations)
+
+
+def _names(mechanism: Mechanism[Any], *, thorough: bool = False) -> set[str]:
+    return {fault.name for fault in generic_faults(mechanism, thorough=thorough)}
+
+
+def test_which_faults_apply_to_a_closed_law() -> None:
+    count = NoisyCount.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE)
+    quick = {"count: scale x 0.7", "count: scale x 0.5", "count: noise dropped"}
+    assert _names(count) == quick
+    assert _names(count, thorough=True) == quick | {"count: scale x 0.95"}
+
+
+def test_which_faults_apply_to_a_transcript() -> None:
+    mean = BoundedMean.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE, lower=0, upper=1)
+    assert _names(mean, thorough=True) == {
+        "count: scale x 0.7",
+        "count: scale x 0.5",
+        "count: noise dropped",
+        "gate on count: reads the exact value",
+        "sum: scale x 0.7",
+        "sum: scale x 0.5",
+        "sum: noise dropped",
+        "sum: clipping dropped",
+        "sum: order dependence",
+        "sum: noise reused from count",
+    }
+    replaced = BoundedMean.for_budget(PureDP(1), adjacency=Adjacency.REPLACE, lower=0, upper=1)
+    assert _names(replaced) == {
+        "sum: scale x 0.7",
+        "sum: scale x 0.5",
+        "sum: noise dropped",
+        "sum: clipping dropped",
+        "sum: the other adjacency's sensitivity",
+    }
+
+
+def test_which_faults_apply_to_a_list_of_answers() -> None:
+    survey = RandomizedResponse.for_budget(PureDP(1), adjacency=Adjacency.REPLACE, categories=3)
+    assert _names(survey) == {
+        "answers: scale x 0.7",
+        "answers: scale x 0.5",
+        "answers: noise dropped",
+        "answers: noise reused from answers",
+    }
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_fault_can_produce_what_it_draws(key: str) -> None:
+    configuration = SUITE.configuration(key)
+    data = configuration.pairs[0].left
+    for fault in generic_faults(configuration.mechanism, thorough=True):
+        law = fault.law(data)
+        batch = law.sample(SeededBits(1), 500)
+        assert np.all(np.isfinite(law.log_likelihood(batch))), fault.name
+
+
+def test_reused_noise_follows_its_source() -> None:
+    mean = BoundedMean.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE, lower=0, upper=1)
+    (fault,) = (f for f in generic_faults(mean) if "reused" in f.name)
+    law = fault.law([1.0] * 50)
+    batch = law.sample(SeededBits(2), 200)
+    honest = mean.law([1.0] * 50).sample(SeededBits(3), 200)
+    assert np.all(np.isneginf(law.log_likelihood(honest)))  # honest noise never lines up
+    noise = batch.values["count"][:, 0] - 50
+    assert np.ptp(batch.values["sum"][noise == noise[0], 0]) == 0
+
+
+def test_an_exact_gate_goes_by_the_true_count() -> None:
+    mean = BoundedMean.for_budget(
+        PureDP(1), adjacency=Adjacency.ADD_REMOVE, lower=0, upper=1, at_least=3
+    )
+    (fault,) = (f for f in generic_faults(mean) if "gate" in f.name)
+    assert set(fault.law([1.0] * 2).sample(SeededBits(0), 300).stopped_by) == {0}
+    assert set(fault.law([1.0] * 3).sample(SeededBits(0), 300).stopped_by) == {-1}
+    assert set(mean.law([1.0] * 3).sample(SeededBits(0), 300).stopped_by) == {0, -1}
+
+
+def test_an_audit_without_the_right_pair_misses_the_fault() -> None:
+    # Order dependence shows only where a record shifts unlike ones: the crafted pair matters.
+    mean = BoundedMean.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE, lower=0, upper=1)
+    fault = [f for f in generic_faults(mean) if f.name == "sum: order dependence"]
+    blunt, sharp = [0.5] * 40, [1.0, 0.0] * 20
+    missed = audit(mean, pairs=[added("alike", blunt, 0.5)], faults=fault, trials=5000, seed=0)
+    caught = audit(mean, pairs=[added("shift", sharp, 0.0)], faults=fault, trials=5000, seed=0)
+    assert [f.caught for f in (*missed.faults, *caught.faults)] == [False, True]

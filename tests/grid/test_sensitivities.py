@@ -1,0 +1,165 @@
+"""Sensitivities: the spec's numbers, and a search for neighbors that move a query further."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from dpverify.grid import Answers, ClampedSum, Count, Query, ingest
+from dpverify.privacy import Adjacency, Domain, Norm
+from spec.theory import queries as spec
+
+DOMAIN = Domain(columns=1)
+BOX = 1 << 40
+BOTH = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
+# Generation alone: a pair that is found need not be made smaller first.
+SEARCH = settings(derandomize=True, deadline=None, max_examples=80, phases=[Phase.generate])
+SUMS = [
+    ClampedSum(-1, 1, 0, 0),
+    ClampedSum(0, 3, 1, -2),
+    ClampedSum(-5, 2, 2, 3),
+    ClampedSum(10, 20, 0, 0),
+    ClampedSum(10, 20, 40, 0),
+    ClampedSum(-BOX, BOX, BOX, -1074),
+    ClampedSum(-BOX, BOX, -7, 900),
+]
+COUNTS = [Count(), Count((0.0, 1.0)), Count((-1e308, 5e-324))]
+Pair = tuple[list[float], list[float]]
+Bound = Callable[[Query, Adjacency], Fraction]
+
+
+def claimed(query: Query, adjacency: Adjacency) -> Fraction:
+    return query.sensitivity(adjacency, DOMAIN).conclusion.value
+
+
+@pytest.mark.parametrize("adjacency", BOTH)
+@pytest.mark.parametrize("query", SUMS, ids=str)
+def test_a_sum_has_the_sensitivity_of_the_spec(query: ClampedSum, adjacency: Adjacency) -> None:
+    stated = spec.clamped_sum_sensitivity(query.lower, query.upper, query.center, adjacency)
+    lemma = query.sensitivity(adjacency, DOMAIN)
+    assert lemma.conclusion.value == stated
+    assert lemma.conclusion.norm is Norm.L1
+    assert lemma.obligation == "theory/queries.py:obligation_clamped_sum"
+
+
+@pytest.mark.parametrize("adjacency", BOTH)
+@pytest.mark.parametrize("query", COUNTS, ids=str)
+def test_a_count_has_the_sensitivity_of_the_spec(query: Count, adjacency: Adjacency) -> None:
+    within = None if query.within is None else tuple(map(Fraction, query.within))
+    stated = spec.count_sensitivity(within, adjacency)  # type: ignore[arg-type]
+    lemma = query.sensitivity(adjacency, DOMAIN)
+    assert lemma.conclusion.value == stated
+    assert lemma.conclusion.norm is Norm.L1
+    assert lemma.obligation == "theory/queries.py:obligation_count"
+
+
+def test_answers_change_in_one_place_under_replace_and_are_refused_under_add_remove() -> None:
+    lemma = Answers(4).sensitivity(Adjacency.REPLACE, DOMAIN)
+    assert lemma.conclusion.value == 1
+    assert lemma.conclusion.norm is Norm.HAMMING
+    with pytest.raises(ValueError, match=r"how many records.*Use Adjacency\.REPLACE"):
+        Answers(4).sensitivity(Adjacency.ADD_REMOVE, DOMAIN)
+
+
+@pytest.mark.parametrize("adjacency", BOTH)
+def test_clipping_away_does_not_change_the_claim(adjacency: Adjacency) -> None:
+    """The planted fault keeps the claim of the clipped sum: that is what makes it a fault."""
+    query = ClampedSum(-1, 1, 0, 0)
+    wild = query.unclipped()
+    assert wild is not None
+    assert claimed(wild, adjacency) == claimed(query, adjacency)
+
+
+def ends(query: Query) -> list[float]:
+    """Records at the ends of a query, where it moves most."""
+    if isinstance(query, ClampedSum):
+        marks = (query.lower, query.upper, query.center, query.lower - 1, query.upper + 1)
+        try:
+            return [math.ldexp(mark, query.exponent) for mark in marks]
+        except OverflowError:
+            return [1e308, -1e308]
+    if isinstance(query, Count) and query.within is not None:
+        low, high = query.within
+        return [low, high, math.nextafter(low, -math.inf), math.nextafter(high, math.inf)]
+    return [0.0]
+
+
+@st.composite
+def neighbors(draw: st.DrawFn, query: Query, adjacency: Adjacency) -> Pair:
+    record = st.one_of(
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.sampled_from([*ends(query), 1e308, -1e308, 5e-324, -0.0]),
+    )
+    left = draw(st.lists(record, max_size=5))
+    at, new = draw(st.integers(0, 5)), draw(record)
+    if adjacency is Adjacency.ADD_REMOVE:
+        return left, [*left[:at], new, *left[at:]]
+    first = draw(record)
+    return [*left[:at], first, *left[at:]], [*left[:at], new, *left[at:]]
+
+
+def move(query: Query, pair: Pair) -> int:
+    """How far apart the two values are, in the distance that the query's sensitivity is in."""
+    left, right = (query.evaluate(ingest(data, DOMAIN)).tolist() for data in pair)
+    values = list(zip(left, right, strict=True))
+    return sum(a != b if isinstance(query, Answers) else abs(a - b) for a, b in values)
+
+
+def search(query: Query, adjacency: Adjacency, bound: Bound) -> None:
+    """Fails with a pair of neighbors that moves the query beyond the bound, if one is found."""
+
+    @SEARCH
+    @given(neighbors(query, adjacency))
+    def within_bound(pair: Pair) -> None:
+        assert adjacency.are_neighbors(*pair)
+        assert move(query, pair) <= bound(query, adjacency)
+
+    within_bound()
+
+
+CASES: list[tuple[Query, Adjacency]] = [
+    *((query, adjacency) for query in (*SUMS, *COUNTS) for adjacency in BOTH),
+    (Answers(4), Adjacency.REPLACE),
+]
+
+
+@pytest.mark.parametrize(("query", "adjacency"), CASES, ids=str)
+def test_no_neighbors_are_found_beyond_the_sensitivity(query: Query, adjacency: Adjacency) -> None:
+    search(query, adjacency, claimed)
+
+
+def half(query: Query, adjacency: Adjacency) -> Fraction:
+    return claimed(query, adjacency) / 2
+
+
+@pytest.mark.parametrize(
+    ("query", "adjacency"), [case for case in CASES if claimed(*case) > 0], ids=str
+)
+def test_half_the_sensitivity_is_exceeded(query: Query, adjacency: Adjacency) -> None:
+    with pytest.raises(AssertionError):
+        search(query, adjacency, half)
+
+
+@pytest.mark.parametrize("adjacency", BOTH)
+def test_a_sum_without_clipping_is_caught(adjacency: Adjacency) -> None:
+    query = ClampedSum(-1, 1, 0, 0).unclipped()
+    assert query is not None
+    with pytest.raises(AssertionError):
+        search(query, adjacency, claimed)
+
+
+@pytest.mark.parametrize("query", [*SUMS, *COUNTS[1:]], ids=str)
+@pytest.mark.parametrize("adjacency", BOTH)
+def test_some_neighbors_reach_the_sensitivity(query: Query, adjacency: Adjacency) -> None:
+    """The number is not too large either: noise is not wasted."""
+    records = [*ends(query), 1e308, -1e308]
+    if adjacency is Adjacency.ADD_REMOVE:
+        pairs: list[Pair] = [([], [x]) for x in records]
+    else:
+        pairs = [([x], [y]) for x in records for y in records]
+    assert max(move(query, pair) for pair in pairs) == claimed(query, adjacency)

@@ -1,0 +1,83 @@
+"""Derivations to test with: small, named, and made by the rules themselves."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpverify.privacy import (
+    Adjacency,
+    ApproxDP,
+    Derivation,
+    Domain,
+    Guarantee,
+    Norm,
+    PerfectPrivacy,
+    PrivacyClaim,
+    PureDP,
+    Sensitivity,
+    Source,
+    rules,
+)
+from dpverify.privacy.numbers import Exact
+
+COLUMN = Domain(columns=1)
+OBLIGATION = "theory/queries.py:obligation_count"
+
+
+def lemma(
+    value: Exact = 1,
+    *,
+    query: str = "the count",
+    norm: Norm = Norm.L1,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    domain: Domain = COLUMN,
+    obligation: str = OBLIGATION,
+) -> Derivation[Sensitivity]:
+    """A sensitivity with everything but what matters filled in."""
+    return rules.sensitivity_lemma(
+        query,
+        norm=norm,
+        value=value,
+        adjacency=adjacency,
+        domain=domain,
+        obligation=obligation,
+        source=Source("OURS", "a test's premise"),
+    )
+
+
+def proved(
+    epsilon: Exact = 1,
+    *,
+    delta: Exact = 0,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    domain: Domain = COLUMN,
+) -> Derivation[PrivacyClaim]:
+    """A proved claim of exactly this guarantee."""
+    premise = lemma(epsilon, adjacency=adjacency, domain=domain)
+    shown = rules.discrete_laplace(premise, Fraction(1))
+    return rules.convert(shown, ApproxDP(epsilon, delta)) if delta else shown
+
+
+def conjectured(
+    guarantee: Guarantee | None = None,
+    *,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    domain: Domain = COLUMN,
+) -> Derivation[PrivacyClaim]:
+    """A claim on somebody's word; any guarantee can be had this way."""
+    promised = guarantee if guarantee is not None else PureDP(1)
+    return rules.conjecture(promised, adjacency=adjacency, domain=domain)
+
+
+def guarantee_of(epsilon: Fraction, delta: Fraction) -> Guarantee:
+    """The plainest guarantee with these parameters."""
+    if epsilon == 0 and delta == 0:
+        return PerfectPrivacy()
+    return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+
+def numbers_of(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
+    """The parameters of a guarantee; zeros for perfect privacy."""
+    if isinstance(guarantee, (PureDP, ApproxDP)):
+        return guarantee.epsilon, guarantee.delta
+    return Fraction(0), Fraction(0)

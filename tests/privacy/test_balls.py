@@ -1,0 +1,120 @@
+"""Enclosures: ball arithmetic against mpmath at 80 digits, and its refusal to guess."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import pytest
+from flint import arb
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from mpmath.libmp import to_rational
+
+from dpverify.privacy.balls import Enclosure, ball, enclose
+
+_steady = settings(derandomize=True, deadline=None, max_examples=200)
+
+_RATIONALS = st.one_of(
+    st.fractions(min_value=-1000, max_value=1000),
+    st.fractions(min_value=-2, max_value=2, max_denominator=10**40),
+    st.floats(min_value=-1e-3, max_value=1e-3).map(Fraction),
+)
+
+
+def _reference(function: Callable[[Any], Any], argument: Fraction) -> Fraction:
+    """At 80 digits, and more in the argument, so that e^1000 has 80 too."""
+    with mp.workdps(80):
+        with mp.extradps(20):
+            x = mp.mpf(argument.numerator) / argument.denominator
+        return Fraction(*to_rational((+function(x))._mpf_))
+
+
+def _holds(found: Enclosure, truth: Fraction) -> bool:
+    slack = abs(truth) / 10**75  # the reference's rounding; an enclosure is about 1e-59 wide
+    return found.lower - slack <= truth <= found.upper + slack
+
+
+def _gap(found: Enclosure) -> Fraction:
+    return (found.upper - found.lower) / max(abs(found.lower), abs(found.upper))
+
+
+@_steady
+@given(_RATIONALS)
+@example(Fraction(0))
+@example(Fraction(1))
+@example(Fraction(-1000))
+@example(Fraction(1000))
+def test_the_exponential_is_enclosed(x: Fraction) -> None:
+    found = enclose(lambda: ball(x).exp())
+    assert _holds(found, _reference(mp.exp, x))
+    assert _gap(found) <= Fraction(1, 2**99)
+
+
+@_steady
+@given(_RATIONALS.filter(bool))
+@example(Fraction(5e-324))
+@example(Fraction(1, 10**1000))
+@example(Fraction(-1000))
+def test_the_exponential_minus_one_is_enclosed_relatively(x: Fraction) -> None:
+    found = enclose(lambda: ball(x).expm1())
+    assert _holds(found, _reference(mp.expm1, x))
+    assert _gap(found) <= Fraction(1, 2**99)
+
+
+def test_the_comparison_tells_a_midpoint_from_an_enclosure() -> None:
+    true = enclose(lambda: ball(Fraction(1)).exp())
+    truth = _reference(mp.exp, Fraction(1))
+    assert _holds(true, truth)
+    assert not _holds(Enclosure(true.lower, true.lower), truth)
+    assert not _holds(Enclosure(true.upper, true.upper), truth)
+
+
+@pytest.mark.parametrize(
+    "value", [Fraction(0), Fraction(1), Fraction(-3, 8), Fraction(5e-324), Fraction(1e308)]
+)
+def test_a_dyadic_number_is_its_own_enclosure(value: Fraction) -> None:
+    assert enclose(lambda: ball(value)) == Enclosure(value, value)
+
+
+def test_the_exponential_of_zero_is_one_exactly() -> None:
+    assert enclose(lambda: ball(Fraction(0)).exp()) == Enclosure(Fraction(1), Fraction(1))
+    assert enclose(lambda: ball(Fraction(0)).expm1()) == Enclosure(Fraction(0), Fraction(0))
+
+
+def test_a_number_that_is_not_dyadic_lies_strictly_inside() -> None:
+    third = enclose(lambda: ball(Fraction(1, 3)))
+    assert third.lower < Fraction(1, 3) < third.upper
+    negative = enclose(lambda: ball(Fraction(-1, 3)))
+    assert negative.lower < Fraction(-1, 3) < negative.upper
+
+
+def test_precision_rises_until_the_value_shows() -> None:
+    # e^x - 1 written naively loses 300 digits here: 200 bits see nothing, 2048 do.
+    x = Fraction(1, 10**300)
+    found = enclose(lambda: ball(x).exp() - 1)
+    assert _holds(found, _reference(mp.expm1, x))
+    assert _gap(found) <= Fraction(1, 2**99)
+
+
+def _zero_by_exponentials() -> arb:
+    return ball(Fraction(1)).exp() * ball(Fraction(-1)).exp() - 1
+
+
+def _zero_by_roots() -> arb:
+    return arb(2).sqrt() ** 2 - 2
+
+
+@pytest.mark.parametrize("zero", [_zero_by_exponentials, _zero_by_roots])
+def test_a_zero_that_cannot_be_proved_is_refused(zero: Callable[[], arb]) -> None:
+    with pytest.raises(ArithmeticError, match="it may be exactly zero") as refusal:
+        enclose(zero)
+    assert refusal.type is ArithmeticError
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_what_is_not_finite_is_refused(value: str) -> None:
+    with pytest.raises(ArithmeticError, match="could not be enclosed"):
+        enclose(lambda: arb(value))

@@ -1,0 +1,182 @@
+"""What the rules refuse, and that each refusal says what was given, why, and what to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dpverify.privacy import (
+    PAPERS,
+    ApproxDP,
+    Exact,
+    Guarantee,
+    Norm,
+    PerfectPrivacy,
+    PureDP,
+    Source,
+    SourceStatus,
+    rules,
+    sources_of,
+    states,
+)
+from dpverify.privacy.balls import Enclosure
+
+from .makers import COLUMN, conjectured, lemma, proved
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: lemma(-1),
+            "sensitivity = -1 is negative; a distance is at least 0.",
+        ),
+        (
+            lambda: lemma("-1/2"),
+            "sensitivity = -1/2 is negative; a distance is at least 0.",
+        ),
+        (
+            lambda: lemma(obligation="theory/queries.py:shown_somewhere"),
+            "obligation = 'theory/queries.py:shown_somewhere'; "
+            "name it as 'path/in/spec.py:obligation_name'.",
+        ),
+        (
+            lambda: lemma(obligation=""),
+            "obligation = ''; name it as 'path/in/spec.py:obligation_name'.",
+        ),
+        (
+            lambda: rules.public_value(lemma(1)),
+            "the count moves by at most 1 in L1 distance; only a query that no neighbor can change "
+            "is released without noise.",
+        ),
+        (
+            lambda: rules.public_value(lemma("1e-300")),
+            "the count moves by at most 1e-300 in L1 distance; only a query that no neighbor",
+        ),
+        (
+            lambda: rules.discrete_laplace(lemma(norm=Norm.HAMMING), Fraction(1)),
+            "discrete Laplace needs a sensitivity in L1 distance, but the count moves by at most 1 "
+            "in Hamming distance.",
+        ),
+        (
+            lambda: rules.randomized_response(lemma(), Fraction(1)),
+            "randomized response needs a sensitivity in Hamming distance, but the count moves by "
+            "at most 1 in L1 distance.",
+        ),
+        (
+            lambda: rules.discrete_laplace(lemma(), Fraction(0)),
+            "scale = 0 is not positive; noise needs a scale above 0.",
+        ),
+        (
+            lambda: rules.randomized_response(lemma(norm=Norm.HAMMING), Fraction(-1, 3)),
+            "scale = -1/3 is not positive; noise needs a scale above 0.",
+        ),
+        (
+            lambda: rules.adaptive_compose([]),
+            "There is nothing to compose; give at least one derivation.",
+        ),
+        (
+            lambda: rules.adaptive_compose([conjectured(ApproxDP(1, "0.5"))] * 2),
+            "delta = 1 is outside [0, 1)",
+        ),
+        (
+            lambda: rules.convert(proved(1), PureDP("0.999")),
+            "pure(1) does not imply pure(0.999); more noise or a larger budget is needed.",
+        ),
+        (
+            lambda: rules.convert(proved(1, delta="1e-6"), ApproxDP(2, "1e-7")),
+            "approx(1, 1e-6) does not imply approx(2, 1e-7); more noise or a larger budget",
+        ),
+        (
+            lambda: rules.convert(proved(1), PerfectPrivacy()),
+            "pure(1) does not imply perfect; more noise or a larger budget is needed.",
+        ),
+        (
+            lambda: Source("XYZ99", "Theorem 1"),
+            "'XYZ99' is not a known paper; add it to dpverify/privacy/sources.py",
+        ),
+    ],
+)
+def test_a_value_that_no_rule_allows_is_refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call()
+
+
+@pytest.mark.parametrize("value", [None, True, [1]])
+def test_a_sensitivity_that_is_no_number_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="sensitivity"):
+        lemma(value)
+
+
+class _Zcdp(Guarantee):
+    """A guarantee that the rules have never heard of."""
+
+    def delta_at(self, epsilon: Exact) -> Enclosure:
+        return Enclosure(Fraction(0), Fraction(0))
+
+    def __str__(self) -> str:
+        return "zcdp(1)"
+
+
+def test_a_guarantee_without_a_composition_rule_is_refused() -> None:
+    with pytest.raises(TypeError, match=re.escape("zcdp(1) has no composition rule.")):
+        rules.adaptive_compose([proved(), conjectured(_Zcdp())])
+
+
+@pytest.mark.parametrize("promised", ["pure(1)", 1, None, PureDP])
+def test_a_conjecture_of_no_guarantee_is_refused(promised: Any) -> None:
+    message = "is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6')."
+    with pytest.raises(TypeError, match=re.escape(message)) as refusal:
+        rules.conjecture(promised, adjacency=proved().conclusion.adjacency, domain=COLUMN)
+    assert repr(promised) in str(refusal.value)
+
+
+@pytest.mark.parametrize("to", ["pure(1)", 1, None, PureDP])
+def test_a_conversion_to_no_guarantee_is_refused(to: Any) -> None:
+    for claim in (rules.public_value(lemma(0)), proved()):
+        with pytest.raises((TypeError, ValueError), match=r"PureDP\(1\)|not imply"):
+            rules.convert(claim, to)
+
+
+def test_a_conversion_to_the_same_guarantee_changes_nothing() -> None:
+    claim = proved(1)
+    assert rules.convert(claim, PureDP(1)) is claim
+
+
+def test_a_conjecture_says_on_whose_word() -> None:
+    assert "somebody's word" in str(conjectured())
+    theirs = Source("K19", "An example", SourceStatus.REFUTED)
+    adjacency = proved().conclusion.adjacency
+    claim = rules.conjecture(PureDP(1), adjacency=adjacency, domain=COLUMN, source=theirs)
+    assert "by conjecture (K19, An example)" in str(claim)
+
+
+def test_sources_are_recorded_on_what_states_them() -> None:
+    one, two = Source("K19", "An example"), Source("OURS", "a remark")
+
+    @states(one, two)
+    def statement() -> None: ...
+
+    assert sources_of(statement) == (one, two)
+    assert sources_of(proved) == ()
+    assert sources_of(3) == ()
+    assert all(key == paper.key for key, paper in PAPERS.items())
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rules.public_value,
+        rules.discrete_laplace,
+        rules.randomized_response,
+        rules.adaptive_compose,
+        rules.post_process,
+        rules.convert,
+    ],
+)
+def test_every_rule_has_a_source(rule: Callable[..., Any]) -> None:
+    assert sources_of(rule)

@@ -1,0 +1,253 @@
+"""Where bits come from: no word twice, in any buffer, thread or forked process."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import threading
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpverify.randomness import Bits, SeededBits, SystemBits
+
+COUNTS = (1, 7, 100, 8000, 190, 1, 0, 3000, 8192, 5, 20_000, 8191, 2, 8191, 33)
+
+
+class CountingSystem:
+    """Stands in for os.urandom: every word it ever gives is another number, so a repetition is
+    certain to show, and chance cannot show one."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, size: int) -> bytes:
+        assert size % 8 == 0
+        with self._lock:
+            start, self._next = self._next, self._next + size // 8
+        return np.arange(start, start + size // 8, dtype=np.uint64).tobytes()
+
+
+class NeverAdvances(SystemBits):
+    """A planted fault: the buffer is handed out from its beginning every time."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        handed_out = super().words(count)
+        self._local.buffer = np.concatenate([handed_out, self._local.buffer])
+        return handed_out
+
+
+class OneBufferForAll(SystemBits):
+    """A planted fault: threads share one buffer, and a switch comes at the worst moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both_have_read = threading.Barrier(2)
+        self._shared: NDArray[np.uint64] = super().words(8000)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        handed_out = self._shared[:count]
+        self._both_have_read.wait()
+        self._shared = self._shared[count:]
+        return handed_out
+
+
+def in_threads(number: int, work: Callable[[], object]) -> None:
+    threads = [threading.Thread(target=work) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def words_are_distinct(source: Bits, counts: tuple[int, ...], threads: int) -> bool:
+    """Whether no word comes twice, over requests of these sizes in each of some threads."""
+    handed_out: list[NDArray[np.uint64]] = []
+
+    def work() -> None:
+        for count in counts:
+            words = source.words(count)
+            assert len(words) == count
+            handed_out.append(words.copy())
+
+    in_threads(threads, work)
+    assert len(handed_out) == threads * len(counts)
+    everything = np.concatenate(handed_out)
+    return len(np.unique(everything)) == len(everything)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_system_bits_never_repeat_a_word(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.urandom", CountingSystem())
+    assert words_are_distinct(SystemBits(), COUNTS, threads)
+
+
+def test_a_buffer_handed_out_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.urandom", CountingSystem())
+    assert not words_are_distinct(NeverAdvances(), (1, 7), 1)
+    assert not words_are_distinct(OneBufferForAll(), (5,), 2)
+
+
+def test_two_sources_share_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.urandom", CountingSystem())
+    first, second = SystemBits().words(100), SystemBits().words(100)
+    assert not set(first.tolist()) & set(second.tolist())
+
+
+def test_words_handed_out_stay_as_they_were() -> None:
+    source = SystemBits()
+    first = source.words(10)
+    before = first.tolist()
+    source.words(5000)
+    source.drop()
+    source.words(5000)
+    assert first.tolist() == before
+
+
+def drawn_by_child(draw: Callable[[], bytes]) -> bytes:
+    """What ``draw`` returns in a forked child; b"" if it raised."""
+    read_end, write_end = os.pipe()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forks in a process with threads (pytest-xdist has some).
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        try:
+            os.write(write_end, draw())
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        received = pipe.read()
+    os.waitpid(child, 0)
+    return received
+
+
+def shares_with_child(source: SystemBits) -> bool:
+    """Whether the next 64 words of the parent and of a forked child have one in common.
+
+    Independent words: a false alarm has probability 64 * 64 / 2^64 < 1e-15.
+    """
+    source.words(3)  # the buffer is filled before the fork
+    received = drawn_by_child(lambda: source.words(64).tobytes())
+    child = np.frombuffer(received, dtype=np.uint64).tolist()
+    assert len(child) == 64
+    return bool(set(child) & set(source.words(64).tolist()))
+
+
+class KeepsBuffers(SystemBits):
+    """A planted fault: the child goes on with its parent's buffer."""
+
+    def drop(self) -> None:
+        pass
+
+
+def test_a_forked_child_shares_no_word_with_its_parent() -> None:
+    assert not shares_with_child(SystemBits())
+
+
+def test_a_child_that_keeps_the_buffer_is_noticed() -> None:
+    assert shares_with_child(KeepsBuffers())
+
+
+def test_a_child_forked_in_a_thread_shares_no_word_with_that_thread() -> None:
+    source, shared = SystemBits(), []
+    source.words(3)
+    in_threads(1, lambda: shared.append(shares_with_child(source)))
+    assert shared == [False]
+
+
+def test_two_children_of_one_parent_share_no_word() -> None:
+    source = SystemBits()
+    source.words(3)
+    children = [
+        np.frombuffer(drawn_by_child(lambda: source.words(64).tobytes()), dtype=np.uint64)
+        for _ in range(2)
+    ]
+    # A false alarm has probability 64 * 64 / 2^64 < 1e-15.
+    assert [len(child) for child in children] == [64, 64]
+    assert not set(children[0].tolist()) & set(children[1].tolist())
+
+
+def test_a_grandchild_shares_no_word_with_the_child() -> None:
+    source = SystemBits()
+
+    def child() -> bytes:
+        source.words(3)
+        grandchild = drawn_by_child(lambda: source.words(64).tobytes())
+        return grandchild + source.words(64).tobytes()
+
+    words = np.frombuffer(drawn_by_child(child), dtype=np.uint64).tolist()
+    # 128 independent words: two equal ones have probability below 128^2 / 2^65 < 1e-15.
+    assert (len(words), len(set(words))) == (128, 128)
+
+
+def test_seeded_bits_are_reproducible() -> None:
+    once, again = SeededBits(1, 2), SeededBits(1, 2)
+    assert once.words(1000).tolist() == again.words(1000).tolist()
+    # Whatever the sizes of the requests, it is one stream.
+    parts = [*SeededBits(1, 2).words(400).tolist()]
+    stream = SeededBits(1, 2)
+    assert parts == [word for _ in range(4) for word in stream.words(100).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((1,), (2,)),
+        ((1, 2), (2, 1)),
+        ((1, 2), (12,)),
+        ((0,), (0, 0)),
+        ((1,), (1, 0)),
+        ((2**40,), (0, 256)),
+        ((2**32, 1), (0, 1, 1)),
+    ],
+)
+def test_another_seed_is_another_stream(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    # Two independent streams that agree in their first 4 words have probability 2^-256.
+    assert SeededBits(*one).words(4).tolist() != SeededBits(*other).words(4).tolist()
+
+
+def test_seeded_bits_refuse_a_bad_seed() -> None:
+    with pytest.raises(ValueError, match="one or more integers"):
+        SeededBits()
+    with pytest.raises(ValueError, match=">= 0"):
+        SeededBits(3, -1)
+
+
+def test_threads_share_a_seeded_stream_without_repeating_a_word() -> None:
+    # 20,000 independent words: two equal ones have probability below 20000^2 / 2^65 < 1e-10.
+    assert words_are_distinct(SeededBits(11), (2500, 2500), 4)
+
+
+def test_seeded_bits_refuse_to_go_on_in_a_forked_child() -> None:
+    source = SeededBits(4)
+    source.words(2)
+
+    def draw() -> bytes:
+        try:
+            return source.words(1).tobytes()
+        except RuntimeError as refusal:
+            return str(refusal).encode()
+
+    assert b"another process" in drawn_by_child(draw)
+    assert source.words(1).tolist() == SeededBits(4).words(3).tolist()[2:]
+
+
+def test_a_seeded_source_made_in_the_child_works() -> None:
+    drawn = np.frombuffer(drawn_by_child(lambda: SeededBits(4).words(3).tobytes()), np.uint64)
+    assert drawn.tolist() == SeededBits(4).words(3).tolist()
+
+
+@pytest.mark.parametrize("source", [SystemBits(), SeededBits(1)], ids=["system", "seeded"])
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_no_source_can_be_duplicated(source: Bits, duplicate: Callable[[object], object]) -> None:
+    with pytest.raises(TypeError, match="not picklable"):
+        duplicate(source)
+    with pytest.raises(TypeError, match="not picklable"):
+        duplicate({"nested": [source]}) if duplicate is not copy.copy else duplicate(source)

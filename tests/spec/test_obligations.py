@@ -1,0 +1,269 @@
+"""Obligations: every one passes, and every one fails for a false twin or a planted fault."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spec
+from dpverify.privacy import Adjacency
+from spec import bounded_mean, noisy_count, randomized_response
+from spec.theory import lower_bounds, queries
+from spec.theory.laws import DiscreteLaplaceLaw, KaryResponseLaw
+from spec.theory.obligations import ObligationFailed, datasets, neighbors, require
+
+Obligation = Callable[..., int]
+
+
+def _every_obligation() -> dict[str, Obligation]:
+    found: dict[str, Obligation] = {}
+    for module_info in pkgutil.walk_packages(spec.__path__, "spec."):
+        module = importlib.import_module(module_info.name)
+        for name, item in vars(module).items():
+            if name.startswith("obligation_") and item.__module__ == module.__name__:
+                found[f"{module.__name__.removeprefix('spec.')}:{name}"] = item
+    return found
+
+
+_OBLIGATIONS = _every_obligation()
+
+
+def test_the_search_finds_the_obligations_there_are() -> None:
+    expected = {
+        "noisy_count:obligation_loss",
+        "bounded_mean:obligation_loss",
+        "randomized_response:obligation_loss",
+        "theory.queries:obligation_count",
+        "theory.queries:obligation_clamped_sum",
+        "theory.queries:obligation_answers",
+    }
+    assert expected <= set(_OBLIGATIONS)
+
+
+@pytest.mark.parametrize("obligation", _OBLIGATIONS.values(), ids=_OBLIGATIONS)
+def test_the_obligation_holds_and_looks_at_something(obligation: Obligation) -> None:
+    assert obligation() >= 3
+
+
+# --- false twins of the statement ---------------------------------------------------------------
+
+_LOSSES: dict[str, Any] = {
+    "half": Fraction(1, 2),
+    "double": Fraction(2),
+    "a hair less": 1 - Fraction(1, 10**9),
+    "a hair more": 1 + Fraction(1, 10**9),
+}
+_TWINS: dict[str, dict[str, Any]] = {
+    "noisy_count:obligation_loss": _LOSSES,
+    "bounded_mean:obligation_loss": _LOSSES,
+    "randomized_response:obligation_loss": _LOSSES,
+    "theory.queries:obligation_count": {
+        "nothing": lambda within, adjacency: 0,
+        "always one": lambda within, adjacency: 1,
+        "two": lambda within, adjacency: 2 * queries.count_sensitivity(within, adjacency),
+        "adjacencies swapped": lambda within, adjacency: queries.count_sensitivity(
+            within, _other(adjacency)
+        ),
+    },
+    "theory.queries:obligation_clamped_sum": {
+        "half": lambda *where: queries.clamped_sum_sensitivity(*where) // 2,
+        "double": lambda *where: 2 * queries.clamped_sum_sensitivity(*where),
+        "adjacencies swapped": lambda low, high, center, adjacency: queries.clamped_sum_sensitivity(
+            low, high, center, _other(adjacency)
+        ),
+        "about zero": lambda low, high, center, adjacency: queries.clamped_sum_sensitivity(
+            low, high, 0, adjacency
+        ),
+        "the upper side only": lambda low, high, center, adjacency: (
+            high - low if adjacency is Adjacency.REPLACE else high - center
+        ),
+    },
+    "theory.queries:obligation_answers": {"none": 0, "two": 2},
+}
+
+
+def _other(adjacency: Adjacency) -> Adjacency:
+    replace, add = Adjacency.REPLACE, Adjacency.ADD_REMOVE
+    return add if adjacency is replace else replace
+
+
+@pytest.mark.parametrize(
+    ("name", "twin"),
+    [(name, twin) for name, twins in _TWINS.items() for twin in twins],
+)
+def test_a_false_statement_fails_its_obligation(name: str, twin: str) -> None:
+    with pytest.raises(ObligationFailed):
+        _OBLIGATIONS[name](_TWINS[name][twin])
+
+
+# --- faults planted in what an obligation without a statement looks at --------------------------
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _one_sided_tail(patch: pytest.MonkeyPatch) -> None:
+    def tail(self: DiscreteLaplaceLaw, distance: int, e: Any) -> Any:
+        return self.at_most(self.center - distance, e)
+
+    patch.setattr(DiscreteLaplaceLaw, "tail", tail)
+
+
+def _shifted_distribution_function(patch: pytest.MonkeyPatch) -> None:
+    right = DiscreteLaplaceLaw.at_most
+    patch.setattr(DiscreteLaplaceLaw, "at_most", lambda self, x, e: right(self, x + 1, e))
+    # The tail is left right, so that only the distribution function can be what is caught.
+    patch.setattr(
+        DiscreteLaplaceLaw,
+        "tail",
+        lambda self, distance, e: 2 * right(self, self.center - distance, e),
+    )
+
+
+def _unnormalized_response(patch: pytest.MonkeyPatch) -> None:
+    right = KaryResponseLaw.probability
+    patch.setattr(
+        KaryResponseLaw,
+        "probability",
+        lambda self, outcome, e: right(self, outcome, e) * (1 + e(1 / self.scale)),
+    )
+
+
+def _scaled(where: Any, name: str, factor: int | Fraction) -> Plant:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = getattr(where, name)
+        patch.setattr(
+            where, name, lambda *given: right(*given) * factor.numerator / factor.denominator
+        )
+
+    return plant
+
+
+_FAULTS: dict[str, list[Plant]] = {
+    "noisy_count:obligation_mass": [_one_sided_tail, _shifted_distribution_function],
+    "randomized_response:obligation_mass": [_unnormalized_response],
+    "noisy_count:obligation_lower_bound_is_below_error": [
+        _scaled(lower_bounds, "two_point", 8),
+        _scaled(lower_bounds, "two_point", Fraction(1, 8)),
+    ],
+    "bounded_mean:obligation_lower_bound_is_below_error": [
+        _scaled(lower_bounds, "two_point", 13),
+        _scaled(lower_bounds, "two_point", Fraction(1, 13)),
+        _scaled(bounded_mean, "expected_error", Fraction(1, 13)),
+    ],
+    "randomized_response:obligation_lower_bound_is_below_error": [
+        _scaled(lower_bounds, "local_two_point", 16),
+        _scaled(lower_bounds, "local_two_point", Fraction(1, 16)),
+        _scaled(randomized_response, "expected_error", 16),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "plant"), [(name, plant) for name, plants in _FAULTS.items() for plant in plants]
+)
+def test_a_planted_fault_fails_the_obligation(
+    name: str, plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(ObligationFailed):
+        _OBLIGATIONS[name]()
+
+
+def test_every_obligation_is_seen_to_fail() -> None:
+    assert set(_TWINS) | set(_FAULTS) == set(_OBLIGATIONS)
+
+
+def test_every_obligation_that_takes_its_statement_has_twins() -> None:
+    takes = {n for n, o in _OBLIGATIONS.items() if "claimed" in inspect.signature(o).parameters}
+    assert takes == set(_TWINS)
+
+
+# --- faults planted in the laws that the losses are read off ------------------------------------
+
+
+def _louder(module: Any) -> Plant:
+    """Half the noise in the law, under the old claim."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = module.law
+        patch.setattr(
+            module,
+            "law",
+            lambda parameters, records: right(
+                {**parameters, "noise_multiplier": parameters["noise_multiplier"] / 2}, records
+            ),
+        )
+
+    return plant
+
+
+def _whole_budget_twice(patch: pytest.MonkeyPatch) -> None:
+    def scales(parameters: Any) -> dict[str, Fraction]:
+        moves = bounded_mean.sensitivities(parameters)
+        return {
+            stage: parameters["noise_multiplier"] * moved for stage, moved in moves.items() if moved
+        }
+
+    patch.setattr(bounded_mean, "scales", scales)
+
+
+@pytest.mark.parametrize(
+    ("module", "plant"),
+    [
+        (noisy_count, _louder(noisy_count)),
+        (randomized_response, _louder(randomized_response)),
+        (bounded_mean, _louder(bounded_mean)),
+        (bounded_mean, _whole_budget_twice),
+    ],
+)
+def test_too_little_noise_fails_the_loss(
+    module: Any, plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(ObligationFailed, match="the largest loss is"):
+        module.obligation_loss()
+
+
+# --- the tools ----------------------------------------------------------------------------------
+
+
+def test_requirements_are_checked_under_optimization_too() -> None:
+    require(True, "never shown")
+    with pytest.raises(ObligationFailed, match="this case"):
+        require(False, "this case")
+    program = "from spec.theory.obligations import require; require(False, 'seen')"
+    root = Path(spec.__path__[0]).parent
+    ended = subprocess.run(
+        [sys.executable, "-O", "-c", program], cwd=root, capture_output=True, text=True
+    )
+    assert ended.returncode == 1
+    assert "ObligationFailed: seen" in ended.stderr
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_the_neighbors_tried_are_all_there_are(adjacency: Adjacency) -> None:
+    every = list(datasets((0, 1, 2), 3))
+    assert len(every) == len(set(every)) == 1 + 3 + 9 + 27
+    # Two empty datasets are equal, hence neighbors under replace; there is nothing to replace.
+    expected = {
+        (a, b) for a, b in product(every, repeat=2) if (a or b) and adjacency.are_neighbors(a, b)
+    }
+    assert expected == set(neighbors((0, 1, 2), 3, adjacency))
+
+
+def test_rounding_to_cells_is_to_the_nearest_ties_to_even_then_clamped() -> None:
+    halves = [Fraction(i, 2) for i in range(-7, 8)]
+    expected = [-3, -3, -2, -2, -2, -1, 0, 0, 0, 1, 2, 2, 2, 3, 3]
+    assert expected == [queries.to_cells(x, -3, 3, Fraction(1)) for x in halves]
+    assert queries.to_cells(Fraction(1, 3), 0, 9, Fraction(1, 4)) == 1
+    assert queries.to_cells(Fraction(1e308), 0, 9, Fraction(1, 4)) == 9
