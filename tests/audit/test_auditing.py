@@ -152,9 +152,7 @@ def test_false_alarms_at_a_tight_truth() -> None:
     700 audits at alpha = .05; more than 57 alarms have probability below .001 if the rate is .05
     (the 99.9% binomial limit). The seeds are fixed, so this cannot flake.
     """
-    mechanism = RandomizedResponse.for_budget(
-        PureDP(1), adjacency=Adjacency.REPLACE, categories=2
-    )
+    mechanism = RandomizedResponse.for_budget(PureDP(1), adjacency=Adjacency.REPLACE, categories=2)
     pairs = [replaced("yes to no", [1], 0), replaced("no to yes", [0], 1)]
     alarms = sum(
         audit(mechanism, pairs=pairs, faults=[], trials=200, alpha=0.05, seed=seed).verdict

@@ -1,0 +1,100 @@
+"""What the tests of all mechanisms share: many seeded releases, and the checks made on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from dpverify import Adjacency, SeededBits
+from dpverify.plans import Mechanism
+
+RELEASES = 4000
+FALSE_ALARM = 1e-6
+EDGE_RECORDS = [0.0, -0.0, 0.5, 1.0, 5e-324, -5e-324, 2.2e-308, 1e308, -1e308]
+EDGE_DATA: list[list[float]] = [
+    [],
+    [0.5],
+    [0.5, 0.5],
+    [1e308],
+    [1e308, -1e308],
+    [1.7976931348623157e308] * 3,
+    [5e-324],
+    [5e-324, -5e-324],
+    [0.25] * 1000,
+    EDGE_RECORDS,
+]
+
+
+def estimates(mechanism: Mechanism[Any], data: Any, seed: int, size: int = RELEASES) -> list[Any]:
+    """Independent releases, drawn in one batch by seeded bits."""
+    batch = mechanism.law(data).sample(SeededBits(61, seed), size)
+    return [mechanism.estimate(batch[i]) for i in range(size)]
+
+
+def mean_square_fits(errors: Sequence[float], predicted_rms: float) -> bool:
+    """Whether the mean of 4000 squared errors is within 25% of its prediction (RMS: -13% to +12%).
+
+    The error's kurtosis is at most 7 (discrete Laplace of scale >= 0.9: 5 + (1 + q^2) / (2 q)), so
+    the mean square has a relative sd of at most sqrt(6 / 4000) = 0.0387 and 25% are 6.4 sd: by the
+    normal law with a correction for its skewness (0.11) a false alarm has probability below 1e-6.
+    Noise x 1.3 gives 1.69 or more, 6 sd beyond the limit.
+    """
+    assert len(errors) == RELEASES
+    ratio = float(np.mean(np.square(np.asarray(errors, dtype=np.float64)))) / predicted_rms**2
+    return abs(ratio - 1) < 0.25
+
+
+def fails_at_most(errors: Sequence[float], bound: float, beta: float) -> bool:
+    """Whether |error| >= bound is no more frequent than ``beta`` allows; false alarm below 1e-6."""
+    failures = sum(abs(error) >= bound for error in errors)
+    return bool(failures <= stats.binom.isf(FALSE_ALARM, len(errors), beta))
+
+
+Pair = tuple[list[float], list[float]]
+
+
+@st.composite
+def neighbors(
+    draw: st.DrawFn, record: st.SearchStrategy[float], adjacency: Adjacency, fewest: int
+) -> Pair:
+    """Neighboring datasets of up to six records."""
+    left = draw(st.lists(record, min_size=fewest, max_size=5))
+    at, new = draw(st.integers(0, 5)), draw(record)
+    if adjacency is Adjacency.ADD_REMOVE:
+        return left, [*left[:at], new, *left[at:]]
+    return [*left[:at], draw(record), *left[at:]], [*left[:at], new, *left[at:]]
+
+
+def largest_loss_found(
+    mechanism: Mechanism[Any], record: st.SearchStrategy[float], fewest: int = 0
+) -> float:
+    """The largest |ln P(t) / P'(t)| over many neighbors and transcripts t drawn from both."""
+    losses: list[float] = []
+
+    @settings(derandomize=True, deadline=None, max_examples=60, phases=[Phase.generate])
+    @given(neighbors(record, mechanism.adjacency, fewest))
+    def search(pair: Pair) -> None:
+        assert mechanism.adjacency.are_neighbors(*pair)
+        left, right = (mechanism.law(data) for data in pair)
+        for law in (left, right):
+            batch = law.sample(SeededBits(62, len(losses)), 40)
+            gaps = left.log_likelihood(batch) - right.log_likelihood(batch)
+            assert not np.isnan(gaps).any()
+            losses.append(float(np.abs(gaps).max()))
+
+    search()
+    return max(losses)
+
+
+def slope(sizes: Sequence[int], error: Callable[[int], float]) -> float:
+    """Of ln(error) against ln(n), by least squares."""
+    logs = np.array([[math.log(n), math.log(error(n))] for n in sizes])
+    x: NDArray[np.float64] = logs[:, 0] - logs[:, 0].mean()
+    return float((x * logs[:, 1]).sum() / (x**2).sum())

@@ -1,0 +1,170 @@
+"""The command line: exit codes, replay lines, the event stream, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpverify.cli import main
+from dpverify.suite.events import Outcome, RunStarted, UnitFinished, exit_code, to_json
+from dpverify.suite.trees import load
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_exit_codes_by_precedence() -> None:
+    held, refuted, weak, invalid = (
+        Outcome.HELD,
+        Outcome.REFUTED,
+        Outcome.POWERLESS,
+        Outcome.INVALID,
+    )
+    assert exit_code([held, refuted, weak, invalid]) == 3
+    assert exit_code([held, refuted, weak]) == 1
+    assert exit_code([held, weak]) == 4
+    assert exit_code([]) == 5
+    assert exit_code([held]) == 0
+
+
+@pytest.mark.parametrize("command", ["audit", "prove", "list", "explain", "papers", "claims"])
+def test_help_shows_exit_codes_and_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert f"example: dpverify {command}" in printed
+    assert "130  stopped by Ctrl-C" in printed
+
+
+def test_list_shows_every_configuration_and_exhibit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    printed = capsys.readouterr().out
+    suite = load()
+    for key in [*suite.configurations, *(f"exhibits/{name}" for name in suite.exhibits)]:
+        assert key in printed
+
+
+def test_an_unknown_name_is_wrong_usage_with_the_nearest_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for command in ("audit", "prove", "explain"):
+        assert main([command, "bounded_maen"]) == 2
+        assert "did you mean bounded_mean" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["frobnicate"], [], ["audit", "--trials", "0"], ["audit", "--seed", "-1"], ["audit", "--seed", "x"],
+     ["audit", "--quick", "--trials", "5"], ["explain"]],
+)  # fmt: skip
+def test_wrong_usage(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+
+
+def test_too_few_trials_make_an_invalid_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "noisy_count:replace:within", "--trials", "10", "--seed", "1"]) == 3
+    assert "at least 100 are needed" in capsys.readouterr().out
+
+
+def test_few_trials_are_powerless(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "noisy_count:replace:within", "--trials", "200", "--seed", "1"]) == 4
+    assert "missed fault: count: scale x 0.7" in capsys.readouterr().out
+
+
+def test_a_suite_without_trees_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "--suite", str(tmp_path)]) == 3
+    assert "has no spec/ and audits/ folders" in capsys.readouterr().err
+
+
+def test_events_are_json_lines_and_say_what_the_terminal_says(tmp_path: Path) -> None:
+    file = tmp_path / "out.jsonl"
+    arguments = ["noisy_count", "exhibits/count_silent_when_empty", "--seed", "3"]
+    assert main(["audit", *arguments, "--trials", "20000", "--jsonl", str(file)]) == 0
+    events = _lines(file)
+    assert [e["event"] for e in events] == ["run-started", *["unit-finished"] * 4, "run-finished"]
+    assert events[0]["seed"] == 3
+    assert events[0]["alpha"] == 1e-6
+    assert events[-1]["exit_code"] == 0
+    assert events[-1]["counts"] == {"held": 4}
+    for event in events[1:-1]:
+        assert event["data"]["faults"] or event["kind"] == "exhibit"
+        assert event["data"]["alpha"] * len(load().configurations) < 1e-6
+
+
+def test_events_carry_infinities_as_strings() -> None:
+    finished = UnitFinished("audit", "x", Outcome.HELD, "v", "s", data={"epsilon": float("inf")})
+    assert to_json(finished)["outcome"] == "held"
+    assert to_json(RunStarted("audit", "0", "s", 1, 1, 0.0))["event"] == "run-started"
+
+
+def test_the_replay_line_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key, first, again = "randomized_response:replace:yes-no", tmp_path / "1", tmp_path / "2"
+    assert main(["audit", "randomized_response", "--trials", "300", "--seed", "9",
+                 "--jsonl", str(first)]) == 4  # fmt: skip
+    (line,) = re.findall(rf"replay: dpverify (audit {key} .*)", capsys.readouterr().out)
+    assert main([*line.split(), "--jsonl", str(again)]) == 4
+    of = {e["name"]: e["data"] for e in _lines(first) if e["event"] == "unit-finished"}
+    assert [e["data"] for e in _lines(again) if e.get("name") == key] == [of[key]]
+
+
+def test_workers_do_not_change_the_result(tmp_path: Path) -> None:
+    results = []
+    for workers in ("1", "2"):
+        file = tmp_path / workers
+        main(["audit", "noisy_count", "--trials", "2000", "--seed", "4", "--workers", workers,
+              "--jsonl", str(file)])  # fmt: skip
+        units = [e for e in _lines(file) if e["event"] == "unit-finished"]
+        results.append({e["name"]: e["data"] for e in units})
+    assert results[0] == results[1]
+
+
+def test_prove_explain_papers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prove", "noisy_count", "-v"]) == 0
+    assert "largest loss 0.5" in capsys.readouterr().out
+    assert main(["explain", "bounded_mean:add-remove:height"]) == 0
+    assert "lemmas it rests on" in capsys.readouterr().out
+    assert main(["papers"]) == 0
+    assert "refuted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_leaves_a_valid_partial_report(tmp_path: Path, workers: str) -> None:
+    file = tmp_path / "partial.jsonl"
+    command = [sys.executable, "-m", "dpverify", "audit", "--seed", "1", "--workers", workers]
+    process = subprocess.Popen(
+        [*command, "--trials", "100000", "--jsonl", str(file)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    _wait_for(file, "unit-finished")
+    process.send_signal(signal.SIGINT)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Stopped; what is above is valid." in printed
+    events = _lines(file)
+    assert events[-1]["event"] == "run-finished"
+    assert events[-1]["interrupted"] is True
+    assert sum(events[-1]["counts"].values()) == len(events) - 2
+
+
+def _wait_for(file: Path, text: str) -> None:
+    for _ in range(600):
+        if file.exists() and text in file.read_text(encoding="utf-8"):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{text!r} did not appear in {file}")

@@ -1,0 +1,138 @@
+"""The judges can say no: false specs, false code, exhibits that do not fall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import spec.bounded_mean
+import spec.noisy_count
+from dpverify import Adjacency, NoisyCount, PureDP
+from dpverify.audit import Verdict, audit
+from dpverify.plans import DiscreteLaplace
+from dpverify.randomness import Bits, discrete_laplace
+from dpverify.randomness.bits import IntArray
+from dpverify.suite import judges
+from dpverify.suite.events import Outcome
+from dpverify.suite.judges import Options, Unit, run_unit, seed_of
+from dpverify.suite.refinement import RefinementFailed, compare_facts, refine
+from dpverify.suite.trees import load
+from spec.theory.laws import DiscreteLaplaceLaw, closed
+
+SUITE = load()
+COUNT = SUITE.entries["noisy_count"]
+
+
+def _spec_with(law: Any = spec.noisy_count.law, moves: int = 1) -> Any:
+    return SimpleNamespace(law=law, sensitivities=lambda parameters: {"count": moves})
+
+
+def _shifted(parameters: Any, records: Sequence[Fraction]) -> Any:
+    return closed("count", DiscreteLaplaceLaw(len(records) + 1, parameters["noise_multiplier"]))
+
+
+def _wider(parameters: Any, records: Sequence[Fraction]) -> Any:
+    scale = parameters["noise_multiplier"] * Fraction(21, 20)
+    within = parameters["within"]
+    count = sum(within is None or within[0] <= record <= within[1] for record in records)
+    return closed("count", DiscreteLaplaceLaw(count, scale))
+
+
+def test_refinement_holds_for_the_shipped_code() -> None:
+    for entry in SUITE.entries.values():
+        for instance in entry.small:
+            done = refine(entry.spec, instance)
+            assert done.exact_mass >= Fraction(99, 100)
+            assert done.outcomes > 4
+
+
+def test_refinement_refuses_a_spec_with_another_center() -> None:
+    with pytest.raises(RefinementFailed, match="in the shipped code"):
+        refine(_spec_with(_shifted), COUNT.small[0])
+
+
+def test_refinement_refuses_code_with_another_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sample(self: DiscreteLaplace, bits: Bits, center: IntArray, size: int) -> IntArray:
+        drawn: IntArray = discrete_laplace(bits, self.scale / 2, size)[:, None] + center
+        return drawn
+
+    monkeypatch.setattr(DiscreteLaplace, "sample", sample)
+    with pytest.raises(RefinementFailed, match="in the shipped code"):
+        refine(COUNT.spec, COUNT.small[0])
+
+
+def test_refinement_refuses_a_shallow_comparison() -> None:
+    shallow = replace(COUNT.small[0], max_choices=3)
+    with pytest.raises(RefinementFailed, match="was compared exactly"):
+        refine(COUNT.spec, shallow)
+
+
+def test_facts_must_agree() -> None:
+    mechanism = NoisyCount.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE)
+    assert compare_facts(COUNT.spec, mechanism, [[], [1.0]]) == 3
+    with pytest.raises(RefinementFailed, match="sensitivity 1 in the code, 2 in spec"):
+        compare_facts(_spec_with(moves=2), mechanism, [[1.0]])
+    for wrong in (_shifted, _wider):
+        with pytest.raises(RefinementFailed, match="in the code"):
+            compare_facts(_spec_with(wrong), mechanism, [[1.0]])
+
+
+def test_the_exact_profile_refutes_a_spec_of_less_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "bounded_mean:replace:height"
+    assert run_unit(Unit("profile", key), Options()).outcome is Outcome.HELD
+    suite = load()
+    true_scales = spec.bounded_mean.scales
+
+    def half(parameters: Any) -> dict[str, Fraction]:
+        return {name: scale / 2 for name, scale in true_scales(parameters).items()}
+
+    monkeypatch.setattr(suite.entries["bounded_mean"].spec, "scales", half)
+    finished = run_unit(Unit("profile", key), Options())
+    assert finished.outcome is Outcome.REFUTED
+    assert "largest loss 2" in finished.summary
+
+
+def test_an_exhibit_is_refuted_and_its_repair_is_not() -> None:
+    exhibit = SUITE.exhibits["count_silent_when_empty"]
+    finished = run_unit(Unit("exhibit", "exhibits/count_silent_when_empty"), Options())
+    assert finished.outcome is Outcome.HELD
+    assert "VIOLATED" in finished.verdict
+
+    def repaired(data: Sequence[Any], size: int, bits: Bits) -> Sequence[int]:
+        noisy: list[int] = (len(data) + discrete_laplace(bits, Fraction(1), size)).tolist()
+        return noisy
+
+    honest = replace(exhibit, function=repaired)
+    result = audit(honest, pairs=exhibit.pairs, trials=20_000, seed=0)
+    assert result.verdict is Verdict.POWERLESS  # nothing to refute any more: the exhibit would fail
+
+
+def test_an_exhibit_that_does_not_fall_is_powerless(monkeypatch: pytest.MonkeyPatch) -> None:
+    exhibit = SUITE.exhibits["count_silent_when_empty"]
+    weak = replace(exhibit, pairs=exhibit.pairs[1:])  # the pair that shows nothing
+    suite = replace(SUITE, exhibits={"count_silent_when_empty": weak})
+    monkeypatch.setattr(judges, "_suite", lambda root: suite)
+    finished = run_unit(Unit("exhibit", "exhibits/count_silent_when_empty"), Options())
+    assert finished.outcome is Outcome.POWERLESS
+
+
+def test_what_goes_wrong_inside_is_invalid_never_silent() -> None:
+    finished = run_unit(Unit("audit", "no such key"), Options())
+    assert finished.outcome is Outcome.INVALID
+    assert "KeyError" in finished.summary
+
+
+def test_units_have_seeds_of_their_own() -> None:
+    seeds = {seed_of(name, seed) for name in ("a", "b") for seed in (0, 1)}
+    assert len(seeds) == 4
+
+
+def test_an_obligation_that_checks_nothing_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load().entries["noisy_count"].spec, "obligation_mass", lambda: 0)
+    finished = run_unit(Unit("obligation", "noisy_count:obligation_mass"), Options())
+    assert finished.outcome is Outcome.INVALID

@@ -1,0 +1,85 @@
+"""The ledger: every kind of difference is seen, and named for what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpverify import ledger
+from dpverify.suite.trees import load
+
+CURRENT = ledger.promised(load())
+KEY = "bounded_mean:add-remove:height"
+EXHIBIT = "exhibits/count_silent_when_empty"
+
+
+def _kinds(**changes: Any) -> list[str]:
+    """What is reported when the ledger had these values instead."""
+    recorded = {**CURRENT, KEY: {**CURRENT[KEY], **changes}}
+    return [difference.kind for difference in ledger.compare(recorded, CURRENT)]
+
+
+def test_the_shipped_ledger_agrees_with_the_code() -> None:
+    recorded = ledger.read(ledger.path_of(load()))
+    assert ledger.compare(recorded, CURRENT) == []
+    assert len(recorded) == len(CURRENT) > 0
+
+
+CASES: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, []),
+    ({"guarantee": "pure(0.9)"}, ["LOOSENED"]),
+    ({"guarantee": "pure(1.1)"}, ["TIGHTENED"]),
+    ({"guarantee": "approx(1, 1e-9)"}, ["TIGHTENED"]),
+    ({"guarantee": "approx(0.5, 1e-9)"}, ["INCOMPARABLE"]),
+    ({"guarantee": "none at all"}, ["INCOMPARABLE"]),
+    ({"noise_multiplier": "0.98"}, ["NOISIER"]),
+    ({"noise_multiplier": "0.999"}, ["NOISE"]),
+    ({"noise_multiplier": "1.5"}, ["NOISE"]),
+    ({"noise_multiplier": "a lot"}, ["NOISE"]),
+    ({"status": "conjectured"}, ["STATUS"]),
+    ({"lemmas": []}, ["LEMMAS"]),
+    ({"parameters": {}}, ["PARAMETERS"]),
+    ({"adjacency": "replace"}, ["ADJACENCY"]),
+    ({"domain": "integers"}, ["DOMAIN"]),
+    ({"source": "hearsay"}, ["SOURCE"]),
+    ({"extra": 1}, ["EXTRA"]),
+    ({"guarantee": "pure(0.9)", "status": "refuted"}, ["LOOSENED", "STATUS"]),
+]
+
+
+@pytest.mark.parametrize(("changes", "kinds"), CASES)
+def test_differences_are_named(changes: dict[str, Any], kinds: list[str]) -> None:
+    assert _kinds(**changes) == kinds
+
+
+def test_new_and_dropped_entries() -> None:
+    without = {key: entry for key, entry in CURRENT.items() if key != KEY}
+    (new,) = ledger.compare(without, CURRENT)
+    (dropped,) = ledger.compare(CURRENT, without)
+    assert (new.kind, new.breaking) == ("NEW", False)
+    assert (dropped.kind, dropped.breaking) == ("DROPPED", True)
+
+
+def test_breaking_is_what_weakens_a_promise() -> None:
+    recorded = {**CURRENT, KEY: {**CURRENT[KEY], "guarantee": "pure(0.9)", "source": "x"}}
+    breaking = {d.kind: d.breaking for d in ledger.compare(recorded, CURRENT)}
+    assert breaking == {"LOOSENED": True, "SOURCE": False}
+
+
+def test_an_exhibit_is_recorded_as_refuted_with_its_pair_and_bound() -> None:
+    entry = CURRENT[EXHIBIT]
+    assert entry["status"] == "refuted"
+    assert entry["refuted_on"] == "nobody against somebody"
+    assert float(entry["certified_epsilon"]) > 5
+
+
+def test_round_trip_through_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "claims.toml"
+    assert ledger.read(path) == {}
+    ledger.write(path, CURRENT)
+    assert ledger.read(path) == CURRENT
+    path.write_text("not = toml = at all", encoding="utf-8")
+    with pytest.raises(ValueError, match="is not a ledger"):
+        ledger.read(path)

@@ -1,0 +1,114 @@
+"""Discovery: three files of one name, in any folder; what is missing is named."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dpverify.cli import main
+from dpverify.suite.papers import statements, unsourced
+from dpverify.suite.trees import SuiteError, load
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A suite of somebody else's: the count, copied under another name."""
+    for tree in ("mechanisms", "spec", "audits"):
+        (tmp_path / tree).mkdir()
+        source = (ROOT / "dpverify" if tree == "mechanisms" else ROOT) / tree / "noisy_count.py"
+        text = source.read_text(encoding="utf-8").replace("NoisyCount", "MyCount")
+        text = text.replace("from dpverify import Adjacency, MyCount, PureDP", _IMPORTS)
+        (tmp_path / tree / "my_count.py").write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "spec" / "theory", tmp_path / "spec" / "theory")
+    return tmp_path
+
+
+_IMPORTS = "from dpverify import Adjacency, PureDP\n\nfrom ..mechanisms.my_count import MyCount"
+
+
+def test_our_own_trees_fit_together() -> None:
+    suite = load()
+    assert sorted(suite.entries) == ["bounded_mean", "noisy_count", "randomized_response"]
+    assert list(suite.exhibits) == ["count_silent_when_empty"]
+    assert unsourced(suite) == []
+
+
+def test_a_foreign_suite_works_whole(
+    foreign: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(foreign)
+    suite = ["--suite", str(foreign)]
+    assert main(["audit", "--quick", "--seed", "1", "--workers", "2", *suite]) == 0
+    assert main(["prove", *suite]) == 0
+    assert main(["claims", *suite]) == 1  # no ledger yet
+    assert main(["claims", "--update", *suite]) == 0
+    assert main(["claims", "--check", *suite]) == 0
+    assert main(["explain", "my_count", *suite]) == 0
+    assert "my_count:add-remove:all" in capsys.readouterr().out
+    assert (foreign / "claims.toml").exists()
+
+
+@pytest.mark.parametrize("tree", ["mechanisms", "spec", "audits"])
+def test_a_missing_file_is_named(foreign: Path, tree: str) -> None:
+    (foreign / tree / "my_count.py").unlink()
+    with pytest.raises(SuiteError, match=re.escape(f"my_count has no {tree}/my_count.py")):
+        load(foreign)
+
+
+DEFECTS = [
+    ("mechanisms", "class MyCount", "class YourCount", "no mechanism class named MyCount"),
+    ("spec", "def law(", "def lawn(", "needs a function law"),
+    ("spec", "obligation_", "observation_", "at least one obligation"),
+    ("audits", "CONFIGURATIONS =", "CONFIGURATION =", "needs CONFIGURATIONS"),
+    ("audits", "SMALL =", "LARGE =", "needs SMALL"),
+    ("audits", 'name="all"', 'name="within"', "have the same name"),
+    ("audits", "import Configuration", "import Confabulation", "audits/my_count.py: ImportError"),
+]
+
+
+@pytest.mark.parametrize(("tree", "old", "new", "message"), DEFECTS)
+def test_a_defect_is_named(foreign: Path, tree: str, old: str, new: str, message: str) -> None:
+    file = foreign / tree / "my_count.py"
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    if tree == "mechanisms":  # the audit imports the class by its name
+        audits = foreign / "audits" / "my_count.py"
+        audits.write_text(audits.read_text(encoding="utf-8").replace("MyCount", "YourCount"))
+    with pytest.raises(SuiteError, match=re.escape(message)):
+        load(foreign)
+
+
+def test_a_lemma_without_its_obligation_makes_the_run_invalid(
+    foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = foreign / "spec" / "theory" / "queries.py"
+    text = file.read_text(encoding="utf-8").replace("def obligation_count(", "def count_check(")
+    file.write_text(text, encoding="utf-8")
+    assert main(["prove", "--suite", str(foreign), "--workers", "1"]) == 3
+    assert "there is no such obligation" in capsys.readouterr().out
+
+
+def test_a_false_obligation_is_red(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = foreign / "spec" / "theory" / "queries.py"
+    text = file.read_text(encoding="utf-8")
+    changed = text.replace("0 if within is None and adjacency is Adjacency.REPLACE else 1", "0")
+    assert changed != text
+    file.write_text(changed, encoding="utf-8")
+    assert main(["prove", "--suite", str(foreign), "--workers", "1"]) == 1
+    assert "FALSE" in capsys.readouterr().out
+
+
+def test_every_statement_of_a_paper_has_places_that_exist() -> None:
+    found = statements(load())
+    assert {s.status.value for s in found} >= {"holds", "refuted", "holds with changed constants"}
+    for statement in found:
+        for place in statement.places:
+            path, _, name = place.partition(":")
+            text = (ROOT / path).read_text(encoding="utf-8")
+            assert not name or re.search(rf"^(def|class) {name}\b", text, re.MULTILINE), place

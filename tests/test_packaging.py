@@ -1,0 +1,93 @@
+"""The wheel, the editable install, and a foreign folder, in fresh virtual environments.
+
+The environments take third-party packages from the one that runs the tests, so that nothing is
+downloaded; dpverify itself is what was just built.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+Run = Callable[..., str]
+
+
+def _run(*command: str | Path, cwd: Path) -> str:
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    _run(
+        sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation",
+        "--disable-pip-version-check", "-w", folder, ROOT, cwd=folder,
+    )  # fmt: skip
+    (built,) = folder.glob("dpverify-*.whl")
+    return built
+
+
+def _fresh(folder: Path, *install: str | Path) -> Path:
+    """A new environment with dpverify installed as told, and third parties by path."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    site = Path(_run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))",
+                     cwd=folder).strip())  # fmt: skip
+    # A line in a .pth file adds the folder alone: the .pth files inside it (an editable dpverify
+    # among them) are not processed.
+    (site / "third_parties.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    _run(
+        python, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation",
+        "--disable-pip-version-check", *install, cwd=folder,
+    )  # fmt: skip
+    return folder / "bin" / "dpverify"
+
+
+def _everything_works(dpverify: Path, folder: Path) -> str:
+    folder.mkdir()
+    _run(dpverify, "audit", "noisy_count", "--quick", "--seed", "1", cwd=folder)
+    _run(dpverify, "prove", "randomized_response", cwd=folder)
+    _run(dpverify, "claims", "--check", cwd=folder)
+    return _run(
+        dpverify.parent / "python", "-c",
+        "from dpverify.suite.trees import find_root; print(find_root())", cwd=folder,
+    ).strip()  # fmt: skip
+
+
+def test_the_wheel_carries_its_trees_and_types(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    for needed in (
+        "dpverify/py.typed",
+        "dpverify/_suite/spec/bounded_mean.py",
+        "dpverify/_suite/spec/theory/laws.py",
+        "dpverify/_suite/audits/exhibits/count_silent_when_empty.py",
+        "dpverify/_suite/claims.toml",
+    ):
+        assert needed in names
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"dpverify"}
+
+
+def test_the_wheel_works_from_a_foreign_folder(wheel: Path, tmp_path: Path) -> None:
+    dpverify = _fresh(tmp_path / "venv", wheel)
+    root = _everything_works(dpverify, tmp_path / "elsewhere")
+    assert root.endswith("dpverify/_suite")
+    assert str(tmp_path / "venv") in root
+
+
+def test_the_editable_install_works_from_a_foreign_folder(tmp_path: Path) -> None:
+    dpverify = _fresh(tmp_path / "venv", "-e", ROOT)
+    assert _everything_works(dpverify, tmp_path / "elsewhere") == str(ROOT)
