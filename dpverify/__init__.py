@@ -10,8 +10,7 @@ from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.plans import Abstained
 from dpverify.privacy import Adjacency, ApproxDP, PerfectPrivacy, PureDP
-from dpverify.privacy.rules import adaptive_compose as compose
-from dpverify.privacy.rules import conjecture
+from dpverify.privacy.rules import compose, conjecture
 from dpverify.randomness import SeededBits, SystemBits
 
 __version__ = "0.1.0"

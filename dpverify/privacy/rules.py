@@ -116,6 +116,11 @@ def adaptive_compose(parts: Iterable[Derivation[PrivacyClaim]]) -> Derivation[Pr
     return _derive(_claim(guarantee, *premises), "adaptive composition", premises, _COMPOSITION)
 
 
+def compose(*parts: Derivation[PrivacyClaim]) -> Derivation[PrivacyClaim]:
+    """Several releases from one dataset, each chosen after seeing the earlier ones if you like."""
+    return adaptive_compose(parts)
+
+
 @states(_POST_PROCESSING)
 def post_process(claim: Derivation[PrivacyClaim], by: str) -> Derivation[PrivacyClaim]:
     """A function of the output, and of public facts only, keeps the guarantee."""

@@ -135,7 +135,8 @@ def _drop_all() -> None:
         source.drop()
 
 
-os.register_at_fork(after_in_child=_drop_all)
+if hasattr(os, "register_at_fork"):  # where there is no fork, nothing is inherited
+    os.register_at_fork(after_in_child=_drop_all)
 
 
 class SeededBits(Bits):
