@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpverify.grid import Count, Query, Records, ingest
 from dpverify.plans import AdaptiveStage, Gate, Mechanism, NoNoise, Plan, Stage, Transcripts
-from dpverify.plans.law import Law, Rows
+from dpverify.plans.law import Law
 from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import stages_of
+from dpverify.plans.transcripts import Rows
 from dpverify.privacy import Adjacency, Derivation, Domain, Sensitivity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dpverify.grid import Query
 from dpverify.plans.noise import Noise
+from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, rules
 from dpverify.randomness.bits import IntArray
-
-if TYPE_CHECKING:
-    from dpverify.plans.law import Transcripts
 
 
 @dataclass(frozen=True, slots=True)
