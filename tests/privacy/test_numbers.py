@@ -164,6 +164,8 @@ def test_the_round_trip_tells_a_lossy_printer() -> None:
         (Fraction(1, 10**6), "1e-6"),
         (Fraction(15, 10**7), "1.5e-6"),
         (Fraction(10**15), "1e15"),
+        (Fraction(123456789, 10**9), "0.123456789"),
+        (Fraction(12345678901234567, 100), "123456789012345.67"),
         (Fraction(1, 3), "1/3"),
         (Fraction(22, 7), "22/7"),
     ],

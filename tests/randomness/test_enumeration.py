@@ -234,16 +234,28 @@ def test_an_error_in_the_program_is_not_swallowed() -> None:
 
 
 def test_a_program_cannot_swallow_a_cut_or_a_rejection() -> None:
-    """``except Exception`` in the program must not turn a cut path into an outcome."""
+    """``except Exception`` in the program must not turn a cut or rejected path into an outcome."""
 
-    def run(bits: Bits) -> int:
-        try:
-            return geometric(bits)
-        except Exception:
-            return -1
+    def attempt(bits: Bits) -> Attempted:
+        value = below(bits, 3)
+        return one(value), accepted_if(value != 1)
 
-    law = enumerate_law(run, max_choices=2)
-    assert law.masses == {0: Fraction(2, 3), 1: Fraction(2, 9)}
+    def swallow(run: Callable[[Bits], int]) -> Callable[[Bits], int]:
+        def swallowing(bits: Bits) -> int:
+            try:
+                return run(bits)
+            except Exception:
+                return -1
+
+        return swallowing
+
+    cut = enumerate_law(swallow(geometric), max_choices=2)
+    assert cut.masses == {0: Fraction(2, 3), 1: Fraction(2, 9)}
+    rejected = enumerate_law(
+        swallow(lambda bits: int(bits.until_accepted(1, lambda pending: attempt(bits))[0])),
+        max_choices=1,
+    )
+    assert rejected.masses == {0: Fraction(1, 2), 2: Fraction(1, 2)}
 
 
 def test_words_are_enumerated_only_on_request() -> None:

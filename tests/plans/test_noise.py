@@ -1,0 +1,113 @@
+"""Noise: exact where it is huge, and its stated probabilities are those of the spec."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpverify import SeededBits
+from dpverify.plans import DiscreteLaplace, KaryResponse, NoNoise
+from spec.theory.laws import (
+    DiscreteLaplaceLaw,
+    KaryResponseLaw,
+    least_tail,
+    real,
+    real_exponential,
+)
+from tests.randomness.helpers import NoBits
+
+SCALES = [Fraction(s) for s in ("1/1000", "1/7", "1", "10/3", "1000", "1000000000")]
+
+
+@pytest.mark.parametrize("center", [2**62 - 1, -(2**62) + 1, 2**63 - 1, 2**70, 0])
+@pytest.mark.parametrize(
+    "scale", [Fraction(2**58), Fraction(2**61, 3), Fraction(2**80), Fraction(1)]
+)
+def test_noise_is_added_without_overflow(center: int, scale: Fraction) -> None:
+    dtype: Any = np.int64 if abs(center) < 2**63 else object
+    around = np.array([center, -center], dtype=dtype)
+    shifted = DiscreteLaplace(scale).sample(SeededBits(71), around, 200)
+    alone = DiscreteLaplace(scale).sample(SeededBits(71), np.zeros(2, dtype=np.int64), 200)
+    expected = [[int(a) + center, int(b) - center] for a, b in alone]
+    assert [[int(a), int(b)] for a, b in shifted] == expected
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_log_probabilities_are_those_of_the_spec(scale: Fraction) -> None:
+    outputs = [-(10**6), -3, 0, 1, 2, 5, 10**12]
+    found = DiscreteLaplace(scale).log_probability(np.array(outputs).reshape(-1, 1), np.array([2]))
+    with mp.workdps(50):
+        for x, likelihood in zip(outputs, found.tolist(), strict=True):
+            law = DiscreteLaplaceLaw(2, scale)
+            true = mp.log(law.probability((0,), real_exponential))
+            true += (2 - abs(x - 2)) / real(scale)  # masses below mpmath's patience
+            assert abs(likelihood - true) < 1e-12 * (1 + abs(true))
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_a_vector_of_noise_is_independent_in_every_coordinate(scale: Fraction) -> None:
+    noise, center = DiscreteLaplace(scale), np.array([1, -4, 0])
+    outputs = np.array([[1, -4, 0], [2, 3, -9]])
+    together = noise.log_probability(outputs, center)
+    alone = sum(noise.log_probability(outputs[:, [j]], center[[j]]) for j in range(3))
+    assert np.allclose(together, alone, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("scale", SCALES[:5], ids=str)
+@pytest.mark.parametrize("categories", [2, 3, 1000])
+def test_log_probabilities_of_answers_are_those_of_the_spec(
+    scale: Fraction, categories: int
+) -> None:
+    answers = (0, 1, 1)
+    outputs = [(0, 1, 1), (0, 0, 1), (1, 0, 0), (1, 1, 1)]
+    found = KaryResponse(categories, scale).log_probability(np.array(outputs), np.array(answers))
+    with mp.workdps(50):
+        for output, likelihood in zip(outputs, found.tolist(), strict=True):
+            law = KaryResponseLaw(answers, categories, scale)
+            true = mp.log(law.probability(output, real_exponential))
+            assert abs(likelihood - true) < 1e-12 * (1 + abs(true))
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+@pytest.mark.parametrize("scales", [0, 1, 40])
+def test_lower_tails_enclose_those_of_the_spec(scale: Fraction, scales: int) -> None:
+    distance = max(1, int(scales * scale))
+    tail = DiscreteLaplace(scale).lower_tail(distance)
+    with mp.workdps(100):
+        true = DiscreteLaplaceLaw(0, scale).at_most(-distance, real_exponential)
+        assert real(tail.lower) <= true * (1 + mp.mpf(10) ** -90)
+        assert true * (1 - mp.mpf(10) ** -90) <= real(tail.upper)
+        assert real(tail.upper - tail.lower) < true * mp.mpf(2) ** -90
+
+
+@pytest.mark.parametrize("scale", SCALES[1:], ids=str)
+@pytest.mark.parametrize("beta", ["0.3", "1e-3", "1e-30"])
+def test_the_least_tail_of_the_spec_is_least(scale: Fraction, beta: str) -> None:
+    allowed = Fraction(beta)
+    t = least_tail(DiscreteLaplaceLaw(0, scale), allowed)
+    both = [2 * DiscreteLaplace(scale).lower_tail(d).upper for d in (t - 1, t) if d >= 1]
+    assert both[-1] <= allowed
+    assert t == 1 or both[0] > allowed
+
+
+def test_no_noise_is_no_noise() -> None:
+    center = np.array([3, -1])
+    assert NoNoise().sample(NoBits(), center, 2).tolist() == [[3, -1], [3, -1]]
+    likelihoods = NoNoise().log_probability(np.array([[3, -1], [3, 0]]), center)
+    assert likelihoods.tolist() == [0.0, -np.inf]
+    assert NoNoise().standard_deviation == 0.0
+    assert NoNoise().lower_tail(1).upper == 0
+
+
+def test_moving_and_rescaling() -> None:
+    old, new = np.array([0, 2]), np.array([1, 1])
+    outputs = np.array([[0, 2], [2, 0]])
+    assert DiscreteLaplace(1).move(outputs, old, new).tolist() == [[1, 1], [3, -1]]
+    assert KaryResponse(3, 1).move(outputs, old, new).tolist() == [[1, 1], [0, 2]]
+    assert DiscreteLaplace(3).rescaled(Fraction(1, 2)) == DiscreteLaplace("1.5")
+    assert KaryResponse(4, 3).rescaled(Fraction(1, 2)) == KaryResponse(4, "1.5")
+    assert NoNoise().rescaled(Fraction(1, 2)) is None
