@@ -7,6 +7,7 @@ import difflib
 import os
 import secrets
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -15,13 +16,21 @@ from rich.console import Console
 
 import dpverify
 from dpverify import ledger
+from dpverify.audit.auditing import FEWEST_TRIALS
 from dpverify.privacy import PAPERS, sources_of
 from dpverify.report.jsonl import JsonLines
 from dpverify.report.terminal import Terminal
-from dpverify.suite.events import EXIT_HELD, EXIT_INVALID, EXIT_REFUTED, EXIT_USAGE, Consumer
+from dpverify.suite.events import (
+    EXIT_HELD,
+    EXIT_INTERRUPTED,
+    EXIT_INVALID,
+    EXIT_REFUTED,
+    EXIT_USAGE,
+    Consumer,
+)
 from dpverify.suite.judges import QUICK_TRIALS, THOROUGH_TRIALS, Options
-from dpverify.suite.papers import statements
-from dpverify.suite.runner import audit_units, prove_units, run, selectable
+from dpverify.suite.papers import statements, unsourced
+from dpverify.suite.runner import audit_units, provable, prove_units, run, selectable
 from dpverify.suite.trees import Suite, SuiteError, load
 
 _EXIT_CODES = """\
@@ -42,20 +51,26 @@ class UsageError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    console = Console(soft_wrap=True)
+    options = _parser().parse_args(arguments)
     try:
+        if options.suite is not None and not options.suite.is_dir():
+            raise UsageError(f"--suite {options.suite} is not a folder.")
         command: Callable[[argparse.Namespace, Suite, Console], int] = options.command
-        return command(options, load(options.suite), console)
+        return command(options, load(options.suite), Console(soft_wrap=True))
     except UsageError as error:
         print(f"dpverify: {error}", file=sys.stderr)
         return EXIT_USAGE
+    except BrokenPipeError:  # somebody closed our output, as `head` does: nothing to add
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until exit
+        return EXIT_HELD
     except (SuiteError, ValueError, OSError) as error:
         print(f"dpverify: {error}", file=sys.stderr)
         return EXIT_INVALID
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED
+    except Exception:  # whatever it is, it is no refutation: exit code 1 must mean one
+        traceback.print_exc()
+        return EXIT_INVALID
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,29 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dpverify {dpverify.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _command(commands, "list", _list, "mechanisms, configurations, claims, status, source")
-    audits = _command(
-        commands, "audit", _audit, "attack every claim, and show that the attack had power",
-        example="dpverify audit bounded_mean --quick --seed 7", names=True,
-    )  # fmt: skip
-    size = audits.add_mutually_exclusive_group()
-    size.add_argument(
-        "--quick", action="store_true",
-        help=f"{QUICK_TRIALS:,} draws a side and pair: seconds a mechanism, every 0.7 fault caught",
-    )  # fmt: skip
-    size.add_argument(
-        "--trials", type=_positive, metavar="N",
-        help=f"draws a side and pair (default {THOROUGH_TRIALS:,}: 5%% deficits of closed laws)",
-    )  # fmt: skip
-    audits.add_argument("--seed", type=_natural, metavar="N", help="default: fresh, and printed")
-    proofs = _command(
-        commands, "prove", _prove, "obligations, exact losses of the crafted pairs, refinement",
-        example="dpverify prove noisy_count --digits 80", names=True,
-    )  # fmt: skip
-    proofs.add_argument("--digits", type=_positive, default=50, metavar="N", help="default 50")
-    proofs.add_argument("-v", "--verbose", action="store_true", help="every pair's exact loss")
-    for parallel in (audits, proofs):
-        parallel.add_argument("--workers", type=_positive, metavar="N", help="default: one a core")
-        parallel.add_argument("--jsonl", type=Path, metavar="FILE", help="also write the events")
+    _add_judges(commands)
     explain = _command(
         commands, "explain", _explain, "why a claim holds: the derivation tree, with sources",
         example="dpverify explain bounded_mean:add-remove:height",
@@ -106,6 +99,37 @@ def _parser() -> argparse.ArgumentParser:
     mode.add_argument("--check", action="store_true", help="exit 1 on any difference (default)")
     mode.add_argument("--update", action="store_true", help="write the ledger; review the diff")
     return parser
+
+
+def _add_judges(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``audit`` and ``prove``: what runs units of work and emits events."""
+    audits = _command(
+        commands, "audit", _audit, "attack every claim, and show that the attack had power",
+        example="dpverify audit bounded_mean --quick --seed 7", names=True,
+    )  # fmt: skip
+    size = audits.add_mutually_exclusive_group()
+    size.add_argument(
+        "--quick", action="store_true",
+        help=f"{QUICK_TRIALS:,} draws a side and pair: seconds a mechanism, every 0.7 fault caught",
+    )  # fmt: skip
+    size.add_argument(
+        "--trials", type=_at_least(FEWEST_TRIALS), metavar="N",
+        help=f"draws a side and pair (default {THOROUGH_TRIALS:,}: 5%% deficits of closed laws)",
+    )  # fmt: skip
+    audits.add_argument(
+        "--seed", type=_at_least(0), metavar="N", help="default: fresh, and printed"
+    )
+    proofs = _command(
+        commands, "prove", _prove, "obligations, exact losses of the crafted pairs, refinement",
+        example="dpverify prove noisy_count --digits 80", names=True,
+    )  # fmt: skip
+    proofs.add_argument("--digits", type=_at_least(30), default=50, metavar="N", help="default 50")
+    proofs.add_argument("-v", "--verbose", action="store_true", help="every pair's exact loss")
+    for parallel in (audits, proofs):
+        parallel.add_argument(
+            "--workers", type=_at_least(1), metavar="N", help="default: one a core"
+        )
+        parallel.add_argument("--jsonl", type=Path, metavar="FILE", help="also write the events")
 
 
 def _command(
@@ -154,7 +178,7 @@ def _name(key: str) -> str:
 
 
 def _audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    _check_names(options.names, suite)
+    _check_names(options.names, selectable(suite))
     quick = options.quick or options.trials is not None
     trials = options.trials or (QUICK_TRIALS if options.quick else THOROUGH_TRIALS)
     shared = Options(
@@ -169,7 +193,7 @@ def _audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
 
 
 def _prove(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    _check_names(options.names, suite)
+    _check_names(options.names, provable(suite))
     shared = Options(suite=options.suite, digits=options.digits)
     units = prove_units(suite, options.names)
     consumers = _consumers(options, console, show_details=options.verbose)
@@ -177,7 +201,7 @@ def _prove(options: argparse.Namespace, suite: Suite, console: Console) -> int:
 
 
 def _explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    _check_names(options.names, suite)
+    _check_names(options.names, selectable(suite))
     for key, configuration in suite.configurations.items():
         if not any(key == name or key.startswith(f"{name}:") for name in options.names):
             continue
@@ -186,7 +210,13 @@ def _explain(options: argparse.Namespace, suite: Suite, console: Console) -> int
               "the grid:")  # fmt: skip
         for lemma in derivation.lemmas:
             print(f"  {lemma.conclusion}: spec/{lemma.obligation}")
+        for departure in suite.entries[_name(key)].departures:
+            print(f"departs from {departure.source}: {departure.what}\n  because {departure.why}")
         print()
+    for name in options.names:
+        if name.startswith("exhibits/"):
+            exhibit = suite.exhibits[name.removeprefix("exhibits/")]
+            print(f"{name}\n\n{exhibit.claim}\n\nfalse, because {exhibit.why}\n")
     return EXIT_HELD
 
 
@@ -200,7 +230,10 @@ def _papers(options: argparse.Namespace, suite: Suite, console: Console) -> int:
             for place in stated.places:
                 print(f"      {place}")
         print()
-    return EXIT_HELD
+    missing = unsourced(suite)
+    for place in missing:
+        print(f"{place} says no source")
+    return EXIT_REFUTED if missing else EXIT_HELD
 
 
 def _claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:
@@ -221,8 +254,7 @@ def _claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     return EXIT_HELD
 
 
-def _check_names(names: Sequence[str], suite: Suite) -> None:
-    known = selectable(suite)
+def _check_names(names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
@@ -243,15 +275,14 @@ def _workers(options: argparse.Namespace) -> int:
     return options.workers or os.cpu_count() or 1
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 1")
-    return value
+def _at_least(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is too small; at least {least} is needed")
+        return value
 
-
-def _natural(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 0")
-    return value
+    return parse

@@ -33,14 +33,11 @@ class Difference:
     key: str
     kind: str
     detail: str
-
-    @property
-    def breaking(self) -> bool:
-        """LOOSENED, INCOMPARABLE, DROPPED, WEAKER STATUS and exhibits that no longer fall."""
-        return self.kind in _BREAKING
+    breaking: bool = False
 
 
-_BREAKING = {"LOOSENED", "INCOMPARABLE", "DROPPED", "STATUS"}
+_ALWAYS_BREAKING = {"adjacency", "domain", "refuted_on"}
+_TRUST = ["refuted", "conjectured", "proved"]
 
 
 def path_of(suite: Suite) -> Path:
@@ -56,9 +53,13 @@ def read(path: Path) -> dict[str, Entry]:
     if not path.exists():
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a ledger: {error}") from None
+    for key, entry in entries.items():
+        if not isinstance(entry, dict):
+            raise ValueError(f"{path} is not a ledger: {key} is not a table")
+    return entries
 
 
 def write(path: Path, entries: Mapping[str, Entry]) -> None:
@@ -82,7 +83,7 @@ def compare(recorded: Mapping[str, Entry], current: Mapping[str, Entry]) -> list
     found: list[Difference] = []
     for key in sorted({*recorded, *current}):
         if key not in current:
-            found.append(Difference(key, "DROPPED", "recorded in the ledger, absent in the code"))
+            found.append(Difference(key, "DROPPED", "recorded, but absent in the code", True))
         elif key not in recorded:
             found.append(Difference(key, "NEW", f"promises {current[key]['guarantee']}"))
         else:
@@ -142,15 +143,30 @@ def _compare_entry(key: str, old: Entry, new: Entry) -> list[Difference]:
     if old.get("guarantee") != new["guarantee"]:
         found.append(_compare_guarantees(key, str(old.get("guarantee")), new["guarantee"]))
     if old.get("status") != new["status"]:
-        found.append(Difference(key, "STATUS", f"{old.get('status')} became {new['status']}"))
+        found.append(_compare_statuses(key, old.get("status"), new["status"]))
     if old.get("noise_multiplier") != new.get("noise_multiplier"):
         found.append(_compare_noise(key, str(old.get("noise_multiplier")), new))
     known = {"guarantee", "status", "noise_multiplier"}
     for name in sorted({*old, *new} - known):
         if old.get(name) != new.get(name):
             detail = f"{old.get(name)!r} became {new.get(name)!r}"
-            found.append(Difference(key, name.upper(), detail))
+            found.append(Difference(key, name.upper(), detail, _breaks(name, old, new)))
     return found
+
+
+def _breaks(name: str, old: Entry, new: Entry) -> bool:
+    if name == "certified_epsilon":  # an exhibit that falls less deeply than it did
+        try:
+            return float(new[name]) < float(old[name])
+        except (KeyError, TypeError, ValueError):
+            return True
+    return name in _ALWAYS_BREAKING
+
+
+def _compare_statuses(key: str, old: object, new: str) -> Difference:
+    known = old in _TRUST and new in _TRUST
+    weaker = not known or _TRUST.index(new) < _TRUST.index(str(old))
+    return Difference(key, "STATUS", f"{old} became {new}", weaker)
 
 
 def _compare_guarantees(key: str, old_text: str, new_text: str) -> Difference:
@@ -158,8 +174,9 @@ def _compare_guarantees(key: str, old_text: str, new_text: str) -> Difference:
     try:
         old, new = parse_guarantee(old_text), parse_guarantee(new_text)
     except ValueError as error:
-        return Difference(key, "INCOMPARABLE", str(error))
-    return Difference(key, _direction(old, new), detail)
+        return Difference(key, "INCOMPARABLE", str(error), True)
+    kind = _direction(old, new)
+    return Difference(key, kind, detail, kind != "TIGHTENED")
 
 
 def _direction(old: Guarantee, new: Guarantee) -> str:

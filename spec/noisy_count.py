@@ -109,7 +109,7 @@ def lower_bound(epsilon: Fraction) -> Any:
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """The mechanism's expected absolute error 2 w / (1 - w^2) is above the bound, within 4 times."""
+    """The mechanism's expected absolute error 2 w / (1 - w^2) is above the bound, within 8 times."""
     for epsilon in (Fraction(1, 100), Fraction(1, 10), Fraction(1), Fraction(3)):
         w = real_exponential(epsilon)
         error, bound = 2 * w / (1 - w**2), lower_bound(epsilon)

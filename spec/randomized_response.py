@@ -99,12 +99,16 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 @states(Source("OURS", "local two-point bound"))
 def lower_bound(epsilon: Fraction, n: int) -> Any:
-    """No epsilon-local channel gives a smaller expected error of a population frequency."""
+    """No n epsilon-local channels, fixed beforehand, give a smaller expected error of a population
+    frequency."""
     return lower_bounds.local_two_point(epsilon, n)
 
 
 def obligation_lower_bound_is_below_error() -> int:
-    """Two categories, epsilon <= 1: the error is above the bound, within 16 times."""
+    """Two categories, epsilon <= 1: the error is above the bound, within 16 times.
+
+    The error is taken given the data, the bound over the population: the population adds to it.
+    """
     cases = 0
     for n, epsilon in product((100, 10**4), (Fraction(1, 10), Fraction(1))):
         parameters = {"categories": 2, "noise_multiplier": 1 / epsilon}

@@ -17,17 +17,25 @@ from dpverify.audit.certificates import (
 )
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault, generic_faults
-from dpverify.audit.outputs import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws
+from dpverify.audit.outputs import (
+    AuditedLaw,
+    CallableDraws,
+    Draws,
+    SeededDraws,
+    TranscriptDraws,
+    all_failed,
+)
 from dpverify.audit.pairs import NeighboringPair
 from dpverify.audit.witnesses import choose
 from dpverify.plans import Mechanism
 from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim
+from dpverify.privacy.numbers import whole
 from dpverify.randomness import SeededBits
 
 Target = Callable[[Any], AuditedLaw]
 DEFAULT_TRIALS = 100_000
 DEFAULT_ALPHA = 1e-6
-_FEWEST_TRIALS = 100
+FEWEST_TRIALS = 100
 
 
 class Verdict(Enum):
@@ -130,6 +138,8 @@ def audit(
     Raises TypeError or ValueError for a missing claim, no pairs, pairs of another adjacency, or too
     few trials; nothing is drawn before.
     """
+    if isinstance(pairs, NeighboringPair):
+        raise TypeError("pairs is a single NeighboringPair; write pairs=[pair].")
     listed = list(pairs)
     guarantee, adjacency = _claimed(subject, claim, listed)
     _check_budget(trials, alpha)
@@ -139,13 +149,16 @@ def audit(
     attack = _Attack(guarantee, listed, trials, share, chosen)
     certificates = attack.all_pairs(_target(subject, vectorized), 0)
     results = tuple(attack.fault(name, target, 1 + i) for i, (name, target) in enumerate(planted))
-    if any(certificate.refutes(guarantee) for certificate in certificates):
-        verdict = Verdict.VIOLATED
-    elif results and all(result.caught for result in results):
-        verdict = Verdict.CONSISTENT
-    else:
-        verdict = Verdict.POWERLESS
+    violated = any(certificate.refutes(guarantee) for certificate in certificates)
+    verdict = _verdict(violated, results)
     return AuditResult(verdict, guarantee, adjacency, certificates, results, alpha, trials, chosen)
+
+
+def _verdict(violated: bool, faults: Sequence[FaultResult]) -> Verdict:
+    if violated:
+        return Verdict.VIOLATED
+    seen = bool(faults) and all(fault.caught for fault in faults)
+    return Verdict.CONSISTENT if seen else Verdict.POWERLESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +199,7 @@ class _Attack:
             [law.draw(SeededBits(self.seed, stream, index, side, part), half) for part in (0, 1)]
             for side, law in enumerate(laws)
         ]
+        _refuse_failures(pair.name, batches)
         found = []
         for own, direction in ((0, "left over right"), (1, "right over left")):
             other = 1 - own
@@ -196,12 +210,22 @@ class _Attack:
             epsilon = certified_epsilon(
                 at_least(hits, half, alpha / 2), at_most(other_hits, half, alpha / 2), delta
             )
-            event = f"{witness.description} >= {witness.threshold:.6g}"
             counts = (hits, half, other_hits, half)
             found.append(
-                Certificate(pair.name, direction, event, *counts, delta, float(epsilon), alpha)
+                Certificate(
+                    pair.name, direction, str(witness), *counts, delta, float(epsilon), alpha
+                )
             )
         return found
+
+
+def _refuse_failures(pair: str, batches: Sequence[Sequence[Draws]]) -> None:
+    failed = {all_failed(draws) for side in batches for draws in side}
+    if len(failed) == 1 and None not in failed:
+        raise ValueError(
+            f"Every call on both sides of the pair {pair!r} raised {failed.pop()}: nothing was "
+            "audited. Call the function once by hand on pair.left."
+        )
 
 
 def _claimed(
@@ -234,8 +258,8 @@ def _claimed(
 def _check_budget(trials: int, alpha: float) -> None:
     if not 0 < alpha < 1:
         raise ValueError(f"alpha = {alpha} is outside (0, 1); give a probability, say 1e-6.")
-    if trials < _FEWEST_TRIALS:
-        raise ValueError(f"trials = {trials}; at least {_FEWEST_TRIALS} are needed to say a thing.")
+    if whole(trials, "trials") < FEWEST_TRIALS:
+        raise ValueError(f"trials = {trials}; at least {FEWEST_TRIALS} are needed to say a thing.")
 
 
 def _planted(

@@ -43,8 +43,8 @@ def at_most(hits: Counts | int, draws: int, alpha: float) -> Floats:
 class Certificate:
     """What the counts of one event show, wrong with probability at most ``alpha``.
 
-    ``epsilon``: every guarantee with this delta has at least this epsilon (-inf if nothing is
-    shown; inf when the event has probability above delta on one side at every epsilon).
+    ``epsilon``: a guarantee with this delta that holds has at least this epsilon; -inf if nothing is
+    shown.
     """
 
     pair: str

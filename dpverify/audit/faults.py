@@ -19,7 +19,7 @@ from dpverify.grid import Count, Query, Records, ingest
 from dpverify.plans import AdaptiveStage, Gate, Mechanism, NoNoise, Plan, Stage, Transcripts
 from dpverify.plans.law import Law
 from dpverify.plans.noise import LogProbabilities
-from dpverify.plans.plan import stages_of
+from dpverify.plans.plan import is_closed, stages_of
 from dpverify.plans.transcripts import Rows
 from dpverify.privacy import Adjacency, Derivation, Domain, Sensitivity
 from dpverify.randomness import Bits
@@ -40,9 +40,9 @@ class Fault:
 
 def generic_faults(mechanism: Mechanism[Any], *, thorough: bool = False) -> list[Fault]:
     """Every generic fault that applies to a stage or a gate of this mechanism's plan."""
-    plan = mechanism.plan()
+    plan = mechanism.fixed_plan
     stages = stages_of(plan)
-    factors = THOROUGH_FACTORS if thorough and len(plan) == 1 else QUICK_FACTORS
+    factors = THOROUGH_FACTORS if thorough and is_closed(plan) else QUICK_FACTORS
     found: list[Fault] = []
     for stage in stages:
         for name, changed in _stage_faults(stage, mechanism, factors):

@@ -7,17 +7,23 @@ draws with different labels are told apart by the label; within a label the numb
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.plans import Transcripts
+from dpverify.privacy.adjacency import Dataset, canonical_rows
+from dpverify.privacy.numbers import to_float
 from dpverify.randomness import Bits
 
 Floats = NDArray[np.float64]
+_EXCEPTION = "exception "
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +72,14 @@ class CallableDraws:
     """Any function of a dataset. ``vectorized``: called once as f(dataset, size)."""
 
     function: Callable[..., Any]
-    data: Sequence[Any]
+    data: Dataset
     vectorized: bool = False
 
     def draw(self, bits: Bits, size: int) -> Draws:
         """Call the function; it has its own randomness. Raises ValueError if it alters its input."""
         pristine = copy.deepcopy(self.data)
         outputs = self._vector(size) if self.vectorized else [self._one() for _ in range(size)]
-        if not _same(pristine, self.data):
+        if canonical_rows(pristine) != canonical_rows(self.data):
             raise ValueError(
                 f"{_name(self.function)} changed the dataset it was given; audit a function that "
                 "leaves its input alone (copy it first)."
@@ -103,8 +109,8 @@ class CallableDraws:
 class SeededDraws:
     """A function f(dataset, size, bits) that takes its randomness from ``bits``: reproducible."""
 
-    function: Callable[[Sequence[Any], int, Bits], Sequence[Any]]
-    data: Sequence[Any]
+    function: Callable[[Any, int, Bits], Sequence[Any]]
+    data: Dataset
 
     def draw(self, bits: Bits, size: int) -> Draws:
         """``size`` outputs."""
@@ -117,10 +123,10 @@ class SeededDraws:
 
 def encode(outputs: Sequence[Any]) -> Draws:
     """Labels and numbers of arbitrary outputs."""
-    if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "biuf":
-        return _encode_array(outputs)
-    if {type(output) for output in outputs} <= {float, int, np.float64, np.int64}:
-        return _encode_array(np.array(outputs, dtype=np.float64))
+    if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "bf":
+        return _encode_floats(outputs.reshape(len(outputs), -1).astype(np.float64))
+    if {type(output) for output in outputs} <= {float, np.float64}:
+        return _encode_floats(np.array(outputs, dtype=np.float64).reshape(len(outputs), -1))
     encoded = [_encode_one(output) for output in outputs]
     width = max((len(numbers) for _, numbers in encoded), default=0)
     numbers = np.zeros((len(encoded), width))
@@ -131,33 +137,49 @@ def encode(outputs: Sequence[Any]) -> Draws:
     return Draws(labels, numbers)
 
 
-def _encode_array(outputs: NDArray[Any]) -> Draws:
-    flat = outputs.reshape(len(outputs), -1).astype(np.float64)
-    odd = ~np.isfinite(flat)
-    labels = np.full(len(flat), "number", dtype=object)
+def _encode_floats(rows: Floats) -> Draws:
+    """A row's label says where it is NaN, infinite or minus zero; its numbers say the rest."""
+    odd = ~np.isfinite(rows) | ((rows == 0) & np.signbit(rows))
+    labels = np.full(len(rows), "number", dtype=object)
     for i in np.flatnonzero(odd.any(axis=1)):
-        labels[i] = f"non-finite {flat[i][odd[i]].tolist()}"
-    return Draws(labels, np.where(odd, 0.0, flat))
+        labels[i] = "number, " + ", ".join(f"{rows[i, j]} at {j}" for j in np.flatnonzero(odd[i]))
+    return Draws(labels, np.where(np.isfinite(rows), rows, 0.0))
 
 
 def _encode_one(output: Any) -> tuple[Hashable, list[float]]:
     if isinstance(output, Exception):
-        return f"exception {type(output).__name__}", []
+        return f"{_EXCEPTION}{type(output).__name__}", []
+    if isinstance(output, (int, np.integer)) and not isinstance(output, bool):
+        return "number", _encode_integer(int(output))
+    if isinstance(output, (Fraction, Decimal)):
+        output = to_float(Fraction(output)) if math.isfinite(output) else float(output)
     if isinstance(output, (bool, str, bytes)) or output is None:
         return repr(output), []
     try:
         values = np.asarray(output)
-        if values.dtype.kind not in "biuf":
-            return repr(output), []
     except ValueError:
         return repr(output), []
-    draws = _encode_array(values.reshape(1, -1))
+    if values.dtype.kind == "c":
+        values = np.stack([values.real, values.imag])
+    if values.dtype.kind not in "biuf":
+        return repr(output), []
+    draws = _encode_floats(values.astype(np.float64).reshape(1, -1))
     shape = f"{values.shape} " if values.ndim else ""
     return f"{shape}{draws.labels[0]}", draws.numbers[0].tolist()
 
 
-def _same(a: Any, b: Any) -> bool:
-    return bool(np.array_equal(np.asarray(a, dtype=object), np.asarray(b, dtype=object)))
+def _encode_integer(value: int) -> list[float]:
+    """Floats hold 53 bits: beyond them, what they drop is a number of its own."""
+    if abs(value) < 1 << 53:
+        return [float(value)]
+    return [to_float(Fraction(value)), float(value % (1 << 32)), float((value >> 32) % (1 << 32))]
+
+
+def all_failed(draws: Draws) -> str | None:
+    """The exception, if every one of these outputs is one and the same."""
+    labels = set(draws.labels.tolist())
+    only = str(next(iter(labels))) if len(labels) == 1 else ""
+    return only.removeprefix(_EXCEPTION) if only.startswith(_EXCEPTION) else None
 
 
 def _name(function: Callable[..., Any]) -> str:

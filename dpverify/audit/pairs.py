@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dpverify.privacy import Adjacency
+from dpverify.privacy.adjacency import Dataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +17,8 @@ class NeighboringPair:
     """
 
     name: str
-    left: Sequence[Any]
-    right: Sequence[Any]
+    left: Dataset
+    right: Dataset
     adjacency: Adjacency
 
     def __post_init__(self) -> None:
@@ -31,13 +31,13 @@ class NeighboringPair:
             raise ValueError(f"The pair {self.name!r} is not {self.adjacency} neighbors: {reason}.")
 
 
-def added(name: str, base: Sequence[Any], record: Any, *, at: int = 0) -> NeighboringPair:
+def added(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringPair:
     """``base`` with ``record`` inserted before position ``at``, against ``base`` (add-remove)."""
     left = [*base[:at], record, *base[at:]]
     return NeighboringPair(name=name, left=left, right=list(base), adjacency=Adjacency.ADD_REMOVE)
 
 
-def replaced(name: str, base: Sequence[Any], record: Any, *, at: int = 0) -> NeighboringPair:
+def replaced(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringPair:
     """``base`` against ``base`` with the record at ``at`` replaced by ``record`` (replace)."""
     right = [*base[:at], record, *base[at + 1 :]]
     return NeighboringPair(name=name, left=list(base), right=right, adjacency=Adjacency.REPLACE)

@@ -28,6 +28,9 @@ class Witness:
     score: Score
     threshold: float
 
+    def __str__(self) -> str:
+        return self.description.format(threshold=f"{self.threshold:.6g}")
+
     def hits(self, draws: Draws) -> int:
         """In how many draws the event happens."""
         return int(np.count_nonzero(self.score(draws) >= self.threshold))
@@ -54,18 +57,18 @@ def _candidates(
 ) -> Iterator[tuple[str, Score]]:
     known = own_law.log_likelihood(own) is not None
     if known:
-        yield "log-likelihood ratio", _likelihood_ratio(own_law, other_law)
+        yield "log-likelihood ratio >= {threshold}", _likelihood_ratio(own_law, other_law)
     for label in _telling_labels(own, other):
-        yield f"output is {label}", _has_label(label)
+        yield f"output is {_plain(label)}", _has_label(label)
     columns = min(own.numbers.shape[1], other.numbers.shape[1])
     for column in range(min(columns, _COLUMNS)):
-        yield f"number {column}, large", _column(column, 1.0)
-        yield f"number {column}, small", _column(column, -1.0)
+        yield f"number {column} >= {{threshold}}", _column(column, 1.0)
+        yield f"minus number {column} >= {{threshold}}", _column(column, -1.0)
         for atom in [] if known else _frequent(own.numbers[:, column]):
             yield f"number {column} is {atom!r}", _equals(column, atom)
     if own.numbers.shape[1] == other.numbers.shape[1] > 1:
         direction = own.numbers.mean(axis=0) - other.numbers.mean(axis=0)
-        yield "projection on the difference of means", lambda draws: draws.numbers @ direction
+        yield "projection on the difference of means >= {threshold}", _projection(direction)
 
 
 def _telling_labels(own: Draws, other: Draws) -> list[Hashable]:
@@ -112,11 +115,28 @@ def _has_label(label: Hashable) -> Score:
 
 
 def _column(column: int, sign: float) -> Score:
-    return lambda draws: sign * draws.numbers[:, column]
+    return lambda draws: sign * _numbers(draws, column)
 
 
 def _equals(column: int, value: float) -> Score:
-    return lambda draws: (draws.numbers[:, column] == value).astype(np.float64)
+    return lambda draws: (_numbers(draws, column) == value).astype(np.float64)
+
+
+def _projection(direction: Floats) -> Score:
+    def score(draws: Draws) -> Floats:
+        width = min(draws.numbers.shape[1], len(direction))
+        return draws.numbers[:, :width] @ direction[:width]
+
+    return score
+
+
+def _numbers(draws: Draws, column: int) -> Floats:
+    """The column; zeros where no output of this batch has that many numbers."""
+    return draws.numbers[:, column] if column < draws.numbers.shape[1] else np.zeros(len(draws))
+
+
+def _plain(text: Hashable) -> str:
+    return str(text).replace("{", "{{").replace("}", "}}")
 
 
 def _frequent(values: NDArray[Any]) -> list[Any]:

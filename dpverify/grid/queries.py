@@ -161,38 +161,37 @@ class Answers(Query):
 def quantize(values: Records, lower: int, upper: int, exponent: int) -> NDArray[np.int64]:
     """clamp(round(x / 2^exponent), lower, upper) for each x, exactly; |lower|, |upper| <= 2^53.
 
-    Clamping first keeps ldexp from overflowing. It is exact when it scales up (the result is below
-    2^53); scaling down may only lose what is far below half a cell. Rounding and clamping commute,
-    for both are monotone and the bounds are whole cells.
+    Scaling up by a power of two is exact or gives an infinity, which clamps as x would; scaling
+    down loses bits only below 2^-1022, far from any half. The caller's floating-point error state
+    must not turn either into an exception that depends on a record.
     """
-    low, high = _ldexp(lower, exponent), _ldexp(upper, exponent)
-    cells = np.rint(np.ldexp(np.clip(values, low, high), -exponent))
-    return np.clip(cells, lower, upper).astype(np.int64)
-
-
-def _ldexp(value: int, exponent: int) -> float:
-    try:
-        return math.ldexp(value, exponent)
-    except OverflowError:  # a bound that rounds up beyond the largest float bounds nothing
-        return math.copysign(math.inf, value)
+    with np.errstate(all="ignore"):
+        cells = np.rint(np.ldexp(values, -exponent))
+        return np.clip(cells, lower, upper).astype(np.int64)
 
 
 def interval(lower: Any, upper: Any, name: str) -> tuple[float, float]:
     """The bounds as floats. Raises unless they are finite numbers with lower < upper."""
-    for bound in (lower, upper):
-        if isinstance(bound, bool) or not isinstance(bound, (int, float, np.integer, np.floating)):
-            raise TypeError(
-                f"{name}: {bound!r} is a {type(bound).__name__}; a bound is a number, for example "
-                "120.0, chosen without looking at the data."
-            )
-        if not math.isfinite(bound):
-            raise ValueError(
-                f"{name}: the bound {bound} is not finite; give a finite public bound."
-            )
-    if not lower < upper:
-        how = "equal" if lower == upper else "reversed"
+    low, high = (_bound(bound, name) for bound in (lower, upper))
+    if not low < high:
+        how = "equal" if low == high else "reversed"
         raise ValueError(
-            f"{name}: the bounds {lower} and {upper} are {how}; give the smaller one first, chosen "
-            "without looking at the data."
+            f"{name}: as float64 the bounds {lower} and {upper} are {how}; give the smaller one "
+            "first, chosen without looking at the data."
         )
-    return float(lower), float(upper)
+    return low, high
+
+
+def _bound(bound: Any, name: str) -> float:
+    if isinstance(bound, bool) or not isinstance(bound, (int, float, np.integer, np.floating)):
+        raise TypeError(
+            f"{name}: {bound!r} is a {type(bound).__name__}; a bound is a number, for example "
+            "120.0, chosen without looking at the data."
+        )
+    try:
+        value = float(bound)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise ValueError(f"{name}: the bound {bound} is not finite; give a finite public bound.")
+    return value

@@ -27,7 +27,8 @@ def ingest(data: ArrayLike, domain: Domain) -> Records:
     if array.ndim == 1 and domain.columns == 1:
         array = array[:, np.newaxis]
     if array.ndim == 2 and array.shape[1] == domain.columns:
-        with np.errstate(over="ignore"):  # a wider float beyond 1.8e308 becomes infinite, as below
+        # What the conversion does to one record (overflow, a signaling NaN) must stay silent.
+        with np.errstate(all="ignore"):
             return _without_nonfinite(array.astype(np.float64) + 0.0, domain)
     wanted = f"(n, {domain.columns})" + (" or (n,)" if domain.columns == 1 else "")
     described = f"{array.ndim} dimensions" if array.ndim != 2 else f"{array.shape[1]} columns"
@@ -40,31 +41,54 @@ def ingest(data: ArrayLike, domain: Domain) -> Records:
 def _as_real_array(data: ArrayLike) -> NDArray[Any]:
     if hasattr(data, "to_numpy"):
         data = data.to_numpy()
+    if isinstance(data, np.ma.MaskedArray):
+        raise TypeError(
+            "The data are a masked array, whose hidden values would count; give a float64 array "
+            "instead, for example data.filled(np.nan) with nonfinite='replace'."
+        )
     try:
         array = np.asarray(data)
     except ValueError:
         raise TypeError(
-            "The data are ragged (rows of different lengths); give a rectangular array of numbers."
+            "The data are ragged (rows of different lengths) or no numbers; give a rectangular "
+            "array of numbers."
         ) from None
     if array.dtype == object and isinstance(data, (list, tuple)):
         array = _python_numbers(array)
-    if isinstance(array, np.ma.MaskedArray) or array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf":
         raise TypeError(
-            f"The data have dtype {array.dtype}, which is not a kind of real number; convert them "
-            "to a float64 array first, for example np.asarray(data, dtype=float)."
+            f"The data hold {_KINDS.get(array.dtype.kind, 'other things')}, not real numbers; give "
+            "a float64 array, made by a rule that looks at each record alone."
         )
     return array
 
 
+_KINDS = {
+    "O": "Python objects (dtype object)",
+    "c": "complex numbers",
+    "U": "strings",
+    "S": "bytes",
+    "M": "dates",
+    "m": "time differences",
+    "V": "structured records",
+}
+_PLAIN = (int, float, np.integer, np.floating, np.bool_)
+
+
 def _python_numbers(array: NDArray[Any]) -> NDArray[Any]:
-    """A list of plain numbers is one whatever their size: Python integers may exceed 64 bits."""
+    """A list of plain numbers is one whatever their size: Python integers may exceed 64 bits.
+
+    None counts as missing, like a NaN.
+    """
     entries = list(array.flat)
-    if not all(isinstance(entry, (int, float)) for entry in entries):
+    if not all(entry is None or isinstance(entry, _PLAIN) for entry in entries):
         return array
-    return np.array([_to_float(entry) for entry in entries]).reshape(array.shape)
+    return np.array([_to_float(entry) for entry in entries], np.float64).reshape(array.shape)
 
 
-def _to_float(entry: int | float) -> float:
+def _to_float(entry: Any) -> float:
+    if entry is None:
+        return np.nan
     try:
         return float(entry)
     except OverflowError:

@@ -19,7 +19,7 @@ from dpverify.plans import (
     Transcript,
 )
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, whole
+from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
 _CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the clip radius: its rounding is invisible
 
@@ -94,13 +94,13 @@ class BoundedMean(Mechanism[MeanEstimate]):
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
         total, count = self._sum(), transcript["count"]
-        cell = Fraction(2) ** total.exponent
         offset = Fraction(transcript["sum"], count)
-        value = (total.center + offset) * cell
+        value = (total.center + offset) * Fraction(2) ** total.exponent
         value = min(max(value, Fraction(self.lower)), Fraction(self.upper))
         from_sum = DiscreteLaplace(self._sum_scale(total)).standard_deviation
-        from_count = self._count_noise().standard_deviation * min(abs(float(offset)), total.radius)
-        deviation = math.hypot(from_sum, from_count) / count * float(cell)
+        reach = to_float(min(abs(offset), Fraction(total.radius)))
+        from_count = reach * self._count_noise().standard_deviation if reach else 0.0
+        deviation = _ldexp(math.hypot(from_sum, from_count) / count, total.exponent)
         return MeanEstimate(float(value), deviation, count)
 
     def fewest_records(self) -> int:
@@ -130,6 +130,13 @@ class BoundedMean(Mechanism[MeanEstimate]):
         if self.adjacency is Adjacency.REPLACE:
             return self.noise_multiplier * (total.upper - total.lower)
         return self.noise_multiplier * total.radius / (1 - self.count_share)
+
+
+def _ldexp(value: float, exponent: int) -> float:
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.inf
 
 
 def _power_of_two(cell: Exact) -> Fraction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from dpverify.grid import Count, interval
@@ -39,11 +40,20 @@ class NoisyCount(Mechanism[CountEstimate]):
             if not isinstance(self.within, tuple) or len(self.within) != 2:
                 raise TypeError(f"within = {self.within!r}; give a pair such as (120.0, 200.0).")
             object.__setattr__(self, "within", interval(*self.within, "within"))
+            if not math.isfinite(self.replacement()):
+                raise ValueError(f"within = {self.within} holds every number; leave it out.")
         elif self.adjacency is Adjacency.REPLACE:
             raise ValueError(
                 "within = None under replace: the number of records is public there, so len(data) "
                 "is the answer. Give within=(a, b), or use Adjacency.ADD_REMOVE."
             )
+
+    def replacement(self) -> float:
+        """A value outside ``within``: what is missing is not counted there."""
+        if self.within is None:
+            return 0.0
+        below = math.nextafter(self.within[0], -math.inf)
+        return below if math.isfinite(below) else math.nextafter(self.within[1], math.inf)
 
     def plan(self) -> Plan:
         """One stage: the count, sensitivity 1, scale noise_multiplier."""

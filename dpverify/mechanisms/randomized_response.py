@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpverify.grid import Answers
 from dpverify.plans import Abstained, KaryResponse, Mechanism, Plan, Stage, Transcript
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import to_float, whole
 
 _MOST_CATEGORIES = 1 << 16
 
@@ -31,7 +31,8 @@ class RandomizedResponse(Mechanism[FrequencyEstimate]):
     Data: one column of category numbers, shape (n,) or (n, 1), n >= 1; others are rounded to the
     nearest integer (ties to even) and clamped. Output: ``FrequencyEstimate``, with the n randomized
     answers. Claim: PureDP(1 / noise_multiplier) under Adjacency.REPLACE, proved; add-remove is
-    refused, for a list of answers shows how many there are. It holds for each respondent even if
+    refused, for a list of answers shows how many there are. With nonfinite="replace" a missing answer
+    counts as category 0: keep one for it. It holds for each respondent even if
     every other one and the collector collude (local privacy).
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: W65 (two categories); KBR16, Section 3 (k categories).
@@ -58,11 +59,12 @@ class RandomizedResponse(Mechanism[FrequencyEstimate]):
         """(share of answers j - q) / (p - q), p and q the chances to report j truly and falsely."""
         answers = transcript.released["answers"]
         n, k = len(answers), self.categories
-        weight = math.exp(-min(float(1 / self.noise_multiplier), 700.0))
-        p, q = 1 / (1 + (k - 1) * weight), weight / (1 + (k - 1) * weight)
+        epsilon = min(to_float(1 / self.noise_multiplier), 700.0)
+        total = 1 + (k - 1) * math.exp(-epsilon)
+        p, q, gap = 1 / total, math.exp(-epsilon) / total, -math.expm1(-epsilon) / total
         shares = [0] * k
         for answer in answers:
             shares[answer] += 1
-        frequencies = tuple((share / n - q) / (p - q) for share in shares)
-        deviation = math.sqrt(max(p * (1 - p), q * (1 - q)) / n) / (p - q)
+        frequencies = tuple((share / n - q) / gap for share in shares)
+        deviation = math.sqrt(max(p * (1 - p), q * (1 - q)) / n) / gap
         return FrequencyEstimate(frequencies, deviation, answers)

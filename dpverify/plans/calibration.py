@@ -22,14 +22,14 @@ def smallest_sufficient(holds: Callable[[Fraction], bool]) -> Fraction:
             break
         high *= 2
     else:
-        raise ValueError("no amount of noise meets this budget")
+        raise ValueError("no noise multiplier up to 2^1100 meets this budget")
     low = high / 2
     for _ in range(_DOUBLINGS):
         if not holds(low):
             break
         low, high = low / 2, low
     else:
-        raise ValueError("this budget is met without noise; there is nothing to calibrate")
+        raise ValueError("a noise multiplier of 2^-1100 still meets this budget: it is too large")
     for _ in range(_HALVINGS):
         if high - low <= high / 2**50:
             break

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpverify.grid import Query, Records
 from dpverify.plans.noise import LogProbabilities
-from dpverify.plans.plan import AdaptiveStage, Gate, Plan, Stage, check_built, stages_of
+from dpverify.plans.plan import AdaptiveStage, Gate, Plan, Stage, check_built, is_closed, stages_of
 from dpverify.plans.transcripts import Rows, Transcripts
 from dpverify.privacy import Adjacency, Domain
 from dpverify.randomness import Bits
@@ -36,7 +36,7 @@ class Law:
     @property
     def closed(self) -> bool:
         """Whether one noise law describes the whole output: a single stage and no gate."""
-        return len(self._plan) == 1 and isinstance(self._plan[0], Stage)
+        return is_closed(self._plan)
 
     def center(self, query: Query) -> IntArray:
         """The exact value of a query on the data, computed once."""
@@ -74,7 +74,8 @@ class Law:
             if isinstance(element, Gate):
                 passed = self.passes(element, batch, live)
                 stopped = batch.stopped_by[live] == self._gates().index(element)
-                total[live[passed == stopped]] = -np.inf
+                done = batch.reached[live] == len(stages_of(self._plan[:index]))
+                total[live[(passed == stopped) | (stopped & ~done)]] = -np.inf
                 live = live[passed & ~stopped]
                 continue
             missing = batch.reached[live] < len(stages_of(self._plan[: index + 1]))
@@ -88,6 +89,13 @@ class Law:
     def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Which live transcripts go on: a function of what they have released."""
         return np.asarray(batch.values[gate.stage][live, 0] >= gate.at_least, dtype=np.bool_)
+
+    def _check_width(self, declared: Stage, built: Stage) -> None:
+        if len(self.center(declared.query)) != len(self.center(built.query)):
+            raise ValueError(
+                f"The stage {declared.name!r} was built with a query of another width than it "
+                "declared; transcripts of one plan have one shape."
+            )
 
     def _gates(self) -> list[Gate]:
         return [element for element in self._plan if isinstance(element, Gate)]
@@ -108,6 +116,7 @@ class Law:
             if memo not in self._built:
                 built = element.build(key)
                 check_built(element.declared, built, *self._world)
+                self._check_width(element.declared, built)
                 self._built[memo] = built
             yield self._built[memo], live[np.asarray(keys == key, dtype=np.bool_)]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Generic, Self, TypeVar
 
 from numpy.typing import ArrayLike
@@ -42,12 +41,17 @@ class Mechanism(ABC, Generic[Estimate]):
     noise_multiplier: multiplies every noise scale; ``for_budget`` finds the least that suffices.
     budget: the guarantee to claim, if it is not simply what the stages compose to.
     nonfinite: what a NaN or infinite record is, see ``Domain``.
+
+    ``plan`` is asked once, when the mechanism is made. ``fixed_plan`` is what it answered: that very
+    plan is what runs and what ``derivation`` (print it to see why the claim holds) is about.
     """
 
     adjacency: Adjacency
     noise_multiplier: Fraction
     budget: Guarantee | None = None
     nonfinite: Nonfinite = "refuse"
+    fixed_plan: Plan = field(init=False, repr=False, compare=False)
+    derivation: Derivation[PrivacyClaim] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
@@ -64,7 +68,13 @@ class Mechanism(ABC, Generic[Estimate]):
         if self.budget is not None and not isinstance(self.budget, Guarantee):
             raise TypeError(_NOT_A_BUDGET.format(self.budget))
         self.check_parameters()
-        _derivation_of(self)  # a mechanism whose claim does not follow is never built
+        domain = Domain(columns=1, nonfinite=self.nonfinite, replacement=self.replacement())
+        object.__setattr__(self, "fixed_plan", self.plan())
+        shown = derive(self.fixed_plan, self.adjacency, domain)
+        shown = rules.post_process(shown, "the estimate is a function of the transcript")
+        if self.budget is not None:  # a mechanism whose claim does not follow is never built
+            shown = rules.convert(shown, self.budget)
+        object.__setattr__(self, "derivation", shown)
 
     @abstractmethod
     def plan(self) -> Plan:
@@ -106,12 +116,7 @@ class Mechanism(ABC, Generic[Estimate]):
     @property
     def domain(self) -> Domain:
         """The records that the claim covers: one column."""
-        return Domain(columns=1, nonfinite=self.nonfinite, replacement=self.replacement())
-
-    @property
-    def derivation(self) -> Derivation[PrivacyClaim]:
-        """Why the claim holds; ``print`` shows the tree."""
-        return _derivation_of(self)
+        return self.claim.domain
 
     @property
     def claim(self) -> PrivacyClaim:
@@ -121,14 +126,14 @@ class Mechanism(ABC, Generic[Estimate]):
     @property
     def parameters(self) -> dict[str, Any]:
         """The public parameters by name."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
 
     def law(self, data: ArrayLike) -> Law:
         """The distribution of the transcript on ``data``. As secret as the data."""
         records = ingest(data, self.domain)
         if self.adjacency is Adjacency.REPLACE:
             self._refuse_too_few(len(records))
-        return Law(self.plan(), records, self.adjacency, self.domain)
+        return Law(self.fixed_plan, records, self.adjacency, self.domain)
 
     def release(
         self, data: ArrayLike, bits: Bits | None = None, *, accept_status: str = ""
@@ -138,14 +143,19 @@ class Mechanism(ABC, Generic[Estimate]):
         ``accept_status`` is needed for a claim that is not proved, and repeats its status.
         """
         status = self.claim.status
-        if status is not Status.PROVED and not accept_status.startswith(str(status)):
+        accepted, _, where = accept_status.partition(":")
+        if status is not Status.PROVED and (accepted != str(status) or not where.strip()):
             raise ValueError(
                 f"The claim of this mechanism is {status}, not proved. To release all the same, "
                 f"write accept_status='{status}: <where that is recorded>'."
             )
-        law = self.law(data)
-        transcript = law.sample(bits if bits is not None else SystemBits(), 1)[0]
-        return self.estimate(transcript)
+        source = SystemBits() if bits is None else bits
+        if not isinstance(source, Bits):
+            raise TypeError(
+                f"bits = {type(bits).__name__}; leave it out for the operating system's bits, or "
+                "give SeededBits(seed) in a test."
+            )
+        return self.estimate(self.law(data).sample(source, 1)[0])
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that every dataset of n or more records abstains w.p. at most ``beta``.
@@ -155,23 +165,30 @@ class Mechanism(ABC, Generic[Estimate]):
         allowed = exact(beta, "beta")
         if not 0 < allowed < 1:
             raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
-        gates = [element for element in self.plan() if isinstance(element, Gate)]
+        gates = [element for element in self.fixed_plan if isinstance(element, Gate)]
         needed = [self._gate_minimum(gate, allowed / len(gates)) for gate in gates]
         if self.adjacency is Adjacency.REPLACE:
             needed.append(self.fewest_records())
         return max(needed, default=0)
 
     def _gate_minimum(self, gate: Gate, beta: Fraction) -> int:
-        noise = self._stage(gate.stage).noise
-        # n passes when noise > -(distance), distance = n - at_least + 1; doubling, then bisection.
-        high = 1
-        while noise.lower_tail(high).upper > beta:
-            high *= 2
-        low = high // 2
+        stage = self._stage(gate.stage)
+        if stage not in self.fixed_plan:
+            raise ValueError(
+                f"The gate reads {gate.stage!r}, whose noise is chosen from the transcript: no "
+                "number of records can be promised before."
+            )
+        noise = stage.noise
+        # n records are stopped when noise <= -(n - at_least + 1)
+        enough = 1
+        while not noise.falls_short(enough - gate.at_least + 1, beta):
+            enough *= 2
+        low, high = -1, enough
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if noise.lower_tail(middle).upper <= beta else (middle, high)
-        return max(0, gate.at_least - 1 + high)
+            holds = noise.falls_short(middle - gate.at_least + 1, beta)
+            low, high = (low, middle) if holds else (middle, high)
+        return high
 
     def _refuse_too_few(self, n: int) -> None:
         if n < self.fewest_records():
@@ -181,14 +198,7 @@ class Mechanism(ABC, Generic[Estimate]):
             )
 
     def _stage(self, name: str) -> Stage:
-        return next(stage for stage in stages_of(self.plan()) if stage.name == name)
+        return next(stage for stage in stages_of(self.fixed_plan) if stage.name == name)
 
 
 _NOT_A_BUDGET = "{!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6')."
-
-
-@lru_cache(maxsize=4096)
-def _derivation_of(mechanism: Mechanism[Any]) -> Derivation[PrivacyClaim]:
-    shown = derive(mechanism.plan(), mechanism.adjacency, mechanism.domain)
-    released = rules.post_process(shown, "the estimate is a function of the transcript")
-    return released if mechanism.budget is None else rules.convert(released, mechanism.budget)

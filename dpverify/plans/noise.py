@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from flint import arb
 from numpy.typing import NDArray
 
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
-from dpverify.privacy.balls import Enclosure, ball, enclose
-from dpverify.privacy.numbers import Exact, exact
+from dpverify.privacy.balls import ball, is_at_most
+from dpverify.privacy.numbers import Exact, exact, to_float
 from dpverify.randomness import Bits, discrete_laplace, randomized_response
 from dpverify.randomness.bits import IntArray
 
 LogProbabilities = NDArray[np.float64]
-_ZERO = Enclosure(Fraction(0), Fraction(0))
 
 
 class Noise(ABC):
@@ -48,9 +48,9 @@ class Noise(ABC):
         """The same noise around another query value, for planting a fault."""
         return outputs - old + new
 
-    def lower_tail(self, distance: int) -> Enclosure:
-        """P(noise <= -distance) in one coordinate, distance >= 1."""
-        return _ZERO
+    def falls_short(self, distance: int, beta: Fraction) -> bool:
+        """Whether P(noise <= -distance) <= beta in one coordinate; never wrongly yes."""
+        return distance >= 1 or beta >= 1
 
     @property
     def standard_deviation(self) -> float:
@@ -92,7 +92,7 @@ class DiscreteLaplace(Noise):
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """For witnesses only: float64, from exact integer distances."""
         distance: LogProbabilities = np.abs(outputs - center).astype(np.float64).sum(axis=1)
-        decay = _rate(self.scale)
+        decay = max(_rate(self.scale), _SLOWEST)
         return -distance * decay + len(center) * math.log(math.tanh(decay / 2))
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
@@ -103,15 +103,22 @@ class DiscreteLaplace(Noise):
         """Discrete Laplace of scale * factor."""
         return DiscreteLaplace(self.scale * factor)
 
-    def lower_tail(self, distance: int) -> Enclosure:
-        """q^distance / (1 + q), q = exp(-1 / scale)."""
+    def falls_short(self, distance: int, beta: Fraction) -> bool:
+        """The tail is q^distance / (1 + q) from 1 on, q = exp(-1 / scale), and 1 - the other below."""
         rate = 1 / self.scale
-        return enclose(lambda: ball(-distance * rate).exp() / (1 + ball(-rate).exp()))
+
+        def tail() -> arb:
+            beyond = ball(-max(distance, 1 - distance) * rate).exp() / (1 + ball(-rate).exp())
+            return beyond if distance >= 1 else 1 - beyond
+
+        return is_at_most(tail, beta)
 
     @property
     def standard_deviation(self) -> float:
         """sqrt(2 q) / (1 - q), q = exp(-1 / scale)."""
         rate = _rate(self.scale)
+        if rate < _SLOW:  # sqrt(2) scale (1 - rate^2 / 24 + ...); a quotient would be 0 / 0
+            return math.sqrt(2) * to_float(self.scale)
         return math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate)
 
 
@@ -135,8 +142,8 @@ class KaryResponse(Noise):
         changed = np.count_nonzero(outputs != center, axis=1)
         decay = _rate(self.scale)
         normalizer = math.log1p((self.categories - 1) * math.exp(-decay))
-        result: LogProbabilities = -decay * changed - len(center) * normalizer
-        return result
+        possible = ((outputs >= 0) & (outputs < self.categories)).all(axis=1)
+        return np.where(possible, -decay * changed - len(center) * normalizer, -np.inf)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Rule: randomized response."""
@@ -159,9 +166,12 @@ def _positive_scale(scale: Exact) -> Fraction:
     return value
 
 
+_SLOW, _SLOWEST = 1e-7, 1e-300
+
+
 def _rate(scale: Fraction) -> float:
     """1 / scale as a float, for witnesses and error bars only; capped where e^-rate is nil."""
-    return float(min(1 / scale, Fraction(10**6)))
+    return float(min(1 / scale, Fraction(10**300)))
 
 
 def _exact_sum(noise: IntArray, center: IntArray) -> IntArray:

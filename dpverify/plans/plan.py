@@ -13,6 +13,7 @@ from dpverify.grid import Query
 from dpverify.plans.noise import Noise
 from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, rules
+from dpverify.privacy.derivation import weakest
 from dpverify.randomness.bits import IntArray
 
 
@@ -70,6 +71,11 @@ def stages_of(plan: Plan) -> tuple[Stage, ...]:
     return tuple(found)
 
 
+def is_closed(plan: Plan) -> bool:
+    """Whether one noise law describes the whole output: a single stage, no gate."""
+    return len(plan) == 1 and isinstance(plan[0], Stage)
+
+
 def derive(plan: Plan, adjacency: Adjacency, domain: Domain) -> Derivation[PrivacyClaim]:
     """The claim about the whole transcript, by the rules alone.
 
@@ -91,10 +97,18 @@ def derive(plan: Plan, adjacency: Adjacency, domain: Domain) -> Derivation[Priva
 
 def check_built(declared: Stage, built: Stage, adjacency: Adjacency, domain: Domain) -> None:
     """Refuse a stage that an adaptive plan built with less privacy than it had declared."""
-    promised = declared.derivation(adjacency, domain).conclusion.guarantee
-    has = built.derivation(adjacency, domain).conclusion.guarantee
-    if built.name != declared.name or not has.implies(promised):
+    shown, found = (stage.derivation(adjacency, domain) for stage in (declared, built))
+    promised, has = shown.conclusion, found.conclusion
+    as_good = weakest(promised.status, has.status) is promised.status
+    lemmas = [{lemma.obligation for lemma in d.lemmas} for d in (shown, found)]
+    if not lemmas[1] <= lemmas[0]:
         raise ValueError(
-            f"The stage {declared.name!r} declared {promised} before seeing data, but {built.name!r}"
-            f" with {has} was built from the transcript; declare the largest loss it can have."
+            f"The stage {declared.name!r} was built on lemmas that it had not declared: "
+            f"{', '.join(sorted(lemmas[1] - lemmas[0]))}."
+        )
+    if built.name != declared.name or not (as_good and has.guarantee.implies(promised.guarantee)):
+        raise ValueError(
+            f"The stage {declared.name!r} declared {promised.guarantee} [{promised.status}] before "
+            f"seeing data, but {built.name!r} with {has.guarantee} [{has.status}] was built from "
+            "the transcript; declare the largest loss it can have."
         )

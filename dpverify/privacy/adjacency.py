@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
-from dpverify.privacy.numbers import exact
+from numpy.typing import NDArray
 
+from dpverify.privacy.numbers import exact, whole
+
+Dataset = Sequence[Any] | NDArray[Any]
 Nonfinite = Literal["refuse", "replace"]
+_NAN = object()  # equal to itself, as NaN is not, and to nothing else
 
 
 class Adjacency(Enum):
@@ -27,16 +31,16 @@ class Adjacency(Enum):
     def __str__(self) -> str:
         return self.value
 
-    def are_neighbors(self, left: Sequence[Any], right: Sequence[Any]) -> bool:
+    def are_neighbors(self, left: Dataset, right: Dataset) -> bool:
         """Whether two datasets are neighbors, in time linear in their size."""
         return self.why_not_neighbors(left, right) is None
 
-    def why_not_neighbors(self, left: Sequence[Any], right: Sequence[Any]) -> str | None:
+    def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
         """None for neighbors; otherwise the reason, naming the record that breaks the relation.
 
         Rows are compared after canonicalization: -0.0 equals 0.0, and every NaN equals every NaN.
         """
-        a, b = _canonical_rows(left), _canonical_rows(right)
+        a, b = canonical_rows(left), canonical_rows(right)
         if self is Adjacency.REPLACE:
             return _why_not_replaced(a, b)
         return _why_not_added(a, b)
@@ -65,16 +69,26 @@ def _why_not_added(a: list[Any], b: list[Any]) -> str | None:
     return None
 
 
-def _canonical_rows(data: Sequence[Any]) -> list[Any]:
-    rows: Iterable[Any] = data.tolist() if hasattr(data, "tolist") else data
+def canonical_rows(data: Dataset) -> list[Any]:
+    """The rows as comparable values: tuples of Python numbers, without -0.0, one NaN for all.
+
+    Raises TypeError for what is not a sequence of records (a mapping, a string, a set).
+    """
+    rows: Any = data.to_numpy() if hasattr(data, "to_numpy") else data
+    rows = rows.tolist() if hasattr(rows, "tolist") else rows
+    if isinstance(rows, (str, bytes)) or not isinstance(rows, Sequence):
+        raise TypeError(
+            f"A dataset is a sequence of records or an array of rows, not a {type(data).__name__}."
+        )
     return [_canonical(row) for row in rows]
 
 
 def _canonical(row: Any) -> Any:
+    row = row.tolist() if hasattr(row, "tolist") else row
     if isinstance(row, (list, tuple)):
         return tuple(_canonical(entry) for entry in row)
     if isinstance(row, float):
-        return "nan" if math.isnan(row) else row + 0.0  # -0.0 + 0.0 is +0.0
+        return _NAN if math.isnan(row) else row + 0.0  # -0.0 + 0.0 is +0.0
     return row
 
 
@@ -94,7 +108,7 @@ class Domain:
     replacement: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
-        if self.columns < 1:
+        if whole(self.columns, "columns") < 1:
             raise ValueError(f"columns = {self.columns}; a record has at least one column.")
         if self.nonfinite not in ("refuse", "replace"):
             raise ValueError(

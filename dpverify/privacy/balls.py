@@ -6,6 +6,7 @@ known. Nothing in the trusted core compares floats.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +15,7 @@ from flint import arb, ctx, fmpq
 
 _GAP_BITS = 100
 _LARGEST_PRECISION = 1 << 16
+_PRECISION = threading.RLock()  # flint's working precision belongs to the whole process
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +32,32 @@ def ball(value: Fraction) -> arb:
 
 
 def enclose(compute: Callable[[], arb]) -> Enclosure:
-    """Evaluate ``compute`` at rising precision until the relative gap is below 2^-100.
+    """Evaluate ``compute`` at rising precision until the relative gap is at most 2^-99.
 
     Raises ArithmeticError when even 65,536 bits do not separate the value from zero.
     """
     precision = 2 * _GAP_BITS
     while precision <= _LARGEST_PRECISION:
-        with ctx.workprec(precision):
+        with _PRECISION, ctx.workprec(precision):
             value = compute()
             if value.is_finite() and _is_narrow(value):
                 return Enclosure(_rational(value.lower()), _rational(value.upper()))
         precision *= 2
     raise ArithmeticError("the value could not be enclosed: it may be exactly zero")
+
+
+def is_at_most(compute: Callable[[], arb], bound: Fraction) -> bool:
+    """Whether the value is at most ``bound``; never wrongly yes. Makes no huge rationals."""
+    precision = 2 * _GAP_BITS
+    while precision <= _LARGEST_PRECISION:
+        with _PRECISION, ctx.workprec(precision):
+            value, limit = compute(), ball(bound)
+            if value <= limit:
+                return True
+            if value > limit:
+                return False
+        precision *= 2
+    return False
 
 
 def _is_narrow(value: arb) -> bool:

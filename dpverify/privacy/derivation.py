@@ -120,7 +120,9 @@ class Derivation(Generic[Statement]):
     @property
     def lemmas(self) -> tuple[Derivation[Sensitivity] | Derivation[PrivacyClaim], ...]:
         """The leaves that no rule proves; each names its obligation. In order of first use."""
-        found = {str(node.conclusion): node for node in self.nodes() if node.obligation}
+        found = {
+            (node.conclusion, node.obligation): node for node in self.nodes() if node.obligation
+        }
         return tuple(found.values())
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from dpverify.privacy.balls import Enclosure, ball, enclose
 from dpverify.privacy.numbers import Exact, exact, render
+from dpverify.privacy.sources import Source, states
 
 _ZERO = Enclosure(Fraction(0), Fraction(0))
 
@@ -33,6 +34,8 @@ class Guarantee(ABC):
 
     def implies(self, other: Guarantee) -> bool:
         """Whether every mechanism with this guarantee has ``other`` as well (never wrongly yes)."""
+        if not isinstance(other, Guarantee):
+            raise TypeError(f"{other!r} is not a guarantee; write PureDP(1).")
         if isinstance(other, (PureDP, ApproxDP)):
             return self.delta_at(other.epsilon).upper <= other.delta
         return isinstance(self, PerfectPrivacy)
@@ -51,11 +54,12 @@ class PerfectPrivacy(Guarantee):
         return "perfect"
 
 
+@states(Source("DMNS06", "Definition of epsilon-indistinguishability"))
 @dataclass(frozen=True, slots=True, init=False)
 class PureDP(Guarantee):
     """epsilon-differential privacy: P(S) <= e^epsilon Q(S) for every event S.
 
-    Source: Dwork, McSherry, Nissim, Smith 2006, Definition 1.
+    Source: Dwork, McSherry, Nissim, Smith 2006.
     """
 
     epsilon: Fraction
@@ -76,11 +80,12 @@ class PureDP(Guarantee):
         return f"pure({render(self.epsilon)})"
 
 
+@states(Source("DKMMN06", "Definition of (epsilon, delta)-indistinguishability"))
 @dataclass(frozen=True, slots=True, init=False)
 class ApproxDP(Guarantee):
     """(epsilon, delta)-differential privacy: P(S) <= e^epsilon Q(S) + delta for every event S.
 
-    Source: Dwork, Kenthapadi, McSherry, Mironov, Naor 2006, Definition 1.
+    Source: Dwork, Kenthapadi, McSherry, Mironov, Naor 2006.
     """
 
     epsilon: Fraction

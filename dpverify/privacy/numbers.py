@@ -7,6 +7,7 @@ value (``0.1`` is not one tenth); write ``"0.1"`` or ``Fraction(1, 10)`` for one
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral
@@ -15,6 +16,8 @@ Exact = int | Fraction | str | Decimal | float
 """What is accepted as an exact number."""
 
 _PLAIN_DIGITS = 17
+_MOST_DIGITS = 4000  # Python prints integers of up to 4300 digits; beyond, nothing is meant
+_MOST_BITS = 13_000
 
 
 def exact(value: Exact, name: str) -> Fraction:
@@ -24,23 +27,51 @@ def exact(value: Exact, name: str) -> Fraction:
     """
     if isinstance(value, bool):
         raise TypeError(f"{name} = {value!r} is a truth value; give a number such as 1 or '0.5'.")
-    if isinstance(value, (Fraction, Integral)):
-        return Fraction(value)
+    result = _read(value, name)
+    if max(result.numerator.bit_length(), result.denominator.bit_length()) > _MOST_BITS:
+        raise ValueError(f"{name} has more than {_MOST_DIGITS} digits; give a shorter number.")
+    return result
+
+
+def _read(value: Exact, name: str) -> Fraction:
+    if isinstance(value, Integral):
+        return Fraction(int(value))  # a numpy integer inside a Fraction would wrap around
+    if isinstance(value, Fraction):
+        return Fraction(int(value.numerator), int(value.denominator))
     if isinstance(value, str):
-        try:
-            return Fraction(value.strip())
-        except (ValueError, ZeroDivisionError):
-            raise ValueError(
-                f"{name} = {value!r} is not a finite number; write it like '1e-6', '0.5' or '1/3'."
-            ) from None
+        return _read_text(value, name)
     if not hasattr(value, "as_integer_ratio"):
         raise TypeError(
             f"{name} is a {type(value).__name__}; give an int, Fraction, Decimal, float or a "
             "string such as '1e-6'."
         )
-    if not math.isfinite(value):
+    finite = value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
+    if not finite:
         raise ValueError(f"{name} = {value} is not finite; give a finite number.")
-    return Fraction(*value.as_integer_ratio())
+    if isinstance(value, Decimal) and abs(value.adjusted()) > _MOST_DIGITS:
+        raise ValueError(f"{name} has more than {_MOST_DIGITS} digits; give a shorter number.")
+    numerator, denominator = value.as_integer_ratio()
+    return Fraction(int(numerator), int(denominator))
+
+
+def _read_text(text: str, name: str) -> Fraction:
+    exponent = re.search(r"[eE][+-]?(\d+)\s*$", text)
+    if len(text) > _MOST_DIGITS or (exponent and len(exponent[1].lstrip("0")) > 4):
+        raise ValueError(f"{name} has more than {_MOST_DIGITS} digits; give a shorter number.")
+    try:
+        return Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(
+            f"{name} = {text!r} is not a finite number; write it like '1e-6', '0.5' or '1/3'."
+        ) from None
+
+
+def to_float(value: Fraction) -> float:
+    """The nearest float; beyond the largest one, infinity. For people and error bars only."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def whole(value: object, name: str) -> int:
@@ -55,16 +86,16 @@ def render(value: Fraction) -> str:
     if value.denominator == 1 and abs(value) < 10**15:
         return str(value.numerator)
     decimal = _terminating_decimal(value)
-    return decimal if decimal is not None else f"{value.numerator}/{value.denominator}"
+    return decimal if decimal is not None else str(value)
 
 
 def approximately(value: Fraction) -> str:
     """Six significant digits, for people; never read back and never compared."""
-    try:
-        return f"{float(value):.6g}"
-    except OverflowError:
-        digits = len(str(abs(value.numerator) // value.denominator)) - 1
-        return f"{'-' if value < 0 else ''}about 1e{digits}"
+    number = to_float(value)
+    if math.isfinite(number) and (number or not value):
+        return f"{number:.6g}"
+    bits = abs(value.numerator).bit_length() - value.denominator.bit_length()
+    return f"{'-' if value < 0 else ''}about 1e{round(bits * math.log10(2))}"
 
 
 def _terminating_decimal(value: Fraction) -> str | None:

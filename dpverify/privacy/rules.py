@@ -71,7 +71,7 @@ def public_value(sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClai
 
 @states(_LAPLACE)
 def discrete_laplace(
-    sensitivity: Derivation[Sensitivity], scale: Fraction
+    sensitivity: Derivation[Sensitivity], scale: Exact
 ) -> Derivation[PrivacyClaim]:
     """Integer query + discrete Laplace noise of ``scale``: (sensitivity / scale)-DP.
 
@@ -79,13 +79,14 @@ def discrete_laplace(
     coordinate; |y - q| - |y - q'| <= |q - q'| gives the ratio. Needs the L1 norm.
     """
     _require_norm(sensitivity, Norm.L1, "discrete Laplace")
+    scale = _positive(scale)
     rule = f"discrete Laplace noise of scale {render(scale)}"
     return _exponential_weights(sensitivity, scale, rule, _LAPLACE)
 
 
 @states(_RESPONSE, Source("W65", "randomized response"))
 def randomized_response(
-    sensitivity: Derivation[Sensitivity], scale: Fraction
+    sensitivity: Derivation[Sensitivity], scale: Exact
 ) -> Derivation[PrivacyClaim]:
     """Each answer kept with weight 1, every other category with weight e^(-1 / scale).
 
@@ -93,6 +94,7 @@ def randomized_response(
     e^(1 / scale), for the normalizing constant does not depend on the answer. Needs Hamming.
     """
     _require_norm(sensitivity, Norm.HAMMING, "randomized response")
+    scale = _positive(scale)
     rule = f"randomized response of scale {render(scale)}"
     return _exponential_weights(sensitivity, scale, rule, _RESPONSE)
 
@@ -105,6 +107,12 @@ def adaptive_compose(parts: Iterable[Derivation[PrivacyClaim]]) -> Derivation[Pr
     stage promises. Refused for different adjacencies or domains.
     """
     premises = tuple(parts)
+    for part in premises:
+        if not isinstance(getattr(part, "conclusion", None), PrivacyClaim):
+            raise TypeError(
+                f"{type(part).__name__} is not the derivation of a claim; write compose(a.derivation, "
+                "b.derivation)."
+            )
     if not premises:
         raise ValueError("There is nothing to compose; give at least one derivation.")
     first = premises[0].conclusion
@@ -131,6 +139,7 @@ def post_process(claim: Derivation[PrivacyClaim], by: str) -> Derivation[Privacy
 @states(_CONVERSION)
 def convert(claim: Derivation[PrivacyClaim], to: Guarantee) -> Derivation[PrivacyClaim]:
     """The same mechanism under a guarantee that follows from the one shown."""
+    _require_guarantee(to)
     shown = claim.conclusion.guarantee
     if shown == to:
         return claim
@@ -147,10 +156,7 @@ def conjecture(
     source: Source | None = None,
 ) -> Derivation[PrivacyClaim]:
     """A claim that somebody makes and nothing here proves: something to audit."""
-    if not isinstance(guarantee, Guarantee):
-        raise TypeError(
-            f"{guarantee!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6')."
-        )
+    _require_guarantee(guarantee)
     claim = PrivacyClaim(guarantee, adjacency, domain, Status.CONJECTURED, key=RULES_KEY)
     cited = source if source is not None else Source("OURS", "somebody's word")
     return _derive(claim, "conjecture", (), cited, status=Status.CONJECTURED)
@@ -169,11 +175,16 @@ def refuted(claim: Derivation[PrivacyClaim], evidence: str) -> Derivation[Privac
 def _exponential_weights(
     sensitivity: Derivation[Sensitivity], scale: Fraction, rule: str, source: Source
 ) -> Derivation[PrivacyClaim]:
-    if scale <= 0:
-        raise ValueError(f"scale = {scale} is not positive; noise needs a scale above 0.")
     loss = sensitivity.conclusion.value / scale
     guarantee: Guarantee = PureDP(loss) if loss > 0 else PerfectPrivacy()
     return _derive(_claim(guarantee, sensitivity), rule, (sensitivity,), source)
+
+
+def _positive(scale: Exact) -> Fraction:
+    value = exact(scale, "scale")
+    if value <= 0:
+        raise ValueError(f"scale = {scale} is not positive; noise needs a scale above 0.")
+    return value
 
 
 def _sum_of(guarantees: list[Guarantee]) -> Guarantee:
@@ -185,7 +196,14 @@ def _sum_of(guarantees: list[Guarantee]) -> Guarantee:
             raise TypeError(f"{guarantee} has no composition rule.")
     if epsilon == 0:
         return PerfectPrivacy()
+    if delta >= 1:
+        raise ValueError(f"the deltas add up to {render(delta)}: together they promise nothing.")
     return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+
+def _require_guarantee(given: object) -> None:
+    if not isinstance(given, Guarantee):
+        raise TypeError(f"{given!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6').")
 
 
 def _require_norm(sensitivity: Derivation[Sensitivity], norm: Norm, rule: str) -> None:

@@ -10,9 +10,9 @@ Nothing here is picklable: two processes must never hold the same source.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -24,8 +24,6 @@ IntArray = NDArray[Any]
 """Integers of exact value: int64, or Python ints (dtype object) where 63 bits are too few."""
 BoolArray = NDArray[np.bool_]
 Attempt = Callable[[NDArray[np.intp]], tuple[IntArray, BoolArray]]
-
-_WORDS_PER_READ = 1 << 13
 
 
 class Bits(ABC):
@@ -63,7 +61,10 @@ class Bits(ABC):
         The number K of the first failure in Bernoulli(g/1), Bernoulli(g/2), ... is odd with
         probability 1 - g + g^2/2! - ... = exp(-g).
         Source: Canonne, Kamath, Steinke 2020, Algorithm 1 (after von Neumann).
+        Raises ValueError for g > 1, where the series needs another start.
         """
+        if len(numerators) and int(numerators.max()) > denominator:
+            raise ValueError("exp(-g) coins are drawn for g <= 1; split a larger exponent.")
         odd = np.zeros(len(numerators), dtype=np.bool_)
         running = np.arange(len(numerators))
         k = 1
@@ -106,37 +107,15 @@ class Bits(ABC):
 
 
 class SystemBits(Bits):
-    """Bits of the operating system, buffered per thread; buffers are dropped in forked children."""
+    """Bits of the operating system, read when they are needed.
 
-    def __init__(self) -> None:
-        self._local = threading.local()
-        _LIVE.add(self)
+    Nothing is read ahead, so nothing can be handed out twice: not to threads, not to signal
+    handlers, not to a forked child.
+    """
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """``count`` words of os.urandom; none is ever handed out twice."""
-        if count >= _WORDS_PER_READ:
-            return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
-        buffer: NDArray[np.uint64] = getattr(self._local, "buffer", np.zeros(0, np.uint64))
-        if len(buffer) < count:
-            buffer = np.frombuffer(os.urandom(8 * _WORDS_PER_READ), dtype=np.uint64)
-        self._local.buffer = buffer[count:]
-        return buffer[:count]
-
-    def drop(self) -> None:
-        """Forget what was read ahead, in every thread."""
-        self._local = threading.local()
-
-
-_LIVE: weakref.WeakSet[SystemBits] = weakref.WeakSet()
-
-
-def _drop_all() -> None:
-    for source in list(_LIVE):
-        source.drop()
-
-
-if hasattr(os, "register_at_fork"):  # where there is no fork, nothing is inherited
-    os.register_at_fork(after_in_child=_drop_all)
+        """``count`` words of os.urandom."""
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 class SeededBits(Bits):
@@ -147,7 +126,9 @@ class SeededBits(Bits):
     def __init__(self, *seed: int) -> None:
         if not seed or any(part < 0 for part in seed):
             raise ValueError(f"seed = {seed}; give one or more integers >= 0.")
-        self._generator = np.random.Philox(np.random.SeedSequence(list(seed)))
+        # Hashed, for numpy's seeds are not one to one: (1,) and (1, 0) give the same stream.
+        digest = hashlib.sha256(repr(tuple(map(int, seed))).encode()).digest()
+        self._generator = np.random.Philox(np.random.SeedSequence(int.from_bytes(digest)))
         self._process = os.getpid()
         self._lock = threading.Lock()
 

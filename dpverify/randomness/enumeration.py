@@ -50,8 +50,7 @@ class _Node:
 class EnumeratedLaw:
     """``masses[outcome] <= P(outcome) <= masses[outcome] + undecided``; equal if undecided is 0.
 
-    ``undecided`` is the mass of the paths that were cut at the depth limit; an outcome that no cut
-    path leads to has exactly the mass shown.
+    ``undecided`` is the mass of the paths that were cut at the depth limit.
     """
 
     masses: dict[Hashable, Fraction]
@@ -69,6 +68,7 @@ class EnumeratedBits(Bits):
         max_choices: int,
         word_bits: int | None = None,
         exponential: Exponential | None = None,
+        follow_retries: bool = False,
     ) -> None:
         self.path: list[tuple[int, tuple[Fraction, ...]]] = []
         self._script = script
@@ -76,6 +76,7 @@ class EnumeratedBits(Bits):
         self._words_only = word_bits is not None
         self.word_bits = word_bits if word_bits is not None else 64
         self._exponential = exponential
+        self._follow_retries = follow_retries
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Every word of ``word_bits`` bits; only for enumeration at the level of words."""
@@ -102,7 +103,12 @@ class EnumeratedBits(Bits):
         return self._coins([self._exponential(Fraction(int(n), denominator)) for n in numerators])
 
     def until_accepted(self, size: int, attempt: Attempt) -> IntArray:
-        """A rejection returns to where the attempt began, so its mass is shared out exactly."""
+        """A rejection returns to where the attempt began, so its mass is shared out exactly.
+
+        With ``follow_retries`` the shipped loop runs instead, until a path is cut.
+        """
+        if self._follow_retries:
+            return super().until_accepted(size, attempt)
         values: list[int] = []
         for i in range(size):
             start = len(self.path)
@@ -136,17 +142,23 @@ def enumerate_law(
     max_choices: int,
     word_bits: int | None = None,
     exponential: Exponential | None = None,
+    follow_retries: bool = False,
     max_paths: int = 2_000_000,
 ) -> EnumeratedLaw:
     """The exact law of ``run``; paths of more than ``max_choices`` choices are left undecided.
 
+    follow_retries: run the shipped rejection loop too, rather than share a rejected path's mass out.
     Raises RuntimeError when there are more than ``max_paths`` paths: take a smaller instance.
     """
     root, paths = _Node(), 0
     script: list[int] = []
     while True:
         bits = EnumeratedBits(
-            script, max_choices=max_choices, word_bits=word_bits, exponential=exponential
+            script,
+            max_choices=max_choices,
+            word_bits=word_bits,
+            exponential=exponential,
+            follow_retries=follow_retries,
         )
         leaf = _Node()
         try:

@@ -11,11 +11,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpverify.privacy import Source, states
 from dpverify.randomness.bits import Bits, BoolArray, IntArray
 
 _WORD_LIMIT = 1 << 62
 
 
+@states(Source("CKS20", "Algorithms 1 and 2, exact coins and discrete Laplace noise"))
 def discrete_laplace(bits: Bits, scale: Fraction, size: int) -> IntArray:
     """``size`` independent integers z with mass proportional to exp(-|z| / scale).
 

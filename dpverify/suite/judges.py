@@ -7,6 +7,7 @@ profile: the exact loss of every crafted pair, from the spec's law. refinement: 
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -19,14 +20,24 @@ import mpmath as mp
 
 from dpverify.audit import AuditResult, Verdict, audit, generic_faults
 from dpverify.audit.auditing import MEANING
+from dpverify.plans.plan import is_closed
 from dpverify.privacy import ApproxDP, Guarantee, PureDP
 from dpverify.privacy.numbers import approximately
 from dpverify.suite.events import Outcome, UnitFinished
-from dpverify.suite.refinement import RefinementFailed, compare_facts, exact_records, refine
+from dpverify.suite.refinement import (
+    RefinementFailed,
+    compare_facts,
+    exact_records,
+    refine,
+    refine_loops,
+)
 from dpverify.suite.trees import Entry, Suite, load
 
 TOTAL_ALPHA = 1e-6
 """The false-alarm probability of everything a run of the suite certifies."""
+SHARED_LOOPS = "samplers"
+"""The refinement unit of what all mechanisms share."""
+DEFAULT_DIGITS = 50
 QUICK_TRIALS, THOROUGH_TRIALS = 100_000, 2_000_000
 
 
@@ -46,16 +57,17 @@ class Options:
     seed: int = 0
     trials: int = QUICK_TRIALS
     thorough: bool = False
-    digits: int = 50
+    digits: int = DEFAULT_DIGITS
 
     def replay(self, unit: Unit) -> str:
         """The command that does this unit again."""
-        suite = f" --suite {self.suite}" if self.suite is not None else ""
+        suite = f" --suite {shlex.quote(str(self.suite))}" if self.suite is not None else ""
         if unit.kind in ("audit", "exhibit"):
             size = "" if self.trials == THOROUGH_TRIALS else f" --trials {self.trials}"
             size = " --quick" if self.trials == QUICK_TRIALS and not self.thorough else size
             return f"dpverify audit {unit.name} --seed {self.seed}{size}{suite}"
-        return f"dpverify prove {unit.name.partition(':obligation_')[0]}{suite}"
+        digits = f" --digits {self.digits}" if self.digits != DEFAULT_DIGITS else ""
+        return f"dpverify prove {unit.name.partition(':obligation_')[0]}{digits}{suite}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,20 +203,27 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
     """The exact loss of every crafted pair, both ways, against the claim."""
     configuration, entry = suite.configuration(name), suite.entries[name.partition(":")[0]]
     mechanism = configuration.mechanism
+    closed = is_closed(mechanism.fixed_plan)
     worst, lines = (mp.mpf(-1), ""), []
     for pair in configuration.pairs:
         left, right = (exact_records(d, mechanism.domain) for d in (pair.left, pair.right))
         for direction, own, other in (("left", left, right), ("right", right, left)):
-            loss, delta = _exact_pair(suite, entry, mechanism, own, other)
+            try:
+                loss, delta = _exact_pair(suite, entry, mechanism, own, other)
+            except RefinementFailed as failure:
+                return Judgment(Outcome.REFUTED, "VIOLATED", f"{pair.name}: {failure}")
             lines.append(
-                f"{pair.name}, {direction}: largest loss {approximately(loss)}, "
-                f"delta {mp.nstr(delta, 12)} at the claim's epsilon"
+                f"{pair.name}, {direction}: {_LOSS[closed]} {approximately(loss)}, "
+                f"delta {'' if closed else 'at most '}{mp.nstr(delta, 12)} at the claim's epsilon"
             )
             if delta > _delta(mechanism.claim.guarantee):
                 return Judgment(Outcome.REFUTED, "VIOLATED", lines[-1], tuple(lines))
             worst = max(worst, (mp.mpf(loss.numerator) / loss.denominator, pair.name))
-    summary = f"claim {mechanism.claim.guarantee}, largest exact loss {mp.nstr(worst[0], 12)}"
+    summary = f"claim {mechanism.claim.guarantee}, {_LOSS[closed]} {mp.nstr(worst[0], 12)}"
     return Judgment(Outcome.HELD, "HOLDS", f"{summary} on {worst[1]!r}", tuple(lines))
+
+
+_LOSS = {True: "largest exact loss", False: "losses of the stages add up to"}
 
 
 def _exact_pair(
@@ -230,10 +249,12 @@ def _exact_pair(
 
 def _judge_refinement(suite: Suite, name: str, options: Options) -> Judgment:
     """All small instances by enumeration, all configurations by their facts."""
+    if name == SHARED_LOOPS:
+        return _judge_loops()
     entry = suite.entries[name]
     try:
         done = [refine(entry.spec, instance) for instance in entry.small]
-        facts = sum(
+        facts: int = sum(
             compare_facts(
                 entry.spec,
                 configuration.mechanism,
@@ -247,6 +268,18 @@ def _judge_refinement(suite: Suite, name: str, options: Options) -> Judgment:
         f"{sum(r.outcomes for r in done):,} outcomes of {len(done)} small instances equal the "
         f"spec's law ({float(min(r.exact_mass for r in done)):.4%} of the mass fraction for "
         f"fraction); {facts:,} facts of the configurations equal"
+    )
+    return Judgment(Outcome.HELD, "EQUAL", summary)
+
+
+def _judge_loops() -> Judgment:
+    try:
+        done = refine_loops()
+    except RefinementFailed as failure:
+        return Judgment(Outcome.REFUTED, "DIFFERS", str(failure))
+    summary = (
+        f"{done.outcomes} outcomes of the shared loops on batches of two, every retry followed "
+        f"({float(done.exact_mass):.2%} of the mass to its end)"
     )
     return Judgment(Outcome.HELD, "EQUAL", summary)
 

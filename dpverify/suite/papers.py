@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
-from dpverify.privacy import Source, SourceStatus, rules, sources_of
+from dpverify.privacy import Source, SourceStatus, guarantees, rules, sources_of
+from dpverify.randomness import samplers
 from dpverify.suite.trees import Suite
 
 
@@ -28,7 +29,9 @@ def statements(suite: Suite) -> list[Statement]:
 
     An item's status is the worst that any place gives it.
     """
-    found = list(_in_module(rules, "dpverify/privacy/rules.py"))
+    found = list(_in_module(guarantees, "dpverify/privacy/guarantees.py"))
+    found += _in_module(rules, "dpverify/privacy/rules.py")
+    found += _in_module(samplers, "dpverify/randomness/samplers.py")
     for entry in suite.entries.values():
         found += _in_module(entry.spec, f"spec/{entry.name}.py")
     for stem, module in suite.theory.items():

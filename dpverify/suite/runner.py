@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from time import perf_counter
 
 import dpverify
@@ -19,7 +20,7 @@ from dpverify.suite.events import (
     UnitFinished,
     exit_code,
 )
-from dpverify.suite.judges import TOTAL_ALPHA, Options, Unit, run_unit
+from dpverify.suite.judges import SHARED_LOOPS, TOTAL_ALPHA, Options, Unit, run_unit
 from dpverify.suite.trees import Suite, obligations_of
 
 
@@ -36,6 +37,8 @@ def prove_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
     Without names also every other obligation in spec/theory.
     """
     units: list[Unit] = []
+    if not names or SHARED_LOOPS in names:
+        units.append(Unit("refinement", SHARED_LOOPS))
     for entry in suite.entries.values():
         keys = [key for key in suite.configurations if key.partition(":")[0] == entry.name]
         chosen = [key for key in keys if not names or _selects(names, key)]
@@ -47,8 +50,8 @@ def prove_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
             for lemma in suite.configurations[key].mechanism.derivation.lemmas:
                 units.append(Unit("obligation", lemma.obligation.replace(".py:", ":")))
         units.append(Unit("refinement", entry.name))
-    if not names:
-        for stem, module in suite.theory.items():
+    for stem, module in suite.theory.items():
+        if not names or f"theory/{stem}" in names:
             units += [Unit("obligation", f"theory/{stem}:{o}") for o in obligations_of(module)]
     return list(dict.fromkeys(units))
 
@@ -63,6 +66,13 @@ def selectable(suite: Suite) -> list[str]:
     prefixes = [":".join(key.split(":")[:2]) for key in keys]
     exhibits = [f"exhibits/{name}" for name in suite.exhibits]
     return list(dict.fromkeys([*suite.entries, *prefixes, *keys, *exhibits]))
+
+
+def provable(suite: Suite) -> list[str]:
+    """Every name ``prove`` takes: mechanisms, configurations, modules of theory, shared loops."""
+    theory = [f"theory/{stem}" for stem, module in suite.theory.items() if obligations_of(module)]
+    configured = [name for name in selectable(suite) if not name.startswith("exhibits/")]
+    return [*configured, *theory, SHARED_LOOPS]
 
 
 def run(
@@ -111,19 +121,34 @@ def _results(units: Sequence[Unit], options: Options, workers: int) -> Iterator[
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
     try:
-        pending: set[Future[UnitFinished]] = {
-            pool.submit(run_unit, unit, options) for unit in units
-        }
+        of = {pool.submit(run_unit, unit, options): unit for unit in units}
+        pending: set[Future[UnitFinished]] = set(of)
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
-                yield future.result()
+                yield _finished(future, of[future], options)
     except KeyboardInterrupt:
         for process in list(pool._processes.values()):
             process.terminate()
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _finished(future: Future[UnitFinished], unit: Unit, options: Options) -> UnitFinished:
+    """The unit's result; a worker that died (out of memory, killed) makes it INVALID."""
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        summary = "the worker process died before it finished; try --workers 1"
+        return UnitFinished(
+            unit.kind,
+            unit.name,
+            Outcome.INVALID,
+            "INVALID",
+            summary,
+            replay=options.replay(unit),
+        )
 
 
 def _ignore_interrupts() -> None:

@@ -35,6 +35,11 @@ class Entry:
     configurations: tuple[Configuration, ...]
     small: tuple[SmallInstance, ...]
 
+    @property
+    def departures(self) -> tuple[Any, ...]:
+        """Where the spec says it differs from its sources: objects with source, what and why."""
+        return tuple(getattr(self.spec, "DEPARTURES", ()))
+
 
 @dataclass(frozen=True, slots=True)
 class Suite:
@@ -96,13 +101,13 @@ def load(given: Path | None = None) -> Suite:
     own = (root / "mechanisms").is_dir()
     where = root / "mechanisms" if own else Path(dpverify.mechanisms.__path__[0])
     prefix = f"{base}.mechanisms" if own else "dpverify.mechanisms"
+    _provide_theory(base, root)
     names = _paired_names(where, root / "spec", root / "audits")
     entries = {name: _entry(name, f"{prefix}.{name}", base) for name in names}
-    theory = {
-        stem: _import(f"{base}.spec.theory.{stem}") for stem in _stems(root / "spec" / "theory")
-    }
+    folder = Path(sys.modules[f"{base}.spec.theory"].__path__[0])
+    theory = {stem: _import(f"{base}.spec.theory.{stem}") for stem in _stems(folder)}
     exhibits = {
-        stem: _exported(_import(f"{base}.audits.exhibits.{stem}"), "EXHIBIT", Exhibit)
+        stem: _exported(_import(f"{base}.audits.exhibits.{stem}"), "EXHIBIT", Exhibit)[0]
         for stem in _stems(root / "audits" / "exhibits")
     }
     suite = Suite(root, entries, theory, exhibits)
@@ -141,12 +146,22 @@ def _private_package(root: Path) -> str:
     return name
 
 
+def _provide_theory(base: str, root: Path) -> None:
+    """A suite without spec/theory/ has ours, under the same name: ``from .theory import laws``."""
+    importlib.import_module(f"{base}.spec")
+    name = f"{base}.spec.theory"
+    if (root / "spec" / "theory").is_dir():
+        importlib.import_module(name)
+    elif name not in sys.modules:
+        package = ModuleType(name)
+        package.__path__ = [str(find_root() / "spec" / "theory")]
+        sys.modules[name] = package
+
+
 def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except SuiteError:
-        raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         file = name.split(".", 1)[1].replace(".", "/") if name.startswith("_") else name
         raise SuiteError(f"{file}.py: {type(error).__name__}: {error}") from error
 
@@ -170,9 +185,10 @@ def _entry(name: str, mechanism_module: str, base: str) -> Entry:
 
 
 def _exported(module: ModuleType, name: str, kind: type) -> Any:
+    """What a file exports under this name, one or more of a kind, as a tuple."""
     found = getattr(module, name, None)
     if isinstance(found, kind):
-        return found
+        return (found,)
     if isinstance(found, (tuple, list)) and found and all(isinstance(x, kind) for x in found):
         return tuple(found)
     where = module.__name__.split(".", 1)[1].replace(".", "/")

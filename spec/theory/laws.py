@@ -71,7 +71,10 @@ class PointLaw:
         return ("NoNoise", self.value)
 
 
-@states(Source("CKS20", "Definition 14, discrete Laplace"), Source("GRS09", "geometric mechanism"))
+@states(
+    Source("CKS20", "Algorithms 1 and 2, exact coins and discrete Laplace noise"),
+    Source("GRS09", "geometric mechanism"),
+)
 @dataclass(frozen=True)
 class DiscreteLaplaceLaw:
     """Mass (1 - w) / (1 + w) w^|x - center| on every integer x, w = exp(-1 / scale)."""
@@ -158,6 +161,8 @@ class KaryResponseLaw:
         w = e(1 / self.scale)
         result: Any = Fraction(1)
         for reported, true in zip(outcome, self.answers, strict=True):
+            if not 0 <= reported < self.categories:
+                return Fraction(0)
             result = result * (1 if reported == true else w) / (1 + (self.categories - 1) * w)
         return result
 

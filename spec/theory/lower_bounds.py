@@ -23,9 +23,9 @@ def two_point(epsilon: Fraction, step: Fraction, most: int) -> Any:
     """
     bounds = (
         k * real(step) / 2 / (1 + mp.exp(k * real(epsilon)))
-        for k in range(1, max(1, min(most, _useful(epsilon))) + 1)
+        for k in range(1, min(most, _useful(epsilon)) + 1)
     )
-    return max(bounds)
+    return max(bounds, default=mp.mpf(0))
 
 
 def _useful(epsilon: Fraction) -> int:
@@ -37,7 +37,8 @@ def _useful(epsilon: Fraction) -> int:
     Source("OURS", "local two-point bound", note="after Duchi, Jordan, Wainwright 2013, Theorem 1")
 )
 def local_two_point(epsilon: Fraction, n: int) -> Any:
-    """The largest expected error of a population frequency, n answers through epsilon-local channels.
+    """The largest expected error of a population frequency, n answers through epsilon-local channels
+    that are fixed beforehand (non-interactive).
 
     Let a category have frequency f or f + t (total variation t). Per output y of a channel Q, the
     two laws differ by at most t (max Q(y|.) - min Q(y|.)) <= t (e^epsilon - 1) min(M(y), M'(y)), so

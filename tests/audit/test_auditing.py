@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -98,6 +101,63 @@ def test_every_kind_of_output_is_an_outcome(leak: Callable[[Any], Any]) -> None:
     assert result.epsilon > 5
 
 
+def _nan_by_place(data: Any) -> Any:
+    return [float("nan"), 0.0] if len(data) == 3 else [0.0, float("nan")]
+
+
+def _sign_of_zero(data: Any) -> float:
+    return -0.0 if len(data) == 3 else 0.0
+
+
+def _beyond_floats(data: Any) -> int:
+    return 2**60 + len(data)
+
+
+def _astronomic(data: Any) -> int:
+    return int(10 ** (400 + len(data)))
+
+
+def _complex_or_decimal(data: Any) -> Any:
+    return 1j if len(data) == 3 else Decimal(len(data))
+
+
+def _rational(data: Any) -> Fraction:
+    return Fraction(len(data), 3)
+
+
+_CALLS = count()
+
+
+def _width_of_its_own(data: Any) -> Any:
+    return [float(len(data))] * (1 + next(_CALLS) % 3)
+
+
+SUBTLE = [
+    _nan_by_place, _sign_of_zero, _beyond_floats, _astronomic, _complex_or_decimal, _rational,
+    _width_of_its_own,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("leak", SUBTLE)
+def test_what_encodes_alike_is_told_apart(leak: Callable[[Any], Any]) -> None:
+    result = audit(leak, claim=PureDP(3), pairs=[PAIR], trials=20_000, seed=0)
+    assert result.verdict is Verdict.VIOLATED
+
+
+def test_a_function_that_only_fails_was_not_audited() -> None:
+    def wrong_signature(data: Any, epsilon: float) -> float:
+        return epsilon
+
+    with pytest.raises(ValueError, match="raised TypeError: nothing was audited"):
+        audit(wrong_signature, claim=PureDP(1), pairs=[PAIR], trials=200, seed=0)
+
+
+def test_records_that_are_nan_are_no_change_of_the_input() -> None:
+    pair = added("a NaN enters", [0.0], float("nan"))
+    result = audit(lambda data: len(data), claim=PureDP(1), pairs=[pair], trials=200, seed=0)
+    assert result.verdict is Verdict.VIOLATED
+
+
 def test_a_rare_event_is_found() -> None:
     # Probability .008 on one side and 0 on the other; everything else is the same.
     rng = np.random.default_rng(0)
@@ -170,6 +230,8 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"pairs": [([0], [0, 1])]}, TypeError, "carries its adjacency"),
     ({"pairs": [PAIR, REPLACED]}, ValueError, "one adjacency at a time"),
     ({"trials": 10}, ValueError, "at least 100"),
+    ({"trials": 1e4}, TypeError, "give an integer"),
+    ({"pairs": PAIR}, TypeError, r"write pairs=\[pair\]"),
     ({"alpha": 0.0}, ValueError, "outside"),
     ({"alpha": 1.0}, ValueError, "outside"),
     ({"alpha": float("nan")}, ValueError, "outside"),

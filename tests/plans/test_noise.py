@@ -74,14 +74,19 @@ def test_log_probabilities_of_answers_are_those_of_the_spec(
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 @pytest.mark.parametrize("scales", [0, 1, 40])
-def test_lower_tails_enclose_those_of_the_spec(scale: Fraction, scales: int) -> None:
-    distance = max(1, int(scales * scale))
-    tail = DiscreteLaplace(scale).lower_tail(distance)
-    with mp.workdps(100):
-        true = DiscreteLaplaceLaw(0, scale).at_most(-distance, real_exponential)
-        assert real(tail.lower) <= true * (1 + mp.mpf(10) ** -90)
-        assert true * (1 - mp.mpf(10) ** -90) <= real(tail.upper)
-        assert real(tail.upper - tail.lower) < true * mp.mpf(2) ** -90
+def test_falling_short_is_judged_by_the_tail_of_the_spec(scale: Fraction, scales: int) -> None:
+    """On both sides of the exact tail, to 40 digits, for distances above and below 1."""
+    noise = DiscreteLaplace(scale)
+    for distance in (max(1, int(scales * scale)), -int(scales * scale)):
+        with mp.workdps(400):
+            true = DiscreteLaplaceLaw(0, scale).at_most(-distance, real_exponential)
+            above, below = (
+                Fraction(int(true * (1 + sign * mp.mpf(10) ** -40) * mp.mpf(10) ** 350), 10**350)
+                for sign in (1, -1)
+            )
+        if 0 < below < above < 1:
+            assert noise.falls_short(distance, above)
+            assert not noise.falls_short(distance, below)
 
 
 @pytest.mark.parametrize("scale", SCALES[1:], ids=str)
@@ -89,9 +94,9 @@ def test_lower_tails_enclose_those_of_the_spec(scale: Fraction, scales: int) -> 
 def test_the_least_tail_of_the_spec_is_least(scale: Fraction, beta: str) -> None:
     allowed = Fraction(beta)
     t = least_tail(DiscreteLaplaceLaw(0, scale), allowed)
-    both = [2 * DiscreteLaplace(scale).lower_tail(d).upper for d in (t - 1, t) if d >= 1]
-    assert both[-1] <= allowed
-    assert t == 1 or both[0] > allowed
+    noise = DiscreteLaplace(scale)
+    assert noise.falls_short(t, allowed / 2)
+    assert t == 1 or not noise.falls_short(t - 1, allowed / 2)
 
 
 def test_no_noise_is_no_noise() -> None:
@@ -100,7 +105,8 @@ def test_no_noise_is_no_noise() -> None:
     likelihoods = NoNoise().log_probability(np.array([[3, -1], [3, 0]]), center)
     assert likelihoods.tolist() == [0.0, -np.inf]
     assert NoNoise().standard_deviation == 0.0
-    assert NoNoise().lower_tail(1).upper == 0
+    assert NoNoise().falls_short(1, Fraction(1, 10**9))
+    assert not NoNoise().falls_short(0, Fraction(1, 2))
 
 
 def test_moving_and_rescaling() -> None:

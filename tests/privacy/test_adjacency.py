@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -144,7 +144,14 @@ def test_rows_that_count_as_equal(row: Any, same: Any) -> None:
 
 @pytest.mark.parametrize(
     ("row", "other"),
-    [(_NAN, 0.0), (_NAN, math.inf), (5e-324, 0.0), ((1.0, 2.0), (2.0, 1.0)), (math.inf, -math.inf)],
+    [
+        (_NAN, 0.0),
+        (_NAN, math.inf),
+        (_NAN, "nan"),
+        (5e-324, 0.0),
+        ((1.0, 2.0), (2.0, 1.0)),
+        (math.inf, -math.inf),
+    ],
 )
 def test_rows_that_count_as_different(row: Any, other: Any) -> None:
     assert not _REPLACE.are_neighbors([7.0, row], [8.0, other])
@@ -177,6 +184,37 @@ def test_a_list_of_array_rows_is_compared_row_by_row() -> None:
     assert _REPLACE.are_neighbors(a, [np.array([1.0, 2.0]), np.array([3.0, 9.0])])
     assert not _REPLACE.are_neighbors(a, [np.array([9.0, 2.0]), np.array([3.0, 9.0])])
     assert _ADD.are_neighbors(a, a[1:])
+
+
+class _Frame:
+    """Like a data frame: iterating gives the names of the columns, not the rows."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["height", "weight"])
+
+    def to_numpy(self) -> Any:
+        return _array(self.rows)
+
+
+def test_a_data_frame_is_compared_by_its_rows() -> None:
+    left: Any = _Frame([[1, 2], [3, 4], [5, 6]])
+    right: Any = _Frame([[9, 2], [3, 4], [5, 9]])
+    assert not _REPLACE.are_neighbors(left, right)
+    assert _REPLACE.are_neighbors(left, _array([[1, 2], [3, 4], [5, 9]]))
+    assert _ADD.are_neighbors(left, [(1, 2), (5, 6)])
+
+
+@pytest.mark.parametrize("bad", ["abc", b"abc", {1: 2, 3: 4}, {1, 2}, 5.0, None, np.float64(5)])
+def test_what_is_no_sequence_of_records_is_refused(bad: Any) -> None:
+    message = f"A dataset is a sequence of records or an array of rows, not a {type(bad).__name__}"
+    for adjacency in Adjacency:
+        with pytest.raises(TypeError, match=message):
+            adjacency.are_neighbors(bad, [1.0, 2.0])
+        with pytest.raises(TypeError, match=message):
+            adjacency.are_neighbors([1.0, 2.0], bad)
 
 
 def test_large_datasets_are_compared_in_linear_time() -> None:

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath.libmp import to_rational
 
-from dpverify.privacy.balls import Enclosure, ball, enclose
+from dpverify.privacy.balls import Enclosure, ball, enclose, is_at_most
 
 _steady = settings(derandomize=True, deadline=None, max_examples=200)
 
@@ -118,3 +118,51 @@ def test_a_zero_that_cannot_be_proved_is_refused(zero: Callable[[], arb]) -> Non
 def test_what_is_not_finite_is_refused(value: str) -> None:
     with pytest.raises(ArithmeticError, match="could not be enclosed"):
         enclose(lambda: arb(value))
+
+
+_HAIR = Fraction(1, 10**60)
+
+AtMost = Callable[[Callable[[], arb], Fraction], bool]
+
+
+def _compares_as_the_truth(at_most: AtMost) -> bool:
+    """e^x against rationals a hair above and below it: yes above, no below."""
+    for x in (Fraction(0), Fraction(1), Fraction(-7, 3), Fraction(-200), Fraction(50)):
+        truth = _reference(mp.exp, x)
+
+        def value(x: Fraction = x) -> arb:
+            return ball(x).exp()
+
+        if not at_most(value, truth * (1 + _HAIR)) or at_most(value, truth * (1 - _HAIR)):
+            return False
+    return True
+
+
+def test_a_value_is_compared_with_a_bound() -> None:
+    assert _compares_as_the_truth(is_at_most)
+
+
+def _at_two_hundred_bits(compute: Callable[[], arb], bound: Fraction) -> bool:
+    return enclose(compute).lower <= bound * (1 + Fraction(1, 2**150))
+
+
+def test_a_comparison_without_the_safe_end_is_caught() -> None:
+    assert not _compares_as_the_truth(_at_two_hundred_bits)
+
+
+def test_a_value_equal_to_its_bound_is_at_most_it_where_that_can_be_seen() -> None:
+    assert is_at_most(lambda: ball(Fraction(3, 8)), Fraction(3, 8))
+    assert is_at_most(lambda: ball(Fraction(0)).exp(), Fraction(1))
+    # Equal, but no precision shows it: the answer that is safe is no.
+    assert not is_at_most(_zero_by_exponentials, Fraction(0))
+    assert is_at_most(_zero_by_exponentials, Fraction(1, 10**1000))
+
+
+def test_a_comparison_writes_out_no_huge_number() -> None:
+    # e^(-1e300) as a rational would have 1.4e300 bits.
+    assert is_at_most(lambda: ball(Fraction(-(10**300))).exp(), Fraction(1, 10**9))
+    assert not is_at_most(lambda: ball(Fraction(10**300)).exp(), Fraction(10**9))
+
+
+def test_what_is_not_a_number_is_at_most_nothing() -> None:
+    assert not is_at_most(lambda: arb("nan"), Fraction(10**9))

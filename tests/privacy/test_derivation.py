@@ -253,6 +253,14 @@ def test_an_empty_composition_is_refused_and_a_single_part_is_left_as_it_is() ->
     assert rules.adaptive_compose(iter([only, only])).conclusion.guarantee == PureDP(2)
 
 
+def test_releases_may_be_composed_one_by_one() -> None:
+    one, two = proved(1), proved(2)
+    assert rules.compose(one, two) == rules.adaptive_compose([one, two])
+    assert rules.compose(one) is one
+    with pytest.raises(ValueError, match="There is nothing to compose"):
+        rules.compose()
+
+
 def test_perfect_privacy_adds_nothing() -> None:
     public = rules.public_value(lemma(0))
     assert rules.adaptive_compose([public, public]).conclusion.guarantee == PerfectPrivacy()

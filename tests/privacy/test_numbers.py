@@ -202,6 +202,8 @@ def test_the_approximation_is_good_to_six_digits(size: float, sign: int) -> None
 def test_the_approximation_beyond_floats_gives_the_power_of_ten() -> None:
     assert approximately(Fraction(10) ** 400) == "about 1e400"
     assert approximately(-(Fraction(10) ** 400)) == "-about 1e400"
+    assert approximately(Fraction(1, 10**400)) == "about 1e-400", "small is not zero"
+    assert approximately(Fraction(0)) == "0"
 
 
 @pytest.mark.parametrize("integer", [7, -7, 0, 10**30, np.int64(7), np.uint8(200)])

@@ -137,9 +137,20 @@ def test_a_conjecture_of_no_guarantee_is_refused(promised: Any) -> None:
 
 @pytest.mark.parametrize("to", ["pure(1)", 1, None, PureDP])
 def test_a_conversion_to_no_guarantee_is_refused(to: Any) -> None:
+    message = f"{to!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6')."
     for claim in (rules.public_value(lemma(0)), proved()):
-        with pytest.raises((TypeError, ValueError), match=r"PureDP\(1\)|not imply"):
+        with pytest.raises(TypeError, match=re.escape(message)):
             rules.convert(claim, to)
+
+
+@pytest.mark.parametrize("part", [PureDP(1), proved().conclusion, "pure(1)", None, [proved()]])
+def test_only_derivations_are_composed(part: Any) -> None:
+    message = (
+        f"{type(part).__name__} is not a derivation; write compose(a.derivation, b.derivation)."
+    )
+    for parts in ([part], [proved(), part], [part, proved()]):
+        with pytest.raises(TypeError, match=re.escape(message)):
+            rules.adaptive_compose(parts)
 
 
 def test_a_conversion_to_the_same_guarantee_changes_nothing() -> None:

@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dpverify.cli import main
+from dpverify.suite import runner
 from dpverify.suite.events import Outcome, RunStarted, UnitFinished, exit_code, to_json
+from dpverify.suite.judges import Options, Unit
 from dpverify.suite.trees import load
 
 
@@ -67,17 +71,14 @@ def test_an_unknown_name_is_wrong_usage_with_the_nearest_names(
 @pytest.mark.parametrize(
     "arguments",
     [["frobnicate"], [], ["audit", "--trials", "0"], ["audit", "--seed", "-1"], ["audit", "--seed", "x"],
-     ["audit", "--quick", "--trials", "5"], ["explain"]],
+     ["audit", "--quick", "--trials", "500"],
+        ["audit", "--trials", "99"],
+        ["prove", "--digits", "29"], ["explain"]],
 )  # fmt: skip
 def test_wrong_usage(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-
-
-def test_too_few_trials_make_an_invalid_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "noisy_count:replace:within", "--trials", "10", "--seed", "1"]) == 3
-    assert "at least 100 are needed" in capsys.readouterr().out
 
 
 def test_few_trials_are_powerless(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,6 +91,36 @@ def test_a_suite_without_trees_is_refused(
 ) -> None:
     assert main(["list", "--suite", str(tmp_path)]) == 3
     assert "has no spec/ and audits/ folders" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--suite", "/no/such/folder"]) == 2
+    assert "is not a folder" in capsys.readouterr().err
+
+
+def test_what_crashes_is_no_refutation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> int:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("dpverify.cli.statements", broken)
+    assert main(["papers"]) == 3
+
+
+def test_a_worker_that_dies_makes_its_units_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    future: Future[UnitFinished] = Future()
+    future.set_exception(BrokenProcessPool("killed"))
+    finished = runner._finished(future, Unit("audit", "x"), Options())
+    assert finished.outcome is Outcome.INVALID
+    assert finished.replay == "dpverify audit x --seed 0 --quick"
+
+
+def test_theory_and_exhibits_have_names_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prove", "theory/queries", "samplers"]) == 0
+    assert "every retry followed" in capsys.readouterr().out
+    assert main(["explain", "exhibits/count_silent_when_empty"]) == 0
+    assert "false, because on empty data" in capsys.readouterr().out
+    assert main(["explain", "bounded_mean"]) == 0
+    assert "departs from K19" in capsys.readouterr().out
 
 
 def test_events_are_json_lines_and_say_what_the_terminal_says(tmp_path: Path) -> None:

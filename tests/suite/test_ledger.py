@@ -66,6 +66,21 @@ def test_breaking_is_what_weakens_a_promise() -> None:
     recorded = {**CURRENT, KEY: {**CURRENT[KEY], "guarantee": "pure(0.9)", "source": "x"}}
     breaking = {d.kind: d.breaking for d in ledger.compare(recorded, CURRENT)}
     assert breaking == {"LOOSENED": True, "SOURCE": False}
+    for changes, expected in (
+        ({"status": "conjectured"}, False),  # recorded as conjectured, proved now
+        ({"status": "a rumor"}, True),
+        ({"domain": "integers"}, True),
+        ({"guarantee": "pure(1.1)"}, False),
+    ):
+        recorded = {**CURRENT, KEY: {**CURRENT[KEY], **changes}}
+        assert [d.breaking for d in ledger.compare(recorded, CURRENT)] == [expected]
+
+
+def test_an_exhibit_that_falls_less_deeply_is_breaking() -> None:
+    for bound, expected in (("9.9", True), ("0.1", False)):
+        recorded = {**CURRENT, EXHIBIT: {**CURRENT[EXHIBIT], "certified_epsilon": bound}}
+        (difference,) = ledger.compare(recorded, CURRENT)
+        assert (difference.kind, difference.breaking) == ("CERTIFIED_EPSILON", expected)
 
 
 def test_an_exhibit_is_recorded_as_refuted_with_its_pair_and_bound() -> None:
@@ -82,4 +97,7 @@ def test_round_trip_through_the_file(tmp_path: Path) -> None:
     assert ledger.read(path) == CURRENT
     path.write_text("not = toml = at all", encoding="utf-8")
     with pytest.raises(ValueError, match="is not a ledger"):
+        ledger.read(path)
+    path.write_text('"x" = 3', encoding="utf-8")
+    with pytest.raises(ValueError, match="x is not a table"):
         ledger.read(path)

@@ -53,6 +53,24 @@ def test_a_foreign_suite_works_whole(
     assert (foreign / "claims.toml").exists()
 
 
+def test_a_suite_without_theory_has_ours(foreign: Path) -> None:
+    shutil.rmtree(foreign / "spec" / "theory")
+    assert main(["prove", "--suite", str(foreign), "--workers", "2"]) == 0
+
+
+def test_a_file_that_exits_is_named(foreign: Path) -> None:
+    (foreign / "audits" / "my_count.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+    with pytest.raises(SuiteError, match=r"audits/my_count\.py: SystemExit"):
+        load(foreign)
+
+
+def test_one_exported_thing_need_not_be_in_a_tuple(foreign: Path) -> None:
+    file = foreign / "audits" / "my_count.py"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text + "\nSMALL = SMALL[0]\n", encoding="utf-8")
+    assert len(load(foreign).entries["my_count"].small) == 1
+
+
 @pytest.mark.parametrize("tree", ["mechanisms", "spec", "audits"])
 def test_a_missing_file_is_named(foreign: Path, tree: str) -> None:
     (foreign / tree / "my_count.py").unlink()
