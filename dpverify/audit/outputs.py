@@ -24,6 +24,8 @@ from dpverify.randomness import Bits
 
 Floats = NDArray[np.float64]
 _EXCEPTION = "exception "
+_HUGE = 10**300
+_PRIME = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ def _encode_one(output: Any) -> tuple[Hashable, list[float]]:
     if isinstance(output, Exception):
         return f"{_EXCEPTION}{type(output).__name__}", []
     if isinstance(output, (int, np.integer)) and not isinstance(output, bool):
-        return "number", _encode_integer(int(output))
+        return _encode_integer(int(output))
     if isinstance(output, (Fraction, Decimal)):
         output = to_float(Fraction(output)) if math.isfinite(output) else float(output)
     if isinstance(output, (bool, str, bytes)) or output is None:
@@ -168,11 +170,13 @@ def _encode_one(output: Any) -> tuple[Hashable, list[float]]:
     return f"{shape}{draws.labels[0]}", draws.numbers[0].tolist()
 
 
-def _encode_integer(value: int) -> list[float]:
-    """Floats hold 53 bits: beyond them, what they drop is a number of its own."""
+def _encode_integer(value: int) -> tuple[str, list[float]]:
+    """Floats hold 53 bits. Beyond them the label has the length, and a residue tells values apart."""
     if abs(value) < 1 << 53:
-        return [float(value)]
-    return [to_float(Fraction(value)), float(value % (1 << 32)), float((value >> 32) % (1 << 32))]
+        return "number", [float(value)]
+    size = float(min(max(value, -_HUGE), _HUGE))
+    label = f"integer of {value.bit_length()} bits"
+    return label, [size, float(value % (1 << 32)), float(value % _PRIME)]
 
 
 def all_failed(draws: Draws) -> str | None:

@@ -100,8 +100,10 @@ class BoundedMean(Mechanism[MeanEstimate]):
         from_sum = DiscreteLaplace(self._sum_scale(total)).standard_deviation
         reach = to_float(min(abs(offset), Fraction(total.radius)))
         from_count = reach * self._count_noise().standard_deviation if reach else 0.0
-        deviation = _ldexp(math.hypot(from_sum, from_count) / count, total.exponent)
-        return MeanEstimate(float(value), deviation, count)
+        noise = math.hypot(from_sum, from_count)
+        if math.isfinite(noise):
+            noise = _ldexp(noise / to_float(Fraction(count)), total.exponent)
+        return MeanEstimate(float(value), noise, count)
 
     def fewest_records(self) -> int:
         """Under replace: ``at_least``, decided on the public number of records."""

@@ -100,15 +100,15 @@ def check_built(declared: Stage, built: Stage, adjacency: Adjacency, domain: Dom
     shown, found = (stage.derivation(adjacency, domain) for stage in (declared, built))
     promised, has = shown.conclusion, found.conclusion
     as_good = weakest(promised.status, has.status) is promised.status
-    lemmas = [{lemma.obligation for lemma in d.lemmas} for d in (shown, found)]
-    if not lemmas[1] <= lemmas[0]:
-        raise ValueError(
-            f"The stage {declared.name!r} was built on lemmas that it had not declared: "
-            f"{', '.join(sorted(lemmas[1] - lemmas[0]))}."
-        )
     if built.name != declared.name or not (as_good and has.guarantee.implies(promised.guarantee)):
         raise ValueError(
             f"The stage {declared.name!r} declared {promised.guarantee} [{promised.status}] before "
             f"seeing data, but {built.name!r} with {has.guarantee} [{has.status}] was built from "
             "the transcript; declare the largest loss it can have."
+        )
+    lemmas = [{lemma.obligation for lemma in d.lemmas} for d in (shown, found)]
+    if not lemmas[1] <= lemmas[0]:
+        raise ValueError(
+            f"The stage {declared.name!r} was built on lemmas that it had not declared: "
+            f"{', '.join(sorted(lemmas[1] - lemmas[0]))}."
         )

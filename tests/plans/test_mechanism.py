@@ -129,7 +129,7 @@ def test_perfect_privacy_cannot_be_bought(cls: Any) -> None:
         RandomizedResponse: {"categories": 2},
         BoundedMean: {"lower": 0.0, "upper": 1.0},
     }
-    with pytest.raises(ValueError, match="no amount of noise"):
+    with pytest.raises(ValueError, match="no noise multiplier"):
         cls.for_budget(PerfectPrivacy(), adjacency=REPLACE, **extra[cls])
 
 
@@ -287,7 +287,7 @@ def test_a_public_fact_needs_no_budget() -> None:
     public = PublicCount(adjacency=REPLACE, noise_multiplier=Fraction(1))
     assert public.claim.guarantee == PerfectPrivacy()
     assert public.release([1.0, 2.0], NoBits()) == 2
-    with pytest.raises(ValueError, match="met without noise"):
+    with pytest.raises(ValueError, match="too large"):
         PublicCount.for_budget(PureDP(1), adjacency=REPLACE)
     with pytest.raises(ValueError, match="without noise"):
         PublicCount(adjacency=ADD, noise_multiplier=Fraction(1))

@@ -81,7 +81,7 @@ from .makers import COLUMN, conjectured, lemma, proved
         ),
         (
             lambda: rules.adaptive_compose([conjectured(ApproxDP(1, "0.5"))] * 2),
-            "delta = 1 is outside [0, 1)",
+            "the deltas add up to 1",
         ),
         (
             lambda: rules.convert(proved(1), PureDP("0.999")),
@@ -145,9 +145,7 @@ def test_a_conversion_to_no_guarantee_is_refused(to: Any) -> None:
 
 @pytest.mark.parametrize("part", [PureDP(1), proved().conclusion, "pure(1)", None, [proved()]])
 def test_only_derivations_are_composed(part: Any) -> None:
-    message = (
-        f"{type(part).__name__} is not a derivation; write compose(a.derivation, b.derivation)."
-    )
+    message = f"{type(part).__name__} is not the derivation of a claim; write compose(a.derivation, b.derivation)."
     for parts in ([part], [proved(), part], [part, proved()]):
         with pytest.raises(TypeError, match=re.escape(message)):
             rules.adaptive_compose(parts)

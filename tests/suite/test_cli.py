@@ -167,7 +167,7 @@ def test_workers_do_not_change_the_result(tmp_path: Path) -> None:
 
 def test_prove_explain_papers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prove", "noisy_count", "-v"]) == 0
-    assert "largest loss 0.5" in capsys.readouterr().out
+    assert "largest exact loss 0.5" in capsys.readouterr().out
     assert main(["explain", "bounded_mean:add-remove:height"]) == 0
     assert "lemmas it rests on" in capsys.readouterr().out
     assert main(["papers"]) == 0
