@@ -105,6 +105,10 @@ def _noisy(stage: Stage) -> bool:
     return not isinstance(stage.noise, NoNoise)
 
 
+def _scale(stage: Stage) -> Fraction:
+    return Fraction(getattr(stage.noise, "scale", 1))
+
+
 def _is_wide(stage: Stage) -> bool:
     """Whether the stage releases several numbers for a dataset of several records."""
     return len(stage.query.evaluate(np.zeros((3, 1)))) > 1
@@ -213,7 +217,7 @@ class ReusedNoiseLaw(Law):
         old, new = self.center(self._source.query)[:1], self.center(self._target.query)
         if self._source == self._target:
             return self._target.noise.move(np.repeat(drawn, len(new), axis=1), old, new)
-        ratio = Fraction(self._target.noise.scale) / Fraction(self._source.noise.scale)  # type: ignore[attr-defined]
+        ratio = _scale(self._target) / _scale(self._source)
         scaled = np.rint((drawn - old) * float(ratio)).astype(np.int64)
         moved: IntArray = scaled + new
         return moved

@@ -38,7 +38,7 @@ TOTAL_ALPHA = 1e-6
 SHARED_LOOPS = "samplers"
 """The refinement unit of what all mechanisms share."""
 DEFAULT_DIGITS = 50
-QUICK_TRIALS, THOROUGH_TRIALS = 100_000, 2_000_000
+QUICK_TRIALS, THOROUGH_TRIALS = 400_000, 2_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,10 @@ def test_halving_the_noise_of_a_stage_is_red(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _halve(monkeypatch, noise)
-    assert main(["audit", key, "--quick", "--seed", "11", "--workers", "1"]) == 1
+    assert main(["audit", key, "--trials", "100000", "--seed", "11", "--workers", "1"]) == 1
     printed = capsys.readouterr().out
     assert "VIOLATED" in printed
-    assert f"replay: dpverify audit {key} --seed 11 --quick" in printed
+    assert f"replay: dpverify audit {key} --seed 11 --trials 100000" in printed
 
 
 def test_there_is_a_stage_of_every_kind_to_halve() -> None:
