@@ -45,6 +45,14 @@ exit codes:
 """
 
 
+class _OurConsole(Console):
+    """rich ends the process with exit code 1 when its output is closed; here 1 means refuted."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to ``main``."""
+        raise BrokenPipeError
+
+
 class UsageError(Exception):
     """The command line asks for something that is not there."""
 
@@ -56,13 +64,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.suite is not None and not options.suite.is_dir():
             raise UsageError(f"--suite {options.suite} is not a folder.")
         command: Callable[[argparse.Namespace, Suite, Console], int] = options.command
-        return command(options, load(options.suite), Console(soft_wrap=True))
+        return command(options, load(options.suite), _OurConsole(soft_wrap=True))
     except UsageError as error:
         print(f"dpverify: {error}", file=sys.stderr)
         return EXIT_USAGE
-    except BrokenPipeError:  # somebody closed our output, as `head` does: nothing to add
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until exit
-        return EXIT_HELD
+    except BrokenPipeError:
+        # Somebody closed our output, as `head` does. The run did not finish, so it may not say
+        # that all held; what is still buffered goes nowhere, or the interpreter would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_INVALID
     except (SuiteError, ValueError, OSError) as error:
         print(f"dpverify: {error}", file=sys.stderr)
         return EXIT_INVALID

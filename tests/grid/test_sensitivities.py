@@ -50,8 +50,9 @@ def test_a_sum_has_the_sensitivity_of_the_spec(query: ClampedSum, adjacency: Adj
 @pytest.mark.parametrize("adjacency", BOTH)
 @pytest.mark.parametrize("query", COUNTS, ids=str)
 def test_a_count_has_the_sensitivity_of_the_spec(query: Count, adjacency: Adjacency) -> None:
-    within = None if query.within is None else tuple(map(Fraction, query.within))
-    stated = spec.count_sensitivity(within, adjacency)  # type: ignore[arg-type]
+    ends = query.within
+    within = None if ends is None else (Fraction(ends[0]), Fraction(ends[1]))
+    stated = spec.count_sensitivity(within, adjacency)
     lemma = query.sensitivity(adjacency, DOMAIN)
     assert lemma.conclusion.value == stated
     assert lemma.conclusion.norm is Norm.L1

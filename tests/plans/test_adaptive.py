@@ -22,9 +22,11 @@ from dpverify.plans import (
     Plan,
     Stage,
     Transcript,
+    Transcripts,
 )
 from dpverify.privacy import Domain
 from dpverify.randomness import enumerate_law
+from dpverify.randomness.bits import IntArray
 from spec.theory.laws import (
     DiscreteLaplaceLaw,
     IntegerLaw,
@@ -147,8 +149,9 @@ def test_a_stage_is_built_once_for_each_key() -> None:
         built.append(key)
         return stage("b", 2)
 
-    def key(batch: object) -> np.ndarray:
-        return batch.values["a"][:, 0] % 3  # type: ignore[attr-defined, no-any-return]
+    def key(batch: Transcripts) -> IntArray:
+        residues: IntArray = batch.values["a"][:, 0] % 3
+        return residues
 
     plan: Plan = (stage("a", 9), AdaptiveStage(stage("b"), key, build))
     law = Law(plan, np.array([[0.5]]), ADD, DOMAIN)

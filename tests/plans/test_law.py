@@ -14,7 +14,7 @@ from scipy import stats
 from dpverify import Adjacency, BoundedMean, NoisyCount, RandomizedResponse, SeededBits
 from dpverify.grid import ingest
 from dpverify.grid.records import Records
-from dpverify.plans import Law
+from dpverify.plans import Law, stages_of
 from dpverify.privacy import Domain
 from dpverify.randomness import Bits, enumerate_law
 from spec import bounded_mean as bounded_mean_spec
@@ -224,7 +224,7 @@ def test_laws_of_unlike_data_print_alike() -> None:
 
 def test_a_query_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluated: list[int] = []
-    query = COUNT.plan()[0].query  # type: ignore[union-attr]
+    query = stages_of(COUNT.fixed_plan)[0].query
     original = type(query).evaluate
 
     def counted(self: object, records: Records) -> object:
@@ -243,7 +243,7 @@ def test_changing_the_data_afterwards_changes_nothing() -> None:
     data = np.array([0.5, 0.5, 2.0])
     law = COUNT.law(data)
     data[:] = 2.0
-    assert law.center(COUNT.plan()[0].query).tolist() == [2]  # type: ignore[union-attr]
+    assert law.center(stages_of(COUNT.fixed_plan)[0].query).tolist() == [2]
     assert ingest(data, Domain(columns=1))[:, 0].tolist() == [2.0] * 3
 
 

@@ -106,6 +106,19 @@ def test_what_crashes_is_no_refutation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["papers"]) == 3
 
 
+def test_a_closed_pipe_is_not_all_held() -> None:
+    """What reads our output goes away before the first line: no verdict was given to anybody."""
+    command = [sys.executable, "-u", "-m", "dpverify", "prove", "noisy_count", "--workers", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 3
+    assert errors == ""
+
+
 def test_a_worker_that_dies_makes_its_units_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
     future: Future[UnitFinished] = Future()
     future.set_exception(BrokenProcessPool("killed"))
