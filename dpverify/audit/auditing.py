@@ -246,6 +246,8 @@ def _claimed(
                 "right=..., adjacency=Adjacency.ADD_REMOVE)."
             )
     adjacency = claim.adjacency if isinstance(claim, PrivacyClaim) else pairs[0].adjacency
+    if not isinstance(adjacency, Adjacency):
+        raise ValueError(f"The claim is under {adjacency}; audit one under an Adjacency.")
     for pair in pairs:
         if pair.adjacency is not adjacency:
             raise ValueError(

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
 
-from dpverify.privacy import ApproxDP, Guarantee, PureDP
+from dpverify.privacy import Guarantee, point_of
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -73,10 +74,14 @@ def excess(guarantee: Guarantee, lower: Any, upper: Any) -> Any:
 
 
 def epsilon_and_delta(guarantee: Guarantee) -> tuple[float, float]:
-    """The claimed numbers as floats; perfect privacy is (0, 0)."""
-    if isinstance(guarantee, (PureDP, ApproxDP)):
-        return float(min(guarantee.epsilon, _BEYOND_TESTING)), float(guarantee.delta)
-    return 0.0, 0.0
+    """The claimed numbers as floats, or one point of a claimed profile (``point_of``)."""
+    epsilon, delta = _point(guarantee)
+    return float(min(epsilon, _BEYOND_TESTING)), float(delta)
+
+
+@lru_cache(maxsize=64)
+def _point(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
+    return point_of(guarantee)
 
 
 def certified_epsilon(lower: Floats, upper: Floats, delta: float) -> Floats:

@@ -11,12 +11,12 @@ from typing import Any, Generic, Self, TypeVar
 from numpy.typing import ArrayLike
 
 from dpverify.grid import ingest
-from dpverify.plans.calibration import smallest_sufficient
 from dpverify.plans.law import Law
 from dpverify.plans.plan import Gate, Plan, Stage, derive, stages_of
 from dpverify.plans.transcripts import Transcript
 from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
 from dpverify.privacy.adjacency import Nonfinite
+from dpverify.privacy.calibration import smallest_sufficient
 from dpverify.privacy.numbers import Exact, exact
 from dpverify.randomness import Bits, SystemBits
 

@@ -46,6 +46,35 @@ class Adjacency(Enum):
         return _why_not_added(a, b)
 
 
+@dataclass(frozen=True, slots=True)
+class Friendly:
+    """Both datasets are friendly under a symmetric predicate, and one is the other without one row.
+
+    Friendly: any two records have a common friend among the records. An internal adjacency: only the
+    rule ``friendly_lift`` makes an ordinary claim of one about it.
+    """
+
+    predicate: str
+
+    def __str__(self) -> str:
+        return f"friendly add-remove ({self.predicate})"
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Datasets that ``size`` steps of ``base`` lead from one to the other. For reading, not release."""
+
+    base: Adjacency
+    size: int
+
+    def __str__(self) -> str:
+        return f"groups of {self.size}, {self.base}"
+
+
+AnyAdjacency = Adjacency | Friendly | Groups
+"""What a statement can be about; mechanisms are about an ``Adjacency``."""
+
+
 def _why_not_replaced(a: list[Any], b: list[Any]) -> str | None:
     if len(a) != len(b):
         return f"{len(a)} against {len(b)} records; replace needs equal numbers of records"

@@ -7,7 +7,8 @@ known. Nothing in the trusted core compares floats.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,6 +16,9 @@ from flint import arb, ctx, fmpq
 
 _GAP_BITS = 100
 _LARGEST_PRECISION = 1 << 16
+_SMALLEST_EXPONENT = -40_000
+SMALLEST = Fraction(1, 1 << -_SMALLEST_EXPONENT)
+"""2^-40000: a positive value below it is enclosed as between 0 and this."""
 _PRECISION = threading.RLock()  # flint's working precision belongs to the whole process
 
 
@@ -31,26 +35,51 @@ def ball(value: Fraction) -> arb:
     return arb(fmpq(value.numerator, value.denominator))
 
 
+def hull(enclosure: Enclosure) -> arb:
+    """A ball that holds the whole enclosure."""
+    return ball(enclosure.lower).union(ball(enclosure.upper))
+
+
 def enclose(compute: Callable[[], arb]) -> Enclosure:
     """Evaluate ``compute`` at rising precision until the relative gap is at most 2^-99.
 
-    Raises ArithmeticError when even 65,536 bits do not separate the value from zero.
+    The value is known to be >= 0; one below ``SMALLEST`` is enclosed as between 0 and that. Raises
+    ArithmeticError when 65,536 bits are not enough.
     """
     precision = 2 * _GAP_BITS
     while precision <= _LARGEST_PRECISION:
-        with _PRECISION, ctx.workprec(precision):
+        with working_precision(precision):
             value = compute()
-            if value.is_finite() and _is_narrow(value):
-                return Enclosure(_rational(value.lower()), _rational(value.upper()))
+            if value.is_finite():
+                if not value.is_zero() and abs(value) < arb(2) ** _SMALLEST_EXPONENT:
+                    return Enclosure(Fraction(0), SMALLEST)
+                if _is_narrow(value):
+                    return Enclosure(rational(value.lower()), rational(value.upper()))
         precision *= 2
     raise ArithmeticError("the value could not be enclosed: it may be exactly zero")
+
+
+@contextmanager
+def working_precision(bits: int) -> Iterator[None]:
+    """Ball arithmetic at this precision; one thread at a time, for the precision is shared."""
+    with _PRECISION, ctx.workprec(bits):
+        yield
+
+
+def round_up(value: Fraction, digits: int = 15) -> Fraction:
+    """The least number of ``digits`` significant decimals that is not below ``value`` >= 0."""
+    if value <= 0:
+        return Fraction(0)
+    magnitude = len(str(value.numerator)) - len(str(value.denominator)) - digits
+    scaled = value / Fraction(10) ** magnitude  # between 10^(digits - 1) and 10^(digits + 1)
+    return Fraction(-(-scaled.numerator // scaled.denominator)) * Fraction(10) ** magnitude
 
 
 def is_at_most(compute: Callable[[], arb], bound: Fraction) -> bool:
     """Whether the value is at most ``bound``; never wrongly yes. Makes no huge rationals."""
     precision = 2 * _GAP_BITS
     while precision <= _LARGEST_PRECISION:
-        with _PRECISION, ctx.workprec(precision):
+        with working_precision(precision):
             value, limit = compute(), ball(bound)
             if value <= limit:
                 return True
@@ -66,7 +95,8 @@ def _is_narrow(value: arb) -> bool:
     return bool(value.rad() <= abs(value.mid()) * arb(2) ** (-_GAP_BITS))
 
 
-def _rational(end: arb) -> Fraction:
+def rational(end: arb) -> Fraction:
+    """The exact value of a ball without radius."""
     mantissa, exponent = end.man_exp()
     if int(exponent) >= 0:
         return Fraction(int(mantissa) << int(exponent))

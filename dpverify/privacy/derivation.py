@@ -8,7 +8,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-from dpverify.privacy.adjacency import Adjacency, Domain
+from dpverify.privacy.adjacency import AnyAdjacency, Domain
 from dpverify.privacy.guarantees import Guarantee
 from dpverify.privacy.numbers import render
 from dpverify.privacy.sources import Source
@@ -37,10 +37,21 @@ def weakest(*statuses: Status) -> Status:
 
 
 class Norm(Enum):
-    """How the distance between two query values is measured."""
+    """How the distance between two query values is measured.
+
+    SQUARED_L2 is the square of the Euclidean distance, which is rational where that is not. RANGE is
+    the largest change of a coordinate minus the smallest. KEYS: one record touches at most so many
+    keys of a histogram and adds one to each. KEEP: the sum over records of the changes of their
+    keep-probabilities, every set between the two being friendly.
+    """
 
     L1 = "L1"
+    SQUARED_L2 = "squared L2"
+    L_INFINITY = "L-infinity"
+    RANGE = "range"
     HAMMING = "Hamming"
+    KEYS = "keys a record"
+    KEEP = "keep-probability"
 
     def __str__(self) -> str:
         return self.value
@@ -56,13 +67,17 @@ def _made_by_a_rule(key: object, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far a query's integer value can move between neighboring datasets of the domain."""
+    """How far a query's integer value can move between neighboring datasets of the domain.
+
+    ``scalar``: the query has a single coordinate.
+    """
 
     query: str
     norm: Norm
     value: Fraction
-    adjacency: Adjacency
+    adjacency: AnyAdjacency
     domain: Domain
+    scalar: bool = False
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:
@@ -73,11 +88,34 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, slots=True)
+class EventBound:
+    """An event has at most this probability under every dataset of the domain.
+
+    ``in_output``: whether what is released (the transcript, with everything it could show) decides
+    the event, so that it is the same set of outputs for both neighbors.
+    """
+
+    event: str
+    probability: Fraction
+    in_output: bool
+    adjacency: AnyAdjacency
+    domain: Domain
+    key: InitVar[object] = None
+
+    def __post_init__(self, key: object) -> None:
+        _made_by_a_rule(key, "EventBound")
+
+    def __str__(self) -> str:
+        where = "seen in the output" if self.in_output else "hidden in the coins"
+        return f"{self.event} ({where}) has probability at most {render(self.probability)}"
+
+
+@dataclass(frozen=True, slots=True)
 class PrivacyClaim:
     """A guarantee for every neighboring pair of datasets of a domain."""
 
     guarantee: Guarantee
-    adjacency: Adjacency
+    adjacency: AnyAdjacency
     domain: Domain
     status: Status
     key: InitVar[object] = None
@@ -89,7 +127,7 @@ class PrivacyClaim:
         return f"{self.guarantee} under {self.adjacency}, for {self.domain} [{self.status}]"
 
 
-Statement = TypeVar("Statement", Sensitivity, PrivacyClaim, covariant=True)
+Statement = TypeVar("Statement", Sensitivity, EventBound, PrivacyClaim, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +140,7 @@ class Derivation(Generic[Statement]):
 
     conclusion: Statement
     rule: str
-    premises: tuple[Derivation[Sensitivity] | Derivation[PrivacyClaim], ...]
+    premises: tuple[AnyDerivation, ...]
     source: Source
     status: Status
     obligation: str = ""
@@ -111,14 +149,14 @@ class Derivation(Generic[Statement]):
     def __post_init__(self, key: object) -> None:
         _made_by_a_rule(key, "Derivation")
 
-    def nodes(self) -> Iterator[Derivation[Sensitivity] | Derivation[PrivacyClaim]]:
+    def nodes(self) -> Iterator[AnyDerivation]:
         """This node and everything below it, each once per use."""
         yield self
         for premise in self.premises:
             yield from premise.nodes()
 
     @property
-    def lemmas(self) -> tuple[Derivation[Sensitivity] | Derivation[PrivacyClaim], ...]:
+    def lemmas(self) -> tuple[AnyDerivation, ...]:
         """The leaves that no rule proves; each names its obligation. In order of first use."""
         found = {
             (node.conclusion, node.obligation): node for node in self.nodes() if node.obligation
@@ -137,3 +175,6 @@ class Derivation(Generic[Statement]):
             lines.append(f"   {'└─' if last else '├─'} {first}")
             lines.extend(f"   {'  ' if last else '│ '} {line}" for line in rest)
         return lines
+
+
+AnyDerivation = Derivation[Sensitivity] | Derivation[EventBound] | Derivation[PrivacyClaim]

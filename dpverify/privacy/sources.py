@@ -81,6 +81,97 @@ PAPERS: dict[str, Paper] = {
             "Kairouz, Bonawitz, Ramage",
             "ICML 2016",
         ),
+        Paper(
+            "DRV10",
+            "Boosting and differential privacy",
+            "Dwork, Rothblum, Vadhan",
+            "FOCS 2010",
+        ),
+        Paper(
+            "MT07",
+            "Mechanism design via differential privacy",
+            "McSherry, Talwar",
+            "FOCS 2007",
+        ),
+        Paper(
+            "M09",
+            "Privacy integrated queries: an extensible platform for privacy-preserving data analysis",
+            "McSherry",
+            "SIGMOD 2009",
+        ),
+        Paper(
+            "KKMN09",
+            "Releasing search queries and clicks privately",
+            "Korolova, Kenthapadi, Mishra, Ntoulas",
+            "WWW 2009",
+        ),
+        Paper(
+            "BS16",
+            "Concentrated differential privacy: simplifications, extensions, and lower bounds",
+            "Bun, Steinke",
+            "TCC 2016",
+        ),
+        Paper(
+            "V17",
+            "The complexity of differential privacy",
+            "Vadhan",
+            "Tutorials on the Foundations of Cryptography, 2017",
+        ),
+        Paper(
+            "BW18",
+            "Improving the Gaussian mechanism for differential privacy",
+            "Balle, Wang",
+            "ICML 2018",
+        ),
+        Paper(
+            "KV18",
+            "Finite sample differentially private confidence intervals",
+            "Karwa, Vadhan",
+            "ITCS 2018",
+        ),
+        Paper(
+            "SMM19",
+            "Privacy loss classes: the central limit theorem in differential privacy",
+            "Sommer, Meiser, Mohammadi",
+            "PoPETs 2019",
+        ),
+        Paper(
+            "DDR20",
+            "Optimal differential privacy composition for exponential mechanisms",
+            "Dong, Durfee, Rogers",
+            "ICML 2020",
+        ),
+        Paper(
+            "CR21",
+            "Bounding, concentrating, and truncating: unifying privacy loss composition for data "
+            "analytics",
+            "Cesar, Rogers",
+            "ALT 2021",
+        ),
+        Paper(
+            "DRS22",
+            "Gaussian differential privacy",
+            "Dong, Roth, Su",
+            "Journal of the Royal Statistical Society B 84, 2022",
+        ),
+        Paper(
+            "ZDW22",
+            "Optimal accounting of differential privacy via characteristic function",
+            "Zhu, Dong, Wang",
+            "AISTATS 2022",
+        ),
+        Paper(
+            "DGKKM22",
+            "Connect the dots: tighter discrete approximations of privacy loss distributions",
+            "Doroshenko, Ghazi, Kamath, Kumar, Manurangsi",
+            "PoPETs 2022",
+        ),
+        Paper(
+            "TCKMS22",
+            "FriendlyCore: practical differentially private aggregation",
+            "Tsfadia, Cohen, Kaplan, Mansour, Stemmer",
+            "ICML 2022",
+        ),
         Paper("OURS", "dpverify: derived here, with its proof", "dpverify", "this repository"),
     )
 }

@@ -21,7 +21,7 @@ import mpmath as mp
 from dpverify.audit import AuditResult, Verdict, audit, generic_faults
 from dpverify.audit.auditing import MEANING
 from dpverify.plans.plan import is_closed
-from dpverify.privacy import ApproxDP, Guarantee, PureDP
+from dpverify.privacy import point_of
 from dpverify.privacy.numbers import approximately
 from dpverify.suite.events import Outcome, UnitFinished
 from dpverify.suite.refinement import (
@@ -205,6 +205,8 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
     mechanism = configuration.mechanism
     closed = is_closed(mechanism.fixed_plan)
     worst, lines = (mp.mpf(-1), ""), []
+    claimed = point_of(mechanism.claim.guarantee)[1]
+    allowed = mp.mpf(claimed.numerator) / claimed.denominator
     for pair in configuration.pairs:
         left, right = (exact_records(d, mechanism.domain) for d in (pair.left, pair.right))
         for direction, own, other in (("left", left, right), ("right", right, left)):
@@ -216,7 +218,7 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
                 f"{pair.name}, {direction}: {_LOSS[closed]} {approximately(loss)}, "
                 f"delta {'' if closed else 'at most '}{mp.nstr(delta, 12)} at the claim's epsilon"
             )
-            if delta > _delta(mechanism.claim.guarantee):
+            if delta > allowed:
                 return Judgment(Outcome.REFUTED, "VIOLATED", lines[-1], tuple(lines))
             worst = max(worst, (mp.mpf(loss.numerator) / loss.denominator, pair.name))
     summary = f"claim {mechanism.claim.guarantee}, {_LOSS[closed]} {mp.nstr(worst[0], 12)}"
@@ -241,7 +243,7 @@ def _exact_pair(
     if any(loss is None for loss in losses):
         raise RefinementFailed("a stage separates this pair with certainty")
     total = sum(losses, Fraction(0))
-    epsilon = _epsilon(mechanism.claim.guarantee)
+    epsilon, _ = point_of(mechanism.claim.guarantee)
     if len(stages) == 1:
         return total, stages[0][0].profile(stages[0][1], epsilon)
     return total, suite.theory["rules"].profile(total, Fraction(0), epsilon)
@@ -282,15 +284,6 @@ def _judge_loops() -> Judgment:
         f"({float(done.exact_mass):.2%} of the mass to its end)"
     )
     return Judgment(Outcome.HELD, "EQUAL", summary)
-
-
-def _epsilon(guarantee: Guarantee) -> Fraction:
-    return guarantee.epsilon if isinstance(guarantee, (PureDP, ApproxDP)) else Fraction(0)
-
-
-def _delta(guarantee: Guarantee) -> Any:
-    delta = guarantee.delta if isinstance(guarantee, ApproxDP) else Fraction(0)
-    return mp.mpf(delta.numerator) / delta.denominator
 
 
 _JUDGES: dict[str, Callable[[Suite, str, Options], Judgment]] = {

@@ -29,8 +29,7 @@ def statements(suite: Suite) -> list[Statement]:
 
     An item's status is the worst that any place gives it.
     """
-    found = list(_in_module(guarantees, "dpverify/privacy/guarantees.py"))
-    found += _in_module(rules, "dpverify/privacy/rules.py")
+    found = [*_in_package(guarantees), *_in_package(rules)]
     found += _in_module(samplers, "dpverify/randomness/samplers.py")
     for entry in suite.entries.values():
         found += _in_module(entry.spec, f"spec/{entry.name}.py")
@@ -62,6 +61,15 @@ def unsourced(suite: Suite) -> list[str]:
             if item is None or not sources_of(item):
                 missing.append(f"spec/{entry.name}.py:{name}")
     return missing
+
+
+def _in_package(package: ModuleType) -> Iterator[tuple[Source, str]]:
+    """What a package exports, at the module that defines it."""
+    for name in package.__all__:
+        item = getattr(package, name)
+        path = f"{item.__module__.replace('.', '/')}.py" if hasattr(item, "__module__") else ""
+        for source in sources_of(item):
+            yield source, f"{path}:{name}"
 
 
 def _in_module(module: ModuleType, path: str) -> Iterator[tuple[Source, str]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpverify.plans.calibration import simplest_between, smallest_sufficient
+from dpverify.privacy.calibration import simplest_between, smallest_sufficient
 
 REPEATABLE = settings(derandomize=True, deadline=None, max_examples=300)
 

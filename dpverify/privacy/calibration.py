@@ -1,0 +1,76 @@
+"""Where a monotone condition begins to hold, found on the safe side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+_LARGEST_EXPONENT = 1 << 13
+_GAP = Fraction(1, 1 << 40)
+
+
+class Unreachable(ValueError):
+    """The condition holds nowhere, or everywhere, in the range that is searched."""
+
+
+def boundary(
+    holds: Callable[[Fraction], bool], *, gap: Fraction = _GAP
+) -> tuple[Fraction, Fraction]:
+    """(low, high) with ``holds(high)``, not ``holds(low)`` and high <= (1 + gap) low.
+
+    ``holds`` is monotone: once true, true for every larger positive number. Raises Unreachable when
+    it is false at 2^8192 or true at 2^-8192.
+    """
+    exponent = _bracket(holds)
+    low, high = _power(exponent - 1), _power(exponent)
+    while high - low > gap * low:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high
+
+
+def _bracket(holds: Callable[[Fraction], bool]) -> int:
+    """The least e with holds(2^e), by doubling steps away from 0 and bisection."""
+    start = holds(Fraction(1))
+    near, far = 0, -1 if start else 1
+    while holds(_power(far)) is start:
+        if abs(far) >= _LARGEST_EXPONENT:
+            raise Unreachable(
+                "it holds for every positive number" if start else "no number is large enough"
+            )
+        near, far = far, 2 * far
+    low, high = (far, near) if start else (near, far)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(_power(middle)) else (middle, high)
+    return high
+
+
+def _power(exponent: int) -> Fraction:
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+
+
+def smallest_sufficient(holds: Callable[[Fraction], bool]) -> Fraction:
+    """The least m with ``holds(m)``, to 2^-50 relative, from above; ``holds`` is monotone.
+
+    The simplest fraction near the boundary is taken when it holds, so that a budget of 0.3 gives
+    10/3 and no rounding. Raises Unreachable (a ValueError) when nothing or everything holds.
+    """
+    low, high = boundary(holds, gap=Fraction(1, 1 << 50))
+    simple = simplest_between(low, high)
+    return simple if holds(simple) else high
+
+
+def largest_sufficient(holds: Callable[[Fraction], bool]) -> Fraction:
+    """The largest m with ``holds(m)``, to 2^-50 relative, from below; once false, false above."""
+    return 1 / smallest_sufficient(lambda inverse: holds(1 / inverse))
+
+
+def simplest_between(low: Fraction, high: Fraction) -> Fraction:
+    """The fraction of least denominator in [low, high], 0 < low <= high (Stern-Brocot)."""
+    whole = low.numerator // low.denominator
+    if low == whole:
+        return Fraction(whole)
+    if whole + 1 <= high:
+        return Fraction(whole + 1)
+    return whole + 1 / simplest_between(1 / (high - whole), 1 / (low - whole))

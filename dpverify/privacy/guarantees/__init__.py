@@ -1,0 +1,28 @@
+"""What can be promised: guarantees with exact rational parameters."""
+
+from dpverify.privacy.guarantees.approximate import ApproxDP, PerfectPrivacy, PureDP
+from dpverify.privacy.guarantees.base import GaussianPart, Guarantee
+from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
+from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, GaussianDP
+from dpverify.privacy.guarantees.group import Group
+from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
+from dpverify.privacy.guarantees.profile import Profile
+from dpverify.privacy.guarantees.reading import calibrate, parse_guarantee, point_of
+
+__all__ = [
+    "ApproxDP",
+    "ApproximateGaussianDP",
+    "BoundedRange",
+    "DiscreteLaplaceShift",
+    "GaussianDP",
+    "GaussianPart",
+    "Group",
+    "Guarantee",
+    "PerfectPrivacy",
+    "Profile",
+    "PureDP",
+    "ZeroConcentratedDP",
+    "calibrate",
+    "parse_guarantee",
+    "point_of",
+]

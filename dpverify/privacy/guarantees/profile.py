@@ -1,0 +1,295 @@
+"""Compositions of different guarantees, through privacy loss distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from flint import arb
+
+from dpverify.privacy.balls import Enclosure, ball, enclose, hull
+from dpverify.privacy.discretize import Parts, profile_table
+from dpverify.privacy.guarantees.approximate import ApproxDP, PerfectPrivacy, PureDP
+from dpverify.privacy.guarantees.base import (
+    FAR,
+    GaussianPart,
+    Guarantee,
+    group_size,
+    probability,
+    profile_argument,
+    tradeoff_argument,
+)
+from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
+from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, GaussianDP
+from dpverify.privacy.guarantees.group import Group
+from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
+from dpverify.privacy.losses import ProfileTable
+from dpverify.privacy.numbers import Exact, render, whole
+from dpverify.privacy.sources import Source, states
+
+_DEPTHS = (192, 448, 1280)
+"""Bits of the masses: for delta down to about 1e-40, 1e-110 and 1e-330."""
+_RESOLVED = 58  # bits between the smallest delta that is resolved and the unit
+_ZERO, _ONE = Fraction(0), Fraction(1)
+_SIMPLE = (PureDP, ZeroConcentratedDP, GaussianDP, BoundedRange, DiscreteLaplaceShift)
+
+
+@states(
+    Source("DRV10", "privacy loss"),
+    Source("SMM19", "composition by convolving privacy loss distributions"),
+    Source("ZDW22", "dominating pairs compose adaptively"),
+    Source("DGKKM22", "Section 3, connecting the dots", note="and a lower bound of the same order"),
+)
+@dataclass(frozen=True, slots=True, init=False)
+class Profile(Guarantee):
+    """All of ``parts`` together, adaptively, up to an event of probability ``delta`` and a change of
+    the law by ``tv`` (as in ApproximateGaussianDP).
+
+    parts: guarantees with how often each occurs, in a canonical order. Gaussian parts and
+    concentrated parts are merged (their parameters add up); the rest is composed through privacy
+    loss distributions, bounded from both sides: from above for every mechanism with these
+    guarantees, from below by some mechanism with these guarantees.
+    """
+
+    parts: Parts
+    delta: Fraction
+    tv: Fraction
+
+    def __init__(
+        self,
+        parts: Iterable[Guarantee | tuple[Guarantee, int]],
+        delta: Exact = 0,
+        tv: Exact = 0,
+    ) -> None:
+        counts: dict[Guarantee, int] = {}
+        extra = [probability(delta, "delta"), probability(tv, "tv")]
+        for given in parts:
+            part, times = given if isinstance(given, tuple) else (given, 1)
+            _collect(part, group_size(whole(times, "times")), counts, extra)
+        if max(extra) >= 1:
+            raise ValueError(
+                f"the deltas add up to {render(extra[0])}, the changes of the law to "
+                f"{render(extra[1])}: together they promise nothing."
+            )
+        ordered = sorted(_merged(counts).items(), key=lambda item: str(item[0]))
+        object.__setattr__(self, "parts", tuple(ordered))
+        object.__setattr__(self, "delta", extra[0])
+        object.__setattr__(self, "tv", extra[1])
+
+    def delta_at(self, epsilon: Exact) -> Enclosure:
+        """delta(epsilon) of the parts + delta + (1 + e^epsilon) tv, at most 1."""
+        at = profile_argument(epsilon)
+        found = self.with_events(at)
+        if self.tv:  # a smaller epsilon may do better, and what holds there holds here
+            turn = _turning_point(self)
+            found = min(found, self.with_events(min(turn, at)), key=lambda e: e.upper)
+        return Enclosure(min(found.lower, _ONE), min(found.upper, _ONE))
+
+    def with_events(self, at: Fraction) -> Enclosure:
+        """The sum at this very epsilon, which need not be the least one."""
+        found = self._of_parts(at)
+        factor = enclose(lambda: 1 + ball(at).exp()) if self.tv else Enclosure(_ZERO, _ZERO)
+        return Enclosure(
+            found.lower + self.delta + factor.lower * self.tv,
+            found.upper + self.delta + factor.upper * self.tv,
+        )
+
+    def _of_parts(self, at: Fraction) -> Enclosure:
+        loss = _total(self.parts, "largest_loss")
+        if loss is not None and at >= loss:
+            return Enclosure(_ZERO, _ZERO)
+        if self._single:
+            return self.parts[0][0].delta_at(at)
+        for bits in _DEPTHS:
+            above = profile_table(self.parts, bits, True).at(at)
+            if above * 2 ** (bits - _RESOLVED) >= 1:
+                break
+        below = profile_table(self.parts, bits, False).at(at)
+        rho = _total(self.parts, "concentrated")
+        if rho and any(isinstance(part, ZeroConcentratedDP) for part, _ in self.parts):
+            above = min(above, ZeroConcentratedDP(rho).delta_at(at).upper)
+        return Enclosure(min(below, above), above)
+
+    @property
+    def _single(self) -> bool:
+        return len(self.parts) == 1 and self.parts[0][1] == 1
+
+    def _table(self, upper: bool) -> ProfileTable:
+        return profile_table(self.parts, _DEPTHS[0], upper)
+
+    def tradeoff_at(self, alpha: Exact) -> Enclosure:
+        """The best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirror images."""
+        at = tradeoff_argument(alpha)
+        if not self.parts:
+            value = max(1 - at - self.delta - 2 * self.tv, _ZERO)
+            return Enclosure(value, value)
+        if self._single and not (self.delta or self.tv):
+            return self.parts[0][0].tradeoff_at(at)
+        lower = self._best_line(at, True)
+        upper = max(self._best_line(at, False), lower)
+        return Enclosure(lower, min(upper, 1 - at))
+
+    def _best_line(self, alpha: Fraction, upper: bool) -> Fraction:
+        table = self._table(upper)
+        best = _ZERO
+        for line in (self._line, self._mirrored_line):
+            low, high = 0, len(table)
+            while high - low > 1:  # concave along the corners: rises, then falls
+                middle = (low + high) // 2
+                rises = line(table, middle, alpha) > line(table, middle - 1, alpha)
+                low, high = (middle, high) if rises else (low, middle)
+            best = max(best, line(table, low, alpha))
+        return best
+
+    def _line(self, table: ProfileTable, k: int, alpha: Fraction) -> Fraction:
+        growth = enclose(lambda: ball(k * table.mesh).exp())
+        factor = growth.upper if table.upper else growth.lower
+        return 1 - table.node(k) - self.delta - (1 + factor) * self.tv - factor * alpha
+
+    def _mirrored_line(self, table: ProfileTable, k: int, alpha: Fraction) -> Fraction:
+        growth = enclose(lambda: ball(k * table.mesh).exp())
+        divide, times = (
+            (growth.upper, growth.upper) if table.upper else (growth.lower, growth.lower)
+        )
+        return (1 - table.node(k) - self.delta - (1 + times) * self.tv - alpha) / divide
+
+    def delta_ball(self, epsilon: Fraction) -> arb:
+        """``delta_at`` as a ball."""
+        return hull(self.delta_at(epsilon))
+
+    def tradeoff_ball(self, alpha: Fraction) -> arb:
+        """``tradeoff_at`` as a ball."""
+        return hull(self.tradeoff_at(alpha))
+
+    def for_group(self, size: int) -> Guarantee:
+        """The group's own guarantee: see ``Group``."""
+        return Group(self, size) if group_size(size) > 1 else self
+
+    @property
+    def delta_floor(self) -> Fraction:
+        """delta; with tv, the least of the sum."""
+        return self.delta_at(FAR).upper if self.tv else self.delta
+
+    @property
+    def concentrated(self) -> Fraction | None:
+        """The sum over the parts; None beside events."""
+        return None if self.delta or self.tv else _total(self.parts, "concentrated")
+
+    @property
+    def largest_loss(self) -> Fraction | None:
+        """The sum over the parts; None beside events."""
+        return None if self.delta or self.tv else _total(self.parts, "largest_loss")
+
+    @property
+    def gaussian(self) -> GaussianPart | None:
+        """The sum over the parts, if each has a Gaussian that is no more private."""
+        total = _ZERO
+        for part, times in self.parts:
+            found = part.gaussian
+            if found is None:
+                return None
+            total += times * found.mu_squared
+        return GaussianPart(total, self.delta, self.tv)
+
+    def follows_from(self, shown: Guarantee) -> bool:
+        """If each part shown implies one of these, and none of these is used twice."""
+        if isinstance(shown, Group):
+            return False
+        have = Profile([shown])
+        if have.delta > self.delta or have.tv > self.tv:
+            return False
+        left = dict(self.parts)
+        for part, times in have.parts:
+            for mine in sorted(left, key=lambda g: (g != part, str(g))):
+                used = min(times, left[mine]) if part.implies(mine) else 0
+                left[mine] -= used
+                times -= used
+            if times:
+                return False
+        return True
+
+    def __str__(self) -> str:
+        terms = [f"{n} * {part}" if n > 1 else str(part) for part, n in self.parts]
+        if self.delta or self.tv:
+            terms.append(f"delta {render(self.delta)}")
+        if self.tv:
+            terms.append(f"tv {render(self.tv)}")
+        return f"profile({', '.join(terms)})"
+
+
+def _collect(
+    part: Guarantee, times: int, counts: dict[Guarantee, int], extra: list[Fraction]
+) -> None:
+    """Take a guarantee apart into parts without events, and the events' probabilities."""
+    if isinstance(part, Profile):
+        extra[0] += times * part.delta
+        extra[1] += times * part.tv
+        for inner, n in part.parts:
+            counts[inner] = counts.get(inner, 0) + n * times
+    elif isinstance(part, ApproximateGaussianDP):
+        extra[0] += times * part.delta
+        extra[1] += times * part.tv
+        _collect(GaussianDP.of_square(part.mu_squared), times, counts, extra)
+    elif isinstance(part, ApproxDP):
+        extra[0] += times * part.delta
+        _collect(PureDP(part.epsilon), times, counts, extra)
+    elif isinstance(part, _SIMPLE):
+        counts[part] = counts.get(part, 0) + times
+    elif not isinstance(part, PerfectPrivacy):
+        raise TypeError(
+            f"{part} is no part of a composition; compose first, then take the group."
+            if isinstance(part, Group)
+            else f"{part!r} is not a guarantee; write PureDP(1)."
+        )
+
+
+def _merged(counts: dict[Guarantee, int]) -> dict[Guarantee, int]:
+    """Gaussian parts as one, concentrated parts as one: their parameters add up exactly."""
+    squares = sum((g.mu_squared * n for g, n in counts.items() if isinstance(g, GaussianDP)), _ZERO)
+    rho = sum((g.rho * n for g, n in counts.items() if isinstance(g, ZeroConcentratedDP)), _ZERO)
+    merged = {
+        g: n for g, n in counts.items() if not isinstance(g, (GaussianDP, ZeroConcentratedDP))
+    }
+    if squares:
+        merged[GaussianDP.of_square(squares)] = 1
+    if rho:
+        merged[ZeroConcentratedDP(rho)] = 1
+    return merged
+
+
+def _total(parts: Parts, name: Literal["concentrated", "largest_loss"]) -> Fraction | None:
+    """The sum of a property over the parts; None if one has none."""
+    total = _ZERO
+    for part, times in parts:
+        value: Fraction | None = getattr(part, name)
+        if value is None:
+            return None
+        total += times * value
+    return total
+
+
+@lru_cache(maxsize=256)
+def _turning_point(profile: Profile) -> Fraction:
+    """An epsilon near which the sum with the tv term is least; which one decides no soundness.
+
+    The sum is convex in e^epsilon, so it falls and then rises.
+    """
+
+    def sum_at(epsilon: Fraction) -> Fraction:
+        return profile.with_events(epsilon).upper
+
+    high = Fraction(1)
+    while sum_at(2 * high) < sum_at(high) and high < FAR:
+        high *= 2
+    low, high = _ZERO, 2 * high
+    for _ in range(40):
+        third = (high - low) / 3
+        if sum_at(low + third) <= sum_at(high - third):
+            high -= third
+        else:
+            low += third
+    loss = _total(profile.parts, "largest_loss")
+    return min([low, high] if loss is None else [low, high, loss], key=sum_at)

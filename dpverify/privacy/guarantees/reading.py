@@ -1,0 +1,120 @@
+"""Guarantees from text and for a budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TypeVar
+
+from dpverify.privacy.calibration import Unreachable, largest_sufficient
+from dpverify.privacy.guarantees.approximate import ApproxDP, PerfectPrivacy, PureDP
+from dpverify.privacy.guarantees.base import Guarantee
+from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
+from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, GaussianDP
+from dpverify.privacy.guarantees.group import Group
+from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
+from dpverify.privacy.guarantees.profile import Profile
+from dpverify.privacy.numbers import exact
+
+AnyGuarantee = TypeVar("AnyGuarantee", bound=Guarantee)
+
+_EXAMPLES = (
+    "'pure(1)', 'approx(1, 1e-6)', 'zcdp(0.5)', 'gaussian(1)', 'agaussian(1, 1e-6, 0)', "
+    "'profile(10 * pure(0.1), gaussian(0.5))' or 'perfect'"
+)
+
+
+def parse_guarantee(text: str) -> Guarantee:
+    """Read the ledger's spelling, for example "approx(1, 1e-6)"; raises ValueError."""
+    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+    name = match[1] if match else ""
+    arguments = _split(match[2]) if match and match[2] else []
+    reader = _READERS.get((name, len(arguments)))
+    try:
+        if reader is not None:
+            return reader(*arguments)
+        if name == "profile" and arguments:
+            return _profile(arguments)
+    except TypeError as error:
+        raise ValueError(f"{text!r} is not a guarantee: {error}") from None
+    raise ValueError(f"{text!r} is not a guarantee; write {_EXAMPLES}.")
+
+
+def _split(arguments: str) -> list[str]:
+    """At the commas that are not inside parentheses."""
+    parts, depth = [""], 0
+    for character in arguments:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def _profile(arguments: list[str]) -> Profile:
+    parts: list[tuple[Guarantee, int]] = []
+    events = {"delta": "0", "tv": "0"}
+    for argument in arguments:
+        event = re.fullmatch(r"(delta|tv)\s+(\S+)", argument)
+        if event:
+            events[event[1]] = event[2]
+            continue
+        times = re.match(r"(\d+)\s*\*\s*", argument)
+        part = parse_guarantee(argument[times.end() :] if times else argument)
+        parts.append((part, int(times[1]) if times else 1))
+    return Profile(parts, events["delta"], events["tv"])
+
+
+def _square(mu: str) -> Fraction:
+    root = re.fullmatch(r"sqrt\((.*)\)", mu)
+    return exact(root[1], "mu^2") if root else exact(mu, "mu") ** 2
+
+
+_READERS: dict[tuple[str, int], Callable[..., Guarantee]] = {
+    ("perfect", 0): PerfectPrivacy,
+    ("pure", 1): PureDP,
+    ("approx", 2): ApproxDP,
+    ("zcdp", 1): ZeroConcentratedDP,
+    ("gaussian", 1): lambda mu: GaussianDP.of_square(_square(mu)),
+    ("agaussian", 3): lambda mu, delta, tv: ApproximateGaussianDP.of_square(_square(mu), delta, tv),
+    ("range", 1): BoundedRange,
+    ("laplace-shift", 2): lambda shift, scale: DiscreteLaplaceShift(int(shift), scale),
+    ("group", 2): lambda size, base: Group(parse_guarantee(base), int(size)),
+}
+
+
+def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> AnyGuarantee:
+    """The weakest guarantee of a one-parameter family that still implies the budget.
+
+    family: from a parameter to a guarantee, weaker as the parameter grows: ``GaussianDP``,
+    ``ZeroConcentratedDP``, ``lambda mu: ApproximateGaussianDP(mu, "1e-7")``. The parameter is within
+    2^-50 of the best one, on the safe side. Raises ValueError when there is none.
+
+    >>> print(calibrate(PureDP, ApproxDP(1, 0)))
+    pure(1)
+    """
+
+    def holds(parameter: Fraction) -> bool:
+        return family(parameter).implies(budget)
+
+    try:
+        return family(largest_sufficient(holds))
+    except Unreachable:
+        tried = family(Fraction(1))
+        raise ValueError(
+            f"No parameter solves this: {tried} {'implies' if tried.implies(budget) else 'does not'}"
+            f"{'' if tried.implies(budget) else ' imply'} {budget}, and so it is for every other "
+            "parameter. Give another budget or another family."
+        ) from None
+
+
+def point_of(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
+    """An (epsilon, delta) that the guarantee promises: its own, or at delta = 1/1000 above its floor."""
+    if isinstance(guarantee, (PureDP, ApproxDP)):
+        return guarantee.epsilon, guarantee.delta
+    if guarantee.is_perfect():
+        return Fraction(0), Fraction(0)
+    delta = guarantee.delta_floor * 3 + Fraction(1, 1000)
+    return guarantee.epsilon_at(delta).upper, delta

@@ -1,0 +1,61 @@
+"""The rules: the only makers of claims.
+
+Each rule checks its side conditions, computes its numbers on the safe side, and returns a
+``Derivation``. spec/theory/rules.py states each rule again as a plain function, and the tests hold
+the two against each other and against brute force.
+"""
+
+from dpverify.privacy.rules.composition import (
+    adaptive_compose,
+    advanced_compose,
+    compose,
+    parallel,
+)
+from dpverify.privacy.rules.events import (
+    add_delta_event,
+    add_total_variation_event,
+    friendly_lift,
+    gaussian_stability_histogram,
+    stability_histogram,
+)
+from dpverify.privacy.rules.lemmas import conjecture, event_lemma, refuted, sensitivity_lemma
+from dpverify.privacy.rules.noise import (
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_mechanism,
+    public_value,
+    randomized_response,
+    rounded_gaussian,
+)
+from dpverify.privacy.rules.transfer import (
+    change_adjacency,
+    convert,
+    group_privacy,
+    post_process,
+)
+
+__all__ = [
+    "adaptive_compose",
+    "add_delta_event",
+    "add_total_variation_event",
+    "advanced_compose",
+    "change_adjacency",
+    "compose",
+    "conjecture",
+    "convert",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "event_lemma",
+    "exponential_mechanism",
+    "friendly_lift",
+    "gaussian_stability_histogram",
+    "group_privacy",
+    "parallel",
+    "post_process",
+    "public_value",
+    "randomized_response",
+    "refuted",
+    "rounded_gaussian",
+    "sensitivity_lemma",
+    "stability_histogram",
+]

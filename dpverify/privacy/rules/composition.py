@@ -1,0 +1,217 @@
+"""Several releases from one dataset, in sequence or on separate parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Literal
+
+from dpverify.privacy.adjacency import Adjacency
+from dpverify.privacy.balls import ball, enclose, round_up
+from dpverify.privacy.derivation import Derivation, PrivacyClaim
+from dpverify.privacy.guarantees import (
+    ApproxDP,
+    ApproximateGaussianDP,
+    BoundedRange,
+    GaussianDP,
+    Group,
+    Guarantee,
+    PerfectPrivacy,
+    Profile,
+    PureDP,
+    ZeroConcentratedDP,
+)
+from dpverify.privacy.numbers import Exact, render
+from dpverify.privacy.rules.making import chance, claim_of, claims_among, derive
+from dpverify.privacy.rules.transfer import change_adjacency
+from dpverify.privacy.sources import Source, states
+
+_BASIC = Source("DR14", "Theorem B.1", note="Theorem 3.16 for adaptive stages, by induction")
+_CONCENTRATED = Source("BS16", "composition of zCDP", note="adaptive")
+_GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
+_EVENTS = Source("OURS", "approximate GDP: composition and profile")
+_PROFILES = Source("ZDW22", "dominating pairs compose adaptively")
+_ADVANCED = Source("DRV10", "advanced composition", note="as Theorem 3.20 of DR14")
+_PARALLEL = Source("M09", "parallel composition", note="with the side conditions made explicit")
+
+
+@states(_BASIC, _CONCENTRATED, _GAUSSIAN, _EVENTS, _PROFILES)
+def adaptive_compose(
+    parts: Iterable[Derivation[PrivacyClaim]], *, by_profiles: bool = False
+) -> Derivation[PrivacyClaim]:
+    """All the outputs together, each stage chosen after seeing the earlier ones.
+
+    Each part's guarantee must hold whatever the earlier outputs were, which is what a declared
+    stage promises. Pure and approximate DP: epsilons and deltas add up. zCDP: rho adds up. GDP and
+    approximate GDP: mu^2, delta and tv add up. Different kinds, or ``by_profiles``: a ``Profile``.
+    Refused for different adjacencies or domains.
+    """
+    premises = claims_among(parts)
+    if len(premises) == 1 and not by_profiles:
+        return premises[0]
+    guarantees = [part.conclusion.guarantee for part in premises]
+    guarantee, how, source = _profiles(guarantees) if by_profiles else _composed(guarantees)
+    return derive(claim_of(guarantee, *premises), f"adaptive composition{how}", premises, source)
+
+
+def compose(
+    *parts: Derivation[PrivacyClaim], by_profiles: bool = False
+) -> Derivation[PrivacyClaim]:
+    """Several releases from one dataset, each chosen after seeing the earlier ones if you like."""
+    return adaptive_compose(parts, by_profiles=by_profiles)
+
+
+@states(_ADVANCED)
+def advanced_compose(
+    parts: Iterable[Derivation[PrivacyClaim]], *, slack: Exact
+) -> Derivation[PrivacyClaim]:
+    """k stages of (epsilon, delta)-DP: (sqrt(2 k ln(1 / slack)) epsilon + k epsilon (e^epsilon - 1),
+    k delta + slack)-DP, as the literature states it; with epsilon and delta the largest of the parts'.
+
+    ``by_profiles`` of ``compose`` is never worse; this is here to compare with.
+    """
+    premises = claims_among(parts)
+    extra = chance(slack, "slack")
+    if extra == 0:
+        raise ValueError("slack = 0: advanced composition needs a positive slack, say '1e-6'.")
+    epsilon = delta = Fraction(0)
+    for part in premises:
+        guarantee = part.conclusion.guarantee
+        if isinstance(guarantee, (PureDP, ApproxDP)):
+            epsilon, delta = max(epsilon, guarantee.epsilon), max(delta, guarantee.delta)
+        elif not isinstance(guarantee, PerfectPrivacy):
+            raise TypeError(
+                f"advanced composition is about (epsilon, delta)-DP, and {guarantee} is not; use "
+                "compose(...)."
+            )
+    k = len(premises)
+    total = k * delta + extra
+    if epsilon == 0 or total >= 1:
+        raise ValueError(
+            f"k delta + slack = {render(total)} and epsilon = {render(epsilon)}: there is nothing to "
+            "promise. Use compose(...)."
+        )
+
+    loss = enclose(
+        lambda: (
+            (2 * k * -ball(extra).log()).sqrt() * ball(epsilon)
+            + k * ball(epsilon) * ball(epsilon).expm1()
+        )
+    )
+    claim = claim_of(ApproxDP(round_up(loss.upper), total), *premises)
+    return derive(claim, f"advanced composition, slack {render(extra)}", premises, _ADVANCED)
+
+
+@states(_PARALLEL)
+def parallel(
+    parts: Iterable[Derivation[PrivacyClaim]],
+    *,
+    by: Literal["index", "independent_label", "value"],
+    adjacency: Adjacency | None = None,
+) -> Derivation[PrivacyClaim]:
+    """Each stage sees its own block of the records only: the largest guarantee, not the sum.
+
+    by="index": blocks of positions. REPLACE only: a removal moves every later record. by=
+    "independent_label": every record carries a label drawn without looking at any record, whatever
+    the number of records; either adjacency, by convexity over the labels. by="value": a public
+    function of the record says its block. Under ADD_REMOVE one block changes; a replaced record
+    changes two blocks, or one block twice, so ``adjacency=Adjacency.REPLACE`` pays for two steps of
+    add-remove, and the parts must be claims under ADD_REMOVE, for blocks change their size.
+    """
+    premises = claims_among(parts)
+    about = premises[0].conclusion.adjacency
+    if by not in ("index", "independent_label", "value"):
+        raise ValueError(f"by = {by!r}; write 'index', 'independent_label' or 'value'.")
+    if by == "index" and about is not Adjacency.REPLACE:
+        raise ValueError(
+            f"by='index' needs claims under {Adjacency.REPLACE}, and these are under {about}: when a "
+            "record is removed all later ones change their block. Use by='independent_label'."
+        )
+    if by == "value" and about is not Adjacency.ADD_REMOVE:
+        raise ValueError(
+            f"by='value' needs claims under {Adjacency.ADD_REMOVE}, and these are under {about}: a "
+            "record that changes its value changes the sizes of two blocks. Give claims under "
+            "add-remove, and adjacency=Adjacency.REPLACE for the conclusion."
+        )
+    if adjacency not in (None, about) and by != "value":
+        raise ValueError(f"the parts are under {about}, the conclusion is asked under {adjacency}.")
+    guarantee = _weakest_of([part.conclusion.guarantee for part in premises])
+    if by == "independent_label" and isinstance(guarantee, BoundedRange):
+        guarantee = Profile([guarantee])  # an average over labels keeps the profile, not the range
+    made = derive(
+        claim_of(guarantee, *premises), f"parallel composition by {by}", premises, _PARALLEL
+    )
+    return made if adjacency in (None, about) else change_adjacency(made, to=adjacency)
+
+
+def _composed(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
+    kinds = [g for g in guarantees if not isinstance(g, PerfectPrivacy)]
+    if all(isinstance(g, (PureDP, ApproxDP)) for g in kinds):
+        return _basic(kinds), "", _BASIC
+    if all(isinstance(g, ZeroConcentratedDP) for g in kinds):
+        rho = sum((g.rho for g in kinds if isinstance(g, ZeroConcentratedDP)), Fraction(0))
+        return ZeroConcentratedDP(rho), ", rho adds up", _CONCENTRATED
+    if all(isinstance(g, (GaussianDP, ApproximateGaussianDP)) for g in kinds):
+        return _gaussian(kinds)
+    return _profiles(kinds)
+
+
+def _basic(guarantees: list[Guarantee]) -> Guarantee:
+    epsilon, delta = Fraction(0), Fraction(0)
+    for guarantee in guarantees:
+        if isinstance(guarantee, (PureDP, ApproxDP)):
+            epsilon, delta = epsilon + guarantee.epsilon, delta + guarantee.delta
+    if epsilon == 0:
+        return PerfectPrivacy()
+    if delta >= 1:
+        raise ValueError(f"the deltas add up to {render(delta)}: together they promise nothing.")
+    return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+
+def _gaussian(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
+    square = delta = tv = Fraction(0)
+    for guarantee in guarantees:
+        part = guarantee.gaussian
+        assert part is not None
+        square, delta, tv = square + part.mu_squared, delta + part.delta, tv + part.tv
+    if max(delta, tv) >= 1:
+        raise ValueError(
+            f"the deltas add up to {render(delta)}, the changes of the law to {render(tv)}: together "
+            "they promise nothing."
+        )
+    if delta or tv:
+        made = ApproximateGaussianDP.of_square(square, delta, tv)
+        return made, ", mu^2, delta and tv add up", _EVENTS
+    return GaussianDP.of_square(square), ", mu^2 adds up", _GAUSSIAN
+
+
+def _profiles(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
+    for guarantee in guarantees:
+        if isinstance(guarantee, Group):
+            raise TypeError(
+                f"{guarantee} has no composition rule; compose first, then take groups."
+            )
+    made = Profile(guarantees)
+    if not made.parts and not made.delta and not made.tv:
+        return PerfectPrivacy(), "", _BASIC
+    return made, " through privacy loss distributions", _PROFILES
+
+
+def _weakest_of(guarantees: list[Guarantee]) -> Guarantee:
+    """One that all the others imply; of (epsilon, delta) or Gaussian ones the largest parameters."""
+    for candidate in guarantees:
+        if all(other.implies(candidate) for other in guarantees):
+            return candidate
+    real = [g for g in guarantees if not isinstance(g, PerfectPrivacy)]
+    approximate = [g for g in real if isinstance(g, (PureDP, ApproxDP))]
+    if len(approximate) == len(real):
+        return ApproxDP(max(g.epsilon for g in approximate), max(g.delta for g in approximate))
+    parts = [g.gaussian for g in real if isinstance(g, (GaussianDP, ApproximateGaussianDP))]
+    if len(parts) == len(real):
+        return ApproximateGaussianDP.of_square(
+            max(p.mu_squared for p in parts), max(p.delta for p in parts), max(p.tv for p in parts)
+        )
+    raise TypeError(
+        f"none of {', '.join(map(str, guarantees))} is implied by all the others; convert(...) them "
+        "to one kind first."
+    )

@@ -1,0 +1,240 @@
+"""Rare events, thresholds on unbounded histograms, and filters that keep friendly records."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from flint import arb
+
+from dpverify.privacy.adjacency import Adjacency, Friendly
+from dpverify.privacy.balls import ball, enclose, round_up
+from dpverify.privacy.derivation import (
+    Derivation,
+    EventBound,
+    Norm,
+    PrivacyClaim,
+    Sensitivity,
+)
+from dpverify.privacy.guarantees import (
+    ApproxDP,
+    ApproximateGaussianDP,
+    GaussianDP,
+    Guarantee,
+    PerfectPrivacy,
+    Profile,
+    PureDP,
+)
+from dpverify.privacy.numbers import Exact, render, whole
+from dpverify.privacy.rules.making import (
+    claim_of,
+    derive,
+    positive_scale,
+    require_norm,
+    require_same_world,
+)
+from dpverify.privacy.sources import Source, SourceStatus, states
+
+_DELTA = Source("OURS", "an event of the output costs its probability", note="no factor e^epsilon")
+_TOTAL_VARIATION = Source(
+    "OURS", "a change of the law costs (1 + e^epsilon) times its total variation"
+)
+_HISTOGRAM = Source(
+    "KKMN09", "thresholded histograms", SourceStatus.CHANGED_CONSTANTS, "delta from the predicate"
+)
+_GAUSSIAN_HISTOGRAM = Source(
+    "OURS", "thresholded Gaussian histograms are approximately GDP", note="no shift of epsilon"
+)
+_LIFT = Source(
+    "TCKMS22", "Theorem 4.11, paradigm for friendly differential privacy",
+    SourceStatus.CHANGED_CONSTANTS, "smaller and tight delta, and the replace version",
+)  # fmt: skip
+
+
+@states(_DELTA)
+def add_delta_event(
+    claim: Derivation[PrivacyClaim], event: Derivation[EventBound]
+) -> Derivation[PrivacyClaim]:
+    """The claim is about the mechanism with the event's outputs replaced by one symbol.
+
+    The event must be decided by the output, so that it is the same set of outputs for both
+    neighbors. Off that set the two mechanisms agree, P(S) <= P(S off the event) + delta, and the
+    claim compares the parts off the event: delta without a factor e^epsilon. An event hidden in the
+    coins costs more: ``add_total_variation_event``.
+    """
+    bound = event.conclusion
+    if not bound.in_output:
+        raise ValueError(
+            f"{bound}: only an event that the output decides costs its probability alone. Use "
+            "add_total_variation_event, at 1 + e^epsilon times the probability."
+        )
+    require_same_world((claim, event))
+    guarantee = _with_delta(claim.conclusion.guarantee, bound.probability)
+    return derive(claim_of(guarantee, claim, event), "a delta event", (claim, event), _DELTA)
+
+
+@states(_TOTAL_VARIATION)
+def add_total_variation_event(
+    claim: Derivation[PrivacyClaim], event: Derivation[EventBound]
+) -> Derivation[PrivacyClaim]:
+    """The claim is about a mechanism that can be coupled with this one so that both give the same
+    output unless the event happens. Costs (1 + e^epsilon) times its probability, at the final epsilon.
+    """
+    bound = event.conclusion
+    require_same_world((claim, event))
+    guarantee = _with_tv(claim.conclusion.guarantee, bound.probability)
+    rule = "a total variation event"
+    return derive(claim_of(guarantee, claim, event), rule, (claim, event), _TOTAL_VARIATION)
+
+
+@states(_HISTOGRAM)
+def stability_histogram(
+    keys: Derivation[Sensitivity], *, scale: Exact, threshold: int
+) -> Derivation[PrivacyClaim]:
+    """Release (key, count + Z) for every key that occurs and has count + Z >= threshold, in an order
+    that the keys decide; Z discrete Laplace of ``scale``.
+
+    With q = e^(-1 / scale) a key that one record holds surfaces with probability
+    d = P(1 + Z >= threshold) = q^(threshold - 1) / (1 + q), from the predicate itself. A record
+    touches at most k keys, once each (the premise). Restricted to outputs without a key that only
+    one of the neighbors has, both laws are at least (1 - d)^k times laws of ratio e^epsilon, so
+    (epsilon, 1 - (1 - d)^k)-DP with epsilon = k / scale (add-remove) or 2 k / scale (replace).
+    """
+    most, moved = _keys(keys)
+    scale, least = positive_scale(scale), _threshold(threshold)
+    epsilon = moved / scale
+
+    def surfaces() -> arb:
+        q = ball(-1 / scale).exp()
+        return ball(-(least - 1) / scale).exp() / (1 + q)
+
+    delta = round_up(enclose(lambda: _some(surfaces(), most)).upper)
+    rule = f"key threshold {least} under discrete Laplace noise of scale {render(scale)}"
+    return derive(claim_of(_approximate(epsilon, delta), keys), rule, (keys,), _HISTOGRAM)
+
+
+@states(_GAUSSIAN_HISTOGRAM, Source("KV18", "Lemma 2.3, histograms over unbounded bins"))
+def gaussian_stability_histogram(
+    keys: Derivation[Sensitivity], *, sigma: Exact, threshold: int
+) -> Derivation[PrivacyClaim]:
+    """As ``stability_histogram`` with noise round(sigma N(0, 1)): approximate GDP.
+
+    A key that one record holds surfaces with probability Phi(-(threshold - 3/2) / sigma); mu =
+    sqrt(k) / sigma (add-remove) or sqrt(2 k) / sigma (replace), delta = 1 - (1 - that)^k.
+    """
+    most, moved = _keys(keys)
+    sigma, least = positive_scale(sigma, "sigma"), _threshold(threshold)
+
+    def surfaces() -> arb:
+        return (ball((least - Fraction(3, 2)) / sigma) / arb(2).sqrt()).erfc() / 2
+
+    delta = round_up(enclose(lambda: _some(surfaces(), most)).upper)
+    if delta >= 1:
+        raise ValueError(_NOTHING.format("1"))
+    guarantee = ApproximateGaussianDP.of_square(moved / sigma**2, delta)
+    rule = f"key threshold {least} under rounded Gaussian noise of deviation {render(sigma)}"
+    return derive(claim_of(guarantee, keys), rule, (keys,), _GAUSSIAN_HISTOGRAM)
+
+
+@states(_LIFT, Source("OURS", "filter composition: delta (e^(aT) - 1) / a, tight"))
+def friendly_lift(
+    friendly: Derivation[PrivacyClaim], stability: Derivation[Sensitivity]
+) -> Derivation[PrivacyClaim]:
+    """A filter that keeps each record independently, then a mechanism that is private for friendly
+    neighbors only.
+
+    T = the largest sum of changes of the keep-probabilities (the premise: 2 under add-remove, 3 under
+    replace for the filter of FriendlyCore). If the mechanism is friendly (e, d)-DP, then with
+    a = e^e - 1 the whole is (a T, d (e^(a T) - 1) / a)-DP.
+    """
+    inner = friendly.conclusion
+    if not isinstance(inner.adjacency, Friendly):
+        raise ValueError(
+            f"friendly_lift needs a claim for friendly neighbors, but this one is under "
+            f"{inner.adjacency} ({inner}); an ordinary claim needs no lift."
+        )
+    require_norm(stability, (Norm.KEEP,), "friendly_lift")
+    outer = stability.conclusion
+    if inner.domain != outer.domain:
+        raise ValueError(
+            f"The friendly claim is for {inner.domain}, the filter's stability for {outer.domain}."
+        )
+    if not isinstance(outer.adjacency, Adjacency):
+        raise ValueError(f"The filter's stability is under {outer.adjacency}; prove it for inputs.")
+    guarantee = _lifted(inner.guarantee, outer.value)
+    conclusion = claim_of(guarantee, friendly, stability, adjacency=outer.adjacency)
+    return derive(conclusion, "friendly lift", (friendly, stability), _LIFT)
+
+
+def _lifted(guarantee: Guarantee, moved: Fraction) -> Guarantee:
+    if isinstance(guarantee, PerfectPrivacy):
+        return guarantee
+    if not isinstance(guarantee, (PureDP, ApproxDP)):
+        raise TypeError(f"{guarantee} is not (epsilon, delta)-DP; convert(...) it first.")
+    inner, delta = guarantee.epsilon, guarantee.delta
+    epsilon = round_up(enclose(lambda: ball(moved) * ball(inner).expm1()).upper)
+    growth = enclose(lambda: (ball(moved) * ball(inner).expm1()).expm1() / ball(inner).expm1())
+    return _approximate(epsilon, round_up(delta * growth.upper) if delta else Fraction(0))
+
+
+def _with_delta(guarantee: Guarantee, delta: Fraction) -> Guarantee:
+    if delta == 0:
+        return guarantee
+    if isinstance(guarantee, (PureDP, ApproxDP)):
+        return _approximate(guarantee.epsilon, guarantee.delta + delta)
+    if isinstance(guarantee, (GaussianDP, ApproximateGaussianDP)):
+        part = guarantee.gaussian
+        assert part is not None
+        _require_promise(part.delta + delta)
+        return ApproximateGaussianDP.of_square(part.mu_squared, part.delta + delta, part.tv)
+    return Profile([guarantee], delta=delta)
+
+
+def _with_tv(guarantee: Guarantee, tv: Fraction) -> Guarantee:
+    if tv == 0:
+        return guarantee
+    if isinstance(guarantee, (GaussianDP, ApproximateGaussianDP)):
+        part = guarantee.gaussian
+        assert part is not None
+        _require_promise(part.tv + tv)
+        return ApproximateGaussianDP.of_square(part.mu_squared, part.delta, part.tv + tv)
+    return Profile([guarantee], tv=tv)
+
+
+def _approximate(epsilon: Fraction, delta: Fraction) -> Guarantee:
+    _require_promise(delta)
+    return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+
+def _require_promise(delta: Fraction) -> None:
+    if delta >= 1:
+        raise ValueError(_NOTHING.format(render(delta)))
+
+
+_NOTHING = "the deltas add up to {}: together they promise nothing."
+
+
+def _keys(keys: Derivation[Sensitivity]) -> tuple[int, Fraction]:
+    """(keys of one record, total change of the counts between neighbors)."""
+    require_norm(keys, (Norm.KEYS,), "a thresholded histogram")
+    premise = keys.conclusion
+    if premise.value.denominator != 1 or premise.value < 1:
+        raise ValueError(f"{premise}; a record touches a whole number of keys, at least 1.")
+    if not isinstance(premise.adjacency, Adjacency):
+        raise ValueError(f"a thresholded histogram has no claim under {premise.adjacency}.")
+    steps = 2 if premise.adjacency is Adjacency.REPLACE else 1
+    return premise.value.numerator, steps * premise.value
+
+
+def _threshold(threshold: int) -> int:
+    least = whole(threshold, "threshold")
+    if least < 2:
+        raise ValueError(
+            f"threshold = {least}: a key that one record holds would surface about every other time. "
+            "Give a threshold of 2 or more, as large as the data allow."
+        )
+    return least
+
+
+def _some(single: arb, most: int) -> arb:
+    """1 - (1 - single)^most, without cancellation."""
+    return -((most * (-single).log1p()).expm1())

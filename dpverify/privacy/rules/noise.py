@@ -1,0 +1,139 @@
+"""Noise on a query of known sensitivity, and choices by score."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpverify.privacy.derivation import Derivation, Norm, PrivacyClaim, Sensitivity
+from dpverify.privacy.guarantees import (
+    BoundedRange,
+    DiscreteLaplaceShift,
+    GaussianDP,
+    Guarantee,
+    PerfectPrivacy,
+    PureDP,
+    ZeroConcentratedDP,
+)
+from dpverify.privacy.numbers import Exact, render
+from dpverify.privacy.rules.making import claim_of, derive, positive_scale, require_norm
+from dpverify.privacy.sources import Source, states
+
+_LAPLACE = Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity", note="for integers")
+_RESPONSE = Source("KBR16", "Section 3, k-ary randomized response")
+_PERFECT = Source("OURS", "a query that no neighbor can change is public")
+_DISCRETE_GAUSSIAN = Source("CKS20", "Theorem 14, the multivariate discrete Gaussian")
+_GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
+_EXPONENTIAL = Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Lemma 3.2")
+
+
+@states(_PERFECT)
+def public_value(sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
+    """A query of sensitivity zero may be released as it is."""
+    premise = sensitivity.conclusion
+    if premise.value != 0:
+        raise ValueError(
+            f"{premise}; only a query that no neighbor can change is released without noise."
+        )
+    return derive(claim_of(PerfectPrivacy(), sensitivity), "public value", (sensitivity,), _PERFECT)
+
+
+@states(_LAPLACE)
+def discrete_laplace(
+    sensitivity: Derivation[Sensitivity], scale: Exact, *, exactly: bool = False
+) -> Derivation[PrivacyClaim]:
+    """Integer query + discrete Laplace noise of ``scale``: (sensitivity / scale)-DP.
+
+    The noise has mass proportional to e^(-|z| / scale) on every integer z, independently in every
+    coordinate; |y - q| - |y - q'| <= |q - q'| gives the ratio. Needs the L1 norm. With ``exactly``,
+    for a scalar query of whole sensitivity, the noise's own profile, which composes better.
+    """
+    require_norm(sensitivity, (Norm.L1,), "discrete Laplace")
+    scale = positive_scale(scale)
+    rule = f"discrete Laplace noise of scale {render(scale)}"
+    if not exactly:
+        return _exponential_weights(sensitivity, scale, rule, _LAPLACE)
+    premise = sensitivity.conclusion
+    if not premise.scalar or premise.value.denominator != 1:
+        raise ValueError(
+            f"exactly=True needs a scalar integer query of whole sensitivity, but {premise}"
+            f"{'' if premise.scalar else ' and may have several coordinates'}; leave it out."
+        )
+    moved = premise.value.numerator
+    guarantee: Guarantee = DiscreteLaplaceShift(moved, scale) if moved else PerfectPrivacy()
+    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), _LAPLACE)
+
+
+@states(_RESPONSE, Source("W65", "randomized response"))
+def randomized_response(
+    sensitivity: Derivation[Sensitivity], scale: Exact
+) -> Derivation[PrivacyClaim]:
+    """Each answer kept with weight 1, every other category with weight e^(-1 / scale).
+
+    (sensitivity / scale)-DP: one changed answer multiplies a transcript's probability by at most
+    e^(1 / scale), for the normalizing constant does not depend on the answer. Needs Hamming.
+    """
+    require_norm(sensitivity, (Norm.HAMMING,), "randomized response")
+    scale = positive_scale(scale)
+    rule = f"randomized response of scale {render(scale)}"
+    return _exponential_weights(sensitivity, scale, rule, _RESPONSE)
+
+
+@states(_DISCRETE_GAUSSIAN)
+def discrete_gaussian(
+    sensitivity: Derivation[Sensitivity], sigma: Exact
+) -> Derivation[PrivacyClaim]:
+    """Integer query + discrete Gaussian noise of parameter ``sigma``: (L2^2 / (2 sigma^2))-zCDP.
+
+    The noise has mass proportional to e^(-z^2 / (2 sigma^2)) on every integer z, independently in
+    every coordinate. Needs the squared L2 norm.
+    """
+    require_norm(sensitivity, (Norm.SQUARED_L2,), "discrete Gaussian")
+    sigma = positive_scale(sigma, "sigma")
+    rho = sensitivity.conclusion.value / (2 * sigma**2)
+    guarantee: Guarantee = ZeroConcentratedDP(rho) if rho else PerfectPrivacy()
+    rule = f"discrete Gaussian noise of parameter {render(sigma)}"
+    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), _DISCRETE_GAUSSIAN)
+
+
+@states(_GAUSSIAN)
+def rounded_gaussian(
+    sensitivity: Derivation[Sensitivity], sigma: Exact
+) -> Derivation[PrivacyClaim]:
+    """round(query + sigma Z), Z standard normal in every coordinate: mu-GDP, mu = L2 / sigma.
+
+    Rounding an integer plus a real normal is post-processing of the Gaussian mechanism. Needs the
+    squared L2 norm.
+    """
+    require_norm(sensitivity, (Norm.SQUARED_L2,), "rounded Gaussian")
+    sigma = positive_scale(sigma, "sigma")
+    square = sensitivity.conclusion.value / sigma**2
+    guarantee: Guarantee = GaussianDP.of_square(square) if square else PerfectPrivacy()
+    rule = f"rounded Gaussian noise of standard deviation {render(sigma)}"
+    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), _GAUSSIAN)
+
+
+@states(_EXPONENTIAL)
+def exponential_mechanism(
+    sensitivity: Derivation[Sensitivity], scale: Exact
+) -> Derivation[PrivacyClaim]:
+    """One candidate, with probability proportional to e^(score / scale): bounded range.
+
+    Scores that move by at most D each (L-infinity) give range 2 D / scale; where all move the same
+    way, or where largest minus smallest change is at most R (the range norm), R / scale: the
+    normalizing constant moves all log-probabilities alike, so it does not change the range.
+    """
+    require_norm(sensitivity, (Norm.L_INFINITY, Norm.RANGE), "the exponential mechanism")
+    scale = positive_scale(scale)
+    premise = sensitivity.conclusion
+    length = premise.value * (2 if premise.norm is Norm.L_INFINITY else 1) / scale
+    guarantee: Guarantee = BoundedRange(length) if length else PerfectPrivacy()
+    rule = f"exponential mechanism of scale {render(scale)}"
+    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), _EXPONENTIAL)
+
+
+def _exponential_weights(
+    sensitivity: Derivation[Sensitivity], scale: Fraction, rule: str, source: Source
+) -> Derivation[PrivacyClaim]:
+    loss = sensitivity.conclusion.value / scale
+    guarantee: Guarantee = PureDP(loss) if loss > 0 else PerfectPrivacy()
+    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), source)
