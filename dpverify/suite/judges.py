@@ -246,7 +246,7 @@ def _exact_pair(
     epsilon, _ = point_of(mechanism.claim.guarantee)
     if len(stages) == 1:
         return total, stages[0][0].profile(stages[0][1], epsilon)
-    return total, suite.theory["rules"].profile(total, Fraction(0), epsilon)
+    return total, suite.theory["profiles"].profile(total, Fraction(0), epsilon)
 
 
 def _judge_refinement(suite: Suite, name: str, options: Options) -> Judgment:

@@ -1,7 +1,17 @@
 """The kernel's rules again, as plain functions on fractions and mpmath numbers.
 
 The tests hold dpverify.privacy.rules against these, and these against brute force on random finite
-mechanisms.
+mechanisms. What the kernel derives itself is proved here, beside the function; the guarantees'
+profiles are in spec/theory/profiles.py.
+
+Domination. For measures P0, Q0 (of any mass) write H_g(P0, Q0) = sup_S P0(S) - g Q0(S), g > 0. If
+H_g(P0, Q0) <= phi(g) for all g, and for every output x of the first stage H_g(K(x), L(x)) <= psi(g)
+for all g, then the two stages together have H_g <= chi(g), chi the profile of independent pairs that
+attain phi and psi. Proof: psi is convex and decreasing with psi(g) -> c, so psi(g) = c + the integral
+of (t - g)^+ over a measure dn(t). The two stages have H_g = integral of P0(dx) H_(g Q0/P0)(K(x), L(x))
+<= integral of P0(dx) psi(g Q0/P0) = c P0(all) + integral dn(t) of sum_x (t P0(x) - g Q0(x))^+, and the
+inner sum is t H_(g/t)(P0, Q0) <= t phi(g/t), with equality for the independent pairs. QED. Masses may
+be rounded up in phi and psi, or measures cut down in P0 and Q0: the proof asks for no total mass.
 """
 
 from __future__ import annotations
@@ -12,7 +22,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Source, states
+from dpverify.privacy import Source, SourceStatus, states
 
 from .laws import real
 
@@ -43,14 +53,177 @@ def compose(parts: Sequence[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fract
     return sum((e for e, _ in parts), Fraction(0)), sum((d for _, d in parts), Fraction(0))
 
 
-@states(Source("KOV15", "Section 3, the dominating mechanism"))
-def profile(epsilon0: Fraction, delta0: Fraction, epsilon: Fraction) -> Any:
-    """The largest delta at ``epsilon`` that an (epsilon0, delta0)-DP mechanism can have.
+@states(Source("CKS20", "Theorem 14, the multivariate discrete Gaussian"))
+def discrete_gaussian(squared_sensitivity: Fraction, sigma: Fraction) -> Fraction:
+    """rho of an integer query of this squared L2 sensitivity."""
+    return squared_sensitivity / (2 * sigma**2)
 
-    The dominating pair puts delta0 where the other law has nothing, and shares the rest as
-    randomized response does: (1 - delta0) (e^epsilon0 - e^epsilon) / (1 + e^epsilon0).
+
+@states(Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
+def rounded_gaussian(squared_sensitivity: Fraction, sigma: Fraction) -> Fraction:
+    """mu^2 of round(query + sigma Z): rounding is post-processing."""
+    return squared_sensitivity / sigma**2
+
+
+@states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Lemma 3.2"))
+def exponential_mechanism(moved: Fraction, scale: Fraction, *, one_way: bool) -> Fraction:
+    """The length of the interval of losses when each score moves by at most ``moved``.
+
+    ``one_way``: all move in the same direction. The loss of a candidate is its change of score over
+    the scale, plus one number that is the same for all candidates.
     """
-    if epsilon >= epsilon0:
-        return real(delta0)
-    top, here = mp.exp(real(epsilon0)), mp.exp(real(epsilon))
-    return real(delta0) + (1 - real(delta0)) * (top - here) / (1 + top)
+    return (moved if one_way else 2 * moved) / scale
+
+
+@states(
+    Source("BS16", "composition of zCDP", note="adaptive"),
+    Source("DRS22", "composition of GDP", note="adaptive"),
+)
+def add_up(parameters: Sequence[Fraction]) -> Fraction:
+    """rho of zCDP stages from their rho, or mu^2 of GDP stages from their mu^2."""
+    return sum(parameters, Fraction(0))
+
+
+@states(Source("OURS", "approximate GDP: composition and profile"))
+def compose_approximate_gaussian(
+    parts: Sequence[tuple[Fraction, Fraction, Fraction]],
+) -> tuple[Fraction, Fraction, Fraction]:
+    """(mu^2, delta, tv) of all stages together: each adds up.
+
+    Proof. Replace each stage's laws by the P', Q' within tv: the joint laws move by at most the sum.
+    The products of the measures P0 <= P' have mass at least prod(1 - delta_i) >= 1 - sum delta_i, and
+    by domination (above) H_g of the products is at most the profile of independent Gaussian pairs,
+    which is the one of mu^2 = sum mu_i^2. QED.
+    """
+    columns = list(zip(*parts, strict=True)) or [(), (), ()]
+    mu_squared, delta, tv = (sum(column, Fraction(0)) for column in columns)
+    return mu_squared, delta, tv
+
+
+@states(Source("DRV10", "advanced composition", note="as Theorem 3.20 of DR14"))
+def advanced_composition(
+    epsilon: Fraction, delta: Fraction, stages: int, slack: Fraction
+) -> tuple[Any, Fraction]:
+    """(epsilon', delta') of ``stages`` stages of (epsilon, delta)-DP."""
+    e = real(epsilon)
+    loss = mp.sqrt(2 * stages * -mp.log(real(slack))) * e + stages * e * mp.expm1(e)
+    return loss, stages * delta + slack
+
+
+@states(Source("M09", "parallel composition", note="with the side conditions made explicit"))
+def parallel(parts: Sequence[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
+    """(epsilon, delta) when one neighbor changes one block only.
+
+    With blocks by an independent label the laws are averages over the labels of such pairs, and
+    H_g is jointly convex.
+    """
+    return max(e for e, _ in parts), max(d for _, d in parts)
+
+
+@states(Source("V17", "Lemma 2.2, group privacy", note="zCDP: BS16; GDP: DRS22"))
+def group(epsilon: Fraction, delta: Fraction, size: int) -> tuple[Fraction, Any]:
+    """(epsilon, delta) for datasets ``size`` steps apart."""
+    growth = sum(mp.exp(real(i * epsilon)) for i in range(size))
+    return size * epsilon, real(delta) * growth
+
+
+@states(Source("BS16", "Definition of zero-concentrated differential privacy, group privacy"))
+def group_root(parameter: Fraction, size: int) -> Fraction:
+    """rho (zCDP) or mu^2 (GDP) for datasets ``size`` steps apart."""
+    return size**2 * parameter
+
+
+@states(Source("OURS", "group privacy of a profile, in equal steps"))
+def group_profile(delta_at_step: Any, step: Fraction, size: int) -> Any:
+    """delta at size * step, from delta at ``step`` of one record.
+
+    P_0(S) <= e^s P_1(S) + delta(s) <= e^(2 s) P_2(S) + (1 + e^s) delta(s) <= ...
+    """
+    return sum(mp.exp(real(i * step)) for i in range(size)) * delta_at_step
+
+
+@states(Source("OURS", "a replacement is a removal and an addition"))
+def replace_from_add_remove(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Any]:
+    """A replaced record is one removed and one added. So is a record that changes its block in
+    parallel composition by value, or its value inside a block: two stages composed would miss the
+    second case, where GDP has 2 mu and not sqrt(2) mu."""
+    return group(epsilon, delta, 2)
+
+
+@states(Source("OURS", "an event of the output costs its probability"))
+def delta_event(epsilon: Fraction, delta: Fraction, probability: Fraction) -> Fraction:
+    """delta at ``epsilon`` when outputs in a set E of probability at most this were hidden.
+
+    Proof. P(S) <= P(S off E) + P(E), and off E the law is the one of the mechanism that shows one
+    symbol instead of E: P(S off E) <= e^epsilon Q(S off E) + delta <= e^epsilon Q(S) + delta. QED.
+    """
+    return delta + probability
+
+
+@states(Source("OURS", "a change of the law costs (1 + e^epsilon) times its total variation"))
+def total_variation_event(epsilon: Fraction, delta: Fraction, probability: Fraction) -> Any:
+    """delta at ``epsilon`` when each law is within this total variation distance of the claim's.
+
+    Proof. P(S) <= P'(S) + tv <= e^epsilon Q'(S) + delta + tv <= e^epsilon (Q(S) + tv) + delta + tv. QED.
+    """
+    return real(delta) + (1 + mp.exp(real(epsilon))) * real(probability)
+
+
+@states(
+    Source(
+        "KKMN09",
+        "thresholded histograms",
+        SourceStatus.CHANGED_CONSTANTS,
+        "delta from the predicate",
+    )
+)
+def stability_histogram(
+    scale: Fraction, threshold: int, keys: int, *, replaced: bool
+) -> tuple[Fraction, Any]:
+    """(epsilon, delta) of releasing noisy counts >= threshold of keys that occur.
+
+    Proof. Let x, x' be neighbors, A the keys only x has, A' those only x' has: at most ``keys``
+    each, of count 1. A key of count 1 surfaces with probability d = P(1 + Z >= threshold). Let R, R' be
+    the laws of what is shown of the common keys: ratio at most e^epsilon. The law of x is at least
+    (1 - d)^|A| R >= m R, m = (1 - d)^keys, on outputs without A; likewise m R' for x'. So P0 = m R and
+    Q0 = m R' have mass m, and P(S) <= P0(S) + 1 - m <= e^epsilon Q0(S) + 1 - m. QED.
+    """
+    q = mp.exp(-1 / real(scale))
+    surfaces = q ** (threshold - 1) / (1 + q)
+    steps = 2 if replaced else 1
+    return steps * keys / scale, 1 - (1 - surfaces) ** keys
+
+
+@states(Source("OURS", "thresholded Gaussian histograms are approximately GDP"))
+def gaussian_stability_histogram(
+    sigma: Fraction, threshold: int, keys: int, *, replaced: bool
+) -> tuple[Fraction, Any]:
+    """(mu^2, delta): as ``stability_histogram`` with round(sigma N(0, 1)) for noise.
+
+    The same proof: P0 = m R, Q0 = m R' are dominated by m times a Gaussian pair. Both are cut down to
+    the same mass m, which P' allows: so epsilon is not shifted by ln(1 / m).
+    """
+    surfaces = mp.erfc((real(Fraction(threshold)) - mp.mpf(3) / 2) / real(sigma) / mp.sqrt(2)) / 2
+    steps = 2 if replaced else 1
+    return steps * keys / sigma**2, 1 - (1 - surfaces) ** keys
+
+
+@states(
+    Source(
+        "TCKMS22",
+        "Theorem 4.11, paradigm for friendly differential privacy",
+        SourceStatus.CHANGED_CONSTANTS,
+        "smaller and tight delta, and the replace version",
+    ),
+    Source("OURS", "filter composition: delta (e^(aT) - 1) / a, tight"),
+)
+def friendly_lift(epsilon: Fraction, delta: Fraction, moved: Fraction) -> tuple[Any, Any]:
+    """(epsilon, delta) of a filter, then a friendly (epsilon, delta)-DP mechanism; ``moved`` = T.
+
+    Proof. Change one keep-probability at a time, all sets on the way being friendly: F_p = p G1 +
+    (1 - p) G0, the averages with and without that record. Let a = e^epsilon - 1. If p > p', G1 <=
+    e^epsilon G0 + delta gives F_p + delta/a <= (1 + p a)/(1 + p' a) (F_p' + delta/a), a factor of at
+    most 1 + a |p - p'|; if p < p' the same with 1 - p. The factors multiply to at most e^(a T). QED.
+    """
+    a = mp.expm1(real(epsilon))
+    return a * real(moved), real(delta) * mp.expm1(a * real(moved)) / a

@@ -28,7 +28,7 @@ from dpverify.grid import Count
 from dpverify.plans import DiscreteLaplace, Mechanism, NoNoise, Plan, Stage, Transcript
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim, Sensitivity, Status, rules
 from spec.theory.laws import DiscreteLaplaceLaw, real, real_exponential
-from spec.theory.rules import profile
+from spec.theory.profiles import profile
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE

@@ -14,7 +14,7 @@ from mpmath.libmp import to_rational
 
 from dpverify.privacy import ApproxDP, PerfectPrivacy, PureDP
 from dpverify.privacy.balls import Enclosure
-from spec.theory import rules as spec_rules
+from spec.theory import profiles as spec_rules
 
 _steady = settings(derandomize=True, deadline=None, max_examples=150)
 
