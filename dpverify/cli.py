@@ -9,6 +9,7 @@ import secrets
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from rich.console import Console
 import dpverify
 from dpverify import ledger
 from dpverify.audit.auditing import FEWEST_TRIALS
-from dpverify.privacy import PAPERS, sources_of
+from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, sources_of, textbook
 from dpverify.report.jsonl import JsonLines
 from dpverify.report.terminal import Terminal
 from dpverify.suite.events import (
@@ -216,8 +217,11 @@ def _explain(options: argparse.Namespace, suite: Suite, console: Console) -> int
         if not any(key == name or key.startswith(f"{name}:") for name in options.names):
             continue
         derivation = configuration.mechanism.derivation
-        print(f"{key}\n\n{derivation}\n\nlemmas it rests on, beside the rules, the samplers and "
-              "the grid:")  # fmt: skip
+        delta = derivation.conclusion.guarantee.delta_floor or textbook.DELTA
+        tree = derivation.tree(lambda node: textbook.numbers(node, delta))
+        print(f"{key}\n\n{tree}\n")
+        _print_costs(derivation, delta)
+        print("lemmas it rests on, beside the rules, the samplers and the grid:")
         for lemma in derivation.lemmas:
             print(f"  {lemma.conclusion}: spec/{lemma.obligation}")
         for departure in suite.entries[_name(key)].departures:
@@ -228,6 +232,15 @@ def _explain(options: argparse.Namespace, suite: Suite, console: Console) -> int
             exhibit = suite.exhibits[name.removeprefix("exhibits/")]
             print(f"{name}\n\n{exhibit.claim}\n\nfalse, because {exhibit.why}\n")
     return EXIT_HELD
+
+
+def _print_costs(derivation: Derivation[PrivacyClaim], delta: Fraction) -> None:
+    stages = textbook.stages_of(derivation)
+    print(f"{len(stages)} stage{'s' * (len(stages) != 1)}, together, at delta {render(delta)}:")
+    for cost in textbook.costs(derivation, delta):
+        shown = "does not apply" if cost.epsilon is None else f"{float(cost.epsilon):.6g}"
+        print(f"  epsilon <= {shown:<14}  {cost.accounting}")
+    print()
 
 
 def _papers(options: argparse.Namespace, suite: Suite, console: Console) -> int:

@@ -16,7 +16,7 @@ from dpverify.plans.plan import Gate, Plan, Stage, derive, stages_of
 from dpverify.plans.transcripts import Transcript
 from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
 from dpverify.privacy.adjacency import Nonfinite
-from dpverify.privacy.calibration import smallest_sufficient
+from dpverify.privacy.calibration import Unreachable, smallest_sufficient
 from dpverify.privacy.numbers import Exact, exact
 from dpverify.randomness import Bits, SystemBits
 
@@ -110,7 +110,14 @@ class Mechanism(ABC, Generic[Estimate]):
             trial = dataclasses.replace(base, noise_multiplier=multiplier)
             return trial.claim.guarantee.implies(budget)
 
-        least = smallest_sufficient(holds)
+        try:
+            least = smallest_sufficient(holds)
+        except Unreachable:
+            enough = "any" if holds(Fraction(1)) else "no"
+            raise ValueError(
+                f"There is no least noise for {budget}: {enough} noise multiplier from 2^-8192 to "
+                f"2^8192 meets it. At multiplier 1 the stages have {base.claim.guarantee}."
+            ) from None
         return dataclasses.replace(base, noise_multiplier=least, budget=budget)
 
     @property

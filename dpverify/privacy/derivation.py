@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import InitVar, dataclass
 from enum import Enum
 from fractions import Fraction
@@ -164,14 +164,20 @@ class Derivation(Generic[Statement]):
         return tuple(found.values())
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return self.tree()
 
-    def _lines(self) -> list[str]:
+    def tree(self, note: Callable[[AnyDerivation], str] | None = None) -> str:
+        """The proof tree; ``note`` may add a line to each node."""
+        return "\n".join(self._lines(note))
+
+    def _lines(self, note: Callable[[AnyDerivation], str] | None) -> list[str]:
         where = f"; shown by spec/{self.obligation}" if self.obligation else ""
         lines = [str(self.conclusion), f"   by {self.rule} ({self.source}{where})"]
+        if note is not None and (more := note(self)):
+            lines.append(f"   {more}")
         for i, premise in enumerate(self.premises):
             last = i == len(self.premises) - 1
-            first, *rest = premise._lines()
+            first, *rest = premise._lines(note)
             lines.append(f"   {'└─' if last else '├─'} {first}")
             lines.extend(f"   {'  ' if last else '│ '} {line}" for line in rest)
         return lines

@@ -148,9 +148,11 @@ def test_the_spellings_of_the_ledger(text: str, meant: Guarantee) -> None:
         "approx(1)",
         "approx(1, 1e-6, 2)",
         "perfect(1)",
-        "gaussian(1)",
+        "gaussian()",
+        "zcdp(1, 2)",
+        "profile",
+        "normal(1)",
         "1",
-        "approx((1), 0)",
     ],
 )
 def test_what_is_no_guarantee_is_refused_with_the_spellings(text: str) -> None:

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from flint import arb
 
 from dpverify.privacy import (
     PAPERS,
     ApproxDP,
-    Exact,
     Guarantee,
     Norm,
     PerfectPrivacy,
@@ -23,7 +23,6 @@ from dpverify.privacy import (
     sources_of,
     states,
 )
-from dpverify.privacy.balls import Enclosure
 
 from .makers import COLUMN, conjectured, lemma, proved
 
@@ -112,19 +111,28 @@ def test_a_sensitivity_that_is_no_number_is_refused(value: Any) -> None:
         lemma(value)
 
 
-class _Zcdp(Guarantee):
+class _Unheard(Guarantee):
     """A guarantee that the rules have never heard of."""
 
-    def delta_at(self, epsilon: Exact) -> Enclosure:
-        return Enclosure(Fraction(0), Fraction(0))
+    def delta_ball(self, epsilon: Fraction) -> arb:
+        return arb(0)
+
+    def tradeoff_ball(self, alpha: Fraction) -> arb:
+        return arb(0)
+
+    def for_group(self, size: int) -> Guarantee:
+        return self
+
+    def follows_from(self, shown: Guarantee) -> bool:
+        return False
 
     def __str__(self) -> str:
-        return "zcdp(1)"
+        return "unheard(1)"
 
 
 def test_a_guarantee_without_a_composition_rule_is_refused() -> None:
-    with pytest.raises(TypeError, match=re.escape("zcdp(1) has no composition rule.")):
-        rules.adaptive_compose([proved(), conjectured(_Zcdp())])
+    with pytest.raises(TypeError, match=re.escape("unheard(1) has no composition rule")):
+        rules.adaptive_compose([proved(), conjectured(_Unheard())])
 
 
 @pytest.mark.parametrize("promised", ["pure(1)", 1, None, PureDP])

@@ -239,11 +239,10 @@ def _collect(
     elif isinstance(part, _SIMPLE):
         counts[part] = counts.get(part, 0) + times
     elif not isinstance(part, PerfectPrivacy):
-        raise TypeError(
-            f"{part} is no part of a composition; compose first, then take the group."
-            if isinstance(part, Group)
-            else f"{part!r} is not a guarantee; write PureDP(1)."
-        )
+        if not isinstance(part, Guarantee):
+            raise TypeError(f"{part!r} is not a guarantee; write PureDP(1).")
+        hint = "; compose first, then take the group" if isinstance(part, Group) else ""
+        raise TypeError(f"{part} has no composition rule{hint}.")
 
 
 def _merged(counts: dict[Guarantee, int]) -> dict[Guarantee, int]:

@@ -14,7 +14,6 @@ from dpverify.privacy.guarantees import (
     ApproximateGaussianDP,
     BoundedRange,
     GaussianDP,
-    Group,
     Guarantee,
     PerfectPrivacy,
     Profile,
@@ -186,11 +185,6 @@ def _gaussian(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
 
 
 def _profiles(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
-    for guarantee in guarantees:
-        if isinstance(guarantee, Group):
-            raise TypeError(
-                f"{guarantee} has no composition rule; compose first, then take groups."
-            )
     made = Profile(guarantees)
     if not made.parts and not made.delta and not made.tv:
         return PerfectPrivacy(), "", _BASIC

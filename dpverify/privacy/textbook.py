@@ -1,0 +1,140 @@
+"""What the stages of a derivation cost under several accountings, side by side.
+
+For reading: the rows show what exact accounting buys. Every row is a valid epsilon at the same delta,
+rounded up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpverify.privacy.balls import ball, enclose
+from dpverify.privacy.derivation import AnyDerivation, Derivation, PrivacyClaim
+from dpverify.privacy.guarantees import (
+    ApproxDP,
+    Guarantee,
+    PerfectPrivacy,
+    Profile,
+    PureDP,
+    ZeroConcentratedDP,
+)
+from dpverify.privacy.numbers import render
+from dpverify.privacy.rules import adaptive_compose, advanced_compose, convert
+
+DELTA = Fraction(1, 10**6)
+"""At which delta the rows compare, when the claim itself has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """An accounting, and the epsilon it gives at ``delta``; None where it has nothing to say."""
+
+    accounting: str
+    delta: Fraction
+    epsilon: Fraction | None
+
+
+def stages_of(derivation: AnyDerivation) -> tuple[Derivation[PrivacyClaim], ...]:
+    """The claims that rest on no other claim: one for each release, in order."""
+    below = [node for premise in derivation.premises for node in stages_of(premise)]
+    if below or not isinstance(derivation.conclusion, PrivacyClaim):
+        return tuple(below)
+    return (derivation,)  # type: ignore[return-value]
+
+
+def costs(derivation: Derivation[PrivacyClaim], delta: Fraction = DELTA) -> tuple[Cost, ...]:
+    """The stages' total under each accounting, the finest first."""
+    stages = stages_of(derivation)
+    guarantees = [stage.conclusion.guarantee for stage in stages]
+    rows = (
+        ("privacy loss distributions", lambda: _by_profiles(guarantees, delta)),
+        ("the rules used here", lambda: _used(stages, delta)),
+        ("zCDP, best order", lambda: _by_concentration(guarantees, delta)),
+        ("zCDP, rho + 2 sqrt(rho ln 1/delta)", lambda: _by_formula(guarantees, delta)),
+        ("advanced composition", lambda: _advanced(stages, delta)),
+        ("epsilons and deltas added", lambda: _added(guarantees, delta)),
+    )
+    found = []
+    for name, compute in rows:
+        try:
+            found.append(Cost(name, delta, compute()))
+        except (ValueError, TypeError):  # this accounting does not cover these stages
+            found.append(Cost(name, delta, None))
+    return tuple(found)
+
+
+def numbers(node: AnyDerivation, delta: Fraction = DELTA) -> str:
+    """What the claim at a node comes to, as one line for people; empty for other statements."""
+    if not isinstance(node.conclusion, PrivacyClaim):
+        return ""
+    guarantee = node.conclusion.guarantee
+    found = [f"total variation <= {float(guarantee.delta_at(0).upper):.4g}"]
+    if guarantee.concentrated:
+        found.append(f"rho <= {float(guarantee.concentrated):.4g}")
+    if guarantee.delta_floor < delta:
+        epsilon = guarantee.epsilon_at(delta).upper
+        found.insert(0, f"epsilon <= {float(epsilon):.6g} at delta {render(delta)}")
+    return "; ".join(found)
+
+
+def _used(stages: Sequence[Derivation[PrivacyClaim]], delta: Fraction) -> Fraction:
+    return adaptive_compose(stages).conclusion.guarantee.epsilon_at(delta).upper
+
+
+def _by_profiles(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
+    return Profile(guarantees).epsilon_at(delta).upper
+
+
+def _rho(guarantees: Sequence[Guarantee]) -> Fraction:
+    found = [guarantee.concentrated for guarantee in guarantees]
+    if None in found or not sum(rho for rho in found if rho):
+        raise ValueError("no zCDP parameter")
+    return sum((rho for rho in found if rho is not None), Fraction(0))
+
+
+def _by_concentration(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
+    return ZeroConcentratedDP(_rho(guarantees)).epsilon_at(delta).upper
+
+
+def _by_formula(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
+    rho = _rho(guarantees)
+    return enclose(lambda: ball(rho) + 2 * (ball(rho) * -ball(delta).log()).sqrt()).upper
+
+
+def _share(stage: Derivation[PrivacyClaim], delta: Fraction) -> Derivation[PrivacyClaim]:
+    """The stage as (epsilon, delta)-DP: its own, or at the given delta."""
+    guarantee = stage.conclusion.guarantee
+    if isinstance(guarantee, (PureDP, ApproxDP, PerfectPrivacy)):
+        return stage
+    if guarantee.largest_loss is not None:
+        return convert(stage, PureDP(guarantee.largest_loss))
+    return convert(stage, ApproxDP(guarantee.epsilon_at(delta).upper, delta))
+
+
+def _advanced(stages: Sequence[Derivation[PrivacyClaim]], delta: Fraction) -> Fraction:
+    noisy = [s for s in stages if not isinstance(s.conclusion.guarantee, PerfectPrivacy)]
+    parts = [_share(stage, delta / (2 * len(noisy))) for stage in noisy]
+    return advanced_compose(parts, slack=delta / 2).conclusion.guarantee.epsilon_at(delta).upper
+
+
+def _added(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
+    own = [g.delta for g in guarantees if isinstance(g, ApproxDP)]
+    needy = [
+        g
+        for g in guarantees
+        if not isinstance(g, (PureDP, ApproxDP, PerfectPrivacy)) and g.largest_loss is None
+    ]
+    left = delta - sum(own)
+    if left < 0 or (needy and left == 0):
+        raise ValueError("the deltas alone are larger")
+    total = Fraction(0)
+    for guarantee in guarantees:
+        if isinstance(guarantee, (PureDP, ApproxDP)):
+            total += guarantee.epsilon
+        elif guarantee.largest_loss is not None:
+            total += guarantee.largest_loss
+        else:
+            total += guarantee.epsilon_at(left / len(needy)).upper
+    return total
