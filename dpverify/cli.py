@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -218,8 +219,7 @@ def _explain(options: argparse.Namespace, suite: Suite, console: Console) -> int
             continue
         derivation = configuration.mechanism.derivation
         delta = derivation.conclusion.guarantee.delta_floor or textbook.DELTA
-        tree = derivation.tree(lambda node: textbook.numbers(node, delta))
-        print(f"{key}\n\n{tree}\n")
+        print(f"{key}\n\n{derivation.tree(partial(textbook.numbers, delta=delta))}\n")
         _print_costs(derivation, delta)
         print("lemmas it rests on, beside the rules, the samplers and the grid:")
         for lemma in derivation.lemmas:

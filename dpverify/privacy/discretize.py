@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
-from flint import arb
+from flint import arb, fmpz
 
 from dpverify.privacy.balls import ball, working_precision
 from dpverify.privacy.guarantees.approximate import PureDP
@@ -26,14 +27,17 @@ from dpverify.privacy.losses import (
     product_of,
     regrid,
 )
+from dpverify.privacy.numbers import to_float
 
 Parts = tuple[tuple[Guarantee, int], ...]
 
 _MOST_ATOMS = 4096
 _MOST_POINTS = 1 << 19
 _GUARD = 96
-_FINENESS = 200.0  # smooth mesh: a standard deviation / (320 sqrt(parts)), for a gap below 1e-3
-_CONVERSION_NODES = 1500.0  # a conversion is loose by more than a coarse mesh costs
+_SLACK_BITS = 30
+_MOST_NODES = 1 << 15
+FINENESS = 200.0
+"""Smooth parts' meshes: a standard deviation / (200 sqrt(parts)), for a gap below 1e-3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,44 +49,71 @@ class _Shape:
     top: float
     spacing: Fraction | None  # atoms or corners lie on its multiples
     smooth: bool
+    coarseness: float = 1.0  # below 1 where a coarser mesh will do
 
 
-@lru_cache(maxsize=32)
-def profile_table(parts: Parts, bits: int, upper: bool) -> ProfileTable:
+def concentrated_ranges(parts: Parts) -> Parts:
+    """The same with bounded ranges as zCDP, merged, when there are several: better in the tails.
+
+    A range's profile is the worst over its intervals, a different one at each epsilon; composed as if
+    one pair attained it all, it costs more than the moments do. Near epsilon = 0 it costs less.
+    """
+    ranges = [(part.epsilon, n) for part, n in parts if isinstance(part, BoundedRange)]
+    if sum(n for _, n in ranges) < 2:
+        return parts
+    rest = [(p, n) for p, n in parts if not isinstance(p, (BoundedRange, ZeroConcentratedDP))]
+    rho = sum((epsilon**2 * n / 8 for epsilon, n in ranges), Fraction(0))
+    rho += sum((p.rho * n for p, n in parts if isinstance(p, ZeroConcentratedDP)), Fraction(0))
+    return (*rest, (ZeroConcentratedDP(rho), 1))
+
+
+@lru_cache(maxsize=64)
+def profile_table(parts: Parts, bits: int, upper: bool, fineness: float = FINENESS) -> ProfileTable:
     """The composition of the parts, as a bound on one side; masses in units of 2^-bits."""
-    return ProfileTable(composed(parts, bits=bits, upper=upper))
+    return ProfileTable(composed(parts, bits=bits, upper=upper, fineness=fineness))
 
 
-def composed(parts: Parts, *, bits: int, upper: bool) -> Losses:
+def composed(parts: Parts, *, bits: int, upper: bool, fineness: float = FINENESS) -> Losses:
     """The losses of all the parts together."""
-    mesh, smooth_mesh = _meshes(parts, bits)
+    mesh, own_meshes = _meshes(parts, bits, fineness)
     found = []
-    for part, times in parts:
+    for (part, times), own_mesh in zip(parts, own_meshes, strict=True):
         with working_precision(bits + _GUARD):
-            one = _discretized(part, mesh, smooth_mesh, bits, upper)
-        own = power(one, times) if one.mesh != mesh else one
-        on_grid = regrid(own, mesh)
-        found.append(on_grid if own is not one or times == 1 else power(on_grid, times))
+            one = _discretized(part, own_mesh, bits, upper)
+        if one.mesh == mesh:
+            found.append(power(one, times))
+        else:
+            found.append(regrid(power(one, times), mesh))
     return product_of(found)
 
 
-def _discretized(
-    part: Guarantee, mesh: Fraction, smooth_mesh: Fraction, bits: int, upper: bool
-) -> Losses:
+def _discretized(part: Guarantee, mesh: Fraction, bits: int, upper: bool) -> Losses:
+    """One part; where the mesh or the precision is not enough, something simpler on the same side."""
+    try:
+        return _own_losses(part, mesh, bits, upper)
+    except ArithmeticError:
+        if not upper:  # no difference between neighbors at all
+            return from_masses(mesh, {0: arb(1)}, bits=bits, upper=False)
+        slack = 1 << _SLACK_BITS
+        loss = part.epsilon_at(Fraction(slack, 1 << bits)).upper
+        yes = 1 / (1 + ball(-loss).exp())
+        pure = from_masses(loss, {1: yes, -1: 1 - yes}, bits=bits, upper=True)
+        return replace(pure, infinite=fmpz(slack))
+
+
+def _own_losses(part: Guarantee, mesh: Fraction, bits: int, upper: bool) -> Losses:
     if isinstance(part, PureDP):
         yes = 1 / (1 + ball(-part.epsilon).exp())
         return from_masses(part.epsilon, {1: yes, -1: 1 - yes}, bits=bits, upper=upper)
     if isinstance(part, DiscreteLaplaceShift) and part.shift <= _MOST_ATOMS:
         return from_masses(1 / part.scale, part.masses(), bits=bits, upper=upper)
-    if isinstance(part, ZeroConcentratedDP):
-        coarse = math.sqrt(2 * float(part.rho)) * 2 * _depth(bits) / _CONVERSION_NODES
-        own = mesh * max(1, int(coarse / float(mesh)))
-        if not upper:  # what a mechanism with this guarantee, Gaussian noise, does reach
-            gaussian = GaussianDP.of_square(2 * part.rho)
-            return from_corners(own, _below(gaussian, own, bits), bits=bits, upper=False)
-        return from_corners(own, _above(part, own, bits), bits=bits, upper=True)
-    corners = (_above if upper else _below)(part, smooth_mesh, bits)
-    return from_corners(smooth_mesh, corners, bits=bits, upper=upper)
+    if not upper:  # a mechanism that has this guarantee
+        if isinstance(part, ZeroConcentratedDP):
+            part = GaussianDP.of_square(2 * part.rho)
+        elif isinstance(part, BoundedRange):
+            return _own_losses(PureDP(part.epsilon / 2), mesh, bits, upper)
+    corners = (_above if upper else _below)(part, mesh, bits)
+    return from_corners(mesh, corners, bits=bits, upper=upper)
 
 
 def _above(part: Guarantee, mesh: Fraction, bits: int) -> dict[int, arb]:
@@ -147,11 +178,9 @@ def _lower_hull(values: Sequence[arb], mesh: Fraction, sink: arb | None = None) 
     """The corners of the largest convex function below the values at e^(k mesh).
 
     Which points are left out is decided by midpoints. Upper bounds may leave out any. For a lower
-    bound the chords must pass below every point: a wrong decision is off by the radii of the balls,
-    far less than ``sink``, by which all corners are lowered.
+    bound the chords must pass below every point, which is checked after all corners are lowered by
+    ``sink``, more than the midpoints can be wrong.
     """
-    if sink is not None and any(value.rad() > sink / 1024 for value in values):
-        raise ArithmeticError("the values are not known well enough for a lower bound")
     spans: dict[int, arb] = {}
 
     def gap(a: int, b: int) -> arb:  # (e^(b mesh) - e^(a mesh)) / e^(a mesh)
@@ -170,8 +199,15 @@ def _lower_hull(values: Sequence[arb], mesh: Fraction, sink: arb | None = None) 
                 break
             kept.pop()
         kept.append(k)
-    lowered = sink if sink is not None else arb(0)
-    return {k: (values[k] - lowered).max(arb(0)) if sink is not None else values[k] for k in kept}
+    if sink is None:
+        return {k: values[k] for k in kept}
+    lowered = {k: (values[k] - sink).max(arb(0)) for k in kept}
+    for a, b in pairwise(kept):
+        slope = (lowered[b] - lowered[a]) / ball((b - a) * mesh).expm1()
+        for k in range(a + 1, b):
+            if not lowered[a] + slope * ball((k - a) * mesh).expm1() <= values[k]:
+                raise ArithmeticError("a lower bound of a profile is not below it")
+    return lowered
 
 
 def _last(part: Guarantee, mesh: Fraction, bits: int) -> int:
@@ -194,28 +230,47 @@ def _depth(bits: int) -> float:
     return math.sqrt(2 * math.log(2) * (bits - 50))
 
 
-def _meshes(parts: Parts, bits: int) -> tuple[Fraction, Fraction]:
-    """(the common mesh, the mesh of smooth parts: a multiple of it)."""
-    shapes = [(_shape(part), times) for part, times in parts]
-    variance = sum(s.variance * n for s, n in shapes)
-    deviation, depth = math.sqrt(variance), _depth(bits)
-    mean = sum(s.mean * n for s, n in shapes)
-    reach = min(sum(s.top * n for s, n in shapes), mean + (depth + 2) * deviation)
-    smooth = sum(n for s, n in shapes if s.smooth)
-    wanted = deviation / (_FINENESS * math.sqrt(max(smooth, 1))) * 11.5 / depth
-    spacings = [s.spacing for s, _ in shapes if s.spacing is not None]
-    finest = Fraction(2 * reach / _MOST_POINTS)
+def _meshes(parts: Parts, bits: int, fineness: float) -> tuple[Fraction, list[Fraction]]:
+    """(the common mesh, each part's own: atoms' spacing, or a multiple of the common mesh).
+
+    The error of a smooth part grows with its mesh squared, times how often it occurs; all of them
+    get the same share. Where a spacing of atoms allows, the common mesh divides it.
+    """
+    shapes = [_shape(part) for part, _ in parts]
+    counts = [times for _, times in parts]
+    deviation = math.sqrt(sum(s.variance * n for s, n in zip(shapes, counts, strict=True)))
+    mean = sum(s.mean * n for s, n in zip(shapes, counts, strict=True))
+    depth = _depth(bits)
+    most = sum(s.top * n for s, n in zip(shapes, counts, strict=True))
+    reach = min(most, mean + (depth + 2) * deviation)
+    kinds = max(sum(s.smooth for s in shapes), 1)
+    wanted = [
+        max(
+            deviation / (fineness * s.coarseness * math.sqrt(kinds * n)) * 11.5 / depth,
+            min(s.top, s.mean + (depth + 2) * math.sqrt(s.variance)) / _MOST_NODES,
+        )
+        for s, n in zip(shapes, counts, strict=True)
+    ]
+    smallest = min((w for w, s in zip(wanted, shapes, strict=True) if s.smooth), default=math.inf)
+    spacings = [s.spacing for s in shapes if s.spacing is not None]
+    points = _MOST_POINTS * fineness / FINENESS
+    mesh = _common(spacings, smallest, 2 * reach / points, 64 * FINENESS / fineness)
+    own = [
+        s.spacing if s.spacing is not None and not s.smooth else mesh * max(1, int(w / float(mesh)))
+        for s, w in zip(shapes, wanted, strict=True)
+    ]
+    return mesh, own
+
+
+def _common(spacings: Sequence[Fraction], smallest: float, finest: float, ratio: float) -> Fraction:
+    """A mesh of at most ``smallest`` and at least ``finest`` that divides the spacings, if possible."""
     if spacings:
         common = common_mesh(spacings)
-        if not smooth and common >= finest:
-            return common, common
-        if smooth and common >= finest:
-            parts_of_it = max(1, math.ceil(float(common) / wanted))
-            mesh = common / parts_of_it
-            return mesh, mesh * max(1, int(wanted / float(mesh)))
-        mesh = _dyadic(max(float(finest), wanted / 64 if smooth else 0.0))
-        return mesh, mesh * max(1, int(wanted / float(mesh)))
-    return _dyadic(max(wanted, float(finest))), _dyadic(max(wanted, float(finest)))
+        if common >= Fraction(finest):
+            return common / max(1, math.ceil(float(common) / smallest))
+        # atoms will fall between the multiples, so the mesh is finer than smooth parts need
+        return _dyadic(max(finest, smallest / ratio if smallest < math.inf else finest))
+    return _dyadic(max(smallest, finest))
 
 
 def _dyadic(value: float) -> Fraction:
@@ -224,23 +279,29 @@ def _dyadic(value: float) -> Fraction:
     return Fraction(round(mantissa * 256)) * Fraction(2) ** (exponent - 8)
 
 
+def _moderate(value: Fraction) -> float:
+    """A float whose squares neither vanish nor overflow."""
+    return min(max(to_float(value), 1e-120), 1e120)
+
+
 def _shape(part: Guarantee) -> _Shape:
     if isinstance(part, PureDP):
-        epsilon = float(part.epsilon)
+        epsilon = _moderate(part.epsilon)
         lean = math.tanh(epsilon / 2)
         return _Shape(
             epsilon * lean, epsilon**2 * (1 - lean**2) + 1e-300, epsilon, part.epsilon, False
         )
     if isinstance(part, DiscreteLaplaceShift):
-        epsilon = float(part.epsilon)
+        epsilon = _moderate(part.epsilon)
         few = part.shift <= _MOST_ATOMS
         spacing = 1 / part.scale if few else part.epsilon
         return _Shape(
             min(epsilon**2 / 2, epsilon), min(epsilon, epsilon**2), epsilon, spacing, not few
         )
     if isinstance(part, BoundedRange):
-        epsilon = float(part.epsilon)
-        return _Shape(min(epsilon**2 / 8, epsilon), epsilon**2 / 12, epsilon, part.epsilon, True)
-    rho = float(part.concentrated or 0)
-    smooth = not isinstance(part, ZeroConcentratedDP)
-    return _Shape(rho, 2 * rho, math.inf, None, smooth)
+        epsilon = _moderate(part.epsilon)
+        spacing = part.epsilon / 2  # of the lower bound's atoms
+        return _Shape(min(epsilon**2 / 8, epsilon), epsilon**2 / 4, epsilon, spacing, True)
+    rho = _moderate(part.concentrated or Fraction(0))
+    coarseness = 0.3 if isinstance(part, ZeroConcentratedDP) else 1.0  # conversion is loose anyway
+    return _Shape(rho, 2 * rho, math.inf, None, True, coarseness)

@@ -125,8 +125,8 @@ def regrid(losses: Losses, mesh: Fraction) -> Losses:
         low, high = shares[part]
         found[below + 1] = found.get(below + 1, fmpz(0)) - ((-mass * high) >> bits)
         found[below] = found.get(below, fmpz(0)) + mass - ((mass * low) >> bits)
-    lowest = min(found)
-    units = [fmpz(0)] * (max(found) - lowest + 1)
+    lowest = min(found, default=0)
+    units = [fmpz(0)] * (max(found, default=0) - lowest + 1)
     for index, mass in found.items():
         units[index - lowest] = mass
     return Losses(mesh, bits, upper, lowest, fmpz_poly(units), losses.infinite)

@@ -6,9 +6,11 @@ rounded up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+from flint import arb
 
 from dpverify.privacy.balls import ball, enclose
 from dpverify.privacy.derivation import AnyDerivation, Derivation, PrivacyClaim
@@ -41,14 +43,14 @@ def stages_of(derivation: AnyDerivation) -> tuple[Derivation[PrivacyClaim], ...]
     below = [node for premise in derivation.premises for node in stages_of(premise)]
     if below or not isinstance(derivation.conclusion, PrivacyClaim):
         return tuple(below)
-    return (derivation,)  # type: ignore[return-value]
+    return (derivation,)
 
 
 def costs(derivation: Derivation[PrivacyClaim], delta: Fraction = DELTA) -> tuple[Cost, ...]:
     """The stages' total under each accounting, the finest first."""
     stages = stages_of(derivation)
     guarantees = [stage.conclusion.guarantee for stage in stages]
-    rows = (
+    rows: tuple[tuple[str, Callable[[], Fraction]], ...] = (
         ("privacy loss distributions", lambda: _by_profiles(guarantees, delta)),
         ("the rules used here", lambda: _used(stages, delta)),
         ("zCDP, best order", lambda: _by_concentration(guarantees, delta)),
@@ -100,7 +102,11 @@ def _by_concentration(guarantees: Sequence[Guarantee], delta: Fraction) -> Fract
 
 def _by_formula(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
     rho = _rho(guarantees)
-    return enclose(lambda: ball(rho) + 2 * (ball(rho) * -ball(delta).log()).sqrt()).upper
+
+    def formula() -> arb:
+        return ball(rho) + 2 * (ball(rho) * ball(1 / delta).log()).sqrt()
+
+    return enclose(formula).upper
 
 
 def _share(stage: Derivation[PrivacyClaim], delta: Fraction) -> Derivation[PrivacyClaim]:

@@ -191,7 +191,7 @@ class ApproxDP(Guarantee):
 
     def follows_from(self, shown: Guarantee) -> bool:
         """By the profile at epsilon."""
-        return shown.delta_at(self.epsilon).upper <= self.delta
+        return shown.at_most(self.epsilon, self.delta)
 
     def __str__(self) -> str:
         return f"approx({render(self.epsilon)}, {render(self.delta)})"

@@ -96,7 +96,7 @@ class Guarantee(ABC):
         if self.delta_at(0).upper <= goal:
             return Enclosure(Fraction(0), Fraction(0))
         try:
-            low, high = boundary(lambda epsilon: self.delta_at(epsilon).upper <= goal)
+            low, high = boundary(lambda epsilon: self.at_most(epsilon, goal))
         except Unreachable:
             raise ValueError(
                 f"{self} has no epsilon at delta = {render(goal)}: its delta stays above "
@@ -105,6 +105,10 @@ class Guarantee(ABC):
         while low > 0 and self.delta_at(low).lower <= goal:  # an undecided point is no lower end
             low = max(low - 4 * (high - low), Fraction(0))
         return Enclosure(low, high)
+
+    def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
+        """Whether the profile at ``epsilon`` is at most ``delta``; never wrongly yes."""
+        return self.delta_at(epsilon).upper <= delta
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
         """The least type II error at type I error ``alpha`` in [0, 1]; the lower end is safe."""

@@ -46,7 +46,7 @@ class ZeroConcentratedDP(Guarantee):
         if t is None:  # the best order is 1 + 2^-2^20 or closer, where the exponent is nearly 0
             return arb(1).union(1 - arb(2) ** -(_FARTHEST // 2))
         near, far = t * (1 - _CLOSE), t * (1 + _CLOSE)
-        exponent = t * ((1 + t) * rho - at) + t * t.log() - (1 + t) * (1 + t).log()
+        exponent = t * ((1 + t) * rho - at) - t * (1 / t).log1p() - t.log1p()
         if not (_slope(near, rho, at) < 0 and _slope(far, rho, at) > 0):
             return arb("nan")  # more precision is needed
         slack = abs(_slope(t, rho, at)) * t * _CLOSE
@@ -82,7 +82,8 @@ class ZeroConcentratedDP(Guarantee):
 
 
 def _slope(t: arb, rho: arb, epsilon: arb) -> arb:
-    return (2 * t + 1) * rho - epsilon + (t / (1 + t)).log()
+    """The derivative of the exponent; log1p keeps its precision for huge and for tiny t."""
+    return (2 * t + 1) * rho - epsilon - (1 / t).log1p()
 
 
 def _best_order(rho: Fraction, epsilon: Fraction) -> arb | None:

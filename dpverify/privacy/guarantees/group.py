@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from flint import arb
 
-from dpverify.privacy.balls import Enclosure, ball, enclose, hull, round_up
+from dpverify.privacy.balls import Enclosure, ball, enclose, hull
 from dpverify.privacy.guarantees.base import (
     Guarantee,
     group_size,
@@ -16,6 +17,8 @@ from dpverify.privacy.guarantees.base import (
 )
 from dpverify.privacy.numbers import Exact
 from dpverify.privacy.sources import Source, states
+
+_SHORT = Fraction(1, 1 << 2000)
 
 
 @states(
@@ -39,11 +42,16 @@ class Group(Guarantee):
             raise ValueError("size = 1; a single record has the guarantee itself.")
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
-        """(1 + e^s + ... + e^((size - 1) s)) delta(s) at the step s = epsilon / size, at most 1.
+        """(1 + e^s + ... + e^((size - 1) s)) delta(s), least over steps s <= epsilon / size; <= 1.
 
         P_0(S) <= e^s P_1(S) + delta(s) <= e^(2 s) P_2(S) + (1 + e^s) delta(s) <= ...
         """
         step = profile_argument(epsilon) / self.size
+        best = _best_step(self)
+        return self.at_step(min(step, best))
+
+    def at_step(self, step: Fraction) -> Enclosure:
+        """The sum at this very step, which need not be the best one."""
         one = self.base.delta_at(step)
         steps = enclose(lambda: sum(((i * ball(step)).exp() for i in range(self.size)), arb(0)))
         most = Fraction(1)
@@ -53,8 +61,8 @@ class Group(Guarantee):
         """1 - f applied ``size`` times to alpha: so the power of a test grows, step by step."""
         low = high = tradeoff_argument(alpha)
         for _ in range(self.size):
-            low = 1 - self.base.tradeoff_at(low).upper
-            high = min(round_up(1 - self.base.tradeoff_at(high).lower, 60), Fraction(1))
+            low = _short(1 - self.base.tradeoff_at(low).upper)
+            high = min(_short(1 - self.base.tradeoff_at(high).lower) + _SHORT, Fraction(1))
         return Enclosure(1 - high, 1 - low)
 
     def delta_ball(self, epsilon: Fraction) -> arb:
@@ -77,8 +85,8 @@ class Group(Guarantee):
 
     @property
     def delta_floor(self) -> Fraction:
-        """size times the floor of the base, at most 1."""
-        return min(self.size * self.base.delta_floor, Fraction(1))
+        """What the best step gives."""
+        return self.at_step(_best_step(self)).upper
 
     def follows_from(self, shown: Guarantee) -> bool:
         """From the base, whose profile and curve are better, or from a smaller group."""
@@ -88,3 +96,28 @@ class Group(Guarantee):
 
     def __str__(self) -> str:
         return f"group({self.size}, {self.base})"
+
+
+def _short(value: Fraction) -> Fraction:
+    """A multiple of 2^-2000 at or below the value."""
+    return value // _SHORT * _SHORT
+
+
+@lru_cache(maxsize=256)
+def _best_step(group: Group) -> Fraction:
+    """A step near which the sum is least, at most 2^14 / size; any would be sound.
+
+    With an additive term the sum falls and then rises.
+    """
+    low, high = Fraction(0), Fraction(1 << 14, group.size)
+    for _ in range(100):
+        third = (high - low) / 3
+        if group.at_step(low + third).upper < group.at_step(high - third).upper:
+            high = _rounded(high - third)
+        else:
+            low = _rounded(low + third)
+    return high
+
+
+def _rounded(step: Fraction) -> Fraction:
+    return Fraction(round(step * (1 << 64)), 1 << 64)

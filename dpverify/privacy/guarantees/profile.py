@@ -11,7 +11,7 @@ from typing import Literal
 from flint import arb
 
 from dpverify.privacy.balls import Enclosure, ball, enclose, hull
-from dpverify.privacy.discretize import Parts, profile_table
+from dpverify.privacy.discretize import FINENESS, Parts, concentrated_ranges, profile_table
 from dpverify.privacy.guarantees.approximate import ApproxDP, PerfectPrivacy, PureDP
 from dpverify.privacy.guarantees.base import (
     FAR,
@@ -33,6 +33,9 @@ from dpverify.privacy.sources import Source, states
 _DEPTHS = (192, 448, 1280)
 """Bits of the masses: for delta down to about 1e-40, 1e-110 and 1e-330."""
 _RESOLVED = 58  # bits between the smallest delta that is resolved and the unit
+_FINENESSES = (20.0, 70.0, FINENESS)
+_FAR_FOR_TV = Fraction(1 << 14)  # e^-16384 is less than any tv of at most 4000 digits
+_MOST_LOSS = Fraction(1 << 40)  # beyond it a part is not composed: at most 1 is all that is said
 _ZERO, _ONE = Fraction(0), Fraction(1)
 _SIMPLE = (PureDP, ZeroConcentratedDP, GaussianDP, BoundedRange, DiscreteLaplaceShift)
 
@@ -51,7 +54,8 @@ class Profile(Guarantee):
     parts: guarantees with how often each occurs, in a canonical order. Gaussian parts and
     concentrated parts are merged (their parameters add up); the rest is composed through privacy
     loss distributions, bounded from both sides: from above for every mechanism with these
-    guarantees, from below by some mechanism with these guarantees.
+    guarantees, from below by mechanisms with these guarantees (for zCDP Gaussian noise, for a
+    bounded range randomized response of half the length; there the two sides stay apart).
     """
 
     parts: Parts
@@ -88,8 +92,28 @@ class Profile(Guarantee):
             found = min(found, self.with_events(min(turn, at)), key=lambda e: e.upper)
         return Enclosure(min(found.lower, _ONE), min(found.upper, _ONE))
 
+    def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
+        """Coarse tables first: mostly they decide, either way."""
+        if self.tv or self._single:
+            return self.delta_at(epsilon).upper <= delta
+        left = delta - self.delta
+        if left < 0:
+            return False
+        easy = self._easy(epsilon)
+        if easy.upper <= left or easy.lower > left or _is_extreme(self.parts):
+            return easy.upper <= left
+        bits = next((b for b in _DEPTHS if left * 2 ** (b - _RESOLVED) >= 1), _DEPTHS[-1])
+        for fineness in _FINENESSES:
+            if self._above(epsilon, bits, fineness) <= left:
+                return True
+            if profile_table(self.parts, bits, False, fineness).at(epsilon) > left:
+                return False
+        return False
+
     def with_events(self, at: Fraction) -> Enclosure:
         """The sum at this very epsilon, which need not be the least one."""
+        if self.tv and at >= _FAR_FOR_TV:
+            return Enclosure(_ONE, _ONE)
         found = self._of_parts(at)
         factor = enclose(lambda: 1 + ball(at).exp()) if self.tv else Enclosure(_ZERO, _ZERO)
         return Enclosure(
@@ -98,20 +122,33 @@ class Profile(Guarantee):
         )
 
     def _of_parts(self, at: Fraction) -> Enclosure:
+        easy = self._easy(at)
+        if easy.lower == easy.upper or self._single or _is_extreme(self.parts):
+            return easy
+        for bits in _DEPTHS:
+            above = self._above(at, bits)
+            if above * 2 ** (bits - _RESOLVED) >= 1:
+                break
+        below = profile_table(self.parts, bits, False).at(at)
+        above, below = min(above, easy.upper), max(below, easy.lower)
+        return Enclosure(min(below, above), above)
+
+    def _above(self, at: Fraction, bits: int, fineness: float = FINENESS) -> Fraction:
+        ways = {self.parts, concentrated_ranges(self.parts)}
+        return min(profile_table(parts, bits, True, fineness).at(at) for parts in ways)
+
+    def _easy(self, at: Fraction) -> Enclosure:
+        """Without composing: at least what any part reaches, at most what all the rho prove."""
         loss = _total(self.parts, "largest_loss")
         if loss is not None and at >= loss:
             return Enclosure(_ZERO, _ZERO)
         if self._single:
             return self.parts[0][0].delta_at(at)
-        for bits in _DEPTHS:
-            above = profile_table(self.parts, bits, True).at(at)
-            if above * 2 ** (bits - _RESOLVED) >= 1:
-                break
-        below = profile_table(self.parts, bits, False).at(at)
+        attained = [p for p, _ in self.parts if not isinstance(p, ZeroConcentratedDP)]
+        low = max((p.delta_at(at).lower for p in attained), default=_ZERO)
         rho = _total(self.parts, "concentrated")
-        if rho and any(isinstance(part, ZeroConcentratedDP) for part, _ in self.parts):
-            above = min(above, ZeroConcentratedDP(rho).delta_at(at).upper)
-        return Enclosure(min(below, above), above)
+        high = ZeroConcentratedDP(rho).delta_at(at).upper if rho else _ONE
+        return Enclosure(min(low, high), high)
 
     @property
     def _single(self) -> bool:
@@ -268,6 +305,10 @@ def _total(parts: Parts, name: Literal["concentrated", "largest_loss"]) -> Fract
             return None
         total += times * value
     return total
+
+
+def _is_extreme(parts: Parts) -> bool:
+    return any((part.concentrated or _ZERO) > _MOST_LOSS for part, _ in parts)
 
 
 @lru_cache(maxsize=256)
