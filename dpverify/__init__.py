@@ -9,7 +9,17 @@ from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.plans import Abstained
-from dpverify.privacy import Adjacency, ApproxDP, PerfectPrivacy, PureDP
+from dpverify.privacy import (
+    Adjacency,
+    ApproxDP,
+    ApproximateGaussianDP,
+    GaussianDP,
+    PerfectPrivacy,
+    Profile,
+    PureDP,
+    ZeroConcentratedDP,
+    calibrate,
+)
 from dpverify.privacy.rules import compose, conjecture
 from dpverify.randomness import SeededBits, SystemBits
 
@@ -19,16 +29,21 @@ __all__ = [
     "Abstained",
     "Adjacency",
     "ApproxDP",
+    "ApproximateGaussianDP",
     "BoundedMean",
     "CountEstimate",
     "FrequencyEstimate",
+    "GaussianDP",
     "MeanEstimate",
     "NoisyCount",
     "PerfectPrivacy",
+    "Profile",
     "PureDP",
     "RandomizedResponse",
     "SeededBits",
     "SystemBits",
+    "ZeroConcentratedDP",
+    "calibrate",
     "compose",
     "conjecture",
 ]

@@ -17,6 +17,7 @@ from dpverify.privacy.guarantees.base import Guarantee
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import GaussianDP
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
+from dpverify.privacy.guarantees.parts import Parts
 from dpverify.privacy.losses import (
     Losses,
     ProfileTable,
@@ -28,8 +29,6 @@ from dpverify.privacy.losses import (
     regrid,
 )
 from dpverify.privacy.numbers import to_float
-
-Parts = tuple[tuple[Guarantee, int], ...]
 
 _MOST_ATOMS = 4096
 _MOST_POINTS = 1 << 19
@@ -50,21 +49,6 @@ class _Shape:
     spacing: Fraction | None  # atoms or corners lie on its multiples
     smooth: bool
     coarseness: float = 1.0  # below 1 where a coarser mesh will do
-
-
-def concentrated_ranges(parts: Parts) -> Parts:
-    """The same with bounded ranges as zCDP, merged, when there are several: better in the tails.
-
-    A range's profile is the worst over its intervals, a different one at each epsilon; composed as if
-    one pair attained it all, it costs more than the moments do. Near epsilon = 0 it costs less.
-    """
-    ranges = [(part.epsilon, n) for part, n in parts if isinstance(part, BoundedRange)]
-    if sum(n for _, n in ranges) < 2:
-        return parts
-    rest = [(p, n) for p, n in parts if not isinstance(p, (BoundedRange, ZeroConcentratedDP))]
-    rho = sum((epsilon**2 * n / 8 for epsilon, n in ranges), Fraction(0))
-    rho += sum((p.rho * n for p, n in parts if isinstance(p, ZeroConcentratedDP)), Fraction(0))
-    return (*rest, (ZeroConcentratedDP(rho), 1))
 
 
 @lru_cache(maxsize=64)

@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
 
 from flint import arb
 
 from dpverify.privacy.balls import Enclosure, ball, enclose, hull
-from dpverify.privacy.discretize import FINENESS, Parts, concentrated_ranges, profile_table
-from dpverify.privacy.guarantees.approximate import ApproxDP, PerfectPrivacy, PureDP
+from dpverify.privacy.discretize import FINENESS, profile_table
 from dpverify.privacy.guarantees.base import (
     FAR,
     GaussianPart,
@@ -23,9 +21,14 @@ from dpverify.privacy.guarantees.base import (
     tradeoff_argument,
 )
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
-from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, GaussianDP
 from dpverify.privacy.guarantees.group import Group
-from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
+from dpverify.privacy.guarantees.parts import (
+    Parts,
+    collect,
+    concentrated_ranges,
+    merged,
+    total_of,
+)
 from dpverify.privacy.losses import ProfileTable
 from dpverify.privacy.numbers import Exact, render, whole
 from dpverify.privacy.sources import Source, states
@@ -37,7 +40,6 @@ _FINENESSES = (20.0, 70.0, FINENESS)
 _FAR_FOR_TV = Fraction(1 << 14)  # e^-16384 is less than any tv of at most 4000 digits
 _MOST_LOSS = Fraction(1 << 40)  # beyond it a part is not composed: at most 1 is all that is said
 _ZERO, _ONE = Fraction(0), Fraction(1)
-_SIMPLE = (PureDP, ZeroConcentratedDP, GaussianDP, BoundedRange, DiscreteLaplaceShift)
 
 
 @states(
@@ -72,13 +74,19 @@ class Profile(Guarantee):
         extra = [probability(delta, "delta"), probability(tv, "tv")]
         for given in parts:
             part, times = given if isinstance(given, tuple) else (given, 1)
-            _collect(part, group_size(whole(times, "times")), counts, extra)
+            count = group_size(whole(times, "times"))
+            if isinstance(part, Profile):
+                extra = [extra[0] + count * part.delta, extra[1] + count * part.tv]
+                for inner, n in part.parts:
+                    counts[inner] = counts.get(inner, 0) + n * count
+            else:
+                collect(part, count, counts, extra)
         if max(extra) >= 1:
             raise ValueError(
                 f"the deltas add up to {render(extra[0])}, the changes of the law to "
                 f"{render(extra[1])}: together they promise nothing."
             )
-        ordered = sorted(_merged(counts).items(), key=lambda item: str(item[0]))
+        ordered = sorted(merged(counts).items(), key=lambda item: str(item[0]))
         object.__setattr__(self, "parts", tuple(ordered))
         object.__setattr__(self, "delta", extra[0])
         object.__setattr__(self, "tv", extra[1])
@@ -139,14 +147,14 @@ class Profile(Guarantee):
 
     def _easy(self, at: Fraction) -> Enclosure:
         """Without composing: at least what any part reaches, at most what all the rho prove."""
-        loss = _total(self.parts, "largest_loss")
+        loss = total_of(self.parts, "largest_loss")
         if loss is not None and at >= loss:
             return Enclosure(_ZERO, _ZERO)
         if self._single:
             return self.parts[0][0].delta_at(at)
         attained = [p for p, _ in self.parts if not isinstance(p, ZeroConcentratedDP)]
         low = max((p.delta_at(at).lower for p in attained), default=_ZERO)
-        rho = _total(self.parts, "concentrated")
+        rho = total_of(self.parts, "concentrated")
         high = ZeroConcentratedDP(rho).delta_at(at).upper if rho else _ONE
         return Enclosure(min(low, high), high)
 
@@ -213,12 +221,12 @@ class Profile(Guarantee):
     @property
     def concentrated(self) -> Fraction | None:
         """The sum over the parts; None beside events."""
-        return None if self.delta or self.tv else _total(self.parts, "concentrated")
+        return None if self.delta or self.tv else total_of(self.parts, "concentrated")
 
     @property
     def largest_loss(self) -> Fraction | None:
         """The sum over the parts; None beside events."""
-        return None if self.delta or self.tv else _total(self.parts, "largest_loss")
+        return None if self.delta or self.tv else total_of(self.parts, "largest_loss")
 
     @property
     def gaussian(self) -> GaussianPart | None:
@@ -257,56 +265,6 @@ class Profile(Guarantee):
         return f"profile({', '.join(terms)})"
 
 
-def _collect(
-    part: Guarantee, times: int, counts: dict[Guarantee, int], extra: list[Fraction]
-) -> None:
-    """Take a guarantee apart into parts without events, and the events' probabilities."""
-    if isinstance(part, Profile):
-        extra[0] += times * part.delta
-        extra[1] += times * part.tv
-        for inner, n in part.parts:
-            counts[inner] = counts.get(inner, 0) + n * times
-    elif isinstance(part, ApproximateGaussianDP):
-        extra[0] += times * part.delta
-        extra[1] += times * part.tv
-        _collect(GaussianDP.of_square(part.mu_squared), times, counts, extra)
-    elif isinstance(part, ApproxDP):
-        extra[0] += times * part.delta
-        _collect(PureDP(part.epsilon), times, counts, extra)
-    elif isinstance(part, _SIMPLE):
-        counts[part] = counts.get(part, 0) + times
-    elif not isinstance(part, PerfectPrivacy):
-        if not isinstance(part, Guarantee):
-            raise TypeError(f"{part!r} is not a guarantee; write PureDP(1).")
-        hint = "; compose first, then take the group" if isinstance(part, Group) else ""
-        raise TypeError(f"{part} has no composition rule{hint}.")
-
-
-def _merged(counts: dict[Guarantee, int]) -> dict[Guarantee, int]:
-    """Gaussian parts as one, concentrated parts as one: their parameters add up exactly."""
-    squares = sum((g.mu_squared * n for g, n in counts.items() if isinstance(g, GaussianDP)), _ZERO)
-    rho = sum((g.rho * n for g, n in counts.items() if isinstance(g, ZeroConcentratedDP)), _ZERO)
-    merged = {
-        g: n for g, n in counts.items() if not isinstance(g, (GaussianDP, ZeroConcentratedDP))
-    }
-    if squares:
-        merged[GaussianDP.of_square(squares)] = 1
-    if rho:
-        merged[ZeroConcentratedDP(rho)] = 1
-    return merged
-
-
-def _total(parts: Parts, name: Literal["concentrated", "largest_loss"]) -> Fraction | None:
-    """The sum of a property over the parts; None if one has none."""
-    total = _ZERO
-    for part, times in parts:
-        value: Fraction | None = getattr(part, name)
-        if value is None:
-            return None
-        total += times * value
-    return total
-
-
 def _is_extreme(parts: Parts) -> bool:
     return any((part.concentrated or _ZERO) > _MOST_LOSS for part, _ in parts)
 
@@ -331,5 +289,5 @@ def _turning_point(profile: Profile) -> Fraction:
             high -= third
         else:
             low += third
-    loss = _total(profile.parts, "largest_loss")
+    loss = total_of(profile.parts, "largest_loss")
     return min([low, high] if loss is None else [low, high, loss], key=sum_at)
