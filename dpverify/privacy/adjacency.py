@@ -50,8 +50,8 @@ class Adjacency(Enum):
 class Friendly:
     """Both datasets are friendly under a symmetric predicate, and one is the other without one row.
 
-    Friendly: any two records have a common friend among the records. An internal adjacency: only the
-    rule ``friendly_lift`` makes an ordinary claim of one about it.
+    Friendly: any two records have a common friend, a record of the dataset or any other. An internal
+    adjacency: only the rule ``friendly_lift`` makes an ordinary claim of one about it.
     """
 
     predicate: str

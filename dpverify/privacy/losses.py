@@ -144,8 +144,7 @@ def product(a: Losses, b: Losses) -> Losses:
     bits, upper = a.bits, a.upper
     whole = (a.masses * b.masses).coeffs()
     masses = [-((-m) >> bits) for m in whole] if upper else [m >> bits for m in whole]
-    everything_a = a.masses(1) + a.infinite
-    both = a.infinite * (b.masses(1) + b.infinite) + everything_a * b.infinite
+    both = a.infinite * (b.masses(1) + b.infinite) + a.masses(1) * b.infinite
     infinite = -((-both) >> bits) if upper else fmpz(0)
     return _trimmed(Losses(a.mesh, bits, upper, a.lowest + b.lowest, fmpz_poly(masses), infinite))
 

@@ -220,8 +220,8 @@ def gaussian_stability_histogram(
 def friendly_lift(epsilon: Fraction, delta: Fraction, moved: Fraction) -> tuple[Any, Any]:
     """(epsilon, delta) of a filter, then a friendly (epsilon, delta)-DP mechanism; ``moved`` = T.
 
-    Proof. Change one keep-probability at a time, all sets on the way being friendly: F_p = p G1 +
-    (1 - p) G0, the averages with and without that record. Let a = e^epsilon - 1. If p > p', G1 <=
+    Proof. Change one keep-probability at a time, first those that fall, then those that rise, so that
+    all sets on the way are friendly (a premise): F_p = p G1 + (1 - p) G0, the averages with and without that record. Let a = e^epsilon - 1. If p > p', G1 <=
     e^epsilon G0 + delta gives F_p + delta/a <= (1 + p a)/(1 + p' a) (F_p' + delta/a), a factor of at
     most 1 + a |p - p'|; if p < p' the same with 1 - p. The factors multiply to at most e^(a T). QED.
     """
