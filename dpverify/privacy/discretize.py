@@ -51,7 +51,7 @@ class _Shape:
     coarseness: float = 1.0  # below 1 where a coarser mesh will do
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=12)
 def profile_table(parts: Parts, bits: int, upper: bool, fineness: float = FINENESS) -> ProfileTable:
     """The composition of the parts, as a bound on one side; masses in units of 2^-bits."""
     return ProfileTable(composed(parts, bits=bits, upper=upper, fineness=fineness))

@@ -20,8 +20,9 @@ from dpverify.privacy.guarantees import (
     PureDP,
     ZeroConcentratedDP,
 )
+from dpverify.privacy.guarantees.base import probability
 from dpverify.privacy.numbers import Exact, render
-from dpverify.privacy.rules.making import chance, claim_of, claims_among, derive
+from dpverify.privacy.rules.making import claim_of, claims_among, derive
 from dpverify.privacy.rules.transfer import change_adjacency
 from dpverify.privacy.sources import Source, states
 
@@ -70,7 +71,7 @@ def advanced_compose(
     ``by_profiles`` of ``compose`` is never worse; this is here to compare with.
     """
     premises = claims_among(parts)
-    extra = chance(slack, "slack")
+    extra = probability(slack, "slack")
     if extra == 0:
         raise ValueError("slack = 0: advanced composition needs a positive slack, say '1e-6'.")
     epsilon = delta = Fraction(0)

@@ -13,8 +13,9 @@ from dpverify.privacy.derivation import (
     Status,
 )
 from dpverify.privacy.guarantees import Guarantee
+from dpverify.privacy.guarantees.base import probability as checked_probability
 from dpverify.privacy.numbers import Exact, exact
-from dpverify.privacy.rules.making import chance, derive, require_guarantee
+from dpverify.privacy.rules.making import derive, require_guarantee
 from dpverify.privacy.sources import Source
 
 
@@ -52,7 +53,7 @@ def event_lemma(
     source: Source,
 ) -> Derivation[EventBound]:
     """A bound on the probability of an event under every dataset; see ``EventBound``."""
-    value = chance(probability, "probability")
+    value = checked_probability(probability, "probability")
     _require_obligation(obligation)
     conclusion = EventBound(event, value, in_output, adjacency, domain, key=RULES_KEY)
     return derive(conclusion, "lemma", (), source, obligation=obligation)

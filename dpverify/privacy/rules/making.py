@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from dpverify.privacy.adjacency import AnyAdjacency, Domain
+from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.privacy.derivation import (
     RULES_KEY,
     AnyDerivation,
@@ -97,16 +97,3 @@ def positive_scale(scale: Exact, name: str = "scale") -> Fraction:
     if value <= 0:
         raise ValueError(f"{name} = {scale} is not positive; noise needs a {name} above 0.")
     return value
-
-
-def chance(probability: Exact, name: str) -> Fraction:
-    """An exact probability in [0, 1)."""
-    value = exact(probability, name)
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} = {probability} is outside [0, 1); give a small probability.")
-    return value
-
-
-def world(adjacency: AnyAdjacency, domain: Domain) -> str:
-    """For refusals."""
-    return f"under {adjacency}, for {domain}"

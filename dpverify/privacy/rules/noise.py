@@ -23,7 +23,7 @@ _RESPONSE = Source("KBR16", "Section 3, k-ary randomized response")
 _PERFECT = Source("OURS", "a query that no neighbor can change is public")
 _DISCRETE_GAUSSIAN = Source("CKS20", "Theorem 14, the multivariate discrete Gaussian")
 _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
-_EXPONENTIAL = Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Lemma 3.2")
+_EXPONENTIAL = Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3")
 
 
 @states(_PERFECT)
