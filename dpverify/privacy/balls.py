@@ -6,6 +6,7 @@ known. Nothing in the trusted core compares floats.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,11 +67,19 @@ def working_precision(bits: int) -> Iterator[None]:
         yield
 
 
+_LEAST_ROUNDED = Fraction(1, 10**3500)
+
+
 def round_up(value: Fraction, digits: int = 15) -> Fraction:
-    """The least number of ``digits`` significant decimals that is not below ``value`` >= 0."""
+    """A number of about ``digits`` significant decimals that is not below ``value`` >= 0.
+
+    Less than 1e-3500 becomes that: a parameter may have 4000 digits.
+    """
     if value <= 0:
         return Fraction(0)
-    magnitude = len(str(value.numerator)) - len(str(value.denominator)) - digits
+    value = max(value, _LEAST_ROUNDED)
+    bits = value.numerator.bit_length() - value.denominator.bit_length()
+    magnitude = math.floor(bits * math.log10(2)) - digits
     scaled = value / Fraction(10) ** magnitude  # between 10^(digits - 1) and 10^(digits + 1)
     return Fraction(-(-scaled.numerator // scaled.denominator)) * Fraction(10) ** magnitude
 

@@ -67,17 +67,13 @@ def _made_by_a_rule(key: object, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far a query's integer value can move between neighboring datasets of the domain.
-
-    ``scalar``: the query has a single coordinate.
-    """
+    """How far a query's integer value can move between neighboring datasets of the domain."""
 
     query: str
     norm: Norm
     value: Fraction
     adjacency: AnyAdjacency
     domain: Domain
-    scalar: bool = False
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:

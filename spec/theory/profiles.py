@@ -108,9 +108,8 @@ def approximate_gaussian_profile(
 ) -> Any:
     """The least of delta_mu(e) + delta + (1 + e^e) tv over a fine grid of e in [0, epsilon], <= 1.
 
-    Proof that each is an upper bound: P(S) <= P'(S) + tv <= P0(S) + delta + tv <= e^e Q0(S) +
-    delta_mu(e) + delta + tv <= e^e (Q(S) + tv) + delta_mu(e) + delta + tv, and what holds at e holds at
-    epsilon >= e. QED.
+    Proof that each is an upper bound: P(S) <= P0(S) + delta + tv <= e^e Q0(S) + delta_mu(e) + delta +
+    tv <= e^e (Q(S) + tv) + delta_mu(e) + delta + tv, and what holds at e holds at epsilon >= e. QED.
     """
     steps = 400 if tv else 0
     points = [epsilon * i / steps for i in range(steps)] + [epsilon]

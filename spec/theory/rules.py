@@ -65,7 +65,7 @@ def rounded_gaussian(squared_sensitivity: Fraction, sigma: Fraction) -> Fraction
     return squared_sensitivity / sigma**2
 
 
-@states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Lemma 3.2"))
+@states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
 def exponential_mechanism(moved: Fraction, scale: Fraction, *, one_way: bool) -> Fraction:
     """The length of the interval of losses when each score moves by at most ``moved``.
 
@@ -90,10 +90,11 @@ def compose_approximate_gaussian(
 ) -> tuple[Fraction, Fraction, Fraction]:
     """(mu^2, delta, tv) of all stages together: each adds up.
 
-    Proof. Replace each stage's laws by the P', Q' within tv: the joint laws move by at most the sum.
-    The products of the measures P0 <= P' have mass at least prod(1 - delta_i) >= 1 - sum delta_i, and
-    by domination (above) H_g of the products is at most the profile of independent Gaussian pairs,
-    which is the one of mu^2 = sum mu_i^2. QED.
+    Proof for two stages, laws P and K(x), measures P0 and K0(x) of mass at most 1. As K <= 1 and
+    P0(all) <= 1: PK(S) - P0K0(S) = (P - P0)K(S) + P0(K - K0)(S) <= (delta1 + tv1) + (delta2 + tv2), and
+    P0K0(S) - PK(S) = P0(K0 - K)(S) + (P0 - P)K(S) <= tv2 + tv1. The product has mass at most 1, and by
+    domination (above) its H_g is at most the profile of independent Gaussian pairs, which is the one
+    of mu1^2 + mu2^2. QED.
     """
     columns = list(zip(*parts, strict=True)) or [(), (), ()]
     mu_squared, delta, tv = (sum(column, Fraction(0)) for column in columns)
@@ -155,7 +156,9 @@ def delta_event(epsilon: Fraction, delta: Fraction, probability: Fraction) -> Fr
     """delta at ``epsilon`` when outputs in a set E of probability at most this were hidden.
 
     Proof. P(S) <= P(S off E) + P(E), and off E the law is the one of the mechanism that shows one
-    symbol instead of E: P(S off E) <= e^epsilon Q(S off E) + delta <= e^epsilon Q(S) + delta. QED.
+    symbol instead of E: P(S off E) <= e^epsilon Q(S off E) + delta <= e^epsilon Q(S) + delta. QED. For
+    approximate GDP: cut P0 and Q0 of the other mechanism down to outputs off E. Then P - P0 grows by at
+    most P(E), P0 - P and the comparison of P0 with Q0 do not grow. QED.
     """
     return delta + probability
 

@@ -16,7 +16,7 @@ from dpverify.privacy.guarantees.base import (
     probability,
     profile_argument,
 )
-from dpverify.privacy.numbers import Exact, render
+from dpverify.privacy.numbers import Exact, approximately, render
 from dpverify.privacy.sources import Source, states
 
 _ZERO = Fraction(0)
@@ -165,7 +165,7 @@ class ApproxDP(Guarantee):
         delta = round_up(self.delta * growth.upper) if count > 1 else self.delta
         if delta >= 1:
             raise ValueError(
-                f"{self} says nothing of a group of {count}: its delta would be {float(delta):.3g}."
+                f"{self} says nothing of a group of {count}: its delta would be {approximately(delta)}."
             )
         return ApproxDP(count * epsilon, delta)
 

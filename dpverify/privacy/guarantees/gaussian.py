@@ -91,10 +91,11 @@ class GaussianDP(Guarantee):
 class ApproximateGaussianDP(Guarantee):
     """mu-GDP up to an event of the output (``delta``) and a change of the law (``tv``).
 
-    There are laws P', Q' within total variation distance ``tv`` of P, Q, and measures P0 <= P',
-    Q0 <= Q' of mass at least 1 - delta, with P0(S) - e^e Q0(S) <= delta_mu(e) and the same with the
-    two exchanged, for every event S and every real e. All three parameters add up under adaptive
-    composition (mu by squares); delta comes without a factor e^epsilon, tv with 1 + e^epsilon.
+    There are measures P0, Q0 of mass at most 1 with P(S) - P0(S) <= delta + tv, P0(S) - P(S) <= tv
+    and the same for Q, and with P0(S) - e^e Q0(S) <= delta_mu(e) and the same with the two exchanged,
+    for every event S and every real e. So delta is for what may be cut off, tv for what may be moved.
+    All three parameters add up under adaptive composition (mu by squares); delta comes without a
+    factor e^epsilon, tv with 1 + e^epsilon.
     """
 
     mu_squared: Fraction

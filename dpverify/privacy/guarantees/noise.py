@@ -80,7 +80,8 @@ class BoundedRange(Guarantee):
 class DiscreteLaplaceShift(Guarantee):
     """As private as one integer moved by ``shift`` under discrete Laplace noise of ``scale``.
 
-    Finer than (shift / scale)-DP, which it implies.
+    Finer than (shift / scale)-DP, which it implies. Holds as well for several integers that move by
+    ``shift`` in all, for one after another is a chain of smaller shifts.
     """
 
     shift: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 from flint import arb
@@ -57,8 +58,8 @@ def add_delta_event(
     """The claim is about the mechanism with the event's outputs replaced by one symbol.
 
     The event must be decided by the output, so that it is the same set of outputs for both
-    neighbors. Off that set the two mechanisms agree, P(S) <= P(S off the event) + delta, and the
-    claim compares the parts off the event: delta without a factor e^epsilon. An event hidden in the
+    neighbors. Off that set the two mechanisms agree, P(S) <= P(S off the event) + delta, and the claim compares the parts off the event: delta
+    without a factor e^epsilon. An event hidden in the
     coins costs more: ``add_total_variation_event``.
     """
     bound = event.conclusion
@@ -107,7 +108,7 @@ def stability_histogram(
         q = ball(-1 / scale).exp()
         return ball(-(least - 1) / scale).exp() / (1 + q)
 
-    delta = round_up(enclose(lambda: _some(surfaces(), most)).upper)
+    delta = _surfacing(surfaces, most)
     rule = f"key threshold {least} under discrete Laplace noise of scale {render(scale)}"
     return derive(claim_of(_approximate(epsilon, delta), keys), rule, (keys,), _HISTOGRAM)
 
@@ -127,9 +128,7 @@ def gaussian_stability_histogram(
     def surfaces() -> arb:
         return (ball((least - Fraction(3, 2)) / sigma) / arb(2).sqrt()).erfc() / 2
 
-    delta = round_up(enclose(lambda: _some(surfaces(), most)).upper)
-    if delta >= 1:
-        raise ValueError(_NOTHING.format("1"))
+    delta = _surfacing(surfaces, most)
     guarantee = ApproximateGaussianDP.of_square(moved / sigma**2, delta)
     rule = f"key threshold {least} under rounded Gaussian noise of deviation {render(sigma)}"
     return derive(claim_of(guarantee, keys), rule, (keys,), _GAUSSIAN_HISTOGRAM)
@@ -235,6 +234,12 @@ def _threshold(threshold: int) -> int:
     return least
 
 
-def _some(single: arb, most: int) -> arb:
-    """1 - (1 - single)^most, without cancellation."""
-    return -((most * (-single).log1p()).expm1())
+def _surfacing(single: Callable[[], arb], most: int) -> Fraction:
+    """1 - (1 - single)^most, without cancellation, rounded up."""
+    delta = round_up(enclose(lambda: -((most * (-single()).log1p()).expm1())).upper)
+    if delta >= 1:
+        raise ValueError(
+            f"one of {most} keys that only one record holds would surface almost surely; raise the "
+            "threshold or the noise."
+        )
+    return delta

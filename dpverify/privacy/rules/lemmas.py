@@ -28,7 +28,6 @@ def sensitivity_lemma(
     domain: Domain,
     obligation: str,
     source: Source,
-    scalar: bool = False,
 ) -> Derivation[Sensitivity]:
     """A sensitivity that no generic rule proves; ``obligation`` names what in spec/ shows it.
 
@@ -38,7 +37,7 @@ def sensitivity_lemma(
     if distance < 0:
         raise ValueError(f"sensitivity = {value} is negative; a distance is at least 0.")
     _require_obligation(obligation)
-    conclusion = Sensitivity(query, norm, distance, adjacency, domain, scalar, key=RULES_KEY)
+    conclusion = Sensitivity(query, norm, distance, adjacency, domain, key=RULES_KEY)
     return derive(conclusion, "lemma", (), source, obligation=obligation)
 
 

@@ -45,7 +45,8 @@ def discrete_laplace(
 
     The noise has mass proportional to e^(-|z| / scale) on every integer z, independently in every
     coordinate; |y - q| - |y - q'| <= |q - q'| gives the ratio. Needs the L1 norm. With ``exactly``,
-    for a scalar query of whole sensitivity, the noise's own profile, which composes better.
+    for a whole sensitivity, the noise's own profile, which composes better: a change spread over
+    coordinates is a chain of changes of one each, and group privacy adds up their shifts.
     """
     require_norm(sensitivity, (Norm.L1,), "discrete Laplace")
     scale = positive_scale(scale)
@@ -53,10 +54,9 @@ def discrete_laplace(
     if not exactly:
         return _exponential_weights(sensitivity, scale, rule, _LAPLACE)
     premise = sensitivity.conclusion
-    if not premise.scalar or premise.value.denominator != 1:
+    if premise.value.denominator != 1:
         raise ValueError(
-            f"exactly=True needs a scalar integer query of whole sensitivity, but {premise}"
-            f"{'' if premise.scalar else ' and may have several coordinates'}; leave it out."
+            f"exactly=True needs an integer query of whole sensitivity, but {premise}; leave it out."
         )
     moved = premise.value.numerator
     guarantee: Guarantee = DiscreteLaplaceShift(moved, scale) if moved else PerfectPrivacy()
