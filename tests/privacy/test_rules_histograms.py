@@ -290,7 +290,7 @@ def test_scales_and_thresholds_that_are_none_are_refused(rule: Any, width: str) 
         refused(ValueError, f"{width} = {scale} is not positive; noise needs", scale=scale)
     refused(ValueError, f"{width} = nan is not finite", scale=float("nan"))
     with pytest.raises(
-        ValueError, match=r"the deltas add up to 1.*: together they promise nothing"
+        ValueError, match=r"would surface almost surely; raise the threshold or the noise"
     ):
         rule(_keys(1000), threshold=2, **{width: 10})
     assert rule(_keys(3), threshold=9, **{width: 1}).premises == (_keys(3),)
