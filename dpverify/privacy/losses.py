@@ -28,6 +28,7 @@ from dpverify.privacy.balls import ball, rational, working_precision
 _NOISE_BITS = 20
 """Tails of at most 2^20 units are cut: an upper bound counts them as infinite losses."""
 _GUARD = 96
+_TINY_SHARE = arb(2) ** -4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ def _mirrored(value: arb, epsilon: Fraction) -> arb:
 def rounded(mass: arb, bits: int, upper: bool) -> fmpz:
     """In units of 2^-bits, to the side wanted, at least 0."""
     scaled = mass * arb(2) ** bits
+    if scaled < 1:  # as a rational it could be very long
+        return fmpz(int(upper and not scaled <= 0))
     end = rational(scaled.upper() if upper else scaled.lower())
     whole = -(-end.numerator // end.denominator) if upper else end.numerator // end.denominator
     return fmpz(max(whole, 0))
@@ -242,8 +245,11 @@ class ProfileTable:
         left, right = self.node(k), self.node(k + 1)
         with working_precision(128):
             share = ball(epsilon - k * self.mesh).expm1() / ball(self.mesh).expm1()
-            way = share.lower() if self.upper else share.upper()
-            part = min(max(rational(way), Fraction(0)), Fraction(1))
+            if share < _TINY_SHARE:  # as a rational it could be very long
+                part = Fraction(0) if self.upper else rational(_TINY_SHARE)
+            else:
+                way = share.lower() if self.upper else share.upper()
+                part = min(max(rational(way), Fraction(0)), Fraction(1))
         return left + part * (right - left)
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from dpverify.privacy.balls import Enclosure, ball, enclose, round_up
+from dpverify.privacy.balls import Enclosure, ball, enclose, is_at_most, round_up
 from dpverify.privacy.guarantees.base import (
     GaussianPart,
     Guarantee,
@@ -161,13 +161,18 @@ class ApproxDP(Guarantee):
     def for_group(self, size: int) -> ApproxDP:
         """(size * epsilon, delta (e^(size epsilon) - 1) / (e^epsilon - 1)), delta rounded up."""
         count, epsilon = group_size(size), self.epsilon
-        growth = enclose(lambda: ball(count * epsilon).expm1() / ball(epsilon).expm1())
-        delta = round_up(self.delta * growth.upper) if count > 1 else self.delta
-        if delta >= 1:
+        if count == 1:
+            return self
+
+        def grown() -> arb:
+            return ball(self.delta) * ball(count * epsilon).expm1() / ball(epsilon).expm1()
+
+        if not is_at_most(grown, Fraction(999, 1000)):
             raise ValueError(
-                f"{self} says nothing of a group of {count}: its delta would be {approximately(delta)}."
+                f"{self} says nothing of a group of {count}: delta would grow by a factor of "
+                f"(e^{approximately(count * epsilon)} - 1) / (e^{approximately(epsilon)} - 1), to 1."
             )
-        return ApproxDP(count * epsilon, delta)
+        return ApproxDP(count * epsilon, round_up(enclose(grown).upper))
 
     @property
     def delta_floor(self) -> Fraction:

@@ -190,11 +190,15 @@ class Profile(Guarantee):
         return best
 
     def _line(self, table: ProfileTable, k: int, alpha: Fraction) -> Fraction:
+        if k * table.mesh > _FAR_FOR_TV:  # far below any other line, falling
+            return Fraction(-k << (1 << 16))
         growth = enclose(lambda: ball(k * table.mesh).exp())
         factor = growth.upper if table.upper else growth.lower
         return 1 - table.node(k) - self.delta - (1 + factor) * self.tv - factor * alpha
 
     def _mirrored_line(self, table: ProfileTable, k: int, alpha: Fraction) -> Fraction:
+        if k * table.mesh > _FAR_FOR_TV:
+            return _ZERO
         growth = enclose(lambda: ball(k * table.mesh).exp())
         divide, times = (
             (growth.upper, growth.upper) if table.upper else (growth.lower, growth.lower)

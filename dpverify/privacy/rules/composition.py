@@ -32,6 +32,7 @@ _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 _EVENTS = Source("OURS", "approximate GDP: composition and profile")
 _PROFILES = Source("ZDW22", "dominating pairs compose adaptively")
 _ADVANCED = Source("DRV10", "advanced composition", note="as Theorem 3.20 of DR14")
+_MOST_ADVANCED = 64
 _PARALLEL = Source("M09", "parallel composition", note="with the side conditions made explicit")
 
 
@@ -86,6 +87,11 @@ def advanced_compose(
             )
     k = len(premises)
     total = k * delta + extra
+    if epsilon > _MOST_ADVANCED:
+        raise ValueError(
+            f"epsilon = {render(epsilon)} is far beyond where advanced composition helps (below 1); "
+            "use compose(...)."
+        )
     if epsilon == 0 or total >= 1:
         raise ValueError(
             f"k delta + slack = {render(total)} and epsilon = {render(epsilon)}: there is nothing to "

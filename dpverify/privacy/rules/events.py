@@ -8,7 +8,7 @@ from fractions import Fraction
 from flint import arb
 
 from dpverify.privacy.adjacency import Adjacency, Friendly
-from dpverify.privacy.balls import ball, enclose, round_up
+from dpverify.privacy.balls import ball, enclose, is_at_most, round_up
 from dpverify.privacy.derivation import (
     Derivation,
     EventBound,
@@ -25,7 +25,7 @@ from dpverify.privacy.guarantees import (
     Profile,
     PureDP,
 )
-from dpverify.privacy.numbers import Exact, render, whole
+from dpverify.privacy.numbers import Exact, approximately, render, whole
 from dpverify.privacy.rules.making import (
     claim_of,
     derive,
@@ -45,6 +45,7 @@ _HISTOGRAM = Source(
 _GAUSSIAN_HISTOGRAM = Source(
     "OURS", "thresholded Gaussian histograms are approximately GDP", note="no shift of epsilon"
 )
+_MOST_LIFTED = 64
 _LIFT = Source(
     "TCKMS22", "Theorem 4.11, paradigm for friendly differential privacy",
     SourceStatus.CHANGED_CONSTANTS, "smaller and tight delta, and the replace version",
@@ -170,9 +171,21 @@ def _lifted(guarantee: Guarantee, moved: Fraction) -> Guarantee:
     if not isinstance(guarantee, (PureDP, ApproxDP)):
         raise TypeError(f"{guarantee} is not (epsilon, delta)-DP; convert(...) it first.")
     inner, delta = guarantee.epsilon, guarantee.delta
+    if inner > _MOST_LIFTED:
+        raise ValueError(
+            f"{guarantee} is too weak to lift: epsilon would be e^{approximately(inner)} and more."
+        )
     epsilon = round_up(enclose(lambda: ball(moved) * ball(inner).expm1()).upper)
-    growth = enclose(lambda: (ball(moved) * ball(inner).expm1()).expm1() / ball(inner).expm1())
-    return _approximate(epsilon, round_up(delta * growth.upper) if delta else Fraction(0))
+    if not delta:
+        return PureDP(epsilon)
+
+    def grown() -> arb:
+        a = ball(inner).expm1()
+        return ball(delta) * (ball(moved) * a).expm1() / a
+
+    if not is_at_most(grown, Fraction(999, 1000)):
+        raise ValueError(f"delta of {guarantee} would grow to 1: this promises nothing.")
+    return ApproxDP(epsilon, round_up(enclose(grown).upper))
 
 
 def _with_delta(guarantee: Guarantee, delta: Fraction) -> Guarantee:
