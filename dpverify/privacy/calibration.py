@@ -7,6 +7,7 @@ from fractions import Fraction
 
 _LARGEST_EXPONENT = 1 << 13
 _GAP = Fraction(1, 1 << 40)
+_NARROW = Fraction(1, 1 << 50)
 
 
 class Unreachable(ValueError):
@@ -50,20 +51,20 @@ def _power(exponent: int) -> Fraction:
     return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
 
-def smallest_sufficient(holds: Callable[[Fraction], bool]) -> Fraction:
-    """The least m with ``holds(m)``, to 2^-50 relative, from above; ``holds`` is monotone.
+def smallest_sufficient(holds: Callable[[Fraction], bool], *, gap: Fraction = _NARROW) -> Fraction:
+    """The least m with ``holds(m)``, within a factor 1 + gap, from above; ``holds`` is monotone.
 
     The simplest fraction near the boundary is taken when it holds, so that a budget of 0.3 gives
     10/3 and no rounding. Raises Unreachable (a ValueError) when nothing or everything holds.
     """
-    low, high = boundary(holds, gap=Fraction(1, 1 << 50))
+    low, high = boundary(holds, gap=gap)
     simple = simplest_between(low, high)
     return simple if holds(simple) else high
 
 
-def largest_sufficient(holds: Callable[[Fraction], bool]) -> Fraction:
-    """The largest m with ``holds(m)``, to 2^-50 relative, from below; once false, false above."""
-    return 1 / smallest_sufficient(lambda inverse: holds(1 / inverse))
+def largest_sufficient(holds: Callable[[Fraction], bool], *, gap: Fraction = _NARROW) -> Fraction:
+    """The largest m with ``holds(m)``, within a factor 1 + gap; once false, false above."""
+    return 1 / smallest_sufficient(lambda inverse: holds(1 / inverse), gap=gap)
 
 
 def simplest_between(low: Fraction, high: Fraction) -> Fraction:

@@ -67,19 +67,28 @@ def _made_by_a_rule(key: object, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far a query's integer value can move between neighboring datasets of the domain."""
+    """How far a query's integer value can move between neighboring datasets of the domain.
+
+    ``predicate``: of a filter's keep-probabilities, the predicate that makes records friends.
+    """
 
     query: str
     norm: Norm
     value: Fraction
     adjacency: AnyAdjacency
     domain: Domain
+    predicate: str = ""
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:
         _made_by_a_rule(key, "Sensitivity")
 
     def __str__(self) -> str:
+        if self.predicate:
+            return (
+                f"{self.query}, friends by {self.predicate}: {self.norm} moves by at most "
+                f"{render(self.value)}"
+            )
         return f"{self.query} moves by at most {render(self.value)} in {self.norm} distance"
 
 

@@ -35,8 +35,8 @@ _MOST_POINTS = 1 << 19
 _GUARD = 96
 _SLACK_BITS = 30
 _MOST_NODES = 1 << 15
-FINENESS = 200.0
-"""Smooth parts' meshes: a standard deviation / (200 sqrt(parts)), for a gap below 1e-3."""
+FINENESS = 240.0
+"""Smooth parts' meshes: a standard deviation / (240 sqrt(parts)), for a gap below 1e-3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _meshes(parts: Parts, bits: int, fineness: float) -> tuple[Fraction, list[Fr
     kinds = max(sum(s.smooth for s in shapes), 1)
     wanted = [
         max(
-            deviation / (fineness * s.coarseness * math.sqrt(kinds * n)) * 11.5 / depth,
+            deviation / (fineness * s.coarseness * math.sqrt(kinds * n)),
             min(s.top, s.mean + (depth + 2) * math.sqrt(s.variance)) / _MOST_NODES,
         )
         for s, n in zip(shapes, counts, strict=True)
@@ -251,10 +251,22 @@ def _common(spacings: Sequence[Fraction], smallest: float, finest: float, ratio:
     if spacings:
         common = common_mesh(spacings)
         if common >= Fraction(finest):
-            return common / max(1, math.ceil(float(common) / smallest))
+            most = int(common / Fraction(finest)) if finest > 0 else 1
+            return common / max(1, min(math.ceil(to_float(common) / smallest), most))
         # atoms will fall between the multiples, so the mesh is finer than smooth parts need
         return _dyadic(max(finest, smallest / ratio if smallest < math.inf else finest))
     return _dyadic(max(smallest, finest))
+
+
+def is_too_large(parts: Parts) -> bool:
+    """Whether atoms would need far more multiples of their own spacing than fit on a grid."""
+    for part, times in parts:
+        shape = _shape(part)
+        if shape.spacing is not None and not shape.smooth:
+            wide = shape.mean * times + 40 * math.sqrt(shape.variance * times)
+            if min(shape.top * times, wide) > 4 * _MOST_POINTS * to_float(shape.spacing):
+                return True
+    return False
 
 
 def _dyadic(value: float) -> Fraction:

@@ -27,6 +27,7 @@ from dpverify.privacy.rules import adaptive_compose, advanced_compose, convert
 
 DELTA = Fraction(1, 10**6)
 """At which delta the rows compare, when the claim itself has none."""
+_TRANSPARENT = ("adaptive composition", "post-processing", "conversion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,14 @@ class Cost:
 
 
 def stages_of(derivation: AnyDerivation) -> tuple[Derivation[PrivacyClaim], ...]:
-    """The claims that rest on no other claim: one for each release, in order."""
-    below = [node for premise in derivation.premises for node in stages_of(premise)]
-    if below or not isinstance(derivation.conclusion, PrivacyClaim):
-        return tuple(below)
-    return (derivation,)
+    """The claims that composition, post-processing and conversion put together, in order.
+
+    What another rule made (a group, a rare event, a lift) is one stage with the claim of that rule.
+    """
+    claims = [p for p in derivation.premises if isinstance(p.conclusion, PrivacyClaim)]
+    if derivation.rule.startswith(_TRANSPARENT) and claims:
+        return tuple(stage for premise in claims for stage in stages_of(premise))
+    return (derivation,) if isinstance(derivation.conclusion, PrivacyClaim) else ()
 
 
 def costs(derivation: Derivation[PrivacyClaim], delta: Fraction = DELTA) -> tuple[Cost, ...]:

@@ -93,9 +93,11 @@ class Guarantee(ABC):
         goal = exact(delta, "delta")
         if not 0 <= goal < 1:
             raise ValueError(f"delta = {delta} is outside [0, 1); give a probability, say '1e-6'.")
-        if self.delta_at(0).upper <= goal:
+        if self.at_most(Fraction(0), goal):
             return Enclosure(Fraction(0), Fraction(0))
         try:
+            if goal < self.delta_floor or (goal == 0 and self.largest_loss is None):
+                raise Unreachable
             low, high = boundary(lambda epsilon: self.at_most(epsilon, goal))
         except Unreachable:
             raise ValueError(
@@ -105,6 +107,10 @@ class Guarantee(ABC):
         while low > 0 and self.delta_at(low).lower <= goal:  # an undecided point is no lower end
             low = max(low - 4 * (high - low), Fraction(0))
         return Enclosure(low, high)
+
+    def rough_delta(self, epsilon: Fraction) -> Fraction:
+        """About the upper end of the profile, for searches that prove nothing."""
+        return self.delta_at(epsilon).upper
 
     def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
         """Whether the profile at ``epsilon`` is at most ``delta``; never wrongly yes."""

@@ -18,6 +18,7 @@ from dpverify.privacy.guarantees.base import (
 from dpverify.privacy.numbers import Exact
 from dpverify.privacy.sources import Source, states
 
+_MOST_STEPS = 1000
 _SHORT = Fraction(1, 1 << 2000)
 
 
@@ -52,14 +53,29 @@ class Group(Guarantee):
 
     def at_step(self, step: Fraction) -> Enclosure:
         """The sum at this very step, which need not be the best one."""
-        one = self.base.delta_at(step)
-        steps = enclose(lambda: sum(((i * ball(step)).exp() for i in range(self.size)), arb(0)))
+        one, steps = self.base.delta_at(step), self._growth(step)
         most = Fraction(1)
         return Enclosure(min(steps.lower * one.lower, most), min(steps.upper * one.upper, most))
 
+    def rough_delta(self, epsilon: Fraction) -> Fraction:
+        """At this very number of steps, roughly."""
+        step = epsilon / self.size
+        return self._growth(step).upper * self.base.rough_delta(step)
+
+    def _growth(self, step: Fraction) -> Enclosure:
+        """1 + e^s + ... + e^((size - 1) s)."""
+        if not step:
+            return Enclosure(Fraction(self.size), Fraction(self.size))
+        return enclose(lambda: ball(self.size * step).expm1() / ball(step).expm1())
+
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """1 - f applied ``size`` times to alpha: so the power of a test grows, step by step."""
+        """1 - f applied ``size`` times to alpha: so the power of a test grows, step by step.
+
+        Beyond a thousand steps nothing is said.
+        """
         low = high = tradeoff_argument(alpha)
+        if self.size > _MOST_STEPS:
+            return Enclosure(Fraction(0), 1 - low)
         for _ in range(self.size):
             low = _short(1 - self.base.tradeoff_at(low).upper)
             high = min(_short(1 - self.base.tradeoff_at(high).lower) + _SHORT, Fraction(1))
@@ -110,9 +126,10 @@ def _best_step(group: Group) -> Fraction:
     With an additive term the sum falls and then rises.
     """
     low, high = Fraction(0), Fraction(1 << 14, group.size)
-    for _ in range(100):
+    for _ in range(50):
         third = (high - low) / 3
-        if group.at_step(low + third).upper < group.at_step(high - third).upper:
+        left, right = (group.size * step for step in (low + third, high - third))
+        if group.rough_delta(left) < group.rough_delta(right):
             high = _rounded(high - third)
         else:
             low = _rounded(low + third)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from flint import arb
 
 from dpverify.privacy.balls import Enclosure, ball, enclose, hull
-from dpverify.privacy.discretize import FINENESS, profile_table
+from dpverify.privacy.discretize import FINENESS, is_too_large, profile_table
 from dpverify.privacy.guarantees.base import (
     FAR,
     GaussianPart,
@@ -21,6 +21,7 @@ from dpverify.privacy.guarantees.base import (
     tradeoff_argument,
 )
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
+from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, GaussianDP
 from dpverify.privacy.guarantees.group import Group
 from dpverify.privacy.guarantees.parts import (
     Parts,
@@ -39,6 +40,7 @@ _RESOLVED = 58  # bits between the smallest delta that is resolved and the unit
 _FINENESSES = (20.0, 70.0, FINENESS)
 _FAR_FOR_TV = Fraction(1 << 14)  # e^-16384 is less than any tv of at most 4000 digits
 _MOST_LOSS = Fraction(1 << 40)  # beyond it a part is not composed: at most 1 is all that is said
+_MOST_RANGES = 2000  # beyond, the moments of bounded ranges say more than their profiles
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -94,6 +96,8 @@ class Profile(Guarantee):
     def delta_at(self, epsilon: Exact) -> Enclosure:
         """delta(epsilon) of the parts + delta + (1 + e^epsilon) tv, at most 1."""
         at = profile_argument(epsilon)
+        if self._closed is not None:
+            return self._closed.delta_at(at)
         found = self.with_events(at)
         if self.tv:  # a smaller epsilon may do better, and what holds there holds here
             turn = _turning_point(self)
@@ -108,7 +112,7 @@ class Profile(Guarantee):
         if left < 0:
             return False
         easy = self._easy(epsilon)
-        if easy.upper <= left or easy.lower > left or _is_extreme(self.parts):
+        if easy.upper <= left or easy.lower > left or left == 0 or _is_extreme(self.parts):
             return easy.upper <= left
         bits = next((b for b in _DEPTHS if left * 2 ** (b - _RESOLVED) >= 1), _DEPTHS[-1])
         for fineness in _FINENESSES:
@@ -118,31 +122,37 @@ class Profile(Guarantee):
                 return False
         return False
 
-    def with_events(self, at: Fraction) -> Enclosure:
+    def rough_delta(self, epsilon: Fraction) -> Fraction:
+        """From coarse tables, for searches that prove nothing."""
+        return self.with_events(epsilon, rough=True).upper
+
+    def with_events(self, at: Fraction, *, rough: bool = False) -> Enclosure:
         """The sum at this very epsilon, which need not be the least one."""
         if self.tv and at >= _FAR_FOR_TV:
             return Enclosure(_ONE, _ONE)
-        found = self._of_parts(at)
+        found = self._of_parts(at, _FINENESSES[0] if rough else FINENESS)
         factor = enclose(lambda: 1 + ball(at).exp()) if self.tv else Enclosure(_ZERO, _ZERO)
         return Enclosure(
             found.lower + self.delta + factor.lower * self.tv,
             found.upper + self.delta + factor.upper * self.tv,
         )
 
-    def _of_parts(self, at: Fraction) -> Enclosure:
+    def _of_parts(self, at: Fraction, fineness: float = FINENESS) -> Enclosure:
         easy = self._easy(at)
         if easy.lower == easy.upper or self._single or _is_extreme(self.parts):
             return easy
         for bits in _DEPTHS:
-            above = self._above(at, bits)
-            if above * 2 ** (bits - _RESOLVED) >= 1:
+            above = self._above(at, bits, fineness)
+            if above * 2 ** (bits - _RESOLVED) >= 1 or fineness < FINENESS:
                 break
-        below = profile_table(self.parts, bits, False).at(at)
+        below = profile_table(self.parts, bits, False, fineness).at(at)
         above, below = min(above, easy.upper), max(below, easy.lower)
         return Enclosure(min(below, above), above)
 
     def _above(self, at: Fraction, bits: int, fineness: float = FINENESS) -> Fraction:
-        ways = {self.parts, concentrated_ranges(self.parts)}
+        ways = [concentrated_ranges(self.parts)]
+        if ways[0] != self.parts and sum(n for _, n in self.parts) < _MOST_RANGES:
+            ways.append(self.parts)
         return min(profile_table(parts, bits, True, fineness).at(at) for parts in ways)
 
     def _easy(self, at: Fraction) -> Enclosure:
@@ -159,6 +169,16 @@ class Profile(Guarantee):
         return Enclosure(min(low, high), high)
 
     @property
+    def _closed(self) -> Guarantee | None:
+        """The same in closed form, if there is one."""
+        if not self._single:
+            return None
+        part = self.parts[0][0]
+        if isinstance(part, GaussianDP):
+            return ApproximateGaussianDP.of_square(part.mu_squared, self.delta, self.tv)
+        return None if self.delta or self.tv else part
+
+    @property
     def _single(self) -> bool:
         return len(self.parts) == 1 and self.parts[0][1] == 1
 
@@ -168,11 +188,11 @@ class Profile(Guarantee):
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
         """The best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirror images."""
         at = tradeoff_argument(alpha)
+        if self._closed is not None:
+            return self._closed.tradeoff_at(at)
         if not self.parts:
             value = max(1 - at - self.delta - 2 * self.tv, _ZERO)
             return Enclosure(value, value)
-        if self._single and not (self.delta or self.tv):
-            return self.parts[0][0].tradeoff_at(at)
         lower = self._best_line(at, True)
         upper = max(self._best_line(at, False), lower)
         return Enclosure(lower, min(upper, 1 - at))
@@ -270,7 +290,8 @@ class Profile(Guarantee):
 
 
 def _is_extreme(parts: Parts) -> bool:
-    return any((part.concentrated or _ZERO) > _MOST_LOSS for part, _ in parts)
+    large = any((part.concentrated or _ZERO) > _MOST_LOSS for part, _ in parts)
+    return large or is_too_large(parts)
 
 
 @lru_cache(maxsize=256)
@@ -281,13 +302,13 @@ def _turning_point(profile: Profile) -> Fraction:
     """
 
     def sum_at(epsilon: Fraction) -> Fraction:
-        return profile.with_events(epsilon).upper
+        return profile.rough_delta(epsilon)
 
     high = Fraction(1)
     while sum_at(2 * high) < sum_at(high) and high < FAR:
         high *= 2
     low, high = _ZERO, 2 * high
-    for _ in range(40):
+    for _ in range(30):
         third = (high - low) / 3
         if sum_at(low + third) <= sum_at(high - third):
             high -= third

@@ -17,6 +17,7 @@ from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.profile import Profile
 from dpverify.privacy.numbers import exact
 
+_CLOSE, _TABLED = Fraction(1, 1 << 50), Fraction(1, 1 << 20)
 AnyGuarantee = TypeVar("AnyGuarantee", bound=Guarantee)
 
 _EXAMPLES = (
@@ -34,7 +35,7 @@ def parse_guarantee(text: str) -> Guarantee:
     try:
         if reader is not None:
             return reader(*arguments)
-        if name == "profile" and arguments:
+        if name == "profile" and match is not None and match[2] is not None:
             return _profile(arguments)
     except TypeError as error:
         raise ValueError(f"{text!r} is not a guarantee: {error}") from None
@@ -67,6 +68,13 @@ def _profile(arguments: list[str]) -> Profile:
     return Profile(parts, events["delta"], events["tv"])
 
 
+def _whole(text: str) -> int:
+    value = exact(text, "number")
+    if value.denominator != 1:
+        raise ValueError(f"{text} is not a whole number.")
+    return value.numerator
+
+
 def _square(mu: str) -> Fraction:
     root = re.fullmatch(r"sqrt\((.*)\)", mu)
     return exact(root[1], "mu^2") if root else exact(mu, "mu") ** 2
@@ -80,8 +88,8 @@ _READERS: dict[tuple[str, int], Callable[..., Guarantee]] = {
     ("gaussian", 1): lambda mu: GaussianDP.of_square(_square(mu)),
     ("agaussian", 3): lambda mu, delta, tv: ApproximateGaussianDP.of_square(_square(mu), delta, tv),
     ("range", 1): BoundedRange,
-    ("laplace-shift", 2): lambda shift, scale: DiscreteLaplaceShift(int(shift), scale),
-    ("group", 2): lambda size, base: Group(parse_guarantee(base), int(size)),
+    ("laplace-shift", 2): lambda shift, scale: DiscreteLaplaceShift(_whole(shift), scale),
+    ("group", 2): lambda size, base: Group(parse_guarantee(base), _whole(size)),
 }
 
 
@@ -90,7 +98,7 @@ def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> 
 
     family: from a parameter to a guarantee, weaker as the parameter grows: ``GaussianDP``,
     ``ZeroConcentratedDP``, ``lambda mu: ApproximateGaussianDP(mu, "1e-7")``. The parameter is within
-    2^-50 of the best one, on the safe side. Raises ValueError when there is none.
+    2^-50 (compositions: 2^-20) of the best one, on the safe side. Raises ValueError when there is none.
 
     >>> print(calibrate(PureDP, ApproxDP(1, 0)))
     pure(1)
@@ -100,7 +108,8 @@ def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> 
         return family(parameter).implies(budget)
 
     try:
-        return family(largest_sufficient(holds))
+        tabled = isinstance(family(Fraction(1)), (Profile, Group))  # slow, and enclosed to 1e-4
+        return family(largest_sufficient(holds, gap=_TABLED if tabled else _CLOSE))
     except Unreachable:
         tried = family(Fraction(1))
         raise ValueError(
@@ -116,5 +125,6 @@ def point_of(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
         return guarantee.epsilon, guarantee.delta
     if guarantee.is_perfect():
         return Fraction(0), Fraction(0)
-    delta = guarantee.delta_floor * 3 + Fraction(1, 1000)
+    floor = guarantee.delta_floor
+    delta = min(floor * 3 + Fraction(1, 1000), (floor + 1) / 2)
     return guarantee.epsilon_at(delta).upper, delta

@@ -128,6 +128,11 @@ def parallel(
     about = premises[0].conclusion.adjacency
     if by not in ("index", "independent_label", "value"):
         raise ValueError(f"by = {by!r}; write 'index', 'independent_label' or 'value'.")
+    if not isinstance(about, Adjacency):
+        raise ValueError(
+            f"these claims are under {about}, whose neighbors can differ in several blocks; compose in "
+            "parallel under an Adjacency, then take groups."
+        )
     if by == "index" and about is not Adjacency.REPLACE:
         raise ValueError(
             f"by='index' needs claims under {Adjacency.REPLACE}, and these are under {about}: when a "
@@ -152,6 +157,8 @@ def parallel(
 
 def _composed(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
     kinds = [g for g in guarantees if not isinstance(g, PerfectPrivacy)]
+    if len(kinds) == 1:
+        return kinds[0], " with what is public", _BASIC
     if all(isinstance(g, (PureDP, ApproxDP)) for g in kinds):
         return _basic(kinds), "", _BASIC
     if all(isinstance(g, ZeroConcentratedDP) for g in kinds):

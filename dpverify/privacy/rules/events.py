@@ -143,7 +143,8 @@ def friendly_lift(
     neighbors only.
 
     T = the largest sum of changes of the keep-probabilities (the premise: 2 under add-remove, 3 under
-    replace for the filter of FriendlyCore). If the mechanism is friendly (e, d)-DP, then with
+    replace for the filter of FriendlyCore), every set on the way being friendly by the predicate of
+    the inner claim. If the mechanism is friendly (e, d)-DP, then with
     a = e^e - 1 the whole is (a T, d (e^(a T) - 1) / a)-DP.
     """
     inner = friendly.conclusion
@@ -154,6 +155,11 @@ def friendly_lift(
         )
     require_norm(stability, (Norm.KEEP,), "friendly_lift")
     outer = stability.conclusion
+    if inner.adjacency.predicate != outer.predicate:
+        raise ValueError(
+            f"The friendly claim is about {inner.adjacency.predicate!r}, the filter about "
+            f"{outer.predicate!r}; prove both for the same predicate."
+        )
     if inner.domain != outer.domain:
         raise ValueError(
             f"The friendly claim is for {inner.domain}, the filter's stability for {outer.domain}."
@@ -166,8 +172,8 @@ def friendly_lift(
 
 
 def _lifted(guarantee: Guarantee, moved: Fraction) -> Guarantee:
-    if isinstance(guarantee, PerfectPrivacy):
-        return guarantee
+    if isinstance(guarantee, PerfectPrivacy) or moved == 0:
+        return PerfectPrivacy()
     if not isinstance(guarantee, (PureDP, ApproxDP)):
         raise TypeError(f"{guarantee} is not (epsilon, delta)-DP; convert(...) it first.")
     inner, delta = guarantee.epsilon, guarantee.delta

@@ -28,16 +28,23 @@ def sensitivity_lemma(
     domain: Domain,
     obligation: str,
     source: Source,
+    predicate: str = "",
 ) -> Derivation[Sensitivity]:
     """A sensitivity that no generic rule proves; ``obligation`` names what in spec/ shows it.
 
-    The suite refuses a derivation with a lemma whose obligation is missing or fails.
+    The suite refuses a derivation with a lemma whose obligation is missing or fails. With the KEEP
+    norm, and only then, ``predicate`` says what makes records friends.
     """
     distance = exact(value, "sensitivity")
     if distance < 0:
         raise ValueError(f"sensitivity = {value} is negative; a distance is at least 0.")
+    if (norm is Norm.KEEP) != bool(predicate):
+        raise ValueError(
+            f"norm = {norm} and predicate = {predicate!r}: a filter's keep-probabilities, and nothing "
+            "else, come with the predicate that makes records friends."
+        )
     _require_obligation(obligation)
-    conclusion = Sensitivity(query, norm, distance, adjacency, domain, key=RULES_KEY)
+    conclusion = Sensitivity(query, norm, distance, adjacency, domain, predicate, key=RULES_KEY)
     return derive(conclusion, "lemma", (), source, obligation=obligation)
 
 
