@@ -42,6 +42,7 @@ def lemma(
         domain=domain,
         obligation=obligation,
         source=Source("OURS", "a test's premise"),
+        predicate="distance at most 1" if norm is Norm.KEEP else "",
     )
 
 

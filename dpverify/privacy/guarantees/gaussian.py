@@ -8,7 +8,7 @@ from math import isqrt
 
 from flint import arb
 
-from dpverify.privacy.balls import SMALLEST, ball, rational
+from dpverify.privacy.balls import SMALLEST, Enclosure, ball, enclose
 from dpverify.privacy.guarantees.base import (
     FAR,
     GaussianPart,
@@ -16,6 +16,7 @@ from dpverify.privacy.guarantees.base import (
     group_size,
     positive,
     probability,
+    tradeoff_argument,
 )
 from dpverify.privacy.guarantees.group import Group
 from dpverify.privacy.numbers import Exact, render
@@ -154,6 +155,13 @@ class ApproximateGaussianDP(Guarantee):
             value = value.max(gaussian_tradeoff(square, ball(far)) - ball(self.tv))
         return value
 
+    def tradeoff_at(self, alpha: Exact) -> Enclosure:
+        """With tv, the best line at alpha = 0 has a finite slope."""
+        at = tradeoff_argument(alpha)
+        if at == 0 and self.tv:
+            return enclose(lambda: self.tradeoff_ball(at))
+        return Guarantee.tradeoff_at(self, at)
+
     def for_group(self, size: int) -> Guarantee:
         """The group's own guarantee: see ``Group``."""
         return Group(self, size) if group_size(size) > 1 else self
@@ -211,8 +219,3 @@ def _root(square: Fraction) -> str:
     if Fraction(over, under) ** 2 == square:
         return render(Fraction(over, under))
     return f"sqrt({render(square)})"
-
-
-def upper_mu(guarantee: GaussianDP | ApproximateGaussianDP) -> Fraction:
-    """mu, rounded up a little where it is irrational."""
-    return rational(ball(guarantee.mu_squared).sqrt().upper())
