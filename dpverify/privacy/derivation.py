@@ -84,12 +84,8 @@ class Sensitivity:
         _made_by_a_rule(key, "Sensitivity")
 
     def __str__(self) -> str:
-        if self.predicate:
-            return (
-                f"{self.query}, friends by {self.predicate}: {self.norm} moves by at most "
-                f"{render(self.value)}"
-            )
-        return f"{self.query} moves by at most {render(self.value)} in {self.norm} distance"
+        what = f"{self.query} (friends by {self.predicate})" if self.predicate else self.query
+        return f"{what} moves by at most {render(self.value)} in {self.norm} distance"
 
 
 @dataclass(frozen=True, slots=True)
