@@ -101,7 +101,9 @@ class Group(Guarantee):
 
     @property
     def delta_floor(self) -> Fraction:
-        """What the best step gives."""
+        """What the best step gives; nothing without additive terms."""
+        if not self.base.delta_floor:
+            return Fraction(0)
         return self.at_step(_best_step(self)).upper
 
     def follows_from(self, shown: Guarantee) -> bool:
@@ -126,6 +128,8 @@ def _best_step(group: Group) -> Fraction:
     With an additive term the sum falls and then rises.
     """
     low, high = Fraction(0), Fraction(1 << 14, group.size)
+    if not group.base.delta_floor:
+        return high
     for _ in range(50):
         third = (high - low) / 3
         left, right = (group.size * step for step in (low + third, high - third))
