@@ -1,0 +1,304 @@
+"""All kinds of guarantees: what follows from what, groups, calibration, spelling and refusals."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import mpmath as mp
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpverify.privacy import (
+    ApproxDP,
+    ApproximateGaussianDP,
+    BoundedRange,
+    DiscreteLaplaceShift,
+    GaussianDP,
+    Group,
+    Guarantee,
+    PerfectPrivacy,
+    Profile,
+    PureDP,
+    ZeroConcentratedDP,
+    calibrate,
+    parse_guarantee,
+    point_of,
+)
+from dpverify.privacy.balls import Enclosure
+from spec.theory.laws import real
+
+_steady = settings(derandomize=True, deadline=None, max_examples=200)
+_HAIR = 1 + Fraction(1, 10**9)
+
+
+def _every_kind() -> list[Guarantee]:
+    kinds: list[Guarantee] = [PerfectPrivacy()]
+    for size in ("0.05", "0.3", "1", "2"):
+        kinds += [PureDP(size), BoundedRange(size), GaussianDP(size), ZeroConcentratedDP(size)]
+        kinds += [ApproxDP(size, 0), ApproxDP(size, "1e-4"), ApproximateGaussianDP(size)]
+        kinds += [ApproximateGaussianDP(size, "1e-4"), ApproximateGaussianDP(size, 0, "1e-4")]
+        kinds += [DiscreteLaplaceShift(1, 1 / Fraction(size)), DiscreteLaplaceShift(3, size)]
+        kinds += [Group(GaussianDP(size), 2), Group(ApproximateGaussianDP(size, "1e-5"), 2)]
+    kinds += [Profile([(PureDP("0.3"), 3)]), Profile([PureDP("0.3"), GaussianDP("0.3")])]
+    kinds += [Profile([PureDP(1), PureDP("0.5")], "1e-4"), Profile([BoundedRange(1)])]
+    return kinds
+
+
+_KINDS = _every_kind()
+Implies = Callable[[Guarantee, Guarantee], bool]
+
+
+@cache
+def _profile(guarantee: Guarantee) -> list[Enclosure]:
+    return [guarantee.delta_at(e) for e in ("0", "0.02", "0.2", "0.7", "1.5", "3", "6")]
+
+
+@cache
+def _curve(guarantee: Guarantee) -> list[Enclosure]:
+    return [guarantee.tradeoff_at(a) for a in ("1e-9", "0.01", "0.1", "0.3", "0.6", "0.95")]
+
+
+def _is_never_wrongly_yes(implies: Implies) -> bool:
+    """What follows has a profile that is nowhere smaller, and a curve that is nowhere larger."""
+    return all(
+        all(x.lower <= y.upper for x, y in zip(_profile(a), _profile(b), strict=True))
+        and all(x.upper >= y.lower for x, y in zip(_curve(a), _curve(b), strict=True))
+        for a, b in itertools.product(_KINDS, repeat=2)
+        if implies(a, b)
+    )
+
+
+def test_no_guarantee_follows_from_a_weaker_one() -> None:
+    assert _is_never_wrongly_yes(Guarantee.implies)
+
+
+def _by_concentration(a: Guarantee, b: Guarantee) -> bool:
+    if a.concentrated is None or b.concentrated is None:
+        return False
+    return a.concentrated <= b.concentrated
+
+
+def _by_mu(a: Guarantee, b: Guarantee) -> bool:
+    if a.gaussian is None or b.gaussian is None:
+        return False
+    return a.gaussian.mu_squared <= b.gaussian.mu_squared
+
+
+def _by_one_point(a: Guarantee, b: Guarantee) -> bool:
+    return _profile(a)[3].upper <= _profile(b)[3].upper
+
+
+@pytest.mark.parametrize("twin", [_by_concentration, _by_mu, _by_one_point])
+def test_a_wrong_order_of_the_guarantees_is_caught(twin: Implies) -> None:
+    assert not _is_never_wrongly_yes(twin)
+
+
+def _renyi(p: list[Any], q: list[Any], order: Any) -> Any:
+    return mp.log(mp.fsum(x**order * y ** (1 - order) for x, y in zip(p, q, strict=True))) / (
+        order - 1
+    )
+
+
+def _two_losses(high: Any, low: Any) -> tuple[list[Any], list[Any]]:
+    """The pair of two outcomes with these privacy losses."""
+    p = (1 - mp.exp(-low)) / (mp.exp(-high) - mp.exp(-low))
+    return [p, 1 - p], [p * mp.exp(-high), (1 - p) * mp.exp(-low)]
+
+
+@pytest.mark.parametrize("length", ["0.01", "0.5", "3", "9"])
+def test_renyi_divergences_stay_below_rho(length: str) -> None:
+    e = real(Fraction(length))
+    for share, order in itertools.product((0.05, 0.3, 0.5, 0.8), (1.0001, 1.5, 3, 20, 300)):
+        p, q = _two_losses(e * share, -e * (1 - share))
+        assert _renyi(p, q, order) <= order * real(BoundedRange(length).concentrated)
+        p, q = _two_losses(e, -e)
+        assert _renyi(p, q, order) <= order * real(PureDP(length).concentrated)
+    p, q = _two_losses(mp.mpf("5e-4"), mp.mpf("-5e-4"))
+    assert _renyi(p, q, 1.01) > 1.01 * real(BoundedRange("0.000999").concentrated), "tight"
+
+
+@pytest.mark.parametrize("epsilon", ["1e-6", "0.1", "1", "5", "40"])
+def test_pure_dp_is_gaussian_exactly_from_the_corner_of_its_curve_on(epsilon: str) -> None:
+    with mp.workdps(80):
+        corner = 1 / (1 + mp.exp(real(Fraction(epsilon))))
+        mu = -2 * mp.sqrt(2) * mp.erfinv(2 * corner - 1)
+        edge = Fraction(int(mu * 2**180), 2**180)
+    for claim in (PureDP(epsilon), ApproxDP(epsilon, 0), BoundedRange(epsilon)):
+        assert claim.implies(GaussianDP(edge * _HAIR))
+        assert not claim.implies(GaussianDP(edge / _HAIR))
+        assert claim.implies(ApproximateGaussianDP(edge * _HAIR, "1e-9"))
+    assert ApproxDP(epsilon, "1e-9").implies(ApproximateGaussianDP(edge * _HAIR, "1e-9"))
+    assert not ApproxDP(epsilon, "1e-9").implies(ApproximateGaussianDP(edge * _HAIR, "0.9e-9"))
+
+
+@pytest.mark.parametrize("guarantee", _KINDS, ids=str)
+def test_every_guarantee_implies_itself_and_its_own_points(guarantee: Guarantee) -> None:
+    assert guarantee.implies(guarantee)
+    assert PerfectPrivacy().implies(guarantee)
+    epsilon, delta = point_of(guarantee)
+    if epsilon:
+        assert guarantee.implies(ApproxDP(epsilon * _HAIR, delta))
+
+
+_YES: list[tuple[Guarantee, Guarantee]] = [
+    (PureDP("0.7"), ZeroConcentratedDP("0.245")),
+    (BoundedRange("0.8"), ZeroConcentratedDP("0.08")),
+    (BoundedRange("0.8"), PureDP("0.8")),
+    (PureDP("0.4"), BoundedRange("0.8")),
+    (GaussianDP("0.6"), ZeroConcentratedDP("0.18")),
+    (GaussianDP("0.6"), ApproximateGaussianDP("0.6")),
+    (ApproximateGaussianDP("0.6"), GaussianDP("0.6")),
+    (DiscreteLaplaceShift(3, 2), PureDP("1.5")),
+    (DiscreteLaplaceShift(3, 2), DiscreteLaplaceShift(4, 2)),
+    (Profile([(PureDP("0.1"), 7)]), PureDP("0.7")),
+    (Profile([(PureDP("0.1"), 7)]), ZeroConcentratedDP("0.035")),
+    (Profile([GaussianDP(3), GaussianDP(4)]), GaussianDP(5)),
+    (Profile([PureDP("0.1"), PureDP("0.2")]), Profile([PureDP("0.2"), PureDP("0.3")])),
+    (Profile([PureDP("0.1")], "1e-9"), Profile([PureDP("0.2"), GaussianDP(1)], "1e-8")),
+    (PureDP("0.1"), Profile([GaussianDP(1)])),
+    (GaussianDP(1), Group(GaussianDP(1), 2)),
+    (Group(GaussianDP(1), 2), Group(GaussianDP(2), 3)),
+    (Group(PureDP(1), 2), PureDP(2)),
+]
+_NO: list[tuple[Guarantee, Guarantee]] = [
+    (ZeroConcentratedDP("0.5"), GaussianDP(100)),
+    (ApproxDP(1, "1e-9"), ZeroConcentratedDP(10**6)),
+    (ApproxDP(1, "1e-9"), PureDP(10**6)),
+    (GaussianDP("0.01"), PureDP(10**6)),
+    (PureDP("0.5"), BoundedRange("0.999")),
+    (PureDP("0.7"), ZeroConcentratedDP("0.2449999")),
+    (DiscreteLaplaceShift(3, 2), DiscreteLaplaceShift(3, 1)),
+    (Profile([PureDP("0.2"), PureDP("0.2")]), Profile([PureDP("0.3")])),
+    (Profile([PureDP("0.2")], "1e-8"), Profile([PureDP("0.2")], "1e-9")),
+    (Group(GaussianDP(1), 3), Group(GaussianDP(1), 2)),
+    (Group(GaussianDP(1), 2), GaussianDP(1)),
+    (PureDP(1), PerfectPrivacy()),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), _YES)
+def test_useful_consequences_are_seen(a: Guarantee, b: Guarantee) -> None:
+    assert a.implies(b)
+
+
+@pytest.mark.parametrize(("a", "b"), _NO)
+def test_what_does_not_follow_is_not_claimed(a: Guarantee, b: Guarantee) -> None:
+    assert not a.implies(b)
+
+
+def test_calibration_without_a_solution_prints_both_sides() -> None:
+    budget = ApproxDP(1, "1e-6")
+    with pytest.raises(ValueError, match="No parameter solves this: ") as refusal:
+        calibrate(lambda mu: ApproximateGaussianDP(mu, "1e-3"), budget)
+    assert "agaussian(1, 0.001, 0) does not imply approx(1, 1e-6)" in str(refusal.value)
+    with pytest.raises(ValueError, match=r"pure\(0.5\) implies approx\(1, 1e-6\)"):
+        calibrate(lambda _: PureDP("0.5"), budget)
+    with pytest.raises(ValueError, match=r"zcdp\(1\) does not imply gaussian\(1\)"):
+        calibrate(ZeroConcentratedDP, GaussianDP(1))
+
+
+def test_calibration_between_kinds_is_exact_where_it_can_be() -> None:
+    assert calibrate(PureDP, ZeroConcentratedDP("0.02")) == PureDP("0.2")
+    assert calibrate(BoundedRange, ZeroConcentratedDP("0.02")) == BoundedRange("0.4")
+    assert calibrate(GaussianDP, ZeroConcentratedDP("0.02")) == GaussianDP("0.2")
+    assert calibrate(lambda e: Profile([(PureDP(e), 4)]), PureDP(1)) == Profile(
+        [(PureDP("1/4"), 4)]
+    )
+
+
+_POSITIVE = st.one_of(
+    st.fractions(min_value="1/100000", max_value=10**6, max_denominator=10**6),
+    st.floats(min_value=1e-300, max_value=1e300).map(Fraction),
+)
+_SHARES = st.one_of(st.just(Fraction(0)), st.floats(min_value=1e-320, max_value=0.04).map(Fraction))
+_WHOLE = st.integers(min_value=1, max_value=10**6)
+_SIMPLE = st.one_of(
+    st.builds(PureDP, _POSITIVE),
+    st.builds(ApproxDP, _POSITIVE, _SHARES),
+    st.builds(ZeroConcentratedDP, _POSITIVE),
+    st.builds(GaussianDP, _POSITIVE),
+    st.builds(GaussianDP.of_square, _POSITIVE),
+    st.builds(ApproximateGaussianDP.of_square, _POSITIVE, _SHARES, _SHARES),
+    st.builds(BoundedRange, _POSITIVE),
+    st.builds(DiscreteLaplaceShift, _WHOLE, _POSITIVE),
+    st.just(PerfectPrivacy()),
+)
+_PARTS = st.lists(st.tuples(_SIMPLE, st.integers(1, 3)), min_size=0, max_size=4)
+_PROFILES = st.builds(Profile, _PARTS, _SHARES, _SHARES)
+_GROUPS = st.builds(Group, st.one_of(_SIMPLE, _PROFILES), st.integers(2, 10**6))
+
+
+@_steady
+@given(st.one_of(_SIMPLE, _PROFILES, _GROUPS))
+def test_what_is_printed_is_read_back(guarantee: Guarantee) -> None:
+    assert parse_guarantee(str(guarantee)) == guarantee
+    assert parse_guarantee(f"  {str(guarantee).replace(', ', ' ,  ')} ") == guarantee
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gaussian(0)", "mu_squared = 0 is not positive"),
+        ("gaussian(sqrt(-2))", "mu_squared = -2 is not positive"),
+        ("zcdp(nan)", "rho = 'nan' is not a finite number"),
+        ("agaussian(1, 0, 1)", "tv = 1 is outside [0, 1)"),
+        ("agaussian(1, 1e-6)", "is not a guarantee; write 'pure(1)'"),
+        ("range(-1)", "epsilon = -1 is not positive"),
+        ("laplace-shift(0, 1)", "shift = 0; a query that moves at all moves by at least 1."),
+        ("laplace-shift(1, 0)", "scale = 0 is not positive"),
+        ("group(1, gaussian(1))", "size = 1; a single record has the guarantee itself."),
+        ("group(2, group(2, pure(1)))", "A group of groups is one group"),
+        ("group(2, gauss(1))", "'gauss(1)' is not a guarantee"),
+        ("profile(0 * pure(1))", "size = 0; a group has at least 1 record."),
+        ("profile(pure(1), group(2, pure(1)))", "has no composition rule"),
+        ("profile(pure(1), delta 1)", "delta = 1 is outside [0, 1)"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse_guarantee(text)
+
+
+@pytest.mark.parametrize("value", [0, -1, "-1e-300", float("nan"), float("inf"), True, None, "x"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        ZeroConcentratedDP,
+        GaussianDP,
+        GaussianDP.of_square,
+        ApproximateGaussianDP,
+        ApproximateGaussianDP.of_square,
+        BoundedRange,
+        lambda scale: DiscreteLaplaceShift(1, scale),
+    ],
+)
+def test_a_parameter_that_is_no_positive_number_is_refused(make: Any, value: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=r"not positive|finite|truth|NoneType"):
+        make(value)
+
+
+@pytest.mark.parametrize("share", [1, "1.5", -1, float("nan"), False, None])
+def test_a_share_that_is_no_probability_below_one_is_refused(share: Any) -> None:
+    for make in (ApproximateGaussianDP, lambda *two: Profile([PureDP(1)], *two[1:])):
+        for two in ((1, share), (1, 0, share)):
+            with pytest.raises((ValueError, TypeError), match=r"outside|finite|truth|NoneType"):
+                make(*two)
+
+
+@pytest.mark.parametrize("size", [0, -3, 1.0, 2.0, "2", True, None, Fraction(2)])
+def test_a_number_of_records_is_a_positive_integer(size: Any) -> None:
+    for guarantee in _KINDS[:14]:
+        with pytest.raises((ValueError, TypeError), match="size = "):
+            guarantee.for_group(size)
+    with pytest.raises((ValueError, TypeError), match="size = "):
+        Group(PureDP(1), size)
+    with pytest.raises((ValueError, TypeError), match=r"(size|times) = "):
+        Profile([(PureDP(1), size)])
+    with pytest.raises((ValueError, TypeError), match=r"shift = |scale"):
+        DiscreteLaplaceShift(size, 0)
