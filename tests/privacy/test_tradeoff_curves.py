@@ -83,10 +83,7 @@ def _by_definition(guarantee: Guarantee, alpha: Fraction, top: int) -> Any:
     return max(mp.mpf(0), -least(line, low, high, 50), -least(mirrored, low, high, 50))
 
 
-_LONG = [pair for pair in _KINDS if not isinstance(pair[0], Group)]
-
-
-@pytest.mark.parametrize(("guarantee", "top"), _LONG, ids=[str(g) for g, _ in _LONG])
+@pytest.mark.parametrize(("guarantee", "top"), _KINDS[:-1], ids=_NAMES[:-1])
 def test_the_curve_is_the_largest_of_the_profile_s_lines(guarantee: Guarantee, top: int) -> None:
     with mp.workdps(_DIGITS):
         for alpha in _ALPHAS[2:]:
@@ -117,11 +114,7 @@ def test_the_gaussian_curve_is_the_spec_s(mu: str) -> None:
     [
         (PureDP(1), lambda e: spec.profile(Fraction(1), Fraction(0), e), 1),
         (ApproxDP(2, "0.1"), lambda e: spec.profile(Fraction(2), Fraction(1, 10), e), 2),
-        (
-            DiscreteLaplaceShift(6, 3),
-            lambda e: spec.discrete_laplace_profile(6, Fraction(3), e),
-            2,
-        ),
+        (DiscreteLaplaceShift(6, 3), lambda e: spec.discrete_laplace_profile(6, Fraction(3), e), 2),
     ],
 )
 def test_the_spec_s_grid_of_lines_is_met_from_above(
