@@ -67,7 +67,14 @@ def working_precision(bits: int) -> Iterator[None]:
         yield
 
 
+_LONG = 8000  # bits
 _LEAST_ROUNDED = Fraction(1, 10**3500)
+
+
+def shortened(value: Fraction) -> Fraction:
+    """The value, or if it is long a little more: sums of many parameters must stay parameters."""
+    size = max(value.numerator.bit_length(), value.denominator.bit_length())
+    return value if size <= _LONG else round_up(value, 60)
 
 
 def round_up(value: Fraction, digits: int = 15) -> Fraction:

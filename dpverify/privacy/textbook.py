@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from dpverify.privacy.balls import ball, enclose
+from dpverify.privacy.balls import ball, enclose, shortened
 from dpverify.privacy.derivation import AnyDerivation, Derivation, PrivacyClaim
 from dpverify.privacy.guarantees import (
     ApproxDP,
@@ -101,7 +101,7 @@ def _rho(guarantees: Sequence[Guarantee]) -> Fraction:
 
 
 def _by_concentration(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
-    return ZeroConcentratedDP(_rho(guarantees)).epsilon_at(delta).upper
+    return ZeroConcentratedDP(shortened(_rho(guarantees))).epsilon_at(delta).upper
 
 
 def _by_formula(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:

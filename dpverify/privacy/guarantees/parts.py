@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Literal
 
+from dpverify.privacy.balls import shortened
 from dpverify.privacy.guarantees.approximate import ApproxDP, PerfectPrivacy, PureDP
 from dpverify.privacy.guarantees.base import Guarantee
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
@@ -45,9 +46,9 @@ def merged(counts: dict[Guarantee, int]) -> dict[Guarantee, int]:
     rho = sum((g.rho * n for g, n in counts.items() if isinstance(g, ZeroConcentratedDP)), _ZERO)
     kept = {g: n for g, n in counts.items() if not isinstance(g, (GaussianDP, ZeroConcentratedDP))}
     if squares:
-        kept[GaussianDP.of_square(squares)] = 1
+        kept[GaussianDP.of_square(shortened(squares))] = 1
     if rho:
-        kept[ZeroConcentratedDP(rho)] = 1
+        kept[ZeroConcentratedDP(shortened(rho))] = 1
     return kept
 
 
@@ -74,4 +75,4 @@ def concentrated_ranges(parts: Parts) -> Parts:
     rest = [(p, n) for p, n in parts if not isinstance(p, (BoundedRange, ZeroConcentratedDP))]
     rho = sum((epsilon**2 * n / 8 for epsilon, n in ranges), Fraction(0))
     rho += sum((p.rho * n for p, n in parts if isinstance(p, ZeroConcentratedDP)), Fraction(0))
-    return (*rest, (ZeroConcentratedDP(rho), 1))
+    return (*rest, (ZeroConcentratedDP(shortened(rho)), 1))

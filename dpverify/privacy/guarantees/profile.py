@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from flint import arb
 
-from dpverify.privacy.balls import Enclosure, ball, enclose, hull
+from dpverify.privacy.balls import Enclosure, ball, enclose, hull, shortened
 from dpverify.privacy.discretize import FINENESS, is_too_large, profile_table
 from dpverify.privacy.guarantees.base import (
     FAR,
@@ -165,7 +165,7 @@ class Profile(Guarantee):
         attained = [p for p, _ in self.parts if not isinstance(p, ZeroConcentratedDP)]
         low = max((p.delta_at(at).lower for p in attained), default=_ZERO)
         rho = total_of(self.parts, "concentrated")
-        high = ZeroConcentratedDP(rho).delta_at(at).upper if rho else _ONE
+        high = ZeroConcentratedDP(shortened(rho)).delta_at(at).upper if rho else _ONE
         return Enclosure(min(low, high), high)
 
     @property

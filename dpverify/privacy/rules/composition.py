@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dpverify.privacy.adjacency import Adjacency
-from dpverify.privacy.balls import ball, enclose, round_up
+from dpverify.privacy.balls import ball, enclose, round_up, shortened
 from dpverify.privacy.derivation import Derivation, PrivacyClaim
 from dpverify.privacy.guarantees import (
     ApproxDP,
@@ -163,7 +163,7 @@ def _composed(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
         return _basic(kinds), "", _BASIC
     if all(isinstance(g, ZeroConcentratedDP) for g in kinds):
         rho = sum((g.rho for g in kinds if isinstance(g, ZeroConcentratedDP)), Fraction(0))
-        return ZeroConcentratedDP(rho), ", rho adds up", _CONCENTRATED
+        return ZeroConcentratedDP(shortened(rho)), ", rho adds up", _CONCENTRATED
     if all(isinstance(g, (GaussianDP, ApproximateGaussianDP)) for g in kinds):
         return _gaussian(kinds)
     return _profiles(kinds)
@@ -176,6 +176,7 @@ def _basic(guarantees: list[Guarantee]) -> Guarantee:
             epsilon, delta = epsilon + guarantee.epsilon, delta + guarantee.delta
     if epsilon == 0:
         return PerfectPrivacy()
+    epsilon, delta = shortened(epsilon), shortened(delta)
     if delta >= 1:
         raise ValueError(f"the deltas add up to {render(delta)}: together they promise nothing.")
     return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
@@ -187,6 +188,7 @@ def _gaussian(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
         part = guarantee.gaussian
         assert part is not None
         square, delta, tv = square + part.mu_squared, delta + part.delta, tv + part.tv
+    square, delta, tv = shortened(square), shortened(delta), shortened(tv)
     if max(delta, tv) >= 1:
         raise ValueError(
             f"the deltas add up to {render(delta)}, the changes of the law to {render(tv)}: together "
