@@ -42,7 +42,8 @@ class Norm(Enum):
     SQUARED_L2 is the square of the Euclidean distance, which is rational where that is not. RANGE is
     the largest change of a coordinate minus the smallest. KEYS: one record touches at most so many
     keys of a histogram and adds one to each. KEEP: the sum over records of the changes of their
-    keep-probabilities, every set between the two being friendly.
+    keep-probabilities; when those that fall are lowered first and the others raised then, every set
+    of kept records on the way is friendly.
     """
 
     L1 = "L1"

@@ -75,6 +75,7 @@ def test_mixed_kinds_become_a_profile_of_all_their_parts() -> None:
         "profile(pure(1), pure(2), zcdp(1), range(1), gaussian(sqrt(5)), delta 0.0011, tv 1e-5)"
     )
     assert _compose([*parts, *others]) == _compose([_compose(parts), *others]) == expected
+    assert _compose([_compose([*others, parts[0]]), *parts[1:]]) == expected
     assert str(_compose(parts_of("pure(1) + pure(1)"), by_profiles=True)) == "profile(2 * pure(1))"
     assert str(_compose(parts_of("perfect + perfect"), by_profiles=True)) == "perfect"
 
