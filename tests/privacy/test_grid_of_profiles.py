@@ -270,3 +270,24 @@ def test_epsilon_is_enclosed_from_both_ends(name: str) -> None:
         assert found.upper <= found.lower * _HAIR or found.lower == 0, point
         assert is_safe(family, parameter, (found.upper, point[1])), point
         assert not is_safe(family, parameter, (found.lower, point[1])), point
+
+
+@pytest.mark.parametrize("base", [(1, "1e-6"), (1, 0, "1e-9"), ("0.2", "1e-12", "1e-9")])
+def test_a_group_s_profile_never_rises_and_its_epsilon_is_found(base: tuple[Any, ...]) -> None:
+    group = Group(ApproximateGaussianDP(*base), 2)
+    found = [group.delta_at(epsilon).upper for epsilon in (0, 1, 3, 8, 15, 30, 60, 200, 9000)]
+    assert found == sorted(found, reverse=True)
+    assert found[-1] == group.delta_floor < Fraction(1, 1000)
+    assert group.delta_at(group.epsilon_at("1e-3").upper).upper <= Fraction(1, 1000)
+
+
+@pytest.mark.parametrize("size", ["1e-300", "1e-20", "1e5", "1e300"])
+@pytest.mark.parametrize("name", _NAMES)
+def test_extreme_parameters_have_profiles_and_curves(name: str, size: str) -> None:
+    guarantee = FAMILIES[name].make(Fraction(size), Fraction(1, 10**300))
+    for at in ("1e-300", "1e-9", "0.5", 1 - Fraction(1, 10**300)):
+        delta, beta = guarantee.delta_at(1 / Fraction(at)), guarantee.tradeoff_at(at)
+        assert 0 <= delta.lower <= delta.upper <= 1
+        assert 0 <= beta.lower <= min(beta.upper, 1 - Fraction(at))
+        if guarantee.delta_floor < Fraction(at):
+            assert guarantee.delta_at(guarantee.epsilon_at(at).upper).upper <= Fraction(at)

@@ -37,24 +37,16 @@ from spec.theory.rules import hockey_stick
 
 from .finite import random_pair
 
-_steady = settings(derandomize=True, deadline=None, max_examples=200)
 _HAIR = 1 + Fraction(1, 10**9)
-
-
-def _every_kind() -> list[Guarantee]:
-    kinds: list[Guarantee] = [PerfectPrivacy()]
-    for size in ("0.05", "0.3", "1", "2"):
-        kinds += [PureDP(size), BoundedRange(size), GaussianDP(size), ZeroConcentratedDP(size)]
-        kinds += [ApproxDP(size, 0), ApproxDP(size, "1e-4"), ApproximateGaussianDP(size)]
-        kinds += [ApproximateGaussianDP(size, "1e-4"), ApproximateGaussianDP(size, 0, "1e-4")]
-        kinds += [DiscreteLaplaceShift(1, 1 / Fraction(size)), DiscreteLaplaceShift(3, size)]
-        kinds += [Group(GaussianDP(size), 2), Group(ApproximateGaussianDP(size, "1e-5"), 2)]
-    kinds += [Profile([(PureDP("0.3"), 3)]), Profile([PureDP("0.3"), GaussianDP("0.3")])]
-    kinds += [Profile([PureDP(1), PureDP("0.5")], "1e-4"), Profile([BoundedRange(1)])]
-    return kinds
-
-
-_KINDS = _every_kind()
+_KINDS: list[Guarantee] = [PerfectPrivacy()]
+for size in ("0.05", "0.3", "1", "2"):
+    _KINDS += [PureDP(size), BoundedRange(size), GaussianDP(size), ZeroConcentratedDP(size)]
+    _KINDS += [ApproxDP(size, 0), ApproxDP(size, "1e-4"), ApproximateGaussianDP(size)]
+    _KINDS += [ApproximateGaussianDP(size, "1e-4"), ApproximateGaussianDP(size, 0, "1e-4")]
+    _KINDS += [DiscreteLaplaceShift(1, 1 / Fraction(size)), DiscreteLaplaceShift(3, size)]
+    _KINDS += [Group(GaussianDP(size), 2), Group(ApproximateGaussianDP(size, "1e-5"), 2)]
+_KINDS += [Profile([(PureDP("0.3"), 3)]), Profile([PureDP("0.3"), GaussianDP("0.3")])]
+_KINDS += [Profile([PureDP(1), PureDP("0.5")], "1e-4"), Profile([BoundedRange(1)])]
 Implies = Callable[[Guarantee, Guarantee], bool]
 
 
@@ -78,10 +70,6 @@ def _is_never_wrongly_yes(implies: Implies) -> bool:
     )
 
 
-def test_no_guarantee_follows_from_a_weaker_one() -> None:
-    assert _is_never_wrongly_yes(Guarantee.implies)
-
-
 _TWINS: list[Implies] = [
     lambda a, b: (a.concentrated or 9) <= (b.concentrated or 0),
     lambda a, b: bool(a.gaussian and b.gaussian and a.gaussian.mu_squared <= b.gaussian.mu_squared),
@@ -90,14 +78,13 @@ _TWINS: list[Implies] = [
 
 
 @pytest.mark.parametrize("twin", _TWINS, ids=["concentrated", "mu", "one epsilon"])
-def test_a_wrong_order_of_the_guarantees_is_caught(twin: Implies) -> None:
+def test_no_guarantee_follows_from_a_weaker_one_and_false_orders_are_caught(twin: Implies) -> None:
+    assert _is_never_wrongly_yes(Guarantee.implies)
     assert not _is_never_wrongly_yes(twin)
 
 
-def _renyi(p: list[Any], q: list[Any], order: Any) -> Any:
-    return mp.log(mp.fsum(x**order * y ** (1 - order) for x, y in zip(p, q, strict=True))) / (
-        order - 1
-    )
+def _renyi(p: list[Any], q: list[Any], a: Any) -> Any:
+    return mp.log(mp.fsum(x**a * y ** (1 - a) for x, y in zip(p, q, strict=True))) / (a - 1)
 
 
 def _two_losses(high: Any, low: Any) -> tuple[list[Any], list[Any]]:
@@ -177,31 +164,26 @@ _NO: list[tuple[Guarantee, Guarantee]] = [
 ]
 
 
-@pytest.mark.parametrize(("a", "b"), _YES)
-def test_useful_consequences_are_seen(a: Guarantee, b: Guarantee) -> None:
-    assert a.implies(b)
-
-
-@pytest.mark.parametrize(("a", "b"), _NO)
-def test_what_does_not_follow_is_not_claimed(a: Guarantee, b: Guarantee) -> None:
-    assert not a.implies(b)
+@pytest.mark.parametrize(("a", "b"), _YES + _NO)
+def test_useful_consequences_are_seen_and_no_others(a: Guarantee, b: Guarantee) -> None:
+    assert a.implies(b) == ((a, b) in _YES)
 
 
 def _groups_of_two(laws: list[Any], loss: Fraction) -> list[Guarantee]:
     """What follows for the ends from what both steps have; ``loss`` is the largest of theirs."""
     steps = [(laws[0], laws[1]), (laws[1], laws[0]), (laws[1], laws[2]), (laws[2], laws[1])]
-    delta = max(hockey_stick(p, q, mp.exp(real(loss) / 2)) for p, q in steps)
+    delta = max(hockey_stick(p, q, mp.exp(real(loss * 9 / 10))) for p, q in steps)
     share = Fraction(int(delta * 2**50) + 1, 2**50)
     square = PureDP(loss).gaussian.mu_squared
     one: list[Guarantee] = [PureDP(loss), BoundedRange(2 * loss), ZeroConcentratedDP(loss**2 / 2)]
     one += [GaussianDP.of_square(square), ApproximateGaussianDP.of_square(square)]
-    one += [Profile([PureDP(loss / 2)], share)]
+    one += [ApproxDP(loss * 9 / 10, share), Profile([PureDP(loss * 9 / 10)], share)]
     return [Group(GaussianDP.of_square(square), 2), *(g.for_group(2) for g in one)]
 
 
 def test_group_privacy_holds_for_three_explicit_datasets() -> None:
     rng, tight = random.Random(7), 0
-    for _ in range(40):
+    for _ in range(120):
         (a, b), (c, _) = random_pair(rng), random_pair(rng)
         if set(a) != set(c):
             continue
@@ -231,9 +213,8 @@ def test_calibration_between_kinds_is_exact_where_it_can_be() -> None:
     assert calibrate(PureDP, ZeroConcentratedDP("0.02")) == PureDP("0.2")
     assert calibrate(BoundedRange, ZeroConcentratedDP("0.02")) == BoundedRange("0.4")
     assert calibrate(GaussianDP, ZeroConcentratedDP("0.02")) == GaussianDP("0.2")
-    assert calibrate(lambda e: Profile([(PureDP(e), 4)]), PureDP(1)) == Profile(
-        [(PureDP("1/4"), 4)]
-    )
+    four = calibrate(lambda e: Profile([(PureDP(e), 4)]), PureDP(1))
+    assert four == Profile([(PureDP("1/4"), 4)])
 
 
 _POSITIVE = st.one_of(
@@ -241,7 +222,6 @@ _POSITIVE = st.one_of(
     st.floats(min_value=1e-300, max_value=1e300).map(Fraction),
 )
 _SHARES = st.one_of(st.just(Fraction(0)), st.floats(min_value=1e-320, max_value=0.04).map(Fraction))
-_WHOLE = st.integers(min_value=1, max_value=10**6)
 _SIMPLE = st.one_of(
     st.builds(PureDP, _POSITIVE),
     st.builds(ApproxDP, _POSITIVE, _SHARES),
@@ -250,7 +230,7 @@ _SIMPLE = st.one_of(
     st.builds(GaussianDP.of_square, _POSITIVE),
     st.builds(ApproximateGaussianDP.of_square, _POSITIVE, _SHARES, _SHARES),
     st.builds(BoundedRange, _POSITIVE),
-    st.builds(DiscreteLaplaceShift, _WHOLE, _POSITIVE),
+    st.builds(DiscreteLaplaceShift, st.integers(1, 10**6), _POSITIVE),
     st.just(PerfectPrivacy()),
 )
 _PARTS = st.lists(st.tuples(_SIMPLE, st.integers(1, 3)), min_size=0, max_size=4)
@@ -258,7 +238,7 @@ _PROFILES = st.builds(Profile, _PARTS, _SHARES, _SHARES)
 _GROUPS = st.builds(Group, st.one_of(_SIMPLE, _PROFILES), st.integers(2, 10**6))
 
 
-@_steady
+@settings(derandomize=True, deadline=None, max_examples=200)
 @given(st.one_of(_SIMPLE, _PROFILES, _GROUPS))
 def test_what_is_printed_is_read_back(guarantee: Guarantee) -> None:
     assert parse_guarantee(str(guarantee)) == guarantee
@@ -268,7 +248,6 @@ def test_what_is_printed_is_read_back(guarantee: Guarantee) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gaussian(0)", "mu_squared = 0 is not positive"),
         ("gaussian(sqrt(-2))", "mu_squared = -2 is not positive"),
         ("zcdp(nan)", "rho = 'nan' is not a finite number"),
         ("agaussian(1, 0, 1)", "tv = 1 is outside [0, 1)"),

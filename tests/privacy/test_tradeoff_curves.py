@@ -92,9 +92,9 @@ def test_the_curve_is_the_largest_of_the_profile_s_lines(guarantee: Guarantee, t
             assert real(found.upper) >= _by_definition(guarantee, alpha, top) - mp.mpf(10) ** -30
 
 
-def _follows(curve: Callable[[Fraction], Enclosure], truth: Curve, slack: int) -> bool:
+def _follows(guarantee: Guarantee, truth: Curve) -> bool:
     with mp.workdps(_DIGITS):
-        return all(_holds(curve(alpha), truth(alpha), slack) for alpha in _ALPHAS)
+        return all(_holds(guarantee.tradeoff_at(alpha), truth(alpha), 45) for alpha in _ALPHAS)
 
 
 @pytest.mark.parametrize("mu", ["0.01", "0.5", "1", "4"])
@@ -104,9 +104,9 @@ def test_the_gaussian_curve_is_the_spec_s(mu: str) -> None:
     def truth(alpha: Fraction) -> Any:
         return spec.gaussian_tradeoff(square, alpha)
 
-    assert _follows(GaussianDP(mu).tradeoff_at, truth, 45)
+    assert _follows(GaussianDP(mu), truth)
     nearly = GaussianDP(Fraction(mu) * (1 + Fraction(1, 10**12)))
-    assert not _follows(nearly.tradeoff_at, truth, 45), "a false twin must be caught"
+    assert not _follows(nearly, truth), "a false twin must be caught"
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,9 @@ def _laplace_laws(shift: int, scale: Fraction) -> tuple[dict[int, Any], dict[int
 def test_the_laplace_curve_is_that_of_the_best_tests(shift: int, scale: str) -> None:
     with mp.workdps(_DIGITS):
         p, q = _laplace_laws(shift, Fraction(scale))
-        guarantee = DiscreteLaplaceShift(shift, scale)
-        assert _follows(guarantee.tradeoff_at, lambda a: _best_test(p, q, a), 45)
-        longer = DiscreteLaplaceShift(shift + 1, scale)
-        assert not _follows(longer.tradeoff_at, lambda a: _best_test(p, q, a), 45)
+        for there, right in ((shift, True), (shift + 1, False)):
+            found = DiscreteLaplaceShift(there, scale)
+            assert _follows(found, lambda a: _best_test(p, q, a)) == right
 
 
 def _responses(epsilons: list[str]) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -291,10 +290,10 @@ def test_a_composition_of_one_has_the_curve_of_the_one(part: Guarantee) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_a_group_s_curve_of_gaussian_noise_is_gaussian(size: int) -> None:
-    for alpha in _ALPHAS:
-        found = Group(GaussianDP("0.4"), size).tradeoff_at(alpha)
-        exact = GaussianDP("0.4").for_group(size).tradeoff_at(alpha)
+def test_a_group_s_curve_of_noise_is_that_of_the_larger_shift(size: int) -> None:
+    for base, alpha in itertools.product((GaussianDP("0.4"), DiscreteLaplaceShift(2, 3)), _ALPHAS):
+        found = Group(base, size).tradeoff_at(alpha)
+        exact = base.for_group(size).tradeoff_at(alpha)
         assert found.lower <= exact.upper
         assert found.upper >= exact.lower
         assert found.upper - found.lower <= Fraction(1, 10**40)
