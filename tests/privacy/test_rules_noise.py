@@ -263,7 +263,9 @@ def test_noise_refuses_other_norms_and_scales_that_are_no_scales(
     name: str, rule: Callable[..., Any], norms: set[Norm], called: str
 ) -> None:
     for norm in set(Norm) - norms:
-        message = rf"{name} needs a sensitivity in .* distance, but the count.* moves by at most 1 in"
+        message = (
+            rf"{name} needs a sensitivity in .* distance, but the count.* moves by at most 1 in"
+        )
         with pytest.raises(ValueError, match=message):
             rule(lemma(norm=norm), 1)
     for norm in norms:
