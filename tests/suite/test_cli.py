@@ -187,6 +187,11 @@ def test_prove_explain_papers(capsys: pytest.CaptureFixture[str]) -> None:
     assert "refuted" in capsys.readouterr().out
 
 
+def _listen_to_ctrl_c() -> None:
+    """A background job of a shell starts with Ctrl-C ignored, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_ctrl_c_leaves_a_valid_partial_report(tmp_path: Path, workers: str) -> None:
     file = tmp_path / "partial.jsonl"
@@ -194,6 +199,7 @@ def test_ctrl_c_leaves_a_valid_partial_report(tmp_path: Path, workers: str) -> N
     process = subprocess.Popen(
         [*command, "--trials", "100000", "--jsonl", str(file)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=_listen_to_ctrl_c,
     )  # fmt: skip
     _wait_for(file, "unit-finished")
     process.send_signal(signal.SIGINT)

@@ -152,7 +152,8 @@ class ApproxDP(Guarantee):
             return Enclosure(self.delta, self.delta)
         share = enclose(lambda: _response(self.epsilon, at))
         above = 1 - self.delta
-        return Enclosure(self.delta + above * share.lower, self.delta + above * share.upper)
+        upper = min(self.delta + above * share.upper, Fraction(1))
+        return Enclosure(self.delta + above * share.lower, upper)
 
     def tradeoff_ball(self, alpha: Fraction) -> arb:
         """max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha))."""

@@ -100,9 +100,12 @@ class Guarantee(ABC):
                 raise Unreachable
             low, high = boundary(lambda epsilon: self.at_most(epsilon, goal))
         except Unreachable:
+            floor = self.delta_floor
+            why = (
+                f"its delta stays above {render(floor)}" if floor else "none that is tried suffices"
+            )
             raise ValueError(
-                f"{self} has no epsilon at delta = {render(goal)}: its delta stays above "
-                f"{render(self.delta_floor)}. Give a larger delta."
+                f"{self} has no epsilon at delta = {render(goal)}: {why}. Give a larger delta."
             ) from None
         while low > 0 and self.delta_at(low).lower <= goal:  # an undecided point is no lower end
             low = max(low - 4 * (high - low), Fraction(0))
