@@ -35,6 +35,8 @@ _MOST_POINTS = 1 << 19
 _GUARD = 96
 _SLACK_BITS = 30
 _MOST_NODES = 1 << 15
+DEPTHS = (192, 448, 1280)
+"""Bits of the masses: for delta down to about 1e-40, 1e-110 and 1e-330."""
 FINENESS = 240.0
 """Smooth parts' meshes: a standard deviation / (240 sqrt(parts)), for a gap below 1e-3."""
 
@@ -258,6 +260,7 @@ def _common(spacings: Sequence[Fraction], smallest: float, finest: float, ratio:
     return _dyadic(max(smallest, finest))
 
 
+@lru_cache(maxsize=64)
 def is_too_large(parts: Parts) -> bool:
     """Whether atoms would need far more multiples of their own spacing than fit on a grid."""
     for part, times in parts:
@@ -267,6 +270,15 @@ def is_too_large(parts: Parts) -> bool:
             if min(shape.top * times, wide) > 4 * _MOST_POINTS * to_float(shape.spacing):
                 return True
     return False
+
+
+@lru_cache(maxsize=64)
+def is_exact(parts: Parts) -> bool:
+    """Whether every loss is an atom and all fall on the mesh, so that nothing is moved or joined."""
+    if is_too_large(parts) or any(_shape(part).smooth for part, _ in parts):
+        return False
+    mesh, own = _meshes(parts, DEPTHS[0], FINENESS)
+    return all((spacing / mesh).denominator == 1 for spacing in own)
 
 
 def _dyadic(value: float) -> Fraction:

@@ -30,6 +30,7 @@ from fractions import Fraction
 from itertools import count, cycle, islice
 from typing import Any
 
+from dpverify.privacy import inversion
 from dpverify.privacy.balls import Enclosure
 from dpverify.privacy.discretize import profile_table
 from dpverify.privacy.guarantees import (
@@ -97,6 +98,9 @@ def mixes() -> Iterator[tuple[str, list[Guarantee], tuple[float, ...]]]:
     pure, mus = ([Fraction(1, first + 2 * i) for i in range(499)] for first in (21, 50))
     shifts = [(1 + i % 5, Fraction(200 + 3 * i, 7)) for i in range(250)]
     yield "all distinct, ugly", mixed(pure, shifts, mus), (3.95, 7.35, 9.77)
+    lattice = [PureDP(Fraction(1, 21 + 2 * i)) for i in range(500)]
+    lattice += [DiscreteLaplaceShift(1 + i % 5, Fraction(200 + 3 * i, 7)) for i in range(500)]
+    yield "all distinct, no Gaussian", lattice, (4.2, 7.86, 10.62)
     draw = random.Random(1).uniform
     pure, mus = ([Fraction(draw(0.005, 0.05)) for _ in range(499)] for _ in range(2))
     shifts = [(1 + i % 5, Fraction(draw(30, 200))) for i in range(250)]
@@ -106,6 +110,7 @@ def mixes() -> Iterator[tuple[str, list[Guarantee], tuple[float, ...]]]:
 def ours(stages: list[Guarantee], epsilons: tuple[float, ...]) -> list[Enclosure]:
     """Delta from cold caches."""
     profile_table.cache_clear()
+    inversion._table.cache_clear()
     profile = Profile(stages)
     return [profile.delta_at(epsilon) for epsilon in epsilons]
 
@@ -113,6 +118,7 @@ def ours(stages: list[Guarantee], epsilons: tuple[float, ...]) -> list[Enclosure
 def inverse(stages: list[Guarantee], delta: float) -> Enclosure:
     """Epsilon from cold caches."""
     profile_table.cache_clear()
+    inversion._table.cache_clear()
     return Profile(stages).epsilon_at(delta)
 
 

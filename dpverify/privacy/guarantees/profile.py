@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from flint import arb
 
-from dpverify.privacy.balls import Enclosure, ball, enclose, hull, shortened
-from dpverify.privacy.discretize import FINENESS, is_too_large, profile_table
+from dpverify.privacy.balls import Enclosure, ball, enclose, hull
+from dpverify.privacy.composing import delta_together, is_at_most
+from dpverify.privacy.discretize import DEPTHS, profile_table
 from dpverify.privacy.guarantees.base import (
     FAR,
     GaussianPart,
@@ -20,13 +21,11 @@ from dpverify.privacy.guarantees.base import (
     profile_argument,
     tradeoff_argument,
 )
-from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, GaussianDP
 from dpverify.privacy.guarantees.group import Group
 from dpverify.privacy.guarantees.parts import (
     Parts,
     collect,
-    concentrated_ranges,
     merged,
     total_of,
 )
@@ -34,13 +33,7 @@ from dpverify.privacy.losses import ProfileTable
 from dpverify.privacy.numbers import Exact, render, whole
 from dpverify.privacy.sources import Source, states
 
-_DEPTHS = (192, 448, 1280)
-"""Bits of the masses: for delta down to about 1e-40, 1e-110 and 1e-330."""
-_RESOLVED = 58  # bits between the smallest delta that is resolved and the unit
-_FINENESSES = (20.0, 70.0, FINENESS)
 _FAR_FOR_TV = Fraction(1 << 14)  # e^-16384 is less than any tv of at most 4000 digits
-_MOST_LOSS = Fraction(1 << 40)  # beyond it a part is not composed: at most 1 is all that is said
-_MOST_RANGES = 2000  # beyond, the moments of bounded ranges say more than their profiles
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -57,9 +50,9 @@ class Profile(Guarantee):
 
     parts: guarantees with how often each occurs, in a canonical order. Gaussian parts and
     concentrated parts are merged (their parameters add up); the rest is composed through privacy
-    loss distributions, bounded from both sides: from above for every mechanism with these
-    guarantees, from below by mechanisms with these guarantees (for zCDP Gaussian noise, for a
-    bounded range randomized response of half the length; there the two sides stay apart).
+    losses, bounded from both sides: from above for every mechanism with these guarantees, from below
+    by mechanisms with these guarantees (for zCDP Gaussian noise, for a bounded range randomized
+    response of half the length; there the two sides stay apart).
     """
 
     parts: Parts
@@ -105,22 +98,10 @@ class Profile(Guarantee):
         return Enclosure(min(found.lower, _ONE), min(found.upper, _ONE))
 
     def at_most(self, epsilon: Fraction, delta: Fraction) -> bool:
-        """Coarse tables first: mostly they decide, either way."""
+        """Without a tv, coarse bounds first: mostly they decide, either way."""
         if self.tv or self._single:
             return self.delta_at(epsilon).upper <= delta
-        left = delta - self.delta
-        if left < 0:
-            return False
-        easy = self._easy(epsilon)
-        if easy.upper <= left or easy.lower > left or left == 0 or _is_extreme(self.parts):
-            return easy.upper <= left
-        bits = next((b for b in _DEPTHS if left * 2 ** (b - _RESOLVED) >= 1), _DEPTHS[-1])
-        for fineness in _FINENESSES:
-            if self._above(epsilon, bits, fineness) <= left:
-                return True
-            if profile_table(self.parts, bits, False, fineness).at(epsilon) > left:
-                return False
-        return False
+        return delta >= self.delta and is_at_most(self.parts, epsilon, delta - self.delta)
 
     def rough_delta(self, epsilon: Fraction) -> Fraction:
         """From coarse tables, for searches that prove nothing."""
@@ -130,43 +111,12 @@ class Profile(Guarantee):
         """The sum at this very epsilon, which need not be the least one."""
         if self.tv and at >= _FAR_FOR_TV:
             return Enclosure(_ONE, _ONE)
-        found = self._of_parts(at, _FINENESSES[0] if rough else FINENESS)
+        found = delta_together(self.parts, at, rough=rough)
         factor = enclose(lambda: 1 + ball(at).exp()) if self.tv else Enclosure(_ZERO, _ZERO)
         return Enclosure(
             found.lower + self.delta + factor.lower * self.tv,
             found.upper + self.delta + factor.upper * self.tv,
         )
-
-    def _of_parts(self, at: Fraction, fineness: float = FINENESS) -> Enclosure:
-        easy = self._easy(at)
-        if easy.lower == easy.upper or self._single or _is_extreme(self.parts):
-            return easy
-        for bits in _DEPTHS:
-            above = self._above(at, bits, fineness)
-            if above * 2 ** (bits - _RESOLVED) >= 1 or fineness < FINENESS:
-                break
-        below = profile_table(self.parts, bits, False, fineness).at(at)
-        above, below = min(above, easy.upper), max(below, easy.lower)
-        return Enclosure(min(below, above), above)
-
-    def _above(self, at: Fraction, bits: int, fineness: float = FINENESS) -> Fraction:
-        ways = [concentrated_ranges(self.parts)]
-        if ways[0] != self.parts and sum(n for _, n in self.parts) < _MOST_RANGES:
-            ways.append(self.parts)
-        return min(profile_table(parts, bits, True, fineness).at(at) for parts in ways)
-
-    def _easy(self, at: Fraction) -> Enclosure:
-        """Without composing: at least what any part reaches, at most what all the rho prove."""
-        loss = total_of(self.parts, "largest_loss")
-        if loss is not None and at >= loss:
-            return Enclosure(_ZERO, _ZERO)
-        if self._single:
-            return self.parts[0][0].delta_at(at)
-        attained = [p for p, _ in self.parts if not isinstance(p, ZeroConcentratedDP)]
-        low = max((p.delta_at(at).lower for p in attained), default=_ZERO)
-        rho = total_of(self.parts, "concentrated")
-        high = ZeroConcentratedDP(shortened(rho)).delta_at(at).upper if rho else _ONE
-        return Enclosure(min(low, high), high)
 
     @property
     def _closed(self) -> Guarantee | None:
@@ -183,7 +133,7 @@ class Profile(Guarantee):
         return len(self.parts) == 1 and self.parts[0][1] == 1
 
     def _table(self, upper: bool) -> ProfileTable:
-        return profile_table(self.parts, _DEPTHS[0], upper)
+        return profile_table(self.parts, DEPTHS[0], upper)
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
         """The best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirror images."""
@@ -287,11 +237,6 @@ class Profile(Guarantee):
         if self.tv:
             terms.append(f"tv {render(self.tv)}")
         return f"profile({', '.join(terms)})"
-
-
-def _is_extreme(parts: Parts) -> bool:
-    large = any((part.concentrated or _ZERO) > _MOST_LOSS for part, _ in parts)
-    return large or is_too_large(parts)
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,98 @@
+"""Profiles of compositions from transforms of their losses: the facts, with proofs, as plain functions.
+
+L is the sum of independent privacy losses under P, f(y) = E (1 - e^(y - L))_+ for every real y (at y >= 0
+the profile), M(s) = E e^(sL), finite for the s that occur. Laws are given as {loss: mass}, beside Gaussian
+noise of a given mu.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Source, states
+
+from .laws import real
+from .profiles import gaussian_profile
+
+
+@states(Source("OURS", "profile of atoms beside Gaussian noise"))
+def profile_at(atoms: dict[Fraction, Any], mu: Fraction, y: Fraction | Any) -> Any:
+    """f(y): the atoms' mean of the Gaussian pair's own f(y - loss).
+
+    The Gaussian pair is symmetric, so f(-y) = 1 - e^-y + e^-y f(y).
+    """
+    return mp.fsum(p * _gaussian_at(mu, _number(y) - real(x)) for x, p in atoms.items())
+
+
+def _number(y: Fraction | Any) -> Any:
+    return real(y) if isinstance(y, Fraction) else mp.mpf(y)
+
+
+def _gaussian_at(mu: Fraction, y: Any) -> Any:
+    if y < 0:
+        return 1 - mp.exp(y) + mp.exp(y) * _gaussian_at(mu, -y)
+    if not mu:
+        return mp.mpf(0)
+    m = real(mu)
+    return mp.ncdf(m / 2 - y / m) - mp.exp(y) * mp.ncdf(-m / 2 - y / m)
+
+
+@states(Source("OURS", "Poisson summation of a tilted profile"))
+def summed(atoms: dict[Fraction, Any], mu: Fraction, tilt: Any, step: Any, y: Any) -> Any:
+    """(step / 2 pi) sum over all k of F(k step) e^(-i k step y), F(w) = M(s) / (s (s + 1)), s = t + iw.
+
+    Equals the sum over all j of h(y + jp), h(y) = f(y) e^(ty), p = 2 pi / step. Proof: the integral of
+    (1 - e^(y - l))_+ e^(sy) dy over y <= l is e^(sl) (1 / s - 1 / (s + 1)) for Re s > 0, so F is the
+    integral of h(y) e^(iwy). h is continuous, integrable and of bounded variation, and F decreases at
+    least like 1 / w^2, so Poisson's formula holds at every point. QED.
+    """
+    t, a, total, k = real(tilt), real(step), mp.mpf(0), 0
+    while True:
+        s = mp.mpc(t, k * a)
+        m = mp.exp(real(mu) ** 2 * s * (s + 1) / 2)
+        m *= mp.fsum(p * mp.exp(s * real(x)) for x, p in atoms.items())
+        term = (m * mp.exp(-1j * k * a * real(y)) / (s * (s + 1))).real
+        total += term / 2 if k == 0 else term
+        if k and abs(m) < mp.mpf(10) ** -(mp.mp.dps + 5):
+            return total * a / mp.pi
+        k += 1
+
+
+@states(Source("OURS", "Chernoff's bound of a profile"))
+def chernoff(moment: Any, s: Any, y: Any) -> Any:
+    """f(y) <= kappa(s) M(s) e^(-sy), kappa(s) = s^s / (s + 1)^(s + 1), s >= 0 (kappa(0) = 1).
+
+    Proof: for u = L - y > 0, (1 - e^-u) e^(-su) is largest where e^-u = s / (s + 1), and is kappa(s)
+    there. So (1 - e^(y - L))_+ <= kappa(s) e^(s (L - y)); take the mean. QED.
+    """
+    at = real(s)
+    kappa = at**at / (at + 1) ** (at + 1) if at else mp.mpf(1)
+    return kappa * moment * mp.exp(-at * real(y))
+
+
+@states(Source("OURS", "what smoothing adds to a profile"))
+def smoothing_bound(sigma: Fraction, y: Any) -> Any:
+    """sigma phi(y / sigma) e^(y / 2) >= c(y) = f_sigma(y) - (1 - e^y)_+ >= 0, f_sigma of Gaussian noise.
+
+    Proof: for y >= 0, f_sigma(y) = Phi(sigma / 2 - y / sigma) - e^y Phi(-sigma / 2 - y / sigma) has the
+    derivative phi(sigma / 2 - y / sigma) in sigma, for e^y phi(-sigma / 2 - y / sigma) is the same number,
+    and the limit 0 at sigma = 0. The derivative is phi(y / v) e^(y / 2 - v^2 / 8) at sigma = v, and
+    phi(y / v) <= phi(y / sigma) for v <= sigma. For y < 0, symmetry gives c(y) = e^y c(-y). QED.
+
+    Composed with any L this gives E f_sigma(y - L) - f(y) <= sigma^2 e^(sigma^2 / 8) g(y), g the density of
+    L + Z, Z the Gaussian loss (mean sigma^2 / 2, variance sigma^2): the mean over L of
+    sigma phi((y - L) / sigma) e^((y - L) / 2) is that, for phi((u - sigma^2 / 2) / sigma) =
+    phi(u / sigma) e^(u / 2 - sigma^2 / 8).
+    """
+    width = real(sigma)
+    return width * mp.npdf(real(y) / width) * mp.exp(real(y) / 2)
+
+
+def excess(sigma: Fraction, y: Fraction) -> Any:
+    """c(y) itself; at 0, 2 Phi(sigma / 2) - 1, which is above e^(-sigma^2 / 8) times the bound."""
+    if y < 0:
+        return mp.exp(real(y)) * excess(sigma, -y)
+    return gaussian_profile(sigma**2, y)
