@@ -15,7 +15,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,13 @@ IntArray = NDArray[Any]
 """Integers of exact value: int64, or Python ints (dtype object) where 63 bits are too few."""
 BoolArray = NDArray[np.bool_]
 Attempt = Callable[[NDArray[np.intp]], tuple[IntArray, BoolArray]]
+
+
+class NoiseLaw(Protocol):
+    """A law of integer noise that knows its own sampler."""
+
+    def draw(self, bits: Bits, size: int) -> IntArray:
+        """``size`` independent draws."""
 
 
 class Bits(ABC):
@@ -74,6 +81,10 @@ class Bits(ABC):
             running = running[succeeded]
             k += 1
         return odd
+
+    def noise(self, law: NoiseLaw, size: int) -> IntArray:
+        """``size`` independent draws of a law, by its sampler; enumeration takes its atoms instead."""
+        return law.draw(self, size)
 
     def until_accepted(self, size: int, attempt: Attempt) -> IntArray:
         """``size`` values, each from its first accepted attempt.
