@@ -5,9 +5,13 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans and .mechanisms
 dpverify.audit, imported on its own.
 """
 
+from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
+from dpverify.mechanisms.clipped_mean import ClippedMean, VectorMeanEstimate
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
+from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
+from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.plans import Abstained
 from dpverify.privacy import (
     Adjacency,
@@ -30,18 +34,26 @@ __all__ = [
     "Adjacency",
     "ApproxDP",
     "ApproximateGaussianDP",
+    "BernoulliMean",
     "BoundedMean",
+    "ClippedMean",
     "CountEstimate",
     "FrequencyEstimate",
     "GaussianDP",
+    "HistogramEstimate",
     "MeanEstimate",
     "NoisyCount",
     "PerfectPrivacy",
+    "PrivateQuantile",
     "Profile",
     "PureDP",
+    "QuantileEstimate",
     "RandomizedResponse",
     "SeededBits",
+    "ShareEstimate",
+    "StabilityHistogram",
     "SystemBits",
+    "VectorMeanEstimate",
     "ZeroConcentratedDP",
     "calibrate",
     "compose",

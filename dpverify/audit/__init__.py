@@ -1,8 +1,10 @@
 """The auditor: neighboring pairs, planted faults, witnesses, certificates, verdicts.
 
-It sees a mechanism only through its law, or as a function of a dataset.
+It sees a mechanism only through its law, or as a function of a dataset. ``structure`` looks at how
+an implementation betrays its input besides: floats, batches, the clock, seeds, processes.
 """
 
+from dpverify.audit import structure
 from dpverify.audit.auditing import AuditResult, FaultResult, Verdict, audit
 from dpverify.audit.certificates import Certificate
 from dpverify.audit.configuration import Configuration, Exhibit, SmallInstance
@@ -23,4 +25,5 @@ __all__ = [
     "audit",
     "generic_faults",
     "replaced",
+    "structure",
 ]

@@ -13,7 +13,7 @@ from dpverify.audit.certificates import (
     at_least,
     at_most,
     certified_epsilon,
-    epsilon_and_delta,
+    tested_points,
 )
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault, generic_faults
@@ -28,7 +28,15 @@ from dpverify.audit.outputs import (
 from dpverify.audit.pairs import NeighboringPair
 from dpverify.audit.witnesses import choose
 from dpverify.plans import Mechanism
-from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim
+from dpverify.privacy import (
+    Adjacency,
+    ApproxDP,
+    Derivation,
+    Guarantee,
+    PerfectPrivacy,
+    PrivacyClaim,
+    PureDP,
+)
 from dpverify.privacy.numbers import whole
 from dpverify.randomness import SeededBits
 
@@ -72,8 +80,10 @@ class FaultResult:
 class AuditResult:
     """An audit of one claim. ``alpha``: the chance that a sound mechanism is called VIOLATED.
 
-    ``epsilon`` is the largest certified lower bound at the claim's delta over all pairs and both
-    directions; all certificates hold together with probability 1 - alpha.
+    ``guarantee`` is what was tested: the claim's, or, of our mechanisms, the stronger one that their
+    stages compose to and that the claim was converted from. ``epsilon`` is the certified lower bound
+    that comes nearest to what is claimed at the same delta, over all pairs and both directions; all
+    certificates hold together with probability 1 - alpha.
     """
 
     verdict: Verdict
@@ -87,12 +97,12 @@ class AuditResult:
 
     @property
     def strongest(self) -> Certificate:
-        """The certificate with the largest epsilon."""
-        return max(self.certificates, key=lambda certificate: certificate.epsilon)
+        """The certificate whose epsilon is the most above the claimed one, or the least below."""
+        return max(self.certificates, key=lambda one: one.epsilon - one.claimed)
 
     @property
     def epsilon(self) -> float:
-        """The certified lower bound on epsilon at the claim's delta, at least 0."""
+        """The certified lower bound on epsilon at the strongest certificate's delta, at least 0."""
         return max(0.0, self.strongest.epsilon)
 
     def __str__(self) -> str:
@@ -101,7 +111,8 @@ class AuditResult:
         lines = [
             f"{self.verdict}: {MEANING[self.verdict]}.",
             f"claim      {self.guarantee} under {self.adjacency}",
-            f"certified  epsilon >= {self.epsilon:.4g} at delta {best.delta:g} "
+            f"certified  epsilon >= {self.epsilon:.4g} at delta {best.delta:.4g} (claimed: "
+            f"{best.claimed:.4g}) "
             f"(false-alarm probability {self.alpha:g} over everything looked at)",
             f"on         pair {best.pair!r}, {best.direction}, event: {best.event}; "
             f"{best.hits}/{best.draws} against {best.other_hits}/{best.other_draws}",
@@ -193,7 +204,6 @@ class _Attack:
         pair = self.pairs[index]
         laws = target(pair.left), target(pair.right)
         half = self.trials // 2
-        _, delta = epsilon_and_delta(self.guarantee)
         alpha = self.alpha / (2 * len(self.pairs))
         batches = [
             [law.draw(SeededBits(self.seed, stream, index, side, part), half) for part in (0, 1)]
@@ -203,9 +213,9 @@ class _Attack:
         found = []
         for own, direction in ((0, "left over right"), (1, "right over left")):
             other = 1 - own
-            witness = choose(
-                batches[own][0], batches[other][0], laws[own], laws[other], delta, alpha
-            )
+            sides = batches[own][0], batches[other][0], laws[own], laws[other]
+            witness = choose(*sides, tested_points(self.guarantee), alpha)
+            claimed, delta = witness.point
             hits, other_hits = witness.hits(batches[own][1]), witness.hits(batches[other][1])
             epsilon = certified_epsilon(
                 at_least(hits, half, alpha / 2), at_most(other_hits, half, alpha / 2), delta
@@ -213,7 +223,14 @@ class _Attack:
             counts = (hits, half, other_hits, half)
             found.append(
                 Certificate(
-                    pair.name, direction, str(witness), *counts, delta, float(epsilon), alpha
+                    pair.name,
+                    direction,
+                    str(witness),
+                    *counts,
+                    delta,
+                    float(epsilon),
+                    claimed,
+                    alpha,
                 )
             )
         return found
@@ -231,8 +248,10 @@ def _refuse_failures(pair: str, batches: Sequence[Sequence[Draws]]) -> None:
 def _claimed(
     subject: Any, claim: Any, pairs: Sequence[NeighboringPair]
 ) -> tuple[Guarantee, Adjacency]:
+    composed: Guarantee | None = None
     if claim is None and isinstance(subject, (Mechanism, Exhibit)):
         claim = subject.claim
+        composed = subject.composed if isinstance(subject, Mechanism) else None
     if isinstance(claim, Derivation):
         claim = claim.conclusion
     if not isinstance(claim, (PrivacyClaim, Guarantee)):
@@ -254,7 +273,10 @@ def _claimed(
                 f"The claim is under {adjacency}, but the pair {pair.name!r} is {pair.adjacency} "
                 "neighbors; audit one adjacency at a time."
             )
-    return (claim.guarantee if isinstance(claim, PrivacyClaim) else claim), adjacency
+    guarantee = claim.guarantee if isinstance(claim, PrivacyClaim) else claim
+    if composed is not None and not isinstance(composed, (PureDP, ApproxDP, PerfectPrivacy)):
+        guarantee = composed  # a whole profile can be tested where it is easiest to refute
+    return guarantee, adjacency
 
 
 def _check_budget(trials: int, alpha: float) -> None:

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
 
-from dpverify.privacy import Guarantee, point_of
+from dpverify.privacy import Guarantee, points_of
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Point = tuple[float, float]
+"""An epsilon and the delta that is claimed there."""
 # The inverse beta function is good to about 1e-14; every bound is moved outward by more than that.
 _OUTWARD = 1e-10
 _BEYOND_TESTING = Fraction(10**4)  # no number of draws tells one such epsilon from another
@@ -45,7 +47,7 @@ class Certificate:
     """What the counts of one event show, wrong with probability at most ``alpha``.
 
     ``epsilon``: a guarantee with this delta that holds has at least this epsilon; -inf if nothing is
-    shown.
+    shown. ``claimed``: the claim's own epsilon at this delta.
     """
 
     pair: str
@@ -57,31 +59,31 @@ class Certificate:
     other_draws: int
     delta: float
     epsilon: float
+    claimed: float
     alpha: float
 
     def refutes(self, guarantee: Guarantee) -> bool:
-        """Whether the guarantee's inequality fails for this event, at level ``alpha``."""
+        """Whether the guarantee fails for this event at a tested point, at level ``alpha``.
+
+        The two ends hold together, so any number of points may be looked at.
+        """
         lower = float(at_least(self.hits, self.draws, self.alpha / 2))
         upper = float(at_most(self.other_hits, self.other_draws, self.alpha / 2))
-        return bool(excess(guarantee, lower, upper) > 0)
+        return any(excess(point, lower, upper) > 0 for point in tested_points(guarantee))
 
 
-def excess(guarantee: Guarantee, lower: Any, upper: Any) -> Any:
+def excess(point: Point, lower: Any, upper: Any) -> Any:
     """P(S) - e^epsilon Q(S) - delta from a lower end for P(S), an upper for Q(S); rounded down."""
-    epsilon, delta = epsilon_and_delta(guarantee)
+    epsilon, delta = point
     factor = math.exp(epsilon) if epsilon < 700 else math.inf
     return lower * (1 - _OUTWARD) - factor * (1 + _OUTWARD) * upper - delta * (1 + _OUTWARD)
 
 
-def epsilon_and_delta(guarantee: Guarantee) -> tuple[float, float]:
-    """The claimed numbers as floats, or one point of a claimed profile (``point_of``)."""
-    epsilon, delta = _point(guarantee)
-    return float(min(epsilon, _BEYOND_TESTING)), float(delta)
-
-
 @lru_cache(maxsize=64)
-def _point(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
-    return point_of(guarantee)
+def tested_points(guarantee: Guarantee) -> tuple[Point, ...]:
+    """The points of the claimed profile that are tested (``points_of``), as floats."""
+    points = points_of(guarantee)
+    return tuple((float(min(epsilon, _BEYOND_TESTING)), float(delta)) for epsilon, delta in points)
 
 
 def certified_epsilon(lower: Floats, upper: Floats, delta: float) -> Floats:

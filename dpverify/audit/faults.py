@@ -48,7 +48,7 @@ def generic_faults(mechanism: Mechanism[Any], *, thorough: bool = False) -> list
         for name, changed in _stage_faults(stage, mechanism, factors):
             swapped = _swap(plan, stage.name, changed)
             found.append(Fault(f"{stage.name}: {name}", _law_of(mechanism, swapped)))
-        if _noisy(stage) and (stage is not stages[0] or _is_wide(stage)):
+        if _noisy(stage) and (stage is not stages[0] or _width(stage.query, mechanism) > 1):
             source = stages[0].name
             reuse = _law_of(mechanism, plan, ReusedNoiseLaw, source=source, target=stage.name)
             if stage.name == source or type(stages[0].noise) is type(stage.noise):
@@ -67,13 +67,13 @@ def _stage_faults(
         if stage.noise.rescaled(factor) is not None:
             yield f"scale x {float(factor):g}", _rescale(factor)
     if _noisy(stage):
-        yield "noise dropped", lambda s: dataclasses.replace(s, noise=NoNoise())
+        yield "noise dropped", lambda s: dataclasses.replace(s, noise=s.noise.dropped())
     if stage.query.unclipped() is not None:
         yield "clipping dropped", _unclip
     ratio = _other_sensitivity(stage, mechanism)
     if ratio is not None and 0 < ratio < 1:
         yield "the other adjacency's sensitivity", _rescale(ratio)
-    if mechanism.adjacency is Adjacency.ADD_REMOVE and _order_could_matter(stage.query):
+    if mechanism.adjacency is Adjacency.ADD_REMOVE and _order_could_matter(stage.query, mechanism):
         yield "order dependence", lambda s: dataclasses.replace(s, query=Alternating(s.query))
 
 
@@ -109,13 +109,15 @@ def _scale(stage: Stage) -> Fraction:
     return Fraction(getattr(stage.noise, "scale", 1))
 
 
-def _is_wide(stage: Stage) -> bool:
-    """Whether the stage releases several numbers for a dataset of several records."""
-    return len(stage.query.evaluate(np.zeros((3, 1)))) > 1
+def _width(query: Query, mechanism: Mechanism[Any]) -> int:
+    """How many numbers it has for a dataset of three records."""
+    return len(query.evaluate(np.zeros((3, mechanism.columns()))))
 
 
-def _order_could_matter(query: Query) -> bool:
-    return len(query.evaluate(np.zeros((3, 1)))) == 1 and query != Count()
+def _order_could_matter(query: Query, mechanism: Mechanism[Any]) -> bool:
+    """Not for a list of answers, one a record (there it does in any case), nor for a table."""
+    fewer = query.evaluate(np.zeros((2, mechanism.columns())))
+    return fewer.ndim == 1 and _width(query, mechanism) == len(fewer) and query != Count()
 
 
 def _swap(plan: Plan, name: str, change: Callable[[Stage], Stage]) -> Plan:

@@ -59,7 +59,7 @@ class TranscriptDraws:
     def draw(self, bits: Bits, size: int) -> Draws:
         """Transcripts; the label is the gate that stopped each, the numbers all released values."""
         batch: Transcripts = self.law.sample(bits, size)
-        columns = [column.astype(np.float64) for column in batch.values.values()]
+        columns = [_as_numbers(column) for column in batch.values.values()]
         numbers = np.concatenate(columns, axis=1) if columns else np.zeros((size, 0))
         return Draws(batch.stopped_by, numbers, batch)
 
@@ -67,6 +67,14 @@ class TranscriptDraws:
         """Exact up to float64, from the plan."""
         result: Floats = self.law.log_likelihood(draws.raw)
         return result
+
+
+def _as_numbers(column: NDArray[Any]) -> Floats:
+    """Of tuples of varying length: how long they are, and their sum."""
+    if column.ndim == 1:
+        rows = [(len(row), sum(row)) if isinstance(row, tuple) else (0, 0) for row in column]
+        return np.array(rows, dtype=np.float64).reshape(-1, 2)
+    return column.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)

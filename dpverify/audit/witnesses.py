@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.certificates import at_least, at_most, certified_epsilon
+from dpverify.audit.certificates import Point, at_least, at_most, certified_epsilon
 from dpverify.audit.outputs import AuditedLaw, Draws
 
 Floats = NDArray[np.float64]
@@ -22,11 +22,15 @@ _COLUMNS = 4
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """The event {score >= threshold}; more likely on the side it was chosen for."""
+    """The event {score >= threshold}; more likely on the side it was chosen for.
+
+    point: the (epsilon, delta) of the claim that it is to refute.
+    """
 
     description: str
     score: Score
     threshold: float
+    point: Point
 
     def __str__(self) -> str:
         return self.description.format(threshold=f"{self.threshold:.6g}")
@@ -37,18 +41,23 @@ class Witness:
 
 
 def choose(
-    own: Draws, other: Draws, own_law: AuditedLaw, other_law: AuditedLaw, delta: float, alpha: float
+    own: Draws,
+    other: Draws,
+    own_law: AuditedLaw,
+    other_law: AuditedLaw,
+    points: Sequence[Point],
+    alpha: float,
 ) -> Witness:
-    """The event with the largest epsilon that these draws would certify at level ``alpha``.
+    """The event, and the point of the claim, whose certified epsilon is most above the claimed one.
 
     With a known law the score is the exact log-likelihood ratio (the best there is, by Neyman and
     Pearson); the labels and numbers of the outputs are tried as well, for faults it cannot see.
     """
-    best, best_value = Witness("everything", _everything, 0.0), -np.inf
+    best, best_value = Witness("everything", _everything, 0.0, points[0]), -np.inf
     for description, score in _candidates(own, other, own_law, other_law):
-        threshold, value = _best_threshold(score(own), score(other), delta, alpha)
+        threshold, point, value = _best_threshold(score(own), score(other), points, alpha)
         if value > best_value:
-            best, best_value = Witness(description, score, threshold), value
+            best, best_value = Witness(description, score, threshold, point), value
     return best
 
 
@@ -77,8 +86,10 @@ def _telling_labels(own: Draws, other: Draws) -> list[Hashable]:
     return found if len(found) > 1 or found != _frequent(other.labels) else []
 
 
-def _best_threshold(own: Floats, other: Floats, delta: float, alpha: float) -> tuple[float, float]:
-    """The threshold t whose event {score >= t} certifies most, and the epsilon it certifies."""
+def _best_threshold(
+    own: Floats, other: Floats, points: Sequence[Point], alpha: float
+) -> tuple[float, Point, float]:
+    """The threshold t and the point for which {score >= t} certifies most above the claimed epsilon."""
     own, other = np.sort(own), np.sort(other)
     ranks = np.arange(len(own))
     if len(own) > _THRESHOLDS:  # evenly spaced ranks, and finely in both tails: rare events
@@ -90,9 +101,9 @@ def _best_threshold(own: Floats, other: Floats, delta: float, alpha: float) -> t
     other_hits = len(other) - np.searchsorted(other, thresholds, side="left")
     lower = at_least(own_hits, len(own), alpha / 2)
     upper = at_most(other_hits, len(other), alpha / 2)
-    values = certified_epsilon(lower, upper, delta)
-    best = int(np.argmax(values))
-    return float(thresholds[best]), float(values[best])
+    above = [certified_epsilon(lower, upper, delta) - epsilon for epsilon, delta in points]
+    which, best = divmod(int(np.argmax(above)), len(thresholds))
+    return float(thresholds[best]), points[which], float(above[which][best])
 
 
 def _likelihood_ratio(own_law: AuditedLaw, other_law: AuditedLaw) -> Score:

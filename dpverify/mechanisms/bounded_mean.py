@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpverify.grid import ClampedSum, Count, interval
+from dpverify.grid.cells import floor_log2, power_of_two
 from dpverify.plans import (
     Abstained,
     DiscreteLaplace,
@@ -19,7 +20,7 @@ from dpverify.plans import (
     Transcript,
 )
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.privacy.numbers import exact, to_float, whole
 
 _CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the clip radius: its rounding is invisible
 
@@ -74,7 +75,7 @@ class BoundedMean(Mechanism[MeanEstimate]):
         if self.at_least < 1:
             raise ValueError(f"at_least = {self.at_least}; a mean needs at least 1 record.")
         if self.cell is not None:
-            object.__setattr__(self, "cell", _power_of_two(self.cell))
+            object.__setattr__(self, "cell", power_of_two(self.cell))
 
     def replacement(self) -> float:
         """The middle of the bounds, which moves the sum least."""
@@ -116,12 +117,8 @@ class BoundedMean(Mechanism[MeanEstimate]):
 
     def _exponent(self) -> int:
         if self.cell is not None:
-            return self.cell.numerator.bit_length() - self.cell.denominator.bit_length()
-        radius = (Fraction(self.upper) - Fraction(self.lower)) / 2
-        floor_log2 = radius.numerator.bit_length() - radius.denominator.bit_length()
-        if Fraction(2) ** floor_log2 > radius:
-            floor_log2 -= 1
-        return floor_log2 - _CELLS_PER_RADIUS
+            return floor_log2(self.cell)
+        return floor_log2((Fraction(self.upper) - Fraction(self.lower)) / 2) - _CELLS_PER_RADIUS
 
     def _count_noise(self) -> Noise:
         if self.adjacency is Adjacency.REPLACE:
@@ -139,12 +136,3 @@ def _ldexp(value: float, exponent: int) -> float:
         return math.ldexp(value, exponent)
     except OverflowError:
         return math.inf
-
-
-def _power_of_two(cell: Exact) -> Fraction:
-    value = exact(cell, "cell")
-    if value <= 0 or value.numerator & (value.numerator - 1):
-        raise ValueError(f"cell = {cell} is not a power of two; write for example '1/1024'.")
-    if value.denominator & (value.denominator - 1):
-        raise ValueError(f"cell = {cell} is not a power of two; write for example '1/1024'.")
-    return value

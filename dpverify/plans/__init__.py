@@ -1,12 +1,16 @@
 """The shape that mechanisms share: plans of stages, their laws, and the one implementation."""
 
+from dpverify.plans.gaussian import UNIT, RoundedGaussian
 from dpverify.plans.law import Law
 from dpverify.plans.mechanism import Abstained, Mechanism
 from dpverify.plans.noise import DiscreteLaplace, KaryResponse, Noise, NoNoise
 from dpverify.plans.plan import AdaptiveStage, Gate, Plan, Stage, stages_of
+from dpverify.plans.selection import QuantileChoice
+from dpverify.plans.thresholds import ThresholdedGaussian, ThresholdedLaplace, least_threshold
 from dpverify.plans.transcripts import Transcript, Transcripts
 
 __all__ = [
+    "UNIT",
     "Abstained",
     "AdaptiveStage",
     "DiscreteLaplace",
@@ -17,8 +21,13 @@ __all__ = [
     "NoNoise",
     "Noise",
     "Plan",
+    "QuantileChoice",
+    "RoundedGaussian",
     "Stage",
+    "ThresholdedGaussian",
+    "ThresholdedLaplace",
     "Transcript",
     "Transcripts",
+    "least_threshold",
     "stages_of",
 ]

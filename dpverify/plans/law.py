@@ -122,10 +122,9 @@ class Law:
 
 
 def _store(batch: Transcripts, name: str, rows: Rows, drawn: IntArray) -> None:
-    size, width = len(batch), drawn.shape[1]
     column = batch.values.get(name)
     if column is None:
-        column = np.zeros((size, width), dtype=drawn.dtype)
+        column = np.zeros((len(batch), *drawn.shape[1:]), dtype=drawn.dtype)
     elif column.dtype != drawn.dtype:
         column = column.astype(object)
     column[rows] = drawn

@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
@@ -68,7 +68,7 @@ class Mechanism(ABC, Generic[Estimate]):
         if self.budget is not None and not isinstance(self.budget, Guarantee):
             raise TypeError(_NOT_A_BUDGET.format(self.budget))
         self.check_parameters()
-        domain = Domain(columns=1, nonfinite=self.nonfinite, replacement=self.replacement())
+        domain = Domain(self.columns(), self.nonfinite, self.replacement())
         object.__setattr__(self, "fixed_plan", self.plan())
         shown = derive(self.fixed_plan, self.adjacency, domain)
         shown = rules.post_process(shown, "the estimate is a function of the transcript")
@@ -87,7 +87,11 @@ class Mechanism(ABC, Generic[Estimate]):
     def check_parameters(self) -> None:
         """Refuse bad public parameters: what was given, why it is refused, what to write."""
 
-    def replacement(self) -> float:
+    def columns(self) -> int:
+        """How many numbers a record has."""
+        return 1
+
+    def replacement(self) -> float | tuple[float, ...]:
         """The record that a non-finite one counts as under nonfinite="replace"."""
         return 0.0
 
@@ -122,13 +126,19 @@ class Mechanism(ABC, Generic[Estimate]):
 
     @property
     def domain(self) -> Domain:
-        """The records that the claim covers: one column."""
+        """The records that the claim covers."""
         return self.claim.domain
 
     @property
     def claim(self) -> PrivacyClaim:
         """The guarantee, its adjacency, its domain and its status."""
         return self.derivation.conclusion
+
+    @property
+    def composed(self) -> Guarantee:
+        """What the stages prove together, before it is converted to the budget."""
+        shown = self.derivation if self.budget is None else self.derivation.premises[0]
+        return cast(PrivacyClaim, shown.conclusion).guarantee
 
     @property
     def parameters(self) -> dict[str, Any]:

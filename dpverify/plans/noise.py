@@ -19,6 +19,7 @@ from dpverify.privacy.balls import ball, is_at_most
 from dpverify.privacy.numbers import Exact, exact, to_float
 from dpverify.randomness import Bits, discrete_laplace, randomized_response
 from dpverify.randomness.bits import IntArray
+from dpverify.randomness.enumeration import Atoms, Formal
 
 LogProbabilities = NDArray[np.float64]
 
@@ -31,6 +32,14 @@ class Noise(ABC):
     @abstractmethod
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """``size`` independent noisy values, shape (size, len(center))."""
+
+    def draw(self, bits: Bits, size: int) -> IntArray:
+        """``size`` independent draws of the noise itself (where there is one to add)."""
+        raise TypeError(f"{type(self).__name__} is not a noise that is added.")
+
+    def atoms(self, formal: Formal) -> Atoms:
+        """The noise's values with exact masses under stand-in numbers, for enumeration."""
+        raise TypeError(f"{type(self).__name__} is not a noise that is added.")
 
     @abstractmethod
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
@@ -47,6 +56,10 @@ class Noise(ABC):
     def move(self, outputs: IntArray, old: IntArray, new: IntArray) -> IntArray:
         """The same noise around another query value, for planting a fault."""
         return outputs - old + new
+
+    def dropped(self) -> Noise:
+        """The same release without randomness, for planting a fault."""
+        return NoNoise()
 
     def falls_short(self, distance: int, beta: Fraction) -> bool:
         """Whether P(noise <= -distance) <= beta in one coordinate; never wrongly yes."""
@@ -82,12 +95,24 @@ class DiscreteLaplace(Noise):
     scale: Fraction
 
     def __init__(self, scale: Exact) -> None:
-        object.__setattr__(self, "scale", _positive_scale(scale))
+        object.__setattr__(self, "scale", positive_scale(scale))
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Exact draws (dpverify.randomness.samplers.discrete_laplace) around the center."""
-        noise = discrete_laplace(bits, self.scale, size * len(center)).reshape(size, len(center))
-        return _exact_sum(noise, center)
+        """Exact draws around the center."""
+        return added_to(center, bits.noise(self, size * len(center)))
+
+    def draw(self, bits: Bits, size: int) -> IntArray:
+        """dpverify.randomness.samplers.discrete_laplace."""
+        return discrete_laplace(bits, self.scale, size)
+
+    def atoms(self, formal: Formal) -> Atoms:
+        """(1 - w) / (1 + w) w^|z| up to where 1/4000 of the mass is left; w stands for e^-1/scale."""
+        w = formal(1 / self.scale)
+        masses = [(1 - w) / (1 + w)]
+        while 2000 * masses[-1] * w > 1 - w:  # the two tails beyond
+            masses.append(masses[-1] * w)
+        sides = [(sign * z, mass) for z, mass in enumerate(masses) if z for sign in (1, -1)]
+        return [(0, masses[0]), *sides]
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """For witnesses only: float64, from exact integer distances."""
@@ -131,7 +156,7 @@ class KaryResponse(Noise):
 
     def __init__(self, categories: int, scale: Exact) -> None:
         object.__setattr__(self, "categories", categories)
-        object.__setattr__(self, "scale", _positive_scale(scale))
+        object.__setattr__(self, "scale", positive_scale(scale))
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws (dpverify.randomness.samplers.randomized_response)."""
@@ -159,7 +184,8 @@ class KaryResponse(Noise):
         return moved
 
 
-def _positive_scale(scale: Exact) -> Fraction:
+def positive_scale(scale: Exact) -> Fraction:
+    """The scale as a rational. Raises ValueError unless it is positive."""
     value = exact(scale, "scale")
     if value <= 0:
         raise ValueError(f"scale = {scale} is not positive; noise needs a scale above 0.")
@@ -174,7 +200,9 @@ def _rate(scale: Fraction) -> float:
     return float(min(1 / scale, Fraction(10**300)))
 
 
-def _exact_sum(noise: IntArray, center: IntArray) -> IntArray:
+def added_to(center: IntArray, noise: IntArray) -> IntArray:
+    """Every row of noise plus the center, shape (size, len(center)), exactly."""
+    noise = noise.reshape(-1, len(center))
     largest = max(abs(int(noise.max(initial=0))), abs(int(noise.min(initial=0))))
     if largest + max(map(abs, map(int, center)), default=0) >= 1 << 62:
         noise = noise.astype(object)

@@ -29,8 +29,8 @@ class Transcript:
 class Transcripts:
     """A batch of draws.
 
-    values[name] has shape (size, width); its row i means something only if stage ``name`` is among
-    the first reached[i] stages. stopped_by[i] is the index of the gate that stopped draw i, or -1.
+    values[name] has shape (size, width), or (size,) and tuples of varying length as entries; its row i
+    means something only if stage ``name`` is among the first reached[i] stages. stopped_by[i] is the index of the gate that stopped draw i, or -1.
     """
 
     values: dict[str, IntArray]

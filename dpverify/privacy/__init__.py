@@ -17,6 +17,7 @@ from dpverify.privacy.guarantees import (
     calibrate,
     parse_guarantee,
     point_of,
+    points_of,
 )
 from dpverify.privacy.numbers import Exact, exact, render
 from dpverify.privacy.sources import PAPERS, Paper, Source, SourceStatus, sources_of, states
@@ -49,6 +50,7 @@ __all__ = [
     "exact",
     "parse_guarantee",
     "point_of",
+    "points_of",
     "render",
     "sources_of",
     "states",

@@ -127,14 +127,14 @@ class Domain:
 
     nonfinite="refuse": records are finite. A record that is not is a caller error which names its
     row; that refusal reveals the row, so such data are outside the domain.
-    nonfinite="replace": a record with a NaN or an infinity counts as ``replacement`` (public, the
-    same number in every column), and the domain is every array. Which number that is says nothing
+    nonfinite="replace": a record with a NaN or an infinity counts as ``replacement`` (public: a
+    number for every column, or one each), and the domain is every array. Which number that is says nothing
     about which datasets are covered, so it does not take part in comparisons.
     """
 
     columns: int
     nonfinite: Nonfinite = "refuse"
-    replacement: float = field(default=0.0, compare=False)
+    replacement: float | tuple[float, ...] = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         if whole(self.columns, "columns") < 1:
@@ -144,7 +144,16 @@ class Domain:
                 f"nonfinite = {self.nonfinite!r}; write 'refuse' (a NaN is a caller error) or "
                 "'replace' (it counts as a fixed public record)."
             )
-        exact(self.replacement, "replacement")
+        if not isinstance(self.replacement, tuple):
+            exact(self.replacement, "replacement")
+        elif len(self.replacement) != self.columns:
+            raise ValueError(
+                f"replacement has {len(self.replacement)} numbers for {self.columns} columns; give "
+                "one number, or one for each column."
+            )
+        else:
+            for number in self.replacement:
+                exact(number, "replacement")
 
     def __str__(self) -> str:
         columns = "1 column" if self.columns == 1 else f"{self.columns} columns"

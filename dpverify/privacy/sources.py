@@ -46,6 +46,18 @@ PAPERS: dict[str, Paper] = {
             "STOC 2010",
         ),
         Paper(
+            "ZZ25",
+            "Private statistical estimation via truncation",
+            "Zampetakis, Zhou",
+            "arXiv 2505.12541, 2025",
+        ),
+        Paper(
+            "S11",
+            "Privacy-preserving statistical estimation with optimal convergence rates",
+            "Smith",
+            "STOC 2011",
+        ),
+        Paper(
             "KOV15",
             "The composition theorem for differential privacy",
             "Kairouz, Oh, Viswanath",

@@ -1,11 +1,13 @@
 """Bits, exact coins and samplers, and their enumeration."""
 
 from dpverify.randomness.bits import Bits, SeededBits, SystemBits
+from dpverify.randomness.cipher import CipherBits
 from dpverify.randomness.enumeration import EnumeratedBits, EnumeratedLaw, enumerate_law
 from dpverify.randomness.samplers import discrete_laplace, randomized_response
 
 __all__ = [
     "Bits",
+    "CipherBits",
     "EnumeratedBits",
     "EnumeratedLaw",
     "SeededBits",

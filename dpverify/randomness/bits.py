@@ -2,8 +2,8 @@
 
 ``Bits`` supplies words of uniform bits and turns them into coins of exact probability. Where a
 mechanism's noise comes from is a parameter: the operating system (``SystemBits``, the default), a
-seed (``SeededBits``, another type, for audits and tests), or every outcome in turn
-(``dpverify.randomness.enumeration``).
+stream cipher that it keys (``dpverify.randomness.cipher``), a seed (``SeededBits``, another type,
+for audits and tests), or every outcome in turn (``dpverify.randomness.enumeration``).
 
 Nothing here is picklable: two processes must never hold the same source.
 """

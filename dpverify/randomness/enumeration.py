@@ -17,13 +17,26 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.randomness.bits import Attempt, Bits, BoolArray, IntArray
+from dpverify.randomness.bits import Attempt, Bits, BoolArray, IntArray, NoiseLaw
 
 Exponential = Callable[[Fraction], Fraction]
+Atoms = Sequence[tuple[int, Fraction]]
+"""Values and masses; what is missing to 1 is left undecided."""
+
+
+class Formal(Protocol):
+    """Rational stand-ins for the numbers that laws are made of."""
+
+    def __call__(self, exponent: Fraction) -> Fraction:
+        """For exp(-exponent), multiplicative."""
+
+    def rounded_gaussian(self, z: int, scale: Fraction) -> Fraction:
+        """For P(round(scale N(0, 1)) = z): masses of finitely many z, which add up to 1."""
 
 
 class _Rejected(BaseException):
@@ -117,6 +130,18 @@ class EnumeratedBits(Bits):
                 raise _Rejected(start)
             values.append(int(value[0]))
         return np.array(values, dtype=np.int64 if _fits(values) else object)
+
+    def noise(self, law: NoiseLaw, size: int) -> IntArray:
+        """A law that has atoms, at the level of exponential coins: every atom; its sampler is refined
+        apart, at words of few bits."""
+        if self._exponential is None or not hasattr(law, "atoms"):
+            return super().noise(law, size)
+        values, masses = zip(*law.atoms(self._exponential), strict=True)
+        rest = 1 - sum(masses)
+        drawn = [self._choose((*masses, rest) if rest else masses) for _ in range(size)]
+        if len(values) in drawn:
+            raise _Undecided
+        return np.array([values[i] for i in drawn], dtype=np.int64)
 
     def _uniform(self, n: int, count: int) -> list[int]:
         return [self._choose((Fraction(1, n),) * n) for _ in range(count)]

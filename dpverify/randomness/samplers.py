@@ -1,7 +1,9 @@
 """Exact samplers: integer laws of rational scale, given ideal bits.
 
-Every decision is an integer comparison; there is no float and no truncation. The running time of a
-draw follows its noise (rejection and geometric loops), so do not let others time single releases.
+Noise is drawn by block inversion (``blocks``, ``tables``, ``inversion``): no law is truncated, and no
+decision is left to rounding. The loops of ``discrete_laplace_by_coins`` and ``randomized_response``
+take integer coins alone; theirs is a running time that follows the noise, so do not let others time
+single releases at scales outside [2^-10, 2^45].
 """
 
 from __future__ import annotations
@@ -13,12 +15,68 @@ from numpy.typing import NDArray
 
 from dpverify.privacy import Source, states
 from dpverify.randomness.bits import Bits, BoolArray, IntArray
+from dpverify.randomness.blocks import (
+    Blocks,
+    gaussian_blocks,
+    laplace_blocks,
+    rounded_gaussian_blocks,
+)
+from dpverify.randomness.enumeration import EnumeratedBits
+from dpverify.randomness.inversion import draw
+from dpverify.randomness.tables import table
 
+SMALLEST_SCALE, LARGEST_SCALE = Fraction(1, 1 << 10), Fraction(1 << 45)
+"""Block inversion fits one word for these; ``discrete_laplace`` has another way beyond."""
 _WORD_LIMIT = 1 << 62
 
 
-@states(Source("CKS20", "Algorithms 1 and 2, exact coins and discrete Laplace noise"))
 def discrete_laplace(bits: Bits, scale: Fraction, size: int) -> IntArray:
+    """``size`` independent integers z with mass proportional to exp(-|z| / scale).
+
+    Raises ValueError for scale <= 0. Enumerated bits take the coins: of 64-bit words there are too
+    many (tests/randomness/test_small_words.py enumerates the tables at shorter ones).
+    """
+    if isinstance(bits, EnumeratedBits) or not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
+        return discrete_laplace_by_coins(bits, scale, size)
+    return _drawn(laplace_blocks(scale), bits, size)
+
+
+def discrete_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
+    """``size`` independent integers z with mass proportional to exp(-z^2 / (2 sigma^2)).
+
+    Raises ValueError unless 2^-10 <= sigma <= 2^45.
+    """
+    return _drawn(gaussian_blocks(_supported(sigma)), bits, size)
+
+
+def rounded_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
+    """``size`` independent integers round(sigma Z), Z a real standard normal number.
+
+    Raises ValueError unless 2^-10 <= sigma <= 2^45.
+    """
+    return _drawn(rounded_gaussian_blocks(_supported(sigma)), bits, size)
+
+
+def _drawn(blocks: Blocks, bits: Bits, size: int) -> IntArray:
+    if bits.word_bits != table(blocks).word_bits:
+        raise ValueError(
+            f"word_bits = {bits.word_bits}; block inversion reads words of "
+            f"{table(blocks).word_bits} bits. Take another source of bits."
+        )
+    return draw(table(blocks), bits, size)
+
+
+def _supported(sigma: Fraction) -> Fraction:
+    if not SMALLEST_SCALE <= sigma <= LARGEST_SCALE:
+        raise ValueError(
+            f"sigma = {sigma}; Gaussian noise is drawn for 2^-10 <= sigma <= 2^45. Choose another "
+            "unit for the values it is added to."
+        )
+    return sigma
+
+
+@states(Source("CKS20", "Algorithms 1 and 2, exact coins and discrete Laplace noise"))
+def discrete_laplace_by_coins(bits: Bits, scale: Fraction, size: int) -> IntArray:
     """``size`` independent integers z with mass proportional to exp(-|z| / scale).
 
     With scale = a / b: X geometric of ratio exp(-1/a), built as U + a V; then floor(X / b) is

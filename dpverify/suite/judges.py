@@ -204,7 +204,7 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
     configuration, entry = suite.configuration(name), suite.entries[name.partition(":")[0]]
     mechanism = configuration.mechanism
     closed = is_closed(mechanism.fixed_plan)
-    worst, lines = (mp.mpf(-1), ""), []
+    worst, lines = (mp.mpf(-1), mp.mpf(-1), ""), []
     claimed = point_of(mechanism.claim.guarantee)[1]
     allowed = mp.mpf(claimed.numerator) / claimed.denominator
     for pair in configuration.pairs:
@@ -214,15 +214,19 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
                 loss, delta = _exact_pair(suite, entry, mechanism, own, other)
             except RefinementFailed as failure:
                 return Judgment(Outcome.REFUTED, "VIOLATED", f"{pair.name}: {failure}")
+            shown = "unbounded" if loss is None else approximately(loss)
             lines.append(
-                f"{pair.name}, {direction}: {_LOSS[closed]} {approximately(loss)}, "
+                f"{pair.name}, {direction}: {_LOSS[closed]} {shown}, "
                 f"delta {'' if closed else 'at most '}{mp.nstr(delta, 12)} at the claim's epsilon"
             )
             if delta > allowed:
                 return Judgment(Outcome.REFUTED, "VIOLATED", lines[-1], tuple(lines))
-            worst = max(worst, (mp.mpf(loss.numerator) / loss.denominator, pair.name))
-    summary = f"claim {mechanism.claim.guarantee}, {_LOSS[closed]} {mp.nstr(worst[0], 12)}"
-    return Judgment(Outcome.HELD, "HOLDS", f"{summary} on {worst[1]!r}", tuple(lines))
+            size = mp.inf if loss is None else mp.mpf(loss.numerator) / loss.denominator
+            worst = max(worst, (size, delta, pair.name))
+    most = mp.nstr(worst[0], 12) if worst[0] < mp.inf else "unbounded"
+    tail = "" if worst[0] < mp.inf else f", delta {mp.nstr(worst[1], 12)} at the claim's epsilon"
+    summary = f"claim {mechanism.claim.guarantee}, {_LOSS[closed]} {most}{tail}"
+    return Judgment(Outcome.HELD, "HOLDS", f"{summary} on {worst[2]!r}", tuple(lines))
 
 
 _LOSS = {True: "largest exact loss", False: "losses of the stages add up to"}
@@ -230,9 +234,9 @@ _LOSS = {True: "largest exact loss", False: "losses of the stages add up to"}
 
 def _exact_pair(
     suite: Suite, entry: Entry, mechanism: Any, own: list[Fraction], other: list[Fraction]
-) -> tuple[Fraction, Any]:
-    """(largest loss, delta at the claim's epsilon): exact for one stage, else from the sum of the
-    stages' losses, which is what the transcript's loss can reach."""
+) -> tuple[Fraction | None, Any]:
+    """(largest loss, delta at the claim's epsilon): exact where one stage differs, else from the sum of
+    the stages' losses, which is what the transcript's loss can reach. None: unbounded."""
     p = entry.spec.law(mechanism.parameters, own)
     q = entry.spec.law(mechanism.parameters, other)
     example = p.example if len(p.example) == len(p.stages) - 1 else ()
@@ -240,12 +244,14 @@ def _exact_pair(
         (law(example[:i]), q.stages[i][1](example[:i])) for i, (_, law) in enumerate(p.stages)
     ]
     losses = [a.largest_loss(b) for a, b in stages]
-    if any(loss is None for loss in losses):
-        raise RefinementFailed("a stage separates this pair with certainty")
-    total = sum(losses, Fraction(0))
     epsilon, _ = point_of(mechanism.claim.guarantee)
-    if len(stages) == 1:
-        return total, stages[0][0].profile(stages[0][1], epsilon)
+    differing = [pair for pair, loss in zip(stages, losses, strict=True) if loss != 0]
+    if len(stages) == 1 or len(differing) == 1:
+        first, second = (differing or stages)[0]
+        return first.largest_loss(second), first.profile(second, epsilon)
+    if any(loss is None for loss in losses):
+        raise RefinementFailed("several stages differ, one without a bound on its loss")
+    total = sum(losses, Fraction(0))
     return total, suite.theory["profiles"].profile(total, Fraction(0), epsilon)
 
 

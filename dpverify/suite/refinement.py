@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from dpverify.audit import SmallInstance
-from dpverify.plans import Mechanism, stages_of
+from dpverify.plans import Mechanism, RoundedGaussian, stages_of
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import Dataset
 from dpverify.randomness import Bits, discrete_laplace, enumerate_law
@@ -102,7 +102,7 @@ def _refine_with(spec: ModuleType, instance: SmallInstance, root: Fraction) -> R
     def run(bits: Bits) -> tuple[tuple[int, ...], ...]:
         return tuple(law.sample(bits, 1)[0].released.values())
 
-    formal = _formal_exponential(mechanism, root)
+    formal = _formal_numbers(mechanism, root)
     shipped = enumerate_law(run, max_choices=instance.max_choices, exponential=formal)
     specified = spec.law(mechanism.parameters, exact_records(instance.data, mechanism.domain))
     exact_mass = Fraction(0)
@@ -122,20 +122,32 @@ def _refine_with(spec: ModuleType, instance: SmallInstance, root: Fraction) -> R
     return Refinement(len(shipped.masses), shipped.paths, exact_mass)
 
 
-def _formal_exponential(mechanism: Mechanism[Any], root: Fraction) -> Any:
-    """g -> root^(g L), L a common multiple of the scales' numerators: multiplicative in g."""
-    scales = [
-        Fraction(getattr(stage.noise, "scale", 1)) for stage in stages_of(mechanism.fixed_plan)
-    ]
-    unit = math.lcm(*(scale.numerator for scale in scales))
+@dataclass(frozen=True, slots=True)
+class _StandIns:
+    """exp(-g) becomes root^(g unit); rounded Gaussian noise, -1, 0, 1 with masses r/3, 1 - r, 2r/3
+    (not symmetric, so that a wrong sign shows)."""
 
-    def formal(exponent: Fraction) -> Fraction:
-        power = exponent * unit
+    root: Fraction
+    unit: int
+
+    def __call__(self, exponent: Fraction) -> Fraction:
+        power = exponent * self.unit
         if power.denominator != 1:
             raise RefinementFailed(f"exp(-{exponent}) is not a power of the chosen root")
-        return root**power.numerator
+        return self.root**power.numerator
 
-    return formal
+    def rounded_gaussian(self, z: int, scale: Fraction) -> Fraction:
+        return {-1: self.root / 3, 0: 1 - self.root, 1: 2 * self.root / 3}.get(z, Fraction(0))
+
+
+def _formal_numbers(mechanism: Mechanism[Any], root: Fraction) -> _StandIns:
+    """``unit`` is a common multiple of the scales' numerators: every exponent becomes whole."""
+    scales = [
+        Fraction(getattr(stage.noise, "scale", 1))
+        for stage in stages_of(mechanism.fixed_plan)
+        if not isinstance(stage.noise, RoundedGaussian)
+    ]
+    return _StandIns(root, math.lcm(*(scale.numerator for scale in scales)))
 
 
 def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequence[Dataset]) -> int:
@@ -165,11 +177,16 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
 
 def _facts(noise: Any, center: Any) -> tuple[Any, ...]:
     parameters = (getattr(noise, field.name) for field in dataclasses.fields(noise))
-    return (type(noise).__name__, tuple(int(c) for c in center), *parameters)
+    return (type(noise).__name__, tuple(int(c) for c in np.ravel(center)), *parameters)
 
 
-def exact_records(data: Dataset, domain: Domain) -> list[Fraction]:
-    """The records as exact rationals, non-finite ones replaced as the domain says."""
-    column = np.asarray(data, dtype=np.float64).reshape(-1)
-    kept = np.where(np.isfinite(column), column, domain.replacement)
-    return [Fraction(float(x)) for x in kept]
+def exact_records(data: Dataset, domain: Domain) -> list[Any]:
+    """The records as exact rationals, non-finite ones replaced as the domain says.
+
+    Rationals for one column, tuples of them for several.
+    """
+    rows = np.array(data, dtype=np.float64).reshape(-1, domain.columns)
+    rows[~np.isfinite(rows).all(axis=1)] = domain.replacement
+    if domain.columns == 1:
+        return [Fraction(float(x)) for x in rows[:, 0]]
+    return [tuple(Fraction(float(x)) for x in row) for row in rows]

@@ -19,6 +19,7 @@ import mpmath as mp
 from dpverify.privacy import Source, states
 
 Exponential = Callable[[Fraction], Any]
+"""exp(-exponent), or a stand-in; where a law needs them, with the masses of rounded Gaussian noise."""
 Outcome = tuple[int, ...]
 
 
@@ -27,9 +28,19 @@ def real(value: Fraction) -> Any:
     return mp.mpf(value.numerator) / value.denominator
 
 
-def real_exponential(exponent: Fraction) -> Any:
-    """exp(-exponent) at mpmath's working precision."""
-    return mp.exp(-real(exponent))
+class _Real:
+    """The numbers themselves, at mpmath's working precision."""
+
+    def __call__(self, exponent: Fraction) -> Any:
+        return mp.exp(-real(exponent))
+
+    def rounded_gaussian(self, z: int, scale: Fraction) -> Any:
+        ends = (real((abs(z) + side * Fraction(1, 2)) / scale) / mp.sqrt(2) for side in (-1, 1))
+        near, far = (mp.erfc(end) / 2 for end in ends)
+        return near - far
+
+
+real_exponential = _Real()
 
 
 class IntegerLaw(Protocol):

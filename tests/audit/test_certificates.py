@@ -68,7 +68,7 @@ def test_no_hits_on_one_side_is_informative() -> None:
 
 
 def _certificate(hits: int, other: int, delta: float = 0.0) -> Certificate:
-    return Certificate("p", "left over right", "e", hits, 10_000, other, 10_000, delta, 0.0, 1e-6)
+    return Certificate("p", "left over right", "e", hits, 10_000, other, 10_000, delta, 0.0, 0.0, 1e-6)
 
 
 def test_refutes_exactly_what_the_counts_exclude() -> None:
@@ -95,4 +95,4 @@ def test_refutation_and_certified_epsilon_agree() -> None:
 
 def test_a_huge_epsilon_is_never_refuted() -> None:
     assert not _certificate(10_000, 0).refutes(PureDP("1e308"))
-    assert float(excess(PureDP("1e308"), 1.0, 0.5)) == -math.inf
+    assert float(excess((1e4, 0.0), 1.0, 0.5)) == -math.inf

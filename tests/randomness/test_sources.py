@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpverify.randomness import Bits, SeededBits, SystemBits
+from dpverify.randomness import Bits, CipherBits, SeededBits, SystemBits
 
+SAFE = pytest.mark.parametrize("source", [SystemBits(), CipherBits()], ids=["system", "cipher"])
+"""The sources that a release may use."""
 COUNTS = (1, 7, 100, 8000, 190, 1, 0, 3000, 8192, 5, 20_000, 8191, 2, 8191, 33)
 
 
@@ -69,10 +71,13 @@ def words_are_distinct(source: Bits, counts: tuple[int, ...], threads: int) -> b
     return len(np.unique(everything)) == len(everything)
 
 
+@SAFE
 @pytest.mark.parametrize("threads", [1, 4])
-def test_system_bits_never_repeat_a_word(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_word_comes_twice(source: Bits, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # System bits: for certain. Cipher bits: no two keys are equal, and 2e5 words of keystreams
+    # have two equal ones with probability below 4e10 / 2^65 < 1e-8.
     monkeypatch.setattr("os.urandom", CountingSystem())
-    assert words_are_distinct(SystemBits(), COUNTS, threads)
+    assert words_are_distinct(source, COUNTS, threads)
 
 
 def test_words_handed_out_twice_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,18 +85,24 @@ def test_words_handed_out_twice_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     assert not words_are_distinct(Reused(), (1, 7), 1)
 
 
-def test_a_signal_handler_shares_no_word_with_what_it_interrupts() -> None:
+@SAFE
+@pytest.mark.parametrize(("draws", "count"), [(20_000, 2), (1000, 300)], ids=["small", "large"])
+def test_a_signal_handler_shares_no_word_with_what_it_interrupts(
+    source: Bits, draws: int, count: int
+) -> None:
     """A handler that draws from the same source, again and again, in the middle of draws."""
-    source, taken = SystemBits(), list[int]()
-    before = signal.signal(signal.SIGALRM, lambda number, frame: taken.extend(source.words(3)))
+    taken: list[int] = []
+    before = signal.signal(
+        signal.SIGALRM, lambda number, frame: taken.extend(source.words(count).tolist())
+    )
     signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
     try:
-        drawn = [word for _ in range(20_000) for word in source.words(2).tolist()]
+        drawn = [word for _ in range(draws) for word in source.words(count).tolist()]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    everything = drawn + [int(word) for word in taken]
-    # About 1e5 independent words: two equal ones have probability below 1e10 / 2^65 < 1e-9.
+    everything = drawn + taken
+    # Below 1e6 independent words: two equal ones have probability below 1e12 / 2^65 < 1e-7.
     assert len(set(everything)) == len(everything)
     assert taken
 
@@ -130,56 +141,60 @@ def drawn_by_child(draw: Callable[[], bytes]) -> bytes:
     return received
 
 
-def shares_with_child(source: SystemBits) -> bool:
-    """Whether the next 64 words of the parent and of a forked child have one in common.
+LARGE = 400  # words: as few as fit into a pipe at once, enough for the cipher to be used
 
-    Independent words: a false alarm has probability 64 * 64 / 2^64 < 1e-15.
+
+def shares_with_child(source: Bits) -> bool:
+    """Whether the next 400 words of the parent and of a forked child have one in common.
+
+    Independent words: a false alarm has probability 400 * 400 / 2^64 < 1e-13.
     """
-    source.words(3)  # the buffer is filled before the fork
-    received = drawn_by_child(lambda: source.words(64).tobytes())
+    source.words(3)  # a buffer, if there is one, is filled before the fork
+    source.words(LARGE)
+    received = drawn_by_child(lambda: source.words(LARGE).tobytes())
     child = np.frombuffer(received, dtype=np.uint64).tolist()
-    assert len(child) == 64
-    return bool(set(child) & set(source.words(64).tolist()))
+    assert len(child) == LARGE
+    return bool(set(child) & set(source.words(LARGE).tolist()))
 
 
-def test_a_forked_child_shares_no_word_with_its_parent() -> None:
-    assert not shares_with_child(SystemBits())
+@SAFE
+def test_a_forked_child_shares_no_word_with_its_parent(source: Bits) -> None:
+    assert not shares_with_child(source)
 
 
 def test_a_child_that_shares_is_noticed() -> None:
     assert shares_with_child(Reused())
 
 
-def test_a_child_forked_in_a_thread_shares_no_word_with_that_thread() -> None:
-    source, shared = SystemBits(), []
-    source.words(3)
+@SAFE
+def test_a_child_forked_in_a_thread_shares_no_word_with_that_thread(source: Bits) -> None:
+    shared: list[bool] = []
     in_threads(1, lambda: shared.append(shares_with_child(source)))
     assert shared == [False]
 
 
-def test_two_children_of_one_parent_share_no_word() -> None:
-    source = SystemBits()
-    source.words(3)
+@SAFE
+def test_two_children_of_one_parent_share_no_word(source: Bits) -> None:
+    source.words(LARGE)
     children = [
-        np.frombuffer(drawn_by_child(lambda: source.words(64).tobytes()), dtype=np.uint64)
+        np.frombuffer(drawn_by_child(lambda: source.words(LARGE).tobytes()), dtype=np.uint64)
         for _ in range(2)
     ]
-    # A false alarm has probability 64 * 64 / 2^64 < 1e-15.
-    assert [len(child) for child in children] == [64, 64]
+    # A false alarm has probability 400 * 400 / 2^64 < 1e-13.
+    assert [len(child) for child in children] == [LARGE, LARGE]
     assert not set(children[0].tolist()) & set(children[1].tolist())
 
 
-def test_a_grandchild_shares_no_word_with_the_child() -> None:
-    source = SystemBits()
-
+@SAFE
+def test_a_grandchild_shares_no_word_with_the_child(source: Bits) -> None:
     def child() -> bytes:
-        source.words(3)
-        grandchild = drawn_by_child(lambda: source.words(64).tobytes())
-        return grandchild + source.words(64).tobytes()
+        source.words(LARGE)
+        grandchild = drawn_by_child(lambda: source.words(LARGE).tobytes())
+        return grandchild + source.words(LARGE).tobytes()
 
     words = np.frombuffer(drawn_by_child(child), dtype=np.uint64).tolist()
-    # 128 independent words: two equal ones have probability below 128^2 / 2^65 < 1e-15.
-    assert (len(words), len(set(words))) == (128, 128)
+    # 800 independent words: two equal ones have probability below 800^2 / 2^65 < 1e-13.
+    assert (len(words), len(set(words))) == (2 * LARGE, 2 * LARGE)
 
 
 def test_seeded_bits_are_reproducible() -> None:
@@ -239,7 +254,9 @@ def test_a_seeded_source_made_in_the_child_works() -> None:
     assert drawn.tolist() == SeededBits(4).words(3).tolist()
 
 
-@pytest.mark.parametrize("source", [SystemBits(), SeededBits(1)], ids=["system", "seeded"])
+@pytest.mark.parametrize(
+    "source", [SystemBits(), SeededBits(1), CipherBits()], ids=["system", "seeded", "cipher"]
+)
 @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_no_source_can_be_duplicated(source: Bits, duplicate: Callable[[object], object]) -> None:
     with pytest.raises(TypeError, match="not picklable"):

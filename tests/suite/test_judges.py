@@ -68,7 +68,7 @@ def test_refinement_refuses_code_with_another_scale(monkeypatch: pytest.MonkeyPa
 
 
 def test_refinement_refuses_a_shallow_comparison() -> None:
-    shallow = replace(COUNT.small[0], max_choices=3)
+    shallow = replace(COUNT.small[0], max_choices=0)
     with pytest.raises(RefinementFailed, match="was compared exactly"):
         refine(COUNT.spec, shallow)
 

@@ -7,7 +7,7 @@ from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, Gaussian
 from dpverify.privacy.guarantees.group import Group
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.profile import Profile
-from dpverify.privacy.guarantees.reading import calibrate, parse_guarantee, point_of
+from dpverify.privacy.guarantees.reading import calibrate, parse_guarantee, point_of, points_of
 
 __all__ = [
     "ApproxDP",
@@ -25,4 +25,5 @@ __all__ = [
     "calibrate",
     "parse_guarantee",
     "point_of",
+    "points_of",
 ]

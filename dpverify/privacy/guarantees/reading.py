@@ -119,6 +119,23 @@ def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> 
         ) from None
 
 
+def points_of(guarantee: Guarantee) -> tuple[tuple[Fraction, Fraction], ...]:
+    """Points (epsilon, delta) of what the guarantee promises, where a test has a chance to refute it.
+
+    Its own for (epsilon, delta)-DP; of a whole profile, from epsilon = 0 to where delta is 1/1000 of
+    what it is there (above its floor).
+    """
+    if isinstance(guarantee, (PureDP, ApproxDP)) or guarantee.is_perfect():
+        return (point_of(guarantee),)
+    floor = guarantee.delta_floor
+    top = guarantee.delta_at(0).upper
+    found = [(Fraction(0), top)]
+    for share in map(Fraction, ("1/2", "1/5", "1/20", "1/100", "1/1000")):
+        epsilon = guarantee.epsilon_at(floor + (top - floor) * share).upper
+        found.append((epsilon, guarantee.delta_at(epsilon).upper))
+    return tuple(found)
+
+
 def point_of(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
     """An (epsilon, delta) that the guarantee promises: its own, or at delta = 1/1000 above its floor."""
     if isinstance(guarantee, (PureDP, ApproxDP)):

@@ -1,0 +1,195 @@
+"""What the structure attacks return, and how they call what they attack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.audit.certificates import (
+    Certificate,
+    at_least,
+    at_most,
+    certified_epsilon,
+    tested_points,
+)
+from dpverify.audit.outputs import CallableDraws, Draws, encode
+from dpverify.audit.witnesses import choose
+from dpverify.privacy import Guarantee
+
+Floats = NDArray[np.float64]
+FEWEST_DRAWS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one attack saw.
+
+    found: whether the implementation betrays something. Silence is evidence, not a proof.
+    evidence: what was seen, and on which inputs.
+    false_alarm: the chance, at most, that this attack says ``found`` of a sound implementation; 0
+    where what was seen is a proof.
+    reproduce: the call, with its seeds.
+    certificate: the certified lower bound of epsilon, for attacks that compare two datasets.
+    problem: what kept the attack from looking everywhere (calls that raised, no os.fork); "" if
+    nothing did.
+    """
+
+    attack: str
+    found: bool
+    evidence: str
+    false_alarm: float
+    reproduce: str
+    certificate: Certificate | None = None
+    problem: str = ""
+
+    def __str__(self) -> str:
+        verdict = "FOUND" if self.found else "INCOMPLETE" if self.problem else "nothing found"
+        chance = f"{self.false_alarm:.2g} at most" if self.false_alarm else "0: this is a proof"
+        lines = [f"{verdict} by {self.attack}: {self.evidence}", f"false alarm  {chance}"]
+        if not self.found:
+            lines.pop()
+        if self.certificate is not None:
+            best = self.certificate
+            lines.append(
+                f"certified    epsilon >= {max(0.0, best.epsilon):.4g} at delta {best.delta:.4g}, with "
+                f"probability {1 - 2 * best.alpha:.7g} ({best.direction}, event: "
+                f"{best.event}; {best.hits}/{best.draws} against {best.other_hits}/{best.other_draws})"
+            )
+        if self.problem:
+            lines.append(f"problem      {self.problem}")
+        return "\n".join([*lines, f"reproduce    {self.reproduce}"])
+
+
+def check_draws(draws: int, alpha: float) -> None:
+    """Raises ValueError for too few draws or an alpha that is no probability."""
+    if draws < FEWEST_DRAWS:
+        raise ValueError(f"draws = {draws}; at least {FEWEST_DRAWS} are needed to say a thing.")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha = {alpha} is outside (0, 1); give a probability, say 1e-6.")
+
+
+def outputs_of(release: Callable[..., Any], data: Any, size: int, vectorized: bool) -> Any:
+    """``size`` outputs; an exception stands where a call raised one.
+
+    vectorized: release(data, size) returns all of them; otherwise release(data) returns one.
+    Raises ValueError when a vectorized release returns another number of outputs.
+    """
+    if not vectorized:
+        return [attempt(release, data) for _ in range(size)]
+    outputs = attempt(release, data, size)
+    if isinstance(outputs, Exception):
+        return [outputs] * size
+    if len(outputs) != size:
+        raise ValueError(f"release returned {len(outputs)} outputs when asked for {size}.")
+    return outputs
+
+
+def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What the call returns, or the exception that it raised: that can leak like any output."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return error
+
+
+def failures(outputs: Sequence[Any]) -> str:
+    """How many of these are exceptions, and the first one; "" if none is."""
+    if isinstance(outputs, np.ndarray) and outputs.dtype != object:
+        return ""
+    raised = [output for output in outputs if isinstance(output, Exception)]
+    return f"{len(raised)} of {len(outputs)} calls raised {describe(raised[0])}" if raised else ""
+
+
+def describe(error: BaseException) -> str:
+    """One line."""
+    return f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Outputs on two datasets, with the features in which they are to be told apart.
+
+    names: what each feature is; left, right: shape (size, len(names)), at most 4 of them.
+    """
+
+    names: tuple[str, ...]
+    left: Draws
+    right: Draws
+
+
+def certify(sides: Sides, claim: Guarantee, alpha: float) -> tuple[Certificate, Certificate]:
+    """Both directions: an event chosen on the first half of the draws, certified on the second.
+
+    Both hold together with probability 1 - alpha.
+    """
+    halves = [_halves(sides.left), _halves(sides.right)]
+    unknown = CallableDraws(choose, [])  # stands for laws that nobody knows
+    found = []
+    for own, direction in ((0, "left over right"), (1, "right over left")):
+        (first, second), (other_first, other_second) = halves[own], halves[1 - own]
+        points = tested_points(claim)
+        witness = choose(first, other_first, unknown, unknown, points, alpha / 2)
+        claimed, delta = witness.point
+        hits, other_hits = witness.hits(second), witness.hits(other_second)
+        lower = at_least(hits, len(second), alpha / 4)
+        upper = at_most(other_hits, len(other_second), alpha / 4)
+        found.append(
+            Certificate(
+                pair="given",
+                direction=direction,
+                event=_named(str(witness), sides.names),
+                hits=hits,
+                draws=len(second),
+                other_hits=other_hits,
+                other_draws=len(other_second),
+                delta=delta,
+                epsilon=float(certified_epsilon(lower, upper, delta)),
+                claimed=claimed,
+                alpha=alpha / 2,
+            )
+        )
+    return found[0], found[1]
+
+
+def conclude(
+    attack: str,
+    sides: Sides,
+    claim: Guarantee,
+    alpha: float,
+    seen: str,
+    reproduce: str,
+    problem: str,
+) -> Finding:
+    """A finding if a certificate refutes the claim; ``seen`` is what to say besides."""
+    certificates = certify(sides, claim, alpha)
+    best = max(certificates, key=lambda one: one.epsilon - one.claimed)
+    found = any(certificate.refutes(claim) for certificate in certificates)
+    text = (
+        f"the outputs {'tell' if found else 'do not tell'} the inputs apart beyond {claim}; {seen}"
+    )
+    return Finding(attack, found, text, alpha, reproduce, best, problem)
+
+
+def drawn(release: Callable[..., Any], data: Any, size: int, vectorized: bool) -> tuple[Draws, str]:
+    """Encoded outputs, and what went wrong."""
+    outputs = outputs_of(release, data, size, vectorized)
+    return encode(outputs), failures(outputs)
+
+
+def _halves(draws: Draws) -> tuple[Draws, Draws]:
+    middle = len(draws) // 2
+    first, second = slice(middle), slice(middle, None)
+    return (
+        Draws(draws.labels[first], draws.numbers[first]),
+        Draws(draws.labels[second], draws.numbers[second]),
+    )
+
+
+def _named(event: str, names: tuple[str, ...]) -> str:
+    for index, name in enumerate(names):
+        event = event.replace(f"number {index} ", f"{name} ")
+    return event

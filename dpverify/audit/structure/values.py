@@ -1,0 +1,175 @@
+"""Attacks on released values: which floats a mechanism can reach betrays what noise was added to.
+
+Both look at two datasets and certify a lower bound of epsilon, whatever the mechanism is: what they
+assume about it only chooses the event.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpverify.audit.outputs import Draws
+from dpverify.audit.structure.reachable import FORMULAS, Formula, reachable
+from dpverify.audit.structure.result import Finding, Floats, Sides, check_draws, conclude, drawn
+from dpverify.privacy import Guarantee, PureDP
+
+DEFAULT_CLAIM = PureDP(1)
+_OF_ZERO = 2000.0  # zero has no lowest set bit: it is a multiple of every power of two
+_MOST_FORMULAS = 4
+_MOST_OFFSETS = 2
+
+
+def membership(
+    release: Callable[..., Any],
+    left: Any,
+    right: Any,
+    *,
+    centers: tuple[ArrayLike, ArrayLike],
+    scale: float,
+    claim: Guarantee = DEFAULT_CLAIM,
+    draws: int = 4000,
+    alpha: float = 1e-6,
+    vectorized: bool = False,
+    formulas: Mapping[str, Formula] = FORMULAS,
+) -> Finding:
+    """Is an output one that float Laplace noise can reach from one center and not from the other?
+
+    release(data) returns a number or an array of them; vectorized: release(data, size), that many.
+    left, right: the two datasets. centers: the query's values on them, known to the attacker.
+    scale: of the noise, in the units of the output. formulas: at most 4 float formulas to look for.
+    Errors: ValueError for too few draws, a bad alpha or scale, too many formulas.
+    Source: Mironov, "On significance of the least significant bits for differential privacy", 2012.
+    """
+    check_draws(draws, alpha)
+    if not (np.isfinite(scale) and scale > 0):
+        raise ValueError(f"scale = {scale} is not positive.")
+    if not 1 <= len(formulas) <= _MOST_FORMULAS:
+        raise ValueError(f"{len(formulas)} formulas; give 1 to {_MOST_FORMULAS} of them.")
+    batches = [drawn(release, data, draws, vectorized) for data in (left, right)]
+    scored = [_explained(batch, centers, scale, formulas) for batch, _ in batches]
+    names = tuple(
+        f"the one center that explains it by {name} (left 1, right -1)" for name in formulas
+    )
+    shares = [np.mean(scored[0] > 0, axis=0), np.mean(scored[1] < 0, axis=0)]
+    best = int(np.argmax(shares[0] + shares[1]))
+    seen = _seen(list(formulas)[best], shares[0][best], shares[1][best])
+    call = (
+        f"membership(release, {reprlib.repr(left)}, {reprlib.repr(right)}, centers={centers}, scale="
+        f"{scale}, draws={draws}, alpha={alpha:g}){_example(batches[0][0], scored[0][:, best])}"
+    )
+    sides, problem = _sides(names, batches, scored)
+    return conclude("membership", sides, claim, alpha, seen, call, problem)
+
+
+def lowest_set_bit(
+    release: Callable[..., Any],
+    left: Any,
+    right: Any,
+    *,
+    claim: Guarantee = DEFAULT_CLAIM,
+    offsets: tuple[float, ...] = (),
+    draws: int = 40_000,
+    alpha: float = 1e-6,
+    vectorized: bool = False,
+) -> Finding:
+    """Does the exponent of the outputs' lowest set bit show which number noise was added to?
+
+    A float sum has no bits finer than both terms have: noise added to 1 none below 2^-53. The threshold is learned on half of the draws.
+    release, left, right, vectorized: as for ``membership``; arrays count by their lowest bit.
+    offsets: up to 2 numbers to subtract before looking, such as a known center.
+    Errors: ValueError for too few draws, a bad alpha, too many offsets.
+    Source: Haney, Desfontaines, Hartman, Shrestha, Hay, "Precision-based attacks and interval
+    refining", 2022.
+    """
+    check_draws(draws, alpha)
+    if len(offsets) > _MOST_OFFSETS:
+        raise ValueError(f"{len(offsets)} offsets; give at most {_MOST_OFFSETS}.")
+    batches = [drawn(release, data, draws, vectorized) for data in (left, right)]
+    names = (
+        "the lowest set bit's exponent",
+        "the number of significant bits",
+        *(f"the lowest set bit's exponent after subtracting {offset!r}" for offset in offsets),
+    )
+    scored = [_bits(batch.numbers, offsets) for batch, _ in batches]
+    lowest = [np.min(s[:, 0], initial=_OF_ZERO) for s in scored]
+    seen = (
+        f"the lowest set bit seen is 2^{lowest[0]:.0f} on the left, 2^{lowest[1]:.0f} on the right"
+    )
+    call = (
+        f"lowest_set_bit(release, {reprlib.repr(left)}, {reprlib.repr(right)}, "
+        f"offsets={offsets}, draws={draws}, alpha={alpha:g})"
+    )
+    sides, problem = _sides(names, batches, scored)
+    return conclude("lowest_set_bit", sides, claim, alpha, seen, call, problem)
+
+
+def lowest_bit_exponent(values: Floats) -> Floats:
+    """e with x an odd multiple of 2^e, for each finite float64 x; 2000 for zero."""
+    mantissas, exponents = np.frexp(values)
+    integers = np.ldexp(mantissas, 53).astype(np.int64)
+    lowest = (integers & -integers).astype(np.float64)
+    found = exponents - 53.0 + np.frexp(lowest)[1] - 1.0
+    return np.where(values == 0, _OF_ZERO, found)
+
+
+def _bits(numbers: Floats, offsets: tuple[float, ...]) -> Floats:
+    """Shape (size, 2 + len(offsets)): the least over each output's numbers."""
+    if not numbers.shape[1]:
+        return np.zeros((len(numbers), 2 + len(offsets)))
+    lowest = lowest_bit_exponent(numbers)
+    significant = np.where(numbers == 0, 0.0, np.frexp(numbers)[1] - lowest)
+    columns = [lowest, significant]
+    columns += [lowest_bit_exponent(numbers - offset) for offset in offsets]
+    return np.stack([column.min(axis=1) for column in columns], axis=1)
+
+
+def _explained(
+    batch: Draws,
+    centers: tuple[ArrayLike, ArrayLike],
+    scale: float,
+    formulas: Mapping[str, Formula],
+) -> Floats:
+    """Shape (size, formulas): 1 where only the left center explains an output, -1 the right, else 0."""
+    columns = []
+    for formula in formulas.values():
+        left, right = (_reached(formula, batch.numbers, center, scale) for center in centers)
+        columns.append(left.astype(np.float64) - right)
+    return np.stack(columns, axis=1)
+
+
+def _reached(
+    formula: Formula, numbers: Floats, center: ArrayLike, scale: float
+) -> NDArray[np.bool_]:
+    if not numbers.shape[1]:
+        return np.zeros(len(numbers), dtype=np.bool_)
+    around = np.broadcast_to(np.asarray(center, dtype=np.float64), numbers.shape)
+    hits = reachable(formula, numbers.ravel(), around.ravel(), scale)
+    return np.asarray(hits.reshape(numbers.shape).all(axis=1), dtype=np.bool_)
+
+
+def _seen(formula: str, left: float, right: float) -> str:
+    return (
+        f"by {formula}, {left:.1%} of single outputs on the left and {right:.1%} on the right are "
+        "reachable from their own center only"
+    )
+
+
+def _example(batch: Draws, explained: Floats) -> str:
+    rows = np.flatnonzero(explained > 0)
+    if not len(rows):
+        return ""
+    return f"; such an output on the left: {float(batch.numbers[rows[0], 0]).hex()}"
+
+
+def _sides(
+    names: tuple[str, ...], batches: list[tuple[Draws, str]], scored: list[Floats]
+) -> tuple[Sides, str]:
+    """The outputs with their features, and what went wrong."""
+    (left, _), (right, _) = batches
+    sides = Sides(names, Draws(left.labels, scored[0]), Draws(right.labels, scored[1]))
+    return sides, "; ".join(text for _, text in batches if text)

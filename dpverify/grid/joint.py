@@ -1,0 +1,62 @@
+"""Sums and the number of records in one value, so that one noise pays for both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.queries import Query
+from dpverify.grid.records import Records
+from dpverify.grid.vector_queries import VectorQuery, VectorSum
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.numbers import whole
+from dpverify.privacy.rules import sensitivity_lemma
+
+
+@dataclass(frozen=True, slots=True)
+class WithCount(VectorQuery):
+    """A clipped sum, and as its last coordinate ``weight`` times the number of all records."""
+
+    query: VectorSum
+    weight: int
+
+    def __post_init__(self) -> None:
+        if whole(self.weight, "weight") < 1:
+            raise ValueError(f"weight = {self.weight}; the count needs a weight of at least 1.")
+
+    @property
+    def width(self) -> int:
+        """One more than the sum's."""
+        return self.query.width + 1
+
+    def largest(self, rows: int) -> int:
+        """The larger of the two."""
+        return max(self.query.largest(rows), self.weight * rows)
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """Shape (width,), exact for every n."""
+        total: list[Any] = self.query.evaluate(records).tolist()
+        whole_value = [*total, self.weight * len(records)]
+        fits = self.largest(len(records)) < 1 << 62
+        return np.array(whole_value, np.int64 if fits else object)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """add-remove: one vector and one count, R^2 + w^2; replace: the count stays, (2R)^2."""
+        inner = self.query.sensitivity(adjacency, domain).conclusion
+        counted = 0 if adjacency is Adjacency.REPLACE else self.weight**2
+        return sensitivity_lemma(
+            f"{inner.query}, with {self.weight} times their number",
+            norm=Norm.SQUARED_L2,
+            value=inner.value + counted,
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/joint.py:obligation_with_count",
+            source=Source("OURS", "a sum and a count under one noise"),
+        )
+
+    def unclipped(self) -> Query:
+        """The same without the sum's clipping."""
+        return replace(self, query=replace(self.query, clipped=False))

@@ -1,0 +1,287 @@
+"""Exact integer linear algebra: float64 BLAS where every partial sum is an exact integer.
+
+An integer of magnitude at most 2^53 is a float64, and so is every partial sum of a product of two
+integer matrices as long as the sum of the terms' magnitudes is at most 2^53. Then no operation of a
+matrix product rounds, in whatever order, in however many threads, fused or not: the result is the
+integer itself. (A BLAS forms every entry as a sum of products of entries; none subtracts entries
+first, as Strassen's algorithm would.) The sum of the magnitudes is bounded by inner dimension times
+largest times largest, and by Cauchy-Schwarz: row norm times column norm.
+
+Beyond the bound, operands are split into words, x = w_0 + 2^b w_1 + ..., balanced: |w_i| <= 2^(b-1).
+Every product of words is exact by the same bound, over chunks of the inner dimension if need be. The
+parts are put together modulo 2^64, which is exact when the result is known to be below 2^62, and
+otherwise in Python integers (an array of dtype object). How it is done never shows in the result.
+
+Budgets, for n records clipped to a ball of R cells:
+
+- first moments: n R <= 2^53 for one word. A cell of 2^-20 of the radius leaves 2^33 records.
+- second moments: n R^2 <= 2^53 for one word. A cell of 2^-17 of the radius leaves 2^19 records;
+  more records, or a finer cell, take two words and up to four times as long.
+- no number that is given in cells exceeds 2^41 (``check_word_budget``): the outer box about a center
+  in it. The squared norm of such a row needs two words, and it has them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Integers = NDArray[Any]
+"""dtype int64, or object: Python integers."""
+
+EXACT = 1 << 53
+"""The integers up to here are float64 numbers, all of them."""
+WORD = 1 << 62
+"""Results below this are int64, results that may reach it are Python integers."""
+LARGEST_ENTRY = 1 << 41
+"""The largest magnitude of a number given in cells."""
+_BLOCK = 1 << 20  # entries of an operand that are split at a time
+_BLOCK_ROWS = 1 << 11
+_LEAST_CHUNK = 1 << 12
+_OVERHEAD = 256  # what another chunk costs, in inner dimensions: a pass over the result
+
+
+def matmul(a: ArrayLike, b: ArrayLike) -> Integers:
+    """The exact product a b of integer matrices of shapes (n, k) and (k, m)."""
+    left, right = integers(a), integers(b)
+    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
+        raise ValueError(
+            f"matrices of shapes {left.shape} and {right.shape} have no product; give (n, k) and "
+            "(k, m)."
+        )
+    return _product(left, right)
+
+
+def gram(x: ArrayLike) -> Integers:
+    """x x^T: the exact inner products of the rows, shape (n, n)."""
+    rows = integers(x)
+    return _product(rows, rows.T, symmetric=True)
+
+
+def second_moments(x: ArrayLike) -> Integers:
+    """x^T x: the exact inner products of the columns, shape (d, d)."""
+    rows = integers(x)
+    return _product(rows.T, rows, symmetric=True)
+
+
+def column_sums(x: ArrayLike) -> Integers:
+    """The exact sum of the rows, shape (d,)."""
+    rows = integers(x)
+    if rows.dtype == object or len(rows) * largest(rows) < WORD:
+        return np.asarray(rows.sum(axis=0, dtype=rows.dtype))
+    low, high = rows & ((1 << 32) - 1), rows >> 32
+    sums: Integers = column_sums(high).astype(object) << 32
+    return sums + column_sums(low)
+
+
+def squared_norms(x: ArrayLike) -> Integers:
+    """The exact squared Euclidean norm of each row, shape (n,)."""
+    rows = integers(x)
+    size = _Size(largest(rows), rows.shape[1] * largest(rows) ** 2)
+    if rows.dtype != object and size.squares < WORD:
+        return _inner(rows, rows)
+    if size.largest >= WORD or rows.shape[1] * size.word(3) ** 2 >= WORD:
+        return _python_squares(rows)
+    count = 2 if rows.shape[1] * size.word(2) ** 2 < WORD else 3
+    bits = size.bits(count)
+    words = _words(rows.astype(np.int64, copy=False), count, bits)
+    total: Integers = np.zeros(len(rows), object)
+    for i, one in enumerate(words):
+        for j, other in enumerate(words[: i + 1]):
+            twice = int(i != j)
+            total += _inner(one, other).astype(object) << (bits * (i + j) + twice)
+    return total
+
+
+def squared_distances(x: ArrayLike, y: ArrayLike | None = None) -> Integers:
+    """The exact squared distance of each row of x to each row of y (or of x), shape (n, m)."""
+    left = integers(x)
+    right = left if y is None else integers(y)
+    distances = matmul(left, right.T)
+    here = squared_norms(left)
+    there = here if y is None else squared_norms(right)
+    # |a - b|^2 <= 2 |a|^2 + 2 |b|^2 bounds what comes out and everything on the way there
+    kind = np.int64 if 2 * (largest(here) + largest(there)) < WORD else object
+    distances, here, there = (part.astype(kind, copy=False) for part in (distances, here, there))
+    distances *= -2
+    distances += here[:, np.newaxis]
+    distances += there
+    return distances
+
+
+def check_word_budget(value: int, name: str, most: int = LARGEST_ENTRY) -> None:
+    """Raises ValueError for a parameter in cells that no budget has words for."""
+    if abs(value) <= most:
+        return
+    larger_cell = "Use a larger cell (a larger exponent) or a smaller radius"
+    remedy = (
+        "Divide the matrix and the radius by a power of two" if name == "matrix" else larger_cell
+    )
+    raise ValueError(
+        f"{name}: {value} is beyond the 2^{most.bit_length() - 1} cells that exact sums of records "
+        f"have words for, in whatever way they are split. {remedy}: a cell of 2^-20 of the radius is "
+        "fine enough for sums, and one of 2^-17 for second moments."
+    )
+
+
+def integers(x: ArrayLike) -> Integers:
+    """The array as int64, or as Python integers where it holds those or unsigned 64-bit ones.
+
+    Raises TypeError for anything but integers: a float may be rounded already.
+    """
+    array = np.asarray(x)
+    if array.dtype == np.int64 or array.dtype == object:
+        return array
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(
+            f"an array of {array.dtype} where integers belong; map records to cells first (to_cells)."
+        )
+    return array.astype(object if array.dtype == np.uint64 else np.int64)
+
+
+def largest(x: Integers) -> int:
+    """The largest magnitude of an entry, 0 for none."""
+    return max(int(x.max()), -int(x.min())) if x.size else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """A public bound on an operand: of its entries, and of its vectors' squared norms."""
+
+    largest: int
+    squares: int
+
+    def word(self, words: int) -> int:
+        """The largest magnitude of a word when split into so many."""
+        return self.largest if words == 1 else 1 << (self.bits(words) - 1)
+
+    def bits(self, words: int) -> int:
+        """Bits of a word: enough for the top word to be balanced too (``_words``)."""
+        return self.largest.bit_length() // words + 1
+
+
+def _product(a: Integers, b: Integers, symmetric: bool = False) -> Integers:
+    """a b; ``symmetric`` says that a is b^T, which halves the work."""
+    inner = a.shape[1]
+    sizes = [_Size(top, inner * top * top) for top in (largest(a), largest(b))]
+    if math.prod(size.squares for size in sizes) > EXACT**2:
+        sizes = [_refined(sizes[0], a.T), _refined(sizes[1], b)]
+    words = _cheapest(sizes[0], sizes[1], inner, symmetric)
+    chunk = _chunk(sizes[0], sizes[1], words, inner)
+    if words == (1, 1) and chunk >= inner and not symmetric:
+        return _one_word(a, b)
+    modular = math.isqrt(math.prod(size.squares for size in sizes)) < WORD
+    total = np.zeros((a.shape[0], b.shape[1]), np.uint64 if modular else object)
+    bits = [size.bits(count) for size, count in zip(sizes, words, strict=True)]
+    chunk = min(chunk, max(_LEAST_CHUNK, _BLOCK // max(1, *total.shape)))
+    for start in range(0, inner, chunk):
+        right = _floats(_words(b[start : start + chunk], words[1], bits[1]))
+        if symmetric:
+            left = [word.T for word in right]
+        else:
+            left = _floats(_words(a[:, start : start + chunk], words[0], bits[0]))
+        for i, one in enumerate(left):
+            for j, other in enumerate(right[: i + 1] if symmetric else right):
+                part, shift = one @ other, i * bits[0] + j * bits[1]
+                _add(total, part, shift)
+                if symmetric and i != j:
+                    _add(total, part.T, shift)
+    return total.view(np.int64) if modular else total
+
+
+def _one_word(a: Integers, b: Integers) -> Integers:
+    """The product where it needs one word, a block of rows at a time: copies stay in the cache."""
+    right = b.astype(np.float64)
+    result = np.empty((a.shape[0], b.shape[1]), np.int64)
+    step = max(64, min(_BLOCK_ROWS, _BLOCK // max(1, *b.shape), len(a)))
+    left, product = np.empty((step, b.shape[0])), np.empty((step, b.shape[1]))
+    for start in range(0, len(a), step):
+        rows = slice(start, start + step)
+        count = len(a[rows])
+        left[:count] = a[rows]
+        np.matmul(left[:count], right, out=product[:count])
+        result[rows] = product[:count]
+    return result
+
+
+def _refined(size: _Size, columns: Integers) -> _Size:
+    """The size with its squared norms measured: in floats, and then increased beyond their error."""
+    if columns.dtype == object:
+        return size
+    floats = columns.astype(np.float64)
+    found = Fraction(float(np.einsum("ij,ij->j", floats, floats).max(initial=0.0)))
+    # a sum of k squares of rounded numbers is off by less than (k + 3) 2^-53 of itself
+    slack = 1 + Fraction(len(columns) + 8, 1 << 52)
+    return _Size(size.largest, min(size.squares, math.ceil(found * slack)))
+
+
+def _chunk(a: _Size, b: _Size, words: tuple[int, int], inner: int) -> int:
+    """The longest inner dimension for which every product of words is exact; 0 if none is."""
+    tops = (a.word(words[0]), b.word(words[1]))
+    squares = [
+        min(size.squares, inner * top * top) if count == 1 else inner * top * top
+        for size, top, count in zip((a, b), tops, words, strict=True)
+    ]
+    if max(tops) > EXACT:
+        return 0
+    if math.prod(squares) <= EXACT**2:
+        return max(inner, 1)
+    return EXACT // (tops[0] * tops[1])
+
+
+def _cheapest(a: _Size, b: _Size, inner: int, symmetric: bool) -> tuple[int, int]:
+    """How many words to split the operands into: the fewest multiplications, with their overhead."""
+
+    def cost(words: tuple[int, int]) -> float:
+        chunk = _chunk(a, b, words, inner)
+        if chunk == 0 or (symmetric and words[0] != words[1]):
+            return math.inf
+        return words[0] * words[1] * (inner + _OVERHEAD * -(-inner // chunk))
+
+    counts = [range(1, 2 + size.largest.bit_length() // 12) for size in (a, b)]
+    return min(((i, j) for i in counts[0] for j in counts[1]), key=cost)
+
+
+def _words(x: Integers, count: int, bits: int) -> list[Integers]:
+    """w_0, w_1, ... with x = sum of 2^(bits i) w_i, all at most 2^(bits - 1) in magnitude.
+
+    For the last word: |x| < 2^(count bits - 1), and the rest after i words is within one of
+    x / 2^(bits i), so it is at most 2^(bits - 1).
+    """
+    half = 1 << (bits - 1)
+    rest = x.astype(object) if count > 1 and largest(x) >= WORD else x
+    words = []
+    for _ in range(count - 1):
+        low = ((rest + half) & (2 * half - 1)) - half
+        words.append(low)
+        rest = (rest - low) >> bits
+    return [*words, rest]
+
+
+def _floats(words: list[Integers]) -> list[NDArray[np.float64]]:
+    return [word.astype(np.float64) for word in words]
+
+
+def _add(total: Integers, part: NDArray[np.float64], shift: int) -> None:
+    """total += part 2^shift, modulo 2^64 when total is of dtype uint64."""
+    exact = part.astype(np.int64)
+    if total.dtype == object:
+        total += exact.astype(object) << shift
+    elif shift < 64:
+        total += exact.view(np.uint64) << np.uint64(shift)
+
+
+def _inner(x: Integers, y: Integers) -> Integers:
+    """The inner product of each row of x with the same row of y, in int64."""
+    return np.asarray(np.einsum("ij,ij->i", x, y))
+
+
+def _python_squares(rows: Integers) -> Integers:
+    squares = np.empty(len(rows), object)
+    squares[:] = [sum(int(v) * int(v) for v in row) for row in rows.tolist()]
+    return squares

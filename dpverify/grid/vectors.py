@@ -1,0 +1,232 @@
+"""Records as integer vectors: to cells, and into a box, a ball or an ellipsoid, each on its own.
+
+Every map here is a function of one record and public numbers. It is computed in integers, so it is
+the same in every batch, order, memory layout and number of threads; where floats help to divide,
+integer remainders correct them. What the maps are, on rationals, is in spec/theory/vectors.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from flint import fmpz_mat
+from numpy.typing import ArrayLike, NDArray
+
+from dpverify.grid.linear import (
+    WORD,
+    Integers,
+    check_word_budget,
+    integers,
+    largest,
+    matmul,
+    squared_norms,
+)
+from dpverify.grid.queries import quantize
+from dpverify.grid.records import Records
+from dpverify.privacy.numbers import whole
+
+Vector = tuple[int, ...]
+Matrix = tuple[Vector, ...]
+
+OUTER_BOX = 1 << 40
+"""The public grid ends here, in cells from zero."""
+_DIVISIBLE = 1 << 61
+_MOST_EXPONENT = 1200
+_BLOCK = 1 << 20  # numbers that are mapped at a time: what is in between stays in the cache
+
+
+def to_cells(records: Records, exponent: int, center: ArrayLike) -> NDArray[np.int64]:
+    """round(x / 2^exponent), ties to even, clamped to the outer box, minus the center (cells).
+
+    Shapes (n, d) and (d,), to (n, d); the records are finite and the center is in the outer box.
+    Every magnitude of a result is at most 2^41.
+    """
+    cells = quantize(records, -OUTER_BOX, OUTER_BOX, exponent)
+    cells -= np.asarray(center, np.int64)
+    return cells
+
+
+def clip_to_box(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
+    """Each coordinate clamped to [-radius, radius], shape (n, d)."""
+    most = checked_radius(radius)
+    return np.clip(integers(cells), -most, most).astype(np.int64)
+
+
+def inside_ball(cells: ArrayLike, radius: int) -> NDArray[np.bool_]:
+    """Which rows have a norm of at most the radius, shape (n,): decided in integers."""
+    square = checked_radius(radius) ** 2
+    return np.asarray(squared_norms(cells) <= square, dtype=np.bool_)
+
+
+def clip_to_ball(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
+    """Rows inside the ball as they are; any other shrunk toward 0, to a norm of at most the radius.
+
+    A row y outside becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|). As s >= |y|, |z| <= R;
+    as s < |y| + 1, every z_i is within two cells of y_i R / |y|.
+    """
+    rows = _negatable(integers(cells))
+    inside = inside_ball(rows, radius)
+    result = np.zeros(rows.shape, np.int64)
+    result[inside] = rows[inside]
+    result[~inside] = _shrunk(rows[~inside], int(radius))
+    return result
+
+
+def clip_to_ellipsoid(cells: ArrayLike, matrix: ArrayLike, radius: int) -> NDArray[np.int64]:
+    """C y clipped to the ball, for each row y: what is released of {y : |C y| <= R}, shape (n, m).
+
+    C is public and of shape (m, d).
+    """
+    rows = _negatable(integers(cells))
+    result = np.zeros((len(rows), len(integers(matrix))), np.int64)
+    for some, image in images(rows, matrix):
+        result[some] = clip_to_ball(image, radius)
+    return result
+
+
+def images(rows: Integers, matrix: ArrayLike) -> Iterator[tuple[NDArray[np.intp], Integers]]:
+    """C y for each row y, exactly: rows by their indices, with their images.
+
+    A row whose image may leave 62 bits is mapped in Python integers; apart, so that it does not
+    make the others slow.
+    """
+    transposed = integers(matrix).T
+    most = (WORD - 1) // max(1, len(transposed) * largest(transposed))
+    tame = (np.abs(rows) <= most).all(axis=1)
+    for some in (np.flatnonzero(tame), np.flatnonzero(~tame)):
+        if len(some) == len(rows):
+            yield some, matmul(rows, transposed)
+        elif len(some):
+            yield some, matmul(rows[some], transposed)
+
+
+def mapped(
+    records: Records, exponent: int, center: Vector, matrix: Matrix | None
+) -> Iterator[Integers]:
+    """Every record as C (cells - center), in no particular order, some records at a time.
+
+    Raises ValueError for records of another number of columns.
+    """
+    if records.shape[1] != len(center):
+        raise ValueError(
+            f"records of {records.shape[1]} columns, for a center of {len(center)} coordinates; "
+            "give one coordinate a column."
+        )
+    public = None if matrix is None else np.array(matrix, np.int64)
+    step = max(1, _BLOCK // len(center))
+    for start in range(0, len(records), step):
+        cells = to_cells(records[start : start + step], exponent, center)
+        if public is None:
+            yield cells
+        else:
+            yield from (image for _, image in images(cells, public))
+
+
+def checked_radius(radius: int) -> int:
+    """The radius. Raises unless it is an integer from 1 to 2^41 cells."""
+    if whole(radius, "radius") < 1:
+        raise ValueError(
+            f"radius = {radius} cells; give a radius of at least one cell, or a smaller cell (a "
+            "smaller exponent): 2^20 cells to a radius are plenty."
+        )
+    check_word_budget(radius, "radius")
+    return int(radius)
+
+
+def checked_exponent(exponent: int) -> int:
+    """The exponent. Raises unless it is an integer within the range of float64."""
+    if abs(whole(exponent, "exponent")) > _MOST_EXPONENT:
+        raise ValueError(
+            f"exponent = {exponent}: no float64 is of the size of such a cell; give the logarithm "
+            "to base 2 of the cell, for example -20."
+        )
+    return int(exponent)
+
+
+def checked_center(center: Any) -> Vector:
+    """The center as a tuple. Raises unless its coordinates are integers in the outer box."""
+    vector = _vector(center, "center")
+    far = max(map(abs, vector), default=0)
+    if not vector or far > OUTER_BOX:
+        raise ValueError(
+            f"center: {len(vector)} coordinates, up to {far} cells from zero; give one coordinate "
+            "a column, within the 2^40 of the public grid. Subtract a public constant from the "
+            "data, or use a larger cell (a larger exponent)."
+        )
+    return vector
+
+
+def checked_matrix(rows: Any, columns: int) -> Matrix:
+    """The matrix as tuples. Raises unless it is of integers, of so many columns and of full rank."""
+    matrix = tuple(_vector(row, "matrix") for row in rows)
+    lengths = sorted({len(row) for row in matrix})
+    if lengths != [columns]:
+        raise ValueError(
+            f"matrix: rows of {lengths} entries, for a center of {columns}; give at least one row, "
+            "and rows of one entry a column."
+        )
+    check_word_budget(max(abs(entry) for row in matrix for entry in row), "matrix")
+    rank = fmpz_mat(matrix).rank()
+    if rank < min(len(matrix), columns):
+        raise ValueError(
+            f"matrix: of rank {rank}, with {len(matrix)} rows and {columns} columns, so it is "
+            "singular. Give a matrix of full rank, with more bits if rounding took it away."
+        )
+    return matrix
+
+
+def _vector(values: Any, name: str) -> Vector:
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{name}: a {type(values).__name__} where a tuple of integers belongs.")
+    return tuple(whole(value, name) for value in values)
+
+
+def _negatable(rows: Integers) -> Integers:
+    """-2^63 has no opposite in int64."""
+    return rows.astype(object) if largest(rows) >= WORD else rows
+
+
+def _shrunk(rows: Integers, radius: int) -> Integers:
+    """Rows outside the ball, shrunk into it.
+
+    The quotients prove themselves (clip_to_ball), and the norms are checked all the same. Were one
+    too large, its row would go on toward 0, a cell in every coordinate at a time; that ends, for 0
+    is inside.
+    """
+    shrunk = np.sign(rows) * _quotients(np.abs(rows), radius, _ceiling_roots(squared_norms(rows)))
+    while not (inside := inside_ball(shrunk, radius)).all():
+        shrunk[~inside] -= np.sign(shrunk[~inside])
+    return shrunk
+
+
+def _quotients(sizes: Integers, radius: int, lengths: Integers) -> Integers:
+    """floor(size radius / length), row by row, where no size exceeds its row's length.
+
+    The float is off by less than 2^-10, for the quotient is at most the radius, 2^41, and four
+    roundings are 2^-51 of it. So its floor is off by at most one, the remainder lies between
+    -length and 2 length, and modulo 2^64 it is known exactly.
+    """
+    if sizes.dtype == object or largest(lengths) >= _DIVISIBLE:
+        exact: Integers = (sizes.astype(object) * radius) // lengths.astype(object)[:, np.newaxis]
+        return exact
+    divisors = lengths.astype(np.int64)[:, np.newaxis]
+    quotients = np.floor(sizes * (radius / divisors)).astype(np.int64)
+    products = sizes.view(np.uint64) * np.uint64(radius)
+    remainders = (products - quotients.view(np.uint64) * divisors.view(np.uint64)).view(np.int64)
+    return quotients + (remainders >= divisors) - (remainders < 0)
+
+
+def _ceiling_roots(squares: Integers) -> Integers:
+    """The least integer whose square is not below, for each positive one."""
+    if squares.dtype == object:
+        roots = np.empty(len(squares), object)
+        roots[:] = [math.isqrt(square - 1) + 1 for square in squares.tolist()]
+        return roots
+    # below 2^62 the float is off by less than one
+    found = np.ceil(np.sqrt(squares.astype(np.float64))).astype(np.int64)
+    found -= (found - 1) ** 2 >= squares
+    found += found**2 < squares
+    return found

@@ -1,0 +1,99 @@
+"""``bernoulli_mean``: the share of ones among zeros and ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpverify.grid import Count
+from dpverify.grid.joint import WithCount
+from dpverify.grid.vector_queries import OneUnit, VectorSum
+from dpverify.plans import (
+    UNIT,
+    Abstained,
+    Mechanism,
+    NoNoise,
+    Plan,
+    RoundedGaussian,
+    Stage,
+    Transcript,
+)
+from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import whole
+
+_ROOT = Fraction(math.isqrt(2 << 80), 1 << 40)  # of 2
+
+
+@dataclass(frozen=True, slots=True)
+class ShareEstimate:
+    """A private share in [0, 1], with the standard deviation of its (public) noise.
+
+    ``count`` is the (noisy or public) number of records. The sampling error is not in it: sqrt(p (1 - p)
+    / count) in addition.
+    """
+
+    value: float
+    standard_deviation: float
+    count: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BernoulliMean(Mechanism[ShareEstimate]):
+    """The share of ones, by Gaussian noise on (ones - zeros) and on their number.
+
+    Data: one column of zeros and ones (or booleans), shape (n,) or (n, 1). Other values are clamped to
+    [0, 1] and rounded to 0, 1/2 or 1. Output: ``ShareEstimate``, or ``Abstained`` when the released count
+    is below ``at_least``. Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both
+    adjacencies; under replace the number of records is public and takes no noise.
+    Error: about sqrt(p (1 - p) / n) from sampling plus noise_multiplier / n under replace, at most
+    sqrt(2) noise_multiplier max(p, 1 - p) / n under add-remove.
+    at_least: abstain below this released count, by default 1.
+    Errors: TypeError or ValueError for parameters and for data that are not a real column.
+    Source: K19 (a Bernoulli mean to alpha from O(1 / alpha^2 + 1 / (alpha epsilon)) records).
+    """
+
+    at_least: int = 1
+
+    def check_parameters(self) -> None:
+        """``at_least`` >= 1."""
+        object.__setattr__(self, "at_least", whole(self.at_least, "at_least"))
+        if self.at_least < 1:
+            raise ValueError(f"at_least = {self.at_least}; a share needs at least 1 record.")
+
+    def replacement(self) -> float:
+        """Neither zero nor one: it moves the sum least."""
+        return 0.5
+
+    def plan(self) -> Plan:
+        """The sum of +-1, with the number of records in the same value unless that is public."""
+        total = VectorSum((1,), 1, -1)
+        if self.adjacency is Adjacency.REPLACE:
+            query = OneUnit(total, self._scale())
+            return (Stage("count", Count(), NoNoise()), Stage("sum", query, RoundedGaussian(UNIT)))
+        joint = OneUnit(WithCount(total, 1), self._scale())
+        return (Stage("sum and count", joint, RoundedGaussian(UNIT)),)
+
+    def estimate(self, transcript: Transcript) -> ShareEstimate | Abstained:
+        """1/2 + sum / (2 count), clipped to [0, 1]."""
+        unit = float(self._scale() / UNIT)
+        if self.adjacency is Adjacency.REPLACE:
+            (total,), count = transcript.released["sum"], float(transcript["count"])
+            counted = 0.0
+        else:
+            total, number = transcript.released["sum and count"]
+            count, counted = number * unit, float(self._scale())
+        if count < self.at_least:
+            return Abstained(f"fewer than {self.at_least} records, by the released count")
+        lean = min(max(total * unit / count, -1.0), 1.0)
+        deviation = math.hypot(float(self._scale()), lean * counted) / (2 * count)
+        return ShareEstimate((1 + lean) / 2, deviation, count)
+
+    def fewest_records(self) -> int:
+        """Under replace: ``at_least``, decided on the public number of records."""
+        return self.at_least if self.adjacency is Adjacency.REPLACE else 0
+
+    def _scale(self) -> Fraction:
+        """One record moves the sum by 2 (replace), or sum and count by 1 each."""
+        moved = Fraction(2) if self.adjacency is Adjacency.REPLACE else _ROOT
+        return self.noise_multiplier * moved

@@ -1,0 +1,94 @@
+"""``private_quantile``: a quantile of one column between public bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpverify.grid import interval
+from dpverify.grid.cells import floor_log2, power_of_two
+from dpverify.grid.tables import QuantileScores
+from dpverify.plans import Abstained, Mechanism, Plan, QuantileChoice, Stage, Transcript
+from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import exact
+
+_CELLS = 20  # the interval has at least 2^20 cells
+_LONGEST = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileEstimate:
+    """A private quantile. ``value`` is in the data's units and lies between the bounds."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateQuantile(Mechanism[QuantileEstimate]):
+    """A quantile by the exponential mechanism over a public grid of cells, exactly.
+
+    Data: one column, shape (n,) or (n, 1), in any unit; values beyond the bounds count as the bound.
+    Output: ``QuantileEstimate``; never abstains: for n = 0 it is uniform on the grid. Claim: bounded
+    range 1 / noise_multiplier, hence pure DP of that epsilon and better in composition.
+    lower, upper: public bounds, chosen without looking at the data. quantile: a rational in [0, 1]
+    ("1/2" is the median). cell: the grid's step, a power of two; by default at most 2^-20 of the
+    interval.
+    A cell t has probability proportional to e^(-|q #{z < t} - p n| / scale) for the quantile p / q. The
+    scale is 2 noise_multiplier times the score's sensitivity: max(p, q - p) under add-remove, q under
+    replace.
+    Errors: TypeError or ValueError for parameters and for data that are not a real column.
+    Source: MT07; S11 (quantiles by the exponential mechanism).
+    """
+
+    lower: float
+    upper: float
+    quantile: Fraction = Fraction(1, 2)
+    cell: Fraction | None = None
+
+    def check_parameters(self) -> None:
+        """Bounds in order, a quantile in [0, 1] of moderate denominator, a power-of-two cell."""
+        lower, upper = interval(self.lower, self.upper, "lower and upper")
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+        quantile = exact(self.quantile, "quantile")
+        if not 0 <= quantile <= 1:
+            raise ValueError(f"quantile = {self.quantile} is outside [0, 1]; try '1/2'.")
+        if quantile.denominator > _LONGEST:
+            raise ValueError(
+                f"quantile = {self.quantile} has the denominator {quantile.denominator}, beyond 2^20; "
+                "write a simpler fraction, for example '9/10'."
+            )
+        object.__setattr__(self, "quantile", quantile)
+        if self.cell is not None:
+            object.__setattr__(self, "cell", power_of_two(self.cell))
+
+    def replacement(self) -> float:
+        """The middle of the bounds."""
+        return self.lower / 2 + self.upper / 2
+
+    def plan(self) -> Plan:
+        """One stage: the choice of a cell."""
+        scores = self._scores()
+        bounds = (scores.lower, scores.upper, scores.numerator, scores.denominator)
+        return (Stage("cell", scores, QuantileChoice(*bounds, self._scale())),)
+
+    def estimate(self, transcript: Transcript) -> QuantileEstimate | Abstained:
+        """The cell's value."""
+        value = transcript["cell"] * Fraction(2) ** self._exponent()
+        return QuantileEstimate(float(min(max(value, Fraction(self.lower)), Fraction(self.upper))))
+
+    def _scores(self) -> QuantileScores:
+        exponent = self._exponent()
+        low, high = (round(Fraction(b) / Fraction(2) ** exponent) for b in (self.lower, self.upper))
+        p, q = self.quantile.numerator, self.quantile.denominator
+        return QuantileScores(low, high, exponent, p, q)
+
+    def _scale(self) -> Fraction:
+        p, q = self.quantile.numerator, self.quantile.denominator
+        moves = q if self.adjacency is Adjacency.REPLACE else max(p, q - p)
+        return 2 * self.noise_multiplier * moves
+
+    def _exponent(self) -> int:
+        if self.cell is not None:
+            return floor_log2(self.cell)
+        return floor_log2(Fraction(self.upper) - Fraction(self.lower)) - _CELLS

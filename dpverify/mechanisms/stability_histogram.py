@@ -1,0 +1,119 @@
+"""``stability_histogram``: how many records each bin holds, with no list of bins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.tables import KeyedCounts
+from dpverify.plans import (
+    Abstained,
+    Mechanism,
+    Plan,
+    Stage,
+    ThresholdedGaussian,
+    ThresholdedLaplace,
+    Transcript,
+    least_threshold,
+)
+from dpverify.privacy import Adjacency, Domain
+from dpverify.privacy.numbers import exact
+
+_CELLS = 30  # a bin has 2^30 to 2^31 cells, and there are 2^30 bins on either side
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramEstimate:
+    """Bins that surfaced: lower edge -> noisy count, in the data's units, in increasing order.
+
+    A bin holds edge <= x < edge + width; on the grid its edges lie within 2^-30 of their distance from
+    the origin of where they are named. ``standard_deviation`` is that of a count's noise. What did not
+    surface held fewer than about ``threshold`` records.
+    """
+
+    counts: Mapping[float, int]
+    width: float
+    threshold: int
+    standard_deviation: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StabilityHistogram(Mechanism[HistogramEstimate]):
+    """Counts of unboundedly many bins; a bin is released if its noisy count reaches a threshold.
+
+    Data: one column, shape (n,) or (n, 1). Output: ``HistogramEstimate``; never abstains. Claim:
+    noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
+    ApproximateGaussianDP(1 / noise_multiplier, the same, 0).
+    width: of a bin, > 0. origin: an edge. Records more than about 2^30 bins away count as lying there.
+    delta: the largest probability with which a bin that one record
+    holds may surface; the threshold is the least for it, computed from the release predicate itself.
+    Errors: TypeError or ValueError for parameters and for data that are not a real column.
+    Source: KKMN09; KV18, Lemma 2.3 (bins without a bound); the threshold is OURS.
+    """
+
+    width: float
+    delta: Fraction
+    origin: float = 0.0
+    noise: Literal["laplace", "gaussian"] = "laplace"
+
+    def check_parameters(self) -> None:
+        """A positive width, an origin within reach, a delta in (0, 1), a known noise."""
+        width, origin = exact(self.width, "width"), exact(self.origin, "origin")
+        if width <= 0:
+            raise ValueError(f"width = {self.width} is not positive; give the width of a bin.")
+        if abs(origin) > width * 2**29:
+            raise ValueError(
+                f"origin = {self.origin} is more than 2^29 bins from 0; subtract a public constant "
+                "from the data, or take another edge."
+            )
+        delta = exact(self.delta, "delta")
+        if not 0 < delta < 1:
+            raise ValueError(f"delta = {self.delta} is outside (0, 1); try '1e-6'.")
+        object.__setattr__(self, "delta", delta)
+        if self.noise not in ("laplace", "gaussian"):
+            raise ValueError(f"noise = {self.noise!r}; write 'laplace' or 'gaussian'.")
+
+    def plan(self) -> Plan:
+        """One stage: noise on every count that occurs, small ones withheld."""
+        return (Stage("histogram", self._query(), self._noise()),)
+
+    def estimate(self, transcript: Transcript) -> HistogramEstimate | Abstained:
+        """Edges for bins."""
+        query, noise = self._query(), self._noise()
+        flat = transcript.released["histogram"]
+        width, origin = exact(self.width, "width"), exact(self.origin, "origin")
+        edges = (float(origin + key * width) for key in flat[::2])
+        counts = dict(zip(edges, flat[1::2], strict=True))
+        deviation = noise.added.standard_deviation
+        return HistogramEstimate(counts, float(width), noise.threshold, deviation)
+
+    def _query(self) -> KeyedCounts:
+        width, origin = exact(self.width, "width"), exact(self.origin, "origin")
+        exponent = floor_log2(width) - _CELLS
+        unit = Fraction(2) ** exponent
+        return KeyedCounts(round(width / unit), round(origin / unit), exponent)
+
+    def _noise(self) -> ThresholdedLaplace | ThresholdedGaussian:
+        """Scale: a record replaced moves two counts by one each."""
+        replaced = self.adjacency is Adjacency.REPLACE
+        kind: type[ThresholdedLaplace | ThresholdedGaussian]
+        if self.noise == "laplace":
+            kind, scale = ThresholdedLaplace, self.noise_multiplier * (2 if replaced else 1)
+        else:
+            kind, scale = ThresholdedGaussian, self.noise_multiplier * (_ROOT if replaced else 1)
+        moves = self._query().sensitivity(self.adjacency, Domain(1))
+
+        def surfaces_rarely(threshold: int) -> bool:
+            try:
+                shown = kind(scale, threshold).claim(moves).conclusion.guarantee
+            except ValueError:  # it would surface almost surely
+                return False
+            return shown.delta_floor <= self.delta
+
+        return kind(scale, least_threshold(surfaces_rarely))
+
+
+_ROOT = Fraction(1414213563, 10**9)  # a little above the square root of 2

@@ -1,0 +1,87 @@
+"""Rounded Gaussian noise in a plan: the default for vectors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+from scipy.special import log_ndtr
+
+from dpverify.plans.noise import LogProbabilities, Noise, added_to, positive_scale
+from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
+from dpverify.privacy.balls import ball, is_at_most
+from dpverify.privacy.numbers import Exact, to_float
+from dpverify.randomness import Bits
+from dpverify.randomness.bits import IntArray
+from dpverify.randomness.enumeration import Atoms, Formal
+
+_SMOOTH = 1e4  # from here on a cell's probability is its density to 1e-9
+_FAR = 1e12
+UNIT = Fraction(1 << 40)
+"""The standard deviation of one-unit noise, on values that ``OneUnit`` has scaled."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RoundedGaussian(Noise):
+    """round(scale N(0, 1)), exactly, independently in every coordinate; in units of the query.
+
+    Rounding an integer plus a real normal is post-processing of the Gaussian mechanism, so claims are
+    exact Gaussian DP in every dimension.
+    """
+
+    scale: Fraction
+
+    def __init__(self, scale: Exact) -> None:
+        object.__setattr__(self, "scale", positive_scale(scale))
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Exact draws around the center."""
+        return added_to(center, bits.noise(self, size * len(center)))
+
+    def draw(self, bits: Bits, size: int) -> IntArray:
+        """dpverify.randomness.samplers.rounded_gaussian."""
+        from dpverify.randomness.samplers import rounded_gaussian
+
+        return rounded_gaussian(bits, self.scale, size)
+
+    def atoms(self, formal: Formal) -> Atoms:
+        """The stand-in's."""
+        return [(z, mass) for z in (-1, 0, 1) if (mass := formal.rounded_gaussian(z, self.scale))]
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """For witnesses only: float64, from exact integer distances."""
+        distance = np.abs(outputs - center).astype(np.float64)
+        sigma = to_float(min(self.scale, Fraction(10**300)))
+        if sigma > _SMOOTH:
+            squares = np.minimum(distance / sigma, _FAR) ** 2
+            density: LogProbabilities = -squares / 2 - math.log(sigma * math.sqrt(2 * math.pi))
+            return np.asarray(density.sum(axis=1))
+        near, far = log_ndtr((0.5 - distance) / sigma), log_ndtr((-0.5 - distance) / sigma)
+        with np.errstate(divide="ignore"):
+            cells: LogProbabilities = near + np.log1p(-np.exp(far - near))
+        return np.asarray(cells.sum(axis=1))
+
+    def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
+        """Rule: rounded Gaussian."""
+        return rules.rounded_gaussian(sensitivity, self.scale)
+
+    def rescaled(self, factor: Fraction) -> Noise:
+        """Rounded Gaussian of scale * factor."""
+        return RoundedGaussian(self.scale * factor)
+
+    def falls_short(self, distance: int, beta: Fraction) -> bool:
+        """The tail is Phi((1/2 - distance) / scale)."""
+        edge = (distance - Fraction(1, 2)) / self.scale
+
+        def tail() -> arb:
+            return (ball(edge) / arb(2).sqrt()).erfc() / 2
+
+        return is_at_most(tail, beta)
+
+    @property
+    def standard_deviation(self) -> float:
+        """sqrt(scale^2 + 1/12): rounding adds that of a uniform cell, up to a vanishing term."""
+        return math.hypot(to_float(self.scale), math.sqrt(1 / 12))

@@ -1,0 +1,89 @@
+"""Choosing a cell of a grid by the exponential mechanism, exactly, however many cells there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from dpverify.plans.noise import LogProbabilities, Noise, positive_scale
+from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
+from dpverify.privacy.numbers import Exact, to_float
+from dpverify.randomness import Bits
+from dpverify.randomness.bits import IntArray
+from dpverify.randomness.choice import Choice
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class QuantileChoice(Noise):
+    """A cell t of lower..upper with probability proportional to e^(-score(t) / scale).
+
+    score(t) = |q #{z < t} - p n| for the sorted cells z that ``QuantileScores`` gives. Cells between two
+    neighboring records have one score: such a group is chosen by its size times its weight, and then a
+    cell in it uniformly, so the cost follows n and not the number of cells. A group's bounds are
+    records, but every cell keeps a positive probability for every dataset.
+    """
+
+    lower: int
+    upper: int
+    numerator: int
+    denominator: int
+    scale: Fraction
+
+    def __init__(
+        self, lower: int, upper: int, numerator: int, denominator: int, scale: Exact
+    ) -> None:
+        for name, value in (("lower", lower), ("upper", upper)):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "numerator", numerator)
+        object.__setattr__(self, "denominator", denominator)
+        object.__setattr__(self, "scale", positive_scale(scale))
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Exact draws (dpverify.randomness.choice), shape (size, 1)."""
+        starts, sizes, scores = self._groups(center)
+        choice = Choice(scores.tolist(), 1 / self.scale, sizes.tolist())
+        groups = bits.noise(choice, size)
+        cells = np.zeros(size, dtype=np.int64)
+        for group in np.unique(groups):
+            rows = np.flatnonzero(groups == group)
+            cells[rows] = starts[group] + bits.below(int(sizes[group]), len(rows))
+        return cells[:, np.newaxis]
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """For witnesses only: float64."""
+        _, sizes, scores = self._groups(center)
+        rate = -to_float(1 / self.scale)
+        weights = np.maximum(rate * scores.astype(np.float64), -1e300)
+        filled = sizes > 0
+        normalizer = logsumexp(weights[filled], b=sizes[filled].astype(np.float64))
+        cells = outputs[:, 0]
+        found = weights[np.searchsorted(center, cells, side="left")] - normalizer
+        inside = (cells >= self.lower) & (cells <= self.upper)
+        return np.where(inside, found, -np.inf)
+
+    def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
+        """Rule: exponential mechanism."""
+        return rules.exponential_mechanism(sensitivity, self.scale)
+
+    def rescaled(self, factor: Fraction) -> Noise:
+        """The same choice of scale * factor."""
+        return QuantileChoice(
+            self.lower, self.upper, self.numerator, self.denominator, self.scale * factor
+        )
+
+    def dropped(self) -> Noise:
+        """A scale so small that only cells of the least score are left."""
+        return self.rescaled(Fraction(1, 10**4) / self.scale)
+
+    def _groups(
+        self, cells: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """First cell, number of cells and score of group i: those t with #{z < t} = i."""
+        ends = np.concatenate([[self.lower - 1], cells, [self.upper]]).astype(np.int64)
+        n = len(cells)
+        scores = np.abs(self.denominator * np.arange(n + 1, dtype=np.int64) - self.numerator * n)
+        return ends[:-1] + 1, np.diff(ends), scores

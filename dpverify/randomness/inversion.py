@@ -1,0 +1,281 @@
+"""Draws by block inversion: one word each for nearly all, exact for every one.
+
+A draw is a function of three uniform real numbers U, U', t (and a sign) whose bits are read as far as
+they are needed: U chooses the block, t the place in it, and the value is accepted if U' < exp(-g), g
+its excess (``blocks``). Three stages decide the same questions with more and more bits, and no stage
+answers one that its bits leave open:
+
+1. one word, integers compared with tables (``tables``): all but about 3% of the draws;
+2. three more words, 64 bits of each number. exp(-g) is a polynomial in floats, whose error is proved
+   below; a comparison as close as ``MARGIN`` is left open;
+3. rationals and balls, with bits added until the answer is sure: for about one in 2^43 of the second
+   stage's draws.
+
+The only floats of the samplers are in ``excesses``, ``exponential`` and ``compared`` here.
+
+The floats' error. Let e = 2^-53; every operation is IEEE + or * (numpy's, no library function), so
+its result is (1 + d) times the true one, |d| <= e, and nothing here is subnormal.
+ - The excess a o (2 L + o) or a o, for the rational a, the left end L, the offset o. On the integers L,
+   o and 2 L + o are whole numbers below 2^53, hence exact; the coefficient's rounding and two products
+   make a relative error below 3.01 e, and g <= 1/2 (``tables`` refuses more): 1.6 e. On the line, in
+   units of m: o = t has 64 bits, and its conversion errs by at most e + 2^-64, which g(t), of slope
+   a (2 j + 2 t) <= 2 g(1) <= 1, does not enlarge (g at the first 64 bits of t is meant here); 2 j + t rounds once more: 1.6 e + e + 2^-64 + e / 2.
+   Either way less than 4 e.
+ - The Horner scheme of degree 13 on [0, 1/2]: at most 2^-52 from the polynomial (a proof by Gappa is
+   kept in tests/proofs/horner.gappa), which the remainder g^14 / 14! < 2^-50 parts from exp(-g), whose
+   slope is at most 1 in absolute value.
+ - U' as a float: e / 2 + 2^-64 below its 64 bits' interval; the difference rounds by e / 2 more.
+All in all less than 2^-49, and MARGIN is 2^-44.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.randomness.bits import Bits, BoolArray, IntArray
+from dpverify.randomness.blocks import Blocks, block_between, exponential_between
+from dpverify.randomness.tables import Table
+
+Words = NDArray[np.uint64]
+Floats = NDArray[np.float64]
+
+CHUNK = 1 << 14
+"""Draws whose buffers stay in the processor's cache together."""
+SMALL = 1 << 12
+MARGIN = 2.0**-44
+_DEGREE = 13
+_COEFFICIENTS = tuple((-1) ** k / math.factorial(k) for k in range(_DEGREE + 1))
+_WORD_LIMIT = 1 << 62
+
+
+def draw(table: Table, bits: Bits, size: int) -> IntArray:
+    """``size`` independent draws, int64 (object if one is beyond 62 bits). Needs words of 64 bits.
+
+    Small batches go through the second stage as a whole: whether the first stage suffices depends on
+    the noise, and among few draws the time would tell. (How often a draw is rejected does not
+    depend on what it is in the end.)
+    """
+    if size <= SMALL:
+        return bits.until_accepted(size, lambda left: settled(table, bits, bits.words(len(left))))
+    values: IntArray = np.empty(size, dtype=np.int64)
+    left, words = _first_stage(table, bits, values)
+    found, accepted = settled(table, bits, words)
+    values = _put(values, left, found)
+    left = left[~accepted]
+    return _put(values, left, draw(table, bits, len(left)))
+
+
+def _put(values: IntArray, where: NDArray[np.intp], found: IntArray) -> IntArray:
+    if found.dtype != values.dtype:  # one of the two has more than 62 bits
+        values = values.astype(object)
+    values[where] = found
+    return values
+
+
+def _first_stage(table: Table, bits: Bits, values: IntArray) -> tuple[NDArray[np.intp], Words]:
+    """Fills ``values``; the indices where something was left open, and their words."""
+    left, words = [], []
+    buffers = Buffers.of(min(CHUNK, len(values)))
+    for start in range(0, len(values), CHUNK):
+        part = values[start : start + CHUNK]
+        chunk = bits.words(len(part))
+        open_ = np.flatnonzero(~at_once(table, chunk, part, buffers))
+        left.append(open_ + start)
+        words.append(chunk[open_])
+    return np.concatenate(left), np.concatenate(words)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffers:
+    """Room for one chunk's intermediate results."""
+
+    words: Words
+    row: NDArray[np.int16]
+    index: NDArray[np.int64]
+    limit: Words
+    accepted: BoolArray
+
+    @classmethod
+    def of(cls, size: int) -> Buffers:
+        """For chunks of up to ``size`` draws."""
+        return cls(
+            np.empty(size, dtype=np.uint64),
+            np.empty(size, dtype=np.int16),
+            np.empty(size, dtype=np.int64),
+            np.empty(size, dtype=np.uint64),
+            np.empty(size, dtype=np.bool_),
+        )
+
+
+def at_once(table: Table, words: Words, values: IntArray, buffers: Buffers) -> BoolArray:
+    """The first stage: whether each word alone decides, and then ``values`` holds its integer.
+
+    The result is a view of a buffer.
+    """
+    size = len(words)
+    scratch, row, index = buffers.words[:size], buffers.row[:size], buffers.index[:size]
+    limit, accepted = buffers.limit[:size], buffers.accepted[:size]
+    np.right_shift(words, np.uint64(table.low_bits), out=scratch)
+    # mode="clip" only spares numpy a second buffer: every index is in range.
+    np.take(table.rows, scratch.view(np.int64), out=row, mode="clip")
+    np.copyto(index, row)
+    np.take(table.limits, index, out=limit, mode="clip")
+    np.bitwise_and(words, np.uint64((1 << table.low_bits) - 1), out=scratch)
+    np.less(scratch, limit, out=accepted)
+    np.take(table.bases, index, out=values, mode="clip")
+    if table.blocks.offset_bits:
+        np.bitwise_and(words, np.uint64((1 << table.blocks.offset_bits) - 1), out=scratch)
+        np.add(values, scratch.view(np.int64), out=values)
+    if table.halved:
+        np.right_shift(values, 1, out=values)
+    return accepted
+
+
+def settled(table: Table, bits: Bits, words: Words) -> tuple[IntArray, BoolArray]:
+    """The second stage, and the third where it is needed: integers, and which are accepted."""
+    second = second_stage(table, words, bits.words(3 * len(words)).reshape(3, -1))
+    values, accepted = second.values, second.accepted
+    for i in np.flatnonzero(second.open).tolist():
+        u, u2, t = (Lazy(int(each[i]), table.word_bits) for each in (second.u, second.u2, second.t))
+        exact, accepted[i] = exactly(table.blocks, bits, u, u2, t)
+        values = _put(values, np.array([i]), _integer(-exact if second.negative[i] else exact))
+    return values, accepted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Second:
+    """What 2^-word_bits of U, U' and t decide; where ``open``, values and acceptance mean nothing.
+
+    t: the place in the block. On the integers it is the offset itself, exact.
+    """
+
+    values: IntArray
+    accepted: BoolArray
+    open: BoolArray
+    negative: BoolArray
+    u: Words
+    u2: Words
+    t: Words
+
+
+def second_stage(table: Table, words: Words, more: Words) -> Second:
+    """The bits of every word, joined to those of three more (shape (3, len(words))).
+
+    Computes anew what the first stage computes, by other means: magnitude, then sign.
+    """
+    blocks, size = table.blocks, table.word_bits
+    u = _joined(words >> np.uint64(size - table.cell_bits), table.cell_bits, more[0], size)
+    negative = (words >> np.uint64(table.low_bits)) & np.uint64(1) == 1
+    low = words & np.uint64((1 << table.low_bits) - 1)
+    u2 = _joined(low >> np.uint64(blocks.offset_bits), table.acceptance_bits, more[1], size)
+    last = np.uint64((1 << blocks.offset_bits) - 1)
+    place = np.where(negative, last - (words & last), words & last)
+    t = _joined(place, blocks.offset_bits, more[2], size) if blocks.rounded else place
+    block, open_block = blocks_of(table.thresholds, u)
+    inside = place if blocks.rounded else np.where(block == 0, np.uint64(0), place)
+    magnitude = (table.bases[2 * block] + inside.view(np.int64)) >> table.halved
+    excess = excesses(table, block, t if blocks.rounded else inside)
+    accepted, open_acceptance = compared(u2, size, excess)
+    values = np.where(negative, -magnitude, magnitude)
+    return Second(values, accepted, open_block | open_acceptance, negative, u, u2, t)
+
+
+def _joined(first: Words, count: int, more: Words, size: int) -> Words:
+    """Words of ``size`` bits: first the ``count`` bits of ``first``, then the top ones of ``more``."""
+    if not count:
+        return more
+    return (first << np.uint64(size - count)) | (more >> np.uint64(count))
+
+
+def blocks_of(thresholds: Words, u: Words) -> tuple[NDArray[np.intp], BoolArray]:
+    """The block of every U that begins with the bits of u; and where another bit could change it."""
+    block = np.searchsorted(thresholds, u)
+    return block, np.asarray(thresholds[block] == u)
+
+
+def excesses(table: Table, block: NDArray[np.intp], offset: Words) -> Floats:
+    """g of values at this offset in their block: a whole number, on the line a word of t."""
+    blocks = table.blocks
+    if blocks.rounded:
+        left, inside = block.astype(np.float64), offset.astype(np.float64) * 2.0**-table.word_bits
+        coefficient = float(blocks.rate * blocks.width**blocks.power)
+    else:
+        left, inside = table.bases[2 * block].astype(np.float64), offset.astype(np.float64)
+        coefficient = float(blocks.rate)
+    if blocks.power == 2:
+        inside = inside * (2.0 * left + inside)
+    return coefficient * inside
+
+
+def exponential(excess: Floats) -> Floats:
+    """exp(-g) for 0 <= g <= 1/2 to 2^-49, by its Taylor polynomial."""
+    value = np.full_like(excess, _COEFFICIENTS[-1])
+    for coefficient in reversed(_COEFFICIENTS[:-1]):
+        value *= excess
+        value += coefficient
+    return value
+
+
+def compared(u: Words, word_bits: int, excess: Floats) -> tuple[BoolArray, BoolArray]:
+    """Whether U' < exp(-g) for every U' and t that begin with the bits given; and where it is open.
+
+    With later bits U' can grow by 2^-word_bits, and t, and g with it (its slope is at most 1), too.
+    """
+    above = exponential(excess) - u.astype(np.float64) * 2.0**-word_bits
+    accepted = above > 2 * 2.0**-word_bits + MARGIN
+    return np.asarray(accepted), np.asarray(~accepted & (above >= -MARGIN))
+
+
+@dataclass(slots=True)
+class Lazy:
+    """A uniform number on [0, 1) of which the first bits are known."""
+
+    value: int
+    bits: int
+
+    def read(self, source: Bits) -> None:
+        """One word more."""
+        self.value = (self.value << source.word_bits) | int(source.words(1)[0])
+        self.bits += source.word_bits
+
+    def ends(self, scale: Fraction | int = 1) -> tuple[Fraction, Fraction]:
+        """Times ``scale`` it lies in [lower, upper)."""
+        unit = Fraction(scale, 1 << self.bits)
+        return self.value * unit, (self.value + 1) * unit
+
+
+def exactly(blocks: Blocks, bits: Bits, u: Lazy, u2: Lazy, place: Lazy) -> tuple[int, bool]:
+    """The third stage: |x| rounded, and whether it is accepted.
+
+    place: t on the line; on the integers its value is the offset, nothing more.
+    """
+    while (block := block_between(blocks, 1 - u.ends()[1], 1 - u.ends()[0], u.bits)) is None:
+        u.read(bits)
+    if not blocks.rounded:
+        offset = place.value if block else 0
+        return blocks.integer(block, offset), _accepts(blocks, bits, block, u2, Fraction(offset))
+    integer = blocks.integer(block, place.value >> (place.bits - blocks.offset_bits))
+    return integer, _accepts(blocks, bits, block, u2, place)
+
+
+def _accepts(blocks: Blocks, bits: Bits, block: int, u2: Lazy, place: Lazy | Fraction) -> bool:
+    """U' < exp(-g), with bits added to both sides until every U' and every g left agree."""
+    while True:
+        lower, upper = u2.ends()
+        near, far = (place, place) if isinstance(place, Fraction) else place.ends(blocks.width)
+        g = blocks.excess(block, near), blocks.excess(block, far)
+        least, most = exponential_between(*g, u2.bits + 64)
+        if upper <= least or lower >= most:
+            return upper <= least
+        u2.read(bits)
+        if isinstance(place, Lazy):
+            place.read(bits)
+
+
+def _integer(value: int) -> IntArray:
+    return np.array([value], dtype=np.int64 if abs(value) < _WORD_LIMIT else object)

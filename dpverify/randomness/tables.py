@@ -1,0 +1,121 @@
+"""What the first bits of a word decide: block, sign, integer and acceptance, as tables of integers.
+
+A word of W bits is read from its top as
+
+    U: cell_bits | sign: 1 | U': the rest | offset: blocks.offset_bits
+
+U chooses the block, U' accepts, the offset says where in its block the value lies; the later stages
+(``inversion``) add bits to U, U' and the offset. Every entry here is computed in exact integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.randomness.blocks import Blocks, thresholds
+
+CELL_BITS = 16
+LARGEST_EXCESS = Fraction(1, 2)
+_LEAST_ACCEPTANCE_BITS = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """The tables of one law for words of ``word_bits`` bits.
+
+    thresholds: uint64, those of ``blocks.thresholds``.
+    rows: int16, for each value of the first cell_bits + 1 bits: 2 * block + sign where these bits
+    decide the block, else the last row.
+    limits: uint64, by row. Word bits below the sign that are less are accepted whatever else holds.
+    bases: int64, by row. The integer is base + offset, halved (down) where the law is rounded.
+    """
+
+    blocks: Blocks
+    word_bits: int
+    cell_bits: int
+    thresholds: NDArray[np.uint64]
+    rows: NDArray[np.int16]
+    limits: NDArray[np.uint64]
+    bases: NDArray[np.int64]
+
+    @property
+    def low_bits(self) -> int:
+        """Bits of U' and the offset together: those below the sign."""
+        return self.word_bits - self.cell_bits - 1
+
+    @property
+    def acceptance_bits(self) -> int:
+        """Bits of U'."""
+        return self.low_bits - self.blocks.offset_bits
+
+    @property
+    def halved(self) -> int:
+        """1 if bases and offsets are in halves: round(x) = floor((2 x + 1) / 2)."""
+        return int(self.blocks.rounded and self.blocks.shift >= 0)
+
+
+@lru_cache(maxsize=64)
+def table(blocks: Blocks, word_bits: int = 64, cell_bits: int = CELL_BITS) -> Table:
+    """The tables of a law. Raises ValueError if its words have no bit left for accepting."""
+    found = thresholds(blocks, word_bits)
+    acceptance_bits = word_bits - cell_bits - 1 - blocks.offset_bits
+    if acceptance_bits < _LEAST_ACCEPTANCE_BITS:
+        raise ValueError(
+            f"word_bits = {word_bits} leaves {acceptance_bits} bits for accepting; blocks of "
+            f"2^{blocks.shift} need {_LEAST_ACCEPTANCE_BITS - acceptance_bits} more."
+        )
+    rows = _rows(np.array(found, dtype=np.uint64), word_bits, cell_bits)
+    limits = [_limit(blocks, block, acceptance_bits) for block in range(len(found))]
+    bases = [base for block in range(len(found)) for base in _bases(blocks, block)]
+    return Table(
+        blocks,
+        word_bits,
+        cell_bits,
+        np.array(found, dtype=np.uint64),
+        rows,
+        np.array([*np.repeat(limits, 2).tolist(), 0], dtype=np.uint64),
+        np.array([*bases, 0], dtype=np.int64),
+    )
+
+
+def _rows(found: NDArray[np.uint64], word_bits: int, cell_bits: int) -> NDArray[np.int16]:
+    """The cell's words lie strictly between two neighboring thresholds, or nothing is decided."""
+    rest = word_bits - cell_bits
+    first = np.arange(1 << cell_bits, dtype=np.uint64) << np.uint64(rest)
+    block = np.searchsorted(found, first)
+    decided = found[block] > first + np.uint64((1 << rest) - 1)
+    rows = np.full((1 << cell_bits, 2), 2 * len(found), dtype=np.int16)
+    rows[decided, 0], rows[decided, 1] = 2 * block[decided], 2 * block[decided] + 1
+    return rows.reshape(-1)
+
+
+def _limit(blocks: Blocks, block: int, acceptance_bits: int) -> int:
+    """U' < 1 - largest excess <= exp(-excess), as a limit of the bits of U' and the offset.
+
+    Raises ArithmeticError for an excess that the polynomial of the second stage is not made for.
+    """
+    excess = blocks.largest_excess(block)
+    if excess > LARGEST_EXCESS:
+        raise ArithmeticError(f"block {block} of {blocks} has an excess of {excess} > 1/2")
+    if not blocks.rounded and not block and blocks.shift:
+        return 0  # the number 0 has no offset: a later stage knows
+    return int((1 << acceptance_bits) * (1 - excess)) << blocks.offset_bits
+
+
+def _bases(blocks: Blocks, block: int) -> tuple[int, int]:
+    """For both signs: what to add to an offset.
+
+    Under a negative sign the offset bits count from the block's far end, which is as uniform:
+    -(left + (m - 1 - offset)) is the base -(left + m - 1) plus the offset. In halves, for rounded
+    values, -(m j + floor((2 m - 1 - offset + 1) / 2)) = -(m j + m) + floor((offset + 1) / 2).
+    """
+    last = (1 << blocks.offset_bits) - 1
+    positive, negative = blocks.integer(block, 0), -blocks.integer(block, last)
+    if blocks.rounded and blocks.shift >= 0:
+        return 2 * positive + 1, 2 * negative + 1
+    return positive, negative

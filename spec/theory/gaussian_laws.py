@@ -1,0 +1,61 @@
+"""Laws of integer vectors under rounded Gaussian noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Source, states
+
+from .laws import Outcome
+from .profiles import gaussian_profile
+
+UNIT = Fraction(2**40)
+"""Standard deviation of one-unit noise."""
+
+
+@states(Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
+@dataclass(frozen=True)
+class RoundedGaussianLaw:
+    """center + round(scale N(0, 1)) in every coordinate, independently."""
+
+    center: Outcome
+    scale: Fraction
+
+    def probability(self, outcome: Outcome, e: Any) -> Any:
+        """The product of the coordinates' masses, e.rounded_gaussian(z, scale)."""
+        if len(outcome) != len(self.center):
+            return Fraction(0)
+        result: Any = Fraction(1)
+        for x, c in zip(outcome, self.center, strict=True):
+            result = result * e.rounded_gaussian(x - c, self.scale)
+        return result
+
+    def largest_loss(self, other: RoundedGaussianLaw) -> Fraction | None:
+        """0 for the same center, else infinite: the loss grows with the distance."""
+        return Fraction(0) if self.center == other.center else None
+
+    def profile(self, other: RoundedGaussianLaw, epsilon: Fraction) -> Any:
+        """Of the noise before it is rounded, mu^2 = |c - c'|^2 / scale^2: an upper bound, since
+        rounding is post-processing; within 1e-20 of it for noise as wide as one-unit noise."""
+        square = self.mu_squared(other)
+        return gaussian_profile(square, epsilon) if square else mp.mpf(0)
+
+    def mu_squared(self, other: RoundedGaussianLaw) -> Fraction:
+        """The squared distance of the centers in standard deviations."""
+        if self.scale != other.scale or len(self.center) != len(other.center):
+            raise ValueError("the noise must be the same on neighbors")
+        moved = sum((a - b) ** 2 for a, b in zip(self.center, other.center, strict=True))
+        return moved / self.scale**2
+
+    def facts(self) -> tuple[Any, ...]:
+        """Center and scale."""
+        return ("RoundedGaussian", self.center, self.scale)
+
+
+def one_unit(value: tuple[int, ...], scale: Fraction) -> Outcome:
+    """The value divided by the public noise scale, rounded to multiples of 2^-40 (ties to even)."""
+    return tuple(round(Fraction(v) * UNIT / scale) for v in value)

@@ -1,0 +1,254 @@
+"""Sums of integer vectors in a ball, on exact rationals, with their sensitivities shown.
+
+Write z(x) for the vector that a record x contributes. Two facts carry everything: z depends on x
+alone, and |z| <= R for a clipped record, or for one inside the ball. Sums over neighbors differ by one
+z (add-remove) or by a difference of two (replace), so by at most R, or 2R.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .obligations import neighbors, require
+
+Vector = tuple[int, ...]
+Record = tuple[Fraction, ...]
+_ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
+_SUMS = Source("OURS", "sums of integer vectors in a ball")
+_UNIT = Source("OURS", "an integer query in a unit of its noise")
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """The public part of a sum: C (cells - center) in a ball; all but ``cell`` in cells."""
+
+    center: Vector
+    radius: int
+    cell: Fraction = Fraction(1)
+    matrix: tuple[Vector, ...] | None = None
+    box: int = 1 << 40
+
+
+def to_cells(record: Record, cell: Fraction, center: Vector, box: int) -> Vector:
+    """clamp(round(x / cell), -box, box) - center for each x, ties to even (Python's rule)."""
+    cells = (min(max(round(x / cell), -box), box) for x in record)
+    return tuple(z - c for z, c in zip(cells, center, strict=True))
+
+
+def squared_norm(vector: Vector) -> int:
+    """The square of the Euclidean norm."""
+    return sum(v * v for v in vector)
+
+
+def squared_distance(left: Vector, right: Vector) -> int:
+    """The square of the Euclidean distance."""
+    return sum((a - b) ** 2 for a, b in zip(left, right, strict=True))
+
+
+def image(record: Record, public: Map) -> Vector:
+    """C (cells - center), the identity for C if there is no matrix."""
+    cells = to_cells(record, public.cell, public.center, public.box)
+    if public.matrix is None:
+        return cells
+    return tuple(sum(c * z for c, z in zip(row, cells, strict=True)) for row in public.matrix)
+
+
+def clip_to_box(vector: Vector, radius: int) -> Vector:
+    """Every coordinate clamped to [-radius, radius]."""
+    return tuple(min(max(v, -radius), radius) for v in vector)
+
+
+def clip_to_ball(vector: Vector, radius: int) -> Vector:
+    """The vector y if |y| <= R, otherwise z_i = sign(y_i) floor(|y_i| R / s) with s = ceil(|y|).
+
+    |z| <= R: |z_i| <= |y_i| R / s, so |z| <= |y| R / s, and s >= |y|. The direction: y_i R / |y| and
+    y_i R / s differ by |y_i| R (s - |y|) / (s |y|) < R / s < 1, and the floor takes less than one
+    more, so every z_i is within two cells of y_i R / |y|, and not beyond it.
+    """
+    square = squared_norm(vector)
+    if square <= radius * radius:
+        return vector
+    ceiling = math.isqrt(square - 1) + 1
+    return tuple((1 if v > 0 else -1) * (abs(v) * radius // ceiling) for v in vector)
+
+
+def total(vectors: Sequence[Vector], width: int) -> Vector:
+    """The sum, 0 for none."""
+    return tuple(sum(vector[i] for vector in vectors) for i in range(width))
+
+
+def width_of(public: Map) -> int:
+    """Coordinates of an image."""
+    return len(public.center if public.matrix is None else public.matrix)
+
+
+def vector_sum(records: Sequence[Record], public: Map) -> Vector:
+    """The sum of the clipped images."""
+    clipped = [clip_to_ball(image(record, public), public.radius) for record in records]
+    return total(clipped, width_of(public))
+
+
+def vector_sum_sensitivity(radius: int, adjacency: Adjacency) -> int:
+    """Squared. add-remove: |z| <= R. replace: |z - z'| <= |z| + |z'| <= 2R."""
+    return 4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2
+
+
+def masked_sum(records: Sequence[Record], public: Map, weight: int) -> Vector:
+    """The sum of the images inside the ball, then ``weight`` times how many there are."""
+    images = [image(record, public) for record in records]
+    inside = [y for y in images if squared_norm(y) <= public.radius**2]
+    return (*total(inside, width_of(public)), weight * len(inside))
+
+
+def masked_sum_sensitivity(radius: int, weight: int, adjacency: Adjacency) -> int:
+    """Squared. A record inside contributes (y, w) with |y| <= R, one outside nothing.
+
+    add-remove: |(y, w)|^2 <= R^2 + w^2. replace: two inside give (y - y', 0), at most (2R)^2; one
+    inside, one outside give (y, w) again; two outside give 0.
+    """
+    if adjacency is Adjacency.REPLACE:
+        return max(4 * radius**2, radius**2 + weight**2)
+    return radius**2 + weight**2
+
+
+def free_weight(radius: int) -> int:
+    """The largest weight at which the number inside costs nothing under replace.
+
+    R^2 + w^2 <= 4 R^2 is w^2 <= 3 R^2, and the largest such integer is isqrt(3 R^2).
+    """
+    return math.isqrt(3 * radius**2)
+
+
+def one_unit(value: Vector, scale: Fraction, unit: int) -> Vector:
+    """round(v unit / scale) for each v, ties to even."""
+    return tuple(round(v * unit / scale) for v in value)
+
+
+def one_unit_sensitivity(square: int, scale: Fraction, width: int, unit: int) -> int:
+    """floor((sqrt(v) u + sqrt(m))^2), u = unit / scale, m = min(width, v); v = ``square``.
+
+    Proof. Integer values a, b with |a - b|^2 <= v differ in at most v coordinates, for each of those
+    adds at least 1; so in at most m. Where they agree, so do the rounded ones. Elsewhere rounding
+    moves a_i u and b_i u by at most 1/2 each, so |round(a u) - round(b u)| <= u |a - b| + sqrt(m), by
+    the triangle inequality. The left side is the norm of an integer vector: its square is an integer,
+    and at most the floor. QED. v u^2 + m + sqrt(4 u^2 v m) is compared with integers exactly.
+    """
+    unit_square, moved = (unit / scale) ** 2, min(width, square)
+    plain, under_root = square * unit_square + moved, 4 * unit_square * square * moved
+    found = math.floor(plain) + math.isqrt(math.floor(under_root))
+    while (found + 1 - plain) ** 2 <= under_root or found + 1 <= plain:
+        found += 1
+    return found
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_WIDE = tuple(product(map(Fraction, range(-3, 4)), repeat=2))
+_SMALL = tuple((Fraction(i, 2), Fraction(j)) for i in (-5, 1, 3) for j in (-2, 0, 2))
+_MAPS = (
+    Map((0, 0), 1),
+    Map((0, 0), 2, Fraction(1, 2)),
+    Map((1, -1), 2),
+    Map((0, 0), 3, Fraction(1, 2), box=4),
+    Map((0, 0), 3, matrix=((1, 1), (0, 1))),
+    Map((0, 0), 4, matrix=((2, 1), (1, 3))),
+    Map((0, 0), 2, matrix=((1, -2),)),
+)
+Query = Callable[[Sequence[Record]], Vector]
+
+
+def _pairs(adjacency: Adjacency) -> Iterator[tuple[Sequence[Record], Sequence[Record]]]:
+    """Every pair of neighbors of one record from the wide universe, or two from the small one."""
+    yield from neighbors(_WIDE, 1, adjacency)
+    yield from neighbors(_SMALL, 2, adjacency)
+
+
+def _moves(query: Query, adjacency: Adjacency) -> list[int]:
+    """How far the query moves, squared, over all those pairs."""
+    seen: dict[Sequence[Record], Vector] = {}
+    for pair in _pairs(adjacency):
+        for records in pair:
+            if records not in seen:
+                seen[records] = query(records)
+    return [squared_distance(seen[left], seen[right]) for left, right in _pairs(adjacency)]
+
+
+@states(_SUMS)
+def obligation_vector_sum(claimed: Callable[..., int] = vector_sum_sensitivity) -> int:
+    """The largest move over all neighbors of a small universe is exactly ``claimed``."""
+    cases = 0
+    for public, adjacency in product(_MAPS, _ALL):
+        moves = _moves(lambda records, public=public: vector_sum(records, public), adjacency)  # type: ignore[misc]
+        cases += len(moves)
+        largest = claimed(public.radius, adjacency)
+        require(max(moves) == largest, f"{public}, {adjacency}: {max(moves)}, not {largest}")
+    return cases
+
+
+def _largest_masked_move(public: Map, weight: int, adjacency: Adjacency) -> tuple[int, int]:
+    """The largest move, squared, of a masked sum, and over how many pairs."""
+    moves = _moves(lambda records: masked_sum(records, public, weight), adjacency)
+    return max(moves), len(moves)
+
+
+@states(_SUMS)
+def obligation_masked_sum(claimed: Callable[..., int] = masked_sum_sensitivity) -> int:
+    """The largest move over all neighbors of a small universe is exactly ``claimed``.
+
+    The maps without a matrix: there a record of norm R, its opposite and one outside are at hand.
+    """
+    cases = 0
+    for public, adjacency in product(_MAPS[:3], _ALL):
+        for weight in (1, free_weight(public.radius), 3 * public.radius):
+            found, count = _largest_masked_move(public, weight, adjacency)
+            cases += count
+            largest = claimed(public.radius, weight, adjacency)
+            require(found == largest, f"{public}, {weight}, {adjacency}: {found}, not {largest}")
+    return cases
+
+
+@states(_SUMS)
+def obligation_free_count(claimed: Callable[[int], int] = free_weight) -> int:
+    """At this weight the number inside adds nothing under replace, and at the next it does.
+
+    Neighbors attain exactly (2R)^2; by the integers' own inequality for radii up to 2000; and no
+    random pair of records inside a ball of three dimensions is further apart, while one is as far.
+    """
+    cases = 0
+    for public in _MAPS[:3]:
+        weight, most = claimed(public.radius), 4 * public.radius**2
+        found, count = _largest_masked_move(public, weight, Adjacency.REPLACE)
+        require(found == most, f"{public}, weight {weight}: {found}, not {most}")
+        found, more = _largest_masked_move(public, weight + 1, Adjacency.REPLACE)
+        require(found > most, f"{public}: a weight of {weight + 1} is free as well")
+        cases += count + more
+    for radius in range(1, 2001):
+        weight = claimed(radius)
+        require(weight**2 <= 3 * radius**2 < (weight + 1) ** 2, f"radius {radius}: {weight}")
+    return cases + 2000 + _random_pairs(claimed)
+
+
+def _random_pairs(weight_at: Callable[[int], int]) -> int:
+    rng, tries = random.Random(20), 3000
+    for _ in range(tries):
+        radius = rng.randint(1, 50)
+        ball = [_inside(rng, radius) for _ in range(2)]
+        ends = ((radius, 0, 0), (-radius, 0, 0))
+        weight, most = weight_at(radius), 4 * radius**2
+        require(squared_distance(*ball) <= most, f"{ball} in a ball of {radius}")
+        require(squared_norm((*ball[0], weight)) <= most, f"{ball[0]}, weight {weight}")
+        require(squared_distance(*ends) == most, f"{ends}")
+    return tries
+
+
+def _inside(rng: random.Random, radius: int) -> Vector:
+    """A vector clipped to the ball, so mostly near its surface."""
+    far = tuple(rng.randint(-2 * radius, 2 * radius) for _ in range(3))
+    return clip_to_ball(far, radius)

@@ -1,0 +1,54 @@
+"""The proof of the polynomial's float error is checked again where gappa is installed."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dpverify.randomness import inversion
+
+PROOF = Path(__file__).parents[1] / "proofs" / "horner.gappa"
+BOUND = "1b-52"
+
+
+def proved(text: str) -> bool:
+    gappa = shutil.which("gappa")
+    if gappa is None:
+        pytest.skip("gappa is not installed; the proof in tests/proofs/horner.gappa is not run")
+    done = subprocess.run([gappa], input=text, text=True, capture_output=True, timeout=60)
+    return done.returncode == 0
+
+
+def test_the_scheme_is_within_its_bound() -> None:
+    assert proved(PROOF.read_text())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (BOUND, "1b-54"),  # below the error of the last addition alone
+        ("[0, 0.5]", "[0, 4]"),
+        ("c5 = rnd(-1 / 120)", "c5 = rnd(-1 / 121)"),
+    ],
+)
+def test_a_false_twin_is_not_proved(old: str, new: str) -> None:
+    text = PROOF.read_text()
+    assert text.count(old) == 1
+    assert not proved(text.replace(old, new))
+
+
+def test_the_proof_is_about_the_shipped_scheme() -> None:
+    """The same coefficients, the same degree, one product and one sum each."""
+    statements = PROOF.read_text()
+    degree = len(inversion._COEFFICIENTS) - 1
+    for k, coefficient in enumerate(inversion._COEFFICIENTS):
+        sign = "-" if k % 2 else ""
+        assert coefficient == (-1) ** k / math.factorial(k)
+        assert f"c{k} = rnd({sign}1 / {math.factorial(k)});" in statements
+    for k in range(degree):
+        before = f"h{k + 1}" if k + 1 < degree else f"c{degree}"
+        assert f"p{k} = rnd({before} * g);\nh{k} = rnd(p{k} + c{k});" in statements
