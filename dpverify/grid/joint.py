@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -24,7 +27,10 @@ class WithCount(VectorQuery):
     weight: int
 
     def __post_init__(self) -> None:
-        if whole(self.weight, "weight") < 1:
+        if not isinstance(self.query, VectorSum):
+            raise TypeError(f"query: a {type(self.query).__name__}; give a VectorSum.")
+        object.__setattr__(self, "weight", whole(self.weight, "weight"))
+        if self.weight < 1:
             raise ValueError(f"weight = {self.weight}; the count needs a weight of at least 1.")
 
     @property
@@ -60,3 +66,23 @@ class WithCount(VectorQuery):
     def unclipped(self) -> Query:
         """The same without the sum's clipping."""
         return replace(self, query=replace(self.query, clipped=False))
+
+
+def least_counted(at_least: int, per_record: Fraction, rare: Callable[[int], bool]) -> int:
+    """The least n whose released number falls below ``at_least`` rarely enough.
+
+    n records release round(n per_record) + noise, and ``rare(k)`` says whether noise <= -k is rare
+    enough. A released number below at_least per_record has noise < 1/2 - (n - at_least) per_record, so
+    noise <= 1 - floor((n - at_least) per_record).
+    """
+
+    def enough(n: int) -> bool:
+        return rare(floor((n - at_least) * per_record) - 1)
+
+    low, high = -1, 1
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, S
 from dpverify.privacy.rules import sensitivity_lemma
 
 _SPEC = "theory/tables.py"
+_FARTHEST_CELL = 1 << 50  # cells are exact floats, and lengths of stretches exact 64-bit integers
 _FARTHEST_BIN = 1 << 60
 
 
@@ -22,7 +22,8 @@ class QuantileScores(Query):
     """How far each cell t of lower..upper is from the quantile p/q: |q #{z < t} - p n|, an integer.
 
     z are the records in cells of 2^exponent, clamped to lower..upper, and n their number. The value is
-    the sorted list of them, which decides every cell's score.
+    the sorted list of them, which decides every cell's score. Raises ValueError for bounds without
+    room between them, or more than 2^50 cells from zero.
     """
 
     lower: int
@@ -31,9 +32,24 @@ class QuantileScores(Query):
     numerator: int
     denominator: int
 
+    def __post_init__(self) -> None:
+        if not self.lower < self.upper:
+            raise ValueError(
+                f"bounds {self.lower} and {self.upper} (in cells) leave no room between them; give "
+                "a smaller cell."
+            )
+        farthest = max(abs(self.lower), abs(self.upper))
+        if farthest > _FARTHEST_CELL:
+            raise ValueError(
+                f"The bounds are {farthest} cells from zero, beyond the 2^50 of the public grid: the "
+                "interval is too narrow for its distance from zero, or the cell too small. Subtract a "
+                "public constant from the data, or give a larger cell."
+            )
+
     def evaluate(self, records: Records) -> NDArray[np.int64]:
-        """The clamped cells in increasing order, shape (n,)."""
-        return np.sort(quantize(records[:, 0], self.lower, self.upper, self.exponent))
+        """The clamped cells in increasing order, shape (1, n): together they decide one number."""
+        cells = quantize(records[:, 0], self.lower, self.upper, self.exponent)
+        return np.sort(cells)[np.newaxis]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """add-remove: max(p, q - p), for one of the two is what q # - p n moves by; replace: q."""
@@ -67,9 +83,14 @@ class KeyedCounts(Query):
         return np.stack([bins, counts.astype(np.int64)], axis=1)
 
     def bins(self, values: Records) -> NDArray[np.int64]:
-        """Each record's bin. Scaling by a power of two is exact or infinite, and then clamped."""
+        """Each record's bin, exactly.
+
+        Scaling by a power of two is exact, or infinite and then clamped, or far below one cell: there
+        only the sign matters, and a negative number that vanished is in cell -1 all the same.
+        """
         with np.errstate(all="ignore"):
-            cells = np.floor(np.ldexp(values, -self.exponent))
+            scaled = np.ldexp(values, -self.exponent)
+            cells = np.where((scaled == 0) & (values < 0), -1.0, np.floor(scaled))
             cells = np.clip(cells, -_FARTHEST_BIN, _FARTHEST_BIN).astype(np.int64)
         found: NDArray[np.int64] = (cells - self.origin) // self.width
         return found
@@ -85,9 +106,3 @@ class KeyedCounts(Query):
             obligation=f"{_SPEC}:obligation_keyed_counts",
             source=Source("KKMN09", "histograms over unknown keys"),
         )
-
-
-def as_table(value: NDArray[np.int64]) -> dict[int, int]:
-    """A ``KeyedCounts`` value by key."""
-    rows: list[list[Any]] = value.tolist()
-    return {int(key): int(count) for key, count in rows}

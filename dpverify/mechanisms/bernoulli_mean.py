@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpverify.grid import Count
-from dpverify.grid.joint import WithCount
+from dpverify.grid.joint import WithCount, least_counted
 from dpverify.grid.vector_queries import OneUnit, VectorSum
 from dpverify.plans import (
     UNIT,
@@ -20,7 +20,7 @@ from dpverify.plans import (
     Transcript,
 )
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
 _ROOT = Fraction(math.isqrt(2 << 80), 1 << 40)  # of 2
 
@@ -76,18 +76,28 @@ class BernoulliMean(Mechanism[ShareEstimate]):
 
     def estimate(self, transcript: Transcript) -> ShareEstimate | Abstained:
         """1/2 + sum / (2 count), clipped to [0, 1]."""
-        unit = float(self._scale() / UNIT)
+        scale = self._scale()
         if self.adjacency is Adjacency.REPLACE:
-            (total,), count = transcript.released["sum"], float(transcript["count"])
+            (total,), count = transcript.released["sum"], Fraction(transcript["count"])
             counted = 0.0
         else:
             total, number = transcript.released["sum and count"]
-            count, counted = number * unit, float(self._scale())
+            count, counted = number * scale / UNIT, 1.0
         if count < self.at_least:
             return Abstained(f"fewer than {self.at_least} records, by the released count")
-        lean = min(max(total * unit / count, -1.0), 1.0)
-        deviation = math.hypot(float(self._scale()), lean * counted) / (2 * count)
-        return ShareEstimate((1 + lean) / 2, deviation, count)
+        lean = to_float(min(max(total * scale / (UNIT * count), Fraction(-1)), Fraction(1)))
+        deviation = to_float(scale / (2 * count)) * math.hypot(1.0, lean * counted)
+        return ShareEstimate((1 + lean) / 2, deviation, to_float(count))
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n such that n records abstain with probability at most ``beta``."""
+        allowed = exact(beta, "beta")
+        if not 0 < allowed < 1:
+            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        if self.adjacency is Adjacency.REPLACE:
+            return self.at_least
+        noise, per_record = RoundedGaussian(UNIT), UNIT / self._scale()
+        return least_counted(self.at_least, per_record, lambda d: noise.falls_short(d, allowed))
 
     def fewest_records(self) -> int:
         """Under replace: ``at_least``, decided on the public number of records."""

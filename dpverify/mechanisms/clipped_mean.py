@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpverify.grid import Count
 from dpverify.grid.cells import floor_log2
-from dpverify.grid.joint import WithCount
+from dpverify.grid.joint import WithCount, least_counted
 from dpverify.grid.vector_queries import MaskedSum, OneUnit, VectorQuery, VectorSum
 from dpverify.plans import (
     UNIT,
@@ -26,14 +26,21 @@ from dpverify.plans import (
     Transcript,
 )
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, whole
+from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
 Floats = NDArray[np.float64]
-_CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the clip radius
+Numbers = tuple[float, ...]
+_CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the shortest semi-axis
 _MATRIX_BITS = 12  # the public matrix is rounded to about so many bits
+_LARGEST_ROOT = 20  # and its Frobenius norm to at most so many: the radius is then below 2^41 cells
+_LARGEST_WEIGHT = 1 << 42
+_MOST = 1e300  # stands for every larger number in estimates
+_FAR = 1e140  # its square is finite, and so are sums of such
+_LARGEST = float(np.finfo(np.float64).max)
+_WORST_CONDITION = 1e12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class VectorMeanEstimate:
     """A private mean of shape (d,), with the covariance of its (public) noise.
 
@@ -50,17 +57,21 @@ class VectorMeanEstimate:
     @property
     def covariance(self) -> Floats:
         """Of the noise, shape (d, d)."""
-        own = self.spread**2 * np.eye(len(self.value)) if isinstance(self.spread, float) else None
-        mixed = own if own is not None else np.asarray(self.spread) @ np.asarray(self.spread).T
-        total: Floats = mixed + np.outer(self.along, self.along)
+        with np.errstate(all="ignore"):
+            if isinstance(self.spread, float):
+                own = np.diag(np.full(len(self.value), self.spread * self.spread))
+            else:
+                own = self.spread @ self.spread.T
+            total: Floats = own + np.outer(self.along, self.along)
         return total
 
     @property
     def standard_deviation(self) -> Floats:
         """Of the noise in each coordinate, shape (d,)."""
-        if isinstance(self.spread, float):
-            return np.asarray(np.hypot(self.spread, self.along))
-        return np.asarray(np.hypot(np.linalg.norm(self.spread, axis=1), self.along))
+        with np.errstate(all="ignore"):
+            if isinstance(self.spread, float):
+                return np.asarray(np.hypot(self.spread, self.along))
+            return np.asarray(np.hypot(np.linalg.norm(self.spread, axis=1), self.along))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +84,8 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     center, radius: the public ball, chosen without looking at the data; the best center is near the
     mean, the best radius about the typical distance from it.
     matrix: a public invertible (d, d) matrix A; the ball is then {x: |A (x - center)| <= radius} and the
-    noise has covariance proportional to (A^T A)^-1. It is rounded to 12 bits; what counts is the
-    rounded one.
+    noise has covariance proportional to (A^T A)^-1. It is rounded to 12 bits (fewer for a dense one of
+    more than 128 columns); what counts is the rounded one.
     outside: what becomes of records outside: "clip" (moved to the boundary: the mean of the clipped
     records) or "mask" (left out: the mean of the records inside).
     count_weight: how many radii one record counts for in the joint release of sum and count; larger is
@@ -87,16 +98,16 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     in (OURS).
     """
 
-    center: tuple[float, ...]
+    center: Numbers
     radius: float
-    matrix: tuple[tuple[float, ...], ...] | None = None
+    matrix: tuple[Numbers, ...] | None = None
     outside: Literal["clip", "mask"] = "clip"
     count_weight: Fraction | None = None
     at_least: int = 1
 
     def check_parameters(self) -> None:
         """A finite center, a positive radius, an invertible finite matrix, a positive weight."""
-        object.__setattr__(self, "center", _finite(self.center, "center"))
+        object.__setattr__(self, "center", _numbers(self.center, "center"))
         radius = exact(self.radius, "radius")
         if radius <= 0:
             raise ValueError(f"radius = {self.radius} is not positive; give a public radius > 0.")
@@ -132,45 +143,35 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
 
     def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
         """center + noisy sum / noisy count, moved into the ball."""
-        cells = float(self._scale() / UNIT)
+        scale, total = self._scale(), self._sum()
         if self._counts_itself():
-            *total, counted = transcript.released["sum and count"]
-            weight = self._weight()
-            count = counted * cells / weight
-            count_noise = float(self._scale()) / weight
+            *released, counted = transcript.released["sum and count"]
+            count, count_noise = counted * scale / (UNIT * self._weight()), scale / self._weight()
         else:
-            total, count, count_noise = list(transcript.released["sum"]), transcript["count"], 0.0
+            released = list(transcript.released["sum"])
+            count, count_noise = Fraction(transcript["count"]), Fraction(0)
         if count < self.at_least:
             return Abstained(f"fewer than {self.at_least} records, by the released count")
-        offset = np.array([float(v) for v in total]) * (cells / count)
-        length = float(np.linalg.norm(offset))
-        offset *= min(1.0, self._radius() / length) if length else 1.0
-        back = self._back()
-        along = back @ offset if isinstance(back, np.ndarray) else back * offset
-        spread = back * (float(self._scale()) / count)
-        value = np.array(self.center) + along
-        return VectorMeanEstimate(value, float(count), spread, along * (count_noise / count))
+        per_unit = scale / (UNIT * count)
+        offset = _in_ball([to_float(value * per_unit) for value in released], total.radius)
+        back = 1.0 if total.matrix is None else _inverse(total.matrix)
+        with np.errstate(all="ignore"):
+            along = np.ldexp(np.dot(back, offset), total.exponent)
+            spread = np.ldexp(back * _capped(scale / count), total.exponent)
+            value = np.clip(np.array(self.center) + along, -_LARGEST, _LARGEST)
+            from_count = along * _capped(count_noise / count)
+        width = spread if total.matrix is not None else float(spread)
+        return VectorMeanEstimate(value, to_float(count), width, from_count)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records inside abstain with probability at most ``beta``."""
+        """The least n such that n records (inside) abstain with probability at most ``beta``."""
         allowed = exact(beta, "beta")
         if not 0 < allowed < 1:
             raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
         if not self._counts_itself():
             return self.at_least
         noise, per_record = RoundedGaussian(UNIT), self._weight() * UNIT / self._scale()
-
-        def enough(n: int) -> bool:
-            """Whether n records reach ``at_least`` but for the noise; 1 for the grid's rounding."""
-            return noise.falls_short(math.floor((n - self.at_least) * per_record) - 1, allowed)
-
-        low, high = self.at_least - 1, self.at_least
-        while not enough(high):
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        return least_counted(self.at_least, per_record, lambda d: noise.falls_short(d, allowed))
 
     def fewest_records(self) -> int:
         """Under replace with "clip": ``at_least``, decided on the public number of records."""
@@ -179,77 +180,112 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     def _counts_itself(self) -> bool:
         return self.outside == "mask" or self.adjacency is Adjacency.ADD_REMOVE
 
+    def _sum(self) -> VectorSum:
+        return _vector_sum(self.center, exact(self.radius, "radius"), self.matrix)
+
     def _query(self) -> VectorQuery:
-        exponent, matrix = self._exponent(), self._integer_matrix()
-        center = tuple(round(Fraction(c) / Fraction(2) ** exponent) for c in self.center)
+        total = self._sum()
         if self.outside == "mask":
-            return MaskedSum(center, self._radius(), exponent, self._weight(), matrix)
-        total = VectorSum(center, self._radius(), exponent, matrix)
+            return _masked_sum(total, self._weight())
         return WithCount(total, self._weight()) if self._counts_itself() else total
 
     def _scale(self) -> Fraction:
-        """noise_multiplier times the query's sensitivity, to 2^-40 of it; in cells."""
-        square = self._radius() ** 2
+        """noise_multiplier times the query's sensitivity, to 2^-40 of a cell; in cells."""
+        square = self._sum().radius ** 2
         moved = 4 * square if self.adjacency is Adjacency.REPLACE else 0
-        if self._counts_itself() and not (moved and self.outside == "clip"):
+        if self._counts_itself():
             moved = max(moved, square + self._weight() ** 2)
         return self.noise_multiplier * Fraction(math.isqrt(moved << 80), 1 << 40)
 
     def _weight(self) -> int:
         """Of one record in the joint release, in cells."""
-        radius = self._radius()
-        if self.count_weight is not None:
-            return max(1, round(self.count_weight * radius))
-        if self.outside == "mask" and self.adjacency is Adjacency.REPLACE:
-            return math.isqrt(3 * radius**2)
-        return max(1, math.isqrt(math.isqrt(radius**4 // (4 * len(self.center)))))
-
-    def _exponent(self) -> int:
-        """The cell: at most 2^-20 of the radius, before and after the matrix."""
-        target = exact(self.radius, "radius")
-        if self.matrix is not None:
-            size = sum(Fraction(entry) ** 2 for row in self.matrix for entry in row)
-            target /= Fraction(math.isqrt(math.ceil(size * 2**40)) + 1, 2**20)
-        return floor_log2(target) - _CELLS_PER_RADIUS
-
-    def _radius(self) -> int:
-        """The radius in cells, after the matrix."""
-        cells = exact(self.radius, "radius") * Fraction(2) ** (self._shift() - self._exponent())
-        return math.floor(cells)
-
-    def _shift(self) -> int:
-        """The matrix is multiplied by 2^shift before it is rounded to integers."""
-        if self.matrix is None:
-            return 0
-        return _MATRIX_BITS - floor_log2(max(abs(Fraction(e)) for row in self.matrix for e in row))
-
-    def _integer_matrix(self) -> tuple[tuple[int, ...], ...] | None:
-        if self.matrix is None:
-            return None
-        unit = Fraction(2) ** self._shift()
-        return tuple(tuple(round(Fraction(e) * unit) for e in row) for row in self.matrix)
-
-    def _back(self) -> Any:
-        """From cells, after the matrix, to the data's units: a number or a (d, d) matrix."""
-        cell = math.ldexp(1.0, self._exponent())
-        matrix = self._integer_matrix()
-        if matrix is None:
-            return cell
-        inverse: Floats = np.linalg.inv(np.array(matrix, dtype=np.float64)) * cell
-        return inverse
+        radius = self._sum().radius
+        if self.count_weight is None:
+            if self.outside == "mask" and self.adjacency is Adjacency.REPLACE:
+                return math.isqrt(3 * radius**2)
+            return max(1, math.isqrt(math.isqrt(radius**4 // (4 * len(self.center)))))
+        weight = max(1, round(self.count_weight * radius))
+        if weight > _LARGEST_WEIGHT:
+            raise ValueError(
+                f"count_weight = {self.count_weight} is too large for this matrix; give at most "
+                f"{_LARGEST_WEIGHT // radius}."
+            )
+        return weight
 
 
-def _finite(values: Sequence[float], name: str) -> tuple[float, ...]:
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+@lru_cache(maxsize=16)
+def _vector_sum(center: Numbers, radius: Fraction, matrix: tuple[Numbers, ...] | None) -> VectorSum:
+    """The public map in integers.
+
+    The cell is the largest power of two that is at most 2^-20 of the radius over the matrix's
+    Frobenius norm. The matrix is multiplied by the largest power of two for which its entries are
+    below 2^13 and its norm is at most 2^20, and rounded.
+    """
+    entries = [Fraction(entry) for row in matrix or ((1.0,),) for entry in row]
+    square = sum(entry**2 for entry in entries)
+    exponent = floor_log2(radius**2 / square) // 2 - _CELLS_PER_RADIUS
+    cell, unit, rows = Fraction(2) ** exponent, Fraction(1), None
+    if matrix is not None:
+        bits = _MATRIX_BITS - floor_log2(max(map(abs, entries)))
+        unit = Fraction(2) ** min(bits, floor_log2(4**_LARGEST_ROOT / square) // 2)
+        rows = tuple(tuple(round(Fraction(entry) * unit) for entry in row) for row in matrix)
+        _refuse_singular(rows)
+    cells = tuple(round(Fraction(c) / cell) for c in center)
+    return VectorSum(cells, math.floor(radius * unit / cell), exponent, rows)
+
+
+def _refuse_singular(rows: tuple[tuple[int, ...], ...]) -> None:
+    """Before anything is drawn: estimates need the inverse. Their accuracy alone hangs on it."""
+    if not np.linalg.cond(np.array(rows, dtype=np.float64)) < _WORST_CONDITION:
+        raise ValueError(
+            f"matrix is singular, or nearly, after rounding to {_MATRIX_BITS} bits of its largest "
+            "entry; give an invertible matrix whose directions differ less, or change the units of "
+            "some columns."
+        )
+
+
+@lru_cache(maxsize=16)
+def _masked_sum(total: VectorSum, weight: int) -> MaskedSum:
+    return MaskedSum(total.center, total.radius, total.exponent, weight, total.matrix)
+
+
+@lru_cache(maxsize=16)
+def _inverse(matrix: tuple[tuple[int, ...], ...]) -> Floats:
+    """Of an integer matrix, in floats: what becomes of a released value needs no rigor."""
+    inverse: Floats = np.linalg.inv(np.array(matrix, dtype=np.float64))
+    inverse.flags.writeable = False
+    return inverse
+
+
+def _in_ball(offset: list[float], radius: int) -> Floats:
+    """The offset moved into the ball, in cells after the matrix."""
+    found = np.clip(np.array(offset), -_FAR, _FAR)
+    length = float(np.linalg.norm(found))
+    return found * (radius / length) if length > radius else found
+
+
+def _capped(value: Fraction) -> float:
+    return min(to_float(value), _MOST)
+
+
+def _numbers(values: Any, name: str) -> Numbers:
+    """A sequence or array of finite numbers, as floats."""
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    if not isinstance(listed, (list, tuple)):
         raise TypeError(f"{name} = {values!r}; give a sequence of numbers, one for each column.")
-    found = tuple(float(exact(float(value), name)) for value in values)
-    if not found:
+    if not listed:
         raise ValueError(f"{name} is empty; give one number for each column.")
+    found = tuple(v if type(v) is float else to_float(exact(v, name)) for v in listed)
+    if not all(map(math.isfinite, found)):
+        raise ValueError(f"{name} has a number that is not a finite float; give finite numbers.")
     return found
 
 
-def _square(matrix: Sequence[Sequence[float]], d: int) -> tuple[tuple[float, ...], ...]:
-    rows = tuple(_finite(row, "matrix") for row in matrix)
+def _square(matrix: Any, d: int) -> tuple[Numbers, ...]:
+    listed = matrix.tolist() if hasattr(matrix, "tolist") else matrix
+    if not isinstance(listed, (list, tuple)):
+        raise TypeError(f"matrix = {matrix!r}; give {d} rows of {d} numbers.")
+    rows = tuple(_numbers(row, "matrix") for row in listed)
     if len(rows) != d or any(len(row) != d for row in rows):
         raise ValueError(f"matrix has another shape than ({d}, {d}); the center has {d} numbers.")
     if not any(entry for row in rows for entry in row):

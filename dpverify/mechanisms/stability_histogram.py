@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from numpy.typing import ArrayLike
+
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.tables import KeyedCounts
 from dpverify.plans import (
     Abstained,
+    Law,
     Mechanism,
     Plan,
     Stage,
@@ -20,9 +23,11 @@ from dpverify.plans import (
     least_threshold,
 )
 from dpverify.privacy import Adjacency, Domain
-from dpverify.privacy.numbers import exact
+from dpverify.privacy.numbers import Exact, exact, to_float
 
-_CELLS = 30  # a bin has 2^30 to 2^31 cells, and there are 2^30 bins on either side
+_CELLS = 30  # a bin has 2^30 to 2^31 cells, and there are 2^29 bins or more on either side
+_NARROWEST, _WIDEST = Fraction(1, 2**1022), Fraction(2**1023)  # edges are distinct as floats
+_LEAST_DEVIATION, _LARGEST_DEVIATION = Fraction(1, 2**10), Fraction(2**45)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +36,22 @@ class HistogramEstimate:
 
     A bin holds edge <= x < edge + width; on the grid its edges lie within 2^-30 of their distance from
     the origin of where they are named. ``standard_deviation`` is that of a count's noise. What did not
-    surface held fewer than about ``threshold`` records.
+    surface held fewer than about ``threshold`` records. Printed, it is a line for each bin.
     """
 
     counts: Mapping[float, int]
     width: float
     threshold: int
     standard_deviation: float
+
+    def __str__(self) -> str:
+        lines = [
+            f"[{edge:.15g}, {edge + self.width:.15g}): {count}"
+            for edge, count in self.counts.items()
+        ]
+        noise = f"noise of standard deviation {self.standard_deviation:.3g}"
+        lines.append(f"{len(lines)} bins surfaced (threshold {self.threshold}, {noise})")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +61,19 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
     Data: one column, shape (n,) or (n, 1). Output: ``HistogramEstimate``; never abstains. Claim:
     noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
     ApproximateGaussianDP(1 / noise_multiplier, the same, 0).
-    width: of a bin, > 0. origin: an edge. Records more than about 2^30 bins away count as lying there.
-    delta: the largest probability with which a bin that one record
-    holds may surface; the threshold is the least for it, computed from the release predicate itself.
+    width: of a bin, > 0. origin: an edge. Both are exact ("0.1" is one tenth, 0.1 the float near it).
+    Records more than about 2^29 bins away count as lying there. delta: the largest probability with
+    which a bin that one record holds may surface; the threshold is the least for it, computed from the
+    release predicate itself.
+    The noise's scale is noise_multiplier; under replace, where a record moves two counts, twice that
+    ("laplace") or 1.414213563 times that ("gaussian"; a little above the square root of 2).
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: KKMN09; KV18, Lemma 2.3 (bins without a bound); the threshold is OURS.
     """
 
-    width: float
+    width: Exact
     delta: Fraction
-    origin: float = 0.0
+    origin: Exact = 0
     noise: Literal["laplace", "gaussian"] = "laplace"
 
     def check_parameters(self) -> None:
@@ -64,11 +81,18 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         width, origin = exact(self.width, "width"), exact(self.origin, "origin")
         if width <= 0:
             raise ValueError(f"width = {self.width} is not positive; give the width of a bin.")
+        if not _NARROWEST <= width <= _WIDEST:
+            raise ValueError(
+                f"width = {self.width} is outside 2^-1022..2^1023, where edges are floats; give the "
+                "data in another unit."
+            )
         if abs(origin) > width * 2**29:
             raise ValueError(
                 f"origin = {self.origin} is more than 2^29 bins from 0; subtract a public constant "
                 "from the data, or take another edge."
             )
+        object.__setattr__(self, "width", width)
+        object.__setattr__(self, "origin", origin)
         delta = exact(self.delta, "delta")
         if not 0 < delta < 1:
             raise ValueError(f"delta = {self.delta} is outside (0, 1); try '1e-6'.")
@@ -76,22 +100,42 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         if self.noise not in ("laplace", "gaussian"):
             raise ValueError(f"noise = {self.noise!r}; write 'laplace' or 'gaussian'.")
 
+    def law(self, data: ArrayLike) -> Law:
+        """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
+        noise, gaussian = self._fixed_noise(), self.noise == "gaussian"
+        if gaussian and not _LEAST_DEVIATION <= noise.scale <= _LARGEST_DEVIATION:
+            raise ValueError(
+                f"noise_multiplier = {self.noise_multiplier}: Gaussian noise is drawn for standard "
+                "deviations from 2^-10 to 2^45; take noise='laplace' or another budget."
+            )
+        return Mechanism.law(self, data)
+
     def plan(self) -> Plan:
         """One stage: noise on every count that occurs, small ones withheld."""
         return (Stage("histogram", self._query(), self._noise()),)
 
     def estimate(self, transcript: Transcript) -> HistogramEstimate | Abstained:
         """Edges for bins."""
-        query, noise = self._query(), self._noise()
-        flat = transcript.released["histogram"]
-        width, origin = exact(self.width, "width"), exact(self.origin, "origin")
-        edges = (float(origin + key * width) for key in flat[::2])
+        noise, flat = self._fixed_noise(), transcript.released["histogram"]
+        width, origin = self._grid()
+        edges = (
+            to_float(origin + key * width) for key in flat[::2]
+        )  # the last may be beyond floats
         counts = dict(zip(edges, flat[1::2], strict=True))
         deviation = noise.added.standard_deviation
         return HistogramEstimate(counts, float(width), noise.threshold, deviation)
 
+    def _fixed_noise(self) -> ThresholdedLaplace | ThresholdedGaussian:
+        """The plan's, for a threshold is looked for once."""
+        noise = self._stage("histogram").noise
+        assert isinstance(noise, (ThresholdedLaplace, ThresholdedGaussian))
+        return noise
+
+    def _grid(self) -> tuple[Fraction, Fraction]:
+        return exact(self.width, "width"), exact(self.origin, "origin")
+
     def _query(self) -> KeyedCounts:
-        width, origin = exact(self.width, "width"), exact(self.origin, "origin")
+        width, origin = self._grid()
         exponent = floor_log2(width) - _CELLS
         unit = Fraction(2) ** exponent
         return KeyedCounts(round(width / unit), round(origin / unit), exponent)

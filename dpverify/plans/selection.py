@@ -11,10 +11,12 @@ from scipy.special import logsumexp
 
 from dpverify.plans.noise import LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
-from dpverify.privacy.numbers import Exact, to_float
+from dpverify.privacy.numbers import Exact
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.randomness.choice import Choice
+
+_STEEPEST = Fraction(10**300)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -56,12 +58,12 @@ class QuantileChoice(Noise):
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """For witnesses only: float64."""
         _, sizes, scores = self._groups(center)
-        rate = -to_float(1 / self.scale)
+        rate = -float(min(1 / self.scale, _STEEPEST))
         weights = np.maximum(rate * scores.astype(np.float64), -1e300)
         filled = sizes > 0
         normalizer = logsumexp(weights[filled], b=sizes[filled].astype(np.float64))
         cells = outputs[:, 0]
-        found = weights[np.searchsorted(center, cells, side="left")] - normalizer
+        found = weights[np.searchsorted(center[0], cells, side="left")] - normalizer
         inside = (cells >= self.lower) & (cells <= self.upper)
         return np.where(inside, found, -np.inf)
 
@@ -80,9 +82,10 @@ class QuantileChoice(Noise):
         return self.rescaled(Fraction(1, 10**4) / self.scale)
 
     def _groups(
-        self, cells: NDArray[np.int64]
+        self, center: IntArray
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """First cell, number of cells and score of group i: those t with #{z < t} = i."""
+        cells = center[0]
         ends = np.concatenate([[self.lower - 1], cells, [self.upper]]).astype(np.int64)
         n = len(cells)
         scores = np.abs(self.denominator * np.arange(n + 1, dtype=np.int64) - self.numerator * n)

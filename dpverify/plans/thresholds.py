@@ -6,12 +6,13 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpverify.grid.tables import as_table
 from dpverify.plans.gaussian import RoundedGaussian
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
@@ -23,8 +24,8 @@ from dpverify.randomness.bits import IntArray
 class _Thresholded(Noise):
     """(key, count + noise) for every key that occurs and has count + noise >= threshold.
 
-    A draw is the tuple key, count, key, count, ... in increasing order of keys; a batch is an array of
-    such tuples, shape (size,), dtype object.
+    A draw is the tuple key, count, key, count, ... in the order of the query's keys, which increase; a
+    batch is an array of such tuples, shape (size,), dtype object.
     """
 
     __slots__ = ()
@@ -37,35 +38,26 @@ class _Thresholded(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Independent noise on every key that occurs."""
-        keys, counts = center[:, 0].tolist(), center[:, 1]
-        drawn = np.empty(size, dtype=object)
-        if not keys:
-            drawn[:] = [()] * size
-            return drawn
+        keys, counts = center[:, 0], center[:, 1]
+        if not len(keys):
+            return as_tuples(keys, np.zeros((size, 0), np.int64), np.zeros((size, 0), np.bool_))
         noisy = self.added.sample(bits, counts, size)
-        passed = np.asarray(noisy >= self.threshold, dtype=np.bool_)
-        for i in range(size):
-            shown = np.flatnonzero(passed[i])
-            drawn[i] = tuple(int(v) for j in shown for v in (keys[j], noisy[i, j]))
-        return drawn
+        return as_tuples(keys, noisy, np.asarray(noisy >= self.threshold, dtype=np.bool_))
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64. -inf for a key that does not occur or a count below."""
-        table = as_table(center)
-        withheld = {key: self._log_withheld(count) for key, count in table.items()}
-        silent = sum(withheld.values())
-        found = np.full(len(outputs), silent)
-        shown = [dict(zip(row[::2], row[1::2], strict=True)) for row in outputs]
-        for key in {key for row in shown for key in row}:
-            rows = np.array([i for i, row in enumerate(shown) if key in row])
-            values = np.array([shown[i][key] for i in rows], dtype=np.int64)
-            if key not in table:
-                found[rows] = -np.inf
-                continue
-            count = np.array([table[key]])
-            own = self.added.log_probability(values[:, np.newaxis], count)
-            found[rows] += np.where(values >= self.threshold, own, -np.inf) - withheld[key]
-        return found
+        """For witnesses only: float64. -inf for a key that does not occur, is out of place or twice,
+        and for a count below the threshold."""
+        counts = center[:, 1]
+        withheld = np.array([self._log_withheld(int(count)) for count in counts], dtype=np.float64)
+        owner, places, values = shown_in(outputs, center)
+        wrong = (places < 0) | np.asarray(values < self.threshold, dtype=np.bool_)
+        wrong[1:] |= (owner[1:] == owner[:-1]) & (places[1:] <= places[:-1])
+        terms = np.full(len(owner), -np.inf)
+        right = np.flatnonzero(~wrong)
+        noise = (values[right] - counts[places[right]])[:, np.newaxis]
+        own = self.added.log_probability(noise, np.zeros(1, dtype=np.int64))
+        terms[right] = own - withheld[places[right]]
+        return withheld.sum() + np.bincount(owner, weights=terms, minlength=len(outputs))
 
     def _log_withheld(self, count: int) -> float:
         """ln P(count + noise < threshold)."""
@@ -155,10 +147,8 @@ class ExactCounts(_Thresholded):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """The counts that reach the threshold."""
-        drawn = np.empty(size, dtype=object)
         rows: list[Any] = center[center[:, 1] >= self.threshold].ravel().tolist()
-        drawn[:] = [tuple(rows)] * size
-        return drawn
+        return np.fromiter([tuple(rows)] * size, dtype=object, count=size)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """0 for the one possible output."""
@@ -172,6 +162,29 @@ class ExactCounts(_Thresholded):
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """There is none."""
         raise ValueError("exact counts promise nothing")
+
+
+def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:
+    """Each row's shown (key, value) pairs as one flat tuple, shape (size,), dtype object."""
+    rows, columns = np.nonzero(shown)
+    flat: list[int] = [0] * (2 * len(rows))
+    flat[::2], flat[1::2] = keys[columns].tolist(), values[rows, columns].tolist()
+    ends = (2 * np.cumsum(shown.sum(axis=1))).tolist()
+    tuples = (tuple(flat[a:b]) for a, b in zip([0, *ends], ends, strict=False))
+    return np.fromiter(tuples, dtype=object, count=len(ends))
+
+
+def shown_in(
+    outputs: IntArray, center: IntArray
+) -> tuple[NDArray[np.intp], NDArray[np.intp], IntArray]:
+    """Of every shown pair: the output it is in, its key's row in the center (or -1), its value."""
+    flat: list[int] = list(chain.from_iterable(outputs))
+    row_of = {key: row for row, key in enumerate(center[:, 0].tolist())}
+    places = np.array([row_of.get(key, -1) for key in flat[::2]], dtype=np.intp)
+    lengths = np.fromiter((len(row) // 2 for row in outputs), dtype=np.intp, count=len(outputs))
+    large = any(abs(value) >= 1 << 62 for value in (min(flat, default=0), max(flat, default=0)))
+    values = np.array(flat[1::2], dtype=object if large else np.int64)
+    return np.repeat(np.arange(len(outputs)), lengths), places, values
 
 
 def least_threshold(holds: Callable[[int], bool]) -> int:

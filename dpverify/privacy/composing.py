@@ -10,19 +10,22 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpverify.privacy.balls import Enclosure, shortened
-from dpverify.privacy.discretize import DEPTHS, FINENESS, is_exact, is_too_large, profile_table
+from dpverify.privacy.discretize import profile_table
 from dpverify.privacy.guarantees.approximate import PureDP
 from dpverify.privacy.guarantees.base import Guarantee
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import GaussianDP
 from dpverify.privacy.guarantees.noise import BoundedRange
 from dpverify.privacy.guarantees.parts import Parts, concentrated_ranges, total_of
-from dpverify.privacy.inversion import has_transform, inverted
+from dpverify.privacy.inversion import inverted, inverted_above
+from dpverify.privacy.meshes import DEPTHS, FINENESS, is_exact, is_too_large
+from dpverify.privacy.transforms import has_transform
 
 _RESOLVED = 58  # bits between the smallest delta that is resolved and the unit
 _FINENESSES = (20.0, 70.0, FINENESS)
 _MOST_LOSS = Fraction(1 << 40)  # beyond it a part is not composed: at most 1 is all that is said
 _MOST_RANGES = 2000  # beyond, the moments of bounded ranges say more than their profiles
+_MANY_KINDS = 24  # so many losses are not multiplied, their transform is inverted
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -47,6 +50,8 @@ def is_at_most(parts: Parts, epsilon: Fraction, delta: Fraction) -> bool:
     if found.upper <= delta or found.lower > delta or is_final or not delta:
         return found.upper <= delta
     bits = next((b for b in DEPTHS if delta * 2 ** (b - _RESOLVED) >= 1), DEPTHS[-1])
+    if len(parts) > _MANY_KINDS:
+        return _above(parts, epsilon, bits, FINENESS) <= delta
     for fineness in _FINENESSES:
         if _above(parts, epsilon, bits, fineness) <= delta:
             return True
@@ -82,7 +87,11 @@ def _above(parts: Parts, at: Fraction, bits: int, fineness: float) -> Fraction:
     ways = [concentrated_ranges(parts)]
     if ways[0] != parts and sum(n for _, n in parts) < _MOST_RANGES:
         ways.append(parts)
-    return min(profile_table(way, bits, True, fineness).at(at) for way in ways)
+    found = [_ONE]
+    for way in ways:
+        direct = inverted_above(way, at, bits) if len(way) > _MANY_KINDS else None
+        found.append(profile_table(way, bits, True, fineness).at(at) if direct is None else direct)
+    return min(found)
 
 
 def _below(parts: Parts, at: Fraction, bits: int) -> Fraction:

@@ -25,7 +25,7 @@ Floats choose t, the period and sigma (``tilting``); every bound above holds for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -34,27 +34,22 @@ from flint import acb, arb
 from numpy.typing import NDArray
 
 from dpverify.privacy.balls import SMALLEST, Enclosure, ball, rational, working_precision
-from dpverify.privacy.guarantees.approximate import PureDP
-from dpverify.privacy.guarantees.base import Guarantee
-from dpverify.privacy.guarantees.gaussian import GaussianDP
+from dpverify.privacy.discretize import each_above
 from dpverify.privacy.guarantees.noise import DiscreteLaplaceShift
 from dpverify.privacy.guarantees.parts import Parts
 from dpverify.privacy.tilting import BITS, Choice, Setting, chosen, square_of
+from dpverify.privacy.transforms import Closed, Summed, factors_of, has_transform
 
 _PRECISION = 128
 _SMOOTHINGS = (0.01, 0.001)
 """sigma sqrt(t (t + 1)): for a gap of its square, or, close to a large atom, of its half."""
 _CLOSE = Fraction(1, 2000)
+_SMOOTHING_ABOVE = 0.05  # above families the bound is loose anyway
 _NEGLIGIBLE = arb(2) ** -(BITS + 24)
 _NEGLIGIBLE_FLOAT = 2.0 ** -(BITS + 25)
 _MARGIN = 2.0**-27
 _MOST_STEPS = 1 << 18
 _EVERY = 8  # factors between looks at whether the product is small already
-
-
-def has_transform(parts: Parts) -> bool:
-    """Whether every part is one of those with a transform in closed form."""
-    return all(isinstance(p, (PureDP, DiscreteLaplaceShift, GaussianDP)) for p, _ in parts)
 
 
 def inverted(parts: Parts, epsilon: Fraction) -> Enclosure | None:
@@ -72,6 +67,26 @@ def inverted(parts: Parts, epsilon: Fraction) -> Enclosure | None:
     return found
 
 
+def inverted_above(parts: Parts, epsilon: Fraction, bits: int) -> Fraction | None:
+    """An upper bound of delta(epsilon) with families among the parts: their bounds by losses on a mesh
+    (masses in units of 2^-bits) have a transform too, a sum. None where it takes too many points.
+    """
+    try:
+        choice = chosen(parts, epsilon, _SMOOTHING_ABOVE)
+        choice = replace(choice, setting=replace(choice.setting, bits=bits))
+        with working_precision(_precision(parts, epsilon) + bits):
+            finite, whole = arb(1), arb(1)
+            for (part, times), losses in zip(parts, each_above(parts, bits), strict=True):
+                if not has_transform(((part, times),)):
+                    units = arb(losses.masses(1)) / arb(2) ** bits
+                    finite *= units**times
+                    whole *= (units + arb(losses.infinite) / arb(2) ** bits) ** times
+            unseen = _end((whole - finite).upper())
+            return min(_enclosed(parts, epsilon, choice).upper + unseen + SMALLEST, Fraction(1))
+    except ArithmeticError:
+        return None
+
+
 def _precision(parts: Parts, epsilon: Fraction) -> int:
     """Angles of large losses, and 1 - e^(-1 / scale) of large scales, need more bits."""
     scales = [int(p.scale).bit_length() for p, _ in parts if isinstance(p, DiscreteLaplaceShift)]
@@ -79,60 +94,12 @@ def _precision(parts: Parts, epsilon: Fraction) -> int:
     return _PRECISION + max(scales, default=0) + max(losses) + int(epsilon).bit_length()
 
 
-@dataclass(frozen=True, slots=True)
-class _Factor:
-    """The law of a part's loss, tilted by e^(tL): its characteristic function.
-
-    Losses (reach - 2 j) unit, j = 0..reach, with weights 1, inner ratio^j, ratio^reach; ``top`` is
-    the largest loss, ``total`` the sum of the weights. A pure part has reach 1.
-    """
-
-    unit: arb
-    reach: int
-    ratio: arb
-    inner: arb
-    total: arb
-    times: int
-
-    def at(self, w: arb) -> acb:
-        """E e^(iwL) under the tilted law."""
-        sine, cosine = (w * self.unit).sin_cos()
-        if self.reach == 1:
-            lean = (1 - self.ratio) / self.total
-            found = acb(cosine, sine * lean)
-        else:
-            turn = acb(cosine, sine)
-            back = acb(cosine, -sine)
-            ratio = self.ratio * back * back
-            far = ratio**self.reach
-            middle = self.inner * (ratio - far) / (1 - ratio)
-            found = turn**self.reach * (1 + middle + far) / self.total
-        return found**self.times if self.times > 1 else found
-
-
-def _factor(part: Guarantee, times: int, tilt: arb) -> tuple[_Factor, arb]:
-    """The tilted law, and M(tilt) of ``times`` such parts."""
-    if isinstance(part, PureDP):
-        unit, reach = ball(part.epsilon), 1
-    else:
-        assert isinstance(part, DiscreteLaplaceShift)
-        unit, reach = ball(1 / part.scale), part.shift
-    q = (-unit).exp()
-    ratio, inner = q * (-2 * tilt * unit).exp(), 1 - q
-    far = ratio**reach
-    total = 1 + far + (inner * (ratio - far) / (1 - ratio) if reach > 1 else 0)
-    moment = (tilt * reach * unit).exp() * total / (1 + q)
-    return _Factor(unit, reach, ratio, inner, total, times), moment**times
-
-
-def _moment(parts: Parts, tilt: arb, extra: arb) -> arb:
-    """M(tilt), a Gaussian part of square ``extra`` added."""
-    product = (extra * tilt * (tilt + 1) / 2).exp()
-    for part, times in parts:
-        if isinstance(part, GaussianDP):
-            product *= (ball(part.mu_squared) * times * tilt * (tilt + 1) / 2).exp()
-        else:
-            product *= _factor(part, times, tilt)[1]
+def _moment(parts: Parts, tilt: arb, setting: Setting) -> arb:
+    """M(tilt), the smoothing included."""
+    square = ball(square_of(parts) + setting.smoothing)
+    product = (square * tilt * (tilt + 1) / 2).exp()
+    for _, moment in factors_of(parts, tilt, setting.bits):
+        product *= moment
     return product
 
 
@@ -140,7 +107,7 @@ def _enclosed(parts: Parts, epsilon: Fraction, choice: Choice) -> Enclosure:
     """Both sides of delta(epsilon)."""
     setting, x = choice.setting, ball(epsilon)
     tilt, extra = ball(setting.tilt), ball(setting.smoothing)
-    scale = _moment(parts, tilt, extra) * (-tilt * x).exp()
+    scale = _moment(parts, tilt, setting) * (-tilt * x).exp()
     profile, density = _sums(parts, setting, epsilon)
     width = setting.count * ball(setting.step)
     square = ball(square_of(parts)) + extra
@@ -176,9 +143,9 @@ def _sums(parts: Parts, setting: Setting, epsilon: Fraction) -> tuple[arb, arb]:
 def _table(parts: Parts, setting: Setting) -> list[tuple[acb, acb]]:
     """M(t + ika) / M(t), the smoothing included, and the same over s (s + 1), k = 0..count."""
     tilt, square = ball(setting.tilt), ball(square_of(parts) + setting.smoothing)
-    factors = [_factor(p, n, tilt)[0] for p, n in parts if not isinstance(p, GaussianDP)]
+    factors = [factor for factor, _ in factors_of(parts, tilt, setting.bits)]
     factors.sort(key=_spread, reverse=True)
-    skipped = _negligible(factors, setting)
+    skipped = _negligible([f for f in factors if isinstance(f, Closed)], setting)
     found = []
     for k in range(setting.count + 1):
         w = ball(k * setting.step)
@@ -194,7 +161,7 @@ def _table(parts: Parts, setting: Setting) -> list[tuple[acb, acb]]:
     return found
 
 
-def _negligible(factors: Sequence[_Factor], setting: Setting) -> NDArray[np.bool_]:
+def _negligible(factors: Sequence[Closed], setting: Setting) -> NDArray[np.bool_]:
     """For which k the product of all factors is surely below ``_NEGLIGIBLE``: floats, with a proof.
 
     A factor with weights a, b of its largest and least loss, which are ``gap`` apart, is at most
@@ -224,8 +191,10 @@ def _negligible(factors: Sequence[_Factor], setting: Setting) -> NDArray[np.bool
     return skipped
 
 
-def _spread(factor: _Factor) -> float:
-    """Roughly the variance, which orders the factors."""
+def _spread(factor: Closed | Summed) -> float:
+    """Roughly the variance, which orders the factors; long sums last."""
+    if isinstance(factor, Summed):
+        return -1.0
     share = float(factor.ratio / factor.total)
     return float(factor.unit) ** 2 * factor.times * share * factor.reach
 
@@ -237,12 +206,11 @@ def _aliases(parts: Parts, x: arb, choice: Choice) -> arb:
     delta(y) <= kappa(s) M(s) e^(-sy): with s above the tilt for y > x, below it for y < x.
     """
     setting = choice.setting
-    extra = ball(setting.smoothing)
     period = 2 * arb.pi() / ball(setting.step)
     found = arb(0)
     for s in (choice.below, choice.above):
         at = ball(s)
         kappa = (at * (at / (at + 1)).log()).exp() / (at + 1) if s else arb(1)
-        bound = kappa * _moment(parts, at, extra) * (-at * x).exp()
+        bound = kappa * _moment(parts, at, setting) * (-at * x).exp()
         found += bound / (ball(abs(s - setting.tilt)) * period).expm1()
     return found

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import GaussianDP
 from dpverify.privacy.guarantees.noise import DiscreteLaplaceShift
 from dpverify.privacy.guarantees.parts import Parts
@@ -28,12 +29,16 @@ _FARTHEST = 900.0  # largest |log2 tilt|
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the floats chose: a tilt, a step, how many, and the square of the smoothing noise."""
+    """What the floats chose: a tilt, a step, how many, and the square of the smoothing noise.
+
+    bits: of the masses that stand above families without a transform; 0 where there are none.
+    """
 
     tilt: Fraction
     step: Fraction
     count: int
     smoothing: Fraction
+    bits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +56,22 @@ def square_of(parts: Parts) -> Fraction:
 
 
 class _Rough:
-    """log M in floats, to choose by."""
+    """log M in floats, to choose by: zCDP as Gaussian noise, a bounded range as pure DP."""
 
     def __init__(self, parts: Parts) -> None:
         self.square = to_float(square_of(parts))
+        rho = sum((p.rho * n for p, n in parts if isinstance(p, ZeroConcentratedDP)), Fraction(0))
+        self.like_noise = self.square + 2 * to_float(rho)
         rows = [
             (to_float(1 / p.scale), p.shift, n)
             if isinstance(p, DiscreteLaplaceShift)
-            else (to_float(p.largest_loss or Fraction(0)), 1, n)
+            else (
+                to_float(p.largest_loss or Fraction(0)),
+                1,
+                n,
+            )
             for p, n in parts
-            if not isinstance(p, GaussianDP)
+            if not isinstance(p, (GaussianDP, ZeroConcentratedDP))
         ]
         self.unit, self.reach, self.times = np.array(rows, float).reshape(-1, 3).T
 
@@ -74,7 +85,7 @@ class _Rough:
             middle = inner * np.exp(log_ratio) * -np.expm1((self.reach - 1) * log_ratio)
             totals = np.log1p(far + middle) - np.log1p(np.exp(-self.unit))
             each = (t * self.reach * self.unit + totals) * self.times
-            total: Floats = each.sum(axis=1) + (self.square + extra) * tilts * (tilts + 1) / 2
+            total: Floats = each.sum(axis=1) + (self.like_noise + extra) * tilts * (tilts + 1) / 2
             return total
 
 

@@ -1,12 +1,14 @@
 """Bits, exact coins and samplers, and their enumeration."""
 
 from dpverify.randomness.bits import Bits, SeededBits, SystemBits
+from dpverify.randomness.choice import Choice, weighted_choice
 from dpverify.randomness.cipher import CipherBits
 from dpverify.randomness.enumeration import EnumeratedBits, EnumeratedLaw, enumerate_law
 from dpverify.randomness.samplers import discrete_laplace, randomized_response
 
 __all__ = [
     "Bits",
+    "Choice",
     "CipherBits",
     "EnumeratedBits",
     "EnumeratedLaw",
@@ -15,4 +17,5 @@ __all__ = [
     "discrete_laplace",
     "enumerate_law",
     "randomized_response",
+    "weighted_choice",
 ]

@@ -12,7 +12,8 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
+from functools import partial
+from itertools import permutations, product
 
 from dpverify.privacy import Adjacency, Source, states
 
@@ -185,7 +186,7 @@ def obligation_vector_sum(claimed: Callable[..., int] = vector_sum_sensitivity) 
     """The largest move over all neighbors of a small universe is exactly ``claimed``."""
     cases = 0
     for public, adjacency in product(_MAPS, _ALL):
-        moves = _moves(lambda records, public=public: vector_sum(records, public), adjacency)  # type: ignore[misc]
+        moves = _moves(partial(vector_sum, public=public), adjacency)
         cases += len(moves)
         largest = claimed(public.radius, adjacency)
         require(max(moves) == largest, f"{public}, {adjacency}: {max(moves)}, not {largest}")
@@ -194,7 +195,7 @@ def obligation_vector_sum(claimed: Callable[..., int] = vector_sum_sensitivity) 
 
 def _largest_masked_move(public: Map, weight: int, adjacency: Adjacency) -> tuple[int, int]:
     """The largest move, squared, of a masked sum, and over how many pairs."""
-    moves = _moves(lambda records: masked_sum(records, public, weight), adjacency)
+    moves = _moves(partial(masked_sum, public=public, weight=weight), adjacency)
     return max(moves), len(moves)
 
 
@@ -252,3 +253,44 @@ def _inside(rng: random.Random, radius: int) -> Vector:
     """A vector clipped to the ball, so mostly near its surface."""
     far = tuple(rng.randint(-2 * radius, 2 * radius) for _ in range(3))
     return clip_to_ball(far, radius)
+
+
+_SCALES = tuple((u, Fraction(s)) for u, s in ((1, "2"), (3, "2"), (2, "3"), (4, "1"), (1, "5/2")))
+
+
+@states(_UNIT)
+def obligation_one_unit(claimed: Callable[..., int] = one_unit_sensitivity) -> int:
+    """No pair of small integer vectors moves further than ``claimed``, and some move as far.
+
+    As far where the unit makes ties (u = 1/2, 3/2): both roundings then go apart by 1/2. And sums of
+    records in one unit, over neighbors; that sums move as they are said to is shown anew.
+    """
+    cases = obligation_vector_sum() + obligation_masked_sum()
+    for (unit, scale), width in product(_SCALES, (1, 2)):
+        values = list(product(range(-3, 4), repeat=width))
+        rounded = {value: one_unit(value, scale, unit) for value in values}
+        least = unit << 40
+        for left, right in permutations(values, 2):
+            most = claimed(squared_distance(left, right), scale, width, unit)
+            short = most - squared_distance(rounded[left], rounded[right])
+            require(short >= 0, f"{left}, {right} in {unit} of {scale}: {most} is too little")
+            least, cases = min(least, short), cases + 1
+        if scale == 2:
+            require(least == 0, f"{unit} of {scale}, width {width}: nothing moves as far")
+    return cases + _sums_in_one_unit(claimed)
+
+
+def _sum_in_one_unit(records: Sequence[Record], public: Map, scale: Fraction, unit: int) -> Vector:
+    return one_unit(vector_sum(records, public), scale, unit)
+
+
+def _sums_in_one_unit(claimed: Callable[..., int]) -> int:
+    cases = 0
+    for public, adjacency, (unit, scale) in product(_MAPS[:2], _ALL, _SCALES):
+        moves = _moves(partial(_sum_in_one_unit, public=public, scale=scale, unit=unit), adjacency)
+        most = claimed(vector_sum_sensitivity(public.radius, adjacency), scale, 2, unit)
+        require(
+            max(moves) <= most, f"{public}, {adjacency}, {unit} of {scale}: {max(moves)}, {most}"
+        )
+        cases += len(moves)
+    return cases

@@ -14,6 +14,7 @@ from typing import Any
 
 import mpmath as mp
 import pytest
+from flint import fmpz
 
 from dpverify.privacy import (
     ApproxDP,
@@ -28,9 +29,13 @@ from dpverify.privacy import (
     ZeroConcentratedDP,
     composing,
     discretize,
+    inversion,
     losses,
+    meshes,
+    transforms,
 )
 from dpverify.privacy.balls import Enclosure
+from dpverify.privacy.discretize import profile_table
 from dpverify.privacy.losses import Losses
 from spec.theory import profiles as spec
 from spec.theory import rules as spec_rules
@@ -152,7 +157,7 @@ def _ugly_parts_hold() -> bool:
 
 @pytest.fixture
 def _coarse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discretize, "_MOST_POINTS", 1 << 15)
+    monkeypatch.setattr(meshes, "MOST_POINTS", 1 << 15)
     monkeypatch.setattr(composing, "has_transform", lambda parts: False)
     monkeypatch.setattr(composing, "inverted", lambda parts, at: None)
 
@@ -206,6 +211,57 @@ def _ranges_at(length: Fraction, epsilon: Fraction, times: int, steps: int = 24)
         sums = (p * _ranges_at(length, epsilon - x, times - 1, steps) for p, x in parts)
         best = max(best, mp.fsum(sums))
     return best
+
+
+def _above_by_transform(length: Fraction, times: int, epsilon: Fraction) -> Any:
+    found = inversion.inverted_above(((BoundedRange(length), times),), epsilon, 192)
+    assert found is not None
+    return real(found)
+
+
+def test_families_by_their_transform_stay_above_every_adaptive_strategy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And near the tables; from the other side's losses they would not."""
+    cases = [(Fraction(1, 2), 2, Fraction(1, 50)), (Fraction(2), 2, Fraction(1, 2))]
+    for length, times, epsilon in cases:
+        found = _above_by_transform(length, times, epsilon)
+        table = real(profile_table(((BoundedRange(length), times),), 192, True).at(epsilon))
+        assert _ranges_at(length, epsilon, times) <= found <= table * mp.mpf("1.01")
+        assert found >= table * mp.mpf("0.999")
+    true = discretize.each_above
+
+    def halved(parts: Any, bits: int) -> Any:
+        return tuple(
+            replace(losses, infinite=fmpz(0), masses=losses.masses - 1)
+            for losses in true(
+                tuple((BoundedRange(part.epsilon / 2), times) for part, times in parts), bits
+            )
+        )
+
+    monkeypatch.setattr(transforms, "each_above", halved)
+    monkeypatch.setattr(inversion, "each_above", halved)
+    inversion._table.cache_clear()
+    length, times, epsilon = cases[1]
+    assert _above_by_transform(length, times, epsilon) < _ranges_at(length, epsilon, times)
+    inversion._table.cache_clear()
+
+
+def test_many_kinds_with_families_are_enclosed() -> None:
+    """Thirty ranges and a zCDP part among others: between a mechanism of theirs and the moments."""
+    parts: list[Guarantee] = [BoundedRange(Fraction(40 + i, 1000)) for i in range(30)]
+    parts += [PureDP(Fraction(20 + i, 997)) for i in range(5)]
+    parts += [ZeroConcentratedDP("0.01"), GaussianDP("0.2")]
+    profile = Profile(parts)
+    rho = profile.concentrated
+    assert rho is not None
+    attained = Profile([composing._attaining(part) for part in parts])
+    for epsilon in map(Fraction, ("0.5", "1.5", "2.5")):
+        found, lower = profile.delta_at(epsilon), attained.delta_at(epsilon)
+        assert lower.lower <= found.lower * (1 + Fraction(1, 10**6))
+        assert found.lower <= found.upper <= ZeroConcentratedDP(rho).delta_at(epsilon).upper
+        assert profile.at_most(epsilon, found.upper)
+        assert not profile.at_most(epsilon, found.lower * Fraction(99, 100))
 
 
 @pytest.mark.parametrize(("length", "times"), [("0.5", 2), ("2", 2), ("0.4", 3)])

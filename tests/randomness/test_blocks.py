@@ -33,7 +33,20 @@ LAWS: dict[str, Callable[[Fraction], Blocks]] = {
 SCALES = [
     Fraction(text)
     for text in (
-        "1/1024 1/1000 1/3 1 5/2 40/3 64 127 1000 123456789/1001 1000003 35184372088832".split()
+        [
+            "1/1024",
+            "1/1000",
+            "1/3",
+            "1",
+            "5/2",
+            "40/3",
+            "64",
+            "127",
+            "1000",
+            "123456789/1001",
+            "1000003",
+            "35184372088832",
+        ]
     )
 ]
 UGLY = [Fraction(10**30 + 57, 3**40), Fraction(2**45) - Fraction(1, 10**20)]
@@ -41,12 +54,15 @@ UGLY = [Fraction(10**30 + 57, 3**40), Fraction(2**45) - Fraction(1, 10**20)]
 
 @lru_cache
 def masses(blocks: Blocks) -> list[Any]:
-    """Each block's share of the proposals, from the definition, at 400 bits: no recurrences."""
+    """Each block's share of the proposals, from the definition, at 400 bits: no recurrences.
+
+    Blocks that weigh less than 2^-220 of the first are left out.
+    """
     with mp.workprec(400):
         width = mp.ldexp(1, blocks.shift)
         weights = [] if blocks.rounded else [1 / (2 * width)]
         j = 0
-        while not weights or j < 2 or weights[-1] > mp.ldexp(weights[0], -400):
+        while not weights or j < 2 or weights[-1] > mp.ldexp(weights[0], -220):
             left = width * j + (0 if blocks.rounded else 1)
             rate = mp.mpf(blocks.rate.numerator) / blocks.rate.denominator
             weights.append(mp.exp(-rate * left**blocks.power))
@@ -224,7 +240,7 @@ def test_the_left_ends_and_excesses_of_small_blocks() -> None:
     assert whole.excess(2, Fraction(3)) == Fraction(64 - 25, 200)
     assert whole.largest_excess(2) == Fraction(64 - 25, 200)
     assert [whole.integer(2, r) for r in range(4)] == [5, 6, 7, 8]
-    assert (whole.integer(0, 3), whole.largest_excess(0)) == (0, 0)
+    assert whole.integer(0, 3) == whole.largest_excess(0) == 0
     real = Blocks(Fraction(1, 200), 2, 2, True)
     assert [real.left(j) for j in range(3)] == [0, 4, 8]
     assert real.largest_excess(1) == Fraction(64 - 16, 200)
@@ -250,6 +266,6 @@ def test_exponentials_are_enclosed() -> None:
     with mp.workprec(400):
         assert low <= Fraction(int(mp.ldexp(mp.exp(mp.mpf(-1) / 2), 300)) + 1, 2**300)
         assert high >= Fraction(int(mp.ldexp(mp.exp(mp.mpf(-1) / 3), 300)), 2**300)
-    assert exponential_between(Fraction(0), Fraction(0), 100) == (1, 1)
+    assert set(exponential_between(Fraction(0), Fraction(0), 100)) == {1}
     same = exponential_between(Fraction(1, 3), Fraction(1, 3), 100)
     assert 0 < same[1] - same[0] < Fraction(1, 2**95)

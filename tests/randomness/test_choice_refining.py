@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, product
 
 import numpy as np
 import pytest
 
 from dpverify.randomness import SeededBits, choice
-from dpverify.randomness.choice import Choice, weighted_choice
+from dpverify.randomness.choice import Choice, _Stretches, weighted_choice
 from tests.randomness.helpers import ScriptedBits
 from tests.randomness.test_choice import SMALL, Case, Weights, real_exponential, real_masses
 
@@ -71,6 +71,44 @@ def test_stretches_are_inside_the_true_ones_and_close(case: Case, known_bits: in
         assert edge * 2**known_bits - tiny <= start < edge * 2**known_bits + 1 + tiny * 10**6
         edge += p
         assert edge * 2**known_bits - 1 - tiny * 10**6 < end <= edge * 2**known_bits + tiny
+
+
+def sound(stretches: _Stretches, weights: list[int], slack: int, counts: list[int]) -> bool:
+    """Whether what 5 bits decide is right whatever the weights are, from weights[i] to
+    weights[i] + slack: the corners are the worst, for all that is compared is linear in each.
+    """
+    for corner in product((0, slack), repeat=len(weights)):
+        scaled = [(w + s) * m for w, s, m in zip(weights, corner, counts, strict=True)]
+        edges = [0, *accumulate(scaled)]
+        for u in range(32):
+            place = stretches.decide(u)
+            if place is not None and not (
+                edges[place] * 32 <= u * edges[-1] and (u + 1) * edges[-1] <= edges[place + 1] * 32
+            ):
+                return False
+    return True
+
+
+BOXES = [([40, 9, 0, 23], 2, [1, 5, 3, 2]), ([8, 8], 0, [1, 1]), ([5, 4, 3], 1, [7, 1, 9])]
+
+
+@pytest.mark.parametrize(("weights", "slack", "counts"), BOXES)
+def test_stretches_are_right_for_all_weights_within_the_slack(
+    weights: list[int], slack: int, counts: list[int]
+) -> None:
+    stretches = choice._stretches(weights, slack, counts, 5)
+    assert sound(stretches, weights, slack, counts)
+    assert any(stretches.decide(u) is not None for u in range(32))
+
+
+@pytest.mark.parametrize(("weights", "slack", "counts"), [BOXES[0], BOXES[2]])
+def test_a_slack_that_is_not_multiplied_is_noticed(
+    weights: list[int], slack: int, counts: list[int]
+) -> None:
+    multiplied = [w * m for w, m in zip(weights, counts, strict=True)]
+    ones = [1] * len(counts)
+    assert not sound(choice._stretches(multiplied, slack, ones, 5), weights, slack, counts)
+    assert not sound(choice._stretches(weights, 0, counts, 5), weights, slack, counts)
 
 
 @pytest.mark.parametrize("case", SMALL + LARGE, ids=lambda case: str(case)[:30])

@@ -1,4 +1,4 @@
-"""The samplers' laws, fraction for fraction: every coin outcome, exponentials formal.
+"""The laws of the samplers that toss coins, fraction for fraction: every outcome, exponentials formal.
 
 A law that is a rational function of w = exp(-1 / a) and agrees at three stand-ins for w is not
 proof for all w, but the shipped code would have to be wrong in a way that three unlike numbers hide.
@@ -18,12 +18,15 @@ from dpverify.randomness import (
     Bits,
     EnumeratedLaw,
     SeededBits,
-    discrete_laplace,
     enumerate_law,
     randomized_response,
 )
 from dpverify.randomness import samplers as shipped
 from dpverify.randomness.bits import BoolArray, IntArray
+from dpverify.randomness.samplers import (
+    discrete_laplace,
+    discrete_laplace_by_coins,
+)
 from tests.randomness.helpers import STAND_INS, NoBits, formal_exponential
 
 SCALES = [Fraction(s) for s in ("1", "2", "3/2", "4/3", "1/3", "5/2", "7/5", "1/7")]
@@ -52,10 +55,10 @@ def check_laplace(sampler: Laplace, scale: Fraction, root: Fraction, unit: int) 
 
 @pytest.mark.parametrize("root", STAND_INS, ids=str)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_discrete_laplace_has_its_law_fraction_for_fraction(
+def test_discrete_laplace_by_coins_has_its_law_fraction_for_fraction(
     scale: Fraction, root: Fraction
 ) -> None:
-    check_laplace(discrete_laplace, scale, root, scale.numerator)
+    check_laplace(discrete_laplace_by_coins, scale, root, scale.numerator)
 
 
 def laplace_with(
@@ -88,11 +91,11 @@ def laplace_with(
 
 
 def inverted(bits: Bits, scale: Fraction, size: int) -> IntArray:
-    return discrete_laplace(bits, 1 / scale, size)
+    return discrete_laplace_by_coins(bits, 1 / scale, size)
 
 
 def one_sided(bits: Bits, scale: Fraction, size: int) -> IntArray:
-    return np.abs(discrete_laplace(bits, scale, size))
+    return np.abs(discrete_laplace_by_coins(bits, scale, size))
 
 
 TWINS: dict[str, Laplace] = {
@@ -111,7 +114,7 @@ def test_a_wrong_laplace_is_rejected(name: str) -> None:
     scale, root = Fraction(3, 2), Fraction(4, 5)
     with pytest.raises(AssertionError):
         check_laplace(TWINS[name], scale, root, 6)
-    check_laplace(discrete_laplace, scale, root, 6)
+    check_laplace(discrete_laplace_by_coins, scale, root, 6)
     check_laplace(laplace_with(), scale, root, 6)
 
 
@@ -119,7 +122,7 @@ def test_two_draws_of_a_batch_are_independent() -> None:
     e = formal_exponential(Fraction(1, 5), 1)
     q, scale = e(Fraction(1)), Fraction(1)
     law = enumerate_law(
-        lambda bits: tuple(int(z) for z in discrete_laplace(bits, scale, 2)),
+        lambda bits: tuple(int(z) for z in discrete_laplace_by_coins(bits, scale, 2)),
         max_choices=20,
         exponential=e,
     )
@@ -211,10 +214,10 @@ def test_a_scale_that_is_not_positive_is_refused(scale: Fraction) -> None:
 
 def test_int64_and_python_integers_give_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     for scale in (Fraction(1), Fraction(10**9, 7), Fraction(1, 3), Fraction(2**61 + 1, 3)):
-        machine = discrete_laplace(SeededBits(2), scale, 300)
+        machine = discrete_laplace_by_coins(SeededBits(2), scale, 300)
         with monkeypatch.context() as patched:
             patched.setattr(shipped, "_WORD_LIMIT", 1)
-            python = discrete_laplace(SeededBits(2), scale, 300)
+            python = discrete_laplace_by_coins(SeededBits(2), scale, 300)
         assert python.dtype == object
         assert python.tolist() == machine.tolist()
 

@@ -88,9 +88,7 @@ def order_dependence(
     if norm not in _NORMS or (record is None) != (sensitivity is None):
         raise ValueError("Give a record together with a sensitivity, in norm 1, 2 or inf.")
     rows = np.array(data)
-    call = (
-        f"order_dependence(query, {reprlib.repr(rows)}, permutations={permutations}, seed={seed})"
-    )
+    call = f"order_dependence(query, {reprlib.repr(rows)}, {permutations=}, {seed=})"
     log = _Log()
     base = _base(query, rows, log)
     if base is None:

@@ -14,7 +14,7 @@ from dpverify.audit.structure.result import attempt, describe
 
 _RAISED = "raised "
 PAIRS = 200
-"""Pairs of further outputs that are compared to see how often two independent outputs agree."""
+"""The fewest pairs of further outputs that are compared to see how often two outputs agree."""
 
 
 @dataclass(frozen=True, slots=True)

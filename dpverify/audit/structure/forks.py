@@ -52,7 +52,7 @@ def shared_state_after_fork(
     if not hasattr(os, "fork"):
         problem = "this platform has no os.fork, so no process inherits a generator this way"
         return Finding(_NAME, False, "nothing was drawn", alpha, call, None, problem)
-    further = sequence(release, 2 * PAIRS)
+    further = sequence(release, 2 * max(PAIRS, draws))
     pipes = [_child(release, draws) for _ in range(children)]
     drawn = [("the parent", sequence(release, draws))]
     problems = [exceptions([*further, *drawn[0][1]])]

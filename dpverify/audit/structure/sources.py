@@ -88,11 +88,11 @@ def predictable_seeding(
         problem = f"make_release raised {describe(first)}"
         return Finding(_NAME, False, "nothing was drawn", alpha, call, None, problem)
     tried = [] if model is None else _guesses(seeds, before, time.time())
-    observed, further = sequence(first, draws), sequence(first, 2 * PAIRS)
+    observed, further = sequence(first, draws), sequence(first, 2 * max(PAIRS, draws))
     problems = [exceptions([*observed, *further])]
     case = _Case(observed, yardstick(further, alpha), _OTHERS + 2 * len(tried), [], problems)
     if len({*observed, *further}) == 1 and not problems[0]:
-        case.facts.append(_CONSTANT.format(draws + 2 * PAIRS))
+        case.facts.append(_CONSTANT.format(len(observed) + len(further)))
         return case.finding("", alpha, call)
     failed = attempt(_others, case, make_release, processes)
     if isinstance(failed, Exception):

@@ -64,8 +64,7 @@ def timing(
 
 def correlations(seconds: Floats, noise: Floats) -> tuple[float, float]:
     """Pearson's and Spearman's, of times without their trend and extremes; 0 where nothing varies."""
-    trend = median_filter(seconds, size=min(_WINDOW, len(seconds)), mode="nearest")
-    level = seconds - trend
+    level = _without_trend(seconds)
     clipped = np.clip(level, *np.quantile(level, [_CLIPPED, 1 - _CLIPPED]))
     return _correlation(clipped, noise), _correlation(rankdata(level), rankdata(noise))
 
@@ -73,14 +72,21 @@ def correlations(seconds: Floats, noise: Floats) -> tuple[float, float]:
 def swap_test(seconds: Floats, noise: Floats) -> float:
     """An upper bound of the two-sided p-value under swaps of adjacent noises; shape (n,) each."""
     even = len(seconds) // 2 * 2
+    # what is done to the times alone keeps the test exact: the swaps are of noises
     slower, larger = (
-        np.diff(rankdata(values[:even]).reshape(-1, 2), axis=1) for values in (seconds, noise)
+        np.diff(rankdata(values[:even]).reshape(-1, 2), axis=1)
+        for values in (_without_trend(seconds), noise)
     )
     terms = slower * larger
     squares = float(np.sum(terms**2))
     if squares == 0.0:
         return 1.0
     return min(1.0, 2 * math.exp(-(float(np.sum(terms)) ** 2) / (2 * squares)))
+
+
+def _without_trend(seconds: Floats) -> Floats:
+    trend = median_filter(seconds, size=min(_WINDOW, len(seconds)), mode="nearest")
+    return np.asarray(seconds - trend, dtype=np.float64)
 
 
 def _measure(

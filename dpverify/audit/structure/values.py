@@ -42,7 +42,7 @@ def membership(
     release(data) returns a number or an array of them; vectorized: release(data, size), that many.
     left, right: the two datasets. centers: the query's values on them, known to the attacker.
     scale: of the noise, in the units of the output. formulas: at most 4 float formulas to look for.
-    Errors: ValueError for too few draws, a bad alpha or scale, too many formulas.
+    Errors: ValueError for too few draws, a bad alpha or scale, unfit centers, too many formulas.
     Source: Mironov, "On significance of the least significant bits for differential privacy", 2012.
     """
     check_draws(draws, alpha)
@@ -147,7 +147,12 @@ def _reached(
 ) -> NDArray[np.bool_]:
     if not numbers.shape[1]:
         return np.zeros(len(numbers), dtype=np.bool_)
-    around = np.broadcast_to(np.asarray(center, dtype=np.float64), numbers.shape)
+    array = np.asarray(center, dtype=np.float64)
+    if array.ndim and array.shape != numbers.shape[1:]:
+        raise ValueError(
+            f"a center of shape {array.shape} does not fit outputs of width {numbers.shape[1]}."
+        )
+    around = np.broadcast_to(array, numbers.shape)
     hits = reachable(formula, numbers.ravel(), around.ravel(), scale)
     return np.asarray(hits.reshape(numbers.shape).all(axis=1), dtype=np.bool_)
 

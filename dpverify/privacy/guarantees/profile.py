@@ -11,7 +11,7 @@ from flint import arb
 
 from dpverify.privacy.balls import Enclosure, ball, enclose, hull
 from dpverify.privacy.composing import delta_together, is_at_most
-from dpverify.privacy.discretize import DEPTHS, profile_table
+from dpverify.privacy.discretize import profile_table
 from dpverify.privacy.guarantees.base import (
     FAR,
     GaussianPart,
@@ -30,6 +30,7 @@ from dpverify.privacy.guarantees.parts import (
     total_of,
 )
 from dpverify.privacy.losses import ProfileTable
+from dpverify.privacy.meshes import DEPTHS
 from dpverify.privacy.numbers import Exact, render, whole
 from dpverify.privacy.sources import Source, states
 

@@ -1,0 +1,295 @@
+"""Spec of ``private_quantile``: a cell of a public grid, by the exponential mechanism."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .theory import queries, tables
+from .theory.laws import Exponential, Outcome, TranscriptLaw, closed, real, real_exponential
+from .theory.obligations import Departure, datasets, neighbors, require
+
+Parameters = Mapping[str, Any]
+
+DEPARTURES = (
+    Departure(
+        "S11, private quantiles by the exponential mechanism",
+        "cells of a fixed public grid are chosen, not points of the intervals between records",
+        "a real number drawn between two records is rounded to a float near them, so that the set of "
+        "possible outputs depends on the records; every cell is possible for every dataset",
+    ),
+    Departure(
+        "S11, private quantiles by the exponential mechanism",
+        "under add-remove the score |q #{z < t} - p n| is divided by max(p, q - p), not by q",
+        "n moves together with #{z < t}, so a score moves by less than under replace",
+    ),
+)
+
+
+def grid(parameters: Parameters) -> tuple[int, int, Fraction]:
+    """(lower, upper, cell): bounds in cells, rounded to the nearest.
+
+    The cell is the largest power of two that is at most 2^-20 of the interval.
+    """
+    low, high = Fraction(parameters["lower"]), Fraction(parameters["upper"])
+    cell = parameters["cell"]
+    if cell is None:
+        cell, target = Fraction(1), (high - low) / 2**20
+        while cell > target:
+            cell /= 2
+        while 2 * cell <= target:
+            cell *= 2
+    return round(low / cell), round(high / cell), cell
+
+
+def sensitivities(parameters: Parameters) -> dict[str, int]:
+    """By stage."""
+    p, q = _quantile(parameters)
+    return {"cell": tables.score_sensitivity(p, q, parameters["adjacency"])}
+
+
+def scale(parameters: Parameters) -> Fraction:
+    """2 multiplier times the sensitivity: then losses lie in an interval of length 1 / multiplier."""
+    found: Fraction = 2 * parameters["noise_multiplier"] * sensitivities(parameters)["cell"]
+    return found
+
+
+@states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
+@dataclass(frozen=True)
+class QuantileLaw:
+    """Mass proportional to e^(-score(t) / scale) on every cell t of lower..upper; sorted ``cells``."""
+
+    cells: tuple[int, ...]
+    lower: int
+    upper: int
+    numerator: int
+    denominator: int
+    scale: Fraction
+
+    def score(self, t: int) -> int:
+        """As ``score``, by bisection."""
+        return abs(self.denominator * bisect_left(self.cells, t) - self.numerator * len(self.cells))
+
+    def stretches(self, *others: QuantileLaw) -> list[tuple[int, int]]:
+        """(first, last) of the longest runs of cells with the same records below them."""
+        records = {z for law in (self, *others) for z in law.cells}
+        starts = [self.lower, *(z + 1 for z in sorted(records) if z < self.upper)]
+        return list(zip(starts, [first - 1 for first in starts[1:]] + [self.upper], strict=True))
+
+    def total(self, e: Exponential) -> Any:
+        """The sum of all weights, stretch by stretch."""
+        weights = (
+            (last - first + 1) * e(self.score(first) / self.scale)
+            for first, last in self.stretches()
+        )
+        return sum(weights, Fraction(0))
+
+    def probability(self, outcome: Outcome, e: Exponential) -> Any:
+        """The mass of cell t; 0 outside the grid."""
+        (t,) = outcome
+        if not self.lower <= t <= self.upper:
+            return Fraction(0)
+        return e(self.score(t) / self.scale) / self.total(e)
+
+    def moves(self, other: QuantileLaw) -> list[Fraction]:
+        """By how much each stretch's score is larger in the other law, over the scale.
+
+        The loss of a cell is that plus ln(the other total / the own one), the same for all cells.
+        """
+        self._same_grid(other)
+        firsts = (first for first, _ in self.stretches(other))
+        return [(other.score(t) - self.score(t)) / self.scale for t in firsts]
+
+    def largest_loss(self, other: QuantileLaw) -> Any:
+        """A real number, not a rational one: totals are sums of exponentials."""
+        if self == other:
+            return Fraction(0)
+        totals = mp.log(other.total(real_exponential)) - mp.log(self.total(real_exponential))
+        return real(max(self.moves(other))) + totals
+
+    def profile(self, other: QuantileLaw, epsilon: Fraction) -> Any:
+        """Sum over the stretches of both of size * max(0, P - e^epsilon Q)."""
+        self._same_grid(other)
+        totals = self.total(real_exponential), other.total(real_exponential)
+        found, factor = mp.mpf(0), mp.exp(real(epsilon))
+        for first, last in self.stretches(other):
+            own, theirs = (
+                real_exponential(law.score(first) / self.scale) / total
+                for law, total in zip((self, other), totals, strict=True)
+            )
+            found += (last - first + 1) * max(mp.mpf(0), own - factor * theirs)
+        return found
+
+    def facts(self) -> tuple[Any, ...]:
+        """Cells, grid, quantile, scale."""
+        grid = (self.lower, self.upper, self.numerator, self.denominator)
+        return ("QuantileChoice", self.cells, *grid, self.scale)
+
+    def _same_grid(self, other: QuantileLaw) -> None:
+        if self.facts()[2:] != other.facts()[2:]:
+            raise ValueError("the grid, the quantile and the scale must be the same on neighbors")
+
+
+@states(
+    Source("S11", "private quantiles by the exponential mechanism"),
+    Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"),
+)
+def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
+    """One cell t, with mass proportional to e^(-|q #{z < t} - p n| / scale)."""
+    lower, upper, cell = grid(parameters)
+    cells = sorted(queries.to_cells(record, lower, upper, cell) for record in records)
+    return closed(
+        "cell", QuantileLaw(tuple(cells), lower, upper, *_quantile(parameters), scale(parameters))
+    )
+
+
+_WIDE = (0, 1, 2**19, 2**20)
+"""Records on a grid of 2^20 + 1 cells: its ends, the cell next to one, its middle."""
+
+
+def _models(
+    quantile: Fraction, adjacency: Adjacency, upper: int, universe: Sequence[int], most: int
+) -> Iterator[tuple[QuantileLaw, QuantileLaw]]:
+    """The laws of all small neighbors; with multiplier 1, so that losses are multiples of it."""
+    p, q = quantile.as_integer_ratio()
+    width = Fraction(2 * tables.score_sensitivity(p, q, adjacency))
+    for pair in neighbors(universe, most, adjacency):
+        left, right = (QuantileLaw(tuple(sorted(z)), 0, upper, p, q, width) for z in pair)
+        yield left, right
+
+
+@states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
+def obligation_range(claimed: Fraction = Fraction(1)) -> int:
+    """Losses of all neighbors of at most 4 records lie in an interval of length claimed / multiplier,
+    and for some pair in no shorter one; exactly, for totals cancel.
+
+    For the quantiles 0 and 1 all scores move the same way, which leaves half of the range unused; for
+    9/10 so few records do not reach both sides of it.
+    """
+    cases, unused = 0, {Fraction(0): 2, Fraction(1): 2, Fraction(9, 10): 2}
+    for adjacency, quantile in product(Adjacency, (*unused, Fraction(1, 4), Fraction(1, 2))):
+        ranges = []
+        for own, other in _models(quantile, adjacency, 3, range(4), 4):
+            moves = own.moves(other)
+            ranges.append(max(moves) - min(moves))
+        cases, largest = cases + len(ranges), max(ranges)
+        case = f"{quantile}, {adjacency}: the losses' largest range is {largest}, not {claimed}"
+        require(claimed / unused.get(quantile, 1) <= largest <= claimed, case)
+    return cases
+
+
+@states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
+def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
+    """The median's losses on wide grids are below claimed / multiplier, by less than 10^-5 of it."""
+    cases = 0
+    for adjacency in Adjacency:
+        pairs = _models(Fraction(1, 2), adjacency, _WIDE[-1], _WIDE, 3)
+        losses = [own.largest_loss(other) for own, other in pairs]
+        cases, short = cases + len(losses), real(claimed) - max(losses)
+        require(0 <= short < mp.mpf(10) ** -5, f"{adjacency}: the largest loss is {max(losses)}")
+    return cases
+
+
+@states(Source("OURS", "every cell of a public grid is possible for every dataset"))
+def obligation_support() -> int:
+    """Every cell has its own mass by its own score, above 0; all add up to 1, fraction for fraction."""
+    cases, lower, upper, width = 0, -1, 3, Fraction(3)
+    for (p, q), cells in product(((0, 1), (1, 2), (9, 10)), datasets(range(lower, upper + 1), 3)):
+        model, ordered = QuantileLaw(tuple(sorted(cells)), lower, upper, p, q, width), Fraction(0)
+        weights = [_formal(tables.score(cells, t, p, q) / width) for t in range(lower, upper + 1)]
+        for t, weight in zip(range(lower, upper + 1), weights, strict=True):
+            mass = model.probability((t,), _formal)
+            require(mass == weight / sum(weights) > 0, f"{p}/{q}, {cells}: cell {t} has {mass}")
+            ordered += mass
+        require(ordered == 1, f"{p}/{q}, {cells}: {ordered}")
+        cases += len(weights)
+    return cases
+
+
+def _formal(exponent: Fraction) -> Fraction:
+    """A stand-in for e^-exponent, for exponents in thirds."""
+    return Fraction(1, 2) ** int(exponent * 3)
+
+
+@states(Source("S11", "utility of the exponential mechanism", note="in ranks, beyond the least"))
+def error_bound(parameters: Parameters, beta: Fraction) -> Any:
+    """With probability at least 1 - beta the rank error |#{z < t} - p n / q| of the released cell t
+    is within this of the least that any cell has: (scale / q) ln(cells / beta).
+
+    Proof. Let m be the least score. The total of all weights is at least e^(-m / scale), and each of
+    at most ``cells`` cells with a score above m + s has a weight below e^(-(m + s) / scale): together
+    they have a probability below cells e^(-s / scale) = beta. QED. The least rank error is at most 1/2
+    where no two records share a cell and none is in the last one. With ties it is not: where all
+    records are one, cells below it have rank 0 and cells above it rank n, and none the median's.
+    """
+    lower, upper, _ = grid(parameters)
+    _, q = _quantile(parameters)
+    return real(scale(parameters) / q) * mp.log((upper - lower + 1) / real(beta))
+
+
+def obligation_error(factor: Fraction = Fraction(1)) -> int:
+    """On every small dataset ``factor`` times the bound is exceeded with probability at most beta."""
+    cases, lower, upper = 0, 0, 7
+    parameters = {"lower": 0.0, "upper": 7.0, "cell": Fraction(1), "adjacency": Adjacency.REPLACE}
+    parameters |= {"quantile": Fraction(1, 2), "noise_multiplier": Fraction(1, 4)}
+    for beta, cells in product((Fraction(1, 2), Fraction(1, 20)), datasets((0, 1, 3, 7), 4)):
+        model = law(parameters, [Fraction(z) for z in cells]).stage_laws()[0][1]
+        scores = {t: mp.mpf(tables.score(cells, t, 1, 2)) / 2 for t in range(lower, upper + 1)}
+        most = min(scores.values()) + real(factor) * error_bound(parameters, beta)
+        beyond = [model.probability((t,), real_exponential) for t, s in scores.items() if s > most]
+        require(sum(beyond) <= real(beta), f"{cells}: {sum(beyond)} is above {beta}")
+        cases += 1
+    return cases
+
+
+@states(Source("HT10", "packing argument", note="of one cell in which the quantile lies alone"))
+def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
+    """No epsilon-DP choice of a cell has a smaller expected rank error on every dataset of n records,
+    where q divides p n.
+
+    Let a = p n / q - r records lie in the first cell, r in cell j, r in cell j + 1 and the others in
+    the last one. Then cell j + 1 has rank error 0 and every other at least r, so the events "the error
+    is below r" exclude each other for the N - 1 choices of j. These datasets differ in 2 r records: one
+    has an event of probability at most e^(2 r epsilon) / (N - 1) (4 r steps under add-remove).
+    """
+    lower, upper, _ = grid(parameters)
+    quantile = parameters["quantile"]
+    most = int(min(quantile, 1 - quantile) * n)
+    steps = 2 if parameters["adjacency"] is Adjacency.REPLACE else 4
+    bounds = (
+        r * (1 - mp.exp(real(steps * r * epsilon)) / (upper - lower)) for r in range(1, most + 1)
+    )
+    found = mp.mpf(0)
+    for bound in bounds:  # concave in r
+        if bound <= found:
+            break
+        found = bound
+    return found
+
+
+def obligation_lower_bound_is_below_error() -> int:
+    """The expected error of the hardest dataset is above the bound, and the bound of error in
+    expectation, (scale / q) (ln cells + 1), is within 24 times of it."""
+    cases = 0
+    for adjacency, epsilon in product(Adjacency, (Fraction(1, 100), Fraction(1, 10))):
+        parameters = {"lower": 0.0, "upper": 1.0, "cell": None, "adjacency": adjacency}
+        parameters |= {"quantile": Fraction(1, 2), "noise_multiplier": 1 / epsilon}
+        bound = lower_bound(parameters, epsilon, 10**4)
+        # P(error > (scale / q) (ln cells + s)) <= e^-s, so this is a bound of the expected error
+        most = error_bound(parameters, Fraction(1)) + real(scale(parameters) / 2)
+        require(0 < bound <= most <= 24 * bound, f"{adjacency}, {epsilon}: {bound}, {most}")
+        cases += 1
+    return cases
+
+
+def _quantile(parameters: Parameters) -> tuple[int, int]:
+    p, q = Fraction(parameters["quantile"]).as_integer_ratio()
+    return p, q

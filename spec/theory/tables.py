@@ -1,0 +1,260 @@
+"""Scores of cells, and histograms that show a key if its noisy count reaches a threshold.
+
+The histograms' laws are exact objects like those of ``laws``; their losses and profiles are numbers at
+mpmath's working precision.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise, product
+from math import ceil, floor
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .laws import DiscreteLaplaceLaw, Exponential, Outcome, real, real_exponential
+from .obligations import neighbors, require
+
+Counts = tuple[tuple[int, int], ...]
+"""(key, count) for the keys that occur, in increasing order."""
+Atoms = list[tuple[Any, Any]]
+"""An event's two probabilities, under the own law and under the other."""
+_ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
+_STAND_INS_REACH = 64
+
+
+# --- a cell by its score ------------------------------------------------------------------------
+
+
+def score(cells: Sequence[int], t: int, p: int, q: int) -> int:
+    """How far cell t is from the quantile p / q: |q #{z < t} - p n|."""
+    return abs(q * sum(z < t for z in cells) - p * len(cells))
+
+
+def score_sensitivity(p: int, q: int, adjacency: Adjacency) -> int:
+    """How far a cell's score moves between neighbors.
+
+    A record that is added moves q #{z < t} - p n by q - p (if it lies below t) or by -p; one that is
+    replaced by q, 0 or -q. Absolute values move no further.
+    """
+    return q if adjacency is Adjacency.REPLACE else max(p, q - p)
+
+
+@states(Source("S11", "private quantiles by the exponential mechanism"))
+def obligation_quantile_scores(claimed: Callable[..., int] = score_sensitivity) -> int:
+    """The largest move of a cell's score over all neighbors of at most 3 records is ``claimed``."""
+    cases, cells = 0, range(4)
+    for adjacency in _ALL:
+        for p, q in ((0, 1), (1, 1), (1, 2), (1, 4), (9, 10)):
+            moves = [
+                abs(score(left, t, p, q) - score(right, t, p, q))
+                for left, right in neighbors(cells, 3, adjacency)
+                for t in cells
+            ]
+            cases, largest = cases + len(moves), claimed(p, q, adjacency)
+            require(max(moves) == largest, f"{p}/{q}, {adjacency}: {max(moves)}, not {largest}")
+    return cases
+
+
+# --- keyed counts -------------------------------------------------------------------------------
+
+
+def bin_of(record: Fraction, width: int, origin: int, cell: Fraction, farthest: int) -> int:
+    """floor((z - origin) / width) of the record's cell z = floor(record / cell), clamped."""
+    z = min(max(floor(record / cell), -farthest), farthest)
+    return floor(Fraction(z - origin, width))
+
+
+def keyed_counts(bins: Sequence[int]) -> Counts:
+    """How often each bin occurs, by bin."""
+    return tuple(sorted(Counter(bins).items()))
+
+
+@states(Source("KKMN09", "histograms over unknown keys"))
+def obligation_keyed_counts(claimed: int = 1) -> int:
+    """A record has ``claimed`` keys: on all neighbors of at most 3 records that many counts move,
+    twice as many under replace, by one each; and every record lies between the edges of its bin."""
+    cases, cell, width, origin = 0, Fraction(1, 2), 3, 1
+    universe = tuple(Fraction(i, 4) for i in (-9, -4, -1, 0, 1, 2, 8, 99))
+    for record in universe:
+        key = bin_of(record, width, origin, cell, 20)
+        edges = [(origin + (key + side) * width) * cell for side in (0, 1)]
+        near = min(record, 20 * cell)
+        require(edges[0] <= near < edges[1], f"{record} is not in bin {key}, {edges}")
+    for adjacency in _ALL:
+        moved = []
+        for left, right in neighbors(universe, 3, adjacency):
+            sides = [
+                Counter(bin_of(record, width, origin, cell, 20) for record in records)
+                for records in (left, right)
+            ]
+            moves = [abs(sides[0][key] - sides[1][key]) for key in {*sides[0], *sides[1]}]
+            require(max(moves, default=0) <= 1, f"{left}, {right}: a count moves by {max(moves)}")
+            moved.append(sum(moves))
+        most = claimed * (2 if adjacency is Adjacency.REPLACE else 1)
+        require(max(moved) == most, f"{adjacency}: {max(moved)} counts move, not {most}")
+        cases += len(moved)
+    return cases
+
+
+@dataclass(frozen=True)
+class ThresholdedLaw:
+    """(key, count + Z) of every key of ``counts`` with count + Z >= threshold, as one flat tuple.
+
+    Each key is shown or withheld on its own, so keys of equal counts have one law on both sides of a
+    pair and cancel; a key that one side lacks (count 0) is withheld there for certain.
+    """
+
+    counts: Counts
+    scale: Fraction
+    threshold: int
+
+    def mass(self, z: int, e: Any) -> Any:
+        """P(Z = z)."""
+        raise NotImplementedError
+
+    def below(self, d: int, e: Any) -> Any:
+        """P(Z < d)."""
+        raise NotImplementedError
+
+    def cuts(self, count: int, other: int) -> Iterable[int]:
+        """Values between which the loss is constant, or the mass nil."""
+        raise NotImplementedError
+
+    def probability(self, outcome: Outcome, e: Exponential) -> Any:
+        """The product over keys; 0 for what is no outcome (an unknown key, another order)."""
+        keys, values = outcome[::2], outcome[1::2]
+        known = list(keys) == sorted({*keys} & set(dict(self.counts)))
+        if len(keys) != len(values) or not known or min(values, default=mp.inf) < self.threshold:
+            return Fraction(0)
+        shown, result = dict(zip(keys, values, strict=True)), Fraction(1)
+        for key, count in self.counts:
+            withheld = key not in shown
+            result *= (
+                self.below(self.threshold - count, e)
+                if withheld
+                else self.mass(shown[key] - count, e)
+            )
+        return result
+
+    def largest_loss(self, other: ThresholdedLaw) -> Any:
+        """Keys add up. None where a key is on the own side only, or the loss grows without end."""
+        losses = [self.loss_of_key(*pair) for pair in self._differing(other)]
+        return None if None in losses else sum(losses, Fraction(0))
+
+    def profile(self, other: ThresholdedLaw, epsilon: Fraction) -> Any:
+        """sup over events of P - e^epsilon Q, over the product of the keys that differ."""
+        atoms = [self._atoms(*pair) for pair in self._differing(other)]
+        return hockey_stick_of_product(atoms, mp.exp(real(epsilon)))
+
+    def facts(self) -> tuple[Any, ...]:
+        """Keys and counts in turn, scale, threshold."""
+        flat = tuple(number for pair in self.counts for number in pair)
+        return (type(self).__name__.removesuffix("Law"), flat, self.scale, self.threshold)
+
+    def loss_of_key(self, count: int, other: int) -> Any:
+        """Losses are monotone in the shown value: its ends are looked at, and the withheld key."""
+        if not other:
+            return None
+        withheld = self._above(count, None) / self._above(other, None)
+        ends = (self.threshold, max(self.threshold, count, other)) if count else ()
+        masses = [[self.mass(v - c, real_exponential) for c in (count, other)] for v in ends]
+        return mp.log(max(withheld, *(own / theirs for own, theirs in masses), mp.mpf(0)))
+
+    def _differing(self, other: ThresholdedLaw) -> list[tuple[int, int]]:
+        if self.facts()[2:] != other.facts()[2:]:
+            raise ValueError("the noise and the threshold must be the same on neighbors")
+        own, theirs = dict(self.counts), dict(other.counts)
+        pairs = ((own.get(key, 0), theirs.get(key, 0)) for key in {*own, *theirs})
+        return sorted(pair for pair in pairs if pair[0] != pair[1])
+
+    def _atoms(self, count: int, other: int) -> Atoms:
+        """Withheld; shown values between cuts; all from the last cut on."""
+        cuts = [v for v in self.cuts(count, other) if v > self.threshold] if count and other else []
+        starts = [self.threshold, *cuts]
+        shown = [
+            tuple(self._range(a - c, b - c) for c in (count, other)) for a, b in pairwise(starts)
+        ]
+        ends = [tuple(self._above(c, at) for c in (count, other)) for at in (None, starts[-1])]
+        return [*ends, *shown]
+
+    def _above(self, count: int, at: int | None) -> Any:
+        """P(shown value >= at), by symmetry, or P(withheld); count 0: the key is not there."""
+        if not count:
+            return mp.mpf(at is None)
+        return self.below(
+            self.threshold - count if at is None else 1 + count - at, real_exponential
+        )
+
+    def _range(self, a: int, b: int) -> Any:
+        """P(a <= Z < b), from the side where it does not cancel."""
+        a, b = (1 - b, 1 - a) if a >= 0 else (a, b)
+        if b == a + 1:
+            return self.mass(a, real_exponential)
+        return self.below(b, real_exponential) - self.below(a, real_exponential)
+
+
+class ThresholdedLaplaceLaw(ThresholdedLaw):
+    """Z discrete Laplace."""
+
+    def mass(self, z: int, e: Any) -> Any:
+        """As in ``DiscreteLaplaceLaw``."""
+        return DiscreteLaplaceLaw(0, self.scale).probability((z,), e)
+
+    def below(self, d: int, e: Any) -> Any:
+        """As in ``DiscreteLaplaceLaw``."""
+        return DiscreteLaplaceLaw(0, self.scale).at_most(d - 1, e)
+
+    def cuts(self, count: int, other: int) -> Iterable[int]:
+        """The loss changes between the two counts only."""
+        return range(min(count, other) + 1, max(count, other) + 1)
+
+
+class ThresholdedGaussianLaw(ThresholdedLaw):
+    """Z = round(scale N(0, 1))."""
+
+    def mass(self, z: int, e: Any) -> Any:
+        """The stand-in's, or the true one."""
+        return e.rounded_gaussian(z, self.scale)
+
+    def below(self, d: int, e: Any) -> Any:
+        """Phi((d - 1/2) / scale); of a stand-in, which has finitely many values, their sum."""
+        if e is not real_exponential:
+            return sum((self.mass(z, e) for z in range(-_STAND_INS_REACH, d)), Fraction(0))
+        return mp.erfc(real((Fraction(1, 2) - d) / self.scale) / mp.sqrt(2)) / 2
+
+    def cuts(self, count: int, other: int) -> Iterable[int]:
+        """Every value; what lies beyond has a mass below the working precision."""
+        reach = ceil(self.scale * int(mp.sqrt(2 * mp.log(10) * mp.dps) + 2))
+        return range(min(count, other) - reach, max(count, other) + reach)
+
+    def loss_of_key(self, count: int, other: int) -> Any:
+        """Without end as the shown value grows, if the own count is the larger one."""
+        return None if count > other else super().loss_of_key(count, other)
+
+
+def hockey_stick_of_product(parts: Sequence[Atoms], factor: Any) -> Any:
+    """Sum of (P - factor Q)^+ over the product of independent parts, given by their atoms.
+
+    The last part is sorted by P / Q and summed from the top, so only the others are multiplied out.
+    """
+    *others, last = parts or [[(mp.mpf(1), mp.mpf(1))]]
+    last = sorted(last, key=lambda atom: -(atom[0] / atom[1] if atom[1] else mp.inf))
+    tops = [(mp.mpf(0), mp.mpf(0))]
+    for own, theirs in last:
+        tops.append((tops[-1][0] + own, tops[-1][1] + theirs))
+    found = mp.mpf(0)
+    for combination in product(*others):
+        own = mp.fprod(atom[0] for atom in combination)
+        theirs = factor * mp.fprod(atom[1] for atom in combination)
+        # The gaps of the running sums rise as long as P / Q is large enough, then fall.
+        count = bisect_left(last, True, key=lambda a, p=own, q=theirs: p * a[0] <= q * a[1])
+        found += own * tops[count][0] - theirs * tops[count][1]
+    return found
