@@ -280,8 +280,9 @@ def obligation_lower_bound_is_below_error() -> int:
     expectation, (scale / q) (ln cells + 1), is within 24 times of it."""
     cases = 0
     for adjacency, epsilon in product(Adjacency, (Fraction(1, 100), Fraction(1, 10))):
-        parameters = {"lower": 0.0, "upper": 1.0, "cell": None, "adjacency": adjacency}
-        parameters |= {"quantile": Fraction(1, 2), "noise_multiplier": 1 / epsilon}
+        parameters: dict[str, Any] = {"lower": 0.0, "upper": 1.0, "cell": None}
+        parameters |= {"adjacency": adjacency, "noise_multiplier": 1 / epsilon}
+        parameters["quantile"] = Fraction(1, 2)
         bound = lower_bound(parameters, epsilon, 10**4)
         # P(error > (scale / q) (ln cells + s)) <= e^-s, so this is a bound of the expected error
         most = error_bound(parameters, Fraction(1)) + real(scale(parameters) / 2)

@@ -16,31 +16,24 @@ from dpverify.audit.certificates import (
     tested_points,
 )
 from dpverify.audit.configuration import Exhibit
-from dpverify.audit.faults import Fault, generic_faults
+from dpverify.audit.faults import Fault
 from dpverify.audit.outputs import (
-    AuditedLaw,
-    CallableDraws,
     Draws,
-    SeededDraws,
-    TranscriptDraws,
     all_failed,
 )
 from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.subjects import Target, claimed_of, planted_in, target_of
 from dpverify.audit.witnesses import choose
 from dpverify.plans import Mechanism
 from dpverify.privacy import (
     Adjacency,
-    ApproxDP,
     Derivation,
     Guarantee,
-    PerfectPrivacy,
     PrivacyClaim,
-    PureDP,
 )
 from dpverify.privacy.numbers import whole
 from dpverify.randomness import SeededBits
 
-Target = Callable[[Any], AuditedLaw]
 DEFAULT_TRIALS = 100_000
 DEFAULT_ALPHA = 1e-6
 FEWEST_TRIALS = 100
@@ -152,13 +145,13 @@ def audit(
     if isinstance(pairs, NeighboringPair):
         raise TypeError("pairs is a single NeighboringPair; write pairs=[pair].")
     listed = list(pairs)
-    guarantee, adjacency = _claimed(subject, claim, listed)
+    guarantee, adjacency = claimed_of(subject, claim, listed)
     _check_budget(trials, alpha)
     chosen = secrets.randbelow(2**32) if seed is None else seed
-    planted = _planted(subject, faults, vectorized, thorough)
+    planted = planted_in(subject, faults, vectorized, thorough)
     share = alpha / (1 + len(planted))
     attack = _Attack(guarantee, listed, trials, share, chosen)
-    certificates = attack.all_pairs(_target(subject, vectorized), 0)
+    certificates = attack.all_pairs(target_of(subject, vectorized), 0)
     results = tuple(attack.fault(name, target, 1 + i) for i, (name, target) in enumerate(planted))
     violated = any(certificate.refutes(guarantee) for certificate in certificates)
     verdict = _verdict(violated, results)
@@ -245,76 +238,11 @@ def _refuse_failures(pair: str, batches: Sequence[Sequence[Draws]]) -> None:
         )
 
 
-def _claimed(
-    subject: Any, claim: Any, pairs: Sequence[NeighboringPair]
-) -> tuple[Guarantee, Adjacency]:
-    composed: Guarantee | None = None
-    if claim is None and isinstance(subject, (Mechanism, Exhibit)):
-        claim = subject.claim
-        composed = subject.composed if isinstance(subject, Mechanism) else None
-    if isinstance(claim, Derivation):
-        claim = claim.conclusion
-    if not isinstance(claim, (PrivacyClaim, Guarantee)):
-        raise TypeError(f"claim = {claim!r}; say what is claimed, for example claim=PureDP(1).")
-    if not pairs:
-        raise ValueError("There are no pairs; give at least one NeighboringPair to compare.")
-    for pair in pairs:
-        if not isinstance(pair, NeighboringPair):
-            raise TypeError(
-                "A pair carries its adjacency; write NeighboringPair(name=..., left=..., "
-                "right=..., adjacency=Adjacency.ADD_REMOVE)."
-            )
-    adjacency = claim.adjacency if isinstance(claim, PrivacyClaim) else pairs[0].adjacency
-    if not isinstance(adjacency, Adjacency):
-        raise ValueError(f"The claim is under {adjacency}; audit one under an Adjacency.")
-    for pair in pairs:
-        if pair.adjacency is not adjacency:
-            raise ValueError(
-                f"The claim is under {adjacency}, but the pair {pair.name!r} is {pair.adjacency} "
-                "neighbors; audit one adjacency at a time."
-            )
-    guarantee = claim.guarantee if isinstance(claim, PrivacyClaim) else claim
-    if composed is not None and not isinstance(composed, (PureDP, ApproxDP, PerfectPrivacy)):
-        guarantee = composed  # a whole profile can be tested where it is easiest to refute
-    return guarantee, adjacency
-
-
 def _check_budget(trials: int, alpha: float) -> None:
     if not 0 < alpha < 1:
         raise ValueError(f"alpha = {alpha} is outside (0, 1); give a probability, say 1e-6.")
     if whole(trials, "trials") < FEWEST_TRIALS:
         raise ValueError(f"trials = {trials}; at least {FEWEST_TRIALS} are needed to say a thing.")
-
-
-def _planted(
-    subject: Any, faults: Any, vectorized: bool, thorough: bool
-) -> list[tuple[str, Target]]:
-    if faults is None:
-        faults = generic_faults(subject, thorough=thorough) if _is_ours(subject) else []
-    return [
-        (fault.name, _fault_target(fault))
-        if isinstance(fault, Fault)
-        else (getattr(fault, "__name__", repr(fault)), _target(fault, vectorized))
-        for fault in faults
-    ]
-
-
-def _fault_target(fault: Fault) -> Target:
-    return lambda data: TranscriptDraws(fault.law(data))
-
-
-def _target(subject: Any, vectorized: bool) -> Target:
-    if _is_ours(subject):
-        return lambda data: TranscriptDraws(subject.law(data))
-    if isinstance(subject, Exhibit):
-        return lambda data: SeededDraws(subject.function, data)
-    if not callable(subject):
-        raise TypeError(f"{subject!r} is neither a mechanism nor a function of a dataset.")
-    return lambda data: CallableDraws(subject, data, vectorized)
-
-
-def _is_ours(subject: Any) -> bool:
-    return isinstance(subject, Mechanism)
 
 
 __all__ = ["DEFAULT_ALPHA", "AuditResult", "FaultResult", "Verdict", "audit"]

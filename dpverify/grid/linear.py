@@ -24,6 +24,7 @@ Budgets, for n records clipped to a ball of R cells:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -176,10 +177,20 @@ def _product(a: Integers, b: Integers, symmetric: bool = False) -> Integers:
     if words == (1, 1) and chunk >= inner and not symmetric:
         return _one_word(a, b)
     modular = math.isqrt(math.prod(size.squares for size in sizes)) < WORD
-    total = np.zeros((a.shape[0], b.shape[1]), np.uint64 if modular else object)
     bits = [size.bits(count) for size, count in zip(sizes, words, strict=True)]
-    chunk = min(chunk, max(_LEAST_CHUNK, _BLOCK // max(1, *total.shape)))
-    for start in range(0, inner, chunk):
+    chunk = min(chunk, max(_LEAST_CHUNK, _BLOCK // max(1, a.shape[0], b.shape[1])))
+    parts = _parts(a, b, words, bits, chunk, symmetric)
+    total = _term(*next(parts), modular)
+    for part, shift in parts:
+        total += _term(part, shift, modular)
+    return total.view(np.int64) if modular else total
+
+
+def _parts(
+    a: Integers, b: Integers, words: tuple[int, int], bits: list[int], chunk: int, symmetric: bool
+) -> Iterator[tuple[NDArray[np.float64], int]]:
+    """Exact products of words, at least one, each with the power of 2 that it counts for."""
+    for start in range(0, max(a.shape[1], 1), chunk):
         right = _floats(_words(b[start : start + chunk], words[1], bits[1]))
         if symmetric:
             left = [word.T for word in right]
@@ -188,10 +199,9 @@ def _product(a: Integers, b: Integers, symmetric: bool = False) -> Integers:
         for i, one in enumerate(left):
             for j, other in enumerate(right[: i + 1] if symmetric else right):
                 part, shift = one @ other, i * bits[0] + j * bits[1]
-                _add(total, part, shift)
+                yield part, shift
                 if symmetric and i != j:
-                    _add(total, part.T, shift)
-    return total.view(np.int64) if modular else total
+                    yield part.T, shift
 
 
 def _one_word(a: Integers, b: Integers) -> Integers:
@@ -267,13 +277,13 @@ def _floats(words: list[Integers]) -> list[NDArray[np.float64]]:
     return [word.astype(np.float64) for word in words]
 
 
-def _add(total: Integers, part: NDArray[np.float64], shift: int) -> None:
-    """total += part 2^shift, modulo 2^64 when total is of dtype uint64."""
-    exact = part.astype(np.int64)
-    if total.dtype == object:
-        total += exact.astype(object) << shift
-    elif shift < 64:
-        total += exact.view(np.uint64) << np.uint64(shift)
+def _term(part: NDArray[np.float64], shift: int, modular: bool) -> Integers:
+    """part 2^shift, modulo 2^64 as uint64, or in Python integers."""
+    exact: Integers = part.astype(np.int64)
+    if modular:
+        words = exact.view(np.uint64)
+        return np.asarray(words << np.uint64(shift)) if shift else words
+    return np.asarray(exact.astype(object) << shift)
 
 
 def _inner(x: Integers, y: Integers) -> Integers:

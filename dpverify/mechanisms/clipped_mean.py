@@ -259,9 +259,9 @@ def _inverse(matrix: tuple[tuple[int, ...], ...]) -> Floats:
 
 def _in_ball(offset: list[float], radius: int) -> Floats:
     """The offset moved into the ball, in cells after the matrix."""
-    found = np.clip(np.array(offset), -_FAR, _FAR)
+    found: Floats = np.clip(np.array(offset), -_FAR, _FAR)
     length = float(np.linalg.norm(found))
-    return found * (radius / length) if length > radius else found
+    return found if length <= radius else found * (radius / length)
 
 
 def _capped(value: Fraction) -> float:

@@ -14,7 +14,7 @@ from dpverify.plans.noise import LogProbabilities, Noise, added_to, positive_sca
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.balls import ball, is_at_most
 from dpverify.privacy.numbers import Exact, to_float
-from dpverify.randomness import Bits
+from dpverify.randomness import Bits, rounded_gaussian
 from dpverify.randomness.bits import IntArray
 from dpverify.randomness.enumeration import Atoms, Formal
 
@@ -43,8 +43,6 @@ class RoundedGaussian(Noise):
 
     def draw(self, bits: Bits, size: int) -> IntArray:
         """dpverify.randomness.samplers.rounded_gaussian."""
-        from dpverify.randomness.samplers import rounded_gaussian
-
         return rounded_gaussian(bits, self.scale, size)
 
     def atoms(self, formal: Formal) -> Atoms:

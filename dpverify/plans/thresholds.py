@@ -57,7 +57,8 @@ class _Thresholded(Noise):
         noise = (values[right] - counts[places[right]])[:, np.newaxis]
         own = self.added.log_probability(noise, np.zeros(1, dtype=np.int64))
         terms[right] = own - withheld[places[right]]
-        return withheld.sum() + np.bincount(owner, weights=terms, minlength=len(outputs))
+        added = np.bincount(owner, weights=terms, minlength=len(outputs))
+        return np.asarray(withheld.sum() + added, dtype=np.float64)
 
     def _log_withheld(self, count: int) -> float:
         """ln P(count + noise < threshold)."""

@@ -4,7 +4,13 @@ from dpverify.randomness.bits import Bits, SeededBits, SystemBits
 from dpverify.randomness.choice import Choice, weighted_choice
 from dpverify.randomness.cipher import CipherBits
 from dpverify.randomness.enumeration import EnumeratedBits, EnumeratedLaw, enumerate_law
-from dpverify.randomness.samplers import discrete_laplace, randomized_response
+from dpverify.randomness.samplers import (
+    discrete_gaussian,
+    discrete_laplace,
+    discrete_laplace_by_coins,
+    randomized_response,
+    rounded_gaussian,
+)
 
 __all__ = [
     "Bits",
@@ -14,8 +20,11 @@ __all__ = [
     "EnumeratedLaw",
     "SeededBits",
     "SystemBits",
+    "discrete_gaussian",
     "discrete_laplace",
+    "discrete_laplace_by_coins",
     "enumerate_law",
     "randomized_response",
+    "rounded_gaussian",
     "weighted_choice",
 ]

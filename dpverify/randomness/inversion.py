@@ -18,14 +18,14 @@ its result is (1 + d) times the true one, |d| <= e, and nothing here is subnorma
  - The excess a o (2 L + o) or a o, for the rational a, the left end L, the offset o. On the integers L,
    o and 2 L + o are whole numbers below 2^53, hence exact; the coefficient's rounding and two products
    make a relative error below 3.01 e, and g <= 1/2 (``tables`` refuses more): 1.6 e. On the line, in
-   units of m: o = t has 64 bits, and its conversion errs by at most e + 2^-64, which g(t), of slope
-   a (2 j + 2 t) <= 2 g(1) <= 1, does not enlarge (g at the first 64 bits of t is meant here); 2 j + t rounds once more: 1.6 e + e + 2^-64 + e / 2.
-   Either way less than 4 e.
+   units of m: o is the first 64 bits of t, and its conversion errs by at most e, which g, of slope
+   a (2 j + 2 t) <= 2 g(1) <= 1, does not enlarge; 2 j + o rounds once more: 1.6 e + e + e / 2. Either
+   way less than 4 e. (What later bits add to t is for ``compared`` to allow for.)
  - The Horner scheme of degree 13 on [0, 1/2]: at most 2^-52 from the polynomial (a proof by Gappa is
    kept in tests/proofs/horner.gappa), which the remainder g^14 / 14! < 2^-50 parts from exp(-g), whose
    slope is at most 1 in absolute value.
- - U' as a float: e / 2 + 2^-64 below its 64 bits' interval; the difference rounds by e / 2 more.
-All in all less than 2^-49, and MARGIN is 2^-44.
+ - The first 64 bits of U' as a float: e / 2; the difference rounds by e / 2 more.
+All in all 2^-51 + 2^-52 + 2^-50 + 2^-53 < 2^-49, and MARGIN is 2^-44.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from dpverify.audit import AuditResult, Verdict, audit, generic_faults
 from dpverify.audit.auditing import MEANING
 from dpverify.plans.plan import is_closed
 from dpverify.privacy import point_of
-from dpverify.privacy.numbers import approximately
 from dpverify.suite.events import Outcome, UnitFinished
 from dpverify.suite.refinement import (
     RefinementFailed,
@@ -214,19 +213,29 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
                 loss, delta = _exact_pair(suite, entry, mechanism, own, other)
             except RefinementFailed as failure:
                 return Judgment(Outcome.REFUTED, "VIOLATED", f"{pair.name}: {failure}")
-            shown = "unbounded" if loss is None else approximately(loss)
+            size = _size(loss)
             lines.append(
-                f"{pair.name}, {direction}: {_LOSS[closed]} {shown}, "
+                f"{pair.name}, {direction}: {_LOSS[closed]} {_in_digits(size)}, "
                 f"delta {'' if closed else 'at most '}{mp.nstr(delta, 12)} at the claim's epsilon"
             )
             if delta > allowed:
                 return Judgment(Outcome.REFUTED, "VIOLATED", lines[-1], tuple(lines))
-            size = mp.inf if loss is None else mp.mpf(loss.numerator) / loss.denominator
             worst = max(worst, (size, delta, pair.name))
-    most = mp.nstr(worst[0], 12) if worst[0] < mp.inf else "unbounded"
+    most = _in_digits(worst[0])
     tail = "" if worst[0] < mp.inf else f", delta {mp.nstr(worst[1], 12)} at the claim's epsilon"
     summary = f"claim {mechanism.claim.guarantee}, {_LOSS[closed]} {most}{tail}"
     return Judgment(Outcome.HELD, "HOLDS", f"{summary} on {worst[2]!r}", tuple(lines))
+
+
+def _size(loss: Any) -> Any:
+    """A rational loss, a real one (where totals are sums of exponentials), or None: unbounded."""
+    if isinstance(loss, Fraction):
+        return mp.mpf(loss.numerator) / loss.denominator
+    return mp.inf if loss is None else loss
+
+
+def _in_digits(size: Any) -> str:
+    return mp.nstr(size, 12) if size < mp.inf else "unbounded"
 
 
 _LOSS = {True: "largest exact loss", False: "losses of the stages add up to"}
@@ -234,9 +243,9 @@ _LOSS = {True: "largest exact loss", False: "losses of the stages add up to"}
 
 def _exact_pair(
     suite: Suite, entry: Entry, mechanism: Any, own: list[Fraction], other: list[Fraction]
-) -> tuple[Fraction | None, Any]:
+) -> tuple[Any, Any]:
     """(largest loss, delta at the claim's epsilon): exact where one stage differs, else from the sum of
-    the stages' losses, which is what the transcript's loss can reach. None: unbounded."""
+    the stages' losses, which is what the transcript's loss can reach. Losses: as in ``_size``."""
     p = entry.spec.law(mechanism.parameters, own)
     q = entry.spec.law(mechanism.parameters, other)
     example = p.example if len(p.example) == len(p.stages) - 1 else ()

@@ -20,7 +20,7 @@ from dpverify.audit import SmallInstance
 from dpverify.plans import Mechanism, RoundedGaussian, stages_of
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import Dataset
-from dpverify.randomness import Bits, discrete_laplace, enumerate_law
+from dpverify.randomness import Bits, discrete_laplace_by_coins, enumerate_law
 
 STAND_INS = (Fraction(1, 2), Fraction(2, 5))
 """Rational stand-ins for a root of exp(-1): the laws are rational functions of it."""
@@ -70,8 +70,8 @@ def refine_loops() -> Refinement:
             {"word_bits": 2, "max_choices": 9},
         ),
         (
-            "discrete_laplace of scale 1",
-            lambda bits: discrete_laplace(bits, Fraction(1), 2),
+            "discrete_laplace_by_coins of scale 1",
+            lambda bits: discrete_laplace_by_coins(bits, Fraction(1), 2),
             lambda x: (1 - w) / (1 + w) * w ** abs(x),
             {"exponential": lambda g: w**g.numerator, "max_choices": 16},
         ),

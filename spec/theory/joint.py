@@ -19,8 +19,8 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
-from .gaussian_laws import UNIT
-from .laws import real
+from .gaussian_laws import UNIT, RoundedGaussianLaw
+from .laws import TranscriptLaw, real
 from .obligations import neighbors, require
 from .vectors import Map, Record, Vector, free_weight, squared_distance, vector_sum
 
@@ -78,7 +78,28 @@ def _moves(
         yield squared_distance(seen[pair[0]], seen[pair[1]])
 
 
+def mu_squared(left: TranscriptLaw, right: TranscriptLaw) -> Fraction:
+    """Of the last stage, the noisy one; what is public before it must be the same, and then is free."""
+    if left.stages[1:]:
+        ours, theirs = (law.stages[0][1](()) for law in (left, right))
+        require(ours == theirs, f"the public numbers differ: {ours}, {theirs}")
+    ours, theirs = (law.stages[-1][1](law.example) for law in (left, right))
+    if not isinstance(ours, RoundedGaussianLaw) or not isinstance(theirs, RoundedGaussianLaw):
+        raise TypeError("the last stage is not of Gaussian noise")
+    return ours.mu_squared(theirs)
+
+
 # --- the ratio ----------------------------------------------------------------------------------
+
+
+def largest_power(fits: Callable[[Fraction], bool]) -> Fraction:
+    """The largest power of two that fits, where every smaller one does."""
+    power = Fraction(1)
+    while not fits(power):
+        power /= 2
+    while fits(2 * power):
+        power *= 2
+    return power
 
 
 @dataclass(frozen=True, slots=True)

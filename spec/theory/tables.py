@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise, product
 from math import ceil, floor
 from typing import Any
@@ -146,12 +147,12 @@ class ThresholdedLaw:
 
     def largest_loss(self, other: ThresholdedLaw) -> Any:
         """Keys add up. None where a key is on the own side only, or the loss grows without end."""
-        losses = [self.loss_of_key(*pair) for pair in self._differing(other)]
+        losses = [self.loss_of_key(*pair) for pair in self.differing(other)]
         return None if None in losses else sum(losses, Fraction(0))
 
     def profile(self, other: ThresholdedLaw, epsilon: Fraction) -> Any:
         """sup over events of P - e^epsilon Q, over the product of the keys that differ."""
-        atoms = [self._atoms(*pair) for pair in self._differing(other)]
+        atoms = [self._atoms(*pair) for pair in self.differing(other)]
         return hockey_stick_of_product(atoms, mp.exp(real(epsilon)))
 
     def facts(self) -> tuple[Any, ...]:
@@ -168,7 +169,8 @@ class ThresholdedLaw:
         masses = [[self.mass(v - c, real_exponential) for c in (count, other)] for v in ends]
         return mp.log(max(withheld, *(own / theirs for own, theirs in masses), mp.mpf(0)))
 
-    def _differing(self, other: ThresholdedLaw) -> list[tuple[int, int]]:
+    def differing(self, other: ThresholdedLaw) -> list[tuple[int, int]]:
+        """The two counts of every key where they differ."""
         if self.facts()[2:] != other.facts()[2:]:
             raise ValueError("the noise and the threshold must be the same on neighbors")
         own, theirs = dict(self.counts), dict(other.counts)
@@ -232,7 +234,7 @@ class ThresholdedGaussianLaw(ThresholdedLaw):
 
     def cuts(self, count: int, other: int) -> Iterable[int]:
         """Every value; what lies beyond has a mass below the working precision."""
-        reach = ceil(self.scale * int(mp.sqrt(2 * mp.log(10) * mp.dps) + 2))
+        reach = ceil(self.scale * int(mp.sqrt(2 * mp.log(10) * mp.mp.dps) + 2))
         return range(min(count, other) - reach, max(count, other) + reach)
 
     def loss_of_key(self, count: int, other: int) -> Any:
@@ -254,7 +256,10 @@ def hockey_stick_of_product(parts: Sequence[Atoms], factor: Any) -> Any:
     for combination in product(*others):
         own = mp.fprod(atom[0] for atom in combination)
         theirs = factor * mp.fprod(atom[1] for atom in combination)
-        # The gaps of the running sums rise as long as P / Q is large enough, then fall.
-        count = bisect_left(last, True, key=lambda a, p=own, q=theirs: p * a[0] <= q * a[1])
+        count = bisect_left(last, True, key=partial(_loses, own, theirs))
         found += own * tops[count][0] - theirs * tops[count][1]
     return found
+
+
+def _loses(own: Any, theirs: Any, atom: tuple[Any, Any]) -> bool:
+    return bool(own * atom[0] <= theirs * atom[1])

@@ -8,7 +8,7 @@ could not look everywhere. Slow rows (20,000 calls, one at a time) take a tenth 
 expected: "found" in every run, "silent" in every run, or "open" where the table is the answer.
 Timing depends on the machine and on what else it does, fresh seeds on chance; the rest is repeatable.
 
-    python -m tests.benchmarks.structure [seeds]
+    python -m tests.benchmarks.structure [seeds] [values batches sources clock]
 """
 
 from __future__ import annotations
@@ -102,8 +102,7 @@ def _lowest(make: Callable[[int], subjects.Vectorized], low: float) -> Callable[
 
 def _our_membership(ours: Ours, released: bool) -> Callable[[int], Finding]:
     known: dict[str, Any] = {"centers": ours.centers(released), "scale": ours.scale(released)}
-    if released:
-        known["draws"] = 500
+    known["draws"] = 500 if released else 2000
     return lambda seed: structure.membership(
         *_our_outputs(ours, released, seed), vectorized=not released, **known
     )
@@ -112,7 +111,7 @@ def _our_membership(ours: Ours, released: bool) -> Callable[[int], Finding]:
 def _our_lowest(ours: Ours, released: bool) -> Callable[[int], Finding]:
     return lambda seed: structure.lowest_set_bit(
         *_our_outputs(ours, released, seed),
-        draws=500 if released else 20_000,
+        draws=500 if released else 10_000,
         vectorized=not released,
     )
 
@@ -216,9 +215,9 @@ def _projected(kind: type) -> Callable[[int], Finding]:
 
 def source_cases() -> Iterator[Case]:
     """Seeds and forks."""
-    yield Case("predictable_seeding", "default_rng(seed) by default", "found", _seeded)
+    yield Case("predictable_seeding", "default_rng(seed) by default", "found", _predicted(True))
     yield Case("predictable_seeding", "numpy's global generator", "found", _global)
-    yield Case("predictable_seeding", "default_rng()", "silent", _fresh)
+    yield Case("predictable_seeding", "default_rng()", "silent", _predicted(False))
     yield Case("shared_state_after_fork", "module-level generator", "found", lambda _: (
         structure.shared_state_after_fork(_GENERATOR.normal)
     ))  # fmt: skip
@@ -237,20 +236,15 @@ def _once(attack: Callable[[Any], Finding], subject: Any, seed: int) -> Finding:
     return attack(subject)
 
 
-def _seeded(seed: int) -> Finding:
-    return structure.predictable_seeding(
-        lambda: np.random.default_rng(seed).laplace, model=lambda generator: generator.laplace()
+def _predicted(seeded: bool) -> Callable[[int], Finding]:
+    return lambda seed: structure.predictable_seeding(
+        lambda: np.random.default_rng(seed if seeded else None).laplace,
+        model=lambda generator: generator.laplace(),
     )
 
 
 def _global(seed: int) -> Finding:
     return structure.predictable_seeding(lambda: lambda: np.random.laplace())  # noqa: NPY002
-
-
-def _fresh(seed: int) -> Finding:
-    return structure.predictable_seeding(
-        lambda: np.random.default_rng().laplace, model=lambda generator: generator.laplace()
-    )
 
 
 def row(case: Case, seeds: int) -> tuple[list[str], str]:
@@ -281,19 +275,24 @@ def strongest(findings: list[Finding]) -> str:
     return f"{np.median(values):.3g}, {max(values, key=abs):.3g}"
 
 
+FAMILIES = {
+    "values": value_cases, "batches": batch_cases, "sources": source_cases, "clock": clock_cases
+}  # fmt: skip
+
+
 def main() -> None:
-    """Print the table and one finding of each row."""
+    """Print a table and one finding of each row for the named families, by default all."""
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_SEEDS
     print(f"# Structure attacks, {seeds} seeds")
-    print(f"# command: python -m tests.benchmarks.structure {seeds}")
     print(f"# date (UTC): {time.strftime('%Y-%m-%d %H:%M', time.gmtime())}")
-    print(f"# Python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}\n")
-    print(__doc__)
-    cases = [*value_cases(), *batch_cases(), *source_cases(), *clock_cases()]
-    rows = [row(case, seeds) for case in cases]
+    print(f"# Python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}")
+    print(f"\n{__doc__}")
     columns = ["attack", "subject", "expected", "found", "", "false alarm", "median, most"]
-    table([*columns, "problems", "s"], [cells for cells, _ in rows])
-    print("\nOne finding of each row:\n\n" + "\n".join(text for _, text in rows))
+    for name in sys.argv[2:] or FAMILIES:
+        rows = [row(case, seeds) for case in FAMILIES[name]()]
+        print(f"# command: python -m tests.benchmarks.structure {seeds} {name}\n")
+        table([*columns, "problems", "s"], [cells for cells, _ in rows])
+        print("\n" + "\n".join(text for _, text in rows) + "\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,292 @@
+"""Attacks on ``clipped_mean``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.grid import OneUnit, Records, VectorQuery, ingest
+from dpverify.grid.vectors import clip_to_ball, clip_to_box, inside_ball, to_cells
+from dpverify.plans import NoNoise, Plan, Stage
+from dpverify.plans.law import Law
+from dpverify.privacy import Derivation, Domain, Sensitivity
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+Value = Callable[[Records], Any]
+
+# --- planted faults -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Faulty(VectorQuery):
+    """Another value for the same records; it has no sensitivity that anybody has proved."""
+
+    base: VectorQuery
+    value: Value
+
+    @property
+    def width(self) -> int:
+        """That of the right query."""
+        return self.base.width
+
+    def largest(self, rows: int) -> int:
+        """The faults below stay within eight times what is right."""
+        return 8 * self.base.largest(rows)
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """The faulty value."""
+        return np.asarray(self.value(records), np.int64)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """None."""
+        raise ValueError("a planted fault has no proved sensitivity")
+
+
+def _plan_fault(name: str, mechanism: ClippedMean, plan: Plan) -> Fault:
+    def law(data: ArrayLike) -> Law:
+        return Law(plan, ingest(data, mechanism.domain), mechanism.adjacency, mechanism.domain)
+
+    return Fault(name, law)
+
+
+def _noisy(mechanism: ClippedMean) -> tuple[Stage, OneUnit, Any]:
+    """The noisy stage, its query, and within it the query of records (with center and radius)."""
+    stage = mechanism.fixed_plan[-1]
+    assert isinstance(stage, Stage)
+    assert isinstance(stage.query, OneUnit)
+    inner: Any = stage.query.query
+    return stage, stage.query, getattr(inner, "query", inner)
+
+
+def _value_fault(name: str, mechanism: ClippedMean, value: Value) -> Fault:
+    stage, query, _ = _noisy(mechanism)
+    wrong = dataclasses.replace(query, query=Faulty(query.query, value))
+    plan = (*mechanism.fixed_plan[:-1], dataclasses.replace(stage, query=wrong))
+    return _plan_fault(name, mechanism, plan)
+
+
+def _counted(mechanism: ClippedMean, vectors: NDArray[Any]) -> list[int]:
+    """The sum of vectors, with their number where the mechanism releases it with noise."""
+    _, query, _ = _noisy(mechanism)
+    weight = getattr(query.query, "weight", None)
+    return [*vectors.sum(axis=0).tolist(), *([] if weight is None else [weight * len(vectors)])]
+
+
+def _box(mechanism: ClippedMean) -> Fault:
+    """A corner of the box is sqrt(d) radii away."""
+    _, _, total = _noisy(mechanism)
+
+    def value(records: Records) -> list[int]:
+        cells = to_cells(records, total.exponent, total.center)
+        return _counted(mechanism, clip_to_box(cells, total.radius))
+
+    return _value_fault("clips every coordinate, not the vector", mechanism, value)
+
+
+def _own_center(mechanism: ClippedMean) -> Fault:
+    """The first record moves the vectors of all others."""
+    _, _, total = _noisy(mechanism)
+
+    def value(records: Records) -> list[int]:
+        cells = to_cells(records, total.exponent, total.center)
+        return _counted(mechanism, clip_to_ball(cells - cells[:1], total.radius))
+
+    return _value_fault("takes the center from the data", mechanism, value)
+
+
+def _late_matrix(mechanism: ClippedMean) -> Fault:
+    """Inside is decided before the matrix: with a norm above 1 it brings records out of the ball."""
+    _, _, total = _noisy(mechanism)
+    radius = math.floor(Fraction(mechanism.radius) / Fraction(2) ** total.exponent)
+
+    def value(records: Records) -> list[int]:
+        cells = to_cells(records, total.exponent, total.center)
+        kept = cells[inside_ball(cells, radius)]
+        return _counted(mechanism, kept @ np.array(total.matrix).T)
+
+    return _value_fault("applies the matrix after the mask", mechanism, value)
+
+
+def _unpaid_weight(mechanism: ClippedMean) -> Fault:
+    """Noise for the sum alone, R instead of sqrt(R^2 + w^2)."""
+    stage, query, total = _noisy(mechanism)
+    weight: int = query.query.weight  # type: ignore[attr-defined]
+    ratio = Fraction(total.radius**2, total.radius**2 + weight**2)
+    noise = stage.noise.rescaled(Fraction(math.sqrt(ratio)))
+    assert noise is not None
+    plan = (*mechanism.fixed_plan[:-1], dataclasses.replace(stage, noise=noise))
+    return _plan_fault("does not pay for the number", mechanism, plan)
+
+
+def _exact_gate(mechanism: ClippedMean) -> Fault:
+    """Whether it abstains then tells the number of records."""
+    return _leak(
+        "abstains by the exact number", mechanism, lambda rows: [len(rows) >= mechanism.at_least]
+    )
+
+
+def _exact_number(mechanism: ClippedMean) -> Fault:
+    """As if the number inside were public, as that of all records is."""
+    _, query, _ = _noisy(mechanism)
+    name = "releases the number inside without noise"
+    return _leak(name, mechanism, lambda rows: query.query.evaluate(rows)[-1:])
+
+
+def _leak(name: str, mechanism: ClippedMean, value: Value) -> Fault:
+    """The right plan, after a value that is released as it is."""
+    _, query, _ = _noisy(mechanism)
+    exact = Stage("exact", Faulty(query.query, value), NoNoise())
+    return _plan_fault(name, mechanism, (exact, *mechanism.fixed_plan))
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+_NAN, _FAR, _TINY = float("nan"), 1e308, 5e-324
+_CENTER = (170.0, 70.0, 30.0)
+
+
+def _nobody(record: tuple[float, ...]) -> NeighboringPair:
+    empty = np.zeros((0, len(record)))
+    return NeighboringPair(
+        name="nobody against somebody", left=[record], right=empty, adjacency=ADD
+    )
+
+
+def _ball_added() -> tuple[NeighboringPair, ...]:
+    """About _CENTER with radius 32: out of every corner, at the gate, and where order could matter."""
+    corner, opposite = (_FAR, _FAR, _FAR), (-_FAR, _FAR, -_FAR)
+    edge, crowd = (202.0, 70.0, 30.0), [_CENTER] * 20
+    return (
+        added("a corner far outside enters", crowd, corner),
+        added("everything shifts by a place", [corner, opposite] * 10, corner),
+        added("around the least number", [edge] * 4, edge),
+        _nobody(opposite),
+        added("a record exactly at the radius", crowd, edge, at=20),
+        added("a corner enters opposite a crowd", [opposite] * 20, corner, at=7),
+        added("a subnormal enters", [(0.0, -0.0, 0.0)] * 5, (_TINY, -_TINY, 0.0)),
+        added("a NaN enters", [edge] * 5, (_NAN, 170.0, _FAR)),
+    )
+
+
+def _ball_replaced() -> tuple[NeighboringPair, ...]:
+    """About (1, -3) with radius 2: the sum moves by 2 R at most, and not for a step within a cell."""
+    right, left, corner = (3.0, -3.0), (-1.0, -3.0), (_FAR, _FAR)
+    return (
+        replaced("by its mirror image in the center", [right] * 20, left),
+        replaced("an outlier by the opposite one", [corner] * 20, (-_FAR, -_FAR)),
+        replaced("the only record", [left], right),
+        replaced("a NaN by an outlier", [(_NAN, 0.0)] * 5, corner, at=4),
+        replaced("within a cell", [(1.0, 1.0)] * 5, (1.0, 1.0 + 2.0**-40), at=2),
+        replaced("a zero by a subnormal", [(-0.0, 0.0)] * 5, (_TINY, -_TINY)),
+    )
+
+
+_STRETCHED = ((2.0, 1.0), (0.0, 0.5))  # its ellipse has (1/2, 0) and (-1, 2) on the boundary
+_CELL = 2.0**-22
+
+
+def _ellipse_added() -> tuple[NeighboringPair, ...]:
+    """About (1, -3), {|A (x - center)| <= 1}: in the shortest direction, to within a cell."""
+    crowd, tip = [(1.0, -3.0)] * 20, (0.0, -1.0)
+    return (
+        added("in the direction of the largest singular value", crowd, (1.5, -3.0)),
+        added("the longest semi-axis", crowd, tip, at=20),
+        added("a cell within the boundary", crowd, (1.5 - _CELL, -3.0)),
+        added("a cell beyond the boundary", crowd, (1.5 + _CELL, -3.0)),
+        added("inside but for the matrix", crowd, (1.9, -2.6)),
+        added("everything shifts by a place", [(0.5, -3.0), (1.5, -3.0)] * 10, (1.5, -3.0)),
+        added("around the least number", [tip] * 9, tip),
+        _nobody(tip),
+        added("an outlier enters", crowd, (_FAR, -_FAR)),
+    )
+
+
+def _interval_replaced() -> tuple[NeighboringPair, ...]:
+    """About 0 with radius 1 (2^20 cells): leaving, turning, and what is decided by one cell."""
+    cell = 2.0**-20
+    return (
+        replaced("from end to end", [1.0] * 20, -1.0),
+        replaced("a record at the radius leaves", [1.0] * 20, 1.0 + cell),
+        replaced("an outlier comes in", [0.0] * 5 + [_FAR], -1.0, at=5),
+        replaced("the only record leaves", [-1.0], -_FAR),
+        replaced("within half a cell of the radius", [1.0 + cell / 4], 1.0 + 3 * cell / 4),
+        replaced("an outlier by another", [_FAR] * 5, -_FAR, at=2),
+        replaced("a zero by a subnormal", [-0.0] * 5, -_TINY),
+    )
+
+
+def _attacked(
+    name: str,
+    mechanism: ClippedMean,
+    pairs: Sequence[NeighboringPair],
+    *faults: Callable[[ClippedMean], Fault],
+) -> Configuration:
+    planted = [fault(mechanism) for fault in faults]
+    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=planted)
+
+
+def _mean(
+    budget: GaussianDP | ApproxDP, adjacency: Adjacency, center: tuple[float, ...], **own: Any
+) -> ClippedMean:
+    return ClippedMean.for_budget(budget, adjacency=adjacency, center=center, **own)
+
+
+_GAUSSIAN, _APPROX = GaussianDP(1), ApproxDP(1, "1e-6")
+_BALL = _mean(_GAUSSIAN, ADD, _CENTER, radius=32, at_least=5, nonfinite="replace")
+_DISK = _mean(_APPROX, REPLACE, (1.0, -3.0), radius=2, nonfinite="replace")
+_ELLIPSE = _mean(
+    _GAUSSIAN, ADD, (1.0, -3.0), radius=1, matrix=_STRETCHED, outside="mask", at_least=10
+)
+# With the default weight the other adjacency's sensitivity is the same to 2^-20: no fault to plant.
+_INTERVAL = _mean(_APPROX, REPLACE, (0.0,), radius=1, outside="mask", count_weight="3/2")
+
+CONFIGURATIONS = (
+    _attacked("ball", _BALL, _ball_added(), _box, _own_center, _unpaid_weight, _exact_gate),
+    _attacked("ball", _DISK, _ball_replaced(), _box, _own_center),
+    _attacked(
+        "ellipse",
+        _ELLIPSE,
+        _ellipse_added(),
+        _late_matrix,
+        _unpaid_weight,
+        _exact_gate,
+        _exact_number,
+    ),
+    _attacked("interval", _INTERVAL, _interval_replaced(), _own_center, _exact_number),
+)
+
+
+# --- small instances ----------------------------------------------------------------------------
+
+
+def _small(adjacency: Adjacency, **parameters: Any) -> ClippedMean:
+    own: dict[str, Any] = {"center": (0.0,), "radius": 1, **parameters}
+    return ClippedMean(adjacency=adjacency, noise_multiplier=Fraction(3, 2), **own)
+
+
+_PLANE: Any = ((0.25, 0.5), (1.0, -7.0))
+
+SMALL = (
+    SmallInstance(name="one column, clipped, add-remove", mechanism=_small(ADD), data=(0.25, 9.0)),
+    SmallInstance(name="one record, replace", mechanism=_small(REPLACE), data=(-0.75,)),
+    SmallInstance(
+        name="two columns, ellipse, mask, add-remove",
+        mechanism=_small(ADD, center=(0.5, 0.0), matrix=_STRETCHED, outside="mask"),
+        data=_PLANE,
+    ),
+    SmallInstance(
+        name="two columns, clipped, replace",
+        mechanism=_small(REPLACE, center=(0.5, 0.0), matrix=_STRETCHED),
+        data=_PLANE,
+    ),
+    SmallInstance(name="nobody, mask, replace", mechanism=_small(REPLACE, outside="mask"), data=()),
+)

@@ -1,0 +1,195 @@
+"""Attacks on ``private_quantile``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpverify import Adjacency, PrivateQuantile, PureDP
+from dpverify.audit import Configuration, Fault, SmallInstance, added, replaced
+from dpverify.grid import ingest
+from dpverify.plans import Law, QuantileChoice, Stage
+from dpverify.plans.noise import LogProbabilities
+from dpverify.randomness import Bits
+from dpverify.randomness.bits import IntArray
+from dpverify.randomness.choice import Choice
+
+_ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+_STEP = 7
+
+
+class _GapsAlike(QuantileChoice):
+    """Multiplicities forgotten: a gap between records is chosen by its score alone, then a cell in it."""
+
+    __slots__ = ()
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """A gap, then one of its cells."""
+        starts, sizes, scores = self._groups(center)
+        filled = np.flatnonzero(sizes)
+        gaps = filled[Choice(scores[filled].tolist(), 1 / self.scale).draw(bits, size)]
+        return self._within(bits, starts, sizes, gaps)[:, np.newaxis]
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """The gap's, over how many cells it has."""
+        _, sizes, scores = self._groups(center)
+        filled = sizes > 0
+        weights = np.where(filled, np.exp(-scores / float(self.scale)), 0.0)
+        places = np.searchsorted(center[0], outputs[:, 0], side="left")
+        return np.log(weights[places] / weights.sum() / sizes[places])
+
+    def _within(
+        self, bits: Bits, starts: IntArray, sizes: IntArray, gaps: IntArray
+    ) -> IntArray:
+        cells = np.zeros(len(gaps), dtype=np.int64)
+        for gap in np.unique(gaps):
+            rows = np.flatnonzero(gaps == gap)
+            cells[rows] = starts[gap] + bits.below(int(sizes[gap]), len(rows))
+        return cells
+
+
+class _StepsFromARecord(QuantileChoice):
+    """A uniform number of limited resolution is added to the record below: only every seventh cell
+    after it can come out, as only some floats can where a uniform float is added to a record."""
+
+    __slots__ = ()
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Rounded down to a step from the gap's first cell."""
+        cells = QuantileChoice.sample(self, bits, center, size)
+        return cells - self._beyond(cells, center)
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """All cells of a step together; the last step of a gap may be shorter."""
+        own = QuantileChoice.log_probability(self, outputs, center)
+        starts, sizes, _ = self._groups(center)
+        place = np.searchsorted(center[0], outputs[:, 0], side="left")
+        left = starts[place] + sizes[place] - outputs[:, 0]
+        together = own + np.log(np.minimum(left, _STEP))
+        return np.where(self._beyond(outputs, center)[:, 0] == 0, together, -np.inf)
+
+    def _beyond(self, cells: IntArray, center: IntArray) -> IntArray:
+        starts, _, _ = self._groups(center)
+        beyond: IntArray = (cells - starts[np.searchsorted(center[0], cells, side="left")]) % _STEP
+        return beyond
+
+
+class _ARecordItself(QuantileChoice):
+    """The record next to the chosen cell comes out, as where values of the data are interpolated."""
+
+    __slots__ = ()
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """The nearest record from there on, or the upper bound."""
+        cells = QuantileChoice.sample(self, bits, center, size)
+        ends = np.append(center[0], self.upper)
+        snapped: IntArray = ends[np.searchsorted(center[0], cells, side="left")]
+        return snapped
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """The sum over its gap; impossible elsewhere."""
+        own = QuantileChoice.log_probability(self, outputs, center)
+        starts, sizes, _ = self._groups(center)
+        places = np.searchsorted(center[0], outputs[:, 0], side="left")
+        at_end = outputs[:, 0] == starts[places] + sizes[places] - 1
+        return np.where(at_end, own + np.log(np.maximum(sizes[places], 1)), -np.inf)
+
+
+def _faults(mechanism: PrivateQuantile) -> list[Fault]:
+    """The mechanism's own; ``half`` is the factor 2 of the exponential mechanism forgotten."""
+    (stage,) = mechanism.fixed_plan
+    assert isinstance(stage, Stage)
+    noise = stage.noise
+    assert isinstance(noise, QuantileChoice)
+    fields = [getattr(noise, field.name) for field in dataclasses.fields(noise)]
+    half = (*fields[:-1], noise.scale / 2)
+
+    def planted(name: str, changed: QuantileChoice) -> Fault:
+        plan = (dataclasses.replace(stage, noise=changed),)
+
+        def law(data: Any) -> Law:
+            records = ingest(data, mechanism.domain)
+            return Law(plan, records, mechanism.adjacency, mechanism.domain)
+
+        return Fault(f"cell: {name}", law)
+
+    return [
+        planted("the score's sensitivity taken once, not twice", QuantileChoice(*half)),
+        planted("gaps weigh alike, however long", _GapsAlike(*fields)),
+        planted("uniform steps added to a record", _StepsFromARecord(*fields)),
+        planted("a record itself comes out", _ARecordItself(*fields)),
+    ]
+
+
+def _configuration(name: str, mechanism: PrivateQuantile, pairs: Sequence[Any]) -> Configuration:
+    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=_faults(mechanism))
+
+
+_PERCENT: dict[str, Any] = {"lower": 0.0, "upper": 100.0}
+_CELL = 2.0**-14  # of the grid of 0..100
+
+CONFIGURATIONS: Sequence[Configuration] = (
+    _configuration(
+        "median",
+        PrivateQuantile.for_budget(PureDP(1), adjacency=_ADD, **_PERCENT),
+        (
+            added("far more cells above", [5.0, 50.0, 90.0], 90.0),
+            added("across a wide gap", [1.0] * 20 + [99.0] * 20, 99.0, at=40),
+            added("nobody against somebody", [], 50.0),
+            added("one more of the same", [50.0] * 9, 50.0),
+            added("an outlier", [1.0] * 5 + [2.0] * 4, 1e308),
+            added("a subnormal", [0.0] * 4 + [60.0] * 5, 5e-324),
+            added("everybody at the upper bound", [100.0] * 8, 100.0),
+        ),
+    ),
+    _configuration(
+        "median",
+        PrivateQuantile.for_budget(PureDP(1), adjacency=_REPLACE, **_PERCENT),
+        (
+            replaced("from end to end", [5.0, 50.0, 50.0, 75.0], 100.0),
+            replaced("the median jumps across a wide gap", [1.0] * 21 + [99.0] * 20, 99.0),
+            replaced("the only record", [0.0], 100.0),
+            replaced("all equal, one moves by a cell", [50.0] * 9, 50.0 + _CELL),
+            replaced("across the quantile", [49.0] * 3 + [50.0] + [51.0] * 3, 1e308, at=2),
+        ),
+    ),
+    _configuration(
+        "upper-decile",
+        PrivateQuantile.for_budget(
+            PureDP("1/2"), adjacency=_ADD, lower=-1e300, upper=1e300, quantile="9/10",
+            nonfinite="replace",
+        ),
+        (
+            added("far more cells above", [-1e300] * 9 + [5e299] * 6 + [9e299] * 3, 1e308),
+            added("a NaN enters", [-1e300] * 3 + [1e300] * 2, float("nan")),
+            added("nobody against somebody", [], -1e308),
+            added("a subnormal", [-5e-324] * 5 + [5e299] * 2, 5e-324),
+        ),
+    ),
+)  # fmt: skip
+
+_SMALL: dict[str, Any] = {"lower": 0.0, "upper": 4.0, "cell": Fraction(1)}
+
+SMALL = (
+    SmallInstance(
+        name="median of three, add-remove",
+        mechanism=PrivateQuantile(adjacency=_ADD, noise_multiplier=Fraction(1, 2), **_SMALL),
+        data=(1.2, 3.0, 1e308),
+    ),
+    SmallInstance(
+        name="upper quartile of two, replace",
+        mechanism=PrivateQuantile(
+            adjacency=_REPLACE, noise_multiplier=Fraction(3, 8), quantile="3/4", **_SMALL
+        ),
+        data=(-5e-324, 2.5),
+    ),
+    SmallInstance(
+        name="nobody, add-remove",
+        mechanism=PrivateQuantile(adjacency=_ADD, noise_multiplier=Fraction(1), **_SMALL),
+        data=(),
+    ),
+)

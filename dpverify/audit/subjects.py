@@ -1,0 +1,102 @@
+"""What is audited, and against which claim: our mechanisms, exhibits, any function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpverify.audit.configuration import Exhibit
+from dpverify.audit.faults import Fault, generic_faults
+from dpverify.audit.outputs import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws
+from dpverify.audit.pairs import NeighboringPair
+from dpverify.plans import Mechanism
+from dpverify.privacy import (
+    Adjacency,
+    ApproxDP,
+    Derivation,
+    Guarantee,
+    PerfectPrivacy,
+    PrivacyClaim,
+    PureDP,
+)
+
+Target = Callable[[Any], AuditedLaw]
+"""From a dataset to what is drawn from."""
+
+
+def claimed_of(
+    subject: Any, claim: Any, pairs: Sequence[NeighboringPair]
+) -> tuple[Guarantee, Adjacency]:
+    """What is tested, and the adjacency; TypeError or ValueError where the pairs do not fit."""
+    stated, tested = _stated(subject, claim)
+    if not pairs:
+        raise ValueError("There are no pairs; give at least one NeighboringPair to compare.")
+    for pair in pairs:
+        if not isinstance(pair, NeighboringPair):
+            raise TypeError(
+                "A pair carries its adjacency; write NeighboringPair(name=..., left=..., "
+                "right=..., adjacency=Adjacency.ADD_REMOVE)."
+            )
+    adjacency = stated.adjacency if isinstance(stated, PrivacyClaim) else pairs[0].adjacency
+    if not isinstance(adjacency, Adjacency):
+        raise ValueError(f"The claim is under {adjacency}; audit one under an Adjacency.")
+    for pair in pairs:
+        if pair.adjacency is not adjacency:
+            raise ValueError(
+                f"The claim is under {adjacency}, but the pair {pair.name!r} is {pair.adjacency} "
+                "neighbors; audit one adjacency at a time."
+            )
+    return tested, adjacency
+
+
+def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarantee]:
+    """The claim, and the guarantee that is tested: of ours, what its stages compose to.
+
+    A whole profile can be tested where it is easiest to refute; the (epsilon, delta) that it was
+    converted to can be out of reach of any number of draws.
+    """
+    composed: Guarantee | None = None
+    if claim is None and isinstance(subject, (Mechanism, Exhibit)):
+        claim = subject.claim
+        composed = subject.composed if isinstance(subject, Mechanism) else None
+    if isinstance(claim, Derivation):
+        claim = claim.conclusion
+    if not isinstance(claim, (PrivacyClaim, Guarantee)):
+        raise TypeError(f"claim = {claim!r}; say what is claimed, for example claim=PureDP(1).")
+    guarantee = claim.guarantee if isinstance(claim, PrivacyClaim) else claim
+    if composed is None or isinstance(composed, (PureDP, ApproxDP, PerfectPrivacy)):
+        composed = guarantee
+    return claim, composed
+
+
+def planted_in(
+    subject: Any, faults: Any, vectorized: bool, thorough: bool
+) -> list[tuple[str, Target]]:
+    """The planted faults by name; by default the generic ones of ours."""
+    if faults is None:
+        faults = generic_faults(subject, thorough=thorough) if _is_ours(subject) else []
+    return [
+        (fault.name, _faulttarget_of(fault))
+        if isinstance(fault, Fault)
+        else (getattr(fault, "__name__", repr(fault)), target_of(fault, vectorized))
+        for fault in faults
+    ]
+
+
+def _faulttarget_of(fault: Fault) -> Target:
+    return lambda data: TranscriptDraws(fault.law(data))
+
+
+def target_of(subject: Any, vectorized: bool) -> Target:
+    """How to draw from the subject. Raises TypeError for what is neither ours nor a function."""
+    if _is_ours(subject):
+        return lambda data: TranscriptDraws(subject.law(data))
+    if isinstance(subject, Exhibit):
+        return lambda data: SeededDraws(subject.function, data)
+    if not callable(subject):
+        raise TypeError(f"{subject!r} is neither a mechanism nor a function of a dataset.")
+    return lambda data: CallableDraws(subject, data, vectorized)
+
+
+def _is_ours(subject: Any) -> bool:
+    return isinstance(subject, Mechanism)

@@ -1,0 +1,264 @@
+"""Spec of ``stability_histogram``: noisy counts of the bins that occur, small ones withheld."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, SourceStatus, states
+
+from .theory.laws import DiscreteLaplaceLaw, TranscriptLaw, closed, least_tail, real
+from .theory.laws import real_exponential as e
+from .theory.obligations import Departure, neighbors, require
+from .theory.profiles import gaussian_profile
+from .theory.tables import (
+    ThresholdedGaussianLaw,
+    ThresholdedLaplaceLaw,
+    ThresholdedLaw,
+    bin_of,
+    keyed_counts,
+)
+
+Parameters = Mapping[str, Any]
+
+ROOT = Fraction(1414213563, 10**9)
+"""At least the square root of 2: two counts of one each, in Euclidean distance."""
+FARTHEST_CELL = 2**60
+
+DEPARTURES = (
+    Departure(
+        "KKMN09, thresholded histograms",
+        "the threshold is the least for which 1 + Z >= threshold has probability at most delta, for "
+        "the noise Z that is drawn",
+        "noise is an integer here, and the tail of real Laplace noise is up to twice as thin: with its "
+        "threshold, or with >= where > was meant, more than delta would surface",
+    ),
+    Departure(
+        "KV18, Lemma 2.3",
+        "bins are floors of records on a public grid, computed record by record; delta has no "
+        "additional factor for the number of bins",
+        "a record lies in one bin, so neighbors differ in one bin (add-remove) or two (replace), of "
+        "which each has one that it does not share",
+    ),
+)
+
+
+def grid(parameters: Parameters) -> tuple[int, int, Fraction]:
+    """(width, origin, cell): in cells, rounded to the nearest, and the cell itself.
+
+    The cell is the largest power of two that is at most 2^-30 of the width.
+    """
+    width, origin = Fraction(parameters["width"]), Fraction(parameters["origin"])
+    cell, target = Fraction(1), width / 2**30
+    while cell > target:
+        cell /= 2
+    while 2 * cell <= target:
+        cell *= 2
+    return round(width / cell), round(origin / cell), cell
+
+
+def sensitivities(parameters: Parameters) -> dict[str, int]:
+    """By stage: how many keys a record has."""
+    return {"histogram": 1}
+
+
+def scale(parameters: Parameters) -> Fraction:
+    """The noise's: under replace a record moves two counts by one each."""
+    found: Fraction = parameters["noise_multiplier"]
+    if parameters["adjacency"] is Adjacency.REPLACE:
+        found *= 2 if parameters["noise"] == "laplace" else ROOT
+    return found
+
+
+def model(parameters: Parameters, counts: Any, threshold: int) -> ThresholdedLaw:
+    """The law of these counts."""
+    laplace = parameters["noise"] == "laplace"
+    kind = ThresholdedLaplaceLaw if laplace else ThresholdedGaussianLaw
+    return kind(counts, scale(parameters), threshold)
+
+
+def surfaces(parameters: Parameters, threshold: int) -> Any:
+    """P(1 + Z >= threshold), from the release predicate: Z >= threshold - 1 is -Z < 2 - threshold."""
+    return model(parameters, (), threshold).below(2 - threshold, e)
+
+
+def threshold_of(parameters: Parameters) -> int:
+    """The least T >= 2 with 1 - (1 - surfaces(T))^1 <= delta: a record has one key."""
+    delta, low, high = real(parameters["delta"]), 1, 2
+    while surfaces(parameters, high) > delta:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if surfaces(parameters, middle) <= delta else (middle, high)
+    return high
+
+
+@states(
+    Source(
+        "KKMN09",
+        "thresholded histograms",
+        SourceStatus.CHANGED_CONSTANTS,
+        "delta from the predicate",
+    ),
+    Source("KV18", "Lemma 2.3, histograms over unbounded bins"),
+)
+def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
+    """(bin, count + Z) for every bin that occurs and has count + Z >= threshold."""
+    cells = grid(parameters)
+    bins = [bin_of(record, *cells, FARTHEST_CELL) for record in records]
+    return closed("histogram", model(parameters, keyed_counts(bins), threshold_of(parameters)))
+
+
+_UNIVERSE = tuple(map(Fraction, (-1, 0, 5)))
+"""Records in three bins of width 2, the first two of them next to each other."""
+
+
+def _models(noise: str, adjacency: Adjacency, **changed: Any) -> Parameters:
+    base = {"noise": noise, "adjacency": adjacency, "width": Fraction(2), "origin": Fraction(0)}
+    return base | {"noise_multiplier": Fraction(1), "delta": Fraction(1, 20)} | changed
+
+
+def _pairs(parameters: Parameters, threshold: int) -> list[tuple[ThresholdedLaw, ThresholdedLaw]]:
+    """The laws of all neighbors of at most 4 records, a crowd of 7 beside them or not; of those with
+    the same counts on the bins that differ, one."""
+    found, cells = {}, grid(parameters)
+    bins = [bin_of(record, *cells, FARTHEST_CELL) for record in _UNIVERSE]
+    for crowd in ((), (bins[1],) * 7):
+        for pair in neighbors(bins, 4, parameters["adjacency"]):
+            own, other = (model(parameters, keyed_counts((*z, *crowd)), threshold) for z in pair)
+            found[tuple(own.differing(other))] = own, other
+    return list(found.values())
+
+
+@states(Source("KKMN09", "thresholded histograms"))
+def obligation_delta(claimed: Callable[[Parameters], int] = threshold_of) -> int:
+    """With the threshold ``claimed`` no small pair of neighbors has more than delta at epsilon, and
+    some has all of surfaces(threshold); one lower, some pair has more than delta."""
+    cases = 0
+    for adjacency, delta in product(
+        Adjacency, (Fraction(1, 20), Fraction(1, 4), Fraction(1, 10**6))
+    ):
+        parameters = _models("laplace", adjacency, delta=delta)
+        threshold = claimed(parameters)
+        found = [p.profile(q, Fraction(1)) for p, q in _pairs(parameters, threshold)]
+        case = f"{adjacency}, delta {delta}, threshold {threshold}: {mp.nstr(max(found), 8)}"
+        require(max(found) <= real(delta), case)
+        require(abs(max(found) - surfaces(parameters, threshold)) < mp.mpf(10) ** -20, case)
+        lower = [p.profile(q, Fraction(1)) for p, q in _pairs(parameters, threshold - 1)]
+        require(threshold == 2 or max(lower) > real(delta), f"{case}: a lower one would do")
+        cases += len(found) + len(lower)
+    return cases
+
+
+@states(Source("OURS", "thresholded Gaussian histograms are approximately GDP"))
+def obligation_gaussian_delta(claimed: Fraction = Fraction(1)) -> int:
+    """No small pair of neighbors has more than the profile of mu = claimed / multiplier, and delta, at
+    any of several epsilons; and some pair has more than half of the profile."""
+    cases = 0
+    require(ROOT**2 >= 2, f"{ROOT} is below the square root of 2")
+    for adjacency, epsilon in product(Adjacency, map(Fraction, ("0", "1/2", "2"))):
+        parameters = _models("gaussian", adjacency)
+        threshold = threshold_of(parameters)
+        exact = gaussian_profile(claimed**2, epsilon)
+        most = exact + real(parameters["delta"])
+        found = [p.profile(q, epsilon) for p, q in _pairs(parameters, threshold)]
+        require(exact / 2 < max(found) <= most, f"{adjacency}, {epsilon}: {max(found)}, {most}")
+        cases += len(found)
+    return cases
+
+
+@states(Source("OURS", "the threshold of real Laplace noise is too low for integers"))
+def obligation_real_tail() -> int:
+    """Real Laplace noise of scale 1 has e^-(T - 1) / 2 <= delta from T = 1 + ln(1 / (2 delta)) on. For
+    some delta the integer from there on lets more than delta surface, and rounded down for all."""
+    cases, exceeding = 0, 0
+    for delta in (Fraction(1, k) for k in range(3, 60)):
+        parameters = _models("laplace", Adjacency.ADD_REMOVE, delta=delta)
+        real_threshold = 1 - mp.log(2 * real(delta))
+        exceeding += bool(surfaces(parameters, int(mp.ceil(real_threshold))) > real(delta))
+        low = surfaces(parameters, int(mp.floor(real_threshold)))
+        require(low > real(delta), f"{delta}: rounded down, {low} surfaces")
+        cases += 1
+    require(exceeding > 0, "the threshold of real noise would do")
+    return cases
+
+
+def obligation_mass() -> int:
+    """All outputs' masses add up to 1 fraction for fraction, for stand-in noise on -1, 0, 1."""
+    cases, threshold = 0, 2
+    for counts in ((), ((0, 1),), ((-3, 2), (4, 1)), ((-3, 1), (0, 3), (9, 2))):
+        made = ThresholdedGaussianLaw(counts, Fraction(1), threshold)
+        choices = [
+            [(), *((key, v) for v in range(count - 1, count + 2) if v >= threshold)]
+            for key, count in counts
+        ]
+        outputs = [sum(chosen, ()) for chosen in product(*choices)]
+        masses = [made.probability(output, _StandIn()) for output in outputs]
+        require(sum(masses) == 1, f"{counts}: {masses}")
+        impossible = ((7, 5), (4, 2, -3, 2), (4, 1), (4, 3, 4, 3), (4,))
+        require(not any(made.probability(o, _StandIn()) for o in impossible), f"{counts}")
+        cases += len(outputs) + len(impossible)
+    return cases
+
+
+class _StandIn:
+    """Noise on -1, 0, 1 that is not symmetric."""
+
+    def __call__(self, exponent: Fraction) -> Fraction:
+        raise ValueError("no exponential is needed")
+
+    def rounded_gaussian(self, z: int, scale: Fraction) -> Fraction:
+        return {-1: Fraction(1, 6), 0: Fraction(1, 2), 1: Fraction(1, 3)}.get(z, Fraction(0))
+
+
+@states(Source("KKMN09", "thresholded histograms", note="all bins together, by a union bound"))
+def error_bound(parameters: Parameters, bins: int, beta: Fraction) -> int:
+    """t with probability at most beta that |noise| >= t on any of ``bins`` bins.
+
+    So every count that surfaces is within t - 1, and every bin of threshold + t - 1 records surfaces.
+    """
+    share = beta / bins
+    if parameters["noise"] == "laplace":
+        return least_tail(DiscreteLaplaceLaw(0, scale(parameters)), share)
+    noise = ThresholdedGaussianLaw((), scale(parameters), 2)
+    low, high = 0, 1
+    while 2 * noise.below(1 - high, e) > real(share):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        rare = 2 * noise.below(1 - middle, e) <= real(share)
+        low, high = (low, middle) if rare else (middle, high)
+    return high
+
+
+@states(Source("OURS", "no mechanism shows a key much earlier"))
+def lower_bound(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
+    """A key that fewer records hold is withheld with probability above beta, by any (epsilon, delta)-DP
+    mechanism that never shows a key nobody holds.
+
+    Let p_c be the probability that it is shown with count c: p_0 = 0 and p_(c + 1) <= e^epsilon p_c +
+    delta, so p_c <= delta (e^(c epsilon) - 1) / (e^epsilon - 1). That is at least 1 - beta from
+    c = ln(1 + (1 - beta) (e^epsilon - 1) / delta) / epsilon on.
+    """
+    growth = real(1 - beta) * mp.expm1(real(epsilon)) / real(delta)
+    return int(mp.ceil(mp.log1p(growth) / real(epsilon) - mp.mpf(10) ** -20))
+
+
+def obligation_lower_bound_is_below_error() -> int:
+    """The bin size that error_bound promises to show is above the bound, within 3 times."""
+    cases, beta = 0, Fraction(1, 100)
+    for epsilon, delta in product(
+        map(Fraction, ("1/10", "1", "3")), map(Fraction, ("1e-3", "1e-9"))
+    ):
+        parameters = _models(
+            "laplace", Adjacency.ADD_REMOVE, noise_multiplier=1 / epsilon, delta=delta
+        )
+        least = lower_bound(epsilon, delta, beta)
+        shown = threshold_of(parameters) + error_bound(parameters, 1, beta) - 1
+        require(least <= shown <= 3 * least, f"{epsilon}, {delta}: {least}, {shown}")
+        cases += 1
+    return cases
