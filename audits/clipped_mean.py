@@ -171,7 +171,6 @@ def _ball_added() -> tuple[NeighboringPair, ...]:
         added("around the least number", [edge] * 4, edge),
         _nobody(opposite),
         added("a record exactly at the radius", crowd, edge, at=20),
-        added("a corner enters opposite a crowd", [opposite] * 20, corner, at=7),
         added("a subnormal enters", [(0.0, -0.0, 0.0)] * 5, (_TINY, -_TINY, 0.0)),
         added("a NaN enters", [edge] * 5, (_NAN, 170.0, _FAR)),
     )
@@ -199,12 +198,11 @@ def _ellipse_added() -> tuple[NeighboringPair, ...]:
     crowd, tip = [(1.0, -3.0)] * 20, (0.0, -1.0)
     return (
         added("in the direction of the largest singular value", crowd, (1.5, -3.0)),
-        added("the longest semi-axis", crowd, tip, at=20),
-        added("a cell within the boundary", crowd, (1.5 - _CELL, -3.0)),
-        added("a cell beyond the boundary", crowd, (1.5 + _CELL, -3.0)),
         added("inside but for the matrix", crowd, (1.9, -2.6)),
         added("everything shifts by a place", [(0.5, -3.0), (1.5, -3.0)] * 10, (1.5, -3.0)),
-        added("around the least number", [tip] * 9, tip),
+        added("around the least number, on the longest axis", [tip] * 9, tip),
+        added("a cell within the boundary", crowd, (1.5 - _CELL, -3.0)),
+        added("a cell beyond the boundary", crowd, (1.5 + _CELL, -3.0)),
         _nobody(tip),
         added("an outlier enters", crowd, (_FAR, -_FAR)),
     )

@@ -42,9 +42,7 @@ class _GapsAlike(QuantileChoice):
         places = np.searchsorted(center[0], outputs[:, 0], side="left")
         return np.log(weights[places] / weights.sum() / sizes[places])
 
-    def _within(
-        self, bits: Bits, starts: IntArray, sizes: IntArray, gaps: IntArray
-    ) -> IntArray:
+    def _within(self, bits: Bits, starts: IntArray, sizes: IntArray, gaps: IntArray) -> IntArray:
         cells = np.zeros(len(gaps), dtype=np.int64)
         for gap in np.unique(gaps):
             rows = np.flatnonzero(gaps == gap)
@@ -138,10 +136,10 @@ CONFIGURATIONS: Sequence[Configuration] = (
         PrivateQuantile.for_budget(PureDP(1), adjacency=_ADD, **_PERCENT),
         (
             added("far more cells above", [5.0, 50.0, 90.0], 90.0),
-            added("across a wide gap", [1.0] * 20 + [99.0] * 20, 99.0, at=40),
-            added("nobody against somebody", [], 50.0),
-            added("one more of the same", [50.0] * 9, 50.0),
+            added("next to another record", [10.0, 50.0, 90.0], 50.0 + _CELL),
             added("an outlier", [1.0] * 5 + [2.0] * 4, 1e308),
+            added("the middle of a wide gap", [1.0] * 10 + [40.0, 60.0] + [99.0] * 10, 50.0),
+            added("nobody against somebody", [], 50.0),
             added("a subnormal", [0.0] * 4 + [60.0] * 5, 5e-324),
             added("everybody at the upper bound", [100.0] * 8, 100.0),
         ),
@@ -151,7 +149,7 @@ CONFIGURATIONS: Sequence[Configuration] = (
         PrivateQuantile.for_budget(PureDP(1), adjacency=_REPLACE, **_PERCENT),
         (
             replaced("from end to end", [5.0, 50.0, 50.0, 75.0], 100.0),
-            replaced("the median jumps across a wide gap", [1.0] * 21 + [99.0] * 20, 99.0),
+            replaced("the median jumps across a wide gap", [1.0] * 20 + [99.0] * 20, 99.0),
             replaced("the only record", [0.0], 100.0),
             replaced("all equal, one moves by a cell", [50.0] * 9, 50.0 + _CELL),
             replaced("across the quantile", [49.0] * 3 + [50.0] + [51.0] * 3, 1e308, at=2),

@@ -25,7 +25,7 @@ from dpverify.privacy import (
     calibrate,
 )
 from dpverify.privacy.rules import compose, conjecture
-from dpverify.randomness import SeededBits, SystemBits
+from dpverify.randomness import CipherBits, SeededBits, SystemBits
 
 __version__ = "0.1.0"
 
@@ -36,6 +36,7 @@ __all__ = [
     "ApproximateGaussianDP",
     "BernoulliMean",
     "BoundedMean",
+    "CipherBits",
     "ClippedMean",
     "CountEstimate",
     "FrequencyEstimate",

@@ -135,7 +135,7 @@ def noise_and_center_fit_up_to_the_word() -> Term:
     return _sum_fits(1 << 64)
 
 
-_LAPLACE = "dpverify/randomness/samplers.py:discrete_laplace"
+_LAPLACE = "dpverify/randomness/samplers.py:discrete_laplace_by_coins"
 _SUM = "dpverify/plans/noise.py:_exact_sum"
 LEMMAS = (
     Lemma(

@@ -1,4 +1,4 @@
-"""The proof of the polynomial's float error is checked again where gappa is installed."""
+"""The proof of the polynomial's float error is checked again where gappa (and coq) are installed."""
 
 from __future__ import annotations
 
@@ -25,6 +25,25 @@ def proved(text: str) -> bool:
 
 def test_the_scheme_is_within_its_bound() -> None:
     assert proved(PROOF.read_text())
+
+
+def test_coq_checks_the_certificate_that_gappa_writes(tmp_path: Path) -> None:
+    """Its kernel knows nothing of gappa's algorithms (about ten seconds)."""
+    gappa, coqc = shutil.which("gappa"), shutil.which("coqc")
+    if gappa is None or coqc is None:
+        pytest.skip("gappa, coq and its library for gappa are not all installed")
+    written = subprocess.run(
+        [gappa, "-Bcoq"], input=PROOF.read_text(), text=True, capture_output=True, check=True
+    )
+    (tmp_path / "horner.v").write_text(written.stdout)
+    checked = subprocess.run([coqc, "horner.v"], cwd=tmp_path, capture_output=True, timeout=300)
+    if b"Cannot find a physical path bound to logical path" in checked.stderr:
+        pytest.skip("coq's library for gappa is not installed")
+    assert checked.returncode == 0, checked.stderr
+    assert (tmp_path / "horner.vo").exists()
+    cut = written.stdout.replace("Qed.", "Admitted.", 1).count("Admitted.")
+    assert cut == 1, "it proves something, and admits nothing"
+    assert "Admitted" not in written.stdout
 
 
 def test_a_false_twin_is_not_proved() -> None:

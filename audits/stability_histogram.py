@@ -1,0 +1,201 @@
+"""Attacks on ``stability_histogram``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor, log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify import Adjacency, ApproxDP, StabilityHistogram
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.grid import ingest
+from dpverify.grid.queries import Query
+from dpverify.grid.records import Records
+from dpverify.grid.tables import KeyedCounts
+from dpverify.plans import Law, Stage, ThresholdedGaussian, ThresholdedLaplace
+from dpverify.plans.noise import LogProbabilities
+from dpverify.plans.thresholds import as_tuples, shown_in
+from dpverify.privacy import Derivation, Domain, Sensitivity
+from dpverify.randomness import Bits
+from dpverify.randomness.bits import IntArray
+
+_ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+
+
+class _ExactWhereShown(ThresholdedLaplace):
+    """Noise decides whether a key is shown, but its count is released as it is."""
+
+    __slots__ = ()
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """The exact counts of the keys whose noisy ones reach the threshold."""
+        noisy = self.added.sample(bits, center[:, 1], size)
+        values = np.broadcast_to(center[:, 1], noisy.shape)
+        return as_tuples(center[:, 0], values, np.asarray(noisy >= self.threshold, dtype=np.bool_))
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """Shown or withheld by noise; any other count is impossible."""
+        counts = center[:, 1]
+        withheld = np.array([self.below(self.threshold - int(c)) for c in counts])
+        owner, places, values = shown_in(outputs, center)
+        gains = np.log1p(-withheld[places]) - np.log(withheld[places])
+        terms = np.where((places >= 0) & (values == counts[places]), gains, -np.inf)
+        per_output = np.bincount(owner, weights=terms, minlength=len(outputs))
+        return np.asarray(np.log(withheld).sum() + per_output, dtype=np.float64)
+
+
+class _ShownByExactCount(ThresholdedLaplace):
+    """Exact counts decide which keys are shown, with noise."""
+
+    __slots__ = ()
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Noise on the keys whose exact counts reach the threshold."""
+        large = center[center[:, 1] >= self.threshold]
+        if not len(large):
+            return as_tuples(large[:, 0], np.zeros((size, 0)), np.zeros((size, 0), np.bool_))
+        noisy = self.added.sample(bits, large[:, 1], size)
+        return as_tuples(large[:, 0], noisy, np.ones(noisy.shape, dtype=np.bool_))
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """Those keys, all of them."""
+        large = center[center[:, 1] >= self.threshold]
+        owner, places, values = shown_in(outputs, large)
+        own = self.added.log_probability((values - large[places, 1])[:, np.newaxis], _ZERO)
+        terms = np.where(places >= 0, own, -np.inf)
+        found = np.bincount(owner, weights=terms, minlength=len(outputs))
+        shown = np.bincount(owner, minlength=len(outputs))
+        return np.where(shown == len(large), found, -np.inf)
+
+
+_ZERO = np.zeros(1, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByArrival(Query):
+    """The same counts, keys in the order in which their first records came."""
+
+    base: KeyedCounts
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """Shape (bins, 2)."""
+        table = self.base.evaluate(records)
+        _, first = np.unique(self.base.bins(records[:, 0]), return_index=True)
+        return table[np.argsort(first)]
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """What is claimed of the sorted one."""
+        return self.base.sensitivity(adjacency, domain)
+
+
+def _faults(mechanism: StabilityHistogram) -> list[Fault]:
+    """The mechanism's own: on the threshold, on what is shown, on the order."""
+    (stage,) = mechanism.fixed_plan
+    assert isinstance(stage, Stage)
+    noise, query = stage.noise, stage.query
+    assert isinstance(noise, (ThresholdedLaplace, ThresholdedGaussian))
+    assert isinstance(query, KeyedCounts)
+
+    def planted(name: str, **changed: Any) -> Fault:
+        plan = (dataclasses.replace(stage, **changed),)
+
+        def law(data: Any) -> Law:
+            records = ingest(data, mechanism.domain)
+            return Law(plan, records, mechanism.adjacency, mechanism.domain)
+
+        return Fault(f"histogram: {name}", law)
+
+    kind, scale, threshold = type(noise), noise.scale, noise.threshold
+    found = [
+        planted("a threshold for > used with >=", noise=kind(scale, threshold - 1)),
+        planted("keys in the order of arrival", query=_ByArrival(query)),
+        planted("exact counts of the keys shown", noise=_ExactWhereShown(scale, threshold)),
+        planted("keys shown by their exact counts", noise=_ShownByExactCount(scale, threshold)),
+    ]
+    if isinstance(noise, ThresholdedLaplace):
+        tail = floor(1 - float(scale) * log(2 * mechanism.delta))
+        found.append(planted("the tail of real noise", noise=kind(scale, min(tail, threshold - 1))))
+    return found
+
+
+def _configuration(
+    name: str, mechanism: StabilityHistogram, pairs: Sequence[NeighboringPair]
+) -> Configuration:
+    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=_faults(mechanism))
+
+
+def _threshold(mechanism: StabilityHistogram) -> int:
+    (stage,) = mechanism.fixed_plan
+    assert isinstance(stage, Stage)
+    noise = stage.noise
+    assert isinstance(noise, (ThresholdedLaplace, ThresholdedGaussian))
+    return noise.threshold
+
+
+def _pairs_added(least: int) -> tuple[NeighboringPair, ...]:
+    """Bins of width 10 with edges at multiples of it."""
+    crowd = [5.0] * 40
+    return (
+        added("a bin appears", crowd, 25.0),
+        added("a large bin grows", crowd, 5.0),
+        added("a bin reaches the threshold", crowd + [15.0] * (least - 1), 15.0),
+        added("another bin comes first", crowd + [-5.0] * 30, -5.0),
+        added("nobody against somebody", [], 1e308),
+        added("a subnormal below an edge", crowd, -5e-324),
+    )
+
+
+def _pairs_replaced(least: int) -> tuple[NeighboringPair, ...]:
+    crowd, edge = [5.0] * 40, [10.0] * 30
+    return (
+        replaced("a bin disappears, another appears", [15.0, *crowd], 25.0),
+        replaced("two large bins change at once", [*crowd, *edge], 10.0),
+        replaced("from an edge to the bin below it", [*edge, *crowd], 9.999999999999998),
+        replaced("another bin comes first", [*crowd, *[-5.0] * 30], -5.0),
+        replaced("around the threshold", [*[15.0] * least, *[-5.0] * (least - 1)], -5.0),
+        replaced("from end to end", [1e308], -1e308),
+    )
+
+
+_TEN: dict[str, Any] = {"width": 10, "delta": "0.05"}
+_LAPLACE = StabilityHistogram.for_budget(ApproxDP(1, "0.05"), adjacency=_ADD, **_TEN)
+_REPLACED = StabilityHistogram.for_budget(ApproxDP(1, "0.05"), adjacency=_REPLACE, **_TEN)
+_GAUSSIAN = StabilityHistogram(
+    adjacency=_ADD, noise_multiplier=Fraction(1), noise="gaussian", **_TEN
+)
+
+CONFIGURATIONS: Sequence[Configuration] = (
+    _configuration("laplace", _LAPLACE, _pairs_added(_threshold(_LAPLACE))),
+    _configuration("laplace", _REPLACED, _pairs_replaced(_threshold(_REPLACED))),
+    _configuration("gaussian", _GAUSSIAN, _pairs_added(_threshold(_GAUSSIAN))),
+)
+
+_SMALL: dict[str, Any] = {"width": 2, "delta": "0.3"}
+
+SMALL = (
+    SmallInstance(
+        name="two crowds, laplace",
+        mechanism=StabilityHistogram(adjacency=_ADD, noise_multiplier=Fraction(1), **_SMALL),
+        data=(0.5,) * 12 + (-5e-324,) * 13,
+    ),
+    SmallInstance(
+        name="counts of 1, 2 and 4, gaussian",
+        mechanism=StabilityHistogram(
+            adjacency=_ADD, noise_multiplier=Fraction(1), noise="gaussian", **_SMALL
+        ),
+        data=(5.0, 0.5, 1.9999999999999998, -1.0, -1.0, -2.0, -0.25),
+    ),
+    SmallInstance(
+        name="counts of 1 and 2, gaussian, replace",
+        mechanism=StabilityHistogram(
+            adjacency=_REPLACE, noise_multiplier=Fraction(1, 2), noise="gaussian", **_SMALL
+        ),
+        data=(1e308, -1e308, -1e308),
+    ),
+)
