@@ -168,9 +168,8 @@ def _ball_added() -> tuple[NeighboringPair, ...]:
     return (
         added("a corner far outside enters", crowd, corner),
         added("everything shifts by a place", [corner, opposite] * 10, corner),
-        added("around the least number", [edge] * 4, edge),
+        added("exactly at the radius, around the least number", [edge] * 4, edge, at=4),
         _nobody(opposite),
-        added("a record exactly at the radius", crowd, edge, at=20),
         added("a subnormal enters", [(0.0, -0.0, 0.0)] * 5, (_TINY, -_TINY, 0.0)),
         added("a NaN enters", [edge] * 5, (_NAN, 170.0, _FAR)),
     )
@@ -198,13 +197,12 @@ def _ellipse_added() -> tuple[NeighboringPair, ...]:
     crowd, tip = [(1.0, -3.0)] * 20, (0.0, -1.0)
     return (
         added("in the direction of the largest singular value", crowd, (1.5, -3.0)),
-        added("inside but for the matrix", crowd, (1.9, -2.6)),
+        added("inside but for the matrix", [*crowd, (-_FAR, 0.0)], (1.9, -2.6)),
         added("everything shifts by a place", [(0.5, -3.0), (1.5, -3.0)] * 10, (1.5, -3.0)),
         added("around the least number, on the longest axis", [tip] * 9, tip),
         added("a cell within the boundary", crowd, (1.5 - _CELL, -3.0)),
-        added("a cell beyond the boundary", crowd, (1.5 + _CELL, -3.0)),
+        added("a cell beyond the boundary", [(_FAR, -_FAR), *crowd], (1.5 + _CELL, -3.0)),
         _nobody(tip),
-        added("an outlier enters", crowd, (_FAR, -_FAR)),
     )
 
 
@@ -244,8 +242,8 @@ _DISK = _mean(_APPROX, REPLACE, (1.0, -3.0), radius=2, nonfinite="replace")
 _ELLIPSE = _mean(
     _GAUSSIAN, ADD, (1.0, -3.0), radius=1, matrix=_STRETCHED, outside="mask", at_least=10
 )
-# With the default weight the other adjacency's sensitivity is the same to 2^-20: no fault to plant.
-_INTERVAL = _mean(_APPROX, REPLACE, (0.0,), radius=1, outside="mask", count_weight="3/2")
+# With the default weight the other adjacency needs the same noise to 2^-20: no fault to plant there.
+_INTERVAL = _mean(_APPROX, REPLACE, (0.0,), radius=1, outside="mask", count_weight=1)
 
 CONFIGURATIONS = (
     _attacked("ball", _BALL, _ball_added(), _box, _own_center, _unpaid_weight, _exact_gate),

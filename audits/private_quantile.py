@@ -40,7 +40,8 @@ class _GapsAlike(QuantileChoice):
         filled = sizes > 0
         weights = np.where(filled, np.exp(-scores / float(self.scale)), 0.0)
         places = np.searchsorted(center[0], outputs[:, 0], side="left")
-        return np.log(weights[places] / weights.sum() / sizes[places])
+        found: LogProbabilities = np.log(weights[places] / weights.sum() / sizes[places])
+        return found
 
     def _within(self, bits: Bits, starts: IntArray, sizes: IntArray, gaps: IntArray) -> IntArray:
         cells = np.zeros(len(gaps), dtype=np.int64)
@@ -158,7 +159,7 @@ CONFIGURATIONS: Sequence[Configuration] = (
     _configuration(
         "upper-decile",
         PrivateQuantile.for_budget(
-            PureDP("1/2"), adjacency=_ADD, lower=-1e300, upper=1e300, quantile="9/10",
+            PureDP("1/2"), adjacency=_ADD, lower=-1e300, upper=1e300, quantile=Fraction(9, 10),
             nonfinite="replace",
         ),
         (
@@ -181,7 +182,7 @@ SMALL = (
     SmallInstance(
         name="upper quartile of two, replace",
         mechanism=PrivateQuantile(
-            adjacency=_REPLACE, noise_multiplier=Fraction(3, 8), quantile="3/4", **_SMALL
+            adjacency=_REPLACE, noise_multiplier=Fraction(3, 8), quantile=Fraction(3, 4), **_SMALL
         ),
         data=(-5e-324, 2.5),
     ),

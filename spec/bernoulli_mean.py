@@ -143,6 +143,12 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     return cases
 
 
+@states(Source("OURS", "a sum and a count under one noise"))
+def obligation_joint_release() -> int:
+    """The theory of a sum and its number, which the lemma in one unit rests on."""
+    return joint.obligation_with_count() + joint.obligation_normal_length()
+
+
 @states(_K19)
 def obligation_enough_records(enough: Any = enough_records) -> int:
     """With so many the error is at most alpha, for every share and both adjacencies; with a fifth of

@@ -62,6 +62,13 @@ class Certificate:
     claimed: float
     alpha: float
 
+    @property
+    def certified_delta(self) -> float:
+        """A lower end of P(S) - e^epsilon Q(S) at the claim's epsilon: what delta is at least there."""
+        lower = float(at_least(self.hits, self.draws, self.alpha / 2))
+        upper = float(at_most(self.other_hits, self.other_draws, self.alpha / 2))
+        return max(0.0, float(excess((self.claimed, 0.0), lower, upper)))
+
     def refutes(self, guarantee: Guarantee) -> bool:
         """Whether the guarantee fails for this event at a tested point, at level ``alpha``.
 

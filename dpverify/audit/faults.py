@@ -7,6 +7,7 @@ original claim.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,13 +22,14 @@ from dpverify.plans.law import Law
 from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import is_closed, stages_of
 from dpverify.plans.transcripts import Rows
-from dpverify.privacy import Adjacency, Derivation, Domain, Sensitivity
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
 QUICK_FACTORS = (Fraction(7, 10), Fraction(1, 2))
 THOROUGH_FACTORS = (Fraction(19, 20), *QUICK_FACTORS)
 """The 5% deficit is planted where the whole law is closed: there the best event is known."""
+_VISIBLE = Fraction(19, 20)  # what is nearer to 1 no number of draws sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def _stage_faults(
     if stage.query.unclipped() is not None:
         yield "clipping dropped", _unclip
     ratio = _other_sensitivity(stage, mechanism)
-    if ratio is not None and 0 < ratio < 1:
+    if ratio is not None and 0 < ratio < _VISIBLE:
         yield "the other adjacency's sensitivity", _rescale(ratio)
     if mechanism.adjacency is Adjacency.ADD_REMOVE and _order_could_matter(stage.query, mechanism):
         yield "order dependence", lambda s: dataclasses.replace(s, query=Alternating(s.query))
@@ -93,12 +95,17 @@ def _unclip(stage: Stage) -> Stage:
 def _other_sensitivity(stage: Stage, mechanism: Mechanism[Any]) -> Fraction | None:
     """The sensitivity under the other adjacency, relative to the right one; None if undefined."""
     (other,) = set(Adjacency) - {mechanism.adjacency}
-    own = stage.query.sensitivity(mechanism.adjacency, mechanism.domain).conclusion.value
+    own = stage.query.sensitivity(mechanism.adjacency, mechanism.domain).conclusion
     try:
         wrong = stage.query.sensitivity(other, mechanism.domain).conclusion.value
     except ValueError:
         return None
-    return wrong / own if own else None
+    if not own.value:
+        return None
+    ratio = wrong / own.value
+    if own.norm is Norm.SQUARED_L2:
+        ratio = Fraction(math.isqrt(math.floor(ratio * 4**30)), 2**30)
+    return ratio
 
 
 def _noisy(stage: Stage) -> bool:

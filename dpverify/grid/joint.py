@@ -51,7 +51,8 @@ class WithCount(VectorQuery):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """add-remove: one vector and one count, R^2 + w^2; replace: the count stays, (2R)^2."""
-        inner = self.query.sensitivity(adjacency, domain).conclusion
+        shown = self.query.sensitivity(adjacency, domain)
+        inner = shown.conclusion
         counted = 0 if adjacency is Adjacency.REPLACE else self.weight**2
         return sensitivity_lemma(
             f"{inner.query}, with {self.weight} times their number",
@@ -61,6 +62,7 @@ class WithCount(VectorQuery):
             domain=domain,
             obligation="theory/joint.py:obligation_with_count",
             source=Source("OURS", "a sum and a count under one noise"),
+            premises=(shown,),
         )
 
     def unclipped(self) -> Query:

@@ -24,8 +24,8 @@ def ingest(data: ArrayLike, domain: Domain) -> Records:
     number of columns and, when the domain refuses them, for non-finite records.
     """
     array = _as_real_array(data)
-    if array.ndim == 1 and domain.columns == 1:
-        array = array[:, np.newaxis]
+    if array.ndim == 1 and (domain.columns == 1 or not array.size):  # nobody is a dataset too
+        array = array.reshape(-1, domain.columns)
     if array.ndim == 2 and array.shape[1] == domain.columns:
         # What the conversion does to one record (overflow, a signaling NaN) must stay silent.
         with np.errstate(all="ignore"):

@@ -201,7 +201,8 @@ class OneUnit(VectorQuery):
         Each coordinate that moves is rounded twice, by at most 1/2 each; at most min(width, v) of
         the query's integers move.
         """
-        inner = self.query.sensitivity(adjacency, domain).conclusion
+        shown = self.query.sensitivity(adjacency, domain)
+        inner = shown.conclusion
         return sensitivity_lemma(
             f"{inner.query}, rounded to 2^-40 of {render(self.scale)}",
             norm=Norm.SQUARED_L2,
@@ -210,6 +211,7 @@ class OneUnit(VectorQuery):
             domain=domain,
             obligation=f"{_SPEC}:obligation_one_unit",
             source=Source("OURS", "an integer query in a unit of its noise"),
+            premises=(shown,),
         )
 
     def unclipped(self) -> Query | None:

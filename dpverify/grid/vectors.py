@@ -225,8 +225,8 @@ def _ceiling_roots(squares: Integers) -> Integers:
         roots = np.empty(len(squares), object)
         roots[:] = [math.isqrt(square - 1) + 1 for square in squares.tolist()]
         return roots
-    # below 2^62 the float is off by less than one
+    # For N <= k^2 < 2^62 the float of N is at most k^2 (1 + 2^-53), whose root rounds to k: never
+    # above. It is less than one below.
     found = np.ceil(np.sqrt(squares.astype(np.float64))).astype(np.int64)
-    found -= (found - 1) ** 2 >= squares
     found += found**2 < squares
     return found

@@ -90,7 +90,8 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     records) or "mask" (left out: the mean of the records inside).
     count_weight: how many radii one record counts for in the joint release of sum and count; larger is
     more noise on the sum, less on the count. By default sqrt(3) for "mask" under replace, where
-    the count is free; d^(-1/4) / sqrt(2) otherwise, near the best when the mean is well inside.
+    the count is free; d^(-1/4) / sqrt(2) otherwise: the best when the mean is half a radius from the
+    center, and within 3/2 of the least mean square wherever it is.
     at_least: abstain below this released count, by default 1.
     Under replace with "clip" the count is public and takes no noise.
     Errors: TypeError or ValueError for parameters and for data of another shape.
@@ -116,6 +117,11 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         if self.outside not in ("clip", "mask"):
             raise ValueError(f"outside = {self.outside!r}; write 'clip' or 'mask'.")
         if self.count_weight is not None:
+            if not self._counts_itself():
+                raise ValueError(
+                    f"count_weight = {self.count_weight}: under replace with outside='clip' the count "
+                    "is public and has no weight. Leave it out."
+                )
             weight = exact(self.count_weight, "count_weight")
             if not 0 < weight <= 1000:
                 raise ValueError(
@@ -153,9 +159,10 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         if count < self.at_least:
             return Abstained(f"fewer than {self.at_least} records, by the released count")
         per_unit = scale / (UNIT * count)
-        offset = _in_ball([to_float(value * per_unit) for value in released], total.radius)
+        noisy = [to_float(value * per_unit) for value in released]
         back = 1.0 if total.matrix is None else _inverse(total.matrix)
         with np.errstate(all="ignore"):
+            offset = _in_ball(noisy, total.radius)
             along = np.ldexp(np.dot(back, offset), total.exponent)
             spread = np.ldexp(back * _capped(scale / count), total.exponent)
             value = np.clip(np.array(self.center) + along, -_LARGEST, _LARGEST)

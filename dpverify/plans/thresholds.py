@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -19,6 +20,9 @@ from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.numbers import Exact
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
+
+Shown = tuple[int, ...]
+"""Key, count, key, count, ..."""
 
 
 class _Thresholded(Noise):
@@ -46,7 +50,17 @@ class _Thresholded(Noise):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """For witnesses only: float64. -inf for a key that does not occur, is out of place or twice,
-        and for a count below the threshold."""
+        and for a count below the threshold. Many draws are alike, so each is looked at once."""
+        rows = outputs.tolist()
+        distinct = list(dict.fromkeys(rows))
+        place = dict(zip(distinct, range(len(distinct)), strict=True))
+        which = np.fromiter(map(place.__getitem__, rows), dtype=np.intp, count=len(rows))
+        return self.log_probability_of_distinct(distinct, center)[which]
+
+    def log_probability_of_distinct(
+        self, outputs: Sequence[Shown], center: IntArray
+    ) -> LogProbabilities:
+        """``log_probability``, one by one."""
         counts = center[:, 1]
         withheld = np.array([self._log_withheld(int(count)) for count in counts], dtype=np.float64)
         owner, places, values = shown_in(outputs, center)
@@ -168,22 +182,39 @@ class ExactCounts(_Thresholded):
 def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:
     """Each row's shown (key, value) pairs as one flat tuple, shape (size,), dtype object."""
     rows, columns = np.nonzero(shown)
-    flat: list[int] = [0] * (2 * len(rows))
-    flat[::2], flat[1::2] = keys[columns].tolist(), values[rows, columns].tolist()
-    ends = (2 * np.cumsum(shown.sum(axis=1))).tolist()
-    tuples = (tuple(flat[a:b]) for a, b in zip([0, *ends], ends, strict=False))
-    return np.fromiter(tuples, dtype=object, count=len(ends))
+    pairs = np.stack([keys[columns], values[rows, columns]], axis=1)
+    lengths, drawn = shown.sum(axis=1), np.empty(len(shown), dtype=object)
+    for length in np.unique(lengths).tolist():
+        where = np.flatnonzero(lengths == length)
+        block = pairs[lengths[rows] == length].reshape(len(where), 2 * length)
+        distinct, which = _distinct(block)
+        tuples = np.fromiter(map(tuple, distinct.tolist()), dtype=object, count=len(distinct))
+        drawn[where] = tuples[which]
+    return drawn
+
+
+def _distinct(block: IntArray) -> tuple[IntArray, NDArray[np.intp]]:
+    """The different rows of a table, and which of them each row is; all rows if they may be many."""
+    low = block.min(axis=0)
+    spans = [int(span) + 1 for span in block.max(axis=0) - low]
+    if math.prod(spans) >= 1 << 62:
+        return block, np.arange(len(block))
+    codes = np.zeros(len(block), dtype=np.int64)
+    for column, span in zip((block - low).T, spans, strict=True):
+        codes = codes * span + column.astype(np.int64)
+    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+    return block[first], which
 
 
 def shown_in(
-    outputs: IntArray, center: IntArray
+    outputs: Sequence[Shown], center: IntArray
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], IntArray]:
     """Of every shown pair: the output it is in, its key's row in the center (or -1), its value."""
-    flat: list[int] = list(chain.from_iterable(outputs))
+    flat = list(chain.from_iterable(outputs))
     row_of = {key: row for row, key in enumerate(center[:, 0].tolist())}
     places = np.array([row_of.get(key, -1) for key in flat[::2]], dtype=np.intp)
-    lengths = np.fromiter((len(row) // 2 for row in outputs), dtype=np.intp, count=len(outputs))
-    large = any(abs(value) >= 1 << 62 for value in (min(flat, default=0), max(flat, default=0)))
+    lengths = np.array([len(row) // 2 for row in outputs], dtype=np.intp)
+    large = max(map(abs, flat), default=0) >= 1 << 62
     values = np.array(flat[1::2], dtype=object if large else np.int64)
     return np.repeat(np.arange(len(outputs)), lengths), places, values
 

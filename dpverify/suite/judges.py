@@ -21,7 +21,7 @@ import mpmath as mp
 from dpverify.audit import AuditResult, Verdict, audit, generic_faults
 from dpverify.audit.auditing import MEANING
 from dpverify.plans.plan import is_closed
-from dpverify.privacy import point_of
+from dpverify.privacy import ApproxDP, PerfectPrivacy, PureDP, point_of
 from dpverify.suite.events import Outcome, UnitFinished
 from dpverify.suite.refinement import (
     RefinementFailed,
@@ -159,7 +159,11 @@ def _audited(result: AuditResult, outcome: Outcome, verdict: str) -> Judgment:
     caught = sum(fault.caught for fault in result.faults)
     faults = f"; {caught}/{len(result.faults)} planted faults caught" if result.faults else ""
     best = result.strongest
-    summary = f"claim {result.guarantee}, certified epsilon >= {result.epsilon:.3f}{faults}"
+    shown = f"certified epsilon >= {result.epsilon:.3f}"
+    if not isinstance(result.guarantee, (PureDP, ApproxDP, PerfectPrivacy)):
+        at = f"at epsilon {best.claimed:.3g}"
+        shown = f"certified delta >= {best.certified_delta:.4f} {at} (claimed {best.delta:.4f})"
+    summary = f"claim {result.guarantee}, {shown}{faults}"
     details = () if outcome is Outcome.HELD else _explained(result)
     data = {
         "guarantee": str(result.guarantee),

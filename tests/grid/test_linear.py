@@ -13,6 +13,7 @@ import pytest
 
 from dpverify.grid import (
     check_word_budget,
+    clip_to_ellipsoid,
     column_sums,
     gram,
     linear,
@@ -237,7 +238,8 @@ def test_the_number_of_threads_does_not_matter() -> None:
     x, y = entries(rng, 700, 300, 24), entries(rng, 300, 300, 24)
     for threads in (1, 2, 7):
         with limits(threads):
-            results.append([matmul(x, y).tobytes(), gram(x).tobytes(), second_moments(x).tobytes()])
+            made = (matmul(x, y), gram(x), second_moments(x), clip_to_ellipsoid(x, y, 2**40))
+            results.append([value.tobytes() for value in made])
     assert results[0] == results[1] == results[2]
 
 
@@ -253,6 +255,8 @@ def test_only_integers_are_taken(bad: Any) -> None:
 def test_other_integers_are_taken() -> None:
     assert squared_norms(np.array([[200, 200]], np.uint8)).tolist() == [80000]
     assert squared_norms(np.array([[2**64 - 1]], np.uint64)).tolist() == [(2**64 - 1) ** 2]
+    assert matmul([[2**2000, 1]], [[0], [2**70]]).tolist() == [[2**70]]
+    assert matmul([[2**2000]], [[0]]).tolist() == [[0]]
     assert gram([[1, 2], [3, 4]]).tolist() == [[5, 11], [11, 25]]
     assert matmul(np.array([[-(2**63)]]), np.array([[-1]])).tolist() == [[2**63]]
 

@@ -8,18 +8,16 @@ import time
 from fractions import Fraction
 from typing import Any
 
-import mpmath as mp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpverify import Abstained, Adjacency, ApproxDP, ClippedMean, GaussianDP, SeededBits
+from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
 from dpverify.plans import RoundedGaussian, Transcript
 from dpverify.suite.refinement import compare_facts
 from spec import clipped_mean as spec
-from spec.theory import joint
-from tests.mechanisms.helpers import estimates, fails_at_most
+from tests.mechanisms.helpers import estimates
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -43,47 +41,6 @@ def cloud(n: int, d: int, seed: int = 0, spread: float = 0.4) -> Floats:
     found *= spread / np.linalg.norm(found, axis=1, keepdims=True)
     found[:, 0] += 0.3
     return found
-
-
-COUNTED = [(ADD, "clip"), (ADD, "mask"), (REPLACE, "mask")]
-
-
-@pytest.mark.parametrize(("adjacency", "outside"), COUNTED)
-@pytest.mark.parametrize(("multiplier", "at_least"), [("1", 1), ("1/30", 1), ("7/2", 50)])
-def test_minimum_n_is_the_least(
-    adjacency: Adjacency, outside: str, multiplier: str, at_least: int
-) -> None:
-    mechanism = mean(
-        adjacency=adjacency, outside=outside, noise_multiplier=multiplier, at_least=at_least
-    )
-    ratio = spec.released(mechanism.parameters)
-    for beta in ("0.9", "1/2", "0.05", "1e-6", "1e-30"):
-        least = mechanism.minimum_n(beta=beta)
-        with mp.workdps(50):
-            # 1e-12: the noise of a record's number is bounded to whole units of 2^-40
-            allowed = mp.mpf(Fraction(beta).numerator) / Fraction(beta).denominator
-            assert joint.abstains(ratio, least, at_least) <= allowed
-            assert least == 0 or joint.abstains(ratio, least - 1, at_least) > allowed * (1 - 1e-9)
-    few = [isinstance(one, Abstained) for one in estimates(mechanism, cloud(least, 2), 5, 100)]
-    assert not any(few)  # at beta = 1e-30
-
-
-@pytest.mark.parametrize("beta", [0, 1, -1, 2, "nan", None, True])
-def test_minimum_n_needs_a_probability(beta: Any) -> None:
-    for adjacency in (ADD, REPLACE):
-        with pytest.raises((ValueError, TypeError), match="beta"):
-            mean(adjacency=adjacency).minimum_n(beta=beta)
-
-
-def test_abstaining_is_typed_and_as_frequent_as_stated() -> None:
-    mechanism = mean(at_least=30)
-    least = mechanism.minimum_n(beta="0.05")
-    for n, rare in ((least, True), (least - 4, False)):
-        found = estimates(mechanism, cloud(n, 2), 6)
-        assert {type(one) for one in found} == {Abstained, Estimate}  # else P < 0.99^4000
-        assert fails_at_most([float(isinstance(o, Abstained)) for o in found], 1.0, 0.05) is rare
-    stopped = mechanism.release(np.zeros((0, 2)), SeededBits(1))  # P(30 by noise) < 1e-50
-    assert str(stopped) == "abstained: fewer than 30 records, by the released count"
 
 
 def test_under_replace_a_clipped_mean_has_the_public_number() -> None:
@@ -293,7 +250,7 @@ def test_the_noise_for_a_budget_is_the_least(
     assert made.claim.guarantee == budget
     assert made.composed.implies(budget)
     less = made.noise_multiplier * (1 - Fraction(1, 10**6))
-    with pytest.raises(ValueError, match="does not imply|not imply|weaker|cannot"):
+    with pytest.raises(ValueError, match=r"does not imply|not follow|imply"):
         dataclasses.replace(made, noise_multiplier=less)
     noise = made.fixed_plan[-1].noise  # type: ignore[union-attr]
     assert noise == RoundedGaussian(2**40)
@@ -306,7 +263,7 @@ def test_ten_thousand_columns_and_large_matrices_are_quick() -> None:
     assert isinstance(wide.release(np.ones((20, 10**4)), SeededBits(1)), Estimate)
     q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(150, 150)))
     dense = mean(150, matrix=q, adjacency=REPLACE)
-    again = dataclasses.replace(dense, noise_multiplier=2)
+    again = dataclasses.replace(dense, noise_multiplier=Fraction(2))
     found = again.release(np.zeros((20, 150)), SeededBits(1))
     assert isinstance(found, Estimate)
     assert found.covariance.shape == (150, 150)

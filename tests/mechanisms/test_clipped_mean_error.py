@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpverify import Adjacency, ClippedMean
+from dpverify import Abstained, Adjacency, ClippedMean, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
+from dpverify.plans import Stage
 from spec import clipped_mean as spec
+from spec.theory import joint
 from tests.mechanisms.helpers import RELEASES, estimates, fails_at_most, mean_square_fits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -130,8 +134,51 @@ def test_the_grid_is_as_fine_as_stated(d: int) -> None:
     mechanism = mean(d, adjacency=REPLACE, center=(0.1,) * d, radius="1/3", noise_multiplier=1)
     for seed in range(20):
         data = cloud(37, d, seed, spread=0.7)
-        total = np.array(mechanism.law(data).center(mechanism.fixed_plan[-1].query), dtype=float)  # type: ignore[union-attr]
-        cells = total * float(spec.scale(mechanism.parameters) / 2**40) / 37
+        stage = mechanism.fixed_plan[-1]
+        assert isinstance(stage, Stage)
+        total: Floats = mechanism.law(data).center(stage.query).astype(np.float64)
+        cells = total * (float(spec.scale(mechanism.parameters) / 2**40) / 37)
         found = 0.1 + cells * float(spec.public_map(mechanism.parameters).cell)
         most = float(spec.grid_error(mechanism.parameters))
         assert np.linalg.norm(found - real_mean(mechanism, data)) <= most < 1e-5 * math.sqrt(d)
+
+
+COUNTED = [(ADD, "clip"), (ADD, "mask"), (REPLACE, "mask")]
+
+
+@pytest.mark.parametrize(("adjacency", "outside"), COUNTED)
+@pytest.mark.parametrize(("multiplier", "at_least"), [("1", 1), ("1/30", 1), ("7/2", 50)])
+def test_minimum_n_is_the_least(
+    adjacency: Adjacency, outside: str, multiplier: str, at_least: int
+) -> None:
+    mechanism = mean(
+        adjacency=adjacency, outside=outside, noise_multiplier=multiplier, at_least=at_least
+    )
+    ratio = spec.released(mechanism.parameters)
+    for beta in ("0.9", "1/2", "0.05", "1e-6", "1e-30"):
+        least = mechanism.minimum_n(beta=beta)
+        with mp.workdps(50):
+            # 1e-12: the noise of a record's number is bounded to whole units of 2^-40
+            allowed = mp.mpf(Fraction(beta).numerator) / Fraction(beta).denominator
+            assert joint.abstains(ratio, least, at_least) <= allowed
+            assert least == 0 or joint.abstains(ratio, least - 1, at_least) > allowed * (1 - 1e-9)
+    few = [isinstance(one, Abstained) for one in estimates(mechanism, cloud(least, 2), 5, 100)]
+    assert not any(few)  # at beta = 1e-30
+
+
+@pytest.mark.parametrize("beta", [0, 1, -1, 2, "nan", None, True])
+def test_minimum_n_needs_a_probability(beta: Any) -> None:
+    for adjacency in (ADD, REPLACE):
+        with pytest.raises((ValueError, TypeError), match="beta"):
+            mean(adjacency=adjacency).minimum_n(beta=beta)
+
+
+def test_abstaining_is_typed_and_as_frequent_as_stated() -> None:
+    mechanism = mean(at_least=30)
+    least = mechanism.minimum_n(beta="0.05")
+    for n, rare in ((least, True), (least - 4, False)):
+        found = estimates(mechanism, cloud(n, 2), 6)
+        assert {type(one) for one in found} == {Abstained, Estimate}  # else P < 0.99^4000
+        assert fails_at_most([float(isinstance(o, Abstained)) for o in found], 1.0, 0.05) is rare
+    stopped = mechanism.release(np.zeros((0, 2)), SeededBits(1))  # P(30 by noise) < 1e-50
+    assert str(stopped) == "abstained: fewer than 30 records, by the released count"

@@ -23,6 +23,7 @@ from dpverify.privacy import (
     rules,
 )
 from dpverify.privacy.derivation import weakest
+from dpverify.privacy.rules import sensitivity_lemma
 
 from .makers import COLUMN, OBLIGATION, conjectured, lemma, proved
 
@@ -267,3 +268,25 @@ def test_perfect_privacy_adds_nothing() -> None:
     assert rules.adaptive_compose([public, proved(1)]).conclusion.guarantee == PureDP(1)
     both = rules.adaptive_compose([proved(1, delta="1e-6"), public])
     assert both.conclusion.guarantee == ApproxDP(1, "1e-6")
+
+
+def test_a_lemma_rests_on_the_lemmas_of_its_premises_and_on_no_other_world() -> None:
+    def shown(what: str, adjacency: Adjacency, **more: Any) -> Derivation[Sensitivity]:
+        return sensitivity_lemma(
+            what,
+            norm=Norm.L1,
+            value=1,
+            adjacency=adjacency,
+            domain=Domain(1),
+            obligation=f"theory/queries.py:obligation_{what}",
+            source=Source("OURS", "a test"),
+            **more,
+        )
+
+    inner = shown("inner", Adjacency.REPLACE)
+    outer = shown("outer", Adjacency.REPLACE, premises=(inner,))
+    assert [leaf.obligation for leaf in outer.lemmas] == [outer.obligation, inner.obligation]
+    with pytest.raises(
+        ValueError, match=r"inner moves under replace.* the lemma is under add-remove"
+    ):
+        shown("outer", Adjacency.ADD_REMOVE, premises=(inner,))

@@ -41,8 +41,7 @@ def test_coq_checks_the_certificate_that_gappa_writes(tmp_path: Path) -> None:
         pytest.skip("coq's library for gappa is not installed")
     assert checked.returncode == 0, checked.stderr
     assert (tmp_path / "horner.vo").exists()
-    cut = written.stdout.replace("Qed.", "Admitted.", 1).count("Admitted.")
-    assert cut == 1, "it proves something, and admits nothing"
+    assert "Qed." in written.stdout
     assert "Admitted" not in written.stdout
 
 

@@ -68,13 +68,14 @@ def test_a_false_loss_is_caught(spec: Any, claimed: str) -> None:
 def test_other_false_statements_of_the_means_are_caught() -> None:
     with pytest.raises(ObligationFailed):
         clipped_mean.obligation_rounding(Fraction(1, 2**41))
-    for spec in (clipped_mean, bernoulli_mean):
+    both: tuple[Any, ...] = (clipped_mean, bernoulli_mean)
+    for spec in both:
         with pytest.raises(ObligationFailed):
-            spec.obligation_lower_bound_is_below_error(2)  # type: ignore[attr-defined]
+            spec.obligation_lower_bound_is_below_error(2)
     for factor in (Fraction(1, 10), 6):
         with pytest.raises(ObligationFailed):
             bernoulli_mean.obligation_enough_records(
-                lambda alpha, m, f=factor: int(f * bernoulli_mean.enough_records(alpha, m))
+                lambda alpha, m, f=factor: max(1, int(f * bernoulli_mean.enough_records(alpha, m)))
             )
 
 
@@ -108,7 +109,7 @@ def _worst_error(estimate: Callable[[Any], Any], votes: Sequence[int], n: int, m
     squares = [
         float(((estimate(total + 2 / mu * z) - total / n) ** 2 * density).sum()) for total in votes
     ]
-    return max(squares) ** 0.5
+    return float(max(squares) ** 0.5)
 
 
 @pytest.mark.parametrize(("n", "mu"), [(1, 0.5), (2, 3.0), (10, 1.0), (100, 0.3), (100, 3.0)])

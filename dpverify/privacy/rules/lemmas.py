@@ -29,10 +29,12 @@ def sensitivity_lemma(
     obligation: str,
     source: Source,
     predicate: str = "",
+    premises: tuple[Derivation[Sensitivity], ...] = (),
 ) -> Derivation[Sensitivity]:
     """A sensitivity that no generic rule proves; ``obligation`` names what in spec/ shows it.
 
-    The suite refuses a derivation with a lemma whose obligation is missing or fails. With the KEEP
+    premises: sensitivities of other queries that it is computed from, under the same adjacency and
+    domain; their lemmas are the derivation's lemmas too. The suite refuses a derivation with a lemma whose obligation is missing or fails. With the KEEP
     norm, and only then, ``predicate`` says what makes records friends.
     """
     distance = exact(value, "sensitivity")
@@ -45,7 +47,13 @@ def sensitivity_lemma(
         )
     _require_obligation(obligation)
     conclusion = Sensitivity(query, norm, distance, adjacency, domain, predicate, key=RULES_KEY)
-    return derive(conclusion, "lemma", (), source, obligation=obligation)
+    for premise in premises:
+        if (premise.conclusion.adjacency, premise.conclusion.domain) != (adjacency, domain):
+            raise ValueError(
+                f"{premise.conclusion.query} moves under {premise.conclusion.adjacency}, for "
+                f"{premise.conclusion.domain}; the lemma is under {adjacency}, for {domain}."
+            )
+    return derive(conclusion, "lemma", premises, source, obligation=obligation)
 
 
 def event_lemma(

@@ -1,0 +1,147 @@
+"""The choice of a cell: its probabilities are the spec's, for whatever records and grids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from time import perf_counter
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpverify import SeededBits
+from dpverify.plans import QuantileChoice
+from dpverify.randomness import Bits, enumerate_law
+from dpverify.randomness.bits import IntArray
+from spec.private_quantile import QuantileLaw
+from spec.theory.laws import real, real_exponential
+from spec.theory.obligations import datasets
+from tests.randomness.helpers import STAND_INS, formal_exponential
+
+FALSE_ALARM = 1e-7
+EPSILONS = [Fraction(text) for text in ("0", "1/5", "1/2", "1", "3")]
+QUANTILES = [(0, 1), (1, 2), (3, 4), (1, 1)]
+
+
+@pytest.fixture(autouse=True)
+def _forty_digits() -> Iterator[None]:
+    with mp.workdps(40):
+        yield
+
+
+def center(cells: tuple[int, ...]) -> IntArray:
+    return np.array([sorted(cells)], dtype=np.int64)
+
+
+def pair_of(
+    cells: tuple[int, ...], upper: int, p: int, q: int, scale: Fraction
+) -> tuple[QuantileChoice, QuantileLaw]:
+    law = QuantileLaw(tuple(sorted(cells)), 0, upper, p, q, scale)
+    return QuantileChoice(0, upper, p, q, scale), law
+
+
+def _one(noise: QuantileChoice, around: IntArray, bits: Bits) -> int:
+    return int(noise.sample(bits, around, 1)[0, 0])
+
+
+@pytest.mark.parametrize("root", STAND_INS)
+@pytest.mark.parametrize(("p", "q"), QUANTILES)
+def test_the_law_is_the_specs_fraction_for_fraction(p: int, q: int, root: Fraction) -> None:
+    """All datasets of at most 3 records on 4 cells, with empty stretches and repeated cells."""
+    formal = formal_exponential(root, 3)
+    for cells in datasets(range(4), 3):
+        noise, law = pair_of(cells, 3, p, q, Fraction(3, 2))
+        found = enumerate_law(
+            partial(_one, noise, center(cells)), max_choices=3, exponential=formal
+        )
+        assert found.undecided == 0
+        assert found.masses == {t: law.probability((t,), formal) for t in range(4)}
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 50), Fraction(1), Fraction(10**6)])
+def test_log_probabilities_are_those_of_the_spec(scale: Fraction) -> None:
+    for cells, (p, q) in product(((), (5,), (0, 0, 9, 10), (10,) * 4), QUANTILES):
+        noise, law = pair_of(cells, 10, p, q, scale)
+        outputs = np.arange(-1, 12)[:, np.newaxis]
+        found = noise.log_probability(outputs, center(cells))
+        assert found[0] == found[-1] == -np.inf
+        for t in range(11):
+            true = mp.log(law.probability((t,), real_exponential))
+            assert abs(found[t + 1] - true) < 1e-12 * (1 + abs(true))
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 10**320), Fraction(10**320)])
+def test_extreme_scales_are_certain_or_uniform(scale: Fraction) -> None:
+    noise, cells = QuantileChoice(0, 9, 1, 2, scale), center((2, 5))
+    found = noise.log_probability(np.arange(10)[:, np.newaxis], cells)
+    drawn = set(noise.sample(SeededBits(1), cells, 1000)[:, 0].tolist())
+    if scale < 1:
+        assert drawn == {3, 4, 5}
+        assert np.allclose(found[3:6], -np.log(3))
+        assert found[[2, 6]].max() < -1e299
+    else:  # one of ten cells is missed with probability 10 * 0.9^1000 < 1e-44
+        assert drawn == set(range(10))
+        assert np.allclose(found, -np.log(10))
+
+
+def test_draws_are_as_frequent_as_the_spec_says() -> None:
+    """Chi-square on 12 cells and 10^5 draws, at most 1e-7; the law of another scale is refused."""
+    cells = (2, 2, 7, 11)
+    noise, law = pair_of(cells, 11, 1, 2, Fraction(2))
+    drawn = np.bincount(noise.sample(SeededBits(2), center(cells), 10**5)[:, 0], minlength=12)
+    for model, fits in ((law, True), (pair_of(cells, 11, 1, 2, Fraction(5, 2))[1], False)):
+        masses = np.array([float(model.probability((t,), real_exponential)) for t in range(12)])
+        statistic = float(((drawn - masses * 10**5) ** 2 / (masses * 10**5)).sum())
+        assert bool(stats.chi2.sf(statistic, 11) > FALSE_ALARM) is fits
+
+
+def test_losses_and_profiles_are_sums_over_cells() -> None:
+    for left, right in (((), (3,)), ((0, 9), (0, 4, 9)), ((1, 5, 5), (5, 5, 9)), ((9, 9), (9,))):
+        p, q = (pair_of(cells, 9, 1, 2, Fraction(3, 2))[1] for cells in (left, right))
+        for own, other in ((p, q), (q, p)):
+            masses = [
+                [law.probability((t,), real_exponential) for t in range(10)] for law in (own, other)
+            ]
+            ratios = [mp.log(a / b) for a, b in zip(*masses, strict=True)]
+            assert abs(own.largest_loss(other) - max(ratios)) < mp.mpf(10) ** -35
+            for epsilon in EPSILONS:
+                gaps = [a - mp.exp(real(epsilon)) * b for a, b in zip(*masses, strict=True)]
+                expected = sum(max(gap, mp.mpf(0)) for gap in gaps)
+                assert abs(own.profile(other, epsilon) - expected) < mp.mpf(10) ** -35
+
+
+def test_laws_of_other_grids_are_not_compared() -> None:
+    p, q = (pair_of((1,), upper, 1, 2, Fraction(1))[1] for upper in (8, 9))
+    for attempt in (p.largest_loss, lambda other: p.profile(other, Fraction(1))):
+        with pytest.raises(ValueError, match="must be the same on neighbors"):
+            attempt(q)
+    assert p.largest_loss(p) == 0
+
+
+@pytest.mark.parametrize("bits", [20, 40, 49])
+def test_the_cost_follows_the_records_not_the_cells(bits: int) -> None:
+    """Half of 1000 draws lie in the half of the grid that holds the median: all do, but for e^-50."""
+    upper, n = 1 << bits, 10**5
+    cells = np.linspace(0, upper // 4, n // 2, dtype=np.int64)
+    noise = QuantileChoice(0, upper, 1, 2, Fraction(4))
+    start = perf_counter()
+    drawn = noise.sample(SeededBits(3), np.sort(np.append(cells, upper - cells))[np.newaxis], 1000)
+    assert (
+        perf_counter() - start < 20
+    )  # seconds: one for 10^5 records, with room for a busy machine
+    assert (
+        upper // 4 - upper // 1000
+        <= drawn.min()
+        <= drawn.max()
+        <= upper - upper // 4 + upper // 1000
+    )
+
+
+def test_faults_are_planted_by_scale() -> None:
+    noise = QuantileChoice(0, 9, 1, 2, 3)
+    assert noise.rescaled(Fraction(1, 2)) == QuantileChoice(0, 9, 1, 2, "1.5")
+    assert set(noise.dropped().sample(SeededBits(4), center((2, 5)), 100)[:, 0]) <= {3, 4, 5}
