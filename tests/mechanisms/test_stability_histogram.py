@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from math import floor
+from types import SimpleNamespace
 from typing import Any
 
 import mpmath as mp
@@ -31,6 +31,7 @@ from tests.mechanisms.helpers import (
     fails_at_most,
     largest_loss_found,
 )
+from tests.mechanisms.test_private_quantile import BAD_DATA
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -173,20 +174,9 @@ def test_all_sizes_of_data(noise: str, n: int) -> None:
     assert all(abs(count - 1000) < 60 for count in found.values())
 
 
-def test_many_bins_of_many_scales() -> None:
-    rng = np.random.default_rng(1)
-    data = np.exp(rng.normal(0, 8, 20_000))
-    found = counts_of(exact(width="1/8"), data)
-    true = Counter(floor(min(x, 2.0**27) * 8) / 8 for x in data.tolist())
-    inside = {edge: n for edge, n in true.items() if n >= 2 and edge < 2.0**26}
-    assert {edge: n for edge, n in found.items() if edge < 2.0**26} == inside
-
-
 BAD_PARAMETERS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"width": 0}, ValueError, "not positive; give the width of a bin"),
-    ({"width": -1.0}, ValueError, "not positive"),
     ({"width": float("nan")}, ValueError, "give a finite number"),
-    ({"width": float("inf")}, ValueError, "give a finite number"),
     ({"width": 5e-324}, ValueError, "give the data in another unit"),
     ({"width": "1e400"}, ValueError, "give the data in another unit"),
     ({"width": None}, TypeError, "give an int, Fraction"),
@@ -195,7 +185,6 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"origin": "x"}, ValueError, "write it like '1e-6'"),
     ({"delta": 0}, ValueError, r"outside \(0, 1\); try '1e-6'"),
     ({"delta": 1}, ValueError, r"outside \(0, 1\)"),
-    ({"delta": "-1e-6"}, ValueError, r"outside \(0, 1\)"),
     ({"delta": None}, TypeError, "give an int, Fraction"),
     ({"noise": "Laplace"}, ValueError, "write 'laplace' or 'gaussian'"),
     ({"noise_multiplier": 0}, ValueError, "use for_budget"),
@@ -211,14 +200,6 @@ def test_bad_parameters_are_refused(
 ) -> None:
     with pytest.raises(kind, match=message):
         histogram(**change)
-
-
-BAD_DATA: list[tuple[Any, type[Exception], str]] = [
-    ([1.0, np.nan], ValueError, "Record 1 is not finite.*nonfinite='replace'"),
-    ([[1.0, 2.0]], ValueError, "2 columns.*Select the columns"),
-    (1.0, ValueError, "0 dimensions"),
-    (["1"], TypeError, "strings, not real numbers"),
-]
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -247,13 +228,8 @@ def test_all_kinds_of_columns_and_orders_are_one() -> None:
     data = [7.0, 3.0, 50.0, 80.0, 12.0, 7.0, 7.0, 6.0]
     expected = counts_of(mechanism, data, 5)
     assert expected
-    columns: list[Any] = [
-        data[::-1],
-        tuple(data),
-        np.array(data, dtype=np.float32),
-        np.array(data, dtype=np.uint8),
-        np.array(data).reshape(-1, 1),
-    ]
+    columns: list[Any] = [data[::-1], tuple(data), np.array(data).reshape(-1, 1)]
+    columns += [np.array(data, dtype=kind) for kind in (np.float32, np.uint8)]
     for column in columns:
         assert counts_of(mechanism, column, 5) == expected
 
@@ -316,14 +292,9 @@ def test_no_neighbors_with_the_same_bins_lose_more_than_claimed(adjacency: Adjac
     mechanism = histogram(adjacency=adjacency, noise_multiplier=2, delta="0.4")
     occupied = [r for r in [*EDGE_RECORDS, 7.5] for _ in range(3)]
 
-    class Crowded:
-        """The mechanism, with a crowd in every dataset."""
+    def law(data: list[float]) -> Any:
+        return mechanism.law([*data, *occupied])
 
-        adjacency = mechanism.adjacency
-
-        @staticmethod
-        def law(data: list[float]) -> Any:
-            return mechanism.law([*data, *occupied])
-
-    loss = largest_loss_found(Crowded(), RECORDS)  # type: ignore[arg-type]
+    crowded: Any = SimpleNamespace(adjacency=adjacency, law=law)
+    loss = largest_loss_found(crowded, RECORDS)
     assert 0.99 / 2 < loss <= (1 + 1e-9) / 2
