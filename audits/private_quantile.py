@@ -23,7 +23,8 @@ _STEP = 7
 
 
 class _GapsAlike(QuantileChoice):
-    """Multiplicities forgotten: a gap between records is chosen by its score alone, then a cell in it."""
+    """Multiplicities forgotten: a gap between records, or a record's cell, is chosen by its score alone,
+    then a cell in it."""
 
     __slots__ = ()
 
@@ -36,10 +37,10 @@ class _GapsAlike(QuantileChoice):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """The gap's, over how many cells it has."""
-        _, sizes, scores = self._groups(center)
+        starts, sizes, scores = self._groups(center)
         filled = sizes > 0
         weights = np.where(filled, np.exp(-scores / float(self.scale)), 0.0)
-        places = np.searchsorted(center[0], outputs[:, 0], side="left")
+        places = _places(starts, outputs)
         found: LogProbabilities = np.log(weights[places] / weights.sum() / sizes[places])
         return found
 
@@ -66,14 +67,14 @@ class _StepsFromARecord(QuantileChoice):
         """All cells of a step together; the last step of a gap may be shorter."""
         own = QuantileChoice.log_probability(self, outputs, center)
         starts, sizes, _ = self._groups(center)
-        place = np.searchsorted(center[0], outputs[:, 0], side="left")
+        place = _places(starts, outputs)
         left = starts[place] + sizes[place] - outputs[:, 0]
         together = own + np.log(np.minimum(left, _STEP))
         return np.where(self._beyond(outputs, center)[:, 0] == 0, together, -np.inf)
 
     def _beyond(self, cells: IntArray, center: IntArray) -> IntArray:
         starts, _, _ = self._groups(center)
-        beyond: IntArray = (cells - starts[np.searchsorted(center[0], cells, side="left")]) % _STEP
+        beyond: IntArray = (cells - starts[_places(starts, cells)][:, np.newaxis]) % _STEP
         return beyond
 
 
@@ -92,10 +93,20 @@ class _ARecordItself(QuantileChoice):
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """The sum over its gap; impossible elsewhere."""
         own = QuantileChoice.log_probability(self, outputs, center)
-        starts, sizes, _ = self._groups(center)
-        places = np.searchsorted(center[0], outputs[:, 0], side="left")
-        at_end = outputs[:, 0] == starts[places] + sizes[places] - 1
-        return np.where(at_end, own + np.log(np.maximum(sizes[places], 1)), -np.inf)
+        ends = np.unique(np.append(center[0], self.upper))
+        firsts = np.append(self.lower, ends[:-1] + 1)
+        places = np.minimum(np.searchsorted(ends, outputs[:, 0], side="left"), len(ends) - 1)
+        gaps = QuantileChoice.log_probability(self, firsts[places, np.newaxis], center)
+        sizes = ends[places] - firsts[places]
+        together = np.logaddexp(own, gaps + np.log(np.maximum(sizes, 1)))
+        at_end = outputs[:, 0] == ends[places]
+        return np.where(at_end, np.where(sizes > 0, together, own), -np.inf)
+
+
+def _places(starts: IntArray, cells: IntArray) -> IntArray:
+    """The group of each cell."""
+    found: IntArray = np.searchsorted(starts, cells[:, 0], side="right") - 1
+    return found
 
 
 def _faults(mechanism: PrivateQuantile) -> list[Fault]:

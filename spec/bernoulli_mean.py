@@ -81,6 +81,7 @@ def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
     return TranscriptLaw(stages, ((n,),))
 
 
+@states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     """A bound on |estimate - share| that fails with probability at most beta: half that of votes."""
     return joint.error_bound(released(parameters), n, beta, parameters["at_least"]) / 2
@@ -94,6 +95,7 @@ def expected_error(parameters: Parameters, n: int, share: Any) -> Any:
     return joint.expected_error(released(parameters), n, abs(2 * mp.mpf(share) - 1)) / 2
 
 
+@states(Source("OURS", "Assouad's lemma with group privacy of Gaussian DP"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
     """No estimate of this privacy has a smaller root mean squared error on every n answers.
 
@@ -141,12 +143,6 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
             require(largest <= stated <= square * slack, case)
             require(largest * slack >= square, case)
     return cases
-
-
-@states(Source("OURS", "a sum and a count under one noise"))
-def obligation_joint_release() -> int:
-    """The theory of a sum and its number, which the lemma in one unit rests on."""
-    return joint.obligation_with_count() + joint.obligation_normal_length()
 
 
 @states(_K19)

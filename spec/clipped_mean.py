@@ -144,6 +144,7 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
     return TranscriptLaw(stages, ((n,),))
 
 
+@states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     """A bound on |A (estimate - mean)| that fails with probability at most beta (joint.error_bound).
 
@@ -177,6 +178,7 @@ def _cell_after_matrix(parameters: Parameters) -> Any:
     return real(public_map(parameters).cell / matrix_unit(parameters))
 
 
+@states(Source("OURS", "Assouad's lemma with group privacy of Gaussian DP"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
     """No estimate of this privacy has a smaller root mean squared |A (estimate - mean)| on every
     dataset of n records inside. Replacing is removing and adding: under add-remove, for 2 mu."""
@@ -273,13 +275,6 @@ def obligation_rounding(extra: Fraction = Fraction(1, 2**39)) -> int:
             require(exact_mu <= stated <= most, case)
             cases += 1
     return cases
-
-
-@states(Source("OURS", "a sum and a count under one noise"))
-def obligation_joint_release() -> int:
-    """The theory of a sum and its number, which the lemma in one unit rests on."""
-    shown = joint.obligation_with_count(), joint.obligation_normal_length()
-    return sum(shown) + joint.obligation_default_weight()
 
 
 def obligation_lower_bound_is_below_error(within: int = 5) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,8 +28,13 @@ DEPARTURES = (
     ),
     Departure(
         "S11, private quantiles by the exponential mechanism",
-        "under add-remove the score |q #{z < t} - p n| is divided by max(p, q - p), not by q",
-        "n moves together with #{z < t}, so a score moves by less than under replace",
+        "under add-remove scores are divided by max(p, q - p), not by q",
+        "p n moves together with q #{z < t} and q #{z <= t}, so they move by less than under replace",
+    ),
+    Departure(
+        "S11, private quantiles by the exponential mechanism",
+        "a record's cell has all ranks #{z < t}..#{z <= t}, and its score is p n / q's distance from them",
+        "the intervals of length 0 between equal records are never drawn there; here ties are",
     ),
 )
 
@@ -75,13 +80,15 @@ class QuantileLaw:
     scale: Fraction
 
     def score(self, t: int) -> int:
-        """As ``score``, by bisection."""
-        return abs(self.denominator * bisect_left(self.cells, t) - self.numerator * len(self.cells))
+        """As ``tables.score``, by bisection."""
+        wanted = self.numerator * len(self.cells)
+        below, up_to = bisect_left(self.cells, t), bisect_right(self.cells, t)
+        return max(0, self.denominator * below - wanted, wanted - self.denominator * up_to)
 
     def stretches(self, *others: QuantileLaw) -> list[tuple[int, int]]:
-        """(first, last) of the longest runs of cells with the same records below them."""
+        """(first, last) of the cells with a record, one by one, and of the runs between them."""
         records = {z for law in (self, *others) for z in law.cells}
-        starts = [self.lower, *(z + 1 for z in sorted(records) if z < self.upper)]
+        starts = sorted({self.lower, *records, *(z + 1 for z in records if z < self.upper)})
         return list(zip(starts, [first - 1 for first in starts[1:]] + [self.upper], strict=True))
 
     def total(self, e: Exponential) -> Any:
@@ -143,7 +150,7 @@ class QuantileLaw:
     Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"),
 )
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
-    """One cell t, with mass proportional to e^(-|q #{z < t} - p n| / scale)."""
+    """One cell t, with mass proportional to e^(-max(0, q #{z < t} - p n, p n - q #{z <= t}) / scale)."""
     lower, upper, cell = grid(parameters)
     cells = sorted(queries.to_cells(record, lower, upper, cell) for record in records)
     return closed(
@@ -169,20 +176,19 @@ def _models(
 @states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
 def obligation_range(claimed: Fraction = Fraction(1)) -> int:
     """Losses of all neighbors of at most 4 records lie in an interval of length claimed / multiplier,
-    and for some pair in no shorter one; exactly, for totals cancel.
+    and for 1/4, 1/2 and some pair in no shorter one; exactly, for totals cancel.
 
-    For the quantiles 0 and 1 all scores move the same way, which leaves half of the range unused; for
-    9/10 so few records do not reach both sides of it.
+    For 0 and 1 scores move one way only, and half of it is unused; 9/10 needs more records for all.
     """
-    cases, unused = 0, {Fraction(0): 2, Fraction(1): 2, Fraction(9, 10): 2}
-    for adjacency, quantile in product(Adjacency, (*unused, Fraction(1, 4), Fraction(1, 2))):
-        ranges = []
-        for own, other in _models(quantile, adjacency, 3, range(4), 4):
-            moves = own.moves(other)
-            ranges.append(max(moves) - min(moves))
-        cases, largest = cases + len(ranges), max(ranges)
-        case = f"{quantile}, {adjacency}: the losses' largest range is {largest}, not {claimed}"
-        require(claimed / unused.get(quantile, 1) <= largest <= claimed, case)
+    cases, half, whole = 0, Fraction(1, 2), Fraction(1)
+    for adjacency in Adjacency:
+        most = Fraction(7, 10) if adjacency is Adjacency.REPLACE else Fraction(2, 3)
+        for p, share in (("0", half), ("1/4", whole), ("1/2", whole), ("9/10", most), ("1", half)):
+            pairs = _models(Fraction(p), adjacency, 3, range(4), 4)
+            moves = [own.moves(other) for own, other in pairs]
+            cases, largest = cases + len(moves), max(max(found) - min(found) for found in moves)
+            case = f"{p}, {adjacency}: the losses' largest range is {largest}, of {claimed}"
+            require(largest == claimed * share, case)
     return cases
 
 
@@ -219,16 +225,16 @@ def _formal(exponent: Fraction) -> Fraction:
     return Fraction(1, 2) ** int(exponent * 3)
 
 
-@states(Source("S11", "utility of the exponential mechanism", note="in ranks, beyond the least"))
+@states(Source("S11", "utility of the exponential mechanism", note="in ranks"))
 def error_bound(parameters: Parameters, beta: Fraction) -> Any:
-    """With probability at least 1 - beta the rank error |#{z < t} - p n / q| of the released cell t
-    is within this of the least that any cell has: (scale / q) ln(cells / beta).
+    """With probability at least 1 - beta the rank error of the released cell t, the distance of p n / q
+    from the ranks #{z < t}..#{z <= t}, is at most (scale / q) ln(cells / beta).
 
-    Proof. Let m be the least score. The total of all weights is at least e^(-m / scale), and each of
-    at most ``cells`` cells with a score above m + s has a weight below e^(-(m + s) / scale): together
-    they have a probability below cells e^(-s / scale) = beta. QED. The least rank error is at most 1/2
-    where no two records share a cell and none is in the last one. With ties it is not: where all
-    records are one, cells below it have rank 0 and cells above it rank n, and none the median's.
+    Proof. The first cell with q #{z <= t} >= p n (the last cell has that) has the score 0, for up to
+    the cell before there are fewer. So the total of all weights is at least 1, and cells with a score
+    above s have together a probability below cells e^(-s / scale), which is beta for this s / q. QED.
+    Where all records share a cell, the others are min(p, q - p) n / q ranks off, so one of them is
+    released with probability at most cells e^(-min(p, q - p) n / scale).
     """
     lower, upper, _ = grid(parameters)
     _, q = _quantile(parameters)
@@ -237,15 +243,16 @@ def error_bound(parameters: Parameters, beta: Fraction) -> Any:
 
 def obligation_error(factor: Fraction = Fraction(1)) -> int:
     """On every small dataset ``factor`` times the bound is exceeded with probability at most beta."""
-    cases, lower, upper = 0, 0, 7
+    cases = 0
     parameters = {"lower": 0.0, "upper": 7.0, "cell": Fraction(1), "adjacency": Adjacency.REPLACE}
     parameters |= {"quantile": Fraction(1, 2), "noise_multiplier": Fraction(1, 4)}
     for beta, cells in product((Fraction(1, 2), Fraction(1, 20)), datasets((0, 1, 3, 7), 4)):
         model = law(parameters, [Fraction(z) for z in cells]).stage_laws()[0][1]
-        scores = {t: mp.mpf(tables.score(cells, t, 1, 2)) / 2 for t in range(lower, upper + 1)}
-        most = min(scores.values()) + real(factor) * error_bound(parameters, beta)
-        beyond = [model.probability((t,), real_exponential) for t, s in scores.items() if s > most]
+        most = real(factor) * error_bound(parameters, beta)
+        errors = {t: mp.mpf(tables.score(cells, t, 1, 2)) / 2 for t in range(8)}
+        beyond = [model.probability((t,), real_exponential) for t, s in errors.items() if s > most]
         require(sum(beyond) <= real(beta), f"{cells}: {sum(beyond)} is above {beta}")
+        require(min(errors.values()) == 0, f"{cells}: no cell has the quantile's rank")
         cases += 1
     return cases
 
@@ -255,21 +262,17 @@ def lower_bound(parameters: Parameters, epsilon: Fraction, n: int) -> Any:
     """No epsilon-DP choice of a cell has a smaller expected rank error on every dataset of n records,
     where q divides p n.
 
-    Let a = p n / q - r records lie in the first cell, r in cell j, r in cell j + 1 and the others in
-    the last one. Then cell j + 1 has rank error 0 and every other at least r, so the events "the error
-    is below r" exclude each other for the N - 1 choices of j. These datasets differ in 2 r records: one
-    has an event of probability at most e^(2 r epsilon) / (N - 1) (4 r steps under add-remove).
+    Let p n / q - r records lie in the first cell, 2 r in cell j and the others in the last one. Then
+    cell j has rank error 0 and every other at least r, so the events "the error is below r" exclude
+    each other for the N choices of j. These datasets differ in 2 r records: one has an event of
+    probability at most e^(2 r epsilon) / N (4 r steps under add-remove).
     """
     lower, upper, _ = grid(parameters)
-    quantile = parameters["quantile"]
-    most = int(min(quantile, 1 - quantile) * n)
+    quantile, found = parameters["quantile"], mp.mpf(0)
     steps = 2 if parameters["adjacency"] is Adjacency.REPLACE else 4
-    bounds = (
-        r * (1 - mp.exp(real(steps * r * epsilon)) / (upper - lower)) for r in range(1, most + 1)
-    )
-    found = mp.mpf(0)
-    for bound in bounds:  # concave in r
-        if bound <= found:
+    for r in range(1, int(min(quantile, 1 - quantile) * n) + 1):
+        bound = r * (1 - mp.exp(real(steps * r * epsilon)) / (upper - lower + 1))
+        if bound <= found:  # concave in r
             break
         found = bound
     return found

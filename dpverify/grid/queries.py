@@ -20,6 +20,7 @@ from dpverify.privacy.rules import sensitivity_lemma
 
 _OUTER_BOX = 1 << 40
 _SPEC = "theory/queries.py"
+UNCLIPPED = "Without clipping there is no bound; clipped=False is for planting a fault."
 
 
 class Query(ABC):
@@ -114,6 +115,8 @@ class ClampedSum(Query):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """add-remove: one summand, the radius; replace: one summand for another, upper - lower."""
+        if not self.clipped:
+            raise ValueError(UNCLIPPED)
         replaced = adjacency is Adjacency.REPLACE
         return sensitivity_lemma(
             f"the sum of records clamped to [{self.lower}, {self.upper}] cells about {self.center}",

@@ -19,11 +19,12 @@ _FARTHEST_BIN = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class QuantileScores(Query):
-    """How far each cell t of lower..upper is from the quantile p/q: |q #{z < t} - p n|, an integer.
+    """How far the ranks of each cell t of lower..upper are from the quantile p/q, an integer.
 
-    z are the records in cells of 2^exponent, clamped to lower..upper, and n their number. The value is
-    the sorted list of them, which decides every cell's score. Raises ValueError for bounds without
-    room between them, or more than 2^50 cells from zero.
+    That is max(0, q #{z < t} - p n, p n - q #{z <= t}), where z are the records in cells of 2^exponent,
+    clamped to lower..upper, and n is their number. The value is the sorted list of them, which decides
+    every cell's score. Raises ValueError for bounds without room between them, or more than 2^50 cells
+    from zero.
     """
 
     lower: int
@@ -52,7 +53,8 @@ class QuantileScores(Query):
         return np.sort(cells)[np.newaxis]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove: max(p, q - p), for one of the two is what q # - p n moves by; replace: q."""
+        """add-remove: max(p, q - p), for q # - p n moves by -p or q - p, where # counts the records
+        below a cell or those up to it; replace: q."""
         p, q = self.numerator, self.denominator
         return sensitivity_lemma(
             f"the score of every cell for the quantile {p}/{q}",

@@ -17,7 +17,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, check_word_budget, column_sums
-from dpverify.grid.queries import Query
+from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.records import Records
 from dpverify.grid.vectors import (
     OUTER_BOX,
@@ -35,6 +35,7 @@ from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, S
 from dpverify.privacy.balls import ball, enclose
 from dpverify.privacy.numbers import exact, render, whole
 from dpverify.privacy.rules import sensitivity_lemma
+from dpverify.privacy.rules.making import require_norm
 
 UNIT = 1 << 40
 """The standard deviation of the noise that is added to a value in one unit."""
@@ -90,6 +91,8 @@ class VectorSum(VectorQuery):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """add-remove: one vector, R^2; replace: one vector for another, (2R)^2."""
+        if not self.clipped:
+            raise ValueError(UNCLIPPED)
         value = self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
         what = f"the sum of records clipped to {_ball(self)}"
         return _lemma(what, self, value, adjacency, domain, "obligation_vector_sum")
@@ -145,6 +148,8 @@ class MaskedSum(VectorQuery):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """One record in or out: R^2 + w^2. Replace may also move one within: (2R)^2."""
+        if not self.clipped:
+            raise ValueError(UNCLIPPED)
         square = self.radius**2
         value = square + self.weight**2
         if adjacency is Adjacency.REPLACE:
@@ -202,6 +207,7 @@ class OneUnit(VectorQuery):
         the query's integers move.
         """
         shown = self.query.sensitivity(adjacency, domain)
+        require_norm(shown, (Norm.SQUARED_L2,), "a value in the unit of its noise")
         inner = shown.conclusion
         return sensitivity_lemma(
             f"{inner.query}, rounded to 2^-40 of {render(self.scale)}",

@@ -33,9 +33,10 @@ class PrivateQuantile(Mechanism[QuantileEstimate]):
     lower, upper: public bounds, chosen without looking at the data. quantile: a rational in [0, 1]
     ("1/2" is the median). cell: the grid's step, a power of two; by default at most 2^-20 of the
     interval.
-    A cell t has probability proportional to e^(-|q #{z < t} - p n| / scale) for the quantile p / q. The
-    scale is 2 noise_multiplier times the score's sensitivity: max(p, q - p) under add-remove, q under
-    replace.
+    A cell t has probability proportional to e^(-score / scale) for the quantile p / q, with the score
+    max(0, q #{z < t} - p n, p n - q #{z <= t}): a value that many records share is as good as all the
+    ranks it has. The scale is 2 noise_multiplier times the score's sensitivity: max(p, q - p) under
+    add-remove, q under replace.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: MT07; S11 (quantiles by the exponential mechanism).
     """

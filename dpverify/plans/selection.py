@@ -23,9 +23,10 @@ _STEEPEST = Fraction(10**300)
 class QuantileChoice(Noise):
     """A cell t of lower..upper with probability proportional to e^(-score(t) / scale).
 
-    score(t) = |q #{z < t} - p n| for the sorted cells z that ``QuantileScores`` gives. Cells between two
-    neighboring records have one score: such a group is chosen by its size times its weight, and then a
-    cell in it uniformly, so the cost follows n and not the number of cells. A group's bounds are
+    score(t) = max(0, q #{z < t} - p n, p n - q #{z <= t}) for the sorted cells z that
+    ``QuantileScores`` gives. Cells between two neighboring records have one score, and a record's cell
+    has its own: such a group is chosen by its size times its weight, and then a cell in it uniformly,
+    so the cost follows n and not the number of cells. Where groups begin and end depends on the
     records, but every cell keeps a positive probability for every dataset.
     """
 
@@ -57,13 +58,13 @@ class QuantileChoice(Noise):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """For witnesses only: float64."""
-        _, sizes, scores = self._groups(center)
+        starts, sizes, scores = self._groups(center)
         rate = -float(min(1 / self.scale, _STEEPEST))
         weights = np.maximum(rate * scores.astype(np.float64), -1e300)
         filled = sizes > 0
         normalizer = logsumexp(weights[filled], b=sizes[filled].astype(np.float64))
         cells = outputs[:, 0]
-        found = weights[np.searchsorted(center[0], cells, side="left")] - normalizer
+        found = weights[np.searchsorted(starts, cells, side="right") - 1] - normalizer
         inside = (cells >= self.lower) & (cells <= self.upper)
         return np.where(inside, found, -np.inf)
 
@@ -84,9 +85,16 @@ class QuantileChoice(Noise):
     def _groups(
         self, center: IntArray
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """First cell, number of cells and score of group i: those t with #{z < t} = i."""
-        cells = center[0]
-        ends = np.concatenate([[self.lower - 1], cells, [self.upper]]).astype(np.int64)
-        n = len(cells)
-        scores = np.abs(self.denominator * np.arange(n + 1, dtype=np.int64) - self.numerator * n)
-        return ends[:-1] + 1, np.diff(ends), scores
+        """First cell, number of cells and score of each group, in order.
+
+        They are in turn a stretch without records, which may be empty, and a record's cell; the first
+        and the last are stretches. The last that starts at or before a cell is the cell's group.
+        """
+        records, counts = np.unique(center[0], return_counts=True)
+        inner = np.stack([records, records + 1], axis=1).ravel()
+        starts = np.concatenate([[self.lower], inner]).astype(np.int64)
+        sizes = np.diff(np.append(starts, self.upper + 1))
+        counted = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        ranks = self.denominator * np.repeat(counted, 2) - self.numerator * center.shape[1]
+        # ranks[i] counts the records before group i, ranks[i + 1] also those in it
+        return starts, sizes, np.maximum(0, np.maximum(ranks[:-1], -ranks[1:]))

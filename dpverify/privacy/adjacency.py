@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from dpverify.privacy.numbers import exact, whole
+from dpverify.privacy.numbers import exact, to_float, whole
 
 Dataset = Sequence[Any] | NDArray[Any]
 Nonfinite = Literal["refuse", "replace"]
@@ -121,6 +121,16 @@ def _canonical(row: Any) -> Any:
     return row
 
 
+def _as_float(number: float) -> float:
+    """The replacement as float64, now and not when a record is replaced."""
+    value = to_float(exact(number, "replacement"))
+    if not math.isfinite(value):
+        raise ValueError(
+            f"replacement = {number} is not finite as a float64; give a smaller number."
+        )
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Domain:
     """The datasets a claim covers: any number of float64 records of ``columns`` numbers.
@@ -145,15 +155,15 @@ class Domain:
                 "'replace' (it counts as a fixed public record)."
             )
         if not isinstance(self.replacement, tuple):
-            exact(self.replacement, "replacement")
+            object.__setattr__(self, "replacement", _as_float(self.replacement))
         elif len(self.replacement) != self.columns:
             raise ValueError(
                 f"replacement has {len(self.replacement)} numbers for {self.columns} columns; give "
                 "one number, or one for each column."
             )
         else:
-            for number in self.replacement:
-                exact(number, "replacement")
+            numbers = tuple(_as_float(number) for number in self.replacement)
+            object.__setattr__(self, "replacement", numbers)
 
     def __str__(self) -> str:
         columns = "1 column" if self.columns == 1 else f"{self.columns} columns"

@@ -30,7 +30,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from flint import acb, arb
+from flint import acb, arb, ctx
 from numpy.typing import NDArray
 
 from dpverify.privacy.balls import SMALLEST, Enclosure, ball, rational, working_precision
@@ -48,6 +48,7 @@ _SMOOTHING_ABOVE = 0.05  # above families the bound is loose anyway
 _NEGLIGIBLE = arb(2) ** -(BITS + 24)
 _NEGLIGIBLE_FLOAT = 2.0 ** -(BITS + 25)
 _MARGIN = 2.0**-27
+_FINE = arb(2) ** -60
 _MOST_STEPS = 1 << 18
 _EVERY = 8  # factors between looks at whether the product is small already
 
@@ -122,6 +123,8 @@ def _enclosed(parts: Parts, epsilon: Fraction, choice: Choice) -> Enclosure:
 
 def _end(value: arb) -> Fraction:
     """As a probability; below ``SMALLEST``, where a rational would be very long, 0."""
+    if not value.is_finite():
+        raise ArithmeticError("the precision is not enough")
     if value >= 1:
         return Fraction(1)
     return rational(value) if value > ball(SMALLEST) else Fraction(0)
@@ -130,7 +133,7 @@ def _end(value: arb) -> Fraction:
 def _sums(parts: Parts, setting: Setting, epsilon: Fraction) -> tuple[arb, arb]:
     """The sums over |k| <= count for the profile and for the density, both without ``scale``."""
     turn, profile, density = ball(setting.step * epsilon), arb(0), arb(0)
-    for k, (flat, weighted) in enumerate(_table(parts, setting)):
+    for k, (flat, weighted) in enumerate(_table(parts, setting, ctx.prec)):
         sine, cosine = (k * turn).sin_cos()
         share = 1 if k else arb(0.5)
         density += share * (flat.real * cosine + flat.imag * sine)
@@ -140,8 +143,11 @@ def _sums(parts: Parts, setting: Setting, epsilon: Fraction) -> tuple[arb, arb]:
 
 
 @lru_cache(maxsize=6)
-def _table(parts: Parts, setting: Setting) -> list[tuple[acb, acb]]:
-    """M(t + ika) / M(t), the smoothing included, and the same over s (s + 1), k = 0..count."""
+def _table(parts: Parts, setting: Setting, precision: int) -> list[tuple[acb, acb]]:
+    """M(t + ika) / M(t), the smoothing included, and the same over s (s + 1), k = 0..count.
+
+    precision: the working one, so that no table of another is taken.
+    """
     tilt, square = ball(setting.tilt), ball(square_of(parts) + setting.smoothing)
     factors = [factor for factor, _ in factors_of(parts, tilt, setting.bits)]
     factors.sort(key=_spread, reverse=True)
@@ -178,7 +184,12 @@ def _negligible(factors: Sequence[Closed], setting: Setting) -> NDArray[np.bool_
     bottom = np.array([float((f.ratio**f.reach / f.total).mid()) for f in factors])
     rest = np.maximum(1 - top - bottom, 0) + _MARGIN
     angles = [ball(setting.step) * 2 * f.reach * f.unit for f in factors]
-    turns = np.array([complex(float(c.mid()), float(s.mid())) for s, c in map(arb.sin_cos, angles)])
+    pairs = [angle.sin_cos() for angle in angles]
+    known = [number for pair in pairs for number in pair]
+    known += [1 / f.total for f in factors] + [f.ratio**f.reach / f.total for f in factors]
+    if not all(number.rad() < _FINE for number in known):  # an angle beyond the precision
+        return skipped
+    turns = np.array([complex(float(c.mid()), float(s.mid())) for s, c in pairs])
     squarings = np.array([min(f.times.bit_length() - 1, 5) for f in factors])
     level, cross = top * top + bottom * bottom + _MARGIN, 2 * top * bottom
     state = np.ones(len(factors), np.complex128)
@@ -206,6 +217,8 @@ def _aliases(parts: Parts, x: arb, choice: Choice) -> arb:
     delta(y) <= kappa(s) M(s) e^(-sy): with s above the tilt for y > x, below it for y < x.
     """
     setting = choice.setting
+    if not 0 <= choice.below < setting.tilt < choice.above:
+        raise ArithmeticError("Chernoff's bounds are taken on the wrong sides of the tilt")
     period = 2 * arb.pi() / ball(setting.step)
     found = arb(0)
     for s in (choice.below, choice.above):

@@ -35,15 +35,19 @@ _STAND_INS_REACH = 64
 
 
 def score(cells: Sequence[int], t: int, p: int, q: int) -> int:
-    """How far cell t is from the quantile p / q: |q #{z < t} - p n|."""
-    return abs(q * sum(z < t for z in cells) - p * len(cells))
+    """How far the rank p n / q is from the ranks #{z < t}..#{z <= t} that cell t has, times q."""
+    wanted = p * len(cells)
+    below, up_to = sum(z < t for z in cells), sum(z <= t for z in cells)
+    return max(0, q * below - wanted, wanted - q * up_to)
 
 
 def score_sensitivity(p: int, q: int, adjacency: Adjacency) -> int:
     """How far a cell's score moves between neighbors.
 
-    A record that is added moves q #{z < t} - p n by q - p (if it lies below t) or by -p; one that is
-    replaced by q, 0 or -q. Absolute values move no further.
+    A record that is added moves q #{z < t} - p n by q - p (if it lies below t) or by -p, and likewise
+    q #{z <= t} - p n (if it lies at t or below); one that is replaced moves each by q, 0 or -q. The
+    score is the largest of 0, the first and minus the second, and the largest of some numbers moves
+    no further than one of them does.
     """
     return q if adjacency is Adjacency.REPLACE else max(p, q - p)
 

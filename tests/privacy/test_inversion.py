@@ -136,8 +136,10 @@ def _later_rest(parts: Parts, true: Any = square_of) -> Any:
     return 4 * true(parts)
 
 
-def _one_factor_less(parts: Parts, setting: Any, true: Any = inversion._table) -> Any:
-    return true(parts[1:], setting)
+def _one_factor_less(
+    parts: Parts, setting: Any, precision: int, true: Any = inversion._table
+) -> Any:
+    return true(parts[1:], setting, precision)
 
 
 def _half_density(*args: Any, true: Any = inversion._sums) -> Any:
@@ -236,6 +238,20 @@ def test_what_is_skipped_is_negligible() -> None:
             skipped += int(found[k])
     assert skipped > 5
     assert not found[0]
+
+
+def test_what_no_proof_covers_is_refused() -> None:
+    """Aliases bounded from the wrong side of the tilt; turns that the precision does not know."""
+    parts, _, _ = cases()[0][0]
+    choice = chosen(parts, Fraction(1), 0.01)
+    wrong = replace(choice, below=choice.above)
+    with working_precision(128), pytest.raises(ArithmeticError, match="wrong sides"):
+        inversion._enclosed(parts, Fraction(1), wrong)
+    with working_precision(128):
+        factors = [closed(PureDP(Fraction(1, 8)), 32, arb(1))[0]] * 8
+        step = Fraction(314159265358979323846, 10**20) * 8 * 2**140
+        found = inversion._negligible(factors, Setting(Fraction(1), step, 3, Fraction(0)))
+    assert not found.any()
 
 
 def test_huge_shifts_need_no_atoms() -> None:

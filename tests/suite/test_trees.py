@@ -33,7 +33,15 @@ _IMPORTS = "from dpverify import Adjacency, PureDP\n\nfrom ..mechanisms.my_count
 
 def test_our_own_trees_fit_together() -> None:
     suite = load()
-    assert sorted(suite.entries) == ["bounded_mean", "noisy_count", "randomized_response"]
+    assert sorted(suite.entries) == [
+        "bernoulli_mean",
+        "bounded_mean",
+        "clipped_mean",
+        "noisy_count",
+        "private_quantile",
+        "randomized_response",
+        "stability_histogram",
+    ]
     assert list(suite.exhibits) == ["count_silent_when_empty"]
     assert unsourced(suite) == []
 

@@ -1,0 +1,94 @@
+"""False twins and planted faults of the obligations about vectors, quantiles and histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dpverify.privacy import Adjacency
+from spec import clipped_mean, private_quantile, stability_histogram
+from spec.theory import tables
+from tests.grid.test_vector_queries import FALSE
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+TWINS: dict[str, dict[str, Any]] = {
+    "theory.tables:obligation_quantile_scores": {
+        "half": lambda p, q, adjacency: tables.score_sensitivity(p, q, adjacency) / 2,
+        "always q": lambda p, q, adjacency: q,
+        "adjacencies swapped": lambda p, q, adjacency: (
+            q if adjacency is Adjacency.ADD_REMOVE else max(p, q - p)
+        ),
+    },
+    "theory.tables:obligation_keyed_counts": {"none": 0, "two": 2},
+    "private_quantile:obligation_range": {"half": Fraction(1, 2), "double": Fraction(2)},
+    "private_quantile:obligation_loss": {"nine tenths": Fraction(9, 10), "double": Fraction(2)},
+    "stability_histogram:obligation_delta": {
+        "one lower": lambda parameters: stability_histogram.threshold_of(parameters) - 1,
+        "one higher": lambda parameters: stability_histogram.threshold_of(parameters) + 1,
+    },
+    "stability_histogram:obligation_gaussian_delta": {
+        "half": Fraction(1, 2),
+        "triple": Fraction(3),
+    },
+    **{
+        f"theory.vectors:obligation_{name}": {str(i): twin for i, twin in enumerate(twins)}
+        for name, twins in FALSE.items()
+    },
+}
+
+ELSEWHERE = {
+    "bernoulli_mean:obligation_loss",
+    "bernoulli_mean:obligation_enough_records",
+    "bernoulli_mean:obligation_lower_bound_is_below_error",
+    "clipped_mean:obligation_loss",
+    "clipped_mean:obligation_rounding",
+    "clipped_mean:obligation_lower_bound_is_below_error",
+    "theory.joint:obligation_with_count",
+    "theory.joint:obligation_normal_length",
+    "theory.joint:obligation_default_weight",
+}
+"""Seen to fail in tests/spec/test_joint.py."""
+
+
+def _patched(where: Any, name: str, change: Callable[..., Any]) -> Plant:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = getattr(where, name)
+        patch.setattr(where, name, lambda *given: change(right, *given))
+
+    return plant
+
+
+def _costly_weight(right: Any, *given: Any) -> Any:
+    weight = right(*given)
+    return None if weight is None else 2 * weight
+
+
+FAULTS: dict[str, list[Plant]] = {
+    "clipped_mean:obligation_count_is_free": [_patched(clipped_mean, "weight", _costly_weight)],
+    "private_quantile:obligation_support": [
+        _patched(private_quantile.QuantileLaw, "score", lambda right, law, t: right(law, t + 1))
+    ],
+    "private_quantile:obligation_error": [
+        _patched(private_quantile, "error_bound", lambda right, *given: right(*given) / 3)
+    ],
+    "private_quantile:obligation_lower_bound_is_below_error": [
+        _patched(private_quantile, "lower_bound", lambda right, *given: 30 * right(*given)),
+        _patched(private_quantile, "lower_bound", lambda right, *given: right(*given) / 30),
+    ],
+    "stability_histogram:obligation_real_tail": [
+        _patched(stability_histogram, "surfaces", lambda right, p, t: right(p, t + 1))
+    ],
+    "stability_histogram:obligation_mass": [
+        _patched(
+            tables.ThresholdedGaussianLaw, "below", lambda right, law, d, e: right(law, d + 1, e)
+        )
+    ],
+    "stability_histogram:obligation_lower_bound_is_below_error": [
+        _patched(stability_histogram, "lower_bound", lambda right, *given: 4 * right(*given)),
+        _patched(stability_histogram, "lower_bound", lambda right, *given: right(*given) // 4),
+    ],
+}
