@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from dpverify.grid.queries import Query, quantize
 from dpverify.grid.records import Records
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.numbers import whole
 from dpverify.privacy.rules import sensitivity_lemma
 
 _SPEC = "theory/tables.py"
 _FARTHEST_CELL = 1 << 50  # cells are exact floats, and lengths of stretches exact 64-bit integers
 _FARTHEST_BIN = 1 << 60
+_LONGEST = 1 << 20  # a denominator: scores of 2^41 records are 62-bit integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,11 @@ class QuantileScores(Query):
     denominator: int
 
     def __post_init__(self) -> None:
+        for name in ("lower", "upper", "exponent", "numerator", "denominator"):
+            object.__setattr__(self, name, whole(getattr(self, name), name))
+        p, q = self.numerator, self.denominator
+        if not (0 <= p <= q and 1 <= q <= _LONGEST):
+            raise ValueError(f"the quantile {p}/{q}; give 0 <= p <= q and q from 1 to 2^20.")
         if not self.lower < self.upper:
             raise ValueError(
                 f"bounds {self.lower} and {self.upper} (in cells) leave no room between them; give "
@@ -78,6 +85,15 @@ class KeyedCounts(Query):
     width: int
     origin: int
     exponent: int
+
+    def __post_init__(self) -> None:
+        for name in ("width", "origin", "exponent"):
+            object.__setattr__(self, name, whole(getattr(self, name), name))
+        if self.width < 1 or abs(self.origin) > _FARTHEST_BIN:
+            raise ValueError(
+                f"bins of {self.width} cells from {self.origin} on; give a width of at least 1 and an "
+                "origin within 2^60 cells of zero."
+            )
 
     def evaluate(self, records: Records) -> NDArray[np.int64]:
         """Bins in increasing order and their counts, shape (bins, 2)."""

@@ -14,6 +14,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from dpverify.grid import Query
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.balls import ball, is_at_most
 from dpverify.privacy.numbers import Exact, exact, to_float
@@ -48,6 +49,11 @@ class Noise(ABC):
     @abstractmethod
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """What the rules say of a query of this sensitivity under this noise."""
+
+    def check(self, query: Query) -> None:
+        """Refuse a query that this noise is not made for, before any data."""
+        if not isinstance(query, Query):
+            raise TypeError(f"{query!r} is not a query; a stage is a query and a noise.")
 
     def rescaled(self, factor: Fraction) -> Noise | None:
         """The same law with its scale multiplied, for planting a fault; None without a scale."""

@@ -25,6 +25,9 @@ class Stage:
     query: Query
     noise: Noise
 
+    def __post_init__(self) -> None:
+        self.noise.check(self.query)
+
     def derivation(self, adjacency: Adjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """The claim of this stage alone."""
         return self.noise.claim(self.query.sensitivity(adjacency, domain))

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from dpverify.grid import Query
+from dpverify.grid.tables import QuantileScores
 from dpverify.plans.noise import LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.numbers import Exact
@@ -55,6 +57,20 @@ class QuantileChoice(Noise):
             rows = np.flatnonzero(groups == group)
             cells[rows] = starts[group] + bits.below(int(sizes[group]), len(rows))
         return cells[:, np.newaxis]
+
+    def check(self, query: Query) -> None:
+        """It scores what ``QuantileScores`` of the same grid and quantile gives, and nothing else."""
+        own = (self.lower, self.upper, self.numerator, self.denominator)
+        if not isinstance(query, QuantileScores) or own != (
+            query.lower,
+            query.upper,
+            query.numerator,
+            query.denominator,
+        ):
+            raise ValueError(
+                f"A choice among cells {self.lower}..{self.upper} for the quantile {self.numerator}/"
+                f"{self.denominator} needs the QuantileScores of just these, not {query}."
+            )
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """For witnesses only: float64."""

@@ -68,7 +68,9 @@ def test_no_hits_on_one_side_is_informative() -> None:
 
 
 def _certificate(hits: int, other: int, delta: float = 0.0) -> Certificate:
-    return Certificate("p", "left over right", "e", hits, 10_000, other, 10_000, delta, 0.0, 0.0, 1e-6)
+    return Certificate(
+        "p", "left over right", "e", hits, 10_000, other, 10_000, delta, 0.0, 0.0, 1e-6
+    )
 
 
 def test_refutes_exactly_what_the_counts_exclude() -> None:

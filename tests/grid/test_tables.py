@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,3 +118,18 @@ def test_nobody_is_a_dataset() -> None:
 def test_records_far_away_count_as_lying_at_the_end() -> None:
     far = KeyedCounts(1 << 30, 0, -30).evaluate(ingest([1e308, -1e308, math.ldexp(1, 40)], DOMAIN))
     assert far.tolist() == [[-(1 << 30), 1], [1 << 30, 2]]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: QuantileScores(0, 8, 0, 0, -1), "give 0 <= p <= q"),
+        (lambda: QuantileScores(0, 8, 0, 3, 2), "give 0 <= p <= q"),
+        (lambda: QuantileScores(0, 8, 0, 0, 1 << 61), "q from 1 to"),
+        (lambda: KeyedCounts(0, 0, 0), "a width of at least 1"),
+        (lambda: KeyedCounts(1, 1 << 62, 0), "within 2"),
+    ],
+)
+def test_tables_that_would_promise_too_much_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()

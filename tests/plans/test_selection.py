@@ -14,7 +14,9 @@ import pytest
 from scipy import stats
 
 from dpverify import SeededBits
-from dpverify.plans import QuantileChoice
+from dpverify.grid import Count
+from dpverify.grid.tables import QuantileScores
+from dpverify.plans import QuantileChoice, Stage
 from dpverify.randomness import Bits, enumerate_law
 from dpverify.randomness.bits import IntArray
 from spec.private_quantile import QuantileLaw
@@ -145,3 +147,13 @@ def test_faults_are_planted_by_scale() -> None:
     noise = QuantileChoice(0, 9, 1, 2, 3)
     assert noise.rescaled(Fraction(1, 2)) == QuantileChoice(0, 9, 1, 2, "1.5")
     assert set(noise.dropped().sample(SeededBits(4), center((2, 5)), 100)[:, 0]) <= {2, 3, 4, 5}
+
+
+def test_a_choice_goes_with_the_scores_of_its_own_grid_and_quantile() -> None:
+    scores = QuantileScores(0, 15, 0, 1, 2)
+    Stage("cell", scores, QuantileChoice(0, 15, 1, 2, 8))
+    for other in (QuantileChoice(0, 15, 0, 1000, 8), QuantileChoice(0, 10, 1, 2, 8)):
+        with pytest.raises(ValueError, match="needs the QuantileScores of just these"):
+            Stage("cell", scores, other)
+    with pytest.raises(ValueError, match="not Count"):
+        Stage("cell", Count(), QuantileChoice(0, 15, 1, 2, 8))
