@@ -11,7 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify import Abstained, Adjacency, BoundedMean, NoisyCount, RandomizedResponse, SeededBits
+from dpverify import (
+    Abstained,
+    Adjacency,
+    BernoulliMean,
+    BoundedMean,
+    ClippedMean,
+    NoisyCount,
+    PrivateQuantile,
+    RandomizedResponse,
+    SeededBits,
+    StabilityHistogram,
+)
 from dpverify.plans import Mechanism, Stage
 
 Floats = NDArray[np.float64]
@@ -23,6 +34,16 @@ ANSWERS = RandomizedResponse(
     adjacency=Adjacency.REPLACE,
     noise_multiplier=Fraction(1),
     categories=4,
+)
+_WEAK: dict[str, Any] = {"adjacency": Adjacency.ADD_REMOVE, "noise_multiplier": Fraction(10)}
+"""mu = 1/10: far from the epsilon of 1 that the attacks take to be claimed."""
+VECTORS = ClippedMean(center=(0.5,), radius=0.5, **_WEAK)
+SHARES = BernoulliMean(**_WEAK)
+QUANTILE = PrivateQuantile(
+    adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1), lower=0, upper=1
+)
+HISTOGRAM = StabilityHistogram(
+    adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(2), width=0.5, delta=Fraction(1, 1000)
 )
 PEOPLE = [0.25, 0.5, 0.75, 0.1] * 5
 ONE_MORE = [*PEOPLE, 1.0]
@@ -67,13 +88,19 @@ class Ours:
     mechanism: Mechanism[Any]
     left: list[float]
     right: list[float]
+    about: tuple[float, float] | None = None
 
     def law(self, seed: int) -> Callable[[Any, int], Any]:
         """The last stage's released integers, by seeded bits: shape (size, width)."""
         bits = SeededBits(seed)
-        return lambda data, size: (
-            self.mechanism.law(data).sample(bits, size).values[self._last.name]
-        )
+
+        def law(data: Any, size: int) -> Any:
+            drawn = self.mechanism.law(data).sample(bits, size).values[self._last.name]
+            if drawn.ndim == 1:  # tuples of keys and counts: the sum of the counts
+                return np.array([[sum(row[1::2])] for row in drawn], dtype=np.float64)
+            return drawn
+
+        return law
 
     def release(self, seed: int) -> Callable[[Any], float | str]:
         """What ``release`` gives, as a number (the share of category 0 for answers) or a text."""
@@ -83,16 +110,23 @@ class Ours:
             estimate: Any = self.mechanism.release(data, bits)
             if isinstance(estimate, Abstained):
                 return str(estimate)
+            if self.mechanism is HISTOGRAM:
+                return float(sum(estimate.counts.values()))
             shares = getattr(estimate, "frequencies", None)
-            return float(estimate.value if shares is None else shares[0])
+            return float(np.ravel(estimate.value if shares is None else shares)[0])
 
         return release
 
     def centers(self, released: bool = False) -> tuple[Floats, Floats]:
-        """The last query's exact values on both datasets, or what they are after the estimate."""
+        """The last query's exact values on both datasets, or what they are after the estimate.
+
+        For a quantile and a histogram, what comes out about it: no noise is added to the query's value.
+        """
+        if self.about is not None:
+            return np.array([self.about[0]]), np.array([self.about[1]])
         laws = (self.mechanism.law(data) for data in (self.left, self.right))
         exact = [law.center(self._last.query).astype(np.float64) for law in laws]
-        if released and self.mechanism is MEAN:
+        if released and self.mechanism in (MEAN, VECTORS, SHARES):
             exact = [np.array([np.mean(data)]) for data in (self.left, self.right)]
         if released and self.mechanism is ANSWERS:
             exact = [np.array([np.mean(np.equal(data, 0))]) for data in (self.left, self.right)]
@@ -123,6 +157,13 @@ ANSWERED = Ours("randomized_response", ANSWERS, CATEGORIES, ANOTHER_ANSWER)
 # so many that the mean never abstains, which would be a time of its own
 MANY_AVERAGED = Ours("bounded_mean of many", MEAN, PEOPLE * 100, [*PEOPLE * 100, 1.0])
 OURS = (COUNTED, AVERAGED, ANSWERED)
+ONES = [0.0, 1.0, 1.0, 0.0, 1.0] * 60
+NEWER = (
+    Ours("clipped_mean", VECTORS, PEOPLE * 20, [*PEOPLE * 20, 1.0]),
+    Ours("bernoulli_mean", SHARES, ONES, [*ONES, 1.0]),
+    Ours("private_quantile", QUANTILE, PEOPLE, ONE_MORE, (0.25, 0.25)),
+    Ours("stability_histogram", HISTOGRAM, PEOPLE, ONE_MORE, (20.0, 21.0)),
+)
 
 
 def geometric_loop(seed: int, stop: float = 0.05) -> Callable[[int], list[int]]:

@@ -20,6 +20,7 @@ from dpverify.audit.structure.values import lowest_bit_exponent
 from tests.audit.structure_subjects import (
     AVERAGED,
     COUNTED,
+    NEWER,
     OURS,
     Ours,
     Vectorized,
@@ -73,7 +74,7 @@ def test_membership_is_silent_on_a_grid(seed: int) -> None:
         assert found.problem == ""
 
 
-@pytest.mark.parametrize("ours", OURS, ids=lambda ours: ours.name)
+@pytest.mark.parametrize("ours", [*OURS, *NEWER], ids=lambda ours: ours.name)
 def test_both_are_silent_on_our_laws(ours: Ours) -> None:
     for seed in range(3):
         found = membership(
@@ -91,7 +92,7 @@ def test_both_are_silent_on_our_laws(ours: Ours) -> None:
         assert found.problem == ""
 
 
-@pytest.mark.parametrize("ours", OURS, ids=lambda ours: ours.name)
+@pytest.mark.parametrize("ours", [*OURS, *NEWER], ids=lambda ours: ours.name)
 def test_both_are_silent_on_our_releases(ours: Ours) -> None:
     found = membership(
         ours.release(5),

@@ -76,7 +76,7 @@ def value_cases() -> Iterator[Case]:
         "open",
         _lowest(subjects.numpy_normal, 1000),
     )
-    for ours in subjects.OURS:
+    for ours in (*subjects.OURS, *subjects.NEWER):
         for released in (False, True):
             name = f"ours: {ours.name}, {'release' if released else 'law'}"
             yield Case("membership", name, "silent", _our_membership(ours, released))
