@@ -136,7 +136,7 @@ def noise_and_center_fit_up_to_the_word() -> Term:
 
 
 _LAPLACE = "dpverify/randomness/samplers.py:discrete_laplace_by_coins"
-_SUM = "dpverify/plans/noise.py:_exact_sum"
+_SUM = "dpverify/plans/noise.py:added_to"
 LEMMAS = (
     Lemma(
         "block and remainder",

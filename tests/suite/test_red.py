@@ -11,8 +11,18 @@ from fractions import Fraction
 import pytest
 
 from dpverify.cli import main
-from dpverify.plans import DiscreteLaplace, KaryResponse, NoNoise, stages_of
-from dpverify.randomness import Bits, discrete_laplace, randomized_response
+from dpverify.plans import (
+    DiscreteLaplace,
+    KaryResponse,
+    Noise,
+    NoNoise,
+    QuantileChoice,
+    RoundedGaussian,
+    ThresholdedGaussian,
+    ThresholdedLaplace,
+    stages_of,
+)
+from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.suite.trees import load
 
@@ -25,28 +35,22 @@ STAGES = [
 ]
 
 
-def _halve(patch: pytest.MonkeyPatch, noise: DiscreteLaplace | KaryResponse) -> None:
+def _halve(patch: pytest.MonkeyPatch, noise: Noise) -> None:
     """Draws of this very noise get half its scale; every other noise stays as it is."""
+    halved, right = noise.rescaled(Fraction(1, 2)), type(noise).sample
+    assert halved is not None
 
-    def scale(other: DiscreteLaplace | KaryResponse) -> Fraction:
-        return other.scale / 2 if other == noise else other.scale
+    def sample(self: Noise, bits: Bits, center: IntArray, size: int) -> IntArray:
+        return right(halved if self == noise else self, bits, center, size)
 
-    def laplace(self: DiscreteLaplace, bits: Bits, center: IntArray, size: int) -> IntArray:
-        drawn: IntArray = discrete_laplace(bits, scale(self), size)[:, None] + center
-        return drawn
-
-    def response(self: KaryResponse, bits: Bits, center: IntArray, size: int) -> IntArray:
-        return randomized_response(bits, center, self.categories, scale(self), size)
-
-    patch.setattr(DiscreteLaplace, "sample", laplace)
-    patch.setattr(KaryResponse, "sample", response)
+    patch.setattr(type(noise), "sample", sample)
 
 
 @pytest.mark.parametrize(("key", "stage", "noise"), STAGES, ids=[f"{k}:{s}" for k, s, _ in STAGES])
 def test_halving_the_noise_of_a_stage_is_red(
     key: str,
     stage: str,
-    noise: DiscreteLaplace | KaryResponse,
+    noise: Noise,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -58,5 +62,12 @@ def test_halving_the_noise_of_a_stage_is_red(
 
 
 def test_there_is_a_stage_of_every_kind_to_halve() -> None:
-    assert {type(noise) for _, _, noise in STAGES} == {DiscreteLaplace, KaryResponse}
-    assert len(STAGES) >= 12
+    assert {type(noise) for _, _, noise in STAGES} == {
+        DiscreteLaplace,
+        KaryResponse,
+        QuantileChoice,
+        RoundedGaussian,
+        ThresholdedGaussian,
+        ThresholdedLaplace,
+    }
+    assert len(STAGES) >= 24
