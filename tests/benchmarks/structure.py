@@ -8,7 +8,7 @@ could not look everywhere. Slow rows (20,000 calls, one at a time) take a tenth 
 expected: "found" in every run, "silent" in every run, or "open" where the table is the answer.
 Timing depends on the machine and on what else it does, fresh seeds on chance; the rest is repeatable.
 
-    python -m tests.benchmarks.structure [seeds] [values batches sources clock]
+    python -m tests.benchmarks.structure [seeds] [values vectors batches sources clock]
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -28,7 +28,7 @@ import numpy as np
 from dpverify import Adjacency, NoisyCount
 from dpverify.audit import structure
 from dpverify.audit.structure import Finding
-from dpverify.grid import ClampedSum, Count, quantize
+from dpverify.grid import ClampedSum, Count, VectorSum, clip_to_ball, quantize, to_cells
 from tests.audit import structure_subjects as subjects
 from tests.audit.structure_subjects import Ours
 from tests.benchmarks.timing import table
@@ -76,11 +76,34 @@ def value_cases() -> Iterator[Case]:
         "open",
         _lowest(subjects.numpy_normal, 1000),
     )
-    for ours in (*subjects.OURS, *subjects.NEWER):
+    yield from _values_of(subjects.OURS)
+
+
+def _values_of(mechanisms: Iterable[Ours]) -> Iterator[Case]:
+    for ours in mechanisms:
         for released in (False, True):
             name = f"ours: {ours.name}, {'release' if released else 'law'}"
             yield Case("membership", name, "silent", _our_membership(ours, released))
             yield Case("lowest_set_bit", name, "silent", _our_lowest(ours, released))
+
+
+def vector_cases() -> Iterator[Case]:
+    """The mechanisms of vectors, quantiles and histograms, and the maps and sums of vectors."""
+    yield from _values_of(subjects.NEWER)
+    total = VectorSum((0,) * 20, 1 << 20, -20)
+    yield Case("order_dependence", "ours: VectorSum, +1 record", "silent", lambda seed: (
+        structure.order_dependence(
+            total.evaluate, subjects.unit_rows(seed, 500, 20, np.float64),
+            record=subjects.unit_rows(seed + 1, 1, 20, np.float64)[0], sensitivity=1 << 20,
+            additive=True, seed=seed,
+        )
+    ))  # fmt: skip
+    yield Case("batch_dependence", "ours: clip_to_ball", "silent", lambda seed: (
+        structure.batch_dependence(
+            lambda rows: clip_to_ball(to_cells(rows, -30, (0,) * 300), 1 << 28),
+            subjects.unit_rows(seed, 1, 300, np.float64)[0], seed=seed,
+        )
+    ))  # fmt: skip
 
 
 def _on_a_grid(seed: int) -> subjects.Vectorized:
@@ -276,8 +299,12 @@ def strongest(findings: list[Finding]) -> str:
 
 
 FAMILIES = {
-    "values": value_cases, "batches": batch_cases, "sources": source_cases, "clock": clock_cases
-}  # fmt: skip
+    "values": value_cases,
+    "vectors": vector_cases,
+    "batches": batch_cases,
+    "sources": source_cases,
+    "clock": clock_cases,
+}
 
 
 def main() -> None:
