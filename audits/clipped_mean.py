@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
-from dpverify.grid import OneUnit, Records, VectorQuery, ingest
+from dpverify.grid import MaskedSum, OneUnit, Records, VectorQuery, ingest
+from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball, clip_to_box, inside_ball, to_cells
 from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.law import Law
@@ -119,8 +120,8 @@ def _late_matrix(mechanism: ClippedMean) -> Fault:
 def _unpaid_weight(mechanism: ClippedMean) -> Fault:
     """Noise for the sum alone, R instead of sqrt(R^2 + w^2)."""
     stage, query, total = _noisy(mechanism)
-    weight: int = query.query.weight  # type: ignore[attr-defined]
-    ratio = Fraction(total.radius**2, total.radius**2 + weight**2)
+    assert isinstance(query.query, (WithCount, MaskedSum))
+    ratio = Fraction(total.radius**2, total.radius**2 + query.query.weight**2)
     noise = stage.noise.rescaled(Fraction(math.sqrt(ratio)))
     assert noise is not None
     plan = (*mechanism.fixed_plan[:-1], dataclasses.replace(stage, noise=noise))

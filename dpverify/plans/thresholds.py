@@ -88,8 +88,8 @@ class _Thresholded(Noise):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class ThresholdedLaplace(_Thresholded):
-    """Discrete Laplace noise of ``scale`` on every count."""
+class _Scaled(_Thresholded):
+    """With noise of a scale."""
 
     scale: Fraction
     threshold: int
@@ -97,6 +97,15 @@ class ThresholdedLaplace(_Thresholded):
     def __init__(self, scale: Exact, threshold: int) -> None:
         object.__setattr__(self, "scale", positive_scale(scale))
         object.__setattr__(self, "threshold", threshold)
+
+    def rescaled(self, factor: Fraction) -> Noise:
+        """The same threshold under noise of scale * factor."""
+        return type(self)(self.scale * factor, self.threshold)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ThresholdedLaplace(_Scaled):
+    """Discrete Laplace noise of ``scale`` on every count."""
 
     @property
     def added(self) -> Noise:
@@ -113,21 +122,10 @@ class ThresholdedLaplace(_Thresholded):
         """Rule: stability histogram."""
         return rules.stability_histogram(sensitivity, scale=self.scale, threshold=self.threshold)
 
-    def rescaled(self, factor: Fraction) -> Noise:
-        """The same threshold under noise of scale * factor."""
-        return ThresholdedLaplace(self.scale * factor, self.threshold)
-
 
 @dataclass(frozen=True, slots=True, init=False)
-class ThresholdedGaussian(_Thresholded):
+class ThresholdedGaussian(_Scaled):
     """round(scale N(0, 1)) on every count."""
-
-    scale: Fraction
-    threshold: int
-
-    def __init__(self, scale: Exact, threshold: int) -> None:
-        object.__setattr__(self, "scale", positive_scale(scale))
-        object.__setattr__(self, "threshold", threshold)
 
     @property
     def added(self) -> Noise:
@@ -144,10 +142,6 @@ class ThresholdedGaussian(_Thresholded):
             sensitivity, sigma=self.scale, threshold=self.threshold
         )
 
-    def rescaled(self, factor: Fraction) -> Noise:
-        """The same threshold under noise of scale * factor."""
-        return ThresholdedGaussian(self.scale * factor, self.threshold)
-
 
 @dataclass(frozen=True, slots=True)
 class ExactCounts(_Thresholded):
@@ -162,12 +156,11 @@ class ExactCounts(_Thresholded):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """The counts that reach the threshold."""
-        rows: list[Any] = center[center[:, 1] >= self.threshold].ravel().tolist()
-        return np.fromiter([tuple(rows)] * size, dtype=object, count=size)
+        return np.fromiter([self._only(center)] * size, dtype=object, count=size)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """0 for the one possible output."""
-        (only,) = self.sample(None, center, 1)  # type: ignore[arg-type]
+        only = self._only(center)
         return np.array([0.0 if row == only else -np.inf for row in outputs])
 
     def below(self, distance: int) -> float:
@@ -177,6 +170,10 @@ class ExactCounts(_Thresholded):
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """There is none."""
         raise ValueError("exact counts promise nothing")
+
+    def _only(self, center: IntArray) -> Shown:
+        rows: list[Any] = center[center[:, 1] >= self.threshold].ravel().tolist()
+        return tuple(rows)
 
 
 def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:

@@ -10,37 +10,16 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from dpverify import Abstained, Adjacency, ClippedMean, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
 from dpverify.plans import Stage
 from spec import clipped_mean as spec
 from spec.theory import joint
+from tests.mechanisms.clipped import ADD, REPLACE, STRETCHED, Floats, cloud, mean
 from tests.mechanisms.helpers import RELEASES, estimates, fails_at_most, mean_square_fits
 
-ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-Floats = NDArray[np.float64]
-STRETCHED = ((2.0, 1.0), (0.0, 0.25))
 ROTATED = ((1.0, 2.0, 2.0), (2.0, 1.0, -2.0), (8.0, -8.0, 4.0))  # axes of length 1/3, 1/3, 1/12
-
-
-def mean(d: int = 2, **parameters: Any) -> ClippedMean:
-    base: dict[str, Any] = {
-        "adjacency": ADD,
-        "noise_multiplier": 1,
-        "center": (0.0,) * d,
-        "radius": 1,
-    }
-    return ClippedMean(**base | parameters)
-
-
-def cloud(n: int, d: int, seed: int = 0, spread: float = 0.4) -> Floats:
-    """Uniform on a sphere of radius ``spread`` about (0.3, 0, ..., 0): inside the unit ball."""
-    found = np.random.default_rng(seed).normal(size=(n, d))
-    found *= spread / np.linalg.norm(found, axis=1, keepdims=True)
-    found[:, 0] += 0.3
-    return found
 
 
 def metric(mechanism: ClippedMean) -> Floats:
