@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dpverify import Adjacency, ApproxDP, BernoulliMean, GaussianDP
+from dpverify import Abstained, Adjacency, ApproxDP, BernoulliMean, GaussianDP
 from dpverify.audit import Configuration, Fault, SmallInstance, added, replaced
 from dpverify.grid import Count, ingest
 from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.law import Law
+from dpverify.rates import (
+    Curve,
+    Empirical,
+    Exponent,
+    Instance,
+    Population,
+    RateClaim,
+    RateFault,
+)
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _FAR, _TINY, _NAN = 1e308, 5e-324, float("nan")
@@ -82,4 +93,75 @@ SMALL = (
     ),
     SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, "1/3"), data=()),
     SmallInstance(name="two answers, replace", mechanism=_small(REPLACE, "2"), data=(0.25, 7.0)),
+)
+
+
+def _answers(setting: Mapping[str, Any]) -> BernoulliMean:
+    return BernoulliMean(
+        adjacency=setting["adjacency"], noise_multiplier=Fraction(setting["noise_multiplier"])
+    )
+
+
+def _lean(mechanism: BernoulliMean, transcript: Any) -> Any:
+    estimate = mechanism.estimate(transcript)
+    if isinstance(estimate, Abstained):
+        return estimate
+    return dataclasses.replace(estimate, value=2 * estimate.value - 1)
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    own: dict[str, Any] = {
+        "instance": Instance(kind="bernoulli", parameters={"share": 0.3}),
+        "target": Empirical(lambda mechanism, data: float(data.mean())),
+        "curve": Curve(function="expected_error", arguments=("parameters", "n", "share")),
+        "facts": lambda setting, data, truth: {"share": truth},
+        "repeats": 3000,
+    }
+    return RateClaim(
+        name=name,
+        mechanism=_answers,
+        variable=variable,
+        values=values,
+        error=lambda estimate, truth: abs(estimate.value - truth),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        faults=(RateFault(name="forgets that the sum runs from -n to n", estimate=_lean),),
+        **own | claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (100, 300, 1000, 3000, 10_000),
+        setting={"noise_multiplier": 2, "adjacency": ADD},
+        exponent=Exponent(value=-1, tolerance=0.05),
+        source="K19: O(1 / (n epsilon)) from noise",
+    ),
+    _rate(
+        "error-against-noise-multiplier",
+        "noise_multiplier",
+        tuple(map(Fraction, ("1/2", "2", "8", "32"))),
+        setting={"n": 1000, "adjacency": REPLACE},
+        exponent=Exponent(value=1, tolerance=0.05),
+        source="DRS22, the Gaussian mechanism",
+    ),
+    _rate(
+        "privacy-for-free",
+        "n",
+        (75, 1000, 3000, 10_000),
+        setting={"noise_multiplier": 6, "adjacency": REPLACE},
+        instance=Instance(kind="bernoulli", parameters={"share": 0.5}),
+        target=Population(lambda mechanism, setting: 0.5),
+        facts=lambda setting, data, truth: {
+            "share": truth,
+            "sampling": math.sqrt(truth * (1 - truth) / setting["n"]),
+        },
+        curve=Curve(
+            function="expected_error", arguments=("parameters", "n", "share"), beside="sampling"
+        ),
+        exponent=Exponent(value=-0.5, tolerance=0.1, start=1000, drift=1),
+        repeats=6000,
+        source="K19: O(1 / alpha^2) records for sampling alone, whatever the noise, from there on",
+    ),
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from dpverify import Adjacency, ApproxDP, BoundedMean, PureDP
 from dpverify.audit import Configuration, NeighboringPair, SmallInstance, added, replaced
+from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 
 def _pairs_added(low: float, high: float, least: int) -> tuple[NeighboringPair, ...]:
@@ -92,5 +93,48 @@ SMALL = (
         ),
         data=(-3.0,),
         max_choices=22,
+    ),
+)
+
+
+def _heights(setting: Mapping[str, Any]) -> BoundedMean:
+    multiplier = 1 / Fraction(setting["epsilon"])
+    return BoundedMean(adjacency=setting["adjacency"], noise_multiplier=multiplier, **_HEIGHT)
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    """Heavy tails within the bounds; the error is about the mean of the data."""
+    tails = {"freedom": 2.0, "center": 170.0, "scale": 8.0, "within": 30.0}
+    return RateClaim(
+        name=name,
+        mechanism=_heights,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="student", parameters=tails),
+        target=Empirical(lambda mechanism, data: float(data.mean())),
+        error=lambda estimate, truth: abs(estimate.value - truth),
+        exponent=Exponent(value=-1, tolerance=0.05),
+        curve=Curve(function="expected_error", arguments=("parameters", "n", "mean")),
+        facts=lambda setting, data, truth: {"mean": truth},
+        repeats=7000,
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (300, 1000, 3000, 10_000),
+        setting={"epsilon": 1, "adjacency": Adjacency.ADD_REMOVE},
+        source="K19, An example: O(1 / (n epsilon)) beside the sampling error",
+    ),
+    _rate(
+        "error-against-epsilon",
+        "epsilon",
+        tuple(map(Fraction, ("1/20", "1/5", "1"))),
+        setting={"n": 2000, "adjacency": Adjacency.REPLACE},
+        lower=Curve(function="lower_bound", arguments=("parameters", "epsilon", "n")),
+        source="K19, An example; HT10 for the lower bound",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -20,6 +20,7 @@ from dpverify.grid.vectors import clip_to_ball, clip_to_box, inside_ball, to_cel
 from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.law import Law
 from dpverify.privacy import Derivation, Domain, Sensitivity
+from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Value = Callable[[Records], Any]
@@ -286,4 +287,61 @@ SMALL = (
         data=_PLANE,
     ),
     SmallInstance(name="nobody, mask, replace", mechanism=_small(REPLACE, outside="mask"), data=()),
+)
+
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _clipped(setting: Mapping[str, Any]) -> ClippedMean:
+    return ClippedMean(
+        adjacency=setting["adjacency"],
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
+        center=(0.0,) * setting["d"],
+        radius=1,
+    )
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    """Vectors inside the unit ball; the error is the distance from their mean."""
+    inside = {"radius": 0.5, "offset": 0.4}
+    return RateClaim(
+        name=name,
+        mechanism=_clipped,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="sphere", parameters=inside),
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
+        facts=lambda setting, data, truth: {"offset": float(np.linalg.norm(truth))},
+        curve=Curve(function="expected_error", arguments=("parameters", "n", "offset")),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        source="DRS22, the Gaussian mechanism; ZZ25, Lemma 2.1",
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (100, 1000, 10_000, 100_000),
+        setting={"d": 4, "noise_multiplier": 1, "adjacency": ADD},
+        exponent=Exponent(value=-1, tolerance=0.05),
+    ),
+    _rate(
+        "error-against-d",
+        "d",
+        (1, 4, 16, 64),
+        setting={"n": 2000, "noise_multiplier": 1, "adjacency": REPLACE},
+        exponent=Exponent(value=0.5, tolerance=0.05),
+        repeats=3000,
+    ),
+    _rate(
+        "error-against-noise-multiplier",
+        "noise_multiplier",
+        tuple(map(Fraction, ("1/2", "2", "8", "32"))),
+        setting={"n": 3000, "d": 3, "adjacency": ADD},
+        exponent=Exponent(value=1, tolerance=0.05),
+    ),
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 from dpverify import Adjacency, NoisyCount, PureDP
 from dpverify.audit import Configuration, SmallInstance, added, replaced
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, RateClaim
 
 _TALL = (180.0, 1e308)
 _ALTERNATING = [190.0, 150.0] * 10
@@ -66,5 +69,64 @@ SMALL = (
         mechanism=_small(Fraction(4, 3)),
         data=(1.0, 5e-324),
         max_choices=20,
+    ),
+)
+
+
+def _count(setting: Mapping[str, Any]) -> NoisyCount:
+    multiplier = 1 / Fraction(setting["epsilon"])
+    return NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=multiplier)
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    return RateClaim(
+        name=name,
+        mechanism=_count,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="gaussian", parameters={"mean": 170.0, "deviation": 10.0}),
+        target=Empirical(lambda mechanism, data: len(data)),
+        error=lambda estimate, truth: abs(estimate.value - truth),
+        **claimed,
+    )
+
+
+_EPSILONS = tuple(map(Fraction, ("1/100", "1/30", "1/10", "3/10")))
+_DEVIATION = Curve(function="expected_error", arguments=("parameters",))
+_LEAST = Curve(function="lower_bound", arguments=("epsilon",))
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (10, 100, 1000, 10_000),
+        setting={"epsilon": Fraction(1, 10)},
+        exponent=Exponent(value=0, tolerance=0.05),
+        curve=_DEVIATION,
+        lower=_LEAST,
+        repeats=7000,
+        source="GRS09: the noise does not know the count",
+    ),
+    _rate(
+        "error-against-epsilon",
+        "epsilon",
+        _EPSILONS,
+        setting={"n": 100},
+        exponent=Exponent(value=-1, tolerance=0.05),
+        curve=_DEVIATION,
+        lower=_LEAST,
+        repeats=7000,
+        source="GRS09, geometric mechanism; HT10 for the lower bound",
+    ),
+    _rate(
+        "tail-against-epsilon",
+        "epsilon",
+        _EPSILONS[:3],
+        setting={"n": 100, "beta": Fraction(1, 20)},
+        metric=Metric("quantile", 0.95),
+        exponent=Exponent(value=-1, tolerance=0.1),
+        upper=Curve(function="error_bound", arguments=("parameters", "beta")),
+        repeats=12_000,
+        source="GRS09, geometric mechanism: the tail of the noise",
     ),
 )

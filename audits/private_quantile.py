@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,7 @@ from dpverify.plans.noise import LogProbabilities
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.randomness.choice import Choice
+from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _STEP = 7
@@ -201,5 +202,57 @@ SMALL = (
         name="nobody, add-remove",
         mechanism=PrivateQuantile(adjacency=_ADD, noise_multiplier=Fraction(1), **_SMALL),
         data=(),
+    ),
+)
+
+
+def _median(setting: Mapping[str, Any]) -> PrivateQuantile:
+    multiplier = 1 / Fraction(setting["epsilon"])
+    return PrivateQuantile(
+        adjacency=setting["adjacency"], noise_multiplier=multiplier, lower=0.0, upper=1.0
+    )
+
+
+def _rank_error(estimate: Any, ordered: Any) -> float:
+    """How far n / 2 is from the ranks of the released value, in shares of n."""
+    below, up_to = (int(np.searchsorted(ordered, estimate.value, side)) for side in _SIDES)
+    return max(0.0, below / len(ordered) - 0.5, 0.5 - up_to / len(ordered))
+
+
+_SIDES: Any = ("left", "right")
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    own: dict[str, Any] = {"low": 0.0, "high": 1.0}
+    return RateClaim(
+        name=name,
+        mechanism=_median,
+        variable=variable,
+        values=values,
+        instance=Instance(kind=claimed.pop("kind"), parameters=own),
+        target=Empirical(lambda mechanism, data: np.sort(data[:, 0])),
+        error=_rank_error,
+        curve=Curve(function="expected_error", arguments=("parameters", "records"), per="n"),
+        exponent=Exponent(value=-1, tolerance=0.1),
+        repeats=7000,
+        source="S11, utility of the exponential mechanism",
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (100, 300, 1000, 3000),
+        kind="uniform",
+        setting={"epsilon": Fraction(1, 4), "adjacency": _ADD},
+    ),
+    _rate(
+        "error-against-epsilon",
+        "epsilon",
+        tuple(map(Fraction, ("1/16", "1/8", "1/4", "1/2"))),
+        kind="evenly",
+        setting={"n": 1000, "adjacency": _REPLACE},
     ),
 )

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
-from dpverify import Adjacency, PureDP, RandomizedResponse
+from dpverify import Adjacency, FrequencyEstimate, PureDP, RandomizedResponse
 from dpverify.audit import Configuration, SmallInstance, replaced
+from dpverify.rates import (
+    Curve,
+    Empirical,
+    Exponent,
+    Instance,
+    Population,
+    RateClaim,
+    RateFault,
+)
 
 _REPLACE = Adjacency.REPLACE
 
@@ -43,5 +57,81 @@ SMALL = (
             adjacency=_REPLACE, noise_multiplier=Fraction(2, 5), categories=3
         ),
         data=(1.5, 2.5),
+    ),
+)
+
+
+def _response(setting: Mapping[str, Any]) -> RandomizedResponse:
+    return RandomizedResponse(
+        adjacency=_REPLACE,
+        noise_multiplier=1 / Fraction(setting["epsilon"]),
+        categories=setting["categories"],
+    )
+
+
+def _reported(mechanism: RandomizedResponse, transcript: Any) -> Any:
+    estimate = mechanism.estimate(transcript)
+    assert isinstance(estimate, FrequencyEstimate)
+    counts, n = Counter(estimate.answers), len(estimate.answers)
+    shares = tuple(counts[j] / n for j in range(mechanism.categories))
+    return dataclasses.replace(estimate, frequencies=shares)
+
+
+_SHARE = 0.2
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    """The share of category 1, beside which only 0 occurs."""
+    own: dict[str, Any] = {
+        "target": Empirical(lambda mechanism, data: float(data.mean())),
+        "curve": Curve(function="expected_error", arguments=("parameters", "n", "share")),
+        "facts": lambda setting, data, truth: {"share": truth},
+        "repeats": 3000,
+    }
+    return RateClaim(
+        name=name,
+        mechanism=_response,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="bernoulli", parameters={"share": _SHARE}),
+        error=lambda estimate, truth: abs(estimate.frequencies[1] - truth),
+        faults=(RateFault(name="takes the reported shares for the true ones", estimate=_reported),),
+        **own | claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (20, 60, 200, 600),
+        setting={"epsilon": 1, "categories": 2},
+        target=Population(lambda mechanism, setting: _SHARE),
+        facts=lambda setting, data, truth: {
+            "share": truth,
+            "sampling": math.sqrt(truth * (1 - truth) / setting["n"]),
+        },
+        curve=Curve(
+            function="expected_error", arguments=("parameters", "n", "share"), beside="sampling"
+        ),
+        lower=Curve(function="lower_bound", arguments=("epsilon", "n")),
+        exponent=Exponent(value=-0.5, tolerance=0.05),
+        repeats=2500,
+        source="KBR16, Section 3; the local price of privacy is a factor, not a rate",
+    ),
+    _rate(
+        "error-against-epsilon",
+        "epsilon",
+        tuple(map(Fraction, ("1/8", "1/4", "1/2", "2"))),
+        setting={"n": 300, "categories": 2},
+        exponent=Exponent(value=-1, tolerance=0.1, end=0.5),
+        source="KBR16, Section 3",
+    ),
+    _rate(
+        "error-against-categories",
+        "categories",
+        (2, 4, 8, 16),
+        setting={"n": 1000, "epsilon": 1},
+        source="KBR16, Section 3",
     ),
 )

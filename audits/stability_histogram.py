@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, log
@@ -24,6 +24,7 @@ from dpverify.plans.thresholds import Shown, as_tuples, shown_in
 from dpverify.privacy import Derivation, Domain, Sensitivity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, RateClaim
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
@@ -200,5 +201,84 @@ SMALL = (
             adjacency=_REPLACE, noise_multiplier=Fraction(1, 2), noise="gaussian", **_SMALL
         ),
         data=(1e308, -1e308, -1e308),
+    ),
+)
+
+
+def _histogram(setting: Mapping[str, Any]) -> StabilityHistogram:
+    return StabilityHistogram(
+        adjacency=_ADD,
+        noise_multiplier=1 / Fraction(setting["epsilon"]),
+        noise=setting["noise"],
+        width=1,
+        delta=Fraction(1, 10**6),
+    )
+
+
+def _bins(mechanism: StabilityHistogram, data: Any) -> dict[float, int]:
+    edges, counts = np.unique(np.floor(data), return_counts=True)
+    return dict(zip(edges.tolist(), counts.tolist(), strict=True))
+
+
+def _of_the_first(estimate: Any, bins: dict[float, int]) -> float:
+    """Of the count of the first bin, as a share of all records."""
+    return float(abs(estimate.counts.get(0.0, 0) - bins[0.0]) / sum(bins.values()))
+
+
+def _of_the_worst(estimate: Any, bins: dict[float, int]) -> float:
+    """Of the worst count; what is withheld counts as 0."""
+    return float(max(abs(estimate.counts.get(edge, 0) - count) for edge, count in bins.items()))
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    bins: dict[str, Any] = {"bins": 10, "power": claimed.pop("power"), "width": 1.0}
+    return RateClaim(
+        name=name,
+        mechanism=_histogram,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="zipf", parameters=bins),
+        target=Empirical(_bins),
+        exponent=Exponent(value=-1, tolerance=0.1),
+        **claimed,
+    )
+
+
+_SHARE_ERROR = Curve(function="expected_error", arguments=("parameters",), per="n")
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (1000, 3000, 10_000, 30_000),
+        power=1.0,
+        setting={"epsilon": Fraction(1, 2), "noise": "laplace"},
+        error=_of_the_first,
+        curve=_SHARE_ERROR,
+        repeats=8000,
+        source="KKMN09: the noise of a count that surfaces",
+    ),
+    _rate(
+        "gaussian-error-against-epsilon",
+        "epsilon",
+        tuple(map(Fraction, ("1/20", "1/8", "1/2"))),
+        power=1.0,
+        setting={"n": 5000, "noise": "gaussian"},
+        error=_of_the_first,
+        curve=_SHARE_ERROR,
+        repeats=3000,
+        source="KKMN09, with Gaussian noise of deviation 1 / epsilon",
+    ),
+    _rate(
+        "worst-bin-against-epsilon",
+        "epsilon",
+        tuple(map(Fraction, ("1/32", "1/16", "1/8", "1/4"))),
+        power=0.0,
+        setting={"n": 12_000, "noise": "laplace", "beta": Fraction(1, 20), "bins": 10},
+        metric=Metric("quantile", 0.95),
+        error=_of_the_worst,
+        upper=Curve(function="error_bound", arguments=("parameters", "bins", "beta")),
+        repeats=5000,
+        source="KKMN09, all bins together",
     ),
 )

@@ -241,6 +241,19 @@ def error_bound(parameters: Parameters, beta: Fraction) -> Any:
     return real(scale(parameters) / q) * mp.log((upper - lower + 1) / real(beta))
 
 
+def expected_error(parameters: Parameters, records: Sequence[Fraction]) -> Any:
+    """The root mean squared rank error on these records, exactly: every cell by its probability."""
+    _, q = _quantile(parameters)
+    ((_, chosen),) = law(parameters, records).stage_laws()
+    assert isinstance(chosen, QuantileLaw)
+    total = squares = mp.mpf(0)
+    for first, last in chosen.stretches():
+        score = chosen.score(first)
+        weight = (last - first + 1) * real_exponential(score / chosen.scale)
+        total, squares = total + weight, squares + weight * real(Fraction(score, q)) ** 2
+    return mp.sqrt(squares / total)
+
+
 def obligation_error(factor: Fraction = Fraction(1)) -> int:
     """On every small dataset ``factor`` times the bound is exceeded with probability at most beta."""
     cases = 0

@@ -235,6 +235,18 @@ def error_bound(parameters: Parameters, bins: int, beta: Fraction) -> int:
     return high
 
 
+def expected_error(parameters: Parameters) -> Any:
+    """The root mean squared error of the count of a bin that surely surfaces: the noise's deviation.
+
+    Laplace: sqrt(2 w) / (1 - w), w = e^(-1 / scale). Gaussian: sqrt(scale^2 + 1/12), for rounding adds
+    the variance of a uniform cell up to 4 e^(-2 pi^2 scale^2) (1 + scale^2), nothing from scale 1 on.
+    """
+    if parameters["noise"] == "laplace":
+        w = e(1 / scale(parameters))
+        return mp.sqrt(2 * w) / (1 - w)
+    return mp.sqrt(real(scale(parameters)) ** 2 + mp.mpf(1) / 12)
+
+
 @states(Source("OURS", "no mechanism shows a key much earlier"))
 def lower_bound(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
     """A key that fewer records hold is withheld with probability above beta, by any (epsilon, delta)-DP

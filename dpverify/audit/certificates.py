@@ -1,8 +1,7 @@
 """Certified bounds: statements about privacy that are wrong with a stated probability at most.
 
-An event is chosen on one half of the draws and its two probabilities are bounded on the other half
-by Clopper-Pearson, so the choice costs nothing. Each certificate states its own alpha; whoever looks
-at several divides alpha among them.
+An event is chosen on some draws and its two probabilities are bounded on others, so the choice costs
+nothing. Each certificate states its own alpha; whoever looks at several divides alpha among them.
 """
 
 from __future__ import annotations
@@ -11,43 +10,32 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv
-
+from dpverify.audit.regions import Counted, Region, region
 from dpverify.privacy import Guarantee, points_of
 
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Point = tuple[float, float]
 """An epsilon and the delta that is claimed there."""
-# The inverse beta function is good to about 1e-14; every bound is moved outward by more than that.
-_OUTWARD = 1e-10
 _BEYOND_TESTING = Fraction(10**4)  # no number of draws tells one such epsilon from another
-
-
-def at_least(hits: Counts | int, draws: int, alpha: float) -> Floats:
-    """Lower confidence ends for probabilities: P(end > truth) <= alpha. Clopper, Pearson 1934."""
-    k = np.asarray(hits, dtype=np.float64)
-    ends = betaincinv(np.maximum(k, 1), draws - k + 1, alpha)
-    return np.where(k == 0, 0.0, ends * (1 - _OUTWARD))
-
-
-def at_most(hits: Counts | int, draws: int, alpha: float) -> Floats:
-    """Upper confidence ends for probabilities: P(end < truth) <= alpha. Clopper, Pearson 1934."""
-    k = np.asarray(hits, dtype=np.float64)
-    ends = betainccinv(k + 1, np.maximum(draws - k, 1), alpha)
-    return np.where(k >= draws, 1.0, np.minimum(1.0, ends * (1 + _OUTWARD)))
+_BETWEEN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """What the counts of one event show, wrong with probability at most ``alpha``.
 
-    ``epsilon``: a guarantee with this delta that holds has at least this epsilon; -inf if nothing is
-    shown. ``claimed``: the claim's own epsilon at this delta.
+    pair, direction, event: where it was seen. hits of draws on the event's own side, other_hits of
+    other_draws on the other. share: the weight of the other side in the joint test (``regions``).
+    epsilon: a guarantee with this delta that holds has at least this epsilon; -inf if nothing is
+    shown. claimed: the claim's own epsilon at this delta.
+    mu, rho: what a Gaussian guarantee, and zCDP, would have at least.
+    everywhere: a lower bound on delta at every epsilon, of an event that is impossible on the other
+    side by its law; 0 where that is not known.
+    refuted: whether the guarantee that was audited fails.
+    method: "joint" from a number of draws fixed beforehand (``regions``), or "betting" (``betting``);
+    then counts are of the last event, and alpha is that of the whole attack.
     """
 
     pair: str
@@ -57,45 +45,120 @@ class Certificate:
     draws: int
     other_hits: int
     other_draws: int
+    share: int
     delta: float
     epsilon: float
     claimed: float
     alpha: float
+    method: Literal["joint", "betting"] = "joint"
+    mu: float = 0.0
+    rho: float = 0.0
+    everywhere: float = 0.0
+    refuted: bool = False
+
+    @property
+    def region(self) -> Region | None:
+        """Where the event's two probabilities are, but for ``alpha``; None of a sequential audit."""
+        if self.method == "betting":
+            return None
+        counted = Counted(self.hits, self.draws, self.other_hits, self.other_draws)
+        return region(counted, self.share, self.alpha)
 
     @property
     def certified_delta(self) -> float:
         """A lower end of P(S) - e^epsilon Q(S) at the claim's epsilon: what delta is at least there."""
-        lower = float(at_least(self.hits, self.draws, self.alpha / 2))
-        upper = float(at_most(self.other_hits, self.other_draws, self.alpha / 2))
-        return max(0.0, float(excess((self.claimed, 0.0), lower, upper)))
+        return self.delta_at(self.claimed)
 
-    def refutes(self, guarantee: Guarantee) -> bool:
-        """Whether the guarantee fails for this event at a tested point, at level ``alpha``.
+    def delta_at(self, epsilon: float) -> float:
+        """What delta is at least at any epsilon; all of these hold together."""
+        found = self.region
+        if found is None:  # delta falls as epsilon rises
+            return self.delta if epsilon <= self.epsilon else 0.0
+        return max(0.0, self.everywhere, found.excess(epsilon, 0.0))
 
-        The two ends hold together, so any number of points may be looked at.
-        """
-        lower = float(at_least(self.hits, self.draws, self.alpha / 2))
-        upper = float(at_most(self.other_hits, self.other_draws, self.alpha / 2))
-        return any(excess(point, lower, upper) > 0 for point in tested_points(guarantee))
+    def __str__(self) -> str:
+        counts = f"{self.hits}/{self.draws} against {self.other_hits}/{self.other_draws}"
+        return f"pair {self.pair!r}, {self.direction}, event: {self.event}; {counts}"
 
 
-def excess(point: Point, lower: Any, upper: Any) -> Any:
-    """P(S) - e^epsilon Q(S) - delta from a lower end for P(S), an upper for Q(S); rounded down."""
-    epsilon, delta = point
-    factor = math.exp(epsilon) if epsilon < 700 else math.inf
-    return lower * (1 - _OUTWARD) - factor * (1 + _OUTWARD) * upper - delta * (1 + _OUTWARD)
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is to be shown of an event: chosen, like the event itself, before its counts.
+
+    point: the (epsilon, delta) of the claim. share: as in ``Certificate``. impossible: whether the
+    other side's law rules the event out.
+    """
+
+    point: Point
+    share: int
+    impossible: bool = False
+
+
+def certify(
+    where: tuple[str, str, str], counted: Counted, aim: Aim, alpha: float, guarantee: Guarantee
+) -> Certificate:
+    """The certificate of these counts. where: (pair, direction, event)."""
+    found = region(counted, aim.share, alpha)
+    claimed, delta = aim.point
+    impossible = aim.impossible and counted.other_hits == 0
+    return Certificate(
+        *where,
+        counted.hits,
+        counted.draws,
+        counted.other_hits,
+        counted.other_draws,
+        aim.share,
+        delta,
+        found.epsilon_at(delta),
+        claimed,
+        alpha,
+        mu=found.mu(),
+        rho=found.rho(),
+        everywhere=float(found.lower.min()) if impossible else 0.0,
+        refuted=refutes(found, guarantee),
+    )
+
+
+def refutes(found: Region, guarantee: Guarantee) -> bool:
+    """Whether all of the region breaks one point of the guarantee.
+
+    The region is one statement about both probabilities, so any number of points may be looked at.
+    """
+    return any(found.excess(*point) > 0 for point in tested_points(guarantee))
 
 
 @lru_cache(maxsize=64)
 def tested_points(guarantee: Guarantee) -> tuple[Point, ...]:
-    """The points of the claimed profile that are tested (``points_of``), as floats."""
-    points = points_of(guarantee)
-    return tuple((float(min(epsilon, _BEYOND_TESTING)), float(delta)) for epsilon, delta in points)
+    """The points of the claimed profile that are tested, as floats: ``points_of`` and between them."""
+    points = list(points_of(guarantee))
+    for (left, _), (right, _) in pairwise(tuple(points)):
+        for part in range(1, _BETWEEN + 1):
+            epsilon = left + (right - left) * Fraction(part, _BETWEEN + 1)
+            epsilon = Fraction(math.floor(epsilon * 2**30), 2**30)
+            points.append((epsilon, guarantee.delta_at(epsilon).upper))
+    return tuple(
+        (float(min(epsilon, _BEYOND_TESTING)), float(delta)) for epsilon, delta in sorted(points)
+    )
 
 
-def certified_epsilon(lower: Floats, upper: Floats, delta: float) -> Floats:
-    """ln((P - delta) / Q) from a lower end for P and an upper end for Q; -inf where P <= delta."""
-    above = np.maximum(lower - delta * (1 + _OUTWARD), 0.0)
-    with np.errstate(divide="ignore"):
-        result: Floats = np.log(above) - np.log(upper)
-    return result
+def fewest_draws(guarantee: Guarantee, alpha: float) -> int:
+    """With how many draws a side an event that is certain here and never there would refute it.
+
+    Raises ValueError when no number of draws below 10^9 would.
+    """
+
+    def enough(draws: int) -> bool:
+        return refutes(region(Counted(draws, draws, 0, draws), 32, alpha), guarantee)
+
+    low, high = 0, 1
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > 10**9:
+            raise ValueError(
+                f"No number of draws refutes {guarantee}: it hides nothing that could be seen. Claim "
+                "something smaller, or do not audit it."
+            )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -62,6 +62,14 @@ def generic_faults(mechanism: Mechanism[Any], *, thorough: bool = False) -> list
     return found
 
 
+def deficit(mechanism: Mechanism[Any], share: Fraction) -> Fault:
+    """Every stage with this share of its noise missing: its scale times 1 - share."""
+    plan = mechanism.fixed_plan
+    for stage in stages_of(plan):
+        plan = _swap(plan, stage.name, _rescale(1 - share))
+    return Fault(f"{float(share):.0%} less noise in every stage", _law_of(mechanism, plan))
+
+
 def _stage_faults(
     stage: Stage, mechanism: Mechanism[Any], factors: tuple[Fraction, ...]
 ) -> Iterator[tuple[str, Callable[[Stage], Stage]]]:

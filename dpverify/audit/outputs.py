@@ -1,4 +1,4 @@
-"""Outputs of anything, as features: a label and numbers for every draw.
+"""What is drawn from: a mechanism's law, or any function of a dataset.
 
 Every outcome is first-class: a number, an array, a string, None, an abstention, an exception. Two
 draws with different labels are told apart by the label; within a label the numbers do.
@@ -7,37 +7,22 @@ draws with different labels are told apart by the label; within a label the numb
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpverify.audit.columns import floats_of, residues
+from dpverify.audit.draws import Draws, Floats, Labels
+from dpverify.audit.encoding import EXCEPTION, encode
 from dpverify.plans import Transcripts
 from dpverify.privacy.adjacency import Dataset, canonical_rows
-from dpverify.privacy.numbers import to_float
 from dpverify.randomness import Bits
 
-Floats = NDArray[np.float64]
-_EXCEPTION = "exception "
-_HUGE = 10**300
-_PRIME = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """A batch of outputs. numbers: shape (size, width), 0 where an output has fewer."""
-
-    labels: NDArray[Any]
-    numbers: Floats
-    raw: Any = None
-
-    def __len__(self) -> int:
-        return len(self.labels)
+_EXACT = 1 << 53
+_MOST_ENTRIES = 32
 
 
 class AuditedLaw(Protocol):
@@ -57,11 +42,15 @@ class TranscriptDraws:
     law: Any
 
     def draw(self, bits: Bits, size: int) -> Draws:
-        """Transcripts; the label is the gate that stopped each, the numbers all released values."""
+        """Transcripts; the label is the gate that stopped each, the numbers all released values.
+
+        Of a stage that releases tuples of varying length: the length, the sum, the first entries.
+        Values beyond 2^53 have a residue besides, after all numbers.
+        """
         batch: Transcripts = self.law.sample(bits, size)
-        columns = [_as_numbers(column) for column in batch.values.values()]
-        numbers = np.concatenate(columns, axis=1) if columns else np.zeros((size, 0))
-        return Draws(batch.stopped_by, numbers, batch)
+        table = ("released", *(f"stopped: {reason}" for reason in batch.reasons))
+        labels = Labels(batch.stopped_by + 1, table)
+        return Draws(labels, _numbers(list(batch.values.values()), size), batch)
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
         """Exact up to float64, from the plan."""
@@ -69,12 +58,35 @@ class TranscriptDraws:
         return result
 
 
-def _as_numbers(column: NDArray[Any]) -> Floats:
-    """Of tuples of varying length: how long they are, and their sum."""
-    if column.ndim == 1:
-        rows = [(len(row), sum(row)) if isinstance(row, tuple) else (0, 0) for row in column]
-        return np.array(rows, dtype=np.float64).reshape(-1, 2)
-    return column.astype(np.float64)
+def _numbers(columns: list[NDArray[Any]], size: int) -> Floats:
+    """All stages side by side."""
+    rows = [column if column.ndim > 1 else _of_tuples(column) for column in columns]
+    if any(column.size and _beyond(column) for column in rows):
+        rows += [residues(column) for column in rows]
+    if len(rows) == 1:
+        return floats_of(rows[0])
+    return np.hstack([np.zeros((size, 0)), *map(floats_of, rows)])
+
+
+def _beyond(column: NDArray[Any]) -> bool:
+    return bool(column.max() >= _EXACT or column.min() <= -_EXACT)
+
+
+def _of_tuples(column: NDArray[Any]) -> NDArray[Any]:
+    """Shape (size, 2 + the longest length or 32): the length, the sum, the first entries or 0.
+
+    A histogram is key, count, key, count, ...: a key that only one side shows is an entry of its own.
+    """
+    rows = [row if isinstance(row, tuple) else () for row in column]
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    longest = min(int(lengths.max(initial=0)), _MOST_ENTRIES)
+    numbers = np.zeros((len(rows), 2 + longest), dtype=object)
+    numbers[:, 0], numbers[:, 1] = lengths, [sum(row) for row in rows]
+    for length in range(1, longest + 1):
+        there = np.flatnonzero(np.minimum(lengths, longest) == length)
+        if len(there):
+            numbers[there, 2 : 2 + length] = [rows[i][:length] for i in there]
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +120,7 @@ class CallableDraws:
 
     def _vector(self, size: int) -> Sequence[Any]:
         outputs: Sequence[Any] = self.function(self.data, size)
-        if len(outputs) != size:
-            raise ValueError(
-                f"{_name(self.function)} returned {len(outputs)} outputs when asked for {size}."
-            )
+        _check_number(self.function, outputs, size)
         return outputs
 
 
@@ -123,76 +132,48 @@ class SeededDraws:
     data: Dataset
 
     def draw(self, bits: Bits, size: int) -> Draws:
-        """``size`` outputs."""
-        return encode(self.function(self.data, size, bits))
+        """``size`` outputs. Raises ValueError for another number of them."""
+        outputs = self.function(self.data, size, bits)
+        _check_number(self.function, outputs, size)
+        return encode(outputs)
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
         """Unknown."""
         return None
 
 
-def encode(outputs: Sequence[Any]) -> Draws:
-    """Labels and numbers of arbitrary outputs."""
-    if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "bf":
-        return _encode_floats(outputs.reshape(len(outputs), -1).astype(np.float64))
-    if {type(output) for output in outputs} <= {float, np.float64}:
-        return _encode_floats(np.array(outputs, dtype=np.float64).reshape(len(outputs), -1))
-    encoded = [_encode_one(output) for output in outputs]
-    width = max((len(numbers) for _, numbers in encoded), default=0)
-    numbers = np.zeros((len(encoded), width))
-    labels = np.empty(len(encoded), dtype=object)
-    for i, (label, values) in enumerate(encoded):
-        labels[i] = label
-        numbers[i, : len(values)] = values
-    return Draws(labels, numbers)
-
-
-def _encode_floats(rows: Floats) -> Draws:
-    """A row's label says where it is NaN, infinite or minus zero; its numbers say the rest."""
-    odd = ~np.isfinite(rows) | ((rows == 0) & np.signbit(rows))
-    labels = np.full(len(rows), "number", dtype=object)
-    for i in np.flatnonzero(odd.any(axis=1)):
-        labels[i] = "number, " + ", ".join(f"{rows[i, j]} at {j}" for j in np.flatnonzero(odd[i]))
-    return Draws(labels, np.where(np.isfinite(rows), rows, 0.0))
-
-
-def _encode_one(output: Any) -> tuple[Hashable, list[float]]:
-    if isinstance(output, Exception):
-        return f"{_EXCEPTION}{type(output).__name__}", []
-    if isinstance(output, (int, np.integer)) and not isinstance(output, bool):
-        return _encode_integer(int(output))
-    if isinstance(output, (Fraction, Decimal)):
-        output = to_float(Fraction(output)) if math.isfinite(output) else float(output)
-    if isinstance(output, (bool, str, bytes)) or output is None:
-        return repr(output), []
-    try:
-        values = np.asarray(output)
-    except ValueError:
-        return repr(output), []
-    if values.dtype.kind == "c":
-        values = np.stack([values.real, values.imag])
-    if values.dtype.kind not in "biuf":
-        return repr(output), []
-    draws = _encode_floats(values.astype(np.float64).reshape(1, -1))
-    shape = f"{values.shape} " if values.ndim else ""
-    return f"{shape}{draws.labels[0]}", draws.numbers[0].tolist()
-
-
-def _encode_integer(value: int) -> tuple[str, list[float]]:
-    """Floats hold 53 bits. Beyond them the label has the length, and a residue tells values apart."""
-    if abs(value) < 1 << 53:
-        return "number", [float(value)]
-    size = float(min(max(value, -_HUGE), _HUGE))
-    label = f"integer of {value.bit_length()} bits"
-    return label, [size, float(value % (1 << 32)), float(value % _PRIME)]
+def _check_number(function: Callable[..., Any], outputs: Any, size: int) -> None:
+    """Raises ValueError unless there is one output for each that was asked for."""
+    if not hasattr(outputs, "__len__"):
+        raise ValueError(
+            f"{_name(function)} returned {type(outputs).__name__}, not {size} outputs; return a "
+            "list or an array with one entry (one row) for each."
+        )
+    if len(outputs) != size:
+        raise ValueError(
+            f"{_name(function)} returned {len(outputs)} outputs when asked for {size}; return one "
+            "for each."
+        )
 
 
 def all_failed(draws: Draws) -> str | None:
-    """The exception, if every one of these outputs is one and the same."""
-    labels = set(draws.labels.tolist())
-    only = str(next(iter(labels))) if len(labels) == 1 else ""
-    return only.removeprefix(_EXCEPTION) if only.startswith(_EXCEPTION) else None
+    """The type of the exception, if every one of these outputs is one of the same type."""
+    kinds = draws.kinds.counts()
+    only = str(next(iter(kinds))) if len(kinds) == 1 else ""
+    return only.removeprefix(EXCEPTION) if only.startswith(EXCEPTION) else None
 
 
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", repr(function))
+
+
+__all__ = [
+    "AuditedLaw",
+    "CallableDraws",
+    "Draws",
+    "Floats",
+    "SeededDraws",
+    "TranscriptDraws",
+    "all_failed",
+    "encode",
+]

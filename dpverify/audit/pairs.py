@@ -1,30 +1,106 @@
-"""Neighboring pairs: the datasets that an audit compares."""
+"""Neighboring pairs: the datasets, or vectors of query answers, that an audit compares."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, Protocol, runtime_checkable
 
-from dpverify.privacy import Adjacency
+from dpverify.privacy import Adjacency, Exact, exact
 from dpverify.privacy.adjacency import Dataset
+from dpverify.privacy.numbers import render, whole
+
+
+@runtime_checkable
+class Neighboring(Protocol):
+    """A relation between datasets that an audit can check: ``Adjacency``, ``QueryMoves``."""
+
+    def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
+        """None for neighbors; otherwise the reason, naming what breaks the relation."""
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMoves:
+    """Two vectors of query answers are neighbors when every answer moves by at most ``by``.
+
+    by: what one record can change in one answer, an exact number: 1 for counts.
+    at_once: at most so many answers move (1 for the bins of a histogram); None: all of them may.
+
+    Answers are compared as the exact numbers that floats stand for. A NaN or an infinity is a
+    neighbor of itself only. Raises TypeError or ValueError for other parameters.
+    """
+
+    by: Exact = 1
+    at_once: int | None = None
+
+    def __post_init__(self) -> None:
+        by = exact(self.by, "by")
+        if by <= 0:
+            raise ValueError(f"by = {self.by}; an answer that cannot move needs no noise.")
+        object.__setattr__(self, "by", by)
+        if self.at_once is not None and whole(self.at_once, "at_once") < 1:
+            raise ValueError(
+                f"at_once = {self.at_once}; at least one answer moves (None: all of them may)."
+            )
+
+    def __str__(self) -> str:
+        number = "all" if self.at_once is None else f"at most {self.at_once}"
+        return f"{number} answers move by at most {render(self.distance)}"
+
+    @property
+    def distance(self) -> Fraction:
+        """``by`` as a fraction."""
+        return exact(self.by, "by")
+
+    @property
+    def step(self) -> float:
+        """The largest float that is not larger than ``by``."""
+        nearest = float(self.distance)
+        return math.nextafter(nearest, 0.0) if Fraction(nearest) > self.distance else nearest
+
+    def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
+        """None for neighbors; otherwise the reason, naming the answer that breaks the relation.
+
+        Raises TypeError for what is not a vector of numbers.
+        """
+        a, b = _answers(left), _answers(right)
+        if len(a) != len(b):
+            return f"{len(a)} against {len(b)} answers; a query vector keeps its length"
+        moving = []
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            if x == y:
+                continue
+            if isinstance(x, str) or isinstance(y, str) or abs(x - y) > self.distance:
+                most = render(self.distance)
+                return f"answer {i} moves from {_shown(x)} to {_shown(y)}, by more than {most}"
+            moving.append(i)
+        if self.at_once is not None and len(moving) > self.at_once:
+            where = ", ".join(map(str, moving[: self.at_once + 1]))
+            return f"answers {where} all move; at most {self.at_once} may"
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeighboringPair:
-    """Two datasets (sequences of records, or arrays of rows) that are neighbors.
+    """Two datasets (sequences of records, arrays of rows, or query answers) that are neighbors.
 
-    Raises ValueError, naming the record, when they are not.
+    Raises ValueError, naming the record or the answer, when they are not.
     """
 
     name: str
     left: Dataset
     right: Dataset
-    adjacency: Adjacency
+    adjacency: Neighboring
 
     def __post_init__(self) -> None:
-        if not isinstance(self.adjacency, Adjacency):
+        if isinstance(self.adjacency, type) or not isinstance(self.adjacency, Neighboring):
             raise TypeError(
-                f"adjacency = {self.adjacency!r}; write Adjacency.ADD_REMOVE or Adjacency.REPLACE."
+                f"adjacency = {self.adjacency!r}; write Adjacency.ADD_REMOVE or Adjacency.REPLACE, "
+                "or QueryMoves() for vectors of query answers."
             )
         reason = self.adjacency.why_not_neighbors(self.left, self.right)
         if reason is not None:
@@ -41,3 +117,54 @@ def replaced(name: str, base: Dataset, record: Any, *, at: int = 0) -> Neighbori
     """``base`` against ``base`` with the record at ``at`` replaced by ``record`` (replace)."""
     right = [*base[:at], record, *base[at + 1 :]]
     return NeighboringPair(name=name, left=list(base), right=right, adjacency=Adjacency.REPLACE)
+
+
+def moved(
+    name: str,
+    answers: Sequence[float],
+    moves: Sequence[float],
+    adjacency: QueryMoves | None = None,
+) -> NeighboringPair:
+    """Query answers against the same moved by ``moves``, one for each (by default ``QueryMoves()``).
+
+    Sums are rounded towards the old answer where a float cannot hold them.
+    Raises ValueError when a move is larger than the adjacency allows, or one is missing.
+    """
+    if len(answers) != len(moves):
+        raise ValueError(f"{len(moves)} moves for {len(answers)} answers; give one for each.")
+    right = [stepped(answer, move) for answer, move in zip(answers, moves, strict=True)]
+    relation = QueryMoves() if adjacency is None else adjacency
+    return NeighboringPair(name=name, left=list(answers), right=right, adjacency=relation)
+
+
+def stepped(start: float, step: float) -> float:
+    """start + step, rounded towards ``start``: a float that is no further away than ``step``."""
+    end = float(start) + float(step)
+    if math.isfinite(end) and abs(Fraction(end) - Fraction(start)) > abs(Fraction(step)):
+        end = math.nextafter(end, start)
+    return end
+
+
+def _answers(vector: Dataset) -> list[Fraction | str]:
+    """Exact numbers; a NaN or an infinity by its name."""
+    rows: Any = vector.tolist() if hasattr(vector, "tolist") else vector
+    if isinstance(rows, (str, bytes)) or not isinstance(rows, Sequence):
+        raise TypeError(f"A query vector is a sequence of numbers, not a {type(vector).__name__}.")
+    return [_answer(i, row) for i, row in enumerate(rows)]
+
+
+def _answer(i: int, given: Any) -> Fraction | str:
+    number = given.tolist() if hasattr(given, "tolist") else given
+    if not hasattr(number, "as_integer_ratio"):
+        raise TypeError(
+            f"Answer {i} is {number!r}; a query vector is a sequence of numbers. For datasets of "
+            "records write Adjacency.ADD_REMOVE or Adjacency.REPLACE."
+        )
+    return Fraction(*number.as_integer_ratio()) if math.isfinite(number) else str(float(number))
+
+
+def _shown(answer: Fraction | str) -> str:
+    """With all digits that tell floats apart."""
+    if isinstance(answer, str) or answer.denominator == 1:
+        return str(answer)
+    return f"{float(answer):.17g}"

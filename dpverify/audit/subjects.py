@@ -8,10 +8,9 @@ from typing import Any
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault, generic_faults
 from dpverify.audit.outputs import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws
-from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.pairs import Neighboring, NeighboringPair
 from dpverify.plans import Mechanism
 from dpverify.privacy import (
-    Adjacency,
     ApproxDP,
     Derivation,
     Guarantee,
@@ -26,7 +25,7 @@ Target = Callable[[Any], AuditedLaw]
 
 def claimed_of(
     subject: Any, claim: Any, pairs: Sequence[NeighboringPair]
-) -> tuple[Guarantee, Adjacency]:
+) -> tuple[Guarantee, Neighboring]:
     """What is tested, and the adjacency; TypeError or ValueError where the pairs do not fit."""
     stated, tested = _stated(subject, claim)
     if not pairs:
@@ -37,11 +36,11 @@ def claimed_of(
                 "A pair carries its adjacency; write NeighboringPair(name=..., left=..., "
                 "right=..., adjacency=Adjacency.ADD_REMOVE)."
             )
-    adjacency = stated.adjacency if isinstance(stated, PrivacyClaim) else pairs[0].adjacency
-    if not isinstance(adjacency, Adjacency):
+    adjacency: Any = stated.adjacency if isinstance(stated, PrivacyClaim) else pairs[0].adjacency
+    if not isinstance(adjacency, Neighboring):
         raise ValueError(f"The claim is under {adjacency}; audit one under an Adjacency.")
     for pair in pairs:
-        if pair.adjacency is not adjacency:
+        if pair.adjacency != adjacency:
             raise ValueError(
                 f"The claim is under {adjacency}, but the pair {pair.name!r} is {pair.adjacency} "
                 "neighbors; audit one adjacency at a time."
@@ -74,22 +73,22 @@ def planted_in(
 ) -> list[tuple[str, Target]]:
     """The planted faults by name; by default the generic ones of ours."""
     if faults is None:
-        faults = generic_faults(subject, thorough=thorough) if _is_ours(subject) else []
+        faults = generic_faults(subject, thorough=thorough) if is_ours(subject) else []
     return [
-        (fault.name, _faulttarget_of(fault))
+        (fault.name, _faulty(fault))
         if isinstance(fault, Fault)
         else (getattr(fault, "__name__", repr(fault)), target_of(fault, vectorized))
         for fault in faults
     ]
 
 
-def _faulttarget_of(fault: Fault) -> Target:
+def _faulty(fault: Fault) -> Target:
     return lambda data: TranscriptDraws(fault.law(data))
 
 
 def target_of(subject: Any, vectorized: bool) -> Target:
     """How to draw from the subject. Raises TypeError for what is neither ours nor a function."""
-    if _is_ours(subject):
+    if is_ours(subject):
         return lambda data: TranscriptDraws(subject.law(data))
     if isinstance(subject, Exhibit):
         return lambda data: SeededDraws(subject.function, data)
@@ -98,5 +97,6 @@ def target_of(subject: Any, vectorized: bool) -> Target:
     return lambda data: CallableDraws(subject, data, vectorized)
 
 
-def _is_ours(subject: Any) -> bool:
+def is_ours(subject: Any) -> bool:
+    """Whether it is one of our mechanisms, whose law is known."""
     return isinstance(subject, Mechanism)

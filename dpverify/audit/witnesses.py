@@ -2,155 +2,183 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from dpverify.audit.certificates import Point, at_least, at_most, certified_epsilon
+from dpverify.audit.certificates import Aim, Point
+from dpverify.audit.features import Candidate, Floats
 from dpverify.audit.outputs import AuditedLaw, Draws
+from dpverify.audit.regions import Counts, share_of
 
-Floats = NDArray[np.float64]
-Score = Callable[[Draws], Floats]
 _THRESHOLDS = 400
-_ATOMS = 16
-_COLUMNS = 4
+_POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
+_OPTIMISM = 1.0  # the best of many looks better than it is, by about a standard error
+_EXPECTED = 1.05  # the deficit of noise that a close look is for
+_BEYOND = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """The event {score >= threshold}; more likely on the side it was chosen for.
+    """The event {sign * score >= threshold}; more likely on the side it was chosen for.
 
-    point: the (epsilon, delta) of the claim that it is to refute.
+    aim: what it is to show. promise: positive where a refutation is expected; for one (epsilon, delta)
+    the epsilon by which the certified bound will exceed the claimed one, for a whole profile the number
+    of standard errors to spare.
     """
 
-    description: str
-    score: Score
+    candidate: Candidate
+    sign: int
     threshold: float
-    point: Point
+    aim: Aim
+    promise: float
 
     def __str__(self) -> str:
-        return self.description.format(threshold=f"{self.threshold:.6g}")
+        text = self.candidate.description
+        if "{threshold}" not in text:
+            return text if self.sign > 0 else f"not ({text})"
+        if self.sign < 0:
+            text = text.replace(">= {threshold}", "<= {threshold}")
+        return text.format(threshold=f"{self.sign * self.threshold:.6g}")
 
-    def hits(self, draws: Draws) -> int:
-        """In how many draws the event happens."""
-        return int(np.count_nonzero(self.score(draws) >= self.threshold))
+    def happens(self, scores: Floats) -> NDArray[np.bool_]:
+        """In which of the draws with these scores (the candidate's) the event happens."""
+        if self.sign > 0:
+            return np.asarray(scores >= self.threshold, dtype=np.bool_)
+        return np.asarray(scores <= -self.threshold, dtype=np.bool_)
 
 
-def choose(
-    own: Draws,
-    other: Draws,
-    own_law: AuditedLaw,
-    other_law: AuditedLaw,
-    points: Sequence[Point],
-    alpha: float,
-) -> Witness:
-    """The event, and the point of the claim, whose certified epsilon is most above the claimed one.
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a witness is chosen for.
 
-    With a known law the score is the exact log-likelihood ratio (the best there is, by Neyman and
-    Pearson); the labels and numbers of the outputs are tried as well, for faults it cannot see.
+    points: those of the claim. alpha, draws: of the certificate to come.
     """
-    best, best_value = Witness("everything", _everything, 0.0, points[0]), -np.inf
-    for description, score in _candidates(own, other, own_law, other_law):
-        threshold, point, value = _best_threshold(score(own), score(other), points, alpha)
-        if value > best_value:
-            best, best_value = Witness(description, score, threshold, point), value
-    return best
+
+    points: Sequence[Point]
+    alpha: float
+    draws: int
 
 
-def _candidates(
-    own: Draws, other: Draws, own_law: AuditedLaw, other_law: AuditedLaw
-) -> Iterator[tuple[str, Score]]:
-    known = own_law.log_likelihood(own) is not None
-    if known:
-        yield "log-likelihood ratio >= {threshold}", _likelihood_ratio(own_law, other_law)
-    for label in _telling_labels(own, other):
-        yield f"output is {_plain(label)}", _has_label(label)
-    columns = min(own.numbers.shape[1], other.numbers.shape[1])
-    for column in range(min(columns, _COLUMNS)):
-        yield f"number {column} >= {{threshold}}", _column(column, 1.0)
-        yield f"minus number {column} >= {{threshold}}", _column(column, -1.0)
-        for atom in [] if known else _frequent(own.numbers[:, column]):
-            yield f"number {column} is {atom!r}", _equals(column, atom)
-    if own.numbers.shape[1] == other.numbers.shape[1] > 1:
-        direction = own.numbers.mean(axis=0) - other.numbers.mean(axis=0)
-        yield "projection on the difference of means >= {threshold}", _projection(direction)
+def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
+    """The best score there is where both laws are known (Neyman, Pearson 1933)."""
 
-
-def _telling_labels(own: Draws, other: Draws) -> list[Hashable]:
-    """The labels, unless all outputs of both sides have the same one."""
-    found = _frequent(own.labels)
-    return found if len(found) > 1 or found != _frequent(other.labels) else []
-
-
-def _best_threshold(
-    own: Floats, other: Floats, points: Sequence[Point], alpha: float
-) -> tuple[float, Point, float]:
-    """The threshold t and the point for which {score >= t} certifies most above the claimed epsilon."""
-    own, other = np.sort(own), np.sort(other)
-    ranks = np.arange(len(own))
-    if len(own) > _THRESHOLDS:  # evenly spaced ranks, and finely in both tails: rare events
-        tail = np.geomspace(1, len(own), _THRESHOLDS // 4).astype(np.intp) - 1
-        even = np.linspace(0, len(own) - 1, _THRESHOLDS // 2).astype(np.intp)
-        ranks = np.concatenate([tail, even, len(own) - 1 - tail])
-    thresholds = np.unique(own[ranks])
-    own_hits = len(own) - np.searchsorted(own, thresholds, side="left")
-    other_hits = len(other) - np.searchsorted(other, thresholds, side="left")
-    lower = at_least(own_hits, len(own), alpha / 2)
-    upper = at_most(other_hits, len(other), alpha / 2)
-    above = [certified_epsilon(lower, upper, delta) - epsilon for epsilon, delta in points]
-    which, best = divmod(int(np.argmax(above)), len(thresholds))
-    return float(thresholds[best]), points[which], float(above[which][best])
-
-
-def _likelihood_ratio(own_law: AuditedLaw, other_law: AuditedLaw) -> Score:
     def score(draws: Draws) -> Floats:
-        own, other = own_law.log_likelihood(draws), other_law.log_likelihood(draws)
+        own, other = left.log_likelihood(draws), right.log_likelihood(draws)
         assert own is not None
         assert other is not None
         with np.errstate(invalid="ignore"):
             return np.nan_to_num(own - other, nan=0.0, posinf=np.inf, neginf=-np.inf)
 
-    return score
+    return Candidate("log-likelihood ratio >= {threshold}", score, both_signs=False)
 
 
-def _everything(draws: Draws) -> Floats:
-    return np.zeros(len(draws))
+def joined(batches: Sequence[Draws]) -> Draws:
+    """One batch to learn from: labels and numbers, padded with zeros to one width."""
+    width = max(draws.numbers.shape[1] for draws in batches)
+    numbers = [np.pad(d.numbers, ((0, 0), (0, width - d.numbers.shape[1]))) for d in batches]
+    return Draws(np.concatenate([d.labels for d in batches]), np.concatenate(numbers))
 
 
-def _has_label(label: Hashable) -> Score:
-    return lambda draws: np.asarray(draws.labels == label, dtype=np.float64)
+def choose(
+    left: Sequence[Draws], right: Sequence[Draws], candidates: Iterable[Candidate], task: Task
+) -> tuple[Witness, Witness]:
+    """The most promising event for either direction: left over right, right over left.
+
+    ``left`` and ``right`` are batches of draws that no candidate has
+    learned from. A candidate with ``both_signs=False`` rises with the odds of left.
+    """
+    best = [_nothing(task), _nothing(task)]
+    for candidate in candidates:
+        scores = [np.concatenate([candidate.score(d) for d in side]) for side in (left, right)]
+        for side in (0, 1):
+            natural = 1 - 2 * side
+            for sign in (1, -1) if candidate.both_signs else (natural,):
+                own, other = sign * scores[side], sign * scores[1 - side]
+                threshold, aim, promise = _best_threshold(own, other, task)
+                if candidate.both_signs is False and threshold == np.inf:
+                    aim = Aim(aim.point, aim.share, impossible=True)
+                if promise > best[side].promise:
+                    best[side] = Witness(candidate, sign, threshold, aim, promise)
+    return best[0], best[1]
 
 
-def _column(column: int, sign: float) -> Score:
-    return lambda draws: sign * _numbers(draws, column)
+def _nothing(task: Task) -> Witness:
+    everything = Candidate("everything", lambda draws: np.zeros(len(draws)), both_signs=True)
+    return Witness(everything, 1, 0.0, Aim(task.points[0], share_of(1, 1)), -np.inf)
 
 
-def _equals(column: int, value: float) -> Score:
-    return lambda draws: (_numbers(draws, column) == value).astype(np.float64)
+def _best_threshold(own: Floats, other: Floats, task: Task) -> tuple[float, Aim, float]:
+    """The threshold t and the point for which {score >= t} promises most."""
+    own, other = np.sort(own), np.sort(other)
+    thresholds = np.unique(own[_ranks(len(own))])
+    hits = len(own) - np.searchsorted(own, thresholds, side="left")
+    other_hits = len(other) - np.searchsorted(other, thresholds, side="left")
+    promise = _above_claimed if len(task.points) == 1 else _standard_errors
+    promised = promise(hits, len(own), other_hits, len(other), task)
+    which, best = divmod(int(np.argmax(promised)), len(thresholds))
+    p, _ = _estimate(hits[best], len(own), 0.0)
+    q, _ = _estimate(other_hits[best], len(other), 0.0)
+    surplus = float(p) - task.points[which][1]
+    spreads = math.sqrt(p * (1 - p)) / max(surplus, 1e-12), math.sqrt((1 - q) / q)
+    aim = Aim(task.points[which], share_of(*spreads))
+    return float(thresholds[best]), aim, float(promised[which][best])
 
 
-def _projection(direction: Floats) -> Score:
-    def score(draws: Draws) -> Floats:
-        width = min(draws.numbers.shape[1], len(direction))
-        return draws.numbers[:, :width] @ direction[:width]
-
-    return score
-
-
-def _numbers(draws: Draws, column: int) -> Floats:
-    """The column; zeros where no output of this batch has that many numbers."""
-    return draws.numbers[:, column] if column < draws.numbers.shape[1] else np.zeros(len(draws))
-
-
-def _plain(text: Hashable) -> str:
-    return str(text).replace("{", "{{").replace("}", "}}")
+def _above_claimed(
+    hits: Counts, draws: int, other_hits: Counts, other_draws: int, task: Task
+) -> Floats:
+    """Of one (epsilon, delta): the epsilon to be certified at delta, less the claimed one."""
+    cautious = (_POWER - float(ndtri(task.alpha))) * np.sqrt(draws / task.draws) + _OPTIMISM
+    p, p_low = _estimate(hits, draws, -cautious)
+    q, q_high = _estimate(other_hits, other_draws, cautious)
+    ((epsilon, delta),) = task.points
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.hypot(np.log((p - delta) / (p_low - delta)), np.log(q_high / q))
+        above = np.log((p - delta) / q) - error - epsilon
+    return np.where(p_low > delta, above, -np.inf)[None, :]
 
 
-def _frequent(values: NDArray[Any]) -> list[Any]:
-    """The values that occur more than once, most frequent first."""
-    counts = Counter(values.tolist())
-    return [value for value, count in counts.most_common(_ATOMS) if count > 1]
+def _standard_errors(
+    hits: Counts, draws: int, other_hits: Counts, other_draws: int, task: Task
+) -> Floats:
+    """Of a whole profile: by how many standard errors the claim is to be refuted, less those needed.
+
+    Most points of a profile are too noisy to compare on a few draws, and the best of many noisy ones
+    is noise. So what is seen is averaged with what a 5% deficit of noise would show at the best
+    threshold, about 1.05 delta(epsilon / 1.05) - delta(epsilon), as if that were known to its own size.
+    """
+    p, _ = _estimate(hits, draws, 0.0)
+    q, _ = _estimate(other_hits, other_draws, 0.0)
+    epsilon, delta = np.array(task.points).T[:, :, None]
+    factor = np.exp(np.minimum(epsilon, _BEYOND))
+    expected = _EXPECTED * np.interp(epsilon / _EXPECTED, epsilon[:, 0], delta[:, 0]) - delta
+    variance = p * (1 - p) / draws + factor**2 * q * (1 - q) / other_draws
+    seen = p - factor * q - delta
+    believed = expected**2 / (expected**2 + variance)
+    beforehand = expected - (seen.max(axis=1, keepdims=True) - seen)
+    fresh = np.sqrt(variance * draws / task.draws)
+    promised: Floats = (believed * seen + (1 - believed) * beforehand) / fresh
+    return promised + float(ndtri(task.alpha))
+
+
+def _ranks(size: int) -> NDArray[np.intp]:
+    """Evenly spaced ranks, and finely in both tails: rare events count."""
+    if size <= _THRESHOLDS:
+        return np.arange(size)
+    tail = np.geomspace(1, size, _THRESHOLDS // 4).astype(np.intp) - 1
+    even = np.linspace(0, size - 1, _THRESHOLDS // 2).astype(np.intp)
+    return np.concatenate([tail, even, size - 1 - tail])
+
+
+def _estimate(hits: Counts, draws: int, errors: float) -> tuple[Floats, Floats]:
+    """The probability, and where it is that many standard errors away; good for few hits too."""
+    middle = (hits + 0.5) / (draws + 1)
+    shift = errors**2 / 2 / draws
+    spread = errors * np.sqrt(middle * (1 - middle) / draws + (errors / 2 / draws) ** 2)
+    end = (middle + shift + spread) / (1 + 2 * shift)
+    return middle, np.clip(end, 0.0, 1.0)

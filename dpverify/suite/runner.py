@@ -5,10 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from time import perf_counter
+from typing import Any, Protocol, TypeVar
 
 import dpverify
 from dpverify.suite.events import (
@@ -22,6 +23,32 @@ from dpverify.suite.events import (
 )
 from dpverify.suite.judges import SHARED_LOOPS, TOTAL_ALPHA, Options, Unit, run_unit
 from dpverify.suite.trees import Suite, obligations_of
+
+PART = "rate-point"
+"""The kind of what is only a piece of a unit, and is written down so that a run can be resumed."""
+
+
+class Work(Protocol):
+    """A unit of work, as plain data."""
+
+    @property
+    def kind(self) -> str:
+        """Which judge it is for."""
+
+    @property
+    def name(self) -> str:
+        """What it is about."""
+
+
+AnyUnit = TypeVar("AnyUnit", bound=Work)
+Contravariant = TypeVar("Contravariant", bound=Work, contravariant=True)
+
+
+class Replays(Protocol[Contravariant]):
+    """Options that know the command that does a unit again."""
+
+    def replay(self, unit: Contravariant) -> str:
+        """The command."""
 
 
 def audit_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
@@ -85,25 +112,31 @@ def run(
     workers: int = 1,
 ) -> int:
     """Do all units and return the exit code. Ctrl-C ends the run with a valid partial report."""
+    alpha = TOTAL_ALPHA if command == "audit" else 0.0
+    started = RunStarted(
+        command, dpverify.__version__, str(suite.root), options.seed, len(units), alpha
+    )
+    return report(started, results(units, options, run_unit, workers), consumers)
+
+
+def report(
+    started: RunStarted, finishing: Iterable[UnitFinished], consumers: Sequence[Consumer]
+) -> int:
+    """Emit a run's events as its units finish, and return the exit code.
+
+    A unit of kind PART is a piece of another one: it has no say in the exit code or the counts.
+    """
     start, outcomes, interrupted = perf_counter(), list[Outcome](), False
 
     def emit(event: RunStarted | UnitFinished | RunFinished) -> None:
         for consumer in consumers:
             consumer(event)
 
-    emit(
-        RunStarted(
-            command,
-            dpverify.__version__,
-            str(suite.root),
-            options.seed,
-            len(units),
-            TOTAL_ALPHA if command == "audit" else 0.0,
-        )
-    )
+    emit(started)
     try:
-        for finished in _results(units, options, workers):
-            outcomes.append(finished.outcome)
+        for finished in finishing:
+            if finished.kind != PART:
+                outcomes.append(finished.outcome)
             emit(finished)
     except KeyboardInterrupt:
         interrupted = True
@@ -113,15 +146,21 @@ def run(
     return code
 
 
-def _results(units: Sequence[Unit], options: Options, workers: int) -> Iterator[UnitFinished]:
+def results(
+    units: Sequence[AnyUnit],
+    options: Replays[AnyUnit],
+    do: Callable[[AnyUnit, Any], UnitFinished],
+    workers: int,
+) -> Iterator[UnitFinished]:
+    """Do all units, here or in worker processes; ``do`` is a function that a module has by name."""
     if workers <= 1 or len(units) <= 1:
         for unit in units:
-            yield run_unit(unit, options)
+            yield do(unit, options)
         return
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
     try:
-        of = {pool.submit(run_unit, unit, options): unit for unit in units}
+        of = {pool.submit(do, unit, options): unit for unit in units}
         pending: set[Future[UnitFinished]] = set(of)
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -135,7 +174,9 @@ def _results(units: Sequence[Unit], options: Options, workers: int) -> Iterator[
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _finished(future: Future[UnitFinished], unit: Unit, options: Options) -> UnitFinished:
+def _finished(
+    future: Future[UnitFinished], unit: AnyUnit, options: Replays[AnyUnit]
+) -> UnitFinished:
     """The unit's result; a worker that died (out of memory, killed) makes it INVALID."""
     try:
         return future.result()

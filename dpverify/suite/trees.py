@@ -19,6 +19,7 @@ from typing import Any
 import dpverify.mechanisms
 from dpverify.audit import Configuration, Exhibit, SmallInstance
 from dpverify.plans import Mechanism
+from dpverify.rates import RateClaim
 
 
 class SuiteError(Exception):
@@ -27,13 +28,14 @@ class SuiteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One mechanism: its class, its spec, its configurations and small instances."""
+    """One mechanism: its class, its spec, its configurations, small instances and rates."""
 
     name: str
     mechanism: type[Mechanism[Any]]
     spec: ModuleType
     configurations: tuple[Configuration, ...]
     small: tuple[SmallInstance, ...]
+    rates: tuple[RateClaim, ...] = ()
 
     @property
     def departures(self) -> tuple[Any, ...]:
@@ -61,6 +63,15 @@ class Suite:
             key_of(entry.name, configuration): configuration
             for entry in self.entries.values()
             for configuration in entry.configurations
+        }
+
+    @property
+    def rates(self) -> dict[str, tuple[Entry, RateClaim]]:
+        """All claims about errors by name, "mechanism:name", each with its mechanism."""
+        return {
+            f"{entry.name}:{claim.name}": (entry, claim)
+            for entry in self.entries.values()
+            for claim in entry.rates
         }
 
     def obligation(self, where: str) -> Callable[[], int]:
@@ -119,6 +130,8 @@ def _check_keys(suite: Suite) -> None:
     total = sum(len(entry.configurations) for entry in suite.entries.values())
     if len(suite.configurations) != total:
         raise SuiteError("two configurations of one mechanism and adjacency have the same name")
+    if len(suite.rates) != sum(len(entry.rates) for entry in suite.entries.values()):
+        raise SuiteError("two rates of one mechanism have the same name")
 
 
 def _paired_names(mechanisms: Path, spec: Path, audits: Path) -> list[str]:
@@ -181,7 +194,8 @@ def _entry(name: str, mechanism_module: str, base: str) -> Entry:
     for made in (*configurations, *small):
         if type(made.mechanism) is not mechanism:
             raise SuiteError(f"audits/{name}.py: {made.name!r} is not a {class_name}")
-    return Entry(name, mechanism, spec, configurations, small)
+    rates = _exported(audits, "RATES", RateClaim) if hasattr(audits, "RATES") else ()
+    return Entry(name, mechanism, spec, configurations, small, rates)
 
 
 def _exported(module: ModuleType, name: str, kind: type) -> Any:

@@ -19,10 +19,11 @@ PAIR = added("one enters", [0.0, 0.0], 1.0)
 
 
 def _laplace_sum(scale: float, seed: int = 0) -> Callable[[Any], float]:
+    """Rounded to a grid: float noise itself betrays what it is added to, in its last bits."""
     rng = np.random.default_rng(seed)
 
     def noisy_sum(data: Any) -> float:
-        return float(sum(data) + rng.laplace(scale=scale))
+        return round(float(sum(data) + rng.laplace(scale=scale)), 3)
 
     return noisy_sum
 
@@ -179,7 +180,7 @@ def test_vectorized_functions() -> None:
         noisy_sums, claim=PureDP(1), pairs=[PAIR], trials=100_000, seed=0, vectorized=True
     )
     assert result.verdict is Verdict.VIOLATED
-    with pytest.raises(ValueError, match="returned 3 outputs when asked for 50"):
+    with pytest.raises(ValueError, match="returned 3 outputs when asked for 25"):
         audit(
             lambda data, size: [1, 2, 3],
             claim=PureDP(1), pairs=[PAIR], trials=100, seed=0, vectorized=True,
@@ -209,7 +210,7 @@ def test_the_same_seed_gives_the_same_result() -> None:
 def test_false_alarms_at_a_tight_truth() -> None:
     """A true, tight claim is called VIOLATED at most at its stated rate.
 
-    700 audits at alpha = .05; more than 57 alarms have probability below .001 if the rate is .05
+    250 audits at alpha = .05; more than 24 alarms have probability below .001 if the rate is .05
     (the 99.9% binomial limit). The seeds are fixed, so this cannot flake.
     """
     mechanism = RandomizedResponse.for_budget(PureDP(1), adjacency=Adjacency.REPLACE, categories=2)
@@ -217,9 +218,9 @@ def test_false_alarms_at_a_tight_truth() -> None:
     alarms = sum(
         audit(mechanism, pairs=pairs, faults=[], trials=200, alpha=0.05, seed=seed).verdict
         is Verdict.VIOLATED
-        for seed in range(700)
+        for seed in range(250)
     )
-    assert alarms <= 57
+    assert alarms <= 24
 
 
 REPLACED = replaced("r", [0.0], 1.0)

@@ -1,100 +1,115 @@
-"""Clopper-Pearson ends against exact binomial tails; certificates at the edges of their counts."""
+"""Certificates: what they refute, at the edges of their counts and of the guarantees."""
 
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
-from flint import arb, ctx
 
 from dpverify import ApproxDP, PerfectPrivacy, PureDP
-from dpverify.audit.certificates import Certificate, at_least, at_most, certified_epsilon, excess
+from dpverify.audit import certificates
+from dpverify.audit.certificates import Aim, Certificate, certify, fewest_draws, refutes
+from dpverify.audit.regions import Counted, region
+from dpverify.privacy import (
+    ApproximateGaussianDP,
+    GaussianDP,
+    Guarantee,
+    Profile,
+    ZeroConcentratedDP,
+)
 
-CASES = list(product((10, 1000, 50_000), (0, 1, 0.5, 1.0), (0.05, 1e-6, 1e-12)))
-
-
-def _upper_tail(hits: int, draws: int, p: float) -> float:
-    """P(Binomial(draws, p) >= hits), by the incomplete beta function in ball arithmetic."""
-    if hits == 0 or hits > draws:
-        return float(hits == 0)
-    with ctx.workprec(400):
-        return float(arb(p).beta_lower(hits, draws - hits + 1, regularized=True).mid())
-
-
-def _hits(draws: int, share: float) -> int:
-    return int(share) if share in (0, 1) and isinstance(share, int) else int(draws * share)
-
-
-@pytest.mark.parametrize(("draws", "share", "alpha"), CASES)
-def test_lower_end_is_a_confidence_end(draws: int, share: float, alpha: float) -> None:
-    hits = _hits(draws, share)
-    end = float(at_least(hits, draws, alpha))
-    tail = _upper_tail(hits, draws, end)
-    # at the end itself the tail is at most alpha, and not by much: not loose either
-    assert tail <= alpha or hits == 0
-    assert hits == 0 or tail >= alpha * (1 - 1e-4)
+WHERE = ("p", "left over right", "e")
+KINDS: list[Guarantee] = [
+    GaussianDP(1),
+    ZeroConcentratedDP("0.5"),
+    ApproximateGaussianDP(1, "1e-3", "1e-4"),
+    Profile([GaussianDP("0.6"), PureDP("0.5")]),
+]
 
 
-@pytest.mark.parametrize(("draws", "share", "alpha"), CASES)
-def test_upper_end_is_a_confidence_end(draws: int, share: float, alpha: float) -> None:
-    hits = _hits(draws, share)
-    end = float(at_most(hits, draws, alpha))
-    tail = _upper_tail(draws - hits, draws, 1 - end)  # P(at most hits) by symmetry
-    assert tail <= alpha or hits == draws
-    assert hits == draws or tail >= alpha * (1 - 1e-4)
-
-
-def test_a_swapped_alpha_would_be_seen() -> None:
-    # the false twin: an end at alpha instead of alpha / 2 fails the check above
-    end = float(at_least(500, 1000, 0.1))
-    assert _upper_tail(500, 1000, end) > 0.05
-
-
-def test_ends_are_never_nan_and_stay_in_the_unit_interval() -> None:
-    for draws in (1, 2, 50, 10**6):
-        hits = np.unique(np.linspace(0, draws, 60).astype(np.int64))
-        for alpha in (0.5, 1e-3, 1e-15):
-            low, high = at_least(hits, draws, alpha), at_most(hits, draws, alpha)
-            assert np.all((low >= 0) & (low <= high) & (high <= 1))
-
-
-def test_no_hits_on_one_side_is_informative() -> None:
-    lower, upper = at_least(1000, 10_000, 1e-6), at_most(0, 10_000, 1e-6)
-    assert 0 < upper < 0.002
-    assert float(certified_epsilon(lower, upper, 0.0)) > 3.9
-    assert float(certified_epsilon(at_least(0, 10_000, 1e-6), upper, 0.0)) == -math.inf
-
-
-def _certificate(hits: int, other: int, delta: float = 0.0) -> Certificate:
-    return Certificate(
-        "p", "left over right", "e", hits, 10_000, other, 10_000, delta, 0.0, 0.0, 1e-6
-    )
+def _certificate(hits: int, other: int, guarantee: Guarantee, delta: float = 0.0) -> Certificate:
+    aim = Aim((certificates.tested_points(guarantee)[0][0], delta), 32)
+    return certify(WHERE, Counted(hits, 10_000, other, 10_000), aim, 1e-6, guarantee)
 
 
 def test_refutes_exactly_what_the_counts_exclude() -> None:
-    strong = _certificate(5000, 500)  # a ratio of 10, about 2.3
-    assert strong.refutes(PureDP(1))
-    assert strong.refutes(PureDP(2))
-    assert not strong.refutes(PureDP("2.4"))
-    assert strong.refutes(PerfectPrivacy())
-    assert not strong.refutes(ApproxDP(1, "0.5"))
-    assert strong.refutes(ApproxDP(1, "0.1"))
-    assert not _certificate(500, 500).refutes(PureDP("1e-9"))
+    def refuted(claim: Guarantee, hits: int = 5000, other: int = 500) -> bool:
+        return _certificate(hits, other, claim).refuted
+
+    assert refuted(PureDP(1))  # the ratio is 10, about 2.3
+    assert refuted(PureDP(2))
+    assert not refuted(PureDP("2.4"))
+    assert refuted(PerfectPrivacy())
+    assert not refuted(ApproxDP(1, "0.5"))
+    assert refuted(ApproxDP(1, "0.1"))
+    assert not refuted(PureDP("1e-9"), 500, 500)
 
 
 def test_refutation_and_certified_epsilon_agree() -> None:
     rng = np.random.default_rng(0)
-    for hits, other in rng.integers(0, 10_001, size=(300, 2)):
-        lower, upper = at_least(hits, 10_000, 5e-7), at_most(other, 10_000, 5e-7)
-        epsilon = float(certified_epsilon(lower, upper, 0.0))
+    for hits, other in rng.integers(0, 10_001, size=(100, 2)):
+        found = region(Counted(int(hits), 10_000, int(other), 10_000), 32, 1e-6)
+        epsilon = found.epsilon_at(0.0)
         if epsilon > 1e-6:
-            certificate = _certificate(int(hits), int(other))
-            assert certificate.refutes(PureDP(epsilon * (1 - 1e-6)))
-            assert not certificate.refutes(PureDP(epsilon * (1 + 1e-6)))
+            assert refutes(found, PureDP(epsilon * (1 - 1e-6)))
+            assert not refutes(found, PureDP(epsilon * (1 + 1e-6)))
 
 
 def test_a_huge_epsilon_is_never_refuted() -> None:
-    assert not _certificate(10_000, 0).refutes(PureDP("1e308"))
-    assert float(excess((1e4, 0.0), 1.0, 0.5)) == -math.inf
+    certificate = _certificate(10_000, 0, PureDP("1e308"))
+    assert not certificate.refuted
+    assert certificate.delta_at(1e308) == 0.0
+    assert certificate.delta_at(0.0) > 0.99
+
+
+@pytest.mark.parametrize("guarantee", KINDS, ids=str)
+def test_the_tested_points_are_on_the_profile(guarantee: Guarantee) -> None:
+    points = certificates.tested_points(guarantee)
+    assert len(points) > 15
+    for epsilon, delta in points:
+        exact = guarantee.delta_at(epsilon)
+        assert exact.lower <= delta * (1 + 1e-12)
+        assert delta <= float(exact.upper) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("guarantee", KINDS, ids=str)
+def test_a_whole_profile_is_refuted_where_it_is_too_small(guarantee: Guarantee) -> None:
+    """Probabilities just inside every tested inequality pass, and just outside one are refuted."""
+    draws = 10**12  # so many that the region is nearly a point
+    for epsilon, delta in certificates.tested_points(guarantee)[::4]:
+        q = 0.01
+        p = math.exp(epsilon) * q + delta
+        if p >= 0.99:
+            continue
+        for surplus, expected in ((1e-3, True), (-1e-3, False)):
+            hits = round((p + surplus) * draws)
+            found = region(Counted(hits, draws, round(q * draws), draws), 32, 1e-6)
+            broken = [found.excess(e, d) > 0 for e, d in certificates.tested_points(guarantee)]
+            assert expected <= any(broken)
+            assert refutes(found, guarantee) == any(broken)
+            if not expected:
+                assert found.excess(epsilon, delta) < 0
+
+
+def test_an_impossible_event_bounds_delta_at_every_epsilon() -> None:
+    aim = Aim((1.0, 0.0), 63, impossible=True)
+    certificate = certify(WHERE, Counted(3000, 10_000, 0, 10_000), aim, 1e-6, PureDP(1))
+    assert 0.27 < certificate.everywhere < 0.3
+    assert certificate.delta_at(5000.0) == certificate.everywhere
+    # a hit on the other side shows that its law was not what it said
+    seen = certify(WHERE, Counted(3000, 10_000, 1, 10_000), aim, 1e-6, PureDP(1))
+    assert seen.everywhere == 0.0
+
+
+def test_the_fewest_draws_are_the_fewest() -> None:
+    for guarantee, alpha in ((PureDP(1), 0.05), (ApproxDP(3, "0.01"), 1e-6), (GaussianDP(1), 1e-3)):
+        enough = fewest_draws(guarantee, alpha)
+        for draws, expected in ((enough, True), (enough - 1, False)):
+            found = region(Counted(draws, draws, 0, draws), 32, alpha)
+            assert refutes(found, guarantee) is expected
+
+
+def test_a_guarantee_that_hides_nothing_needs_no_audit() -> None:
+    with pytest.raises(ValueError, match="No number of draws refutes"):
+        fewest_draws(PureDP(100), 0.05)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.audit.certificates import at_most
+from dpverify.audit.regions import at_most
 from dpverify.audit.structure.result import attempt, describe
 
 _RAISED = "raised "

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.certificates import (
-    Certificate,
-    at_least,
-    at_most,
-    certified_epsilon,
-    tested_points,
-)
-from dpverify.audit.outputs import CallableDraws, Draws, encode
-from dpverify.audit.witnesses import choose
+from dpverify.audit.attack import DIRECTIONS
+from dpverify.audit.certificates import Certificate, tested_points
+from dpverify.audit.certificates import certify as certified
+from dpverify.audit.learned import Effort, candidates
+from dpverify.audit.outputs import Draws, encode
+from dpverify.audit.regions import Counted
+from dpverify.audit.witnesses import Task, choose
 from dpverify.privacy import Guarantee
 
 Floats = NDArray[np.float64]
@@ -126,32 +124,22 @@ def certify(sides: Sides, claim: Guarantee, alpha: float) -> tuple[Certificate, 
 
     Both hold together with probability 1 - alpha.
     """
-    halves = [_halves(sides.left), _halves(sides.right)]
-    unknown = CallableDraws(choose, [])  # stands for laws that nobody knows
+    (first, second), (other_first, other_second) = _halves(sides.left), _halves(sides.right)
+    learned = candidates(
+        first, other_first, law_known=False, difference=None, seed=0, effort=Effort.QUICK
+    )
+    draws = min(len(second), len(other_second))
+    task = Task(tested_points(claim), alpha / 2, draws)
     found = []
-    for own, direction in ((0, "left over right"), (1, "right over left")):
-        (first, second), (other_first, other_second) = halves[own], halves[1 - own]
-        points = tested_points(claim)
-        witness = choose(first, other_first, unknown, unknown, points, alpha / 2)
-        claimed, delta = witness.point
-        hits, other_hits = witness.hits(second), witness.hits(other_second)
-        lower = at_least(hits, len(second), alpha / 4)
-        upper = at_most(other_hits, len(other_second), alpha / 4)
-        found.append(
-            Certificate(
-                pair="given",
-                direction=direction,
-                event=_named(str(witness), sides.names),
-                hits=hits,
-                draws=len(second),
-                other_hits=other_hits,
-                other_draws=len(other_second),
-                delta=delta,
-                epsilon=float(certified_epsilon(lower, upper, delta)),
-                claimed=claimed,
-                alpha=alpha / 2,
-            )
-        )
+    for side, witness in enumerate(choose([first], [other_first], learned, task)):
+        own, other = (second, other_second) if side == 0 else (other_second, second)
+        counts = [
+            int(np.count_nonzero(witness.happens(witness.candidate.score(draws))))
+            for draws in (own, other)
+        ]
+        counted = Counted(counts[0], len(own), counts[1], len(other))
+        where = ("given", DIRECTIONS[side], _named(str(witness), sides.names))
+        found.append(certified(where, counted, witness.aim, alpha / 2, claim))
     return found[0], found[1]
 
 
@@ -167,7 +155,7 @@ def conclude(
     """A finding if a certificate refutes the claim; ``seen`` is what to say besides."""
     certificates = certify(sides, claim, alpha)
     best = max(certificates, key=lambda one: one.epsilon - one.claimed)
-    found = any(certificate.refutes(claim) for certificate in certificates)
+    found = any(certificate.refuted for certificate in certificates)
     text = (
         f"the outputs {'tell' if found else 'do not tell'} the inputs apart beyond {claim}; {seen}"
     )

@@ -1,0 +1,69 @@
+"""What the classical benchmark knows of one mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify import PureDP
+from dpverify.audit import NeighboringPair
+from dpverify.privacy import Exact
+from dpverify.privacy.adjacency import Dataset
+
+Outputs = NDArray[Any]
+Function = Callable[[Dataset, int, np.random.Generator], Outputs]
+Subject = Callable[[Dataset, int], Outputs]
+_CELL = 2.0**-20
+CLAIMED = "0.1"
+"""What all of them claim, but for RAPPOR."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classical:
+    """A mechanism of the literature with numpy's noise: an exhibit, never to be released with.
+
+    function: f(data, size, generator), ``size`` outputs along the first axis.
+    epsilon: the pure guarantee that it claims.
+    pairs: crafted neighbors, the worst first; their adjacency is the claim's.
+    truth: the largest epsilon of any event on these pairs, exactly; inf for an impossible event.
+    supremum: the same over all neighbors.
+    published: the best certified lower bound in print: 2 * 10^8 draws a side, wrong with probability
+    .1 at most (Bichsel, Steffen, Bogunovic, Vechev 2021).
+    reach: what our bound should be from 2 * 10^6 calls in all, wrong with probability .05 at most; None
+    where it is enough to be right about the claim.
+    """
+
+    name: str
+    function: Function
+    pairs: tuple[NeighboringPair, ...]
+    truth: float
+    supremum: float
+    source: str
+    epsilon: Exact = CLAIMED
+    published: float | None = None
+    reach: float | None = None
+
+    @property
+    def claim(self) -> PureDP:
+        """The guarantee that is tested."""
+        return PureDP(self.epsilon)
+
+    @property
+    def correct(self) -> bool:
+        """Whether the claim is true. A supremum is rounded by a float's last bits at most."""
+        return self.supremum <= float(self.claim.epsilon) * (1 + 1e-12)
+
+    def subject(self, seed: int) -> Subject:
+        """The mechanism as f(data, size) on a generator of its own, from ``seed``."""
+        generator = np.random.default_rng(seed)
+        return lambda data, size: self.function(data, size, generator)
+
+
+def rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """To multiples of 2^-20: the lower bits of answer + noise give the answer away, and an audit sees it."""
+    result: NDArray[np.float64] = np.round(values / _CELL) * _CELL
+    return result

@@ -1,0 +1,223 @@
+"""The attack on a claim with a number of draws fixed beforehand.
+
+On every pair some draws choose an event for either direction, and the point of the claim that it is to
+refute; fresh draws certify it. Most of the false-alarm probability goes to the direction and pair
+that looked most promising on the first draws: that choice is free, since the second are independent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpverify.audit.certificates import Certificate, certify, tested_points
+from dpverify.audit.features import Candidate, Floats
+from dpverify.audit.learned import Effort, candidates
+from dpverify.audit.outputs import AuditedLaw, Draws, all_failed
+from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.regions import Counted
+from dpverify.audit.subjects import Target
+from dpverify.audit.witnesses import Task, Witness, choose, likelihood_ratio
+from dpverify.privacy import Guarantee
+from dpverify.randomness import SeededBits
+
+DIRECTIONS = ("left over right", "right over left")
+_MAIN = 0.75  # of alpha for the most promising direction; the others share the rest
+_CHUNK = 1 << 22  # numbers drawn at a time
+_LEARNING, _CHOOSING, _CERTIFYING = range(3)
+
+
+class InvalidRun(ValueError):
+    """An audit that says nothing, because nothing was audited."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultResult:
+    """Whether one planted fault was seen, and by which certificate (the strongest found)."""
+
+    name: str
+    caught: bool
+    strongest: Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class _Study:
+    """What the first draws on a pair led to: laws, an event for either direction, and what is left."""
+
+    index: int
+    laws: tuple[AuditedLaw, AuditedLaw]
+    witnesses: tuple[Witness, Witness]
+    draws: int
+
+    @property
+    def promise(self) -> float:
+        return max(witness.promise for witness in self.witnesses)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedAttack:
+    """``trials`` draws a side and pair; ``alpha`` for everything that one call certifies."""
+
+    guarantee: Guarantee
+    pairs: Sequence[NeighboringPair]
+    trials: int
+    alpha: float
+    seed: int
+
+    def all_pairs(self, target: Target, stream: int) -> tuple[Certificate, ...]:
+        """Both directions of every pair."""
+        studies = [self._study(target, stream, index) for index in range(len(self.pairs))]
+        found = [
+            certificate
+            for study, alphas in zip(studies, self._levels(studies), strict=True)
+            for certificate in self._certify(stream, study, alphas)
+        ]
+        return tuple(found)
+
+    def fault(self, name: str, target: Target, stream: int) -> FaultResult:
+        """Stops at the first pair that refutes the claim for the faulty mechanism."""
+        each = self.alpha / (2 * len(self.pairs))
+        tried: list[Certificate] = []
+        doubtful: list[_Study] = []
+        for index in range(len(self.pairs)):
+            study = self._study(target, stream, index)
+            if study.promise <= 0:
+                doubtful.append(study)
+                continue
+            tried += self._certify(stream, study, (each, each))
+            if any(certificate.refuted for certificate in tried[-2:]):
+                return FaultResult(name, True, _strongest(tried[-2:]))
+        for study in sorted(doubtful, key=lambda one: -one.promise):
+            tried += self._certify(stream, study, (each, each))
+            if any(certificate.refuted for certificate in tried[-2:]):
+                return FaultResult(name, True, _strongest(tried[-2:]))
+        return FaultResult(name, False, _strongest(tried))
+
+    def _levels(self, studies: Sequence[_Study]) -> list[tuple[float, float]]:
+        """How alpha is divided: by what was promised, before any certifying draw."""
+        places = [(study.index, side) for study in studies for side in (0, 1)]
+        main = max(places, key=lambda place: studies[place[0]].witnesses[place[1]].promise)
+        rest = self.alpha * (1 - _MAIN) / (len(places) - 1)
+        level = {place: self.alpha * _MAIN if place == main else rest for place in places}
+        return [(level[study.index, 0], level[study.index, 1]) for study in studies]
+
+    def _study(self, target: Target, stream: int, index: int) -> _Study:
+        pair = self.pairs[index]
+        laws = target(pair.left), target(pair.right)
+        size = study_size(self.trials)
+        address = (self.seed, stream, index)
+        first = [law.draw(SeededBits(*address, s, _LEARNING), size) for s, law in enumerate(laws)]
+        refuse_failures(pair.name, first)
+        known = laws[0].log_likelihood(first[0]) is not None
+        found = self._candidates(pair, laws, first, known)
+        second = first
+        if not known:
+            bits = [SeededBits(*address, side, _CHOOSING) for side in (0, 1)]
+            second = [law.draw(bits[side], size) for side, law in enumerate(laws)]
+        left = self.trials - size * (1 if known else 2)
+        task = Task(tested_points(self.guarantee), self.alpha * _MAIN, left)
+        return _Study(index, laws, choose([second[0]], [second[1]], found, task), left)
+
+    def _candidates(
+        self,
+        pair: NeighboringPair,
+        laws: tuple[AuditedLaw, AuditedLaw],
+        draws: Sequence[Draws],
+        known: bool,
+    ) -> list[Candidate]:
+        effort = Effort.QUICK if known else Effort.FULL
+        learned = candidates(
+            *draws,
+            law_known=known,
+            difference=suggested_direction(pair),
+            seed=self.seed,
+            effort=effort,
+        )
+        return [likelihood_ratio(*laws), *learned] if known else learned
+
+    def _certify(
+        self, stream: int, study: _Study, alphas: tuple[float, float]
+    ) -> tuple[Certificate, Certificate]:
+        draws, address = study.draws, (self.seed, stream, study.index)
+        counts = [
+            _hits(law, study.witnesses, (*address, side, _CERTIFYING), draws)
+            for side, law in enumerate(study.laws)
+        ]
+        name = self.pairs[study.index].name
+        first, second = (
+            certify(
+                (name, DIRECTIONS[side], str(study.witnesses[side])),
+                Counted(counts[side][side], draws, counts[1 - side][side], draws),
+                study.witnesses[side].aim,
+                alphas[side],
+                self.guarantee,
+            )
+            for side in (0, 1)
+        )
+        for certificate in (first, second):
+            if math.isnan(certificate.epsilon):
+                raise InvalidRun(f"The counts of {certificate} give no bound.")
+        return first, second
+
+
+def suggested_direction(pair: NeighboringPair) -> Floats | None:
+    """The difference of the two datasets' column sums: where a sum or a mean would move."""
+    try:
+        sides = [np.asarray(data, dtype=np.float64) for data in (pair.left, pair.right)]
+    except (TypeError, ValueError):
+        return None
+    rows = [side.reshape(len(side), -1) if side.size else None for side in sides]
+    width = next((row.shape[1] for row in rows if row is not None), 0)
+    with np.errstate(all="ignore"):
+        sums = [np.zeros(width) if row is None else row.sum(axis=0) for row in rows]
+        difference: Floats = sums[0] - sums[1] if len(sums[0]) == len(sums[1]) else np.zeros(0)
+    told = np.isfinite(difference).all() and difference.any()
+    return difference if told else None
+
+
+def study_size(trials: int) -> int:
+    """How many of these draws choose an event (and as many to learn one, where no law is known)."""
+    return min(max(trials // 10, min(trials // 4, 500)), 200_000)
+
+
+def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
+    """Raises InvalidRun if every call on both sides raised one and the same exception."""
+    failed = {all_failed(draws) for draws in batches}
+    if len(failed) == 1 and None not in failed:
+        raise InvalidRun(
+            f"Every call on both sides of the pair {pair!r} raised {failed.pop()}: nothing was "
+            "audited. Call the function once by hand on pair.left."
+        )
+
+
+def _strongest(certificates: Sequence[Certificate]) -> Certificate:
+    return max(certificates, key=lambda one: (one.refuted, one.epsilon - one.claimed))
+
+
+def _hits(
+    law: AuditedLaw, witnesses: tuple[Witness, Witness], address: tuple[int, ...], size: int
+) -> tuple[int, int]:
+    """How often either event happens in ``size`` draws."""
+    total = [0, 0]
+    for draws in _in_chunks(law, address, size):
+        scores: dict[int, Floats] = {}
+        for side, witness in enumerate(witnesses):
+            key = id(witness.candidate)
+            if key not in scores:
+                scores[key] = witness.candidate.score(draws)
+            total[side] += int(np.count_nonzero(witness.happens(scores[key])))
+    return total[0], total[1]
+
+
+def _in_chunks(law: AuditedLaw, address: tuple[int, ...], size: int) -> Iterator[Draws]:
+    """A million draws at a time, or fewer where outputs are wide."""
+    done, part, chunk = 0, 0, min(size, 10_000)
+    while done < size:
+        chunk = min(chunk, size - done)
+        draws = law.draw(SeededBits(*address, part), chunk)
+        yield draws
+        done, part = done + chunk, part + 1
+        chunk = max(1000, _CHUNK // max(4, draws.numbers.shape[1]))

@@ -1,0 +1,153 @@
+"""Bets against a claim: evidence that is valid whenever one stops.
+
+For an event S chosen from the past, a draw a of its own side and a draw b of the other, the payoff
+1{a in S} - e^epsilon 1{b in S} - delta has mean <= 0 if (epsilon, delta)-DP holds. The wealth, a product
+of 1 + stake * payoff with stakes in [0, 1 / (e^epsilon + delta)) chosen from the past, is then a
+nonnegative supermartingale that starts at 1, and reaches 1 / alpha with probability at most alpha,
+however long one looks (Ville 1939).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.privacy import GaussianDP
+
+Floats = NDArray[np.float64]
+_BOLDEST = 0.95  # of the stake at which one loss would take everything
+_HALVINGS = 40
+_BEYOND = 650.0  # e^epsilon is still a float below
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Paired draws (a, b): how many had a in S and b in S, a only, b only, neither."""
+
+    both: int
+    own: int
+    other: int
+    neither: int
+
+    @property
+    def total(self) -> int:
+        """How many pairs."""
+        return self.both + self.own + self.other + self.neither
+
+    @classmethod
+    def of(cls, own: NDArray[np.bool_], other: NDArray[np.bool_]) -> Tally:
+        """Of draws in their order."""
+        counts = (own & other, own & ~other, other & ~own, ~own & ~other)
+        return cls(*(int(np.count_nonzero(count)) for count in counts))
+
+
+@dataclass(frozen=True, slots=True)
+class Bet:
+    """One bet of a sequential audit against the claim, on a batch of paired draws."""
+
+    pair: str
+    direction: str
+    event: str
+    epsilon: float
+    delta: float
+    stake: float
+    tally: Tally
+
+    @property
+    def log_growth(self) -> float:
+        """The natural logarithm of what the bet multiplied the wealth by, rounded down."""
+        payoffs = payoffs_of(np.array([self.epsilon]), np.array([self.delta]))
+        return float(log_growth(payoffs, np.array([self.stake]), self.tally)[0])
+
+
+def payoffs_of(epsilon: Floats, delta: Floats) -> Floats:
+    """Shape (4, claims): the payoff of both, own, other, neither; rounded down."""
+    factor = np.exp(np.minimum(epsilon, _BEYOND)) * (1 + 1e-12)
+    loss = delta * (1 + 1e-12)
+    return np.stack([1 - factor - loss, 1 - loss, -factor - loss, -loss])
+
+
+def log_growth(payoffs: Floats, stakes: Floats, tally: Tally) -> Floats:
+    """Of the wealth of each claim; rounded down by more than the logarithm's error."""
+    counts = np.array([tally.both, tally.own, tally.other, tally.neither], dtype=np.float64)
+    steps = np.log1p(stakes * payoffs)
+    grown: Floats = counts @ (steps - 1e-14 * (1 + np.abs(steps)))
+    return np.where(stakes > 0, grown, 0.0)
+
+
+def stakes_for(payoffs: Floats, own_rate: float, other_rate: float) -> Floats:
+    """The stakes of largest expected log growth (Kelly 1956) if the event had these rates.
+
+    own_rate, other_rate: estimates from the past, on the cautious side. 0 where nothing is to be won.
+    """
+    p, q = own_rate, other_rate
+    chances = np.array([p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)])[:, None]
+    low = np.zeros(payoffs.shape[1])
+    high = _BOLDEST / -payoffs.min(axis=0)
+    high = np.minimum(high, 1.0)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        rises = (chances * payoffs / (1 + middle * payoffs)).sum(axis=0) > 0
+        low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+    return np.where((chances * payoffs).sum(axis=0) > 0, low, 0.0)
+
+
+@dataclass(slots=True)
+class Wealth:
+    """Bets against a grid of claims (epsilon_j, delta), one delta: a confidence sequence for epsilon.
+
+    The bound is the largest epsilon of the grid such that it and all smaller ones are refuted: if it
+    exceeds the truth, the first claim of the grid at or above the truth was refuted wrongly.
+    """
+
+    epsilons: Floats
+    delta: float
+    log_wealth: Floats
+    peak: Floats
+
+    @classmethod
+    def on(cls, claimed: float, delta: float, size: int = 60) -> Wealth:
+        """A grid from 0 past the claimed epsilon, which is one of its points."""
+        below = claimed * (1 - np.geomspace(1, 1e-3, size // 2))
+        above = claimed + np.geomspace(1e-3, 12, size // 2) * max(1.0, min(claimed, 3.0))
+        grid = np.unique(np.concatenate([[0.0], below, [claimed], above]))
+        return cls(grid, delta, np.zeros(len(grid)), np.zeros(len(grid)))
+
+    def take(self, own_rate: float, other_rate: float, tally: Tally) -> Floats:
+        """Bet on this batch at rates estimated before it; the stakes."""
+        payoffs = payoffs_of(self.epsilons, np.full(len(self.epsilons), self.delta))
+        stakes = stakes_for(payoffs, own_rate, other_rate)
+        self.log_wealth = self.log_wealth + log_growth(payoffs, stakes, tally)
+        self.peak = np.maximum(self.peak, self.log_wealth)
+        return stakes
+
+    def bound(self, alpha: float) -> float:
+        """The certified epsilon at delta; -inf if not even 0 is refuted."""
+        refuted = self.peak >= -math.log(alpha)
+        count = len(refuted) if refuted.all() else int(np.argmin(refuted))
+        return float(self.epsilons[count - 1]) if count else -math.inf
+
+
+def mu_at(epsilon: float, delta: float) -> float:
+    """A lower bound on mu: the Gaussian profile of smaller mu is below delta at epsilon.
+
+    By bisection with the exact profile (Balle, Wang 2018).
+    """
+    if delta <= 0 or epsilon < 0:
+        return 0.0
+    low, high = 0.0, 1.0
+    allowed = Fraction(delta)
+
+    def too_small(mu: float) -> bool:
+        return GaussianDP(Fraction(mu)).delta_at(Fraction(epsilon)).upper < allowed
+
+    while too_small(high) and high < 100:
+        low, high = high, 2 * high
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if too_small(middle) else (low, middle)
+    return low

@@ -1,0 +1,117 @@
+"""``Box``: where neighbors are looked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.privacy.adjacency import Dataset, Nonfinite
+from dpverify.privacy.numbers import whole
+
+Floats = NDArray[np.float64]
+Bound = float | tuple[float, ...] | None
+Record = float | tuple[float, ...]
+"""A number where there is one column, else a tuple with one number a column."""
+_MOST_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """The datasets, or vectors of query answers, among which neighbors are looked for.
+
+    low, high: public bounds of every column, or one number for each; None: any finite float64.
+    columns: numbers in a record; the length of a vector of query answers.
+    rows: the fewest and the most records of a dataset; vectors have none.
+    integers: all numbers are integers, as are categories or counts.
+    nonfinite: "replace" where NaN and infinite records are in the mechanism's domain.
+
+    A ``Domain`` says what a claim covers and has no bounds; a box is the part where one looks.
+    Raises TypeError or ValueError for bounds that enclose nothing.
+    """
+
+    low: Bound = None
+    high: Bound = None
+    columns: int = 1
+    rows: tuple[int, int] = (0, _MOST_ROWS)
+    integers: bool = False
+    nonfinite: Nonfinite = "refuse"
+
+    def __post_init__(self) -> None:
+        if whole(self.columns, "columns") < 1:
+            raise ValueError(f"columns = {self.columns}; there is at least one.")
+        if self.nonfinite not in ("refuse", "replace"):
+            raise ValueError(f"nonfinite = {self.nonfinite!r}; write 'refuse' or 'replace'.")
+        for name in ("low", "high"):
+            self._check_bound(name, getattr(self, name))
+        if not np.all(self.lows < self.highs):
+            raise ValueError(
+                f"low = {self.low} is not below high = {self.high} in every column; a box needs room."
+            )
+        fewest, most = self.rows
+        if not 0 <= whole(fewest, "rows[0]") <= whole(most, "rows[1]") or most < 1:
+            raise ValueError(f"rows = {self.rows}; give the fewest and the most, such as (0, 20).")
+
+    def _check_bound(self, name: str, bound: Bound) -> None:
+        if bound is None:
+            return
+        numbers = bound if isinstance(bound, tuple) else (bound,) * self.columns
+        if len(numbers) != self.columns:
+            raise ValueError(
+                f"{name} has {len(numbers)} numbers for {self.columns} columns; give one number, or "
+                "one for each column."
+            )
+        if not all(math.isfinite(number) for number in numbers):
+            raise ValueError(f"{name} = {bound} is not finite; write {name}=None for no bound.")
+        if self.integers and any(number != int(number) for number in numbers):
+            raise ValueError(f"{name} = {bound}; integers are bounded by integers.")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether both bounds are given."""
+        return self.low is not None and self.high is not None
+
+    @property
+    def lows(self) -> Floats:
+        """The lower bound of each column, shape (columns,)."""
+        return self._bounds(self.low, -np.finfo(np.float64).max)
+
+    @property
+    def highs(self) -> Floats:
+        """The upper bound of each column, shape (columns,)."""
+        return self._bounds(self.high, np.finfo(np.float64).max)
+
+    @property
+    def middles(self) -> Floats:
+        """0 where a column contains it, else halfway; shape (columns,)."""
+        halfway = self.lows / 2 + self.highs / 2
+        middles = np.where((self.lows <= 0) & (self.highs >= 0), 0.0, halfway)
+        return np.floor(middles) if self.integers else middles
+
+    def _bounds(self, bound: Bound, otherwise: float) -> Floats:
+        given = otherwise if bound is None else bound
+        return np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), (self.columns,)))
+
+    def contains(self, record: Any) -> bool:
+        """Whether a record lies in it (a NaN or an infinity: where they are allowed)."""
+        numbers = np.asarray(record, dtype=np.float64).reshape(-1)
+        if len(numbers) != self.columns or (self.integers and np.any(numbers != np.round(numbers))):
+            return False
+        if not np.isfinite(numbers).all():
+            return self.nonfinite == "replace"
+        return bool(np.all((self.lows <= numbers) & (numbers <= self.highs)))
+
+    def record(self, numbers: Sequence[float] | Floats) -> Record:
+        """A record of these numbers."""
+        values = tuple(float(number) for number in numbers)
+        return values[0] if self.columns == 1 else values
+
+    def dataset(self, records: Sequence[Record]) -> Dataset:
+        """A list of numbers where there is one column, else an array of shape (n, columns)."""
+        if self.columns == 1:
+            return list(records)
+        return np.array(records, dtype=np.float64).reshape(-1, self.columns)

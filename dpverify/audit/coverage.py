@@ -1,0 +1,114 @@
+"""How often the auditor is wrong, measured where the truth is known and the claim is tight.
+
+Every audit of a case is of a sound subject, so a verdict VIOLATED is a false alarm, and so is any
+certified bound above the truth: all bounds of one audit are promised to hold together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binom
+
+from dpverify.audit.auditing import AuditResult, Verdict, audit
+from dpverify.audit.cases import STRICT, USUAL, Case
+from dpverify.audit.regions import at_least, at_most
+from dpverify.audit.truths import Truth
+from dpverify.plans import Mechanism
+
+REPEATS = {USUAL: 2000, STRICT: 20_000}
+QUICK_REPEATS = {USUAL: 200, STRICT: 1000}
+LIMIT = 0.999
+"""A case passes with at most this quantile of the alarms that alpha allows."""
+_EPSILONS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)  # where the bounds on delta are compared
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many audits of one case raised a false alarm.
+
+    kinds: what was wrong, and in how many audits ("verdict", or a bound that exceeded the truth).
+    """
+
+    case: str
+    alpha: float
+    repeats: int
+    alarms: int
+    kinds: Mapping[str, int]
+
+    @property
+    def limit(self) -> int:
+        """The most alarms that pass."""
+        return limit_of(self.repeats, self.alpha)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the alarms are within the limit."""
+        return self.alarms <= self.limit
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """A 95% confidence interval for the chance of an alarm. Clopper, Pearson 1934."""
+        low, high = (end(self.alarms, self.repeats, 0.025) for end in (at_least, at_most))
+        return float(low), float(high)
+
+
+def limit_of(repeats: int, alpha: float) -> int:
+    """The quantile LIMIT of the alarms of an auditor whose chance is alpha."""
+    return int(binom.ppf(LIMIT, repeats, alpha))
+
+
+def chance_of_failing(repeats: int, alpha: float) -> float:
+    """The chance that a sound auditor (of alarm probability alpha) exceeds the limit."""
+    return float(binom.sf(limit_of(repeats, alpha), repeats, alpha))
+
+
+def repeats_of(case: Case, quick: bool) -> int:
+    """How many audits of this case are measured."""
+    return (QUICK_REPEATS if quick else REPEATS)[case.alpha]
+
+
+def measure(case: Case, *, repeats: int, seed: int) -> Coverage:
+    """Audit the case ``repeats`` times, each with its own seed, and count the false alarms."""
+    wrong: Counter[str] = Counter()
+    alarms = 0
+    for each in np.random.default_rng(seed).integers(2**32, size=repeats).tolist():
+        found = set(mistakes(_audited(case, each), case.truth))
+        wrong.update(found)
+        alarms += bool(found)
+    return Coverage(case.name, case.alpha, repeats, alarms, dict(wrong))
+
+
+def _audited(case: Case, seed: int) -> AuditResult:
+    subject = case.subject(seed)
+    return audit(
+        subject,
+        pairs=[case.pair],
+        claim=case.claim,
+        faults=(),
+        trials=case.trials,
+        alpha=case.alpha,
+        seed=seed,
+        vectorized=not isinstance(subject, Mechanism),
+        sequential=case.sequential,
+    )
+
+
+def mistakes(result: AuditResult, truth: Truth) -> Iterator[str]:
+    """What an audit of a sound subject says that is false."""
+    if result.verdict is Verdict.VIOLATED:
+        yield "verdict"
+    for certificate in result.certificates:
+        if certificate.epsilon > truth.epsilon_at(certificate.delta):
+            yield "epsilon"
+        if certificate.everywhere > truth.everywhere:
+            yield "everywhere"
+    if result.mu > truth.mu:
+        yield "mu"
+    if result.rho > truth.rho:
+        yield "rho"
+    if any(result.delta_at(epsilon) > truth.delta_at(epsilon) for epsilon in _EPSILONS):
+        yield "delta"

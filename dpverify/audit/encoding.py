@@ -1,0 +1,277 @@
+"""Outputs of anything, as draws: what kind each is, and the numbers in it.
+
+An output is taken apart into leaves, in the order of reading. A number is a column; a text, None, a
+NaN, an infinity or minus zero is a mark at its place, and part of the output's label. What becomes
+of an output depends on that output alone, never on the batch around it; the work is done type by
+type and place by place, so that large batches are cheap.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import partial
+from itertools import chain, groupby
+from types import NoneType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.audit.columns import (
+    UNORDERED,
+    Part,
+    Wrap,
+    alone,
+    float_part,
+    integer_part,
+    joined,
+    merged,
+    scattered,
+    text_part,
+)
+from dpverify.audit.draws import Draws, Floats, Labels
+from dpverify.privacy.numbers import to_float
+
+EXCEPTION = "exception "
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
+_DEEPEST = 12
+_LONGEST = 400
+
+
+def encode(outputs: Sequence[Any] | NDArray[Any]) -> Draws:
+    """Kinds, labels, marks and numbers of arbitrary outputs. One odd output never breaks a batch."""
+    if type(outputs) is np.ndarray and outputs.dtype.kind in "iuf":
+        part = _stacked(outputs)
+    else:
+        part = _encoded(list(outputs), 0)
+    return Draws(part.labels, part.numbers, kinds=part.kinds, marks=part.marks)
+
+
+def _encoded(values: Sequence[Any], depth: int) -> Part:
+    """Any values. depth: in how many containers they are."""
+    return _grouped(values, type, lambda kind, group: _of_type(kind, group, depth))
+
+
+def _grouped(
+    values: Sequence[Any], key: Callable[[Any], Any], encoder: Callable[[Any, list[Any]], Part]
+) -> Part:
+    """Each group of values with one key encoded together."""
+    keys = list(map(key, values))
+    distinct = list(dict.fromkeys(keys))
+    if len(distinct) == 1:
+        return encoder(distinct[0], list(values))
+    rows: dict[Any, list[int]] = {one: [] for one in distinct}
+    for i, one in enumerate(keys):
+        rows[one].append(i)
+    parts = [(np.array(r), encoder(one, [values[i] for i in r])) for one, r in rows.items()]
+    return scattered(parts, len(values))
+
+
+def _of_type(kind: type, values: list[Any], depth: int) -> Part:
+    """Values of one type."""
+    if issubclass(kind, (bool, np.bool_, NoneType, str, bytes, Enum, BaseException)):
+        return _leaves(values, depth)
+    if issubclass(kind, (float, np.floating)):
+        rows = np.array(values, dtype=np.float64).reshape(-1, 1)
+        return float_part(rows, _scalar_name(kind), alone)
+    if issubclass(kind, (int, np.integer)):
+        return integer_part(_integer_array([int(v) for v in values]), _scalar_name(kind), alone)
+    if issubclass(kind, (complex, np.complexfloating)):
+        pairs = np.array(values, dtype=np.complex128).view(np.float64).reshape(-1, 2)
+        return float_part(pairs, "float", partial(_sequence, "complex"))
+    if depth >= _DEEPEST:
+        return _leaves(values, depth)
+    if kind is np.ndarray:
+        return _grouped(values, lambda v: (v.dtype.str, v.shape), partial(_arrays, depth))
+    if issubclass(kind, (list, tuple)):
+        return _grouped(values, len, lambda _, group: _sequences(kind, group, depth))
+    if issubclass(kind, Mapping) or issubclass(kind, (set, frozenset)):
+        return _records(kind, values, _items, depth)
+    if issubclass(kind, (Fraction, Decimal)):
+        return _records(kind, values, _exactly, depth)
+    return _records(kind, values, _fields, depth)
+
+
+def _scalar_name(kind: type) -> str:
+    """Of Python's and numpy's usual types alike."""
+    if kind in (float, np.float64):
+        return "float"
+    return "integer" if kind is int or issubclass(kind, np.integer) else kind.__name__
+
+
+def _integer_array(values: list[int]) -> NDArray[Any]:
+    try:
+        return np.array(values, dtype=np.int64).reshape(-1, 1)
+    except OverflowError:
+        return np.array(values, dtype=object).reshape(-1, 1)
+
+
+def _stacked(array: NDArray[Any]) -> Part:
+    """Real numbers: one output a row, a scalar where the array has one axis."""
+    rows = array.reshape(len(array), -1)
+    wrap: Wrap = alone if array.ndim == 1 else partial(_array_label, array.dtype, array.shape[1:])
+    if array.dtype.kind == "f":
+        name = _scalar_name(array.dtype.type) if array.ndim == 1 else "float"
+        return float_part(rows.astype(np.float64), name, wrap)
+    return integer_part(rows, "integer", wrap)
+
+
+def _arrays(depth: int, key: tuple[str, tuple[int, ...]], arrays: list[Any]) -> Part:
+    """Arrays of one dtype and shape."""
+    dtype, shape = np.dtype(key[0]), key[1]
+    if dtype.kind in "iufb" and arrays:
+        stacked = np.stack(arrays).reshape(len(arrays), -1)
+        wrap = partial(_array_label, dtype, shape)
+        if dtype.kind in "iu":
+            return integer_part(stacked, "integer", wrap)
+        return float_part(stacked.astype(np.float64), "float", wrap)
+    if dtype.kind == "c":
+        flat = np.stack(arrays).reshape(len(arrays), -1).astype(np.complex128)
+        return float_part(flat.view(np.float64), "float", partial(_array_label, dtype, shape))
+    rows = [array.ravel().tolist() for array in arrays]
+    return _places(rows, partial(_sequence, f"{dtype.name} array {shape} "), depth)
+
+
+def _array_label(dtype: np.dtype[Any], shape: tuple[int, ...], texts: Sequence[str]) -> str:
+    name = f"{dtype.name} array {shape}"
+    return name if set(texts) <= {"float", "integer"} else _sequence(name + " ", texts)
+
+
+def _sequences(kind: type, values: list[Any], depth: int) -> Part:
+    """Lists or tuples of one length."""
+    name = "" if kind in (list, tuple) else kind.__name__
+    wrap = partial(_sequence, name, brackets="[]" if kind is list else "()")
+    if set(map(type, chain.from_iterable(values))) == {float}:
+        return float_part(np.array(values, dtype=np.float64), "float", wrap)
+    return _places([list(value) for value in values], wrap, depth)
+
+
+def _places(rows: list[list[Any]], wrap: Wrap, depth: int) -> Part:
+    """Rows of one length, place by place."""
+    parts = [_encoded(column, depth + 1) for column in zip(*rows, strict=True)]
+    return joined(parts, wrap, len(rows))
+
+
+def _sequence(name: str, texts: Sequence[str], brackets: str = "()") -> str:
+    """Equal neighbors together; of many parts only how often each occurs."""
+    if len(texts) <= UNORDERED:
+        runs = [(text, len(list(group))) for text, group in groupby(texts)]
+    else:
+        runs = sorted(Counter(texts).items())
+    inside = ", ".join(text if times == 1 else f"{text} x {times}" for text, times in runs)
+    return _shortened(f"{name}{brackets[0]}{inside}{brackets[1]}")
+
+
+def _records(
+    kind: type, values: list[Any], fields: Callable[[Any], dict[str, Any] | None], depth: int
+) -> Part:
+    """Named values of one type; those without names are leaves."""
+    found: list[dict[str, Any] | None] = []
+    for value in values:
+        try:
+            found.append(fields(value))
+        except Exception:  # an object that cannot be taken apart is still an outcome
+            found.append(None)
+    rows = list(zip(values, found, strict=True))
+
+    def encoder(names: tuple[str, ...] | None, group: list[Any]) -> Part:
+        if names is None:
+            return _leaves([value for value, _ in group], depth)
+        wrap = partial(_record_label, kind.__name__, names)
+        return _places([list(fields.values()) for _, fields in group], wrap, depth)
+
+    return _grouped(rows, lambda row: None if row[1] is None else tuple(row[1]), encoder)
+
+
+def _record_label(name: str, names: Sequence[str], texts: Sequence[str]) -> str:
+    inside = [f"{field}={text}" for field, text in zip(names, texts, strict=True)]
+    return _shortened(f"{name}({', '.join(inside)})")
+
+
+def _items(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return {_shown(key): value[key] for key in value}
+    return {f"{i}": member for i, member in enumerate(sorted(value, key=_shown))}
+
+
+def _exactly(value: Fraction | Decimal) -> dict[str, Any]:
+    """Near enough as a float, and what tells equal floats apart."""
+    if isinstance(value, Decimal) and not value.is_finite():
+        return {"value": str(value)}
+    exact = Fraction(value)
+    exponent = value.as_tuple().exponent if isinstance(value, Decimal) else 0
+    return {
+        "value": to_float(exact),
+        "numerator": exact.numerator,
+        "denominator": exact.denominator,
+        "exponent": exponent,
+    }
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """What an object holds; an array-like one its array; None for one without fields."""
+    if hasattr(value, "__array__") and not isinstance(value, (type, np.generic)):
+        is_masked = isinstance(value, np.ma.MaskedArray)
+        array = value.tolist() if is_masked else np.asarray(value)
+        return {"array": array}
+    if isinstance(value, type) or callable(value):
+        return None
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    found: dict[str, Any] = dict(getattr(value, "__dict__", {}))
+    for parent in type(value).__mro__:
+        slots = parent.__dict__.get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            if hasattr(value, name) and name != "__weakref__":
+                found[name] = getattr(value, name)
+    return found or None
+
+
+def _leaves(values: Sequence[Any], depth: int) -> Part:
+    """Values that are told apart by their text alone."""
+    plain = issubclass(type(values[0]), (str, bytes))
+    places = Labels.of(values if plain else map(id, values))  # equal ones are shown once
+    shown = list(places.table) if plain else list({id(value): value for value in values}.values())
+    kinds = merged(places.codes, [_kind(value) for value in shown])
+    return text_part(kinds, merged(places.codes, [_shown(value) for value in shown]), depth > 0)
+
+
+def _kind(value: Any) -> str:
+    if value is None or isinstance(value, (bool, np.bool_)):
+        return _shown(value)
+    name = type(value).__name__.removesuffix("_")  # numpy's str_ and bytes_ are texts like others
+    return EXCEPTION + name if isinstance(value, BaseException) else name
+
+
+def _shown(value: Hashable) -> str:
+    """A text that equal objects share: without addresses."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            return str(bool(value))
+        if isinstance(value, str):
+            return _shortened(repr(str(value)))
+        if isinstance(value, bytes):
+            return _shortened(repr(bytes(value)))
+        text = repr(value)
+        if isinstance(value, BaseException):
+            text = f"{EXCEPTION}{type(value).__name__}: {value}".removesuffix(": ")
+    except Exception:  # a repr may raise whatever it likes
+        return f"<{type(value).__name__} that cannot be shown>"
+    return _shortened(_ADDRESS.sub("0x", text))
+
+
+def _shortened(text: str) -> str:
+    """A long text by its beginning and a checksum of all of it."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}... ({len(text)} characters, CRC {zlib.crc32(text.encode('utf-8', 'replace')):08x})"
+
+
+__all__ = ["EXCEPTION", "Floats", "encode"]

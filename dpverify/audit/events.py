@@ -1,0 +1,70 @@
+"""The simplest witnesses: that an output has a certain text or value, or is a certain one."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.audit.draws import PLAIN, Draws
+from dpverify.audit.features import Candidate, Column, Score
+
+_SHOWN = 80
+
+
+def text_event(name: str, column: Column, text: Any, found: float) -> Candidate:
+    """That a text is this one. found: how telling that is, positive where likelier on the own side."""
+    shown = "a number" if text == PLAIN else str(text)
+    return event(f"{name} is", shown, lambda draws: column(draws).are(text).astype(float), found)
+
+
+def event(what: str, value: str, score: Score, found: float) -> Candidate:
+    """That it happens, or that it does not where it is the less likely on the own side."""
+    shown = value if len(value) <= _SHOWN else value[:_SHOWN] + "..."
+    shown = shown.replace("{", "{{").replace("}", "}}")
+    if found > 0:
+        return Candidate(f"{what} {shown}", score)
+    return Candidate(f"{what} not {shown}", lambda draws: 1.0 - score(draws))
+
+
+def equals(j: int, value: float) -> Score:
+    """1 where the number at one place is this one."""
+    return lambda draws: (draws.column(j) == value).astype(np.float64)
+
+
+def somewhere(value: float) -> Score:
+    """1 where some number is this one."""
+    return lambda draws: np.any(draws.numbers == value, axis=1).astype(np.float64)
+
+
+def is_print(value: np.uint64) -> Score:
+    """1 for outputs with this fingerprint."""
+    return lambda draws: (fingerprints(draws) == value).astype(np.float64)
+
+
+def fingerprints(draws: Draws) -> NDArray[np.uint64]:
+    """A number of the whole output: equal for equal outputs, and almost surely for no others."""
+    texts = [_hash_of(label) for label in draws.coded.table]
+    result = np.array(texts or [0], dtype=np.uint64)[draws.coded.codes]
+    for j in range(draws.numbers.shape[1]):
+        column = draws.numbers[:, j] + 0.0
+        there = np.ascontiguousarray(column).view(np.uint64)
+        # Zeros change nothing, so the batch's width does not matter.
+        result = result + _mixed(there + np.uint64(j + 1)) * (column != 0)
+    return result
+
+
+def _hash_of(label: Any) -> int:
+    """64 bits, the same in every process."""
+    text = str(label).encode("utf-8", "replace")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of SplitMix64 (Steele, Lea, Flood 2014)."""
+    words = words * np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

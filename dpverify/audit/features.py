@@ -1,0 +1,288 @@
+"""Features of outputs: one number a draw, in words. What is worth looking at is learned on draws.
+
+No feature has a least probability: a text or value seen twice on one side and never on the other
+counts. How telling an event is, is measured by the difference of the square roots of its two
+frequencies, which for rare and common events alike has a standard deviation of about one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.audit.draws import PLAIN, Draws, Floats, Labels
+
+Score = Callable[[Draws], Floats]
+"""One number a draw, never NaN. The event is {score >= threshold}."""
+Column = Callable[[Draws], Labels]
+"""One text a draw."""
+_LARGEST = 1e300
+_CELLS = 1 << 22  # numbers that are worked on at once
+_BINS = 64
+_PER_BIN = 20
+_ORDERED = 3
+_ORDERS = tuple("-".join(map(str, order)) for order in product(range(_ORDERED), repeat=_ORDERED))
+_NARROW = 64
+_NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A number of every draw. name: what it is, in words that a comparison can follow."""
+
+    name: str
+    score: Score
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A score, and the event {score >= threshold} in words.
+
+    description: with {threshold} where the threshold goes; events of a label or value have none.
+    both_signs: whether {-score >= threshold} is worth trying as well.
+    """
+
+    description: str
+    score: Score
+    both_signs: bool = False
+
+
+def tame(values: Any) -> Floats:
+    """NaN is 0; infinities are as large as numbers get here."""
+    return np.nan_to_num(
+        np.asarray(values, dtype=np.float64), nan=0.0, posinf=_LARGEST, neginf=-_LARGEST
+    )
+
+
+def by_rows(numbers: Floats, function: Callable[[Floats], Any]) -> Floats:
+    """A function of rows of numbers, some rows at a time. Overflow counts as large."""
+    step = max(1, _CELLS // max(1, numbers.shape[1]))
+    with np.errstate(all="ignore"):
+        return np.concatenate(
+            [tame(function(numbers[i : i + step])) for i in range(0, max(1, len(numbers)), step)]
+        )
+
+
+def telling(own: Any, other: Any, own_size: int, other_size: int) -> Any:
+    """About how many standard deviations apart two frequencies are."""
+    rate = np.sqrt(np.asarray(own) / max(1, own_size)) - np.sqrt(
+        np.asarray(other) / max(1, other_size)
+    )
+    return 2 * rate / np.sqrt(1 / max(1, own_size) + 1 / max(1, other_size))
+
+
+def separation(own: Floats, other: Floats) -> float:
+    """How telling the best event {score >= t} or {score < t} is."""
+    own, other = np.sort(own), np.sort(other)
+    cuts = np.concatenate([own, other])
+    below = np.searchsorted(own, cuts), np.searchsorted(other, cuts)
+    above = len(own) - below[0], len(other) - below[1]
+    sizes = len(own), len(other)
+    best = [np.max(np.abs(telling(*hits, *sizes)), initial=0.0) for hits in (below, above)]
+    return float(max(best))
+
+
+def log_ratio(own: Any, other: Any, own_size: int, other_size: int) -> Floats:
+    """Of two frequencies; half a hit more on each side, so that it is finite."""
+    return np.asarray(
+        np.log((np.asarray(own) + 0.5) / (own_size + 1))
+        - np.log((np.asarray(other) + 0.5) / (other_size + 1))
+    )
+
+
+def text_ratio(column: Column, own: Draws, other: Draws) -> Score:
+    """The log-ratio of the frequencies of a draw's text; 0 for an unknown one."""
+    ours, theirs = column(own).counts(), column(other).counts()
+    texts = list(dict.fromkeys([*ours, *theirs]))
+    found = log_ratio(
+        [ours.get(t, 0) for t in texts], [theirs.get(t, 0) for t in texts], len(own), len(other)
+    )
+    weights = dict(zip(texts, found.tolist(), strict=True))
+    return lambda draws: column(draws).weighted(weights)
+
+
+def calibrated(own: NDArray[Any], other: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
+    """The log-ratio of the densities of a number: value by value where values repeat, else by bins."""
+    atoms, ours, theirs = _repeated(own, other)
+    table = log_ratio(ours, theirs, len(own), len(other))
+    loose = [side[~np.isin(side, atoms)] if len(atoms) else side for side in (own, other)]
+    bins = min(_BINS, (len(loose[0]) + len(loose[1])) // (2 * _PER_BIN))
+    pooled = np.sort(np.concatenate(loose))
+    cuts = np.linspace(0, max(0, len(pooled) - 1), bins + 1).astype(np.intp)[1:-1]
+    edges = np.unique(pooled[cuts])
+    places = [np.searchsorted(edges, side, side="right") for side in loose]
+    ours, theirs = (np.bincount(place, minlength=len(edges) + 1) for place in places)
+    smooth = log_ratio(ours, theirs, len(own), len(other))
+
+    def score(values: NDArray[Any]) -> Floats:
+        result = smooth[np.searchsorted(edges, values, side="right")]
+        if len(atoms):
+            place = np.minimum(np.searchsorted(atoms, values), len(atoms) - 1)
+            result = np.where(atoms[place] == values, table[place], result)
+        return result
+
+    return score
+
+
+def _repeated(own: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], Any, Any]:
+    """Values that occur more than once, in order, and how often on each side."""
+    values, which = np.unique(np.concatenate([own, other]), return_inverse=True)
+    if len(values) == len(which):
+        return values[:0], np.zeros(0), np.zeros(0)
+    ours = np.bincount(which[: len(own)], minlength=len(values))
+    theirs = np.bincount(which[len(own) :], minlength=len(values))
+    often = ours + theirs > 1
+    return values[often], ours[often], theirs[often]
+
+
+def atoms_of(own: NDArray[Any], other: NDArray[Any], most: int) -> list[tuple[Any, float]]:
+    """The values that repeat, with how telling each is; the most telling first."""
+    values, ours, theirs = _repeated(own, other)
+    found = telling(ours, theirs, len(own), len(other))
+    best = np.argsort(-np.abs(found), kind="stable")[:most]
+    return [(values[i].item(), float(found[i])) for i in best if abs(found[i]) > 0]
+
+
+def number(j: int) -> Score:
+    """The number at one place."""
+    return lambda draws: draws.column(j)
+
+
+def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Column]]:
+    """All texts of these draws: labels, kinds, marks; with ``orders`` how their numbers compare."""
+    found: list[tuple[str, Column]] = [("output", lambda draws: draws.coded)]
+    if own.kinds is not own.coded or other.kinds is not other.coded:
+        found.append(("kind of output", lambda draws: draws.kinds))
+    width = max(own.numbers.shape[1], other.numbers.shape[1])
+    if width > 1:
+        found += [(f"entry {j}", _mark(j)) for j in _telling_marks(own, other)]
+    if width > 1 and orders:
+        found += [
+            ("place of the largest number", lambda draws: _place(draws, np.argmax)),
+            ("place of the smallest number", lambda draws: _place(draws, np.argmin)),
+            ("order of the first numbers", _order),
+        ]
+    return found
+
+
+def _telling_marks(own: Draws, other: Draws) -> list[int]:
+    """The places with marks; of many, those whose share of ordinary numbers differs most."""
+    columns = sorted({*own.marks, *other.marks})
+    if len(columns) <= _NARROW:
+        return columns
+    plain = [[side.marked(j).counts().get(PLAIN, 0) for j in columns] for side in (own, other)]
+    found = np.abs(telling(plain[0], plain[1], len(own), len(other)))
+    return [columns[k] for k in np.argsort(-found, kind="stable")[:_NARROW]]
+
+
+def _mark(j: int) -> Column:
+    return lambda draws: draws.marked(j)
+
+
+def _place(draws: Draws, which: Callable[..., Any]) -> Labels:
+    width = draws.numbers.shape[1]
+    if not width:
+        return Labels.constant("none", len(draws))
+    places = by_rows(draws.numbers, lambda rows: which(rows, axis=1)).astype(np.intp)
+    return Labels(places, tuple(f"{j}" for j in range(width)))
+
+
+def _order(draws: Draws) -> Labels:
+    """From the smallest; of outputs with fewer numbers as if 0 followed."""
+    ranks = np.argsort(draws.columns(_ORDERED), axis=1, kind="stable")
+    codes = ranks @ (_ORDERED ** np.arange(_ORDERED)[::-1])
+    return Labels(codes, _ORDERS)
+
+
+def derived(width: int) -> list[Feature]:
+    """Numbers made of an output's numbers."""
+    if not width:
+        return []
+    single = width == 1
+    of = "number 0" if single else f"the first {min(width, _NARROW)} numbers"
+    least = [
+        (f"lowest set bit's exponent of {of}", lambda x: _lowest_bit(x[:, :_NARROW]).min(axis=1)),
+        (f"significant bits of {of}", lambda x: _significant_bits(x[:, :_NARROW]).max(axis=1)),
+    ]
+    parity = [
+        ("parity of the sum", lambda x: np.abs(np.floor(x.sum(axis=1))) % 2),
+        ("fractional part of the sum", lambda x: x.sum(axis=1) - np.floor(x.sum(axis=1))),
+        ("L1 norm", lambda x: np.abs(x).sum(axis=1)),
+    ]
+    several = [
+        ("sum", lambda x: x.sum(axis=1)),
+        ("L2 norm", lambda x: np.sqrt(np.einsum("ij,ij->i", x, x))),
+        ("largest absolute number", lambda x: np.abs(x).max(axis=1)),
+        ("largest number", lambda x: x.max(axis=1)),
+        ("smallest number", lambda x: x.min(axis=1)),
+        ("count of zeros", lambda x: (x == 0).sum(axis=1)),
+        ("count of negative numbers", lambda x: (x < 0).sum(axis=1)),
+        ("largest step", lambda x: np.abs(np.diff(x, axis=1)).max(axis=1)),
+        ("sum of absolute steps", lambda x: np.abs(np.diff(x, axis=1)).sum(axis=1)),
+        ("count of rises", lambda x: (np.diff(x, axis=1) > 0).sum(axis=1)),
+    ]
+    found = [Feature(name, _rowwise(f, 1 if single else 2)) for name, f in least + parity]
+    if not single:
+        found += [Feature(name, _rowwise(f, 2)) for name, f in several]
+    if 1 < width <= _NARROW:
+        found.append(Feature("count of repeated numbers", _rowwise(_repeats, 2)))
+    return found
+
+
+def _rowwise(function: Callable[[Floats], Any], least: int) -> Score:
+    """Of batches of any width: narrow ones are filled up with 0."""
+
+    def score(draws: Draws) -> Floats:
+        narrow = draws.numbers.shape[1] < least
+        numbers = draws.columns(least) if narrow else draws.numbers
+        return by_rows(numbers, function)
+
+    return score
+
+
+def _repeats(rows: Floats) -> Any:
+    return (np.diff(np.sort(rows, axis=1), axis=1) == 0).sum(axis=1)
+
+
+def _lowest_bit(values: Floats) -> Floats:
+    """e with x an odd multiple of 2^e; 2000 for zero."""
+    mantissas, exponents = np.frexp(values)
+    integers = np.ldexp(mantissas, 53).astype(np.int64)
+    lowest = np.frexp((integers & -integers).astype(np.float64))[1]
+    return np.where(values == 0, 2000.0, exponents - 54.0 + lowest)
+
+
+def _significant_bits(values: Floats) -> Floats:
+    return np.where(values == 0, 0.0, np.frexp(values)[1] - _lowest_bit(values))
+
+
+def label_numbers() -> list[Feature]:
+    """What can be read in a label, for labels that are nearly all different."""
+    return [
+        Feature("length of the output's text", _of_label(len)),
+        Feature("first number in the output's text", _of_label(_first_number)),
+    ]
+
+
+def _of_label(function: Callable[[str], float]) -> Score:
+    def score(draws: Draws) -> Floats:
+        values = [function(str(label)) for label in draws.coded.table]
+        return tame(np.array(values or [0.0], dtype=np.float64)[draws.coded.codes])
+
+    return score
+
+
+def _first_number(text: str) -> float:
+    found = _NUMBER.search(text)
+    return float(found.group()) if found else 0.0
+
+
+def matrix(features: Sequence[Feature], draws: Draws) -> Floats:
+    """Shape (size, len(features))."""
+    return np.column_stack([feature.score(draws) for feature in features])

@@ -1,0 +1,291 @@
+"""Candidate witnesses: scores that may tell two sides apart, learned on draws put aside for it.
+
+Whoever asks chooses among them on other draws and certifies on yet others, so a bad candidate costs
+power and never validity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.audit.directions import (
+    Moments,
+    Scaling,
+    diagonal_quadratic,
+    distance,
+    full_quadratic,
+    linear,
+    plain_linear,
+    whitened,
+)
+from dpverify.audit.draws import Draws, Floats
+from dpverify.audit.events import equals, event, fingerprints, is_print, somewhere, text_event
+from dpverify.audit.features import (
+    Candidate,
+    Column,
+    Feature,
+    Score,
+    atoms_of,
+    calibrated,
+    derived,
+    label_numbers,
+    number,
+    separation,
+    telling,
+    text_ratio,
+    texts_of,
+)
+from dpverify.audit.models import density, independent, label_and_number, logistic, trees
+
+_FIRST = 4
+_MANY_LABELS = 16
+_NARROW = 64  # columns, for work on all of them together
+_QUADRATIC_WIDTH = 40
+_HARDLY = 0.5  # standard errors: less is not worth a candidate
+_FEWEST_ROWS = 500
+
+
+class Effort(Enum):
+    """QUICK: linear scores, in milliseconds. FULL: quadratic ones, regressions and trees as well."""
+
+    QUICK = "quick"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """How much is looked at.
+
+    rows: for texts and values. vector_rows: for directions. cells: numbers in all for what costs
+    more. each: candidates of each kind. columns: the most telling ones. correlated: the width up to
+    which correlations are estimated.
+    """
+
+    rows: int
+    vector_rows: int
+    cells: int
+    each: int
+    columns: int
+    correlated: int
+
+
+_LIMITS = {
+    Effort.QUICK: _Limits(5000, 2000, 1 << 18, each=8, columns=8, correlated=100),
+    Effort.FULL: _Limits(100_000, 20_000, 1 << 22, each=16, columns=_NARROW, correlated=2000),
+}
+
+
+def candidates(
+    own: Draws,
+    other: Draws,
+    *,
+    law_known: bool,
+    difference: Floats | None,
+    seed: int,
+    effort: Effort,
+) -> list[Candidate]:
+    """Scores that may be larger on ``own`` than on ``other``, learned on these draws.
+
+    law_known: the exact log-likelihood ratio is at hand, so look only for what an implementation
+    that does not follow its law would show.
+    difference: shape (width,), a direction that the pair suggests; ignored for another width.
+    seed: of the trees. The same draws and seed give the same scores.
+    Every score takes draws of any width and label, and is finite. An infinite or NaN entry counts as
+    the number 0 and is a mark besides, with events of its own.
+    """
+    task = _Task(_first(own, effort), _first(other, effort), _LIMITS[effort], seed)
+    found = [*task.texts(orders=not law_known), *task.values(), *task.columns()]
+    if law_known or not len(own) or not len(other):
+        return found
+    found += [*task.densities(), *task.derived(), *task.directions(difference)]
+    return [*found, *task.models(difference)] if effort is Effort.FULL else found
+
+
+def _first(draws: Draws, effort: Effort) -> Draws:
+    rows = _LIMITS[effort].rows
+    return draws.select(slice(rows)) if len(draws) > rows else draws
+
+
+class _Task:
+    """Two sides to tell apart, and what is known of their numbers."""
+
+    def __init__(self, own: Draws, other: Draws, limits: _Limits, seed: int) -> None:
+        self.own, self.other, self.limits, self.seed = own, other, limits, seed
+        self.sizes = len(own), len(other)
+        self.width = max(own.numbers.shape[1], other.numbers.shape[1])
+        most = limits.vector_rows if self.width > 1 else limits.rows
+        numbers = [side.columns(self.width)[:most] for side in (own, other)]
+        self.scaling = Scaling.of(numbers[0], numbers[1])
+        self.scaled = self.scaling.apply(numbers[0]), self.scaling.apply(numbers[1])
+        self.moments = Moments.of(*self.scaled) if min(self.sizes) else None
+        self.chosen = self._chosen()
+        rows = max(_FEWEST_ROWS, limits.cells // max(1, self.width))
+        few = slice(min(limits.vector_rows, rows))
+        self.few = own.select(few), other.select(few)
+
+    def _chosen(self) -> list[int]:
+        """The first columns, and those that differ most."""
+        first = list(range(min(self.width, _FIRST)))
+        if self.moments is None or self.width <= _FIRST:
+            return first
+        order = np.argsort(
+            -np.maximum(np.abs(self.moments.t), np.abs(self.moments.t_variance)), kind="stable"
+        )
+        return list(dict.fromkeys([*first, *order[: self.limits.columns].tolist()]))
+
+    def texts(self, *, orders: bool) -> Iterator[Candidate]:
+        """Labels, kinds, marks and orders: single ones, and all by their log-ratio."""
+        events: list[tuple[float, Candidate]] = []
+        for name, column in texts_of(self.own, self.other, orders=orders):
+            ours, theirs = column(self.own).counts(), column(self.other).counts()
+            texts = list(dict.fromkeys([*ours, *theirs]))
+            hits = [ours.get(t, 0) for t in texts], [theirs.get(t, 0) for t in texts]
+            found = telling(*hits, *self.sizes)
+            best = np.argsort(-np.abs(found), kind="stable")[: self.limits.each]
+            for i in best:
+                if abs(found[i]) > _HARDLY:
+                    events.append((float(found[i]), text_event(name, column, texts[i], found[i])))
+            if len(texts) > 2:
+                score = text_ratio(column, self.own, self.other)
+                yield Candidate(f"log-ratio of the {name} >= {{threshold}}", score)
+        events.sort(key=lambda event: -abs(event[0]))
+        yield from (event for _, event in events[: 2 * self.limits.each])
+
+    def values(self) -> Iterator[Candidate]:
+        """Numbers that repeat: at one place, at any place, and whole outputs."""
+        events: list[tuple[float, Candidate]] = []
+        for j in self.chosen:
+            sides = self.own.column(j), self.other.column(j)
+            for value, found in atoms_of(*sides, self.limits.each):
+                score = equals(j, value)
+                events.append((found, event(f"number {j} is", repr(value), score, found)))
+        if self.width > 1:
+            events += self._anywhere()
+        numeric = bool(self.own.numbers.any() or self.other.numbers.any())
+        whole = numeric and 1 < self.width <= _NARROW
+        if whole:
+            prints = fingerprints(self.own), fingerprints(self.other)
+            events += self._whole(*prints)
+        events = [event for event in events if abs(event[0]) > _HARDLY]
+        events.sort(key=lambda event: -abs(event[0]))
+        yield from (event for _, event in events[: 2 * self.limits.each])
+        if whole:
+            ratio = calibrated(*prints)
+            yield Candidate(
+                "log-ratio of the exact output >= {threshold}",
+                lambda draws: ratio(fingerprints(draws)),
+            )
+
+    def _anywhere(self) -> Iterator[tuple[float, Candidate]]:
+        rows = max(1, self.limits.cells // (4 * self.width))
+        flat = [side.numbers[:rows].ravel() for side in (self.own, self.other)]
+        for value, _ in atoms_of(flat[0], flat[1], self.limits.each):
+            score = somewhere(value)
+            ours, theirs = (float(score(side).sum()) for side in (self.own, self.other))
+            found = float(telling(ours, theirs, *self.sizes))
+            yield found, event("some number is", repr(value), score, found)
+
+    def _whole(
+        self, ours: NDArray[np.uint64], theirs: NDArray[np.uint64]
+    ) -> Iterator[tuple[float, Candidate]]:
+        for value, found in atoms_of(ours, theirs, self.limits.each):
+            side, prints = (self.own, ours) if found > 0 else (self.other, theirs)
+            row = int(np.argmax(prints == value))
+            shown = f"{side.coded.table[side.coded.codes[row]]} {side.numbers[row].tolist()}"
+            yield found, event("output is exactly", shown, is_print(np.uint64(value)), found)
+
+    def columns(self) -> Iterator[Candidate]:
+        """Single numbers."""
+        for j in self.chosen[: _FIRST + self.limits.each]:
+            yield Candidate(f"number {j} >= {{threshold}}", number(j), both_signs=True)
+
+    def densities(self) -> Iterator[Candidate]:
+        """Log-ratios of densities: of single numbers, and of all under independence."""
+        for j in self.chosen[:_FIRST]:
+            score = density(j, self.own, self.other)
+            yield Candidate(f"log-ratio of number {j} >= {{threshold}}", score)
+        yield Candidate(
+            "log-ratio of independent entries >= {threshold}",
+            independent(self.chosen, self._independent_texts(), self.own, self.other),
+        )
+        mixed = label_and_number(self.own, self.other)
+        if mixed is not None:
+            yield Candidate("log-ratio of label and number >= {threshold}", mixed)
+
+    def _independent_texts(self) -> list[Column]:
+        """The marks with the kind; the label has them all at once."""
+        texts = texts_of(self.own, self.other, orders=False)
+        return [column for _, column in (texts[1:] if len(texts) > 2 else texts)]
+
+    def derived(self) -> Iterator[Candidate]:
+        """The most telling numbers made of the numbers, and of texts where nearly all differ."""
+        ranked = []
+        for feature in self._derived():
+            found = separation(feature.score(self.few[0]), feature.score(self.few[1]))
+            ranked.append((found, feature))
+        ranked.sort(key=lambda one: -one[0])
+        for _, feature in ranked[: self.limits.each]:
+            yield Candidate(f"{feature.name} >= {{threshold}}", feature.score, both_signs=True)
+
+    def _derived(self) -> list[Feature]:
+        many = len(self.own.coded.table) + len(self.other.coded.table) > _MANY_LABELS
+        return [*derived(self.width), *(label_numbers() if many else [])]
+
+    def directions(self, difference: Floats | None) -> Iterator[Candidate]:
+        """Projections of vectors."""
+        for name, score in self._directions(difference):
+            yield Candidate(f"{name} >= {{threshold}}", score, both_signs=True)
+
+    def _directions(self, difference: Floats | None) -> Iterator[tuple[str, Score]]:
+        """The last is the best guess for vectors with correlations."""
+        if self.moments is None or self.width < 2:
+            return
+        moments, variance = self.moments, self.moments.variance
+        if difference is not None and len(difference) == self.width:
+            given = np.asarray(difference, dtype=np.float64)
+            yield "projection on the pair's difference", plain_linear(given)
+            with np.errstate(all="ignore"):
+                weights = np.nan_to_num(given / self.scaling.scale) / variance
+            yield (
+                "projection on the pair's difference over variances",
+                linear(self.scaling, weights),
+            )
+        plain = moments.means[0] - moments.means[1]
+        yield "projection on the difference of means", linear(self.scaling, plain / variance)
+        kept = moments.kept()
+        if np.any(kept):
+            yield "projection on the evident differences", linear(self.scaling, kept / variance)
+        if self.width <= self.limits.correlated:
+            weights = whitened(*self.scaled, plain)
+            yield "projection on the whitened difference of means", linear(self.scaling, weights)
+
+    def models(self, difference: Floats | None) -> Iterator[Candidate]:
+        """Quadratic scores, logistic regression, trees."""
+        projections = list(self._directions(difference))
+        own, other = self.few
+        for name, score in projections:
+            away = distance(score, own, other)
+            yield Candidate(f"distance of the {name} from its mean >= {{threshold}}", away, True)
+        if self.width and self.moments is not None:
+            quadratic = diagonal_quadratic(self.scaling, self.moments)
+            yield Candidate("log-ratio of independent Gaussians >= {threshold}", quadratic)
+        if 1 < self.width <= _QUADRATIC_WIDTH and min(len(own), len(other)) > 5 * self.width:
+            quadratic = full_quadratic(self.scaling, *self.scaled)
+            yield Candidate("log-ratio of Gaussians >= {threshold}", quadratic)
+        features = [Feature(name, score) for name, score in projections]
+        features += [Feature(f"number {j}", number(j)) for j in self.chosen]
+        features += [
+            Feature(name, text_ratio(column, own, other))
+            for name, column in texts_of(own, other, orders=True)[: 2 * _NARROW]
+        ]
+        features += self._derived()
+        yield Candidate("logistic regression >= {threshold}", logistic(features, own, other))
+        yield Candidate("boosted trees >= {threshold}", trees(features, own, other, self.seed))
+
+
+__all__ = ["Candidate", "Effort", "candidates"]

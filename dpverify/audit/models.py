@@ -1,0 +1,132 @@
+"""Scores learned by fitting models: products of densities, a label with its number, regressions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpverify.audit.directions import Moments, Scaling, linear
+from dpverify.audit.draws import PLAIN, Draws, Floats
+from dpverify.audit.features import (
+    Column,
+    Feature,
+    Score,
+    calibrated,
+    matrix,
+    number,
+    text_ratio,
+)
+
+_FEWEST = 40
+_MOST_GROUPS = 8
+_TREES = 100
+_DEPTH = 4
+_LARGEST_INPUT = 1e100
+
+
+def density(j: int, own: Draws, other: Draws) -> Score:
+    """The log-ratio of the densities of one number among the draws that have one there."""
+    values = [side.column(j)[side.marked(j).are(PLAIN)] for side in (own, other)]
+    ratio = calibrated(values[0], values[1])
+    if j not in own.marks and j not in other.marks:
+        return lambda draws: ratio(draws.column(j))
+    return lambda draws: np.where(draws.marked(j).are(PLAIN), ratio(draws.column(j)), 0.0)
+
+
+def independent(columns: Sequence[int], texts: Sequence[Column], own: Draws, other: Draws) -> Score:
+    """The log-ratio of laws under which all numbers and texts are independent."""
+    parts = [density(j, own, other) for j in columns]
+    parts += [text_ratio(column, own, other) for column in texts]
+
+    def score(draws: Draws) -> Floats:
+        total = np.zeros(len(draws))
+        for part in parts:
+            total += part(draws)
+        return total
+
+    return score
+
+
+def label_and_number(own: Draws, other: Draws) -> Score | None:
+    """The log-ratio of the label, and that of a number given the label; None for a single label.
+
+    The number of a vector is the projection on the difference of means among draws of that label.
+    """
+    ours, theirs = own.coded.counts(), other.coded.counts()
+    if len({*ours, *theirs}) < 2:
+        return None
+    labels = text_ratio(lambda draws: draws.coded, own, other)
+    common = [t for t, n in ours.items() if min(n, theirs.get(t, 0)) >= _FEWEST]
+    common.sort(key=lambda t: -ours[t])
+    within = {}
+    for label in common[:_MOST_GROUPS]:
+        sides = [side.select(np.flatnonzero(side.coded.are(label))) for side in (own, other)]
+        inside = _projection(sides[0], sides[1])
+        within[label] = inside, calibrated(inside(sides[0]), inside(sides[1]))
+
+    def score(draws: Draws) -> Floats:
+        result = labels(draws)
+        for label, (inside, ratio) in within.items():
+            rows = np.flatnonzero(draws.coded.are(label))
+            if len(rows):
+                result[rows] += ratio(inside(draws.select(rows)))
+        return result
+
+    return score
+
+
+def _projection(own: Draws, other: Draws) -> Score:
+    width = min(own.numbers.shape[1], other.numbers.shape[1])
+    if width < 2:
+        return number(0)
+    scaling = Scaling.of(own.columns(width), other.columns(width))
+    scaled = scaling.apply(own.columns(width)), scaling.apply(other.columns(width))
+    moments = Moments.of(*scaled)
+    return linear(scaling, moments.kept() / moments.variance)
+
+
+def logistic(features: Sequence[Feature], own: Draws, other: Draws) -> Score:
+    """Logistic regression on scaled features."""
+    from sklearn.linear_model import LogisticRegression
+
+    sides = matrix(features, own), matrix(features, other)
+    scaling = Scaling.of(*sides)
+    rows = scaling.apply(np.concatenate(sides))
+    model = LogisticRegression(solver="newton-cholesky", max_iter=20)
+    with warnings.catch_warnings():  # a fit that has not converged is a score as well
+        warnings.simplefilter("ignore")
+        model.fit(rows, _targets(own, other))
+    weights = np.asarray(model.coef_[0], dtype=np.float64)
+    return lambda draws: scaling.apply(matrix(features, draws)) @ weights
+
+
+def trees(features: Sequence[Feature], own: Draws, other: Draws, seed: int) -> Score:
+    """Gradient-boosted trees (scikit-learn's, by histograms)."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    rows = np.concatenate([matrix(features, own), matrix(features, other)])
+    model = HistGradientBoostingClassifier(
+        max_iter=_TREES, max_depth=_DEPTH, early_stopping=False, random_state=seed
+    )
+    with threadpool_limits(limits=1):  # audits run in several processes, one a core
+        model.fit(_bounded(rows), _targets(own, other))
+
+    def score(draws: Draws) -> Floats:
+        if not len(draws):
+            return np.zeros(0)
+        with threadpool_limits(limits=1):
+            found: Floats = model.decision_function(_bounded(matrix(features, draws)))
+        return found
+
+    return score
+
+
+def _bounded(rows: Floats) -> Floats:
+    return np.clip(rows, -_LARGEST_INPUT, _LARGEST_INPUT)
+
+
+def _targets(own: Draws, other: Draws) -> Floats:
+    return np.concatenate([np.ones(len(own)), np.zeros(len(other))])

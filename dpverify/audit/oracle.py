@@ -1,0 +1,162 @@
+"""What an auditor could reach that knew the best event beforehand, to compare ours with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtri
+
+from dpverify.audit.certificates import Point, tested_points
+from dpverify.audit.outputs import AuditedLaw
+from dpverify.audit.power import ENOUGH, frequency
+from dpverify.audit.regions import Counted, region, share_of
+from dpverify.privacy import Guarantee
+from dpverify.randomness import SeededBits
+
+Floats = NDArray[np.float64]
+FACTORS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
+"""The budgets that are tried, in units of what an oracle needs."""
+_SAMPLE = 400_000  # draws a side to find the oracle's event
+_SIMULATED = 400  # pairs of binomials to find the oracle's power
+_STEP = 1.05  # the oracle's draws are found up to this factor
+_EPSILONS = 60
+_MOST_DRAWS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """The best event against a claim, which nobody knows beforehand.
+
+    own, other: its probabilities. point: of the claim, the one that it breaks most clearly. draws: a
+    side, with which it refutes the claim with power ENOUGH at ``alpha``.
+    """
+
+    own: float
+    other: float
+    point: Point
+    alpha: float
+    draws: int
+
+
+def oracle(
+    guarantee: Guarantee,
+    laws: tuple[AuditedLaw, AuditedLaw],
+    *,
+    alpha: float,
+    seed: int,
+    sample: int = _SAMPLE,
+) -> Oracle | None:
+    """The event {likelihood ratio >= t} and the point of the claim with the largest standardized excess.
+
+    Both laws must be known. Found on a large sample by importance weights, so that the excess, a small
+    difference, has a small relative error; then the least number of draws by simulating the test.
+    None where no event breaks the claim, or none does with 10^9 draws.
+    """
+    drawn = [law.draw(SeededBits(seed, 0, side), sample) for side, law in enumerate(laws)]
+    ratios = []
+    for draws in drawn:
+        own, other = (law.log_likelihood(draws) for law in laws)
+        assert own is not None
+        assert other is not None
+        ratios.append(own - other)
+    pooled = np.sort(np.concatenate(ratios))
+    best = max(
+        (_best_event(guarantee, losses) for losses in (pooled, np.sort(-pooled))),
+        key=lambda found: found[0],
+    )
+    if best[0] <= 0:
+        return None
+    _, p, q, point = best
+    needed = _needed(guarantee, p, q, point, alpha, seed)
+    return None if needed is None else Oracle(p, q, point, alpha, needed)
+
+
+def _best_event(guarantee: Guarantee, losses: Floats) -> tuple[float, float, float, Point]:
+    """(standardized excess of one draw a side, P(S), Q(S), point); losses: sorted, of (P + Q) / 2."""
+    own, other = 2 * expit(losses), 2 * expit(-losses)  # dP and dQ over (dP + dQ) / 2
+    thresholds = np.unique(
+        np.concatenate(
+            [np.linspace(0, len(losses) - 1, 400), np.geomspace(1, len(losses) - 1, 200)]
+        ).astype(np.intp)
+    )
+    # Events are {loss >= losses[i]}, equal losses included.
+    thresholds = np.unique(np.searchsorted(losses, losses[thresholds], side="left"))
+    p = np.cumsum(own[::-1])[::-1][thresholds] / len(losses)
+    q = np.cumsum(other[::-1])[::-1][thresholds] / len(losses)
+    best = (-math.inf, 0.0, 0.0, (0.0, 0.0))
+    for epsilon, delta in _all_points(guarantee):
+        factor = math.exp(epsilon)
+        variance = p * (1 - p) + factor**2 * q * (1 - q)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            standardized = (p - factor * q - delta) / np.sqrt(np.maximum(variance, 1e-12))
+        at = int(np.argmax(standardized))
+        found = float(standardized[at])
+        if found > best[0]:
+            best = found, min(1.0, float(p[at])), min(1.0, float(q[at])), (epsilon, delta)
+    return best
+
+
+def _all_points(guarantee: Guarantee) -> Iterator[Point]:
+    """More of the profile than an audit tests."""
+    tested = tested_points(guarantee)
+    yield from tested
+    if len(tested) > 1:
+        for epsilon in np.linspace(tested[0][0], tested[-1][0], _EPSILONS):
+            yield float(epsilon), float(guarantee.delta_at(Fraction(float(epsilon))).upper)
+
+
+def _needed(
+    guarantee: Guarantee, p: float, q: float, point: Point, alpha: float, seed: int
+) -> int | None:
+    """Draws a side for power ENOUGH of the joint test of one event with these probabilities."""
+    epsilon, delta = point
+    surplus = max(p - delta, 1e-12)
+    share = share_of(math.sqrt(p * (1 - p)) / surplus, math.sqrt((1 - q) / max(q, 1e-12)))
+    rng = np.random.default_rng(seed)
+
+    def enough(draws: int) -> bool:
+        hits = rng.binomial(draws, p, size=_SIMULATED)
+        other_hits = rng.binomial(draws, q, size=_SIMULATED)
+        seen = sum(
+            region(Counted(int(a), draws, int(b), draws), share, alpha).excess(epsilon, delta) > 0
+            for a, b in zip(hits, other_hits, strict=True)
+        )
+        return seen >= ENOUGH * _SIMULATED
+
+    spread = math.sqrt(p * (1 - p) + math.exp(2 * epsilon) * q * (1 - q))
+    excess = p - math.exp(epsilon) * q - delta
+    errors = float(ndtri(ENOUGH) - ndtri(alpha))
+    low = max(1, int((errors * spread / excess) ** 2 / 2))
+    while low > 1 and enough(low):
+        low //= 2
+    high = 2 * low
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > _MOST_DRAWS:
+            return None
+    while high > _STEP * low + 1:
+        middle = round(math.sqrt(low * high))
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def draws_needed(
+    sees: Callable[[int, int], bool], start: int, repeats: int, seed: int
+) -> tuple[float | None, int]:
+    """The least of FACTORS times ``start`` draws with which an attack has power ENOUGH, and the draws.
+
+    ``sees(trials, seed)``. (None, the largest number tried) where none of them is enough.
+    """
+    trials = start
+    for factor in FACTORS:
+        trials = math.ceil(factor * start)
+        found = frequency(partial(sees, trials), repeats, seed, least=ENOUGH)
+        if found.rate >= ENOUGH:
+            return factor, trials
+    return None, trials

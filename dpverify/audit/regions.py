@@ -1,0 +1,128 @@
+"""Joint confidence regions for the two probabilities of one event, by exact binomial tails.
+
+An event S has hits ~ Binomial(draws, p) on one side and other_hits ~ Binomial(other_draws, q) on the
+other. For a pair (p, q) let A = P(at least hits | p) and B = P(at most other_hits | q). Both are
+superuniform and independent, so with z(t) = -(normal quantile of t) and weights w, v >= 0 fixed
+beforehand, w^2 + v^2 = 1, the sum w z(A) + v z(B) is stochastically at most standard normal, and
+reaches z(a) with probability at most a (Stouffer's combination). With A > g and B > g besides, each
+broken with probability at most g, the pairs (p, q) that pass all three tests are a confidence region
+of level 1 - (a + 2 g).
+
+Two separate ends for p and q (a box) add up two errors where the truth makes one: their root of sum of
+squares. That is the difference between the power of this region and that of a box.
+
+The region is the set of pairs above an increasing curve p = f(q). It is covered by boxes
+{p >= lower_i, q <= upper_i}, cell by cell of q, so that a quantity which rises with p and falls with q is
+at least its smallest value at the corners (lower_i, upper_i): exactly, for all quantities at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainccinv, betaincinv, ndtr, ndtri
+
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+# The inverse beta function is good to about 1e-14; every bound is moved outward by more than that.
+OUTWARD = 1e-10
+PARTS = 64
+"""Weights are multiples of 1 / PARTS: how much of the variance the other side has."""
+_CELLS = 256  # each costs about 1 / _CELLS of the distance between the estimate and the bound
+_GUARD = 0.01  # the share of alpha for each of the two guards
+_ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 24), np.geomspace(2.1, 400, 40)])
+
+
+def at_least(hits: Counts | int, draws: int, alpha: float | Floats) -> Floats:
+    """Lower confidence ends for probabilities: P(end > truth) <= alpha. Clopper, Pearson 1934."""
+    k = np.asarray(hits, dtype=np.float64)
+    ends = betaincinv(np.maximum(k, 1), draws - k + 1, alpha)
+    return np.where(k == 0, 0.0, ends * (1 - OUTWARD))
+
+
+def at_most(hits: Counts | int, draws: int, alpha: float | Floats) -> Floats:
+    """Upper confidence ends for probabilities: P(end < truth) <= alpha. Clopper, Pearson 1934."""
+    k = np.asarray(hits, dtype=np.float64)
+    ends = betainccinv(k + 1, np.maximum(draws - k, 1), alpha)
+    return np.where(k >= draws, 1.0, np.minimum(1.0, ends * (1 + OUTWARD)))
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How often an event happened on its own side and on the other."""
+
+    hits: int
+    draws: int
+    other_hits: int
+    other_draws: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Where (P(S), Q(S)) is, but for a stated chance: in a box {p >= lower[i], q <= upper[i]}."""
+
+    lower: Floats
+    upper: Floats
+
+    def excess(self, epsilon: float, delta: float) -> float:
+        """A lower bound on P(S) - e^epsilon Q(S) - delta."""
+        with np.errstate(over="ignore"):
+            factor = np.exp(np.float64(epsilon)) * (1 + OUTWARD)
+        with np.errstate(invalid="ignore"):
+            other = np.where(self.upper > 0, factor * self.upper, 0.0)
+        return float(np.min(self.lower * (1 - OUTWARD) - other)) - delta * (1 + OUTWARD)
+
+    def epsilon_at(self, delta: float) -> float:
+        """A lower bound on the epsilon of any guarantee with this delta: ln((P(S) - delta) / Q(S))."""
+        above = np.maximum(self.lower * (1 - OUTWARD) - delta * (1 + OUTWARD), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends = np.where(above > 0, np.log(above) - np.log(self.upper * (1 + OUTWARD)), -np.inf)
+        return float(np.min(ends))
+
+    def mu(self) -> float:
+        """A lower bound on the mu of a Gaussian guarantee: P(S) <= Phi(mu + Phi^-1(Q(S)))."""
+        ends = ndtri(self.lower) - ndtri(self.upper)
+        return max(0.0, float(np.min(np.nan_to_num(ends, nan=-np.inf))) - OUTWARD)
+
+    def rho(self) -> float:
+        """A lower bound on the rho of zCDP: the divergence of order a of S against not S is <= rho a."""
+        p, q = self.lower[:, None], self.upper[:, None]
+        a = _ORDERS
+        with np.errstate(divide="ignore", invalid="ignore"):
+            happens = a * np.log(p) + (1 - a) * np.log(q)
+            not_happens = a * np.log1p(-p) + (1 - a) * np.log1p(-q)
+            divergence = np.logaddexp(happens, not_happens) / (a - 1)
+            best = np.max(np.nan_to_num(divergence / a, nan=0.0, neginf=0.0), axis=1)
+        told = np.where(self.lower > self.upper, best, 0.0)
+        return max(0.0, float(np.min(told)) - OUTWARD)
+
+
+@lru_cache(maxsize=256)
+def region(counted: Counted, share: int, alpha: float) -> Region:
+    """The confidence region of level 1 - alpha. share: parts of PARTS, fixed before the counts.
+
+    The other side weighs sqrt(share / PARTS) in the sum; best is its part of the variance of
+    P(S) - e^epsilon Q(S). Any share is valid.
+    """
+    own_weight, other_weight = np.sqrt((PARTS - share) / PARTS), np.sqrt(share / PARTS)
+    guard = _GUARD * alpha
+    bar, far = -ndtri(alpha - 2 * guard), -ndtri(guard)
+    # From where the own guard is the stricter one (there q is small) to the guard of the other side.
+    near = max((bar - own_weight * far) / other_weight, -far)
+    scores = np.linspace(near, far, _CELLS + 1)
+    ceilings = at_most(counted.other_hits, counted.other_draws, ndtr(-scores))
+    needed = np.minimum((bar - other_weight * scores[:-1]) / own_weight, far)
+    floors = at_least(counted.hits, counted.draws, ndtr(-needed))
+    least = at_least(counted.hits, counted.draws, guard)
+    return Region(np.concatenate([[least], np.maximum(floors, least)]), ceilings)
+
+
+def share_of(own_spread: float, other_spread: float) -> int:
+    """The parts for two relative standard deviations, never all for one side."""
+    total = own_spread**2 + other_spread**2
+    if not 0 < total < np.inf:
+        return PARTS // 2
+    return int(min(max(round(PARTS * other_spread**2 / total), 1), PARTS - 1))

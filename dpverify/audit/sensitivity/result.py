@@ -1,0 +1,154 @@
+"""What a search for an exceeded sensitivity found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+from typing import Any
+
+from dpverify.audit.sensitivity.datasets import Floats
+from dpverify.audit.sensitivity.norms import AnyNorm
+from dpverify.privacy import Adjacency, Domain, render
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SensitivityPair:
+    """Neighbors and how far apart the query's values on them are.
+
+    left, right: arrays of shape (n, columns). distance: in the result's norm, rounded down; infinite
+    where ``problem`` says why it is none (NaN, other shapes, an exception). exceeds: whether it is
+    above the bound, decided exactly; excess: by how much, rounded down.
+    """
+
+    left: Floats
+    right: Floats
+    distance: float
+    exceeds: bool
+    excess: float
+    problem: str
+
+    def __str__(self) -> str:
+        far = self.problem or f"the values are {self.distance!r} apart"
+        if self.exceeds and not self.problem:
+            far += f", at least {self.excess:.3g} more than declared"
+        return f"{far}\n  left     {_shown(self.left)}\n  right    {_shown(self.right)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; a dataset is a list of [times, record], equal records in a row together."""
+        return {
+            "left": _runs(self.left),
+            "right": _runs(self.right),
+            "distance": _plain(self.distance),
+            "exceeds": self.exceeds,
+            "excess": _plain(self.excess),
+            "problem": self.problem,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SensitivityResult:
+    """What the search found.
+
+    bound: the declared sensitivity, in ``norm``. worst: the pair with the largest distance found.
+    simplest: for a violation, a pair of fewer records and rounder numbers that still exceeds the bound. calls: how often
+    the query was evaluated; found_after: how often until the first violation, None without one.
+    ``seed`` and ``calls_allowed`` repeat the search.
+    """
+
+    query: str
+    norm: AnyNorm
+    bound: Fraction
+    adjacency: Adjacency
+    domain: Domain
+    worst: SensitivityPair
+    simplest: SensitivityPair | None
+    calls: int
+    found_after: int | None
+    calls_allowed: int
+    seed: int
+
+    @property
+    def violated(self) -> bool:
+        """Whether a pair is further apart than the bound: for the values as returned, a proof."""
+        return self.worst.exceeds
+
+    @property
+    def largest(self) -> float:
+        """The largest distance found, rounded down; infinite where there is none."""
+        return self.worst.distance
+
+    @property
+    def left(self) -> Floats:
+        """The first dataset of the worst pair, shape (n, columns)."""
+        return self.worst.left
+
+    @property
+    def right(self) -> Floats:
+        """Its neighbor."""
+        return self.worst.right
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.query}: {self.norm} sensitivity {render(self.bound)} under {self.adjacency}, for "
+            f"{self.domain}",
+            f"largest    {self.largest!r}",
+            f"search     {self.calls} calls, seed {self.seed}",
+        ]
+        if not self.violated:
+            lines[0] = f"nothing found: {lines[0]}"
+            lines.append(
+                "meaning    no neighbors further apart were found. That proves nothing: a worse pair "
+                "may be where nobody looked."
+            )
+            return "\n".join(lines)
+        lines[0] = f"VIOLATED: {lines[0]}"
+        lines[2] += f", first found after {self.found_after}"
+        lines.append(f"neighbors  {self.simplest or self.worst}")
+        lines.append(
+            "meaning    these are neighbors, and what the query returns for them is further apart than "
+            "declared. Noise scaled to the declared sensitivity does not give the promised privacy."
+        )
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; the bound as a string that reads back exactly, infinities as strings."""
+        return {
+            "query": self.query,
+            "norm": str(self.norm),
+            "bound": render(self.bound),
+            "adjacency": str(self.adjacency),
+            "domain": str(self.domain),
+            "violated": self.violated,
+            "largest": _plain(self.largest),
+            "worst": self.worst.to_json(),
+            "simplest": None if self.simplest is None else self.simplest.to_json(),
+            "calls": self.calls,
+            "found_after": self.found_after,
+            "calls_allowed": self.calls_allowed,
+            "seed": self.seed,
+        }
+
+
+def _runs(rows: Floats) -> list[list[Any]]:
+    """[times, record] for each stretch of equal records; -0.0 is another number than 0.0 here."""
+    found: list[list[Any]] = []
+    for _, same in groupby(rows, key=lambda row: row.tobytes()):
+        stretch = list(same)
+        found.append([len(stretch), [_plain(number) for number in stretch[0].tolist()]])
+    return found
+
+
+def _plain(number: float) -> float | str:
+    """JSON has no infinities and no NaN; Python's float reads these strings."""
+    return number if math.isfinite(number) else str(number)
+
+
+def _shown(rows: Floats) -> str:
+    runs = [f"{record}" if times == 1 else f"{times} x {record}" for times, record in _runs(rows)]
+    if len(runs) > _SHOWN:
+        runs[_SHOWN - 1 : -1] = ["..."]
+    return f"{len(rows)} record{'s' if len(rows) != 1 else ''}: {', '.join(runs) or 'nobody'}"

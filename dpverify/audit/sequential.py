@@ -1,0 +1,215 @@
+"""The sequential attack: stops as soon as the claim is refuted, and may run as long as one likes.
+
+One wealth is bet against the claim, batch after batch, on the pair, direction, event and point of the
+claim that look best on all batches before: every draw first pays for the evidence and then teaches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.audit.attack import DIRECTIONS, refuse_failures, suggested_direction
+from dpverify.audit.betting import (
+    Bet,
+    Tally,
+    Wealth,
+    log_growth,
+    mu_at,
+    payoffs_of,
+    stakes_for,
+)
+from dpverify.audit.certificates import Certificate, Point, tested_points
+from dpverify.audit.learned import Effort, candidates
+from dpverify.audit.outputs import AuditedLaw, Draws
+from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.subjects import Target
+from dpverify.audit.witnesses import Task, Witness, choose, joined, likelihood_ratio
+from dpverify.privacy import Guarantee
+from dpverify.randomness import SeededBits
+
+_FIRST = 64  # draws a side that only teach, on every pair
+_GROWTH = 0.15  # a batch is this part of what a pair has seen
+_RELEARN = 1.5  # learn again when a pair has seen this much more
+_KEPT = 100_000  # draws a side to learn from
+_CAUTION = 0.3  # standard errors by which estimated rates are moved against the bet
+_ELSEWHERE = 5  # every so many batches another pair than the best gets its turn
+
+
+@dataclass(slots=True)
+class _Track:
+    """What has been seen on one pair."""
+
+    index: int
+    pair: NeighboringPair
+    laws: tuple[AuditedLaw, AuditedLaw]
+    past: tuple[list[Draws], list[Draws]] = field(default_factory=lambda: ([], []))
+    batches: int = 0
+    seen: int = 0
+    learned_at: int = 0
+    side: int = 0
+    witness: Witness | None = None
+    rates: tuple[list[int], list[int]] = field(default_factory=lambda: ([0, 0], [0, 0]))
+
+    @property
+    def promise(self) -> float:
+        return -math.inf if self.witness is None else self.witness.promise
+
+    def estimate(self, which: int, errors: float) -> float:
+        """The event's rate on its own side (0) or the other (1), moved by so many standard errors."""
+        hits, draws = self.rates[which]
+        middle = (hits + 0.5) / (draws + 1)
+        moved = middle + errors * math.sqrt(middle * (1 - middle) / (draws + 1))
+        return min(max(moved, 0.0), 1.0)
+
+
+@dataclass(slots=True)
+class SequentialAttack:
+    """At most ``most`` draws a side and pair; ``alpha`` for the whole attack, whenever it stops."""
+
+    guarantee: Guarantee
+    pairs: Sequence[NeighboringPair]
+    most: int
+    alpha: float
+    seed: int
+    bets: list[Bet] = field(default_factory=list)
+    log_wealth: float = 0.0
+    peak: float = 0.0
+
+    def run(self, target: Target, stream: int) -> tuple[Certificate, int]:
+        """The certificate, and the number of draws a side. ``bets`` has the history."""
+        tracks = [
+            _Track(index, pair, (target(pair.left), target(pair.right)))
+            for index, pair in enumerate(self.pairs)
+        ]
+        for track in tracks:
+            self._first(track, stream)
+        wealths = [Wealth.on(*point) for point in self._points]
+        turn = 0
+        while not self._refuted(wealths):
+            if sum(track.seen for track in tracks) >= self.most * len(tracks):
+                break
+            turn += 1
+            best = max(tracks, key=lambda one: one.promise)
+            track = tracks[turn % len(tracks)] if turn % _ELSEWHERE == 0 else best
+            self._batch(track, stream, wealths)
+        best = max(tracks, key=lambda one: one.promise)
+        return self._certificate(best, wealths), sum(track.seen for track in tracks)
+
+    @property
+    def _points(self) -> list[Point]:
+        return sorted(set(tested_points(self.guarantee)))
+
+    @property
+    def _levels(self) -> tuple[float, float]:
+        """Of the bet against the claim, and of every bound: a lone point is on the grid of its bound."""
+        several = len(self._points)
+        return (
+            (self.alpha, self.alpha) if several == 1 else (self.alpha / 2, self.alpha / 2 / several)
+        )
+
+    def _refuted(self, wealths: Sequence[Wealth]) -> bool:
+        against, each = self._levels
+        if len(wealths) == 1:  # with all smaller epsilons, so that one false claim alone decides
+            return wealths[0].bound(each) >= self._points[0][0]
+        return self.peak >= -math.log(against)
+
+    def _draw(self, track: _Track, stream: int, size: int) -> list[Draws]:
+        drawn = [
+            law.draw(SeededBits(self.seed, stream, track.index, side, track.batches), size)
+            for side, law in enumerate(track.laws)
+        ]
+        for past, draws in zip(track.past, drawn, strict=True):
+            past.append(draws)
+        track.seen += size
+        track.batches += 1
+        return drawn
+
+    def _first(self, track: _Track, stream: int) -> None:
+        for _ in range(2):
+            drawn = self._draw(track, stream, _FIRST // 2)
+        refuse_failures(track.pair.name, drawn)
+        self._learn(track)
+
+    def _learn(self, track: _Track) -> None:
+        """A new event from all that is kept: learned on every other batch, chosen on the rest."""
+        while len(track.past[0]) > 4 and sum(map(len, track.past[0][1:])) > _KEPT:
+            for past in track.past:
+                del past[0]
+        known = track.laws[0].log_likelihood(track.past[0][-1]) is not None
+        study = [joined(past[0::2]) for past in track.past]
+        options = [past[1::2] for past in track.past]
+        effort = Effort.FULL if track.seen > 5000 and not known else Effort.QUICK
+        found = candidates(
+            *study,
+            law_known=known,
+            difference=suggested_direction(track.pair),
+            seed=self.seed,
+            effort=effort,
+        )
+        if known:
+            found = [likelihood_ratio(*track.laws), *found]
+        task = Task(tested_points(self.guarantee), self.alpha, 2 * track.seen)
+        witnesses = choose(options[0], options[1], found, task)
+        track.side = int(witnesses[1].promise > witnesses[0].promise)
+        track.witness, track.learned_at = witnesses[track.side], track.seen
+        for which, rate in enumerate(track.rates):
+            batches = options[track.side if which == 0 else 1 - track.side]
+            happened = [_happened(track.witness, draws) for draws in batches]
+            rate[:] = [int(sum(map(np.count_nonzero, happened))), sum(map(len, batches))]
+
+    def _batch(self, track: _Track, stream: int, wealths: Sequence[Wealth]) -> None:
+        assert track.witness is not None
+        witness, size = track.witness, max(16, int(_GROWTH * track.seen))
+        size = min(size, 1 << 20)
+        drawn = self._draw(track, stream, size)
+        own, other = (_happened(witness, drawn[s]) for s in (track.side, 1 - track.side))
+        tally = Tally.of(own, other)
+        p, q = track.estimate(0, -_CAUTION), track.estimate(1, _CAUTION)
+        epsilon, delta = witness.aim.point
+        payoffs = payoffs_of(np.array([epsilon]), np.array([delta]))
+        stake = stakes_for(payoffs, p, q)
+        if stake[0] > 0:
+            where = track.pair.name, DIRECTIONS[track.side], str(witness)
+            self.bets.append(Bet(*where, epsilon, delta, float(stake[0]), tally))
+            self.log_wealth += float(log_growth(payoffs, stake, tally)[0])
+            self.peak = max(self.peak, self.log_wealth)
+        for wealth in wealths:
+            wealth.take(p, q, tally)
+        for rate, happened in zip(track.rates, (own, other), strict=True):
+            rate[0] += int(np.count_nonzero(happened))
+            rate[1] += size
+        if track.seen >= _RELEARN * track.learned_at:
+            self._learn(track)
+
+    def _certificate(self, track: _Track, wealths: Sequence[Wealth]) -> Certificate:
+        assert track.witness is not None
+        points, (_, each) = self._points, self._levels
+        bounds = [wealth.bound(each) for wealth in wealths]
+        above = [bound - claimed for bound, (claimed, _) in zip(bounds, points, strict=True)]
+        best = int(np.argmax(above))
+        claimed, delta = points[best]
+        made = Certificate(
+            track.pair.name,
+            DIRECTIONS[track.side],
+            str(track.witness),
+            *track.rates[0],
+            *track.rates[1],
+            track.witness.aim.share,
+            delta,
+            bounds[best],
+            claimed,
+            self.alpha,
+            method="betting",
+            refuted=self._refuted(wealths),
+        )
+        shown = [(b, d) for b, (_, d) in zip(bounds, points, strict=True) if b >= 0]
+        return replace(made, mu=max((mu_at(b, d) for b, d in shown), default=0.0))
+
+
+def _happened(witness: Witness, draws: Draws) -> NDArray[np.bool_]:
+    return witness.happens(witness.candidate.score(draws))

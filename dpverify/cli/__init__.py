@@ -1,0 +1,76 @@
+"""The command line: list, audit, prove, rates, explain, papers, claims."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from rich.console import Console
+
+import dpverify
+from dpverify.cli import judging, rating, reading
+from dpverify.cli.shared import EXIT_CODES, Command, UsageError
+from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE
+from dpverify.suite.papers import statements, unsourced
+from dpverify.suite.trees import Suite, SuiteError, load
+
+__all__ = ["UsageError", "main"]
+
+
+class _OurConsole(Console):
+    """rich ends the process with exit code 1 when its output is closed; here 1 means refuted."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to ``main``."""
+        raise BrokenPipeError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.suite is not None and not options.suite.is_dir():
+            raise UsageError(f"--suite {options.suite} is not a folder.")
+        command: Command = options.command
+        return command(options, load(options.suite), _OurConsole(soft_wrap=True))
+    except UsageError as error:
+        print(f"dpverify: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except BrokenPipeError:
+        # Somebody closed our output, as `head` does. The run did not finish, so it may not say
+        # that all held; what is still buffered goes nowhere, or the interpreter would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_INVALID
+    except (SuiteError, ValueError, OSError) as error:
+        print(f"dpverify: {error}", file=sys.stderr)
+        return EXIT_INVALID
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Exception:  # whatever it is, it is no refutation: exit code 1 must mean one
+        traceback.print_exc()
+        return EXIT_INVALID
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dpverify",
+        description="Differentially private estimators whose claims are derived, specified and "
+        "attacked.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"dpverify {dpverify.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    reading.add_list(commands)
+    judging.add(commands)
+    rating.add(commands)
+    reading.add(commands, papers=_papers)
+    return parser
+
+
+def _papers(options: argparse.Namespace, suite: Suite, console: Console) -> int:
+    """What the suite states, collected here and shown there."""
+    return reading.show_papers(statements(suite), unsourced(suite))

@@ -1,0 +1,103 @@
+"""``audit`` and ``prove``: what attacks and what proves, in units of work."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+
+from rich.console import Console
+
+from dpverify.audit.auditing import FEWEST_TRIALS
+from dpverify.cli.shared import (
+    Commands,
+    UsageError,
+    add_command,
+    add_parallel,
+    at_least,
+    check_names,
+    consumers_of,
+    workers_of,
+)
+from dpverify.suite.judges import QUICK_TRIALS, THOROUGH_TRIALS, Options
+from dpverify.suite.measuring import MeasureOptions, coverage_units, power_units, run_measuring
+from dpverify.suite.runner import audit_units, provable, prove_units, run, selectable
+from dpverify.suite.trees import Suite
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Declare both commands."""
+    audits = add_command(
+        commands, "audit", audit, "attack every claim, and show that the attack had power",
+        example="dpverify audit bounded_mean --quick --seed 7", names=True,
+    )  # fmt: skip
+    size = audits.add_mutually_exclusive_group()
+    size.add_argument(
+        "--quick", action="store_true",
+        help=f"{QUICK_TRIALS:,} draws a side and pair: seconds a mechanism, every 0.7 fault caught",
+    )  # fmt: skip
+    size.add_argument(
+        "--trials", type=at_least(FEWEST_TRIALS), metavar="N",
+        help=f"draws a side and pair (default {THOROUGH_TRIALS:,}: 5%% deficits of closed laws)",
+    )  # fmt: skip
+    itself = audits.add_mutually_exclusive_group()
+    itself.add_argument(
+        "--self-check", action="store_true",
+        help="measure the auditor's own false alarms instead, where the truth is known",
+    )  # fmt: skip
+    itself.add_argument(
+        "--power", action="store_true",
+        help="measure instead what it sees: the least noise missing, and every planted fault",
+    )  # fmt: skip
+    audits.add_argument("--seed", type=at_least(0), metavar="N", help="default: fresh, and printed")
+    add_parallel(audits)
+    proofs = add_command(
+        commands, "prove", prove, "obligations, exact losses of the crafted pairs, refinement",
+        example="dpverify prove noisy_count --digits 80", names=True,
+    )  # fmt: skip
+    proofs.add_argument("--digits", type=at_least(30), default=50, metavar="N", help="default 50")
+    proofs.add_argument("-v", "--verbose", action="store_true", help="every pair's exact loss")
+    add_parallel(proofs)
+
+
+def audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
+    """Run the audits of the named configurations and exhibits, or measure the auditor."""
+    check_names(options.names, selectable(suite))
+    if options.self_check or options.power:
+        return _measure(options, suite, console)
+    quick = options.quick or options.trials is not None
+    trials = options.trials or (QUICK_TRIALS if options.quick else THOROUGH_TRIALS)
+    shared = Options(
+        suite=options.suite,
+        seed=secrets.randbelow(2**32) if options.seed is None else options.seed,
+        trials=trials,
+        thorough=not quick or trials >= THOROUGH_TRIALS,
+    )
+    units = audit_units(suite, options.names)
+    consumers = consumers_of(options, console, show_details=False)
+    return run("audit", suite, units, shared, consumers, workers=workers_of(options))
+
+
+def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int:
+    """``--self-check`` and ``--power``."""
+    flag = "--self-check" if options.self_check else "--power"
+    if options.trials is not None:
+        raise UsageError(f"{flag} chooses its numbers of draws; leave --trials out, or --quick.")
+    if options.self_check and options.names:
+        raise UsageError(f"{flag} measures the auditor on cases of its own; leave the names out.")
+    shared = MeasureOptions(
+        suite=options.suite,
+        seed=secrets.randbelow(2**32) if options.seed is None else options.seed,
+        quick=options.quick,
+    )
+    units = coverage_units() if options.self_check else power_units(suite, options.names)
+    consumers = consumers_of(options, console, show_details=options.power)
+    return run_measuring(suite, units, shared, consumers, workers=workers_of(options))
+
+
+def prove(options: argparse.Namespace, suite: Suite, console: Console) -> int:
+    """Run the obligations, exact profiles and refinements that the names select."""
+    check_names(options.names, provable(suite))
+    shared = Options(suite=options.suite, digits=options.digits)
+    units = prove_units(suite, options.names)
+    consumers = consumers_of(options, console, show_details=options.verbose)
+    return run("prove", suite, units, shared, consumers, workers=workers_of(options))

@@ -1,0 +1,73 @@
+"""``rates``: the error of every mechanism against theory."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from pathlib import Path
+
+from rich.console import Console
+
+import dpverify
+from dpverify.cli.shared import (
+    Commands,
+    UsageError,
+    add_command,
+    add_parallel,
+    at_least,
+    check_names,
+    consumers_of,
+    workers_of,
+)
+from dpverify.suite.events import Consumer, Event, RunStarted, UnitFinished
+from dpverify.suite.judges import TOTAL_ALPHA
+from dpverify.suite.rating import THOROUGH, RateOptions, rate_names, rate_results, read_known
+from dpverify.suite.runner import PART, report
+from dpverify.suite.trees import Suite
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    parser = add_command(
+        commands, "rates", rates, "error against n, d and the budget: slope, theory, lower bound",
+        example="dpverify rates clipped_mean --quick --seed 7", names=True,
+    )  # fmt: skip
+    parser.add_argument(
+        "--quick", action="store_true",
+        help=f"1/{THOROUGH} of the releases: seconds a mechanism, every planted fault caught",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=at_least(0), metavar="N", help="default: fresh, and printed")
+    add_parallel(parser)
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE",
+        help="events of an earlier run with the same seed and code; what it measured is not redone",
+    )  # fmt: skip
+
+
+def rates(options: argparse.Namespace, suite: Suite, console: Console) -> int:
+    """Measure the named rates, or what is missing of them."""
+    check_names(options.names, [*suite.entries, *suite.rates])
+    if options.resume is not None and not options.resume.is_file():
+        raise UsageError(f"--resume {options.resume} is not a file.")
+    if options.resume is not None and options.seed is None:
+        raise UsageError("--resume needs --seed N, the seed that the earlier run printed.")
+    seed = secrets.randbelow(2**32) if options.seed is None else options.seed
+    shared = RateOptions(options.suite, seed, options.quick)
+    known = {} if options.resume is None else read_known(options.resume)
+    names = rate_names(suite, options.names)
+    started = RunStarted(
+        "rates", dpverify.__version__, str(suite.root), seed, len(names), TOTAL_ALPHA
+    )
+    finishing = rate_results(suite, names, shared, workers=workers_of(options), known=known)
+    terminal, *files = consumers_of(options, console, show_details=True)
+    return report(started, finishing, [_whole_units(terminal), *files])
+
+
+def _whole_units(consumer: Consumer) -> Consumer:
+    """Without the parts, which are for resuming."""
+
+    def take(event: Event) -> None:
+        if not (isinstance(event, UnitFinished) and event.kind == PART):
+            consumer(event)
+
+    return take

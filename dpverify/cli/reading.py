@@ -1,0 +1,131 @@
+"""``list``, ``explain``, ``papers``, ``claims``: what is there, and what it rests on."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import groupby
+
+from rich.console import Console
+
+from dpverify import ledger
+from dpverify.cli.shared import Command, Commands, add_command, check_names
+from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, sources_of, textbook
+from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
+from dpverify.suite.papers import Statement
+from dpverify.suite.runner import selectable
+from dpverify.suite.trees import Suite
+
+
+def add(commands: Commands[argparse.ArgumentParser], papers: Command) -> None:
+    """Declare ``explain``, ``papers`` and ``claims``."""
+    explained = add_command(
+        commands, "explain", explain, "why a claim holds: the derivation tree, with sources",
+        example="dpverify explain bounded_mean:add-remove:height",
+    )  # fmt: skip
+    explained.add_argument("names", nargs="+", metavar="NAME", help="mechanism or configuration")
+    add_command(commands, "papers", papers, "from each item of the sources to its file and status")
+    promised = add_command(
+        commands, "claims", claims, "the code against the ledger claims.toml",
+        example="dpverify claims --check",
+    )  # fmt: skip
+    mode = promised.add_mutually_exclusive_group()
+    mode.add_argument("--check", action="store_true", help="exit 1 on any difference (default)")
+    mode.add_argument("--update", action="store_true", help="write the ledger; review the diff")
+
+
+def add_list(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Declare ``list``."""
+    add_command(
+        commands, "list", list_everything, "mechanisms, configurations, claims, status, source"
+    )
+
+
+def list_everything(options: argparse.Namespace, suite: Suite, console: Console) -> int:
+    """A table of configurations and exhibits."""
+    rows = [("configuration", "claim", "status", "source")]
+    for key, configuration in suite.configurations.items():
+        claim = configuration.mechanism.claim
+        papers = dict.fromkeys(s.paper for s in sources_of(suite.entries[_name(key)].spec.law))
+        rows.append((key, str(claim.guarantee), str(claim.status), ", ".join(papers)))
+    for name, exhibit in suite.exhibits.items():
+        claim = exhibit.claim.conclusion
+        row = (f"exhibits/{name}", str(claim.guarantee), "refuted", exhibit.claim.source.paper)
+        rows.append(row)
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        print("  ".join(cell.ljust(w) for cell, w in zip(row, (*widths, 0), strict=True)).rstrip())
+    return EXIT_HELD
+
+
+def _name(key: str) -> str:
+    return key.partition(":")[0]
+
+
+def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
+    """The derivation trees of the named configurations, and why the named exhibits are false."""
+    check_names(options.names, selectable(suite))
+    for key, configuration in suite.configurations.items():
+        if not any(key == name or key.startswith(f"{name}:") for name in options.names):
+            continue
+        derivation = configuration.mechanism.derivation
+        delta = derivation.conclusion.guarantee.delta_floor or textbook.DELTA
+        print(f"{key}\n\n{derivation.tree(partial(textbook.numbers, delta=delta))}\n")
+        _print_costs(derivation, delta)
+        print("lemmas it rests on, beside the rules, the samplers and the grid:")
+        for lemma in derivation.lemmas:
+            print(f"  {lemma.conclusion}: spec/{lemma.obligation}")
+        for departure in suite.entries[_name(key)].departures:
+            print(f"departs from {departure.source}: {departure.what}\n  because {departure.why}")
+        print()
+    for name in options.names:
+        if name.startswith("exhibits/"):
+            exhibit = suite.exhibits[name.removeprefix("exhibits/")]
+            print(f"{name}\n\n{exhibit.claim}\n\nfalse, because {exhibit.why}\n")
+    return EXIT_HELD
+
+
+def _print_costs(derivation: Derivation[PrivacyClaim], delta: Fraction) -> None:
+    stages = textbook.stages_of(derivation)
+    print(f"{len(stages)} stage{'s' * (len(stages) != 1)}, together, at delta {render(delta)}:")
+    for cost in textbook.costs(derivation, delta):
+        shown = "does not apply" if cost.epsilon is None else f"{float(cost.epsilon):.6g}"
+        print(f"  epsilon <= {shown:<14}  {cost.accounting}")
+    print()
+
+
+def show_papers(stated: Sequence[Statement], missing: Sequence[str]) -> int:
+    """Every item of every paper with its places; then the places that say no source."""
+    for key, group in groupby(stated, key=lambda item: item.paper):
+        paper = PAPERS[key]
+        print(f"{key}  {paper.authors}: {paper.title}. {paper.where}.")
+        for item in group:
+            note = f" ({item.note})" if item.note else ""
+            print(f"  {item.item}: {item.status.value}{note}")
+            for place in item.places:
+                print(f"      {place}")
+        print()
+    for place in missing:
+        print(f"{place} says no source")
+    return EXIT_REFUTED if missing else EXIT_HELD
+
+
+def claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:
+    """Compare the code with the ledger, or write the ledger."""
+    path, current = ledger.path_of(suite), ledger.promised(suite)
+    differences = ledger.compare(ledger.read(path), current)
+    for difference in differences:
+        mark = "breaking: " if difference.breaking else ""
+        print(f"{difference.kind:<12} {difference.key}  {mark}{difference.detail}")
+    if options.update:
+        ledger.write(path, current)
+        print(f"wrote {len(current)} entries to {path}; review the diff")
+        return EXIT_HELD
+    if differences:
+        print(f"{len(differences)} differences from {path}; if they are meant, run "
+              "`dpverify claims --update` and have the diff reviewed")  # fmt: skip
+        return EXIT_REFUTED
+    print(f"{len(current)} entries agree with {path}")
+    return EXIT_HELD

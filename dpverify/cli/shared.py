@@ -1,0 +1,105 @@
+"""What the commands share: how one is declared, names, consumers, exit codes in words."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from dpverify.report.jsonl import JsonLines
+from dpverify.report.terminal import Terminal
+from dpverify.suite.events import Consumer
+from dpverify.suite.trees import Suite
+
+Commands = argparse._SubParsersAction  # of ArgumentParser; argparse has no public name for it
+Command = Callable[[argparse.Namespace, Suite, Console], int]
+
+EXIT_CODES = """\
+exit codes:
+  0    all held
+  1    a claim refuted, an obligation false, or the ledger disagrees
+  2    wrong usage
+  3    internal error, or an invalid run
+  4    powerless: nothing refuted, but not everything planted was seen
+  5    nothing collected
+  130  stopped by Ctrl-C, with a valid partial report
+"""
+
+
+class UsageError(Exception):
+    """The command line asks for something that is not there."""
+
+
+def add_command(
+    commands: Commands[argparse.ArgumentParser],
+    name: str,
+    function: Command,
+    summary: str,
+    *,
+    example: str = "",
+    names: bool = False,
+) -> argparse.ArgumentParser:
+    """Declare a command; ``names``: it takes any number of NAMEs, by default everything."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"example: {example or 'dpverify ' + name}\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command=function)
+    parser.add_argument(
+        "--suite", type=Path, metavar="PATH", help="a folder with mechanisms/, spec/ and audits/"
+    )
+    if names:
+        parser.add_argument("names", nargs="*", metavar="NAME", help="default: everything")
+    return parser
+
+
+def add_parallel(parser: argparse.ArgumentParser) -> None:
+    """``--workers`` and ``--jsonl``, for what runs units of work and emits events."""
+    parser.add_argument("--workers", type=at_least(1), metavar="N", help="default: one a core")
+    parser.add_argument("--jsonl", type=Path, metavar="FILE", help="also write the events")
+
+
+def check_names(names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise UsageError for a name that is not known, with the nearest ones."""
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see `dpverify list`."
+            raise UsageError(f"there is no {name!r}; {hint}")
+
+
+def consumers_of(
+    options: argparse.Namespace, console: Console, *, show_details: bool
+) -> list[Consumer]:
+    """The terminal, and the file of --jsonl."""
+    consumers: list[Consumer] = [Terminal(console, show_details=show_details)]
+    if options.jsonl is not None:
+        consumers.append(JsonLines(options.jsonl))
+    return consumers
+
+
+def workers_of(options: argparse.Namespace) -> int:
+    """As given, else one a core."""
+    return options.workers or os.cpu_count() or 1
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """An argument type: a whole number of at least this."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is too small; at least {least} is needed")
+        return value
+
+    return parse

@@ -1,0 +1,180 @@
+"""What is claimed of an error, as data: a metric, a variable that runs, an exponent, curves, a regime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from dpverify.plans import Law, Mechanism
+from dpverify.rates.instances import Floats, Instance
+from dpverify.rates.metrics import FEWEST_REPEATS, RMS, Metric
+
+Setting = Mapping[str, Any]
+"""Public numbers by name: n, d, epsilon, whatever the mechanism and the instance need."""
+Facts = Mapping[str, float]
+_FEWEST_FOR_A_SLOPE = 3
+_MARGIN = 1.1
+_INF = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exponent:
+    """The error goes as variable^value, up to ``tolerance`` in the fitted slope.
+
+    It is claimed for values of the variable from ``start`` to ``end``: the regime, where one part of
+    the error dominates. drift: the planted fault is noise that grows as variable^drift besides; by
+    default twice the tolerance, more is needed where noise is not what dominates.
+    """
+
+    value: float
+    tolerance: float
+    start: float = 0.0
+    end: float = _INF
+    drift: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tolerance < _INF:
+            raise ValueError(f"tolerance = {self.tolerance} is not positive; try 0.1.")
+        if not self.start < self.end:
+            raise ValueError(f"The regime from {self.start} to {self.end} is empty; give a range.")
+
+    def covers(self, value: float) -> bool:
+        """Whether this value of the variable is in the regime."""
+        return self.start <= value <= self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A function of the mechanism's spec, and what it is called with, by name.
+
+    arguments: "parameters" (the mechanism's public ones), "records" (exact), names of the setting, or
+    of the claim's facts. beside: one of these that is added in squares, as the sampling error is to
+    that of noise; per: one that the sum is divided by, if any. margin: the factor that the measured
+    error may be off.
+    """
+
+    function: str
+    arguments: tuple[str, ...]
+    beside: str = ""
+    per: str = ""
+    margin: float = _MARGIN
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.margin < _INF:
+            raise ValueError(f"margin = {self.margin} is below 1; give a factor such as 1.1.")
+
+
+@dataclass(frozen=True, slots=True)
+class Empirical:
+    """The error is about a statistic of the dataset itself, which is made once for each value.
+
+    Only noise is random: one law, many draws. statistic: of (mechanism, data).
+    """
+
+    statistic: Callable[[Any, Floats], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """The error is about a number of the instance's law; every draw is from data of its own.
+
+    Sampling and noise are both random. value: of (mechanism, setting).
+    """
+
+    value: Callable[[Any, Setting], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateFault:
+    """A planted fault: what else the mechanism could do, or estimate, at one setting.
+
+    law: of (mechanism, data, value of the variable); None: the right one. estimate: of (mechanism,
+    transcript); None: the right one.
+    """
+
+    name: str
+    law: Callable[[Any, Floats, Any], Law] | None = None
+    estimate: Callable[[Any, Any], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateClaim:
+    """How the error of a mechanism depends on one public number. Refused where it says nothing.
+
+    name: unique in its file. mechanism: from a setting. variable, values: what runs, in increasing
+    order; setting: what else is fixed; ``n``, the number of records, is in one of them.
+    target: what the error is about. error: of (estimate, truth), at least 0.
+    exponent: the claimed slope in the regime. curve: the metric itself; upper, lower: bounds on it.
+    facts: of (setting, data, truth), numbers that curves need; the data are None for a Population.
+    faults: the claim's own, beside the generic ones.
+    repeats: releases for each value in a quick run.
+    """
+
+    name: str
+    mechanism: Callable[[Setting], Mechanism[Any]]
+    variable: str
+    values: Sequence[Any]
+    instance: Instance
+    target: Empirical | Population
+    error: Callable[[Any, Any], float]
+    source: str
+    setting: Setting = field(default_factory=dict)
+    metric: Metric = RMS
+    exponent: Exponent | None = None
+    curve: Curve | None = None
+    upper: Curve | None = None
+    lower: Curve | None = None
+    facts: Callable[[Setting, Any, Any], Facts] | None = None
+    faults: Sequence[RateFault] = ()
+    repeats: int = 2000
+
+    def __post_init__(self) -> None:
+        self._check_values()
+        if self.repeats < FEWEST_REPEATS:
+            raise ValueError(
+                f"{self.name}: repeats = {self.repeats}; an interval needs at least {FEWEST_REPEATS}."
+            )
+        if self.exponent is None and self.curve is None and self.upper is None:
+            raise ValueError(f"{self.name}: nothing is claimed; give exponent, curve or upper.")
+        if self.exponent is not None and len(self.regime) < _FEWEST_FOR_A_SLOPE:
+            raise ValueError(
+                f"{self.name}: an exponent needs at least {_FEWEST_FOR_A_SLOPE} values in its regime; "
+                f"of {list(map(str, self.values))} it covers {len(self.regime)}."
+            )
+
+    def _check_values(self) -> None:
+        if not self.values:
+            raise ValueError(f"{self.name}: there are no values of {self.variable}; give a range.")
+        numbers = [float(value) for value in self.values]
+        if numbers[0] <= 0 or any(b <= a for a, b in pairwise(numbers)):
+            raise ValueError(
+                f"{self.name}: the values of {self.variable} are {list(map(str, self.values))}; give "
+                "positive numbers in increasing order."
+            )
+        if self.variable in self.setting:
+            raise ValueError(
+                f"{self.name}: {self.variable} runs and is fixed; leave one of them out."
+            )
+        if "n" not in {self.variable, *self.setting}:
+            raise ValueError(
+                f"{self.name}: there is no n; put the number of records in the setting."
+            )
+
+    @property
+    def regime(self) -> list[int]:
+        """The indices of the values for which the exponent is claimed; all without an exponent."""
+        exponent = self.exponent
+        if exponent is None:
+            return list(range(len(self.values)))
+        return [i for i, value in enumerate(self.values) if exponent.covers(float(value))]
+
+    @property
+    def intervals(self) -> int:
+        """How many confidence intervals a verdict rests on: one a value, and the slope's."""
+        return len(self.values) + (self.exponent is not None)
+
+    def at(self, index: int) -> dict[str, Any]:
+        """The setting for one value of the variable."""
+        return {**self.setting, self.variable: self.values[index]}

@@ -1,0 +1,66 @@
+"""Planted faults: what a measurement of an error must be able to see."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from typing import Any
+
+from dpverify.grid import ingest
+from dpverify.plans import AdaptiveStage, Gate, Law, Mechanism, Plan, Stage
+from dpverify.rates.claims import Exponent, RateClaim, RateFault
+from dpverify.rates.instances import Floats
+
+LOST = Fraction(13, 10)
+"""The factor of a constant that was lost on the way from the theory to the code."""
+_DRIFT = 2.0
+"""How many tolerances the slope is off in a fault of the exponent."""
+
+
+def faults_of(claim: RateClaim) -> list[RateFault]:
+    """The generic faults that this claim says something about, then its own."""
+    found = []
+    if claim.curve is not None or claim.upper is not None:
+        found.append(RateFault(name=f"noise x {float(LOST):g}", law=_lost))
+    if claim.exponent is not None:
+        found.append(_drifting(claim, claim.exponent))
+    return [*found, *claim.faults]
+
+
+def _lost(mechanism: Mechanism[Any], data: Floats, value: Any) -> Law:
+    return faulty_law(mechanism, data, rescaled(mechanism.fixed_plan, LOST))
+
+
+def _drifting(claim: RateClaim, exponent: Exponent) -> RateFault:
+    """Noise that is right at the regime's start and grows from there on."""
+    drift = _DRIFT * exponent.tolerance if exponent.drift is None else exponent.drift
+    first = float(claim.values[claim.regime[0]])
+
+    def law(mechanism: Mechanism[Any], data: Floats, value: Any) -> Law:
+        factor = Fraction((float(value) / first) ** drift).limit_denominator(1 << 20)
+        return faulty_law(mechanism, data, rescaled(mechanism.fixed_plan, factor))
+
+    return RateFault(name=f"noise x {claim.variable}^{drift:g}", law=law)
+
+
+def faulty_law(mechanism: Mechanism[Any], data: Floats, plan: Plan) -> Law:
+    """The law of another plan on the same data."""
+    records = ingest(data, mechanism.domain)
+    return Law(plan, records, mechanism.adjacency, mechanism.domain)
+
+
+def rescaled(plan: Plan, factor: Fraction) -> Plan:
+    """The plan with the scale of every noise multiplied, where it has one."""
+
+    def change(stage: Stage) -> Stage:
+        noise = stage.noise.rescaled(factor)
+        return stage if noise is None else dataclasses.replace(stage, noise=noise)
+
+    def element(part: Stage | Gate | AdaptiveStage) -> Stage | Gate | AdaptiveStage:
+        if isinstance(part, Gate):
+            return part
+        if isinstance(part, Stage):
+            return change(part)
+        return AdaptiveStage(change(part.declared), part.key, lambda key: change(part.build(key)))
+
+    return tuple(element(part) for part in plan)

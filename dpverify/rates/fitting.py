@@ -1,0 +1,74 @@
+"""Slopes: how a measured quantity goes with a variable, on a log-log scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy import stats
+
+from dpverify.rates.measuring import SHOWN_ALPHA, Point
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A fitted exponent, with its 95% interval and that of level 1 - alpha.
+
+    robust: the median of the slopes of all pairs of points (Theil, Sen), as a check by eye.
+    misfit: the weighted mean square of what the line leaves, 1 where only chance does.
+    """
+
+    value: float
+    low: float
+    high: float
+    surely_low: float
+    surely_high: float
+    alpha: float
+    robust: float
+    misfit: float
+
+
+def fit(points: Sequence[Point]) -> Slope:
+    """The slope of ln(measured) against ln(value) by weighted least squares.
+
+    The standard error of each logarithm is its 95% interval's length over that of a t interval, so the
+    slope's is propagated from them, and not guessed from how the few points scatter: curvature is the
+    tolerance's business (``misfit`` shows it). Interval: t with the releases of a point, less 1, as
+    degrees of freedom. Coverage: nominal, as far as the logarithms are normal.
+    Raises ValueError for fewer than 3 points, or where a point's interval is not positive and finite.
+    """
+    if len(points) < 3:
+        raise ValueError(f"{len(points)} points have no slope to speak of; give at least 3.")
+    for point in points:
+        if not 0 < point.low <= point.high < math.inf:
+            raise ValueError(
+                f"At {point.value:g} the interval is {point.low:g}..{point.high:g}, which has no "
+                "logarithm; take more releases, or another regime."
+            )
+    x = np.log([point.value for point in points])
+    y = np.log([point.measured for point in points])
+    freedom = min(point.repeats for point in points) - 1
+    shown = float(stats.t.isf(SHOWN_ALPHA / 2, freedom))
+    lengths = np.log([point.high / point.low for point in points])
+    errors = np.maximum(lengths / (2 * shown), 1e-12)
+    weights = errors**-2
+    centered = x - (weights @ x) / weights.sum()
+    spread = float(weights @ centered**2)
+    value, deviation = float(weights @ (centered * y)) / spread, spread**-0.5
+    left = y - (weights @ y) / weights.sum() - value * centered
+    alpha = points[0].alpha
+    surely = float(stats.t.isf(alpha / 2, freedom))
+    pairs = [(y[j] - y[i]) / (x[j] - x[i]) for i, j in combinations(range(len(points)), 2)]
+    return Slope(
+        value,
+        value - shown * deviation,
+        value + shown * deviation,
+        value - surely * deviation,
+        value + surely * deviation,
+        alpha,
+        float(np.median(pairs)),
+        float(weights @ left**2) / (len(points) - 2),
+    )

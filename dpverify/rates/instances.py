@@ -1,0 +1,123 @@
+"""Instances: datasets as plain data, a kind with parameters and a seed, that any process can make.
+
+Every generator takes a numpy Generator, the number of records n and of columns d, and its own
+parameters by name; it returns an array of shape (n, d).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Generator = np.random.Generator
+
+
+def gaussian(rng: Generator, n: int, d: int, *, mean: float, deviation: float) -> Floats:
+    """Independent normal coordinates."""
+    return rng.normal(mean, deviation, (n, d))
+
+
+def uniform(rng: Generator, n: int, d: int, *, low: float, high: float) -> Floats:
+    """Independent uniform coordinates."""
+    return rng.uniform(low, high, (n, d))
+
+
+def evenly(rng: Generator, n: int, d: int, *, low: float, high: float) -> Floats:
+    """The middles of n equal parts of an interval, the same in every column; no chance in it."""
+    column = low + (np.arange(n) + 0.5) * ((high - low) / n)
+    return np.repeat(column[:, np.newaxis], d, axis=1)
+
+
+def bernoulli(rng: Generator, n: int, d: int, *, share: float) -> Floats:
+    """Ones with probability ``share``, else zeros."""
+    return (rng.random((n, d)) < share).astype(np.float64)
+
+
+def student(
+    rng: Generator, n: int, d: int, *, freedom: float, center: float, scale: float, within: float
+) -> Floats:
+    """Heavy tails: center + scale t, t of Student's law, clipped at ``within`` from the center."""
+    return center + np.clip(scale * rng.standard_t(freedom, (n, d)), -within, within)
+
+
+def sphere(rng: Generator, n: int, d: int, *, radius: float, offset: float) -> Floats:
+    """Uniform on a sphere about (offset, 0, ..., 0)."""
+    found = rng.normal(size=(n, d))
+    found *= radius / np.linalg.norm(found, axis=1, keepdims=True)
+    found[:, 0] += offset
+    return found
+
+
+def point_masses(
+    rng: Generator, n: int, d: int, *, points: tuple[float, ...], shares: tuple[float, ...]
+) -> Floats:
+    """Exactly round(share n) records at each point, what is left at the last; no chance in it.
+
+    For adversarial data: majorities, ties, records at the ends.
+    """
+    counts = [round(share * n) for share in shares[:-1]]
+    counts.append(n - sum(counts))
+    if min(counts) < 0 or len(points) != len(shares):
+        raise ValueError(f"points {points} and shares {shares} do not make {n} records.")
+    return np.repeat(np.repeat(points, counts)[:, np.newaxis], d, axis=1).astype(np.float64)
+
+
+def zipf(rng: Generator, n: int, d: int, *, bins: int, power: float, width: float) -> Floats:
+    """The middle of bin k = 0, 1, ..., bins - 1 of this width, with probability ~ (k + 1)^-power."""
+    weights: Floats = np.arange(1, bins + 1, dtype=np.float64) ** -power
+    return np.asarray((rng.choice(bins, (n, d), p=weights / weights.sum()) + 0.5) * width)
+
+
+KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
+    {
+        function.__name__: function
+        for function in (gaussian, uniform, evenly, bernoulli, student, sphere, point_masses, zipf)
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A kind of data, its parameters and its seed. Raises ValueError for what no generator takes.
+
+    A parameter may be the name of a number of the setting ("low": "edge"), which then gives it.
+    """
+
+    kind: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"There is no instance {self.kind!r}; take one of {', '.join(KINDS)}.")
+        taken = list(inspect.signature(KINDS[self.kind]).parameters)[3:]
+        if sorted(taken) != sorted(self.parameters):
+            raise ValueError(
+                f"The instance {self.kind!r} takes the parameters {', '.join(taken)}; given were "
+                f"{', '.join(self.parameters) or 'none'}."
+            )
+        if self.seed < 0:
+            raise ValueError(f"seed = {self.seed}; give an integer >= 0.")
+
+    def data(self, setting: Mapping[str, Any], *stream: int) -> Floats:
+        """The records, shape (n, d), for the n and d (default 1) of a setting.
+
+        Another ``stream`` gives another dataset of the same law; none is the instance's own.
+        """
+        rng = np.random.default_rng([self.seed, *stream])
+        named = {
+            name: setting[value] if isinstance(value, str) else value
+            for name, value in self.parameters.items()
+        }
+        return KINDS[self.kind](rng, int(setting["n"]), int(setting.get("d", 1)), **named)
+
+    def __str__(self) -> str:
+        inside = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        return f"{self.kind}({inside}), seed {self.seed}"

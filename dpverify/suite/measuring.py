@@ -1,0 +1,279 @@
+"""The auditor measures itself, in units of work: false alarms ("coverage"), and what it sees ("power")."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import dpverify
+from dpverify.audit.cases import cases
+from dpverify.audit.coverage import Coverage, chance_of_failing, measure, repeats_of
+from dpverify.audit.oracle import Oracle, draws_needed, oracle
+from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.power import ENOUGH, Effort, Frequency, PlantedFault, Survey
+from dpverify.audit.subjects import claimed_of
+from dpverify.suite.events import Consumer, Outcome, RunStarted, UnitFinished
+from dpverify.suite.judges import (
+    QUICK_TRIALS,
+    THOROUGH_TRIALS,
+    TOTAL_ALPHA,
+    Judgment,
+    Unit,
+    certified_units,
+    seed_of,
+)
+from dpverify.suite.runner import audit_units, report, results
+from dpverify.suite.trees import Suite, load
+
+_LESS = Fraction(1, 2)  # noise missing where the pair that shows it best is looked for
+QUICK = Effort(few=QUICK_TRIALS, many=QUICK_TRIALS, deficits=5, faults=3, again=0)
+FULL = Effort(few=QUICK_TRIALS, many=THOROUGH_TRIALS, deficits=10, faults=12, again=10)
+_SAMPLES = {QUICK: 100_000, FULL: 400_000}
+"""Of the oracle, draws a side."""
+_COMPARED = {QUICK: (Fraction(3, 10),), FULL: (Fraction(1, 10), Fraction(3, 10))}
+"""The deficits at which the draws needed are compared with an oracle's."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureOptions:
+    """What the units of one run share."""
+
+    suite: Path | None = None
+    seed: int = 0
+    quick: bool = False
+
+    def replay(self, unit: Unit) -> str:
+        """The command that measures this unit again; of coverage, all units."""
+        suite = f" --suite {shlex.quote(str(self.suite))}" if self.suite is not None else ""
+        size = " --quick" if self.quick else ""
+        what = "--self-check" if unit.kind == "coverage" else f"{unit.name} --power"
+        return f"dpverify audit {what} --seed {self.seed}{size}{suite}"
+
+
+def coverage_units() -> list[Unit]:
+    """One a case, those with most audits first."""
+    listed = sorted(cases().values(), key=lambda case: case.alpha)
+    return [Unit("coverage", case.name) for case in listed]
+
+
+def power_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
+    """One a configuration that these names select; no names: all."""
+    return [Unit("power", unit.name) for unit in audit_units(suite, names) if unit.kind == "audit"]
+
+
+def chance_of_failing_all(quick: bool) -> float:
+    """The most by which a sound auditor fails some case of the self-check: a sum over the cases."""
+    return sum(chance_of_failing(repeats_of(case, quick), case.alpha) for case in cases().values())
+
+
+def run_measuring(
+    suite: Suite,
+    units: Sequence[Unit],
+    options: MeasureOptions,
+    consumers: Sequence[Consumer],
+    *,
+    workers: int = 1,
+) -> int:
+    """Measure all units and return the exit code; after Ctrl-C what is there is valid."""
+    coverage = bool(units) and units[0].kind == "coverage"
+    chance = chance_of_failing_all(options.quick) if coverage else TOTAL_ALPHA
+    command = "self-check" if coverage else "power"
+    started = RunStarted(
+        command, dpverify.__version__, str(suite.root), options.seed, len(units), chance
+    )
+    return report(started, results(units, options, measure_unit, workers), consumers)
+
+
+def measure_unit(unit: Unit, options: MeasureOptions) -> UnitFinished:
+    """Do one unit. Whatever goes wrong inside is an INVALID outcome."""
+    start = perf_counter()
+    try:
+        if unit.kind == "coverage":
+            judgment = _judge_coverage(unit.name, options)
+        else:
+            judgment = _judge_power(_suite(options.suite), unit.name, options)
+    except Exception as error:
+        message = f"could not be measured: {type(error).__name__}: {error}"
+        judgment = Judgment(Outcome.INVALID, "INVALID", message)
+    return UnitFinished(
+        unit.kind,
+        unit.name,
+        judgment.outcome,
+        judgment.verdict,
+        judgment.summary,
+        judgment.details,
+        options.replay(unit),
+        perf_counter() - start,
+        judgment.data or {},
+    )
+
+
+@cache
+def _suite(root: Path | None) -> Suite:
+    return load(root)
+
+
+# --- coverage -----------------------------------------------------------------------------------
+
+
+def _judge_coverage(name: str, options: MeasureOptions) -> Judgment:
+    case = cases()[name]
+    repeats = repeats_of(case, options.quick)
+    found = measure(case, repeats=repeats, seed=seed_of(name, options.seed))
+    low, high = found.interval
+    summary = (
+        f"{found.alarms} false alarms in {found.repeats:,} audits at alpha {found.alpha:g} (95% "
+        f"interval {low:.2g}..{high:.2g}; at most {found.limit} pass)"
+    )
+    kinds = tuple(f"{kind} above the truth: {n}" for kind, n in sorted(found.kinds.items()))
+    outcome = Outcome.HELD if found.passed else Outcome.REFUTED
+    verdict = "COVERED" if found.passed else "TOO MANY FALSE ALARMS"
+    return Judgment(outcome, verdict, summary, kinds, _coverage_data(found))
+
+
+def _coverage_data(found: Coverage) -> dict[str, Any]:
+    return {
+        **asdict(found),
+        "limit": found.limit,
+        "interval": found.interval,
+        "chance_of_failing": chance_of_failing(found.repeats, found.alpha),
+    }
+
+
+# --- power --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Draws a side for power ENOUGH: an oracle's, and ours as a multiple of them."""
+
+    share: Fraction
+    oracle: Oracle | None
+    factor: float | None
+    draws: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Power:
+    """What was measured of one configuration."""
+
+    survey: Survey
+    pair: str
+    least: Fraction | None
+    deficits: Mapping[Fraction, Frequency]
+    faults: Sequence[PlantedFault]
+    compared: Sequence[_Compared]
+
+
+def _judge_power(suite: Suite, name: str, options: MeasureOptions) -> Judgment:
+    configuration = suite.configuration(name)
+    guarantee, _ = claimed_of(configuration.mechanism, None, configuration.pairs)
+    alpha, seed = TOTAL_ALPHA / certified_units(suite), seed_of(name, options.seed)
+    effort = QUICK if options.quick else FULL
+    survey = Survey(configuration, guarantee, alpha, effort, seed)
+    pair = survey.pair_for(survey.deficit(_LESS))
+    compared = [_compare(survey, pair, share) for share in _COMPARED[effort]]
+    found = _Power(survey, pair.name, *survey.deficits(pair), list(survey.faults()), compared)
+    powerless = any(fault.missed for fault in found.faults)
+    return Judgment(
+        Outcome.POWERLESS if powerless else Outcome.HELD,
+        "POWERLESS" if powerless else "SEES",
+        _power_summary(found),
+        tuple(_power_lines(found)),
+        _power_data(found),
+    )
+
+
+def _compare(survey: Survey, pair: NeighboringPair, share: Fraction) -> _Compared:
+    target = survey.deficit(share)
+    laws = target(pair.left), target(pair.right)
+    best = oracle(
+        survey.guarantee,
+        laws,
+        alpha=survey.alpha,
+        seed=survey.seed,
+        sample=_SAMPLES[survey.effort],
+    )
+    if best is None:
+        return _Compared(share, None, None, 0)
+    factor, draws = draws_needed(
+        lambda trials, seed: survey.setting(pair, trials).sees(target, seed),
+        best.draws,
+        survey.effort.deficits,
+        survey.seed,
+    )
+    return _Compared(share, best, factor, draws)
+
+
+def _power_summary(found: _Power) -> str:
+    seen = "no deficit of noise" if found.least is None else f"{float(found.least):.0%} less noise"
+    parts = [f"sees {seen} with {found.survey.effort.many:,} draws a side"]
+    if found.faults:
+        worst = max((fault.final for fault in found.faults), key=lambda final: 1 - final.rate)
+        parts.append(
+            f"{len(found.faults)} planted faults, missed at most {worst.missed} of {worst.tried} times"
+        )
+    for one in found.compared:
+        if one.oracle is not None:
+            parts.append(f"{_factor(one)} x an oracle's draws at {float(one.share):.0%}")
+    return ", ".join(parts)
+
+
+def _factor(one: _Compared) -> str:
+    return "more than 10" if one.factor is None else f"{one.factor:g}"
+
+
+def _power_lines(found: _Power) -> Iterator[str]:
+    yield f"deficits of noise, {found.survey.effort.many:,} draws a side, pair {found.pair!r}:"
+    for share, seen in found.deficits.items():
+        low, high = seen.interval
+        yield f"  {float(share):>4.0%}  seen {seen.seen} of {seen.tried}  95% {low:.2f}..{high:.2f}"
+    yield "planted faults: missed, with the upper 95% end, at so many draws a side"
+    for fault in found.faults:
+        cells = [
+            f"{f.missed} of {f.tried} (<= {f.miss_at_most():.2f}) at {trials:,}"
+            for trials, f in fault.caught.items()
+        ]
+        yield f"  {fault.name}, pair {fault.pair!r}: {', '.join(cells)}"
+    yield f"draws a side for power {ENOUGH:g}: of an oracle that knows the best event, and ours"
+    for one in found.compared:
+        text = "no event breaks the claim"
+        if one.oracle is not None:
+            text = f"{one.oracle.draws:,} and {one.draws:,} ({_factor(one)} x)"
+        yield f"  {float(one.share):>4.0%}  {text}"
+
+
+def _power_data(found: _Power) -> dict[str, Any]:
+    return {
+        "guarantee": str(found.survey.guarantee),
+        "alpha": found.survey.alpha,
+        "seed": found.survey.seed,
+        "trials": found.survey.effort.many,
+        "pair": found.pair,
+        "smallest_deficit": None if found.least is None else float(found.least),
+        "deficits": [
+            {"deficit": float(share), **_counts(seen), "interval": seen.interval}
+            for share, seen in found.deficits.items()
+        ],
+        "faults": [
+            {"name": fault.name, "pair": fault.pair, "trials": trials, **_counts(seen)}
+            for fault in found.faults
+            for trials, seen in fault.caught.items()
+        ],
+        "oracle": [{**asdict(one), "share": float(one.share)} for one in found.compared],
+    }
+
+
+def _counts(found: Frequency) -> dict[str, Any]:
+    return {
+        "seen": found.seen,
+        "tried": found.tried,
+        "stopped": found.stopped,
+        "miss_at_most": found.miss_at_most(),
+    }

@@ -1,0 +1,285 @@
+"""Rates as units of work: points and planted faults are measured apart, then judged together.
+
+The specs' curves and the claims about errors are joined here, by the names of functions. What is
+measured is written down point by point, under a key of everything it depends on, so that a stopped
+run can be resumed where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import mpmath as mp
+
+import dpverify
+from dpverify.rates import (
+    Curve,
+    Empirical,
+    Finding,
+    Point,
+    RateClaim,
+    Row,
+    compare,
+    faults_of,
+    measure,
+    row_of,
+    table_of,
+)
+from dpverify.suite.events import Outcome, UnitFinished
+from dpverify.suite.judges import TOTAL_ALPHA, seed_of
+from dpverify.suite.refinement import exact_records
+from dpverify.suite.runner import PART, results
+from dpverify.suite.trees import Entry, Suite, SuiteError, load
+from dpverify.suite.verdicts import Run, curves_of, judge
+
+THOROUGH = 4
+"""How many times the releases of a quick run a full one makes."""
+_DIGITS = 30
+_FLOORS = ("privacy", "randomness", "grid", "plans", "mechanisms", "rates")
+
+
+@dataclass(frozen=True, slots=True)
+class RatePart:
+    """A piece of a rate as plain data: the point of an index, or a fault by name."""
+
+    rate: str
+    index: int = 0
+    fault: str = ""
+    kind: str = PART
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.rate} {self.fault or f'point {self.index}'}"
+
+
+@dataclass(frozen=True, slots=True)
+class RateOptions:
+    """What the parts of one run share."""
+
+    suite: Path | None = None
+    seed: int = 0
+    quick: bool = False
+
+    def replay(self, part: RatePart) -> str:
+        """The command that does this part's rate again."""
+        suite = f" --suite {shlex.quote(str(self.suite))}" if self.suite is not None else ""
+        quick = " --quick" if self.quick else ""
+        return f"dpverify rates {part.rate} --seed {self.seed}{quick}{suite}"
+
+    def repeats(self, claim: RateClaim) -> int:
+        """Releases at each value."""
+        return claim.repeats * (1 if self.quick else THOROUGH)
+
+
+def rate_names(suite: Suite, names: Sequence[str]) -> list[str]:
+    """The rates that these names, of mechanisms or rates, select; no names: all."""
+    return [
+        key for key in suite.rates if not names or any(n in (key, key.split(":")[0]) for n in names)
+    ]
+
+
+def parts_of(rate: str, claim: RateClaim) -> list[RatePart]:
+    """Every point, every planted fault."""
+    points = [RatePart(rate, index) for index in range(len(claim.values))]
+    return [*points, *(RatePart(rate, fault=fault.name) for fault in faults_of(claim))]
+
+
+def rate_results(
+    suite: Suite,
+    names: Sequence[str],
+    options: RateOptions,
+    *,
+    workers: int = 1,
+    known: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Iterator[UnitFinished]:
+    """Every part as it finishes, and every rate after its last part; ``known`` parts are not redone."""
+    missing, waiting = list[RatePart](), dict[str, _Waiting]()
+    earlier = list[UnitFinished]()
+    for rate in names:
+        parts = parts_of(rate, suite.rates[rate][1])
+        waiting[rate] = _Waiting(len(parts))
+        for part in parts:
+            data = (known or {}).get(key_of_part(suite, part, options))
+            if data is None:
+                missing.append(part)
+            else:
+                earlier.append(_measured(part, options, data, 0.0))
+    for finished in chain(earlier, results(missing, options, run_part, workers)):
+        yield finished
+        rate = str(finished.data["rate"]) if finished.data else _rate_in(finished, names)
+        done = waiting[rate]
+        done.parts.append(finished)
+        if len(done.parts) == done.expected:
+            claim, alpha = suite.rates[rate][1], _alpha(suite, suite.rates[rate][1])
+            yield judge(
+                claim, done.parts, Run(rate, options.seed, alpha, options.replay(RatePart(rate)))
+            )
+
+
+def _rate_in(finished: UnitFinished, names: Sequence[str]) -> str:
+    """Of a part whose worker died: it has no data."""
+    return next(name for name in names if finished.name.startswith(f"{name} "))
+
+
+@dataclass(slots=True)
+class _Waiting:
+    expected: int
+    parts: list[UnitFinished] = field(default_factory=list)
+
+
+# --- measuring ----------------------------------------------------------------------------------
+
+
+def run_part(part: RatePart, options: RateOptions) -> UnitFinished:
+    """Measure a point, or try to see a fault. Whatever goes wrong is INVALID, never silent."""
+    start = perf_counter()
+    try:
+        suite = _suite(options.suite)
+        with mp.workdps(_DIGITS):
+            data = _fault_data(suite, part, options) if part.fault else _point(suite, part, options)
+        data = {"key": key_of_part(suite, part, options), **data}
+    except Exception as error:
+        message = f"could not be measured: {type(error).__name__}: {error}"
+        return UnitFinished(
+            PART, part.name, Outcome.INVALID, "INVALID", message, replay=options.replay(part)
+        )
+    return _measured(part, options, data, perf_counter() - start)
+
+
+def _measured(
+    part: RatePart, options: RateOptions, data: Mapping[str, Any], seconds: float
+) -> UnitFinished:
+    data = {**data, "rate": part.rate, "index": part.index, "fault": part.fault}
+    replay = options.replay(part)
+    return UnitFinished(PART, part.name, Outcome.HELD, "MEASURED", "", (), replay, seconds, data)
+
+
+@cache
+def _suite(root: Path | None) -> Suite:
+    return load(root)
+
+
+def _alpha(suite: Suite, claim: RateClaim) -> float:
+    """TOTAL_ALPHA over all rates of the suite and all intervals of this one."""
+    return TOTAL_ALPHA / (len(suite.rates) * claim.intervals)
+
+
+def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]:
+    entry, claim = suite.rates[part.rate]
+    row = _row(suite, entry, claim, part, options)
+    return {**row.point.to_json(), **curves_of(row)}
+
+
+def _row(suite: Suite, entry: Entry, claim: RateClaim, part: RatePart, options: RateOptions) -> Row:
+    fault = next((f for f in faults_of(claim) if f.name == part.fault), None)
+    point = measure(
+        claim,
+        part.index,
+        repeats=options.repeats(claim),
+        alpha=_alpha(suite, claim),
+        seed=seed_of(part.rate, options.seed),
+        fault=fault,
+    )
+    return row_of(claim, point, lambda curve, at: _predicted(entry, claim, part.index, curve, at))
+
+
+def _fault_data(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]:
+    """Value by value, until something is refuted; then the slope."""
+    entry, claim = suite.rates[part.rate]
+    rows: list[Row] = []
+    for index in range(len(claim.values)):
+        at = RatePart(part.rate, index, part.fault)
+        rows.append(_row(suite, entry, claim, at, options))
+        seen = [c.what for c in compare(claim, rows[-1]) if c.finding is Finding.REFUTED]
+        if seen:
+            return {"caught": True, "by": seen[0]}
+    seen = table_of(claim, rows).found(Finding.REFUTED)
+    return {"caught": bool(seen), "by": seen[0] if seen else ""}
+
+
+def _predicted(entry: Entry, claim: RateClaim, index: int, curve: Curve, point: Point) -> float:
+    """The spec's function of this name, at a point."""
+    function = getattr(entry.spec, curve.function, None)
+    if not callable(function):
+        raise SuiteError(f"spec/{entry.name}.py has no function {curve.function}")
+    setting = claim.at(index)
+    mechanism = claim.mechanism(setting)
+    known: dict[str, Any] = {**setting, **point.facts, "parameters": mechanism.parameters}
+    if "records" in curve.arguments:
+        if not isinstance(claim.target, Empirical):
+            raise SuiteError(f"{claim.name}: there are no records to give to {curve.function}")
+        known["records"] = exact_records(claim.instance.data(setting), mechanism.domain)
+    try:
+        arguments = [known[name] for name in curve.arguments]
+        beside = known[curve.beside] if curve.beside else 0.0
+        per = known[curve.per] if curve.per else 1
+    except KeyError as missing:
+        raise SuiteError(
+            f"{claim.name}: nothing is called {missing} for {curve.function}; there are "
+            f"{', '.join(sorted(known))} and records"
+        ) from None
+    return math.hypot(float(function(*arguments)), float(beside)) / float(per)
+
+
+# --- resuming -----------------------------------------------------------------------------------
+
+
+def read_known(path: Path) -> dict[str, dict[str, Any]]:
+    """The parts in a file of events, by key. A last line that was cut off is left out."""
+    found: dict[str, dict[str, Any]] = {}
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:
+            if number == len(lines):
+                break
+            raise ValueError(
+                f"{path}:{number} is no event; give a file that --jsonl wrote."
+            ) from None
+        if event.get("event") == "unit-finished" and event["kind"] == PART and event["data"]:
+            found[event["data"]["key"]] = event["data"]
+    return found
+
+
+def key_of_part(suite: Suite, part: RatePart, options: RateOptions) -> str:
+    """Everything a part's result depends on, hashed: code, claim, instance, seed, size."""
+    entry, claim = suite.rates[part.rate]
+    setting = {name: str(value) for name, value in claim.at(part.index).items()}
+    text = [
+        _code(suite.root, entry.name),
+        part.rate,
+        part.fault,
+        str(sorted(setting.items())),
+        str(claim.instance),
+        str(claim.metric),
+        str(options.repeats(claim)),
+        str(options.seed),
+        repr(_alpha(suite, claim)),
+    ]
+    return hashlib.sha256("\n".join(text).encode()).hexdigest()
+
+
+@cache
+def _code(root: Path, name: str) -> str:
+    """A digest of the trusted core, of this package's rates, and of the mechanism's own files."""
+    package = Path(dpverify.__file__).parent
+    files = [file for floor in _FLOORS for file in sorted((package / floor).rglob("*.py"))]
+    files += [*sorted((root / "spec" / "theory").glob("*.py")), root / "spec" / f"{name}.py"]
+    files += [root / "mechanisms" / f"{name}.py", root / "audits" / f"{name}.py"]
+    digest = hashlib.sha256()
+    for file in files:
+        if file.exists():
+            digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()

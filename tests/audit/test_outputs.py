@@ -1,0 +1,225 @@
+"""Outputs of every kind as draws: what is told apart, what is not, and what it costs."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from dpverify import Adjacency, NoisyCount, PureDP, StabilityHistogram
+from dpverify.audit.draws import PLAIN, Draws, Labels, together
+from dpverify.audit.outputs import (
+    CallableDraws,
+    SeededDraws,
+    TranscriptDraws,
+    all_failed,
+    encode,
+)
+from dpverify.privacy import ApproxDP
+from dpverify.randomness import SeededBits
+
+
+@dataclass
+class Report:
+    mean: float
+    note: str
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Mute:
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Trap:
+    """Cannot be taken apart."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+class Color(Enum):
+    RED = 1
+    BLUE = 2
+
+
+def _cycle() -> list[Any]:
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
+# No two of these are the same outcome.
+DIFFERENT: list[Any] = [
+    1, 2, 1.0, 2.0, True, False, None, "1", b"1", "None", 2**60, 2**60 + 1, -(10**400), 10**400,
+    math.nan, math.inf, -math.inf, 0.0, -0.0, 1j, 1 + 1j, complex(math.nan, 1),
+    Decimal("1.1"), Decimal("1.10000000000000000000001"), Decimal("1.10"), Decimal("NaN"),
+    Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**30), np.float32(1.0),
+    (), [], {}, set(), (1,), [1], [1.0], (1, 2), [[1], 2], [1, [2]], [1, 2, 3], [0.0, math.nan],
+    [math.nan, 0.0], [-0.0, 0.0], ("a", 1.5), ("b", 1.5), ("a", 2.5), ("a", None),
+    (("a",), "b"), ("a", ("b",)), {"a": 1}, {"b": 1}, {"a": 2}, {1, 2}, frozenset({1, 2}),
+    np.array([1.0]), np.array([[1.0]]), np.array(1.0), np.array([1], dtype=np.int8),
+    np.array([1], dtype=np.int64), np.array([2**60]), np.array([2**60 + 1]), np.array([True]),
+    np.array([1j]), np.array(["a"]), np.array([None, "a"]), np.array([1.0, math.nan]),
+    np.array([math.nan, 1.0]), np.array([-0.0] * 30), np.array([0.0] * 30), np.array([-0.0] * 99), np.array([0.0] * 99),
+    np.ma.array([1.0, 2.0], mask=[False, True]), np.datetime64("2020-01-01"),
+    ValueError("a"), ValueError("b"), KeyError("a"), ValueError(),
+    Report(1.0, "a"), Report(1.0, "b"), Report(2.0, "a"), Slotted(1), Slotted(2), Slotted("1"),
+    Point(1.0, 2.0), Point(2.0, 1.0), Color.RED, Color.BLUE, Mute(), Trap(), len, _cycle(),
+    "x" * 1000, "x" * 1001, "x" * 999 + "y", {"deep": [{"er": (1, "z")}]}, np.uint64(2**64 - 1),
+]  # fmt: skip
+
+
+def _seen(draws: Draws, i: int) -> tuple[Any, ...]:
+    """Everything that is known of one draw, without what is not there."""
+    marks = {j: m.array()[i] for j, m in draws.marks.items() if m.array()[i] != PLAIN}
+    numbers = {j: x for j, x in enumerate(draws.numbers[i].tolist()) if x}
+    return draws.kinds.array()[i], draws.labels[i], marks, numbers
+
+
+def test_different_outcomes_look_different() -> None:
+    draws = encode(DIFFERENT)
+    assert len(draws) == len(DIFFERENT)
+    seen = [_seen(draws, i) for i in range(len(draws))]
+    for i, one in enumerate(seen):
+        for j in range(i):
+            assert one != seen[j], (DIFFERENT[i], DIFFERENT[j])
+    assert np.isfinite(draws.numbers).all()
+
+
+def test_an_outcome_looks_the_same_in_every_batch() -> None:
+    """Alone, with all the others, and within one more list."""
+    together = encode(DIFFERENT)
+    for i, value in enumerate(DIFFERENT):
+        assert _seen(encode([value]), 0) == _seen(together, i)
+    nested = encode([[value] for value in DIFFERENT])
+    for i, value in enumerate(DIFFERENT):
+        assert _seen(encode([[value]]), 0) == _seen(nested, i)
+
+
+EQUAL: list[tuple[Any, Any]] = [
+    (object(), object()), (Mute(), Mute()), (Slotted([1]), Slotted([1])),
+    (ValueError(f"in {object()}"), ValueError(f"in {object()}")), (True, np.bool_(True)),
+    (1, np.int64(1)), (0.5, np.float64(0.5)), ("a", np.str_("a")), (b"a", np.bytes_(b"a")), (lambda: 0, lambda: 1),
+    ({2, 1}, {1, 2}), (iter([1]), iter([2])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "two"), EQUAL)
+def test_addresses_do_not_tell_equal_objects_apart(one: Any, two: Any) -> None:
+    draws = encode([one, two])
+    assert _seen(draws, 0) == _seen(draws, 1)
+
+
+def test_fast_paths_agree_with_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    floats = rng.normal(size=(50, 3))
+    floats[rng.random((50, 3)) < 0.2] = np.nan
+    floats[rng.random((50, 3)) < 0.2] = -0.0
+    integers = rng.integers(-(2**63), 2**63 - 1, size=(50, 2)) >> rng.integers(0, 60, size=(50, 2))
+    batches: list[Any] = [
+        np.hstack([floats] * 30), np.hstack([integers] * 40), np.hstack([floats] * 30).tolist(),
+        floats, floats[:, 0], floats.astype(np.float32), integers, integers[:, 0],
+        integers.astype(np.uint64), floats.reshape(25, 2, 3), floats[:, 0].tolist(),
+        floats.tolist(), list(map(tuple, floats.tolist())), integers[:, 0].tolist(),
+    ]  # fmt: skip
+    for batch in batches:
+        draws = encode(batch)
+        for i in range(len(batch)):
+            assert _seen(draws, i) == _seen(encode([batch[i]]), 0)
+
+
+def test_large_batches_are_cheap() -> None:
+    """The fastest of three; a million floats take about 5 ms here, and 200 are allowed."""
+    values = np.random.default_rng(0).normal(size=10**6)
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        encode(values)
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(3)) < 0.2
+    assert encode(values).coded.codes.strides == (0,)  # one label, whatever the size
+
+
+def test_labels_count_and_weigh() -> None:
+    labels = Labels.of(["a", "b", "a"])
+    assert labels.counts() == {"a": 2, "b": 1}
+    assert labels.are("a").tolist() == [True, False, True]
+    assert labels.are("c").tolist() == [False] * 3
+    assert labels.weighted({"a": 2.0}, unknown=-1.0).tolist() == [2.0, -1.0, 2.0]
+    assert labels.select(np.array([1])).counts() == {"b": 1}
+    assert Labels.of([]).weighted({}).tolist() == []
+    draws = Draws(np.array(["a", "b"], dtype=object), np.ones((2, 1)))
+    assert (draws.labels == "a").tolist() == [True, False]
+    assert draws.column(5).tolist() == [0.0, 0.0]
+    assert draws.columns(3).tolist() == [[1.0, 0.0, 0.0]] * 2
+
+
+def test_batches_together_are_one() -> None:
+    middle = len(DIFFERENT) // 2
+    whole, parts = encode(DIFFERENT), [encode(DIFFERENT[:middle]), encode(DIFFERENT[middle:])]
+    joined = together(parts)
+    assert len(joined) == len(whole)
+    for i in range(len(whole)):
+        assert _seen(joined, i) == _seen(whole, i)
+    assert len(together([encode([]), encode([])])) == 0
+
+
+def test_failures_of_one_type_are_recognized() -> None:
+    assert all_failed(encode([ValueError("a"), ValueError("b")])) == "ValueError"
+    assert all_failed(encode([ValueError("a"), KeyError("a")])) is None
+    assert all_failed(encode([ValueError("a"), 1.0])) is None
+    assert all_failed(encode([1.0])) is None
+    assert all_failed(encode([])) is None
+
+
+def test_another_number_of_outputs_is_refused() -> None:
+    short = CallableDraws(lambda data, size: [1.0] * 3, [0.0], vectorized=True)
+    with pytest.raises(ValueError, match="returned 3 outputs when asked for 5"):
+        short.draw(SeededBits(0), 5)
+    single = CallableDraws(lambda data, size: 1.0, [0.0], vectorized=True)
+    with pytest.raises(ValueError, match="returned float, not 5 outputs"):
+        single.draw(SeededBits(0), 5)
+    seeded = SeededDraws(lambda data, size, bits: [1.0] * 4, [0.0])
+    with pytest.raises(ValueError, match="returned 4 outputs when asked for 5"):
+        seeded.draw(SeededBits(0), 5)
+
+
+def test_transcripts_have_gates_as_labels_and_all_values_as_numbers() -> None:
+    mechanism = NoisyCount.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE)
+    draws = TranscriptDraws(mechanism.law([0.0] * 3)).draw(SeededBits(0), 100)
+    assert set(draws.labels) == {"released"}
+    assert draws.numbers[:, 0].tolist() == draws.raw.values["count"][:, 0].tolist()
+
+
+def test_histograms_show_which_keys_they_hold() -> None:
+    budget = ApproxDP(1, "1e-3")
+    mechanism = StabilityHistogram.for_budget(
+        budget, adjacency=Adjacency.ADD_REMOVE, width=1, delta=Fraction(1, 10**4)
+    )
+    data = [7] * 40 + [-2] * 40 + [5]
+    draws = TranscriptDraws(mechanism.law(data)).draw(SeededBits(0), 200)
+    (released,) = draws.raw.values.values()
+    for row, numbers in zip(released, draws.numbers.tolist(), strict=True):
+        assert numbers[:2] == [len(row), sum(row)]
+        assert tuple(numbers[2 : 2 + len(row)]) == row
+        assert not any(numbers[2 + len(row) :])

@@ -1,0 +1,154 @@
+"""The classical benchmark of auditors: sound and broken mechanisms of the literature, on crafted pairs.
+
+A row is one mechanism of audits/classical, with as many seeds as asked. All calls count: both sides,
+the choice among the pairs, the choice of the event, and its certificate. The bounds hold at 95%.
+
+truth: the largest epsilon of any event on the pairs, exactly. published: the best bound in print, at 90%
+from 2 * 10^8 final draws a side. median, 5%: of our certified epsilons. flagged: in how many runs the
+claim was refuted; a sound mechanism may be at most in 5% of them. seconds: of processor time, a run.
+
+ok: every broken one flagged in 90% of the runs or more, a sound one in no more than chance explains (the
+99.9% binomial limit at 5%), and the median not below reach, where there is one.
+
+With --search the pairs are not given: the mechanisms with query vectors are searched from a box alone.
+
+    python -m tests.benchmarks.classical [--seeds 100] [--calls 2000000] [--search] [names]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binom
+
+from audits.classical import CLASSICAL, Classical
+from dpverify.audit import Verdict
+from dpverify.audit.boxes import Box
+from dpverify.audit.pairs import QueryMoves
+from dpverify.audit.search import SearchResult, search
+from tests.benchmarks.timing import header, table
+
+ALPHA = 0.05
+CALLS = 2_000_000
+SEEDS = 100
+_BOX = 10.0
+_SECONDS = 30.0
+COLUMNS = "mechanism,claim,truth,published,reach,median,5%,flagged,calls,seconds,most,"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: what was certified, whether the claim was refuted, calls, seconds of processor time."""
+
+    epsilon: float
+    flagged: bool
+    calls: int
+    seconds: float
+
+
+def run(mechanism: Classical, seed: int, calls: int, searching: bool) -> tuple[Run, SearchResult]:
+    """One seed, for the mechanism's noise and for the audit."""
+    start = time.process_time()
+    pair = mechanism.pairs[0]
+    box = Box(low=-_BOX, high=_BOX, columns=len(pair.left))
+    found = search(
+        mechanism.subject(seed),
+        claim=mechanism.claim,
+        pairs=() if searching else mechanism.pairs,
+        domain=box if searching else None,
+        adjacency=pair.adjacency,
+        calls=calls,
+        alpha=ALPHA,
+        seed=seed,
+    )
+    flagged = found.result is not None and found.result.verdict is Verdict.VIOLATED
+    return Run(found.epsilon, flagged, found.calls, time.process_time() - start), found
+
+
+def row(mechanism: Classical, runs: Sequence[Run]) -> list[str]:
+    """The cells of the table."""
+    epsilons = [one.epsilon for one in runs]
+    flagged = sum(one.flagged for one in runs)
+    seconds = [one.seconds for one in runs]
+    return [
+        mechanism.name,
+        f"{float(mechanism.claim.epsilon):g}",
+        f"{mechanism.truth:.4g}",
+        "-" if mechanism.published is None else f"{mechanism.published:g}",
+        "-" if mechanism.reach is None else f"{mechanism.reach:g}",
+        f"{np.median(epsilons):.4f}",
+        f"{np.quantile(epsilons, 0.05):.4f}",
+        f"{flagged}/{len(runs)}",
+        f"{max(one.calls for one in runs)}",
+        f"{np.median(seconds):.1f}",
+        f"{max(seconds):.1f}",
+        "; ".join(misses(mechanism, runs)) or "ok",
+    ]
+
+
+def misses(mechanism: Classical, runs: Sequence[Run]) -> list[str]:
+    """What falls short."""
+    found = []
+    flagged = sum(one.flagged for one in runs)
+    if mechanism.correct and flagged > binom.ppf(0.999, len(runs), ALPHA):
+        found.append("FALSE ALARMS")
+    if not mechanism.correct and flagged < math.ceil(0.9 * len(runs)):
+        found.append("NOT FLAGGED")
+    median = float(np.median([one.epsilon for one in runs]))
+    if mechanism.reach is not None and median < mechanism.reach:
+        found.append(f"reach missed by {mechanism.reach - median:.2g}")
+    if np.median([one.seconds for one in runs]) > _SECONDS:
+        found.append("slow")
+    return found
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="The classical benchmark of auditors.")
+    parser.add_argument("names", nargs="*", help="mechanisms, by default all")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--calls", type=int, default=CALLS)
+    parser.add_argument("--search", action="store_true", help="from a box alone")
+    given = parser.parse_args()
+    unknown = set(given.names) - {mechanism.name for mechanism in CLASSICAL}
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    return given
+
+
+def chosen(names: Sequence[str], searching: bool) -> list[Classical]:
+    """The mechanisms of these names; all that can be searched, or all, where there are none."""
+    return [
+        mechanism
+        for mechanism in CLASSICAL
+        if mechanism.name in (names or [mechanism.name])
+        and (not searching or isinstance(mechanism.pairs[0].adjacency, QueryMoves))
+    ]
+
+
+def main() -> None:
+    """Print the table, and one run's findings for each row."""
+    given = arguments()
+    command = f"--seeds {given.seeds} --calls {given.calls}{' --search' * given.search}"
+    header("The classical benchmark", f"python -m tests.benchmarks.classical {command}")
+    print(f"\n{__doc__}", flush=True)
+    rows, texts = [], []
+    for mechanism in chosen(given.names, given.search):
+        runs, shown = [], ""
+        for seed in range(given.seeds):
+            one, found = run(mechanism, seed, given.calls, given.search)
+            runs.append(one)
+            shown = shown or str(found)
+        rows.append(row(mechanism, runs))
+        texts.append(f"{mechanism.name}, seed 0:\n  " + shown.replace("\n", "\n  "))
+    table(COLUMNS.split(","), rows)
+    print("\n" + "\n".join(texts), flush=True)
+
+
+if __name__ == "__main__":
+    main()

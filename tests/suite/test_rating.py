@@ -1,0 +1,257 @@
+"""``dpverify rates``: verdicts, events, resuming; theory that is off, and faults that go unseen."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spec.noisy_count
+from dpverify.cli import main
+from dpverify.rates import Curve, Point, RateFault
+from dpverify.suite import rating, verdicts
+from dpverify.suite.events import Outcome, UnitFinished
+from dpverify.suite.rating import RateOptions, RatePart, rate_results, read_known
+from dpverify.suite.runner import PART
+from dpverify.suite.trees import Suite, load
+
+KEY = "noisy_count:error-against-n"
+RUN = ["rates", KEY, "--quick", "--seed", "5", "--workers", "1"]
+OPTIONS = RateOptions(seed=5, quick=True)
+
+
+def _units(path: Path, kind: str) -> list[dict[str, Any]]:
+    events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [e for e in events if e["event"] == "unit-finished" and e["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The events of one run. A right mechanism is not HELD with probability below 1e-4."""
+    file = tmp_path_factory.mktemp("rates") / "whole.jsonl"
+    assert main([*RUN, "--jsonl", str(file)]) == 0
+    return file
+
+
+def test_a_unit_has_all_that_a_report_draws(whole: Path) -> None:
+    (unit,) = _units(whole, "rate")
+    data = unit["data"]
+    assert unit["name"] == KEY
+    assert unit["outcome"] == "held"
+    assert unit["replay"] == f"dpverify rates {KEY} --seed 5 --quick"
+    assert (data["variable"], data["metric"], data["target"]) == ("n", "rms", "empirical")
+    assert [p["value"] for p in data["points"]] == [10.0, 100.0, 1000.0, 10_000.0]
+    for point in data["points"]:
+        assert point["lower"] < point["low"] < point["measured"] < point["high"]
+        assert abs(point["ratio"] - 1) < 0.1
+        assert point["n"] == point["value"]
+    assert data["exponent"]["value"] == 0
+    assert data["slope"]["low"] < data["slope"]["value"] < data["slope"]["high"]
+    assert [fault["caught"] for fault in data["faults"]] == [True, True]
+    assert data["alpha"] * 5 * len(load().rates) == pytest.approx(1e-6)
+    assert len(unit["details"]) == 5
+
+
+def test_the_terminal_shows_the_table_and_not_the_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(RUN) == 0
+    printed = capsys.readouterr().out
+    assert "slope -0.0" in printed or "slope 0.0" in printed
+    assert re.search(r"1000 +1\d\.\d+ +1\d\.\d+\.\.1\d\.\d+ +14\.14 +(0\.9\d*|1\.0\d*|1) ", printed)
+    assert "seed 5  false alarms of the whole suite <= 1e-06" in printed
+    assert "rates  1 units" in printed
+    assert PART not in printed
+
+
+def test_workers_do_not_change_the_result(whole: Path, tmp_path: Path) -> None:
+    file = tmp_path / "two.jsonl"
+    assert main([*RUN[:-1], "2", "--jsonl", str(file)]) == 0
+    assert _units(file, "rate")[0]["data"] == _units(whole, "rate")[0]["data"]
+
+
+def test_a_resumed_run_is_the_same_bit_for_bit(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From half of the parts and a line that was cut off, into the same file."""
+    lines = whole.read_text(encoding="utf-8").splitlines()
+    parts = [i for i, line in enumerate(lines) if f'"{PART}"' in line]
+    file, done = tmp_path / "again.jsonl", list[RatePart]()
+    file.write_text("\n".join([*lines[: parts[3]], lines[parts[3]][:50]]), encoding="utf-8")
+    right = rating.run_part
+
+    def counted(part: RatePart, options: RateOptions) -> UnitFinished:
+        done.append(part)
+        return right(part, options)
+
+    monkeypatch.setattr(rating, "run_part", counted)
+    assert main([*RUN, "--resume", str(file), "--jsonl", str(file)]) == 0
+    assert len(parts) == 6
+    assert len(done) == 3
+    assert _units(file, "rate")[0]["data"] == _units(whole, "rate")[0]["data"]
+    assert read_known(file) == read_known(whole)
+    assert main([*RUN, "--resume", str(file)]) == 0
+    assert len(done) == 3
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [RateOptions(seed=6, quick=True), RateOptions(seed=5), None],
+)
+def test_what_was_measured_otherwise_is_measured_again(
+    whole: Path, changed: RateOptions | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another seed, another size, other code."""
+    part, suite = RatePart(KEY, 1), load()
+    assert rating.key_of_part(suite, part, OPTIONS) in read_known(whole)
+    if changed is None:
+        monkeypatch.setattr(rating, "_code", lambda root, name: "other code")
+    assert rating.key_of_part(suite, part, changed or OPTIONS) not in read_known(whole)
+
+
+def test_theory_that_is_off_is_refuted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = load().entries["noisy_count"].spec
+    right = module.expected_error
+    monkeypatch.setattr(module, "expected_error", lambda parameters: right(parameters) * 1.3)
+    assert main(RUN) == 1
+    assert "refuted: expected_error to 1.1 at n = 10" in capsys.readouterr().out
+
+
+def test_an_error_below_the_lower_bound_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load().entries["noisy_count"].spec
+    monkeypatch.setattr(
+        module, "lower_bound", lambda epsilon: 3 * spec.noisy_count.lower_bound(epsilon) * 10
+    )
+    assert main(RUN) == 1
+
+
+def test_a_fault_that_goes_unseen_is_powerless(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nothing = [RateFault(name="nothing at all")]
+    for module in (rating, verdicts):
+        monkeypatch.setattr(module, "faults_of", lambda claim: nothing)
+    assert main(RUN) == 4
+    assert "missed fault: nothing at all" in capsys.readouterr().out
+
+
+def _only(**changed: Any) -> Suite:
+    suite = load()
+    entry = suite.entries["noisy_count"]
+    claim = replace(suite.rates[KEY][1], values=(10, 20, 30), repeats=200, **changed)
+    return replace(suite, entries={"noisy_count": replace(entry, rates=(claim,))})
+
+
+def _judged(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> UnitFinished:
+    monkeypatch.setattr(rating, "_suite", lambda root: suite)
+    *_, last = rate_results(suite, [KEY], OPTIONS)
+    assert last.kind == "rate"
+    return last
+
+
+def test_few_releases_leave_things_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 Laplace errors: the 95% interval is 16% to either side, beyond what is claimed."""
+    found = _judged(_only(), monkeypatch)
+    assert found.outcome is Outcome.POWERLESS
+    assert any("left open, too few releases" in line for line in found.details)
+
+
+@pytest.mark.parametrize(
+    ("curve", "message"),
+    [
+        (Curve(function="no_such", arguments=()), "spec/noisy_count.py has no function no_such"),
+        (Curve(function="expected_error", arguments=("speed",)), "nothing is called 'speed'"),
+    ],
+)
+def test_a_curve_that_is_not_there_is_invalid(
+    curve: Curve, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = _judged(_only(curve=curve), monkeypatch)
+    assert found.outcome is Outcome.INVALID
+    assert message in found.summary
+
+
+def test_every_mechanism_has_rates_against_n_and_its_noise() -> None:
+    suite = load()
+    for entry in suite.entries.values():
+        variables = {claim.variable for claim in entry.rates}
+        assert "n" in variables, entry.name
+        assert variables & {"epsilon", "noise_multiplier"}, entry.name
+        assert any(claim.exponent and claim.curve for claim in entry.rates), entry.name
+    assert "d" in {claim.variable for claim in suite.entries["clipped_mean"].rates}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no_such"],
+        ["--resume", "/no/such/file", "--seed", "1"],
+        ["--resume", __file__],
+    ],
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rates", *arguments]) == 2
+    assert capsys.readouterr().err.startswith("dpverify: ")
+
+
+def test_a_file_of_something_else_cannot_be_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("not an event\n{}\n", encoding="utf-8")
+    assert main([*RUN, "--resume", str(file)]) == 3
+    assert "notes.txt:1 is no event" in capsys.readouterr().err
+
+
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["rates", "--help"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "example: dpverify rates" in printed
+    assert "130  stopped by Ctrl-C" in printed
+
+
+def _listen_to_ctrl_c() -> None:
+    """A background job of a shell starts with Ctrl-C ignored, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_ctrl_c_leaves_a_file_to_resume_from(tmp_path: Path) -> None:
+    file = tmp_path / "partial.jsonl"
+    command = [sys.executable, "-m", "dpverify", "rates", "noisy_count", "--seed", "5"]
+    process = subprocess.Popen(
+        [*command, "--workers", "2", "--jsonl", str(file)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=_listen_to_ctrl_c,
+    )  # fmt: skip
+    for _ in range(600):
+        if file.exists() and PART in file.read_text(encoding="utf-8"):
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Stopped; what is above is valid." in printed
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[-1])["interrupted"] is True
+    known = read_known(file)
+    assert known
+    points = [data for data in known.values() if not data["fault"]]
+    for data in points:
+        found = Point.from_json({name: data[name] for name in Point.__dataclass_fields__})
+        assert found.low < found.measured < found.high
+
+
+def test_the_code_s_digest_is_of_every_file_it_runs() -> None:
+    suite = load()
+    assert rating._code(suite.root, "noisy_count") == rating._code(suite.root, "noisy_count")
+    assert rating._code(suite.root, "noisy_count") != rating._code(suite.root, "bounded_mean")
