@@ -223,21 +223,25 @@ _SIDES: Any = ("left", "right")
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    own: dict[str, Any] = {"low": 0.0, "high": 1.0}
+    own: dict[str, Any] = {
+        "instance": Instance(kind="evenly", parameters={"low": 0.0, "high": 1.0}),
+        "source": "S11, utility of the exponential mechanism",
+    }
     return RateClaim(
         name=name,
         mechanism=_median,
         variable=variable,
         values=values,
-        instance=Instance(kind=claimed.pop("kind"), parameters=own),
         target=Empirical(lambda mechanism, data: np.sort(data[:, 0])),
         error=_rank_error,
         curve=Curve(function="expected_error", arguments=("parameters", "records"), per="n"),
         exponent=Exponent(value=-1, tolerance=0.1),
         repeats=7000,
-        source="S11, utility of the exponential mechanism",
-        **claimed,
+        **own | claimed,
     )
+
+
+_HARDEST: dict[str, Any] = {"ends": (0.0, 1.0), "at": 0.25, "loss": 14.5, "epsilon": "epsilon"}
 
 
 RATES = (
@@ -245,14 +249,22 @@ RATES = (
         "error-against-n",
         "n",
         (100, 300, 1000, 3000),
-        kind="uniform",
+        instance=Instance(kind="uniform", parameters={"low": 0.0, "high": 1.0}),
         setting={"epsilon": Fraction(1, 4), "adjacency": _ADD},
     ),
     _rate(
         "error-against-epsilon",
         "epsilon",
         tuple(map(Fraction, ("1/16", "1/8", "1/4", "1/2"))),
-        kind="evenly",
         setting={"n": 1000, "adjacency": _REPLACE},
+    ),
+    _rate(
+        "hardest-data-against-epsilon",
+        "epsilon",
+        tuple(map(Fraction, ("1/64", "1/32", "1/16", "1/8"))),
+        instance=Instance(kind="hidden", parameters=_HARDEST),
+        setting={"n": 4000, "adjacency": _ADD},
+        lower=Curve(function="lower_bound", arguments=("parameters", "epsilon", "n"), per="n"),
+        source="S11; HT10 for the lower bound, on data of this kind",
     ),
 )

@@ -116,7 +116,7 @@ RATES = (
         ),
         lower=Curve(function="lower_bound", arguments=("epsilon", "n")),
         exponent=Exponent(value=-0.5, tolerance=0.05),
-        repeats=2500,
+        repeats=2800,
         source="KBR16, Section 3; the local price of privacy is a factor, not a rate",
     ),
     _rate(

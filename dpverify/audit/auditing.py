@@ -9,11 +9,12 @@ from enum import Enum
 from typing import Any
 
 from dpverify.audit.attack import FaultResult, FixedAttack, InvalidRun, study_size
+from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, fewest_draws
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
 from dpverify.audit.pairs import Neighboring, NeighboringPair
-from dpverify.audit.sequential import Bet, SequentialAttack
+from dpverify.audit.sequential import SequentialAttack
 from dpverify.audit.subjects import claimed_of, is_ours, planted_in, target_of
 from dpverify.plans import Mechanism
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim
@@ -151,20 +152,19 @@ def audit(
     chosen = secrets.randbelow(2**32) if seed is None else seed
     planted = planted_in(subject, faults, vectorized, thorough)
     target = target_of(subject, vectorized)
-    bets: tuple[Bet, ...] = ()
+    certificates: tuple[Certificate, ...]
+    betting = SequentialAttack(guarantee, listed, trials, alpha, chosen)
     if sequential:
-        betting = SequentialAttack(guarantee, listed, trials, alpha, chosen)
         certificate, seen = betting.run(target, 0)
-        certificates, bets, draws = (certificate,), tuple(betting.bets), 2 * seen
+        certificates, draws = (certificate,), 2 * seen
     else:
         certificates = FixedAttack(guarantee, listed, trials, alpha, chosen).all_pairs(target, 0)
         draws = 2 * trials * len(listed)
     each = FixedAttack(guarantee, listed, trials, alpha / max(1, len(planted)), chosen)
     results = tuple(each.fault(name, target, 1 + i) for i, (name, target) in enumerate(planted))
     verdict = _verdict(any(certificate.refuted for certificate in certificates), results)
-    return AuditResult(
-        verdict, guarantee, adjacency, certificates, results, alpha, trials, chosen, draws, bets
-    )
+    said = (certificates, results, alpha, trials, chosen, draws, tuple(betting.bets))
+    return AuditResult(verdict, guarantee, adjacency, *said)
 
 
 def _verdict(violated: bool, faults: Sequence[FaultResult]) -> Verdict:

@@ -7,15 +7,18 @@ certified bound above the truth: all bounds of one audit are promised to hold to
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import binom
 
-from dpverify.audit.auditing import AuditResult, Verdict, audit
+from dpverify.audit.attack import FixedAttack
+from dpverify.audit.auditing import audit
 from dpverify.audit.cases import STRICT, USUAL, Case
+from dpverify.audit.certificates import Certificate
 from dpverify.audit.regions import at_least, at_most
+from dpverify.audit.subjects import target_of
 from dpverify.audit.truths import Truth
 from dpverify.plans import Mechanism
 
@@ -72,19 +75,33 @@ def repeats_of(case: Case, quick: bool) -> int:
 
 
 def measure(case: Case, *, repeats: int, seed: int) -> Coverage:
-    """Audit the case ``repeats`` times, each with its own seed, and count the false alarms."""
+    """Audit the case ``repeats`` times and count the false alarms."""
     wrong: Counter[str] = Counter()
-    alarms = 0
-    for each in np.random.default_rng(seed).integers(2**32, size=repeats).tolist():
-        found = set(mistakes(_audited(case, each), case.truth))
-        wrong.update(found)
-        alarms += bool(found)
+    alarms = done = 0
+    seeds = np.random.default_rng(seed).integers(2**32, size=repeats).tolist()
+    while done < repeats:
+        for certificates in _audits(case, seeds[done]):
+            found = set(mistakes(certificates, case.truth))
+            wrong.update(found)
+            alarms += bool(found)
+            done += 1
+            if done == repeats:
+                break
     return Coverage(case.name, case.alpha, repeats, alarms, dict(wrong))
 
 
-def _audited(case: Case, seed: int) -> AuditResult:
+def _audits(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
+    """What one audit certifies, or several do that share what was chosen."""
     subject = case.subject(seed)
-    return audit(
+    vectorized = not isinstance(subject, Mechanism)
+    if case.certified > 1:
+        attack = FixedAttack(case.claim, [case.pair], case.trials, case.alpha, seed)
+        study = attack._study(target_of(subject, vectorized), 0, 0)
+        (levels,) = attack._levels([study])
+        for stream in range(case.certified):
+            yield attack._certify(stream, study, levels)
+        return
+    result = audit(
         subject,
         pairs=[case.pair],
         claim=case.claim,
@@ -92,23 +109,24 @@ def _audited(case: Case, seed: int) -> AuditResult:
         trials=case.trials,
         alpha=case.alpha,
         seed=seed,
-        vectorized=not isinstance(subject, Mechanism),
+        vectorized=vectorized,
         sequential=case.sequential,
     )
+    yield result.certificates
 
 
-def mistakes(result: AuditResult, truth: Truth) -> Iterator[str]:
-    """What an audit of a sound subject says that is false."""
-    if result.verdict is Verdict.VIOLATED:
-        yield "verdict"
-    for certificate in result.certificates:
+def mistakes(certificates: Sequence[Certificate], truth: Truth) -> Iterator[str]:
+    """What an audit of a sound subject says that is false: its verdict, and bounds above the truth."""
+    for certificate in certificates:
+        if certificate.refuted:
+            yield "verdict"
         if certificate.epsilon > truth.epsilon_at(certificate.delta):
             yield "epsilon"
         if certificate.everywhere > truth.everywhere:
             yield "everywhere"
-    if result.mu > truth.mu:
-        yield "mu"
-    if result.rho > truth.rho:
-        yield "rho"
-    if any(result.delta_at(epsilon) > truth.delta_at(epsilon) for epsilon in _EPSILONS):
-        yield "delta"
+        if certificate.mu > truth.mu:
+            yield "mu"
+        if certificate.rho > truth.rho:
+            yield "rho"
+        if any(certificate.delta_at(epsilon) > truth.delta_at(epsilon) for epsilon in _EPSILONS):
+            yield "delta"

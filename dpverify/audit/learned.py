@@ -6,7 +6,7 @@ power and never validity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -102,8 +102,10 @@ def candidates(
     found = [*task.texts(orders=not law_known), *task.values(), *task.columns()]
     if law_known or not len(own) or not len(other):
         return found
-    found += [*task.densities(), *task.derived(), *task.directions(difference)]
-    return [*found, *task.models(difference)] if effort is Effort.FULL else found
+    projections = list(task.projections(difference))
+    found += [*task.densities(), *task.derived()]
+    found += [Candidate(f"{name} >= {{threshold}}", score, True) for name, score in projections]
+    return [*found, *task.models(projections)] if effort is Effort.FULL else found
 
 
 def _first(draws: Draws, effort: Effort) -> Draws:
@@ -236,13 +238,8 @@ class _Task:
         many = len(self.own.coded.table) + len(self.other.coded.table) > _MANY_LABELS
         return [*derived(self.width), *(label_numbers() if many else [])]
 
-    def directions(self, difference: Floats | None) -> Iterator[Candidate]:
-        """Projections of vectors."""
-        for name, score in self._directions(difference):
-            yield Candidate(f"{name} >= {{threshold}}", score, both_signs=True)
-
-    def _directions(self, difference: Floats | None) -> Iterator[tuple[str, Score]]:
-        """The last is the best guess for vectors with correlations."""
+    def projections(self, difference: Floats | None) -> Iterator[tuple[str, Score]]:
+        """Of vectors, on directions in which the sides may differ."""
         if self.moments is None or self.width < 2:
             return
         moments, variance = self.moments, self.moments.variance
@@ -264,9 +261,8 @@ class _Task:
             weights = whitened(*self.scaled, plain)
             yield "projection on the whitened difference of means", linear(self.scaling, weights)
 
-    def models(self, difference: Floats | None) -> Iterator[Candidate]:
+    def models(self, projections: Sequence[tuple[str, Score]]) -> Iterator[Candidate]:
         """Quadratic scores, logistic regression, trees."""
-        projections = list(self._directions(difference))
         own, other = self.few
         for name, score in projections:
             away = distance(score, own, other)

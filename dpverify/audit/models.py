@@ -105,7 +105,7 @@ def logistic(features: Sequence[Feature], own: Draws, other: Draws) -> Score:
 def trees(features: Sequence[Feature], own: Draws, other: Draws, seed: int) -> Score:
     """Gradient-boosted trees (scikit-learn's, by histograms)."""
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     rows = np.concatenate([matrix(features, own), matrix(features, other)])
     model = HistGradientBoostingClassifier(

@@ -20,28 +20,31 @@ _COLUMNS = 12
 _ATOMS = 16
 _THRESHOLDS = 200
 _WIDEST = 64
-_ERRORS = 1.0
-"""How many standard errors are taken off: fewer draw attention to rare events, more to sure ones."""
 
 
 def promise(
-    left: Draws, right: Draws, laws: tuple[AuditedLaw, AuditedLaw], points: Sequence[Point]
+    left: Draws,
+    right: Draws,
+    laws: tuple[AuditedLaw, AuditedLaw],
+    points: Sequence[Point],
+    errors: float,
 ) -> float:
     """By how much the best event's ln((P - delta) / Q) seems to exceed a claimed epsilon.
 
     Either side may be the likelier one. With known laws the event is a threshold of their ratio;
     otherwise a threshold or a value of one number, of the smallest, largest or sum of them all, of a
     projection, or a set of whole outputs that half of the draws suggest and the other half confirm.
+    errors: how many standard errors are taken off: few draw attention to rare events, many to sure ones.
     """
     best = -np.inf
     for one, other in _scores(left, right, laws):
         for own, opposite in ((one, other), (-one, -other)):
             hits, other_hits = _above(own, opposite)
             sizes = len(own), len(opposite)
-            best = max(best, _excess(hits, other_hits, sizes, points))
+            best = max(best, _excess(hits, other_hits, sizes, points, errors))
             # what is rarely above on one side is often not above on the other
             rest = sizes[1] - other_hits, sizes[0] - hits
-            best = max(best, _excess(*rest, (sizes[1], sizes[0]), points))
+            best = max(best, _excess(*rest, (sizes[1], sizes[0]), points, errors))
     return float(best)
 
 
@@ -59,16 +62,20 @@ def _above(own: Floats, other: Floats) -> tuple[Floats, Floats]:
 
 
 def _excess(
-    hits: Floats, other_hits: Floats, sizes: tuple[int, int], points: Sequence[Point]
+    hits: Floats,
+    other_hits: Floats,
+    sizes: tuple[int, int],
+    points: Sequence[Point],
+    errors: float,
 ) -> float:
-    """The best of some events at any point of the claim, a standard error taken off."""
+    """The best of some events at any point of the claim, some standard errors taken off."""
     p, q = (hits + 0.5) / (sizes[0] + 1), (other_hits + 0.5) / (sizes[1] + 1)
     best = -np.inf
     for epsilon, delta in points:
         surplus = np.maximum(p - delta, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.sqrt((1 - p) * p / sizes[0] / surplus**2 + (1 - q) / q / sizes[1])
-            value = np.log(surplus / q) - _ERRORS * error - epsilon
+            value = np.log(surplus / q) - errors * error - epsilon
         best = max(best, float(np.max(np.where(surplus > 0, value, -np.inf), initial=-np.inf)))
     return best
 

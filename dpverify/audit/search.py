@@ -37,6 +37,7 @@ _CHOOSING = 0.06  # where they are given
 _MOST_PAIRS = 256
 _FEWEST_DRAWS = 100  # a side and pair, in the first round
 _FROM_TEMPLATES = 0.6
+_ERRORS = (1.0, 2.5)  # standard errors taken off a score, in the first and the last round
 _CHILDREN = 0.25  # of a round's pairs are near the best of the round before
 _MOST_DRAWS = 200_000  # a score of more is no better
 _SHOWN = 8
@@ -238,21 +239,25 @@ class _Contest:
         progress: Callable[[Round], object] | None,
     ) -> None:
         """Until one pair is left."""
-        share = budget // max(1, _rounds(len(pairs)))
-        while len(pairs) > 1:
-            draws = max(_FEWEST_DRAWS, min(share // (2 * len(pairs)), _MOST_DRAWS))
-            pairs = self._round(pairs, draws)
+        rounds = _rounds(len(pairs))
+        for number in range(1, rounds + 1):
+            draws = min(budget // rounds // (2 * len(pairs)), _MOST_DRAWS)
+            first, last = _ERRORS
+            errors = last + (first - last) * (rounds - number) / max(1, rounds - 1)
+            pairs = self._round(pairs, max(_FEWEST_DRAWS, draws), errors)
             if progress is not None:
                 progress(self.rounds[-1])
 
-    def _round(self, pairs: Sequence[NeighboringPair], draws: int) -> list[NeighboringPair]:
+    def _round(
+        self, pairs: Sequence[NeighboringPair], draws: int, errors: float
+    ) -> list[NeighboringPair]:
         """Score all pairs; the better half of them, some replaced by pairs near the best."""
         before = self.calls
         scored: list[tuple[float, NeighboringPair]] = []
         failures: list[tuple[NeighboringPair, Exception]] = []
         for index, pair in enumerate(pairs):
             try:
-                scored.append((self._score(pair, index, draws), pair))
+                scored.append((self._score(pair, index, draws, errors), pair))
             except Exception as error:  # on this dataset; the others may do
                 failures.append((pair, error))
         if not scored:
@@ -271,14 +276,14 @@ class _Contest:
         kept = [pair for _, pair in scored[: (len(pairs) + 1) // 2]]
         return self._with_children(kept)
 
-    def _score(self, pair: NeighboringPair, index: int, draws: int) -> float:
+    def _score(self, pair: NeighboringPair, index: int, draws: int, errors: float) -> float:
         laws = self.target(pair.left), self.target(pair.right)
         address = (self.seed, len(self.rounds), index)
         self.calls += draws
         left = laws[0].draw(SeededBits(*address, 0), draws)
         self.calls += draws
         right = laws[1].draw(SeededBits(*address, 1), draws)
-        return promise(left, right, laws, self.points)
+        return promise(left, right, laws, self.points, errors)
 
     def _with_children(self, kept: list[NeighboringPair]) -> list[NeighboringPair]:
         """The last of the kept ones make room for changes of the first."""

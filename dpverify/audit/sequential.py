@@ -24,11 +24,12 @@ from dpverify.audit.betting import (
     stakes_for,
 )
 from dpverify.audit.certificates import Certificate, Point, tested_points
+from dpverify.audit.draws import Draws, together
 from dpverify.audit.learned import Effort, candidates
-from dpverify.audit.outputs import AuditedLaw, Draws
+from dpverify.audit.outputs import AuditedLaw
 from dpverify.audit.pairs import NeighboringPair
 from dpverify.audit.subjects import Target
-from dpverify.audit.witnesses import Task, Witness, choose, joined, likelihood_ratio
+from dpverify.audit.witnesses import Task, Witness, choose, likelihood_ratio
 from dpverify.privacy import Guarantee
 from dpverify.randomness import SeededBits
 
@@ -141,14 +142,14 @@ class SequentialAttack:
             for past in track.past:
                 del past[0]
         known = track.laws[0].log_likelihood(track.past[0][-1]) is not None
-        study = [joined(past[0::2]) for past in track.past]
+        study = [together(past[0::2]) for past in track.past]
         options = [past[1::2] for past in track.past]
         effort = Effort.FULL if track.seen > 5000 and not known else Effort.QUICK
         found = candidates(
             *study,
             law_known=known,
             difference=suggested_direction(track.pair),
-            seed=self.seed,
+            seed=self.seed % 2**32,
             effort=effort,
         )
         if known:
@@ -197,8 +198,10 @@ class SequentialAttack:
             track.pair.name,
             DIRECTIONS[track.side],
             str(track.witness),
-            *track.rates[0],
-            *track.rates[1],
+            track.rates[0][0],
+            track.rates[0][1],
+            track.rates[1][0],
+            track.rates[1][1],
             track.witness.aim.share,
             delta,
             bounds[best],

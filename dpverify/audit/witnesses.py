@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpverify.audit.certificates import Aim, Point
-from dpverify.audit.features import Candidate, Floats
+from dpverify.audit.draws import Floats
+from dpverify.audit.features import Candidate
 from dpverify.audit.outputs import AuditedLaw, Draws
 from dpverify.audit.regions import Counts, share_of
 
@@ -20,6 +21,7 @@ _POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
 _OPTIMISM = 1.0  # the best of many looks better than it is, by about a standard error
 _EXPECTED = 1.05  # the deficit of noise that a close look is for
 _BEYOND = 300.0
+_TINY = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,6 @@ def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
             return np.nan_to_num(own - other, nan=0.0, posinf=np.inf, neginf=-np.inf)
 
     return Candidate("log-likelihood ratio >= {threshold}", score, both_signs=False)
-
-
-def joined(batches: Sequence[Draws]) -> Draws:
-    """One batch to learn from: labels and numbers, padded with zeros to one width."""
-    width = max(draws.numbers.shape[1] for draws in batches)
-    numbers = [np.pad(d.numbers, ((0, 0), (0, width - d.numbers.shape[1]))) for d in batches]
-    return Draws(np.concatenate([d.labels for d in batches]), np.concatenate(numbers))
 
 
 def choose(
@@ -162,8 +157,12 @@ def _standard_errors(
     believed = expected**2 / (expected**2 + variance)
     beforehand = expected - (seen.max(axis=1, keepdims=True) - seen)
     fresh = np.sqrt(variance * draws / task.draws)
-    promised: Floats = (believed * seen + (1 - believed) * beforehand) / fresh
-    return promised + float(ndtri(task.alpha))
+    needed = -float(ndtri(task.alpha))
+    promised: Floats = (believed * seen + (1 - believed) * beforehand) / fresh - needed
+    if promised.max() > -needed:
+        return promised
+    shares: Floats = (seen + delta - needed * fresh) / np.maximum(delta, _TINY)
+    return np.minimum(shares - 1, 0.0) - needed  # nothing to refute: show most of what is claimed
 
 
 def _ranks(size: int) -> NDArray[np.intp]:

@@ -52,7 +52,7 @@ class Curve:
     arguments: "parameters" (the mechanism's public ones), "records" (exact), names of the setting, or
     of the claim's facts. beside: one of these that is added in squares, as the sampling error is to
     that of noise; per: one that the sum is divided by, if any. margin: the factor that the measured
-    error may be off.
+    error may be off; a lower bound has none.
     """
 
     function: str
@@ -106,7 +106,8 @@ class RateClaim:
     name: unique in its file. mechanism: from a setting. variable, values: what runs, in increasing
     order; setting: what else is fixed; ``n``, the number of records, is in one of them.
     target: what the error is about. error: of (estimate, truth), at least 0.
-    exponent: the claimed slope in the regime. curve: the metric itself; upper, lower: bounds on it.
+    exponent: the claimed slope in the regime. curve: the metric itself. upper: a bound on it. lower: what
+    no private mechanism can beat on the hardest data; for errors that are alike on all data, or there.
     facts: of (setting, data, truth), numbers that curves need; the data are None for a Population.
     faults: the claim's own, beside the generic ones.
     repeats: releases for each value in a quick run.

@@ -69,6 +69,29 @@ def point_masses(
     return np.repeat(np.repeat(points, counts)[:, np.newaxis], d, axis=1).astype(np.float64)
 
 
+def hidden(
+    rng: Generator,
+    n: int,
+    d: int,
+    *,
+    ends: tuple[float, float],
+    at: float,
+    loss: float,
+    epsilon: Any,
+) -> Floats:
+    """2 loss / epsilon records at one point, the others half at each end; no chance in it.
+
+    The hardest data for a median: what finds the point must tell it from every other one by ``loss``.
+    """
+    inside = 2 * round(loss / float(epsilon))
+    below = (n - inside) // 2
+    counts = [below, inside, n - inside - below]
+    if below < 0:
+        raise ValueError(f"n = {n} records are fewer than the {inside} at {at}; give more.")
+    points = np.repeat([ends[0], at, ends[1]], counts)
+    return np.repeat(points[:, np.newaxis], d, axis=1)
+
+
 def zipf(rng: Generator, n: int, d: int, *, bins: int, power: float, width: float) -> Floats:
     """The middle of bin k = 0, 1, ..., bins - 1 of this width, with probability ~ (k + 1)^-power."""
     weights: Floats = np.arange(1, bins + 1, dtype=np.float64) ** -power
@@ -78,7 +101,17 @@ def zipf(rng: Generator, n: int, d: int, *, bins: int, power: float, width: floa
 KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
     {
         function.__name__: function
-        for function in (gaussian, uniform, evenly, bernoulli, student, sphere, point_masses, zipf)
+        for function in (
+            gaussian,
+            uniform,
+            evenly,
+            bernoulli,
+            student,
+            sphere,
+            point_masses,
+            hidden,
+            zipf,
+        )
     }
 )
 

@@ -7,6 +7,8 @@ profile: the exact loss of every crafted pair, from the spec's law. refinement: 
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -21,7 +23,7 @@ import mpmath as mp
 from dpverify.audit import AuditResult, Verdict, audit, generic_faults
 from dpverify.audit.auditing import MEANING
 from dpverify.plans.plan import is_closed
-from dpverify.privacy import ApproxDP, PerfectPrivacy, PureDP, point_of
+from dpverify.privacy import ApproxDP, Guarantee, PerfectPrivacy, PureDP, point_of
 from dpverify.suite.events import Outcome, UnitFinished
 from dpverify.suite.refinement import (
     RefinementFailed,
@@ -162,8 +164,11 @@ def _audited(result: AuditResult, outcome: Outcome, verdict: str) -> Judgment:
     shown = f"certified epsilon >= {result.epsilon:.3f}"
     if not isinstance(result.guarantee, (PureDP, ApproxDP, PerfectPrivacy)):
         at = f"at epsilon {best.claimed:.3g}"
-        shown = f"certified delta >= {best.certified_delta:.4f} {at} (claimed {best.delta:.4f})"
-    summary = f"claim {result.guarantee}, {shown}{faults}"
+        shown = (
+            f"certified mu >= {result.mu:.3f}, delta >= {best.certified_delta:.4g} {at} "
+            f"(claimed {best.delta:.4g})"
+        )
+    summary = f"claim {_brief(result.guarantee)}, {shown}{faults}"
     details = () if outcome is Outcome.HELD else _explained(result)
     data = {
         "guarantee": str(result.guarantee),
@@ -171,11 +176,26 @@ def _audited(result: AuditResult, outcome: Outcome, verdict: str) -> Judgment:
         "alpha": result.alpha,
         "trials": result.trials,
         "seed": result.seed,
+        "draws": result.draws,
         "epsilon": result.epsilon,
+        "mu": result.mu,
+        "rho": result.rho,
+        "curve": [asdict(one) for one in result.certificates],
         "strongest": asdict(best),
         "faults": [asdict(fault) for fault in result.faults],
     }
     return Judgment(outcome, verdict, summary, details, data)
+
+
+def _brief(guarantee: Guarantee) -> str:
+    """Long fractions as decimals: for people; the data have them in full."""
+
+    def decimal(match: re.Match[str]) -> str:
+        value = float(Fraction(match[2]))
+        return f"{math.sqrt(value) if match[1] else value:.6g}..."
+
+    long = r"\d+\.\d{9,}|\d{9,}/\d+|\d+/\d{9,}"
+    return re.sub(rf"(sqrt\()?({long})(?(1)\))", decimal, str(guarantee))
 
 
 def _explained(result: AuditResult) -> tuple[str, ...]:
@@ -183,8 +203,7 @@ def _explained(result: AuditResult) -> tuple[str, ...]:
     missed = [fault.name for fault in result.faults if not fault.caught]
     return (
         f"{result.verdict}: {MEANING[result.verdict]}",
-        f"pair {best.pair!r}, {best.direction}, event {best.event}: {best.hits} of {best.draws} "
-        f"draws against {best.other_hits} of {best.other_draws}",
+        str(best),
         f"a sound mechanism shows this with probability at most {best.alpha:.1e}",
         *(f"missed fault: {name}" for name in missed),
     )

@@ -183,6 +183,9 @@ def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]
 
 def _row(suite: Suite, entry: Entry, claim: RateClaim, part: RatePart, options: RateOptions) -> Row:
     fault = next((f for f in faults_of(claim) if f.name == part.fault), None)
+    made = type(claim.mechanism(claim.at(part.index)))
+    if made is not entry.mechanism:
+        raise SuiteError(f"audits/{entry.name}.py: the rate {claim.name!r} is of a {made.__name__}")
     point = measure(
         claim,
         part.index,

@@ -134,7 +134,7 @@ def test_a_violation_is_shown_by_few_records_and_round_numbers() -> None:
     def late(x: Array) -> int:
         return 2 * int(len(x) >= 41 and bool((x > 0.37).any()))
 
-    found = attack(late, REPLACE, ONE, norm=L1, bound=1, low=0, high=1)
+    found = attack(late, REPLACE, ONE, norm=L1, bound=1, low=0, high=1, calls=1200)
     assert found.simplest is not None
     assert len(found.simplest.left) == 41
     numbers = set(found.simplest.left.ravel().tolist()) | set(found.simplest.right.ravel().tolist())

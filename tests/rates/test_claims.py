@@ -63,6 +63,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "student": {"freedom": 2.0, "center": 1.0, "scale": 1.0, "within": 3.0},
     "sphere": {"radius": 0.5, "offset": 1.0},
     "point_masses": {"points": (0.0, 1.0, 4.0), "shares": (0.5, 0.25, 0.25)},
+    "hidden": {"ends": (0.0, 1.0), "at": 0.25, "loss": 2.0, "epsilon": 0.1},
     "zipf": {"bins": 5, "power": 1.0, "width": 2.0},
 }
 
@@ -82,6 +83,7 @@ def test_every_kind_of_data_is_tested_here() -> None:
         ("student", 1.0, 3.0),
         ("sphere", 1.0, 0.5 / math.sqrt(2)),
         ("point_masses", 1.25, 1e-9),
+        ("hidden", (40 * 0.25 + 9980) / 20_000, 1e-9),
         ("zipf", 2 * 300 / 137 - 1, 4.0),
     ],
 )
@@ -133,6 +135,8 @@ def test_bad_instances_are_refused(
 
 
 def test_masses_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"n = 39 records are fewer than the 40 at 0\.25"):
+        Instance(kind="hidden", parameters=_PARAMETERS["hidden"]).data({"n": 39})
     wrong = {"points": (0.0, 1.0), "shares": (1.5, 0.1)}
     with pytest.raises(ValueError, match="do not make 10 records"):
         Instance(kind="point_masses", parameters=wrong).data({"n": 10})

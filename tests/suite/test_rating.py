@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 import spec.noisy_count
+from dpverify import Adjacency
 from dpverify.cli import main
 from dpverify.rates import Curve, Point, RateFault
-from dpverify.suite import rating, verdicts
+from dpverify.suite import rating, trees, verdicts
 from dpverify.suite.events import Outcome, UnitFinished
 from dpverify.suite.rating import RateOptions, RatePart, rate_results, read_known
 from dpverify.suite.runner import PART
-from dpverify.suite.trees import Suite, load
+from dpverify.suite.trees import Suite, SuiteError, load
 
 KEY = "noisy_count:error-against-n"
 RUN = ["rates", KEY, "--quick", "--seed", "5", "--workers", "1"]
@@ -179,6 +180,22 @@ def test_a_curve_that_is_not_there_is_invalid(
     assert message in found.summary
 
 
+def test_a_rate_of_another_mechanism_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = load().rates["bernoulli_mean:error-against-n"][1].mechanism
+    setting = {"noise_multiplier": 1, "adjacency": Adjacency.REPLACE}
+    found = _judged(_only(mechanism=other, setting=setting), monkeypatch)
+    assert found.outcome is Outcome.INVALID
+    assert "'error-against-n' is of a BernoulliMean" in found.summary
+
+
+def test_two_rates_of_one_name_are_refused() -> None:
+    suite = load()
+    entry = suite.entries["noisy_count"]
+    twice = replace(entry, rates=(entry.rates[0], entry.rates[0]))
+    with pytest.raises(SuiteError, match="two rates of one mechanism have the same name"):
+        trees._check_keys(replace(suite, entries={"noisy_count": twice}))
+
+
 def test_every_mechanism_has_rates_against_n_and_its_noise() -> None:
     suite = load()
     for entry in suite.entries.values():
@@ -227,7 +244,7 @@ def _listen_to_ctrl_c() -> None:
 
 def test_ctrl_c_leaves_a_file_to_resume_from(tmp_path: Path) -> None:
     file = tmp_path / "partial.jsonl"
-    command = [sys.executable, "-m", "dpverify", "rates", "noisy_count", "--seed", "5"]
+    command = [sys.executable, "-m", "dpverify", "rates", "--quick", "--seed", "5"]
     process = subprocess.Popen(
         [*command, "--workers", "2", "--jsonl", str(file)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,

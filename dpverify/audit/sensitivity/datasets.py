@@ -124,7 +124,9 @@ class Space:
         if self.adjacency is Adjacency.ADD_REMOVE:
             yield Candidate(rows, at, None)
         else:
-            yield from (Candidate(rows, at, self.admit(other)) for other in others)
+            distinct = {other.tobytes(): other for other in map(self.admit, others)}
+            distinct.pop(rows[at].tobytes(), None)  # a record for itself
+            yield from (Candidate(rows, at, other) for other in distinct.values())
 
 
 def random_candidate(space: Space, rng: np.random.Generator) -> Candidate:

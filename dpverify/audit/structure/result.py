@@ -169,12 +169,9 @@ def drawn(release: Callable[..., Any], data: Any, size: int, vectorized: bool) -
 
 
 def _halves(draws: Draws) -> tuple[Draws, Draws]:
-    middle = len(draws) // 2
-    first, second = slice(middle), slice(middle, None)
-    return (
-        Draws(draws.labels[first], draws.numbers[first]),
-        Draws(draws.labels[second], draws.numbers[second]),
-    )
+    rows = np.arange(len(draws))
+    middle = len(rows) // 2
+    return draws.select(rows[:middle]), draws.select(rows[middle:])
 
 
 def _named(event: str, names: tuple[str, ...]) -> str:

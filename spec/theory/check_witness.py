@@ -1,0 +1,150 @@
+"""Verify the JSON witness of a violated claim: python spec/theory/check_witness.py witness.json
+
+Apart from the program that wrote it, by the standard library and mpmath alone. "joint": with hits ~
+Binomial(draws, p), other hits ~ Binomial(other draws, q), A = P(at least hits | p), B = P(at most other
+hits | q), z = -(normal quantile), a pair (p, q) is rejected where A or B is at most alpha / 100, or
+w z(A) + v z(B) >= z(0.98 alpha), v^2 = 1 - w^2 = share / 64. All p <= e^epsilon q + delta must be: in a
+cell of q, at its largest p and smallest q, since A rises with p and B falls with q. "betting": the product
+of 1 + stake (1{own} - e^epsilon 1{other} - delta) must reach 1 / level, which has a chance of at most the
+level under the claim (Ville 1939). What no checker knows: whether counts were observed, event, share, alpha
+and stakes fixed before them, which data have a digest. For that, replay the audit.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import sys
+import zlib
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import mpmath
+
+mp = mpmath.MPContext()  # one of our own, so that the precision is ours
+mp.prec = 160
+DIRECTIONS, FAR = ("left over right", "right over left"), 1e3  # farther than any score
+ONE, QUANTILE, TAIL = 1 << 128, 1e-9, 1e-12  # for sums; errors of quantiles and (relative) tails
+
+
+def _require(true: bool, otherwise: str) -> None:
+    if not true:
+        raise ValueError(otherwise)
+
+
+def check(witness: Any) -> list[str]:
+    """What was verified, in words. Raises ValueError (malformed: KeyError, ...) otherwise."""
+    _require(witness["schema"] == {"name": "dpverify witness", "version": 1}, "unknown schema")
+    text = json.dumps({**witness, "sha256": ""}, sort_keys=True, allow_nan=False)
+    _require(hashlib.sha256(text.encode()).hexdigest() == witness["sha256"], "checksum differs")
+    claim, run, proof = witness["claim"], witness["run"], witness["certificate"]
+    said = [neighbors(**pair, relation=claim["adjacency"]) for pair in witness["pairs"]]
+    names = [pair["name"] for pair in witness["pairs"]]
+    known = all(name in names and way in DIRECTIONS for name, way, _ in witness["events"])
+    _require(known and witness["events"] and witness["points"], "no pair, direction or point")
+    said += [on_claim(claim["guarantee"], *point) for point in witness["points"]]
+    _require(0 < proof["alpha"] <= run["alpha"] < 1, "alpha exceeds that of the run, or is none")
+    said.append({"joint": joint, "betting": betting}[proof["method"]](witness, proof))
+    return [*said, f"NOT KNOWN here: whether it was observed; replay: {run['replay'] or run}"]
+
+
+def neighbors(name: str, data: Any, relation: str, **_: Any) -> str:
+    """That the pair may be compared, or that the witness does not tell."""
+    moves = re.fullmatch(r"(all|at most (\d+)) answers move by at most (\S+)", relation)
+    if data is None or not (moves or relation in ("replace", "add-remove")):
+        return f"pair {name!r}: NOT CHECKED to be {relation} neighbors (too large, or unknown)"
+    packed = zlib.decompress(base64.b64decode(data)) if isinstance(data, str) else None
+    short, long = sorted(json.loads(packed) if packed else data, key=len)
+    apart = [i for i, x in enumerate(short) if x != long[i]]
+    if relation == "add-remove":
+        at = apart[0] if apart else len(short)
+        close = long[:at] + long[at + 1 :] == short and len(long) > len(short)
+    else:
+        most, by = (int(moves[2] or len(apart)), Fraction(moves[3])) if moves else (1, None)
+        close = len(short) == len(long) and len(apart) <= most
+        close &= not by or all(abs(Fraction(short[i]) - Fraction(long[i])) <= by for i in apart)
+    _require(close, f"pair {name!r}: the datasets are no {relation} neighbors")
+    return f"pair {name!r}: {relation} neighbors"
+
+
+def on_claim(guarantee: str, epsilon: float, delta: float) -> str:
+    """That delta >= delta(epsilon) of the guarantee, or that this is taken on trust."""
+    call = re.fullmatch(r"(perfect|pure|approx|zcdp|a?gaussian)(?:\((.*)\))?", guarantee)
+    if call is None:
+        return f"the point ({epsilon}, {delta}) of {guarantee} is TAKEN FROM THE WITNESS"
+    numbers = [*re.findall(r"[^\s,()]+", (call[2] or "0").replace("sqrt", "")), "0", "0"][:3]
+    first, more, tv, at, least = map(mp.mpf, (*numbers, epsilon, 0))
+    if call[1] in ("pure", "approx"):  # Kairouz, Oh, Viswanath 2015: the dominating pair
+        least = more + (1 - more) * max(least, mp.exp(first) - mp.exp(at)) / (1 + mp.exp(first))
+    elif call[1] == "zcdp":  # Canonne, Kamath, Steinke 2020, Proposition 12: any t > 0 is valid
+        low, high, t = mp.mpf(2) ** -300, mp.mpf(2) ** 300, mp.mpf(1)
+        while high > low * (1 + mp.mpf(2) ** -70):
+            low, high = (low, t) if (2 * t + 1) * first - at > mp.log1p(1 / t) else (t, high)
+            t = mp.sqrt(low * high)
+        least = mp.exp(t * ((1 + t) * first - at) - t * mp.log1p(1 / t)) / (1 + t)
+    elif call[1] != "perfect":  # Balle, Wang 2018; with tv, at the best smaller epsilon
+        mu = mp.sqrt(first) if "sqrt" in guarantee else first
+        at = max(0, min(at, mu * (mp.sqrt(2) * mp.erfinv(1 - 2 * tv) - mu / 2)))
+        far = mp.exp(at) * (mp.ncdf(-mu / 2 - at / mu) - tv)
+        least = mp.ncdf(mu / 2 - at / mu) - far + more + tv
+    enough = epsilon >= 0 and delta >= min(least, 1) * (1 - mp.mpf(2) ** -100)
+    _require(enough, f"the point ({epsilon}, {delta}) is not promised by {guarantee}")
+    return f"the point ({epsilon}, {delta}) lies on {guarantee}"
+
+
+def score(hits: int, draws: int, p: Any) -> float:
+    """At most z(P(X >= hits)), X ~ Binomial(draws, p)."""
+    if hits <= 0 or p >= 1:
+        return -FAR
+    up = hits >= (draws + 1) * p  # else the complement, counted from the other end
+    at, p = (hits, p) if up else (draws - hits + 1, 1 - p)
+    over, under, step, total, term = int(p * ONE), int((1 - p) * ONE), at, 0, ONE
+    while term:  # terms fall
+        total += term
+        term = term * (draws - step) * over // ((step + 1) * under)
+        step += 1
+    mass = float(mp.binomial(draws, at) * p**at * (1 - p) ** (draws - at) * total / ONE)
+    if mass < 1e-300:
+        return 36.0 if up else -FAR
+    return (-1 if up else 1) * NormalDist().inv_cdf(mass * (1 + (TAIL if up else -TAIL))) - QUANTILE
+
+
+def joint(witness: Any, proof: Any) -> str:
+    """That the counts refute the point, and the certified epsilon besides."""
+    (k, n, j, m), share = proof["counts"], proof["share"]
+    _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
+    _require(share in range(1, 64) and max(n, m) <= witness["run"]["trials"], "share or draws")
+    own, other = (1 - share / 64) ** 0.5, (share / 64) ** 0.5
+    bar, far = (QUANTILE - NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.98, 0.01))
+    for epsilon, delta in [*witness["points"], *proof["certified"]]:
+        cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # of q; z(A) at its end, z(B) at its start
+        while cells:
+            low, high, a, b = cells.pop()
+            if max(a, b) < far and own * a + other * b < bar:
+                _require(high - low > 2**-60, f"the counts do not refute ({epsilon}, {delta})")
+                q = (low + high) / 2
+                ends = score(k, n, mp.exp(epsilon) * q + delta), score(m - j, m, 1 - q)
+                cells += [(q, high, a, ends[1]), (low, q, ends[0], b)]
+    return f"{k}/{n} against {j}/{m} refutes it at level {proof['alpha']}"
+
+
+def betting(witness: Any, proof: Any) -> str:
+    """That the bets, none of which could lose everything, won enough."""
+    growth, level = min(proof["omitted"], mp.mpf(0)), proof["level"]
+    for event, point, stake, *tally in witness["bets"]:
+        (epsilon, delta), _ = map(mp.mpf, witness["points"][point]), witness["events"][event]
+        payoffs = (1 - mp.exp(epsilon) - delta, 1 - delta, -mp.exp(epsilon) - delta, -delta)
+        _require(0 <= stake * -payoffs[2] < 1, f"a stake of {stake} could lose everything")
+        _require(all(type(x) is int and x >= 0 for x in (event, *tally)), f"counts are {tally}")
+        growth += sum(n * mp.log1p(stake * x) for n, x in zip(tally, payoffs, strict=True))
+    _require(0 < level <= proof["alpha"] and growth >= -mp.log(level), "too little was won")
+    return f"bets won {mp.nstr(mp.exp(growth), 6)} >= 1 / {level}; NOT CHECKED: certified"
+
+
+if __name__ == "__main__":
+    try:
+        with open(sys.argv[1], encoding="ascii") as file:
+            print(*check(json.load(file)), sep="\n")
+    except Exception as error:
+        sys.exit(f"REFUSED: {type(error).__name__}: {error}")

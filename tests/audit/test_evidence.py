@@ -1,0 +1,296 @@
+"""Witnesses: what they hold, and that they stay small."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify import Adjacency, GaussianDP, PureDP
+from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit
+from dpverify.audit.betting import Bet, Tally
+from dpverify.audit.certificates import Aim, certify
+from dpverify.audit.evidence import LARGEST, evidence, write_evidence
+from dpverify.audit.pairs import QueryMoves
+from dpverify.audit.regions import Counted
+from dpverify.privacy import Guarantee
+from dpverify.privacy.adjacency import Dataset
+from spec.theory.check_witness import check
+
+PAIR = added("one enters", [0.0, 0.0], 1.0)
+
+
+class _Trusted:
+    """Add-remove neighbors by our word: to look at ten million numbers takes 20 s."""
+
+    def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
+        return None
+
+    def __str__(self) -> str:
+        return "add-remove"
+
+
+def refuted(name: str, claim: Guarantee | None = None, event: str = "number 0 >= 1") -> AuditResult:
+    """A result with counts that refute pure(1), under add-remove."""
+    guarantee = PureDP(1) if claim is None else claim
+    certificate = certify(
+        (name, "left over right", event),
+        Counted(8000, 16_000, 1500, 16_000),
+        Aim((1.0, 0.0), 32),
+        7.5e-7,
+        guarantee,
+    )
+    assert certificate.refuted
+    return AuditResult(
+        Verdict.VIOLATED, guarantee, Adjacency.ADD_REMOVE, (certificate,), (), 1e-6, 20_000, 7
+    )
+
+
+def half_the_noise(seed: int) -> Callable[[Any, int], Any]:
+    """The sum with Laplace noise of scale 0.5: 2-DP, in whole numbers of 2^-20."""
+    rng = np.random.default_rng(seed)
+
+    def noisy_sum(data: Any, size: int) -> Any:
+        return np.round((sum(data) + rng.laplace(scale=0.5, size=size)) * 2**20)
+
+    return noisy_sum
+
+
+def small(made: dict[str, Any]) -> int:
+    """The size; that it is one allowed, and that nothing but JSON is in it."""
+    text = json.dumps(made, separators=(",", ":"), allow_nan=False)
+    assert json.loads(text) == made
+    assert len(text) < LARGEST == 10_000
+    return len(text)
+
+
+def unpacked(data: Any) -> Any:
+    """[left, right]."""
+    return json.loads(zlib.decompress(base64.b64decode(data))) if isinstance(data, str) else data
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_a_witness_of_an_audit_is_verified(sequential: bool, tmp_path: Path) -> None:
+    # Power: 0.53 against 0.13 in thousands of draws; both refute but with a chance below 1e-9.
+    result = audit(
+        half_the_noise(1),
+        claim=PureDP(1),
+        pairs=[PAIR],
+        trials=5000,
+        seed=0,
+        vectorized=True,
+        sequential=sequential,
+    )
+    path = write_evidence(
+        tmp_path / "w.json", result, subject="half", pairs=[PAIR], replay="python half.py --seed 0"
+    )
+    made = json.loads(path.read_text(encoding="ascii"))
+    assert small(made) == path.stat().st_size
+    said = check(made)
+    assert said[0] == "pair 'one enters': add-remove neighbors"
+    assert said[1] == "the point (1.0, 0.0) lies on pure(1)"
+    assert said[-1].endswith("replay: python half.py --seed 0")
+    assert made["subject"] == "half"
+    assert made["run"]["seed"] == 0
+    assert made["run"]["trials"] == 5000
+    assert set(made["run"]["versions"]) == {"python", "numpy", "scipy", "dpverify"}
+    assert made["certificate"]["method"] == ("betting" if sequential else "joint")
+    assert ("bets" in made) == sequential
+
+
+def test_a_verdict_without_a_violation_has_no_witness() -> None:
+    silent = replace(refuted("one enters"), verdict=Verdict.POWERLESS)
+    with pytest.raises(ValueError, match=r"POWERLESS; only a VIOLATED claim has a witness"):
+        evidence(silent, subject="s", pairs=[PAIR])
+
+
+def test_pairs_must_be_those_of_the_audit() -> None:
+    with pytest.raises(ValueError, match=r"'elsewhere', which is not among the pairs"):
+        evidence(refuted("elsewhere"), subject="s", pairs=[PAIR])
+    with pytest.raises(ValueError, match="the same name"):
+        evidence(refuted("one enters"), subject="s", pairs=[PAIR, PAIR])
+
+
+def test_a_long_command_is_refused_and_not_cut() -> None:
+    with pytest.raises(ValueError, match="replay has 2002 bytes"):
+        evidence(refuted("one enters"), subject="s", pairs=[PAIR], replay="x" * 2000)
+
+
+def test_the_point_is_the_one_with_the_largest_excess() -> None:
+    result = refuted("one enters", GaussianDP("0.7"))
+    (epsilon, delta), *others = evidence(result, subject="s", pairs=[PAIR])["points"]
+    assert not others
+    assert delta >= GaussianDP("0.7").delta_at(Fraction(epsilon)).lower
+    found = result.strongest.region
+    assert found is not None
+    everywhere = [i / 100 for i in range(200)]
+    profile = [float(GaussianDP("0.7").delta_at(Fraction(e)).upper) for e in everywhere]
+    best = max(found.excess(e, d) for e, d in zip(everywhere, profile, strict=True))
+    assert found.excess(epsilon, delta) > 0.95 * best
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "0.7", "1/3", "1.1", "0.1"])
+def test_the_point_is_on_the_claim_although_floats_are_not(epsilon: str) -> None:
+    made = evidence(refuted("one enters", PureDP(epsilon)), subject="s", pairs=[PAIR])
+    ((at, delta),) = made["points"]
+    assert Fraction(at) >= PureDP(epsilon).epsilon
+    assert (abs(Fraction(at) - PureDP(epsilon).epsilon) < 1e-15, delta) == (True, 0.0)
+
+
+def test_records_of_every_kind_come_back_exactly() -> None:
+    base = [
+        float("nan"),
+        -0.0,
+        5e-324,
+        0.1,
+        float("-inf"),
+        True,
+        None,
+        "nan",
+        2**70,
+        Fraction(1, 3),
+    ]
+    rows = [
+        *base,
+        Decimal("0.2"),
+        (1, [2.5]),
+        1 + 2j,
+        {"a": 1},
+        "\ud800",
+        np.float32(0.1),
+        10**5000,
+    ]
+    pair = added("odd", rows, "new")
+    made = evidence(refuted("odd"), subject="s", pairs=[pair])
+    small(made)
+    (written,) = made["pairs"]
+    left, right = unpacked(written["data"])
+    assert left == [{"text": "new"}, *right]
+    assert right[:5] == ["nan", 0.0, 5e-324, 0.1, "-inf"]
+    assert str(right[1]) == "-0.0"
+    assert right[5:10] == [True, None, {"text": "nan"}, 2**70, "1/3"]
+    assert right[10:12] == ["1/5", [1, [2.5]]]
+    assert right[12:15] == [{"repr": "(1+2j)"}, {"repr": "{'a': 1}"}, {"text": "\ud800"}]
+    assert right[15] == float(np.float32(0.1))
+    assert right[16] == {"repr": f"{10**5000:#x}/0x1"}
+    assert written["kinds"] == ["list of 18", "list of 17"]
+    check(made)
+
+
+def test_long_data_are_compressed() -> None:
+    rows = np.zeros((10_000, 1))
+    rows[3] = 1
+    pair = NeighboringPair(
+        name="long", left=rows, right=np.delete(rows, 3, 0), adjacency=Adjacency.ADD_REMOVE
+    )
+    made = evidence(refuted("long"), subject="s", pairs=[pair])
+    assert small(made) < 2000
+    (written,) = made["pairs"]
+    left, right = unpacked(written["data"])
+    assert (left, right) == (rows.tolist(), pair.right.tolist())  # type: ignore[union-attr]
+    assert written["kinds"][0] == "float64 array of shape (10000, 1)"
+    assert check(made)[0] == "pair 'long': add-remove neighbors"
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_huge_data_leave_digests_and_the_records_that_differ(listed: bool) -> None:
+    # An array of 10^4 rows of 1000 numbers; as a list of rows, of 200.
+    rows: Any = np.random.default_rng(0).normal(size=(200 if listed else 10_000, 1000))
+    short: Any = np.delete(rows, 6, 0)
+    if listed:
+        rows, short = list(rows), list(short)
+    pair = NeighboringPair(name="huge", left=short, right=rows, adjacency=_Trusted())
+    made = evidence(refuted("huge"), subject="s", pairs=[pair])
+    small(made)
+    (written,) = made["pairs"]
+    assert written["data"] is None
+    assert len(set(written["digests"])) == 2
+    ((at, left, (record,)),) = written["differing"]
+    assert (at, left) == (6, [])
+    assert record["start"].startswith(f"[{float(rows[6][0])!r},")
+    assert "NOT CHECKED to be add-remove neighbors" in check(made)[0]
+    same = NeighboringPair(name="huge", left=short, right=short, adjacency=_Trusted())
+    (other,) = evidence(refuted("huge"), subject="s", pairs=[same])["pairs"]
+    assert other["digests"] == [written["digests"][0]] * 2
+    assert other["differing"] == []
+
+
+def test_moved_answers_that_are_too_many_show_the_first() -> None:
+    answers = list(np.random.default_rng(0).normal(size=3000))
+    pair = NeighboringPair(
+        name="all", left=answers, right=[x + 0.5 for x in answers], adjacency=QueryMoves()
+    )
+    (written,) = evidence(refuted("all"), subject="s", pairs=[pair])["pairs"]
+    assert written["data"] is None
+    assert [at for at, *_ in written["differing"]] == [0, 1, 2]
+    assert written["differing"][0][1:] == [[answers[0]], [answers[0] + 0.5]]
+
+
+def test_no_length_of_any_text_makes_it_large() -> None:
+    long = "\N{PILE OF POO}" * 5000
+    many = [Fraction(1, 10**3000 + i) for i in range(3)]
+    pair = replace(PAIR, name=long, left=[*many, *PAIR.left], right=[*many, *PAIR.right])
+    result = refuted(long, PureDP(1 - Fraction(1, 3**2000)), event=long)
+    made = evidence(result, subject=long, pairs=[pair], replay="\N{PILE OF POO}" * 120)
+    small(made)
+    assert made["pairs"][0]["name"] == made["events"][0][0]
+    check(made)
+
+
+def _history(count: int, pairs: int) -> AuditResult:
+    """A sequential result of so many bets on so many pairs, the largest of which decide."""
+    bets = [
+        Bet(
+            f"pair {i % pairs} {'x' * 300}",
+            "right over left",
+            f"event {i} {'y' * 300}",
+            1.0,
+            0.0,
+            0.1 + i / 10**6,
+            Tally(1, 60, 6, 10) if i % 10 == 0 else Tally(1, 4, 1, 60),
+        )
+        for i in range(count)
+    ]
+    betting = replace(refuted("last").strongest, method="betting", alpha=1e-6)
+    return replace(refuted("last"), certificates=(betting,), bets=tuple(bets))
+
+
+def test_bets_stop_where_the_bar_was_reached() -> None:
+    result = _history(1000, 1)
+    pair = replace(PAIR, name=result.bets[0].pair)
+    made = evidence(result, subject="s", pairs=[pair])
+    small(made)
+    total = 0.0
+    for needed, bet in enumerate(result.bets, 1):  # noqa: B007
+        total += bet.log_growth
+        if total >= np.log(1e6):
+            break
+    assert 10 < needed < 100
+    kept = [bet.stake for bet in result.bets[:needed]]
+    stakes = [stake for _, _, stake, *_ in made["bets"]]
+    assert set(stakes) <= set(kept)
+    assert stakes == sorted(stakes)
+    assert made["certificate"]["omitted"] <= 0
+    assert (len(stakes) < needed) == (made["certificate"]["omitted"] < 0)
+    assert "bets won" in check(made)[-2]
+
+
+def test_a_bet_left_out_is_counted_as_a_loss_at_most() -> None:
+    result = _history(100, 30)
+    names = dict.fromkeys(bet.pair for bet in result.bets)
+    made = evidence(result, subject="s", pairs=[replace(PAIR, name=name) for name in names])
+    small(made)
+    assert made["certificate"]["omitted"] < 0
+    shown = sum(bet.log_growth for bet in result.bets if bet.stake in {b[2] for b in made["bets"]})
+    assert (
+        shown + made["certificate"]["omitted"] <= sum(bet.log_growth for bet in result.bets) + 1e-9
+    )
