@@ -21,12 +21,13 @@ from dpverify.audit.outputs import AuditedLaw, Draws, all_failed
 from dpverify.audit.pairs import NeighboringPair
 from dpverify.audit.regions import Counted
 from dpverify.audit.subjects import Target
-from dpverify.audit.witnesses import Task, Witness, choose, likelihood_ratio
+from dpverify.audit.witnesses import Task, Witness, along_curve, choose, likelihood_ratio
 from dpverify.privacy import Guarantee
 from dpverify.randomness import SeededBits
 
 DIRECTIONS = ("left over right", "right over left")
 _MAIN = 0.75  # of alpha for the most promising direction; the others share the rest
+_WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
 _CHUNK = 1 << 22  # numbers drawn at a time
 _LEARNING, _CHOOSING, _CERTIFYING = range(3)
 
@@ -46,11 +47,16 @@ class FaultResult:
 
 @dataclass(frozen=True, slots=True)
 class _Study:
-    """What the first draws on a pair led to: laws, an event for either direction, and what is left."""
+    """What the first draws on a pair led to.
+
+    laws: of both sides. witnesses: an event for either direction; along: more of them on the curve.
+    draws: how many are left to certify with.
+    """
 
     index: int
     laws: tuple[AuditedLaw, AuditedLaw]
     witnesses: tuple[Witness, Witness]
+    along: tuple[tuple[Witness, ...], ...]
     draws: int
 
     @property
@@ -59,51 +65,74 @@ class _Study:
 
 
 @dataclass(frozen=True, slots=True)
+class _Shot:
+    """An event to be certified, the side that it is more likely on, and at which level."""
+
+    side: int
+    witness: Witness
+    alpha: float
+
+
+@dataclass(frozen=True, slots=True)
 class FixedAttack:
-    """``trials`` draws a side and pair; ``alpha`` for everything that one call certifies."""
+    """``trials`` draws a side and pair; ``alpha`` for everything that one call certifies.
+
+    curve: how many more events to certify on the most promising pair, along the trade-off curve.
+    """
 
     guarantee: Guarantee
     pairs: Sequence[NeighboringPair]
     trials: int
     alpha: float
     seed: int
+    curve: int = 0
 
     def all_pairs(self, target: Target, stream: int) -> tuple[Certificate, ...]:
-        """Both directions of every pair."""
+        """Both directions of every pair, and the curve."""
         studies = [self._study(target, stream, index) for index in range(len(self.pairs))]
-        found = [
-            certificate
-            for study, alphas in zip(studies, self._levels(studies), strict=True)
-            for certificate in self._certify(stream, study, alphas)
-        ]
-        return tuple(found)
+        shots = self._shots(studies)
+        found = [self._certify(stream, study, shots[study.index]) for study in studies]
+        return tuple(certificate for certificates in found for certificate in certificates)
 
     def fault(self, name: str, target: Target, stream: int) -> FaultResult:
         """Stops at the first pair that refutes the claim for the faulty mechanism."""
-        each = self.alpha / (2 * len(self.pairs))
         tried: list[Certificate] = []
         doubtful: list[_Study] = []
         for index in range(len(self.pairs)):
             study = self._study(target, stream, index)
             if study.promise <= 0:
                 doubtful.append(study)
-                continue
-            tried += self._certify(stream, study, (each, each))
-            if any(certificate.refuted for certificate in tried[-2:]):
-                return FaultResult(name, True, _strongest(tried[-2:]))
+            elif self._refuted(stream, study, tried):
+                return FaultResult(name, True, tried[-1])
         for study in sorted(doubtful, key=lambda one: -one.promise):
-            tried += self._certify(stream, study, (each, each))
-            if any(certificate.refuted for certificate in tried[-2:]):
-                return FaultResult(name, True, _strongest(tried[-2:]))
-        return FaultResult(name, False, _strongest(tried))
+            if self._refuted(stream, study, tried):
+                return FaultResult(name, True, tried[-1])
+        return FaultResult(name, False, max(tried, key=_strength))
 
-    def _levels(self, studies: Sequence[_Study]) -> list[tuple[float, float]]:
-        """How alpha is divided: by what was promised, before any certifying draw."""
+    def _refuted(self, stream: int, study: _Study, tried: list[Certificate]) -> bool:
+        """Certify both directions; the stronger comes last in ``tried``."""
+        each = self.alpha / (2 * len(self.pairs))
+        shots = [_Shot(side, witness, each) for side, witness in enumerate(study.witnesses)]
+        tried += sorted(self._certify(stream, study, shots), key=_strength)
+        return tried[-1].refuted
+
+    def _shots(self, studies: Sequence[_Study]) -> list[list[_Shot]]:
+        """What is certified on every pair. Alpha follows the promises, made before any such draw."""
+        alpha = self.alpha * (_WITHOUT_CURVE if self.curve else 1)
         places = [(study.index, side) for study in studies for side in (0, 1)]
         main = max(places, key=lambda place: studies[place[0]].witnesses[place[1]].promise)
-        rest = self.alpha * (1 - _MAIN) / (len(places) - 1)
-        level = {place: self.alpha * _MAIN if place == main else rest for place in places}
-        return [(level[study.index, 0], level[study.index, 1]) for study in studies]
+        rest = alpha * (1 - _MAIN) / (len(places) - 1)
+        shots = [
+            [
+                _Shot(side, witness, alpha * _MAIN if (study.index, side) == main else rest)
+                for side, witness in enumerate(study.witnesses)
+            ]
+            for study in studies
+        ]
+        best, side = studies[main[0]], main[1]
+        for witness in best.along[side]:
+            shots[main[0]].append(_Shot(side, witness, (self.alpha - alpha) / self.curve))
+        return shots
 
     def _study(self, target: Target, stream: int, index: int) -> _Study:
         pair = self.pairs[index]
@@ -120,7 +149,12 @@ class FixedAttack:
             second = [law.draw(bits[side], size) for side, law in enumerate(laws)]
         left = self.trials - size * (1 if known else 2)
         task = Task(tested_points(self.guarantee), self.alpha * _MAIN, left)
-        return _Study(index, laws, choose([second[0]], [second[1]], found, task), left)
+        witnesses = choose([second[0]], [second[1]], found, task)
+        along = tuple(
+            along_curve(witness, second[side], second[1 - side], task, self.curve)
+            for side, witness in enumerate(witnesses)
+        )
+        return _Study(index, laws, witnesses, along, left)
 
     def _candidates(
         self,
@@ -139,29 +173,22 @@ class FixedAttack:
         )
         return [likelihood_ratio(*laws), *learned] if known else learned
 
-    def _certify(
-        self, stream: int, study: _Study, alphas: tuple[float, float]
-    ) -> tuple[Certificate, Certificate]:
+    def _certify(self, stream: int, study: _Study, shots: Sequence[_Shot]) -> list[Certificate]:
         draws, address = study.draws, (self.seed, stream, study.index)
+        witnesses = [shot.witness for shot in shots]
         counts = [
-            _hits(law, study.witnesses, (*address, side, _CERTIFYING), draws)
+            _hits(law, witnesses, (*address, side, _CERTIFYING), draws)
             for side, law in enumerate(study.laws)
         ]
-        name = self.pairs[study.index].name
-        first, second = (
-            certify(
-                (name, DIRECTIONS[side], str(study.witnesses[side])),
-                Counted(counts[side][side], draws, counts[1 - side][side], draws),
-                study.witnesses[side].aim,
-                alphas[side],
-                self.guarantee,
-            )
-            for side in (0, 1)
-        )
-        for certificate in (first, second):
+        name, found = self.pairs[study.index].name, []
+        for k, shot in enumerate(shots):
+            counted = Counted(counts[shot.side][k], draws, counts[1 - shot.side][k], draws)
+            where = (name, DIRECTIONS[shot.side], str(shot.witness))
+            certificate = certify(where, counted, shot.witness.aim, shot.alpha, self.guarantee)
             if math.isnan(certificate.epsilon):
                 raise InvalidRun(f"The counts of {certificate} give no bound.")
-        return first, second
+            found.append(certificate)
+        return found
 
 
 def suggested_direction(pair: NeighboringPair) -> Floats | None:
@@ -198,23 +225,23 @@ def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
         )
 
 
-def _strongest(certificates: Sequence[Certificate]) -> Certificate:
-    return max(certificates, key=lambda one: (one.refuted, one.epsilon - one.claimed))
+def _strength(certificate: Certificate) -> tuple[bool, float]:
+    return certificate.refuted, certificate.epsilon - certificate.claimed
 
 
 def _hits(
-    law: AuditedLaw, witnesses: tuple[Witness, Witness], address: tuple[int, ...], size: int
-) -> tuple[int, int]:
-    """How often either event happens in ``size`` draws."""
-    total = [0, 0]
+    law: AuditedLaw, witnesses: Sequence[Witness], address: tuple[int, ...], size: int
+) -> list[int]:
+    """How often each event happens in ``size`` draws."""
+    total = [0] * len(witnesses)
     for draws in _in_chunks(law, address, size):
         scores: dict[int, Floats] = {}
-        for side, witness in enumerate(witnesses):
+        for k, witness in enumerate(witnesses):
             key = id(witness.candidate)
             if key not in scores:
                 scores[key] = witness.candidate.score(draws)
-            total[side] += int(np.count_nonzero(witness.happens(scores[key])))
-    return total[0], total[1]
+            total[k] += int(np.count_nonzero(witness.happens(scores[key])))
+    return total
 
 
 def _in_chunks(law: AuditedLaw, address: tuple[int, ...], size: int) -> Iterator[Draws]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,8 @@ class AuditResult:
 
     guarantee: what was tested: the claim's, or, of our mechanisms, the stronger one that their
     stages compose to and that the claim was converted from.
-    certificates: one a pair and direction; all hold together with probability 1 - alpha.
+    certificates: one a pair and direction, and those of the curve; all hold together with
+    probability 1 - alpha.
     bets: of a sequential audit, how the evidence was gathered; empty otherwise.
     trials: draws a side and pair, at most where the audit was sequential; draws: calls in all, on
     the subject itself.
@@ -96,13 +98,13 @@ class AuditResult:
     def __str__(self) -> str:
         best = self.strongest
         caught = sum(fault.caught for fault in self.faults)
+        shown = f"; mu >= {self.mu:.4g}; rho >= {self.rho:.4g}" if self.mu else ""
         everywhere = max(certificate.everywhere for certificate in self.certificates)
         lines = [
             f"{self.verdict}: {MEANING[self.verdict]}.",
             f"claim      {self.guarantee} under {self.adjacency}",
             f"certified  epsilon >= {self.epsilon:.4g} at delta {best.delta:.4g} (claimed: "
-            f"{best.claimed:.4g}); mu >= {self.mu:.4g}; rho >= {self.rho:.4g} "
-            f"(false-alarm probability {self.alpha:g} over everything looked at)",
+            f"{best.claimed:.4g}){shown} (false-alarm probability {self.alpha:g} over everything looked at)",
             *([f"           delta >= {everywhere:.4g} at every epsilon"] if everywhere else []),
             f"on         {best}",
             f"faults     {caught} of {len(self.faults)} planted faults caught"
@@ -124,6 +126,8 @@ def audit(
     vectorized: bool = False,
     thorough: bool = False,
     sequential: bool = False,
+    seconds: float | None = None,
+    curve: int = 0,
 ) -> AuditResult:
     """Attack ``subject`` on every pair, in both directions, and then each planted fault likewise.
 
@@ -140,6 +144,10 @@ def audit(
     sequential: stop as soon as the claim is refuted (``trials`` is then the most that is drawn); the
     evidence is valid whenever it stops. Faults are attacked with a fixed number in any case.
 
+    seconds: a sequential audit stops after about so long, whatever it has found; seeds then do not
+    fix where it stops, except that a violation is always found at the same draw.
+    curve: certify so many more events on the most promising pair, along the trade-off curve.
+
     Raises TypeError or ValueError for a missing claim, no pairs, pairs of another adjacency, or too
     few trials (with how many are needed); nothing is drawn before. Raises InvalidRun if all calls
     fail.
@@ -149,16 +157,20 @@ def audit(
     listed = list(pairs)
     guarantee, adjacency = claimed_of(subject, claim, listed)
     _check_budget(trials, alpha, guarantee, is_ours(subject))
+    if seconds is not None and not (sequential and seconds > 0):
+        raise ValueError(f"seconds = {seconds}; a positive time, and only with sequential=True.")
     chosen = secrets.randbelow(2**32) if seed is None else seed
     planted = planted_in(subject, faults, vectorized, thorough)
     target = target_of(subject, vectorized)
     certificates: tuple[Certificate, ...]
-    betting = SequentialAttack(guarantee, listed, trials, alpha, chosen)
+    limit = math.inf if seconds is None else seconds
+    betting = SequentialAttack(guarantee, listed, trials, alpha, chosen, limit)
     if sequential:
         certificate, seen = betting.run(target, 0)
         certificates, draws = (certificate,), 2 * seen
     else:
-        certificates = FixedAttack(guarantee, listed, trials, alpha, chosen).all_pairs(target, 0)
+        attack = FixedAttack(guarantee, listed, trials, alpha, chosen, whole(curve, "curve"))
+        certificates = attack.all_pairs(target, 0)
         draws = 2 * trials * len(listed)
     each = FixedAttack(guarantee, listed, trials, alpha / max(1, len(planted)), chosen)
     results = tuple(each.fault(name, target, 1 + i) for i, (name, target) in enumerate(planted))

@@ -65,6 +65,14 @@ class Certificate:
         return region(counted, self.share, self.alpha)
 
     @property
+    def errors(self) -> tuple[float, float]:
+        """Observed errors of the test "S, so it was this side": a point near the trade-off curve.
+
+        (how often it is wrong on the other side, how often on its own); ``region`` encloses the truth.
+        """
+        return self.other_hits / self.other_draws, 1 - self.hits / self.draws
+
+    @property
     def certified_delta(self) -> float:
         """A lower end of P(S) - e^epsilon Q(S) at the claim's epsilon: what delta is at least there."""
         return self.delta_at(self.claimed)

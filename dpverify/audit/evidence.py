@@ -52,7 +52,7 @@ from dpverify.privacy.adjacency import Dataset
 SCHEMA = {"name": "dpverify witness", "version": 1}
 LARGEST = 10_000
 """Bytes that a witness stays below, as compact JSON."""
-_ROOMS = ((5000, 60), (3000, 40), (1000, 30), (200, 20), (0, 12), (0, 6))  # bytes of data, bets
+_ROOMS = ((5000, 60), (2000, 60), (300, 60), (300, 30), (0, 12), (0, 6))  # bytes of data, bets
 _MOST_VALUES = 100_000  # in datasets that are tried to be written out
 _SHORT, _LONG = 150, 1500  # bytes of names, and of a claim and a command
 _DIFFERING = 3  # records that are shown of data that are too large
@@ -66,8 +66,8 @@ def evidence(
 
     subject: the name of what was audited. pairs: those of the audit. replay: the command that runs it
     again, at most 1500 bytes.
-    Raises ValueError for a verdict other than VIOLATED, for pairs that are not those of the audit, and
-    for a longer command.
+    Raises ValueError for a verdict other than VIOLATED, for pairs that are not those of the audit, for a
+    longer command, and for a sequential audit that needed more bets than there is room for.
     """
     if result.verdict is not Verdict.VIOLATED:
         raise ValueError(
@@ -148,6 +148,11 @@ def _betting(result: AuditResult, most: int) -> dict[str, Any]:
     ranked = sorted(range(len(bets)), key=lambda at: -bets[at].log_growth)
     kept = [bets[at] for at in sorted(ranked[:most])]
     omitted = sum(bets[at].log_growth for at in ranked[most:])
+    if omitted > 0 and sum(bet.log_growth for bet in kept) < -math.log(level):
+        raise ValueError(
+            f"The evidence is spread over {len(bets)} bets, too many for a witness of {LARGEST} bytes; "
+            "audit this pair alone, or with a fixed number of draws (sequential=False)."
+        )
     points = sorted({(bet.epsilon, bet.delta) for bet in kept})
     events = sorted({_event(bet) for bet in kept})
     written = [

@@ -68,7 +68,7 @@ class SearchResult:
     """The best pair that was found, and its audit.
 
     result: None where the search was interrupted before the audit; then nothing is certified.
-    calls: of the subject, in all rounds and the audit, both sides.
+    calls: of the subject, in all rounds and a finished audit, both sides.
     """
 
     guarantee: Guarantee
@@ -125,7 +125,7 @@ def search(
     first, guarantee, started = _prepared(
         subject, claim, domain, adjacency, list(pairs), calls, seed
     )
-    _check_calls(calls, _budget(calls, domain), guarantee, alpha)
+    _check_calls(calls, _budget(calls, domain), len(first), guarantee, alpha)
     contest = _Contest(
         target_of(subject, vectorized), tested_points(guarantee), domain, started, first[0]
     )
@@ -175,14 +175,15 @@ def _prepared(
     return given, guarantee, started
 
 
-def _check_calls(calls: int, budget: int, guarantee: Guarantee, alpha: float) -> None:
+def _check_calls(calls: int, budget: int, pairs: int, guarantee: Guarantee, alpha: float) -> None:
     """Refuse a search whose audit could not refute the claim by any event."""
-    certifying = (calls - budget) * 3 // 10  # a side, after the audit has chosen its event
+    searching = max(budget, 2 * _FEWEST_DRAWS * pairs * _rounds(pairs))
+    certifying = (calls - searching) * 3 // 10  # a side, after the audit has chosen its event
     needed = fewest_draws(guarantee, alpha / 2)
     if certifying < needed:
         raise ValueError(
-            f"calls = {calls} can refute {guarantee} at alpha = {alpha:g} on no pair whatever; give at "
-            f"least {needed * 6}, or a larger alpha."
+            f"calls = {calls} for {pairs} pairs can refute {guarantee} at alpha = {alpha:g} by no event "
+            f"whatever; give at least {2 * (searching + 4 * needed)}, or a larger alpha."
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,13 +71,17 @@ class _Track:
 
 @dataclass(slots=True)
 class SequentialAttack:
-    """At most ``most`` draws a side and pair; ``alpha`` for the whole attack, whenever it stops."""
+    """At most ``most`` draws a side and pair, and about so many ``seconds``.
+
+    ``alpha`` is for the whole attack, whenever it stops.
+    """
 
     guarantee: Guarantee
     pairs: Sequence[NeighboringPair]
     most: int
     alpha: float
     seed: int
+    seconds: float = math.inf
     bets: list[Bet] = field(default_factory=list)
     log_wealth: float = 0.0
     peak: float = 0.0
@@ -90,8 +95,8 @@ class SequentialAttack:
         for track in tracks:
             self._first(track, stream)
         wealths = [Wealth.on(*point) for point in self._points]
-        turn = 0
-        while not self._refuted(wealths):
+        turn, end = 0, perf_counter() + self.seconds
+        while not self._refuted(wealths) and perf_counter() < end:
             if sum(track.seen for track in tracks) >= self.most * len(tracks):
                 break
             turn += 1

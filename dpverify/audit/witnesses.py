@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +100,24 @@ def choose(
                 if promise > best[side].promise:
                     best[side] = Witness(candidate, sign, threshold, aim, promise)
     return best[0], best[1]
+
+
+def along_curve(
+    witness: Witness, own: Draws, other: Draws, task: Task, size: int
+) -> tuple[Witness, ...]:
+    """Events of the same score at other thresholds: from rare to common on the other side."""
+    if not size:
+        return ()
+    scores = [witness.sign * witness.candidate.score(draws) for draws in (own, other)]
+    rates = np.linspace(0, 1, size + 2)[1:-1] ** 2
+    found = []
+    for threshold in np.unique(np.quantile(scores[1], 1 - rates, method="higher")):
+        happens = [np.count_nonzero(side >= threshold) for side in scores]
+        (p, _), (q, _) = (_estimate(np.asarray(h), len(own), 0.0) for h in happens)
+        aim = replace(witness.aim, share=share_of(math.sqrt((1 - p) / p), math.sqrt((1 - q) / q)))
+        aim = replace(aim, impossible=False)
+        found.append(replace(witness, threshold=float(threshold), aim=aim))
+    return tuple(found)
 
 
 def _nothing(task: Task) -> Witness:

@@ -39,6 +39,8 @@ TOTAL_ALPHA = 1e-6
 SHARED_LOOPS = "samplers"
 """The refinement unit of what all mechanisms share."""
 DEFAULT_DIGITS = 50
+CURVE = 8
+"""Certified points of the trade-off curve, for the report."""
 QUICK_TRIALS, THOROUGH_TRIALS = 400_000, 2_000_000
 
 
@@ -130,6 +132,7 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
         trials=options.trials,
         alpha=TOTAL_ALPHA / certified_units(suite),
         seed=seed_of(name, options.seed),
+        curve=CURVE,
     )
     outcome = {
         Verdict.CONSISTENT: Outcome.HELD,

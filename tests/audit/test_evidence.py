@@ -294,3 +294,11 @@ def test_a_bet_left_out_is_counted_as_a_loss_at_most() -> None:
     assert (
         shown + made["certificate"]["omitted"] <= sum(bet.log_growth for bet in result.bets) + 1e-9
     )
+
+
+def test_bets_that_are_too_many_to_be_shown_are_refused() -> None:
+    result = _history(3000, 40)
+    even = tuple(replace(bet, tally=Tally(0, 1, 0, 60)) for bet in result.bets)
+    pairs = [replace(PAIR, name=name) for name in dict.fromkeys(bet.pair for bet in even)]
+    with pytest.raises(ValueError, match=r"spread over \d+ bets, too many for a witness"):
+        evidence(replace(result, bets=even), subject="s", pairs=pairs)

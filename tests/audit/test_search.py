@@ -16,7 +16,7 @@ from dpverify.audit.search import Round, search
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 VECTORS = Box(low=-10, high=10, columns=5)
-FEW = 100_000
+FEW = 40_000
 Vectorized = Callable[[Any, int], Any]
 
 
@@ -57,13 +57,13 @@ def _tie(data: Any) -> float:
     return 3.0 * float(data[0] == data[1])
 
 
-CALLS = {"largest": 500_000}
+CALLS = {"largest": 300_000}
 LEAKS: list[tuple[str, Vectorized, PureDP, Any, Box, float]] = [
     ("order", _noisy(_alternating), PureDP(1), ADD, Box(low=0, high=1), 5.0),
     ("clip forgotten", _noisy(_sum), PureDP(1), ADD, Box(low=-1, high=6), 4.5),
     ("square", _noisy(_second_moment), PureDP(1), REPLACE, Box(low=-2, high=1), 3.0),
     ("tie", _noisy(_tie), PureDP("0.5"), QueryMoves(), VECTORS, 2.0),
-    ("largest", _largest_of(0), PureDP("0.1"), QueryMoves(), VECTORS, 3.5),
+    ("largest", _largest_of(0), PureDP("0.1"), QueryMoves(), VECTORS, 2.0),
 ]
 
 
@@ -87,7 +87,7 @@ def test_a_sound_sum_is_not_flagged() -> None:
         subject = _noisy(_sum, seed=seed)
         box = Box(low=0, high=1)
         found = search(
-            subject, claim=PureDP(1), domain=box, adjacency=ADD, calls=30_000, alpha=1e-6, seed=seed
+            subject, claim=PureDP(1), domain=box, adjacency=ADD, calls=20_000, alpha=1e-6, seed=seed
         )
         assert found.result is not None
         assert found.result.verdict is not Verdict.VIOLATED
@@ -101,10 +101,12 @@ def test_random_pairs_and_changes_find_what_no_template_has() -> None:
 
     found = search(
         _noisy(hidden), claim=PureDP(1), domain=VECTORS, adjacency=QueryMoves(),
-        calls=500_000, alpha=1e-3, seed=1,
+        calls=300_000, alpha=1e-3, seed=1,
     )  # fmt: skip
     assert found.epsilon >= 3.0
     assert "random" in found.best.name
+    shown = [name for one in found.rounds for name, _ in one.best]
+    assert any("changed" in name for name in shown)
 
 
 def test_all_calls_count() -> None:
@@ -202,7 +204,8 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"calls": 1e6}, TypeError, "give an integer"),
     ({"alpha": 1.0}, ValueError, "outside"),
     ({"claim": None}, TypeError, "say what is claimed"),
-    ({"claim": PureDP(12)}, ValueError, "on no pair whatever; give at least"),
+    ({"claim": PureDP(12)}, ValueError, "by no event whatever; give at least"),
+    ({"pairs": [PAIR] * 100, "domain": None}, ValueError, "for 100 pairs can refute"),
     ({"adjacency": QueryMoves()}, ValueError, "needs bounds"),
     ({"pairs": [PAIR], "adjacency": REPLACE}, ValueError, "one at a time"),
     ({"domain": Box(rows=(1, 1))}, ValueError, "allow more rows"),
