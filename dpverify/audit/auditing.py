@@ -24,6 +24,8 @@ from dpverify.privacy.numbers import whole
 DEFAULT_TRIALS = 100_000
 DEFAULT_ALPHA = 1e-6
 FEWEST_TRIALS = 100
+FAULT_TRIALS = 400_000
+"""Draws a side and pair for each planted fault of a sequential audit, at most."""
 
 
 class Verdict(Enum):
@@ -142,7 +144,7 @@ def audit(
     caught by chance is at most alpha besides.
     thorough: plant the faults that need many draws (5% less noise) as well.
     sequential: stop as soon as the claim is refuted (``trials`` is then the most that is drawn); the
-    evidence is valid whenever it stops. Faults are attacked with a fixed number in any case.
+    evidence is valid whenever it stops. Faults are attacked with a fixed number, FAULT_TRIALS at most.
 
     seconds: a sequential audit stops after about so long, whatever it has found; seeds then do not
     fix where it stops, except that a violation is always found at the same draw.
@@ -172,7 +174,8 @@ def audit(
         attack = FixedAttack(guarantee, listed, trials, alpha, chosen, whole(curve, "curve"))
         certificates = attack.all_pairs(target, 0)
         draws = 2 * trials * len(listed)
-    each = FixedAttack(guarantee, listed, trials, alpha / max(1, len(planted)), chosen)
+    tries = min(trials, FAULT_TRIALS) if sequential else trials
+    each = FixedAttack(guarantee, listed, tries, alpha / max(1, len(planted)), chosen)
     results = tuple(each.fault(name, target, 1 + i) for i, (name, target) in enumerate(planted))
     verdict = _verdict(any(certificate.refuted for certificate in certificates), results)
     said = (certificates, results, alpha, trials, chosen, draws, tuple(betting.bets))

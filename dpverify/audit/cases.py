@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from dpverify.audit.pairs import NeighboringPair, added, replaced
 from dpverify.audit.truths import Finite, Gaussian, Laplace, Truth
@@ -18,7 +19,7 @@ from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.noisy_count import NoisyCount
 from dpverify.mechanisms.randomized_response import RandomizedResponse
 from dpverify.mechanisms.stability_histogram import StabilityHistogram
-from dpverify.plans import Mechanism, Stage, ThresholdedLaplace
+from dpverify.plans import Mechanism, Stage, ThresholdedGaussian
 from dpverify.privacy import (
     Adjacency,
     ApproxDP,
@@ -46,7 +47,7 @@ class Case:
     claim: what is audited; the pair attains it.
     certified: how often each choice of an event is certified, on fresh draws. Whatever was chosen, a
     certificate is wrong with probability alpha at most, so the alarms are as few as if every audit
-    chose anew. trials: draws a side of each audit.
+    chose anew. trials: draws a side of each audit. curve: events along the trade-off curve besides.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Case:
     alpha: float = USUAL
     certified: int = 1
     trials: int = _DRAWS
+    curve: int = 0
 
 
 # --- subjects -----------------------------------------------------------------------------------
@@ -67,7 +69,7 @@ _SWAPPED = replaced("another answer", [0.0], 1.0)
 _ENDS = replaced("from end to end", [1.0], -1.0)
 _DELTA = Fraction(1, 20)
 _FEW = Finite((0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4))
-_RARE = Finite((0.02, 0.98), (0.02 * math.exp(-2), 1 - 0.02 * math.exp(-2)))
+_RARE = Finite((0.02, 0.98), (0.02 / math.e, 1 - 0.02 / math.e))
 _GRID = 2.0**16
 _NOTHING = Finite((1.0,), (1.0,))
 
@@ -113,7 +115,11 @@ def _shifted(noise: str, shift: int) -> Maker:
 @lru_cache
 def _histogram() -> StabilityHistogram:
     return StabilityHistogram(
-        adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1), width=1, delta=_DELTA
+        adjacency=Adjacency.ADD_REMOVE,
+        noise_multiplier=Fraction(1),
+        width=1,
+        delta=_DELTA,
+        noise="gaussian",
     )
 
 
@@ -121,8 +127,8 @@ def _surfacing() -> Finite:
     """The histogram of one record: its bin reaches the threshold, or nothing is shown."""
     (stage,) = _histogram().fixed_plan
     assert isinstance(stage, Stage)
-    assert isinstance(stage.noise, ThresholdedLaplace)
-    shown = math.exp(1 - stage.noise.threshold) / (1 + math.exp(-1))
+    assert isinstance(stage.noise, ThresholdedGaussian)
+    shown = float(ndtr(1.5 - stage.noise.threshold))  # the count is 1 plus rounded noise
     return Finite((shown, 1 - shown), (0.0, 1.0))
 
 
@@ -156,7 +162,8 @@ def _unknown_laws() -> Iterator[Case]:
     response = _response(1.0)
     yield _learned("randomized response", _among(response), PureDP(1), response)
     yield _learned("four values", _among(_FEW), PureDP(_above(math.log(4))), _FEW)
-    yield _learned("a rare event", _among(_RARE), PureDP(2), _RARE)
+    rare = _learned("a rare event", _among(_RARE), PureDP(1), _RARE)
+    yield dataclasses.replace(rare, trials=2000)
     leaking = _leaking(1.0, float(_DELTA))
     yield _learned("an impossible event", _among(leaking), ApproxDP(1, _DELTA), leaking)
     yield _learned("Laplace", _shifted("laplace", 1), PureDP(1), Laplace(1.0))
@@ -179,9 +186,12 @@ def _known_laws() -> Iterator[Case]:
     assert isinstance(composed, GaussianDP)
     gaussian = Gaussian(math.nextafter(math.sqrt(composed.mu_squared), math.inf))
     yield _case("Gaussian, ours", _ours(mean), composed, gaussian, pair=_ENDS)
-    shown = _surfacing()
-    claim = ApproxDP(1, _above(shown.own[0]))
-    yield _case("an impossible event, ours", _ours(_histogram()), claim, shown)
+    along = "Gaussian, ours, with its curve"
+    yield _case(along, _ours(mean), composed, gaussian, pair=_ENDS, curve=8)
+    histogram = _histogram()  # attains its claim where epsilon is large
+    impossible = "an impossible event, ours"
+    hidden = _case(impossible, _ours(histogram), histogram.composed, _surfacing())
+    yield dataclasses.replace(hidden, trials=2000)
 
 
 def _sequential() -> Iterator[Case]:

@@ -95,11 +95,11 @@ def _audits(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
     subject = case.subject(seed)
     vectorized = not isinstance(subject, Mechanism)
     if case.certified > 1:
-        attack = FixedAttack(case.claim, [case.pair], case.trials, case.alpha, seed)
+        attack = FixedAttack(case.claim, [case.pair], case.trials, case.alpha, seed, case.curve)
         study = attack._study(target_of(subject, vectorized), 0, 0)
-        (levels,) = attack._levels([study])
+        (shots,) = attack._shots([study])
         for stream in range(case.certified):
-            yield attack._certify(stream, study, levels)
+            yield attack._certify(stream, study, shots)
         return
     result = audit(
         subject,
@@ -111,6 +111,7 @@ def _audits(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
         seed=seed,
         vectorized=vectorized,
         sequential=case.sequential,
+        curve=case.curve,
     )
     yield result.certificates
 

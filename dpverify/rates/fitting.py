@@ -43,18 +43,17 @@ def fit(points: Sequence[Point]) -> Slope:
     if len(points) < 3:
         raise ValueError(f"{len(points)} points have no slope to speak of; give at least 3.")
     for point in points:
-        if not 0 < point.low <= point.high < math.inf:
+        if not 0 < point.low < point.high < math.inf:
             raise ValueError(
                 f"At {point.value:g} the interval is {point.low:g}..{point.high:g}, which has no "
-                "logarithm; take more releases, or another regime."
+                "length in logarithms; take more releases, or another regime."
             )
     x = np.log([point.value for point in points])
     y = np.log([point.measured for point in points])
     freedom = min(point.repeats for point in points) - 1
     shown = float(stats.t.isf(SHOWN_ALPHA / 2, freedom))
     lengths = np.log([point.high / point.low for point in points])
-    errors = np.maximum(lengths / (2 * shown), 1e-12)
-    weights = errors**-2
+    weights = (lengths / (2 * shown)) ** -2
     centered = x - (weights @ x) / weights.sum()
     spread = float(weights @ centered**2)
     value, deviation = float(weights @ (centered * y)) / spread, spread**-0.5

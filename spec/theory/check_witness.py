@@ -147,4 +147,4 @@ if __name__ == "__main__":
         with open(sys.argv[1], encoding="ascii") as file:
             print(*check(json.load(file)), sep="\n")
     except Exception as error:
-        sys.exit(f"REFUSED: {type(error).__name__}: {error}")
+        sys.exit(f"REFUSED {sys.argv[1:]}: {type(error).__name__}: {error}")

@@ -101,5 +101,7 @@ def test_what_has_no_logarithm_is_refused() -> None:
     points = [point(v, 1.0, 0.1) for v in VALUES[:2]]
     with pytest.raises(ValueError, match="at least 3"):
         fit(points)
-    with pytest.raises(ValueError, match="which has no logarithm"):
+    with pytest.raises(ValueError, match="which has no length in logarithms"):
         fit([*points, point(50.0, math.inf, 0.1)])
+    with pytest.raises(ValueError, match=r"0\.2\.\.0\.2, which has no length"):
+        fit([*points, point(50.0, 0.2, 0.0)])

@@ -86,6 +86,15 @@ def test_ends_that_no_order_statistic_reaches() -> None:
     assert order_statistics(errors, 0.001, 0.05).low == 0.0
 
 
+def test_a_single_value_of_a_lattice_is_no_interval() -> None:
+    """Of integers the quantile can be certain; a slope through certain points is one through roundings."""
+    errors = np.repeat([3.0, 4.0, 6.0], 1000)
+    found = order_statistics(errors, 0.5, 0.05)
+    assert (found.low, found.value, found.high) == (3.0, 4.0, 6.0)
+    same = order_statistics(np.full(300, 2.0), 0.5, 0.05)
+    assert (same.low, same.value, same.high) == (0.0, 2.0, math.inf)
+
+
 def test_an_abstention_makes_a_root_mean_square_infinite_but_not_a_median() -> None:
     errors = np.append(np.ones(300), math.inf)
     assert Metric("rms").measure(errors, 0.05).low == math.inf

@@ -1,0 +1,314 @@
+"""What the auditor certifies, how soon it refutes, and how fast it is, against targets.
+
+Run by hand: python -m tests.benchmarks.certified_bounds [--seeds 100] [--rows NAME...]
+
+Draws are those of one side, the ones that choose the event included; no witness is given. Bounds are
+medians over the seeds; a power is the share of the seeds that refuted. Slow rows take a tenth or a
+hundredth of the seeds, as the table says. Functions ("learned") are opaque to the auditor, ours ("law")
+are not. Noise of functions is rounded to multiples of 2^-16 before anything is added: sums of floats
+would show what was added. Seconds are of processor time, all seeds together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpverify import Adjacency, ClippedMean, NoisyCount
+from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit, replaced
+from dpverify.audit.attack import FixedAttack
+from dpverify.audit.faults import deficit
+from dpverify.audit.outputs import TranscriptDraws
+from dpverify.privacy import ApproxDP, GaussianDP, PureDP, calibrate
+from tests.benchmarks.timing import header, table
+
+ALPHA = 0.05
+BUDGET = ApproxDP(1, "1e-5")
+GRID = 2.0**16
+PAIR = added("one enters", [], 1.0)
+FAMILIES = ("laplace", "gaussian", "profile", "gross", "sequential", "speed")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: ``measure(seed)`` gives a number; ``shown`` makes cells and whether it met the target."""
+
+    what: str
+    target: str
+    measure: Callable[[int], float]
+    judge: Callable[[Sequence[float]], tuple[str, bool | None]]
+    part: int = 1
+    """The seeds are divided by this."""
+
+
+# --- subjects -----------------------------------------------------------------------------------
+
+
+def noise(kind: str, seed: int, shift: Any, width: int = 0) -> Callable[[Any, int], Any]:
+    """f(dataset, size): noise of scale 1, moved by ``shift`` if there is a record."""
+    draw = getattr(np.random.default_rng(seed), kind)
+
+    def function(data: Any, size: int) -> Any:
+        rounded = np.rint(draw(size=(size, width) if width else size) * GRID) / GRID
+        return rounded + len(data) * np.rint(np.asarray(shift) * GRID) / GRID
+
+    return function
+
+
+def audited(seed: int, subject: Any, claim: Any, trials: int, **more: Any) -> AuditResult:
+    """At ALPHA, without planted faults."""
+    pair: NeighboringPair = more.pop("pair", PAIR)
+    known: dict[str, Any] = {"faults": (), "alpha": ALPHA, "vectorized": callable(subject), **more}
+    return audit(subject, claim=claim, pairs=[pair], trials=trials, seed=seed, **known)
+
+
+def mu_of_budget() -> Fraction:
+    """The largest mu whose Gaussian mechanism has BUDGET."""
+    found = calibrate(GaussianDP, BUDGET)
+    assert isinstance(found, GaussianDP)
+    return Fraction(math.sqrt(found.mu_squared)).limit_denominator(10**9)
+
+
+def mean(mu: Fraction, width: int) -> ClippedMean:
+    """Ours, mu-GDP, in this dimension."""
+    return ClippedMean(
+        adjacency=Adjacency.REPLACE, noise_multiplier=1 / mu, center=(0.0,) * width, radius=1
+    )
+
+
+def opposite(width: int, all_move: bool) -> NeighboringPair:
+    """One record, against its mirror image: in one coordinate, or in all."""
+    point = np.zeros(width)
+    point[: width if all_move else 1] = 1 / math.sqrt(width) if all_move else 1.0
+    return replaced("mirrored", [tuple(point)], tuple(-point))
+
+
+# --- judging ------------------------------------------------------------------------------------
+
+
+def at_least(target: float) -> Callable[[Sequence[float]], tuple[str, bool | None]]:
+    """The median."""
+
+    def judge(found: Sequence[float]) -> tuple[str, bool | None]:
+        middle, low = float(np.median(found)), float(np.quantile(found, 0.1))
+        return f"{middle:.3f} (10%: {low:.3f})", middle >= target
+
+    return judge
+
+
+def power(found: Sequence[float]) -> tuple[str, bool | None]:
+    """Of verdicts."""
+    rate = float(np.mean(found))
+    return f"{rate:.2f}", rate >= 0.9
+
+
+def soon(target: float | None) -> Callable[[Sequence[float]], tuple[str, bool | None]]:
+    """Draws until a refutation, inf without one."""
+
+    def judge(found: Sequence[float]) -> tuple[str, bool | None]:
+        middle, high = (float(np.quantile(found, q, method="higher")) for q in (0.5, 0.9))
+        return f"{middle:,.0f} (90%: {high:,.0f})", None if target is None else middle <= target
+
+    return judge
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def laplace() -> Iterator[Row]:
+    """epsilon = 1."""
+    count = NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1))
+    for trials, target, part in ((10**4, 0.85, 1), (10**5, 0.96, 2), (10**6, 0.99, 10)):
+        yield Row(
+            f"Laplace, epsilon 1, learned, {trials:,} draws",
+            f"{target}",
+            lambda seed, trials=trials: (
+                audited(  # type: ignore[misc]
+                    seed, noise("laplace", seed, 1), PureDP(1), trials
+                ).epsilon
+            ),
+            at_least(target),
+            part,
+        )
+        yield Row(
+            f"Laplace, epsilon 1, law, {trials:,} draws",
+            f"{target}",
+            lambda seed, trials=trials: audited(seed, count, PureDP(1), trials).epsilon,  # type: ignore[misc]
+            at_least(target),
+            max(1, part // 2),
+        )
+
+
+def gaussian() -> Iterator[Row]:
+    """Noise for (1, 1e-5); epsilon at 1e-5."""
+    mu = mu_of_budget()
+    for trials, target in ((10**5, 0.52), (10**6, 0.70)):
+        for width, all_move in ((1, False), (10, False), (10, True), (1000, False), (1000, True)):
+            if trials * width > 10**8:
+                continue
+            moving = "all move" if all_move else "one moves"
+            goal = target if width == 1 else 0.95 * target
+            shift = np.zeros(width)
+            shift[: width if all_move else 1] = float(mu) / math.sqrt(width if all_move else 1)
+            where = f"d = {width}, {moving}, {trials:,} draws"
+            part = max(1, trials * width // 10**5 // (4 if width == 1 else 2))
+            yield Row(
+                f"Gaussian (1, 1e-5), learned, {where}",
+                f"{goal:.3f}",
+                lambda seed, shift=shift, width=width, trials=trials: (
+                    audited(  # type: ignore[misc]
+                        seed, noise("standard_normal", seed, shift, width), BUDGET, trials
+                    ).epsilon
+                ),
+                at_least(goal),
+                max(2, part),
+            )
+            yield Row(
+                f"Gaussian (1, 1e-5), law, {where}",
+                f"{goal:.3f}",
+                lambda seed, width=width, all_move=all_move, trials=trials: (
+                    audited(  # type: ignore[misc]
+                        seed, mean(mu, width), BUDGET, trials, pair=opposite(width, all_move)
+                    ).epsilon
+                ),
+                at_least(goal),
+                part,
+            )
+
+
+def profile() -> Iterator[Row]:
+    """A Gaussian claim with noise 5% too small."""
+    for name, mu in (("mu of (1, 1e-5)", mu_of_budget()), ("mu 1", Fraction(1))):
+        for trials in (50_000, 100_000, 200_000):
+            target = "0.9" if trials == 200_000 else ""
+            judge = power if target else lambda found: (power(found)[0], None)
+            yield Row(
+                f"{name}, 5% less noise, learned, {trials:,} draws",
+                target,
+                lambda seed, mu=mu, trials=trials: float(  # type: ignore[misc]
+                    audited(
+                        seed,
+                        noise("standard_normal", seed, float(mu) / 0.95),
+                        GaussianDP(mu),
+                        trials,
+                    ).verdict
+                    is Verdict.VIOLATED
+                ),
+                judge,
+                2,
+            )
+            yield Row(
+                f"{name}, 5% less noise, law, {trials:,} draws",
+                target,
+                lambda seed, mu=mu, trials=trials: _faulty(seed, mu, trials),  # type: ignore[misc]
+                judge,
+            )
+
+
+def _faulty(seed: int, mu: Fraction, trials: int) -> float:
+    """Whether ours with 5% less noise is refuted."""
+    fault = deficit(mean(mu, 1), Fraction(1, 20))
+    attack = FixedAttack(GaussianDP(mu), [opposite(1, False)], trials, ALPHA, seed)
+    found = attack.all_pairs(lambda data: TranscriptDraws(fault.law(data)), 0)
+    return float(any(certificate.refuted for certificate in found))
+
+
+def gross() -> Iterator[Row]:
+    """True epsilon twice the claim and more: draws until the sequential audit refutes."""
+    for claim, true in ((Fraction(1), 2), (Fraction(1), 4), (Fraction(1, 2), 1), (Fraction(2), 4)):
+        for alpha in (ALPHA, 1e-6):
+            yield from _betting(claim, Fraction(true), alpha, 1000 if alpha == ALPHA else None)
+
+
+def sequential() -> Iterator[Row]:
+    """True epsilon a little above the claimed 1: draws until the sequential audit refutes."""
+    for true, target in (("1.5", 500), ("1.2", 2500), ("1.1", 4000), ("1.05", 10_000)):
+        yield from _betting(Fraction(1), Fraction(true), ALPHA, target)
+
+
+def _betting(claim: Fraction, true: Fraction, alpha: float, target: float | None) -> Iterator[Row]:
+    """With the event learned, and with the law."""
+
+    def learned(seed: int) -> float:
+        return _until(seed, noise("laplace", seed, float(true)), claim, alpha)
+
+    def law(seed: int) -> float:
+        count = NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=1 / true)
+        return _until(seed, count, claim, alpha)
+
+    for name, measure in (("learned", learned), ("law", law)):
+        what = f"epsilon {float(true):g} against {float(claim):g}, alpha {alpha:g}, {name}"
+        yield Row(what, "" if target is None else f"{target:,}", measure, soon(target), 2)
+
+
+def _until(seed: int, subject: Any, claim: Fraction, alpha: float) -> float:
+    found = audited(seed, subject, PureDP(claim), 200_000, alpha=alpha, sequential=True)
+    return found.draws / 2 if found.verdict is Verdict.VIOLATED else math.inf
+
+
+def speed() -> Iterator[Row]:
+    """Audited draws of both sides a second of processor time, event and certificate included."""
+    count = NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1))
+    trials = 2_000_000
+    subjects: tuple[tuple[str, Any, NeighboringPair], ...] = (
+        ("noisy count", count, PAIR),
+        ("Gaussian", mean(Fraction(1), 1), opposite(1, False)),
+    )
+    for name, mechanism, pair in subjects:
+
+        def measure(seed: int, mechanism: Any = mechanism, pair: NeighboringPair = pair) -> float:
+            start = time.process_time()
+            audited(seed, mechanism, None, trials, pair=pair)
+            return 2 * trials / (time.process_time() - start)
+
+        yield Row(
+            f"{name}, law, {trials:,} draws a side: draws a second",
+            "5,000,000",
+            measure,
+            lambda found: (f"{np.median(found):,.0f}", bool(np.median(found) >= 5e6)),
+            20,
+        )
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+
+def line(row: Row, seeds: int) -> list[str]:
+    """Cells."""
+    number = max(1, seeds // row.part)
+    start = time.process_time()
+    shown, met = row.judge([row.measure(seed) for seed in range(number)])
+    verdict = {True: "met", False: "MISSED", None: ""}[met]
+    seconds = f"{time.process_time() - start:.0f}"
+    return [row.what, row.target or "-", shown, verdict, str(number), seconds]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--rows", nargs="+", choices=FAMILIES, default=FAMILIES)
+    options = parser.parse_args()
+    rows = " ".join(options.rows)
+    header(
+        "Certified bounds",
+        f"python -m tests.benchmarks.certified_bounds --seeds {options.seeds} --rows {rows}",
+    )
+    print(f"\n{__doc__}")
+    columns = ["what", "target", "measured", "", "seeds", "s"]
+    for name in options.rows:
+        family: Callable[[], Iterator[Row]] = globals()[name]
+        print(f"{name}: {(family.__doc__ or '').strip()} alpha {ALPHA:g} unless said otherwise.\n")
+        table(columns, (line(row, options.seeds) for row in family()))
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""``audit --self-check`` and ``audit --power`` as units of one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpverify.audit import Configuration, Fault, certificates
+from dpverify.audit.cases import cases
+from dpverify.audit.power import Effort
+from dpverify.audit.regions import Counted, Region, region
+from dpverify.cli import main
+from dpverify.report.jsonl import JsonLines
+from dpverify.suite import measuring
+from dpverify.suite.events import Event, Outcome, RunFinished, UnitFinished
+from dpverify.suite.judges import Unit
+from dpverify.suite.measuring import (
+    MeasureOptions,
+    chance_of_failing_all,
+    coverage_units,
+    measure_unit,
+    power_units,
+    run_measuring,
+)
+from dpverify.suite.trees import load
+
+QUICK = MeasureOptions(seed=1, quick=True)
+CASE = Unit("coverage", "a rare event")
+COUNT = "noisy_count:replace:within"
+SMALL = Effort(few=5000, many=5000, deficits=3, faults=2, again=0)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "QUICK", SMALL)
+    monkeypatch.setitem(measuring._SAMPLES, SMALL, 20_000)
+    monkeypatch.setitem(measuring._COMPARED, SMALL, measuring._COMPARED[measuring.FULL][1:])
+
+
+def _careless(counted: Counted, share: int, alpha: float) -> Region:
+    return region(counted, share, 0.5)
+
+
+# --- coverage -----------------------------------------------------------------------------------
+
+
+def test_there_is_a_unit_for_every_case() -> None:
+    units = coverage_units()
+    assert {unit.name for unit in units} == set(cases())
+    assert cases()[units[0].name].alpha < 0.05  # the longest first
+    assert 0 < chance_of_failing_all(quick=False) <= 1e-3 * len(units)
+
+
+def test_a_sound_auditor_is_covered() -> None:
+    """It fails with probability 1e-3 at most; the seed is fixed."""
+    found = measure_unit(CASE, QUICK)
+    assert found.outcome is Outcome.HELD
+    assert found.data["repeats"] == 200
+    assert found.data["alarms"] <= found.data["limit"]
+    assert found.replay == "dpverify audit --self-check --seed 1 --quick"
+
+
+def test_a_broken_auditor_is_refuted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(certificates, "region", _careless)
+    suite, written = load(), tmp_path / "events.jsonl"
+    units = [Unit("coverage", "four values"), CASE]
+    assert run_measuring(suite, units, QUICK, [JsonLines(written)]) == 1
+    events = [json.loads(line) for line in written.read_text().splitlines()]
+    assert events[0]["command"] == "self-check"
+    assert [event["outcome"] for event in events[1:3]] == ["refuted", "refuted"]
+    assert events[1]["data"]["alarms"] > events[1]["data"]["limit"]
+    assert "epsilon" in events[1]["data"]["kinds"]
+
+
+def test_the_same_seed_gives_the_same_alarms() -> None:
+    first, second = (measure_unit(CASE, QUICK) for _ in range(2))
+    assert dataclasses.replace(first, seconds=0) == dataclasses.replace(second, seconds=0)
+
+
+def test_after_an_interrupt_the_table_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = measure_unit
+
+    def second_is_interrupted(unit: Unit, options: MeasureOptions) -> UnitFinished:
+        if unit is not CASE:
+            raise KeyboardInterrupt
+        return done(unit, options)
+
+    monkeypatch.setattr(measuring, "measure_unit", second_is_interrupted)
+    events: list[Event] = []
+    units = [CASE, Unit("coverage", "Laplace")]
+    assert run_measuring(load(), units, QUICK, [events.append]) == 130
+    assert [event.name for event in events if isinstance(event, UnitFinished)] == [CASE.name]
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].interrupted
+
+
+def test_what_goes_wrong_inside_is_invalid() -> None:
+    found = measure_unit(Unit("coverage", "no such case"), QUICK)
+    assert found.outcome is Outcome.INVALID
+    assert "KeyError" in found.summary
+
+
+# --- power --------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small")
+def test_the_power_of_a_configuration() -> None:
+    found = measure_unit(Unit("power", COUNT), QUICK)
+    assert found.outcome is Outcome.HELD, found.summary
+    assert found.replay == f"dpverify audit {COUNT} --power --seed 1 --quick"
+    data: Any = found.data
+    assert data["smallest_deficit"] is not None
+    assert data["smallest_deficit"] <= 0.3
+    assert {fault["name"] for fault in data["faults"]} >= {"count: scale x 0.7"}
+    assert all(fault["seen"] == fault["tried"] == 2 for fault in data["faults"])
+    (compared,) = data["oracle"]
+    assert compared["factor"] <= 3
+    assert compared["draws"] >= compared["oracle"]["draws"]
+    json.dumps(data)
+    text = "\n".join(found.details)
+    assert "seen 3 of 3" in text
+    assert f"({compared['factor']:g} x)" in text
+
+
+@pytest.mark.usefixtures("small")
+def test_a_fault_that_cannot_be_seen_is_powerless(monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = load()
+    whole = suite.configuration(COUNT)
+    harmless = Fault("changes nothing", whole.mechanism.law)
+    changed = Configuration(
+        name=whole.name, mechanism=whole.mechanism, pairs=whole.pairs, faults=[harmless]
+    )
+    entry = dataclasses.replace(suite.entries["noisy_count"], configurations=(changed,))
+    only = dataclasses.replace(suite, entries={"noisy_count": entry})
+    monkeypatch.setattr(measuring, "_suite", lambda root: only)
+    events: list[Event] = []
+    assert run_measuring(only, power_units(only, []), QUICK, [events.append]) == 4
+    (found,) = [event for event in events if isinstance(event, UnitFinished)]
+    assert found.outcome is Outcome.POWERLESS
+    (line,) = [line for line in found.details if line.startswith("  changes nothing")]
+    assert ": 2 of 2 (<= 1.00) at 5,000" in line
+
+
+def test_names_select_configurations() -> None:
+    suite = load()
+    assert {unit.name for unit in power_units(suite, [])} == set(suite.configurations)
+    assert [unit.name for unit in power_units(suite, [COUNT])] == [COUNT]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["noisy_count", "--self-check"], ["--power", "--trials", "5000"]]
+)
+def test_what_makes_no_sense_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", *arguments]) == 2
+    assert "leave" in capsys.readouterr().err
