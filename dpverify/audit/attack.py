@@ -26,10 +26,10 @@ from dpverify.privacy import Guarantee
 from dpverify.randomness import SeededBits
 
 DIRECTIONS = ("left over right", "right over left")
-_MAIN = 0.75  # of alpha for the most promising direction; the others share the rest
+_MAIN = 0.9  # of alpha for the most promising direction; the others share the rest
 _WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
 _CHUNK = 1 << 22  # numbers drawn at a time
-_LEARNING, _CHOOSING, _CERTIFYING = range(3)
+_LOOKING, _LEARNING, _CHOOSING, _CERTIFYING = range(4)
 
 
 class InvalidRun(ValueError):
@@ -137,17 +137,18 @@ class FixedAttack:
     def _study(self, target: Target, stream: int, index: int) -> _Study:
         pair = self.pairs[index]
         laws = target(pair.left), target(pair.right)
-        size = study_size(self.trials)
         address = (self.seed, stream, index)
-        first = [law.draw(SeededBits(*address, s, _LEARNING), size) for s, law in enumerate(laws)]
+
+        def drawn(part: int, size: int) -> list[Draws]:
+            return [law.draw(SeededBits(*address, s, part), size) for s, law in enumerate(laws)]
+
+        known = laws[0].log_likelihood(laws[0].draw(SeededBits(*address, 0, _LOOKING), 1)) is not None
+        learning, choosing = study_sizes(self.trials, known)
+        second = drawn(_CHOOSING, choosing)
+        first = second if known else drawn(_LEARNING, learning)
         refuse_failures(pair.name, first)
-        known = laws[0].log_likelihood(first[0]) is not None
         found = self._candidates(pair, laws, first, known)
-        second = first
-        if not known:
-            bits = [SeededBits(*address, side, _CHOOSING) for side in (0, 1)]
-            second = [law.draw(bits[side], size) for side, law in enumerate(laws)]
-        left = self.trials - size * (1 if known else 2)
+        left = self.trials - learning - choosing
         task = Task(tested_points(self.guarantee), self.alpha * _MAIN, left)
         witnesses = choose([second[0]], [second[1]], found, task)
         along = tuple(
@@ -206,9 +207,11 @@ def suggested_direction(pair: NeighboringPair) -> Floats | None:
     return difference if told else None
 
 
-def study_size(trials: int) -> int:
-    """How many of these draws choose an event (and as many to learn one, where no law is known)."""
-    return min(max(trials // 10, min(trials // 4, 500)), 200_000)
+def study_sizes(trials: int, law_known: bool) -> tuple[int, int]:
+    """How many of these draws learn events (none where the law is known), and choose among them."""
+    learning = min(max(trials // 10, min(trials // 5, 500)), 60_000)
+    choosing = min(max(trials // 8, min(trials // 5, 500)), 200_000)
+    return (0 if law_known else learning), choosing
 
 
 def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:

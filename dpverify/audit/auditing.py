@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from dpverify.audit.attack import FaultResult, FixedAttack, InvalidRun, study_size
+from dpverify.audit.attack import FaultResult, FixedAttack, InvalidRun, study_sizes
 from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, fewest_draws
 from dpverify.audit.configuration import Exhibit
@@ -138,8 +138,8 @@ def audit(
     claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency.
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
-    trials: draws a side and pair: a tenth to choose the event (two where no law is known), the rest
-    to certify it.
+    trials: draws a side and pair: an eighth to choose the event (and a tenth to learn events, where no
+    law is known), the rest to certify it.
     alpha: the chance that a sound subject is called VIOLATED; that any planted fault is called
     caught by chance is at most alpha besides.
     thorough: plant the faults that need many draws (5% less noise) as well.
@@ -195,9 +195,8 @@ def _check_budget(trials: int, alpha: float, guarantee: Guarantee, law_known: bo
     if whole(trials, "trials") < FEWEST_TRIALS:
         raise ValueError(f"trials = {trials}; at least {FEWEST_TRIALS} are needed to say a thing.")
     needed = fewest_draws(guarantee, alpha / 2)
-    left = trials - study_size(trials) * (1 if law_known else 2)
-    if left < needed:
-        enough = needed * 10 // (9 if law_known else 8) + 500
+    if trials - sum(study_sizes(trials, law_known)) < needed:
+        enough = needed * 5 // 3 + 1
         raise ValueError(
             f"trials = {trials} can refute {guarantee} at alpha = {alpha:g} on no outcome whatever; "
             f"give at least {enough}, or a larger alpha."

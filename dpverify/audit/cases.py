@@ -43,11 +43,11 @@ Maker = Callable[[int], Subject]
 class Case:
     """A sound subject whose privacy is known.
 
-    truth: of the pair.
-    claim: what is audited; the pair attains it.
-    certified: how often each choice of an event is certified, on fresh draws. Whatever was chosen, a
-    certificate is wrong with probability alpha at most, so the alarms are as few as if every audit
-    chose anew. trials: draws a side of each audit. curve: events along the trade-off curve besides.
+    subject: what is audited, for each audit's seed. claim: of it; the pair attains it. truth: of the
+    pair. trials: draws a side. curve: events along the trade-off curve besides.
+    certified: how often each choice of an event is certified, on fresh draws. Given any choice, and all
+    that came before, a certificate is wrong with probability alpha at most: so the alarms are
+    stochastically at most binomial, as if every audit chose anew.
     """
 
     name: str

@@ -33,12 +33,14 @@ _EPSILONS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)  # where the bounds on delta are com
 class Coverage:
     """How many audits of one case raised a false alarm.
 
+    repeats: audits; choices: of an event, which audits may share.
     kinds: what was wrong, and in how many audits ("verdict", or a bound that exceeded the truth).
     """
 
     case: str
     alpha: float
     repeats: int
+    choices: int
     alarms: int
     kinds: Mapping[str, int]
 
@@ -77,9 +79,10 @@ def repeats_of(case: Case, quick: bool) -> int:
 def measure(case: Case, *, repeats: int, seed: int) -> Coverage:
     """Audit the case ``repeats`` times and count the false alarms."""
     wrong: Counter[str] = Counter()
-    alarms = done = 0
+    alarms = done = choices = 0
     seeds = np.random.default_rng(seed).integers(2**32, size=repeats).tolist()
     while done < repeats:
+        choices += 1
         for certificates in _audits(case, seeds[done]):
             found = set(mistakes(certificates, case.truth))
             wrong.update(found)
@@ -87,7 +90,7 @@ def measure(case: Case, *, repeats: int, seed: int) -> Coverage:
             done += 1
             if done == repeats:
                 break
-    return Coverage(case.name, case.alpha, repeats, alarms, dict(wrong))
+    return Coverage(case.name, case.alpha, repeats, choices, alarms, dict(wrong))
 
 
 def _audits(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:

@@ -18,7 +18,7 @@ from dpverify.audit.regions import Counts, share_of
 
 _THRESHOLDS = 400
 _POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
-_OPTIMISM = 1.0  # the best of many looks better than it is, by about a standard error
+_OPTIMISM = 1.5  # the best of many looks better than it is, by one or two standard errors
 _EXPECTED = 1.05  # the deficit of noise that a close look is for
 _BEYOND = 300.0
 _TINY = 1e-12

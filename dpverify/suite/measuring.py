@@ -33,7 +33,7 @@ from dpverify.suite.trees import Suite, load
 
 _LESS = Fraction(1, 2)  # noise missing where the pair that shows it best is looked for
 QUICK = Effort(few=QUICK_TRIALS, many=QUICK_TRIALS, deficits=5, faults=3, again=0)
-FULL = Effort(few=QUICK_TRIALS, many=THOROUGH_TRIALS, deficits=10, faults=12, again=10)
+FULL = Effort(few=QUICK_TRIALS, many=THOROUGH_TRIALS, deficits=10, faults=10, again=10)
 _SAMPLES = {QUICK: 100_000, FULL: 400_000}
 """Of the oracle, draws a side."""
 _COMPARED = {QUICK: (Fraction(3, 10),), FULL: (Fraction(1, 10), Fraction(3, 10))}
@@ -127,8 +127,9 @@ def _judge_coverage(name: str, options: MeasureOptions) -> Judgment:
     repeats = repeats_of(case, options.quick)
     found = measure(case, repeats=repeats, seed=seed_of(name, options.seed))
     low, high = found.interval
+    shared = f" of {found.choices:,} choices" if found.choices < found.repeats else ""
     summary = (
-        f"{found.alarms} false alarms in {found.repeats:,} audits at alpha {found.alpha:g} (95% "
+        f"{found.alarms} false alarms in {found.repeats:,} audits{shared} at alpha {found.alpha:g} (95% "
         f"interval {low:.2g}..{high:.2g}; at most {found.limit} pass)"
     )
     kinds = tuple(f"{kind} above the truth: {n}" for kind, n in sorted(found.kinds.items()))

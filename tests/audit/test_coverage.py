@@ -122,7 +122,7 @@ def test_claims_are_true_and_tight(name: str) -> None:
 def test_limits() -> None:
     assert limit_of(2000, 0.05) == binom.ppf(0.999, 2000, 0.05)
     assert chance_of_failing(2000, 0.05) <= 1e-3
-    found = Coverage("a case", 0.05, 2000, limit_of(2000, 0.05) + 1, {})
+    found = Coverage("a case", 0.05, 2000, 100, limit_of(2000, 0.05) + 1, {})
     assert not found.passed
     low, high = found.interval
     assert low < found.alarms / 2000 < high
@@ -136,17 +136,17 @@ _REPEATS = 100
 _SHARED = ("Gaussian, ours", "three answers, ours", "an impossible event, ours", "a rare event")
 
 
-def _measured(name: str, *, certified: int = 20) -> Coverage:
+def _measured(name: str, *, certified: int = 20, repeats: int = _REPEATS) -> Coverage:
     """With choices that certificates share, to be fast; 1: every audit is a whole one."""
     case = dataclasses.replace(cases()[name], certified=certified)
-    return measure(case, repeats=_REPEATS, seed=1)
+    return measure(case, repeats=repeats, seed=1)
 
 
 @pytest.mark.parametrize("name", _SHARED)
 def test_the_auditor_passes(name: str) -> None:
     found = _measured(name)
     assert found.passed, found
-    assert found.repeats == _REPEATS
+    assert (found.repeats, found.choices) == (_REPEATS, _REPEATS / 20)
 
 
 @pytest.mark.parametrize("name", ["Gaussian, ours", "randomized response, sequential"])
@@ -165,11 +165,11 @@ def test_an_auditor_that_forgets_alpha_fails(name: str, monkeypatch: pytest.Monk
 
 
 def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def again(law: Any, address: tuple[int, ...], size: int) -> Any:
-        yield law.draw(SeededBits(*address[:-1], attack._LEARNING), size)
+    def of_the_side(seed: int, stream: int, index: int, side: int, *purpose: int) -> SeededBits:
+        return SeededBits(seed, stream, index, side)
 
-    monkeypatch.setattr(attack, "study_size", lambda trials: trials // 2)
-    monkeypatch.setattr(attack, "_in_chunks", again)
+    monkeypatch.setattr(attack, "SeededBits", of_the_side)
+    monkeypatch.setattr(attack, "study_sizes", lambda trials, law_known: (0, trials // 2))
     found = _measured("Gaussian, ours", certified=1)
     assert not found.passed, found
 
@@ -177,12 +177,12 @@ def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.Mon
 def test_the_best_of_several_unadjusted_bounds_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     certify = FixedAttack._certify
 
-    def best_of_eight(self: FixedAttack, stream: int, study: Any, shots: Any) -> Any:
-        found = [certify(self, 100 * stream + i, study, shots) for i in range(8)]
+    def best_of_many(self: FixedAttack, stream: int, study: Any, shots: Any) -> Any:
+        found = [certify(self, 1000 * stream + i, study, shots) for i in range(16)]
         return [max(tried, key=lambda one: one.epsilon) for tried in zip(*found, strict=True)]
 
-    monkeypatch.setattr(FixedAttack, "_certify", best_of_eight)
-    found = _measured("three answers, ours")
+    monkeypatch.setattr(FixedAttack, "_certify", best_of_many)
+    found = _measured("three answers, ours", repeats=40)
     assert not found.passed, found
 
 

@@ -12,17 +12,27 @@ would show what was added. Seconds are of processor time, all seeds together.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpverify import Adjacency, ClippedMean, NoisyCount
-from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit, replaced
+from dpverify.audit import (
+    AuditResult,
+    NeighboringPair,
+    Verdict,
+    added,
+    attack,
+    audit,
+    replaced,
+)
 from dpverify.audit.attack import FixedAttack
 from dpverify.audit.faults import deficit
 from dpverify.audit.outputs import TranscriptDraws
@@ -33,7 +43,7 @@ ALPHA = 0.05
 BUDGET = ApproxDP(1, "1e-5")
 GRID = 2.0**16
 PAIR = added("one enters", [], 1.0)
-FAMILIES = ("laplace", "gaussian", "profile", "gross", "sequential", "speed")
+FAMILIES = ("laplace", "gaussian", "long", "wide", "profile", "gross", "sequential", "speed")
 
 
 @dataclass(frozen=True)
@@ -109,6 +119,11 @@ def power(found: Sequence[float]) -> tuple[str, bool | None]:
     return f"{rate:.2f}", rate >= 0.9
 
 
+def shares(found: Sequence[float]) -> tuple[str, bool | None]:
+    """Of verdicts, without a target."""
+    return power(found)[0], None
+
+
 def soon(target: float | None) -> Callable[[Sequence[float]], tuple[str, bool | None]]:
     """Draws until a refutation, inf without one."""
 
@@ -124,92 +139,84 @@ def soon(target: float | None) -> Callable[[Sequence[float]], tuple[str, bool | 
 
 def laplace() -> Iterator[Row]:
     """epsilon = 1."""
-    count = NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1))
     for trials, target, part in ((10**4, 0.85, 1), (10**5, 0.96, 2), (10**6, 0.99, 10)):
-        yield Row(
-            f"Laplace, epsilon 1, learned, {trials:,} draws",
-            f"{target}",
-            lambda seed, trials=trials: (
-                audited(  # type: ignore[misc]
-                    seed, noise("laplace", seed, 1), PureDP(1), trials
-                ).epsilon
-            ),
-            at_least(target),
-            part,
-        )
-        yield Row(
-            f"Laplace, epsilon 1, law, {trials:,} draws",
-            f"{target}",
-            lambda seed, trials=trials: audited(seed, count, PureDP(1), trials).epsilon,  # type: ignore[misc]
-            at_least(target),
-            max(1, part // 2),
-        )
+        yield from _laplace(trials, target, part)
+
+
+def _laplace(trials: int, target: float, part: int) -> Iterator[Row]:
+    count = NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1))
+
+    def learned(seed: int) -> float:
+        return audited(seed, noise("laplace", seed, 1), PureDP(1), trials).epsilon
+
+    def law(seed: int) -> float:
+        return audited(seed, count, PureDP(1), trials).epsilon
+
+    for name, measure in (("learned", learned), ("law", law)):
+        yield Row(f"{trials:,} draws, {name}", f"{target}", measure, at_least(target), part)
 
 
 def gaussian() -> Iterator[Row]:
-    """Noise for (1, 1e-5); epsilon at 1e-5."""
+    """Noise for (1, 1e-5): epsilon at 1e-5."""
+    yield from _gaussian(1, False, 10**5, 0.52, part=2)
+    for all_move in (False, True):
+        yield from _gaussian(10, all_move, 10**5, 0.95 * 0.52, part=4)
+
+
+def long() -> Iterator[Row]:
+    """The same with more draws."""
+    yield from _gaussian(1, False, 10**6, 0.70, part=10)
+    for all_move in (False, True):
+        yield from _gaussian(10, all_move, 10**6, 0.95 * 0.70, part=25)
+
+
+def wide() -> Iterator[Row]:
+    """The same in a thousand dimensions."""
+    for all_move in (False, True):
+        yield from _gaussian(1000, all_move, 10**5, 0.95 * 0.52, part=20)
+
+
+def _gaussian(
+    width: int, all_move: bool, trials: int, target: float, *, part: int
+) -> Iterator[Row]:
+    """With the event learned, and with the law. In more dimensions within 5% of one."""
     mu = mu_of_budget()
-    for trials, target in ((10**5, 0.52), (10**6, 0.70)):
-        for width, all_move in ((1, False), (10, False), (10, True), (1000, False), (1000, True)):
-            if trials * width > 10**8:
-                continue
-            moving = "all move" if all_move else "one moves"
-            goal = target if width == 1 else 0.95 * target
-            shift = np.zeros(width)
-            shift[: width if all_move else 1] = float(mu) / math.sqrt(width if all_move else 1)
-            where = f"d = {width}, {moving}, {trials:,} draws"
-            part = max(1, trials * width // 10**5 // (4 if width == 1 else 2))
-            yield Row(
-                f"Gaussian (1, 1e-5), learned, {where}",
-                f"{goal:.3f}",
-                lambda seed, shift=shift, width=width, trials=trials: (
-                    audited(  # type: ignore[misc]
-                        seed, noise("standard_normal", seed, shift, width), BUDGET, trials
-                    ).epsilon
-                ),
-                at_least(goal),
-                max(2, part),
-            )
-            yield Row(
-                f"Gaussian (1, 1e-5), law, {where}",
-                f"{goal:.3f}",
-                lambda seed, width=width, all_move=all_move, trials=trials: (
-                    audited(  # type: ignore[misc]
-                        seed, mean(mu, width), BUDGET, trials, pair=opposite(width, all_move)
-                    ).epsilon
-                ),
-                at_least(goal),
-                part,
-            )
+    shift = np.zeros(width)
+    shift[: width if all_move else 1] = float(mu) / math.sqrt(width if all_move else 1)
+
+    def learned(seed: int) -> float:
+        subject = noise("standard_normal", seed, shift, width)
+        return audited(seed, subject, BUDGET, trials).epsilon
+
+    def law(seed: int) -> float:
+        pair = opposite(width, all_move)
+        return audited(seed, mean(mu, width), BUDGET, trials, pair=pair).epsilon
+
+    where = f"d = {width}, {'all move' if all_move else 'one moves'}, {trials:,} draws"
+    for name, measure in (("learned", learned), ("law", law)):
+        yield Row(f"{where}, {name}", f"{target:.3f}", measure, at_least(target), part)
 
 
 def profile() -> Iterator[Row]:
-    """A Gaussian claim with noise 5% too small."""
+    """A Gaussian claim, and noise 5% too small: the share that is refuted."""
     for name, mu in (("mu of (1, 1e-5)", mu_of_budget()), ("mu 1", Fraction(1))):
         for trials in (50_000, 100_000, 200_000):
-            target = "0.9" if trials == 200_000 else ""
-            judge = power if target else lambda found: (power(found)[0], None)
-            yield Row(
-                f"{name}, 5% less noise, learned, {trials:,} draws",
-                target,
-                lambda seed, mu=mu, trials=trials: float(  # type: ignore[misc]
-                    audited(
-                        seed,
-                        noise("standard_normal", seed, float(mu) / 0.95),
-                        GaussianDP(mu),
-                        trials,
-                    ).verdict
-                    is Verdict.VIOLATED
-                ),
-                judge,
-                2,
-            )
-            yield Row(
-                f"{name}, 5% less noise, law, {trials:,} draws",
-                target,
-                lambda seed, mu=mu, trials=trials: _faulty(seed, mu, trials),  # type: ignore[misc]
-                judge,
-            )
+            yield from _profile(name, mu, trials)
+
+
+def _profile(what: str, mu: Fraction, trials: int) -> Iterator[Row]:
+    goal = trials == 200_000
+
+    def learned(seed: int) -> float:
+        subject = noise("standard_normal", seed, float(mu) / 0.95)
+        return float(audited(seed, subject, GaussianDP(mu), trials).verdict is Verdict.VIOLATED)
+
+    def law(seed: int) -> float:
+        return _faulty(seed, mu, trials)
+
+    for name, measure in (("learned", learned), ("law", law)):
+        text = f"{what}, {trials:,} draws, {name}"
+        yield Row(text, "0.9" if goal else "", measure, power if goal else shares, 2)
 
 
 def _faulty(seed: int, mu: Fraction, trials: int) -> float:
@@ -229,11 +236,18 @@ def gross() -> Iterator[Row]:
 
 def sequential() -> Iterator[Row]:
     """True epsilon a little above the claimed 1: draws until the sequential audit refutes."""
-    for true, target in (("1.5", 500), ("1.2", 2500), ("1.1", 4000), ("1.05", 10_000)):
-        yield from _betting(Fraction(1), Fraction(true), ALPHA, target)
+    for true, target, part in (
+        ("1.5", 500, 2),
+        ("1.2", 2500, 2),
+        ("1.1", 4000, 5),
+        ("1.05", 10_000, 10),
+    ):
+        yield from _betting(Fraction(1), Fraction(true), ALPHA, target, part)
 
 
-def _betting(claim: Fraction, true: Fraction, alpha: float, target: float | None) -> Iterator[Row]:
+def _betting(
+    claim: Fraction, true: Fraction, alpha: float, target: float | None, part: int = 2
+) -> Iterator[Row]:
     """With the event learned, and with the law."""
 
     def learned(seed: int) -> float:
@@ -245,7 +259,7 @@ def _betting(claim: Fraction, true: Fraction, alpha: float, target: float | None
 
     for name, measure in (("learned", learned), ("law", law)):
         what = f"epsilon {float(true):g} against {float(claim):g}, alpha {alpha:g}, {name}"
-        yield Row(what, "" if target is None else f"{target:,}", measure, soon(target), 2)
+        yield Row(what, "" if target is None else f"{target:,}", measure, soon(target), part)
 
 
 def _until(seed: int, subject: Any, claim: Fraction, alpha: float) -> float:
@@ -290,6 +304,14 @@ def line(row: Row, seeds: int) -> list[str]:
     return [row.what, row.target or "-", shown, verdict, str(number), seconds]
 
 
+def _auditor() -> str:
+    """Tells one state of the auditor from another."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(attack.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -301,6 +323,7 @@ def main() -> None:
         "Certified bounds",
         f"python -m tests.benchmarks.certified_bounds --seeds {options.seeds} --rows {rows}",
     )
+    print(f"# dpverify/audit as it was: sha256 of its files {_auditor()}")
     print(f"\n{__doc__}")
     columns = ["what", "target", "measured", "", "seeds", "s"]
     for name in options.rows:
