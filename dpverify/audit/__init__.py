@@ -5,25 +5,44 @@ an implementation betrays its input besides: floats, batches, the clock, seeds, 
 """
 
 from dpverify.audit import structure
-from dpverify.audit.auditing import AuditResult, FaultResult, Verdict, audit
+from dpverify.audit.auditing import AuditResult, FaultResult, InvalidRun, Verdict, audit
+from dpverify.audit.boxes import Box
 from dpverify.audit.certificates import Certificate
 from dpverify.audit.configuration import Configuration, Exhibit, SmallInstance
+from dpverify.audit.evidence import evidence, write_evidence
 from dpverify.audit.faults import Fault, generic_faults
-from dpverify.audit.pairs import NeighboringPair, added, replaced
+from dpverify.audit.pairs import Neighboring, NeighboringPair, QueryMoves, added, moved, replaced
+from dpverify.audit.sensitivity import (
+    Mahalanobis,
+    OutputNorm,
+    SensitivityResult,
+    audit_sensitivity,
+)
 
 __all__ = [
     "AuditResult",
+    "Box",
     "Certificate",
     "Configuration",
     "Exhibit",
     "Fault",
     "FaultResult",
+    "InvalidRun",
+    "Mahalanobis",
+    "Neighboring",
     "NeighboringPair",
+    "OutputNorm",
+    "QueryMoves",
+    "SensitivityResult",
     "SmallInstance",
     "Verdict",
     "added",
     "audit",
+    "audit_sensitivity",
+    "evidence",
     "generic_faults",
+    "moved",
     "replaced",
     "structure",
+    "write_evidence",
 ]

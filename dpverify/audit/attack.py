@@ -142,7 +142,9 @@ class FixedAttack:
         def drawn(part: int, size: int) -> list[Draws]:
             return [law.draw(SeededBits(*address, s, part), size) for s, law in enumerate(laws)]
 
-        known = laws[0].log_likelihood(laws[0].draw(SeededBits(*address, 0, _LOOKING), 1)) is not None
+        known = (
+            laws[0].log_likelihood(laws[0].draw(SeededBits(*address, 0, _LOOKING), 1)) is not None
+        )
         learning, choosing = study_sizes(self.trials, known)
         second = drawn(_CHOOSING, choosing)
         first = second if known else drawn(_LEARNING, learning)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import secrets
+from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
@@ -16,6 +18,7 @@ from dpverify.cli.shared import (
     at_least,
     check_names,
     consumers_of,
+    duration,
     workers_of,
 )
 from dpverify.suite.judges import QUICK_TRIALS, THOROUGH_TRIALS, Options
@@ -39,6 +42,13 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "--trials", type=at_least(FEWEST_TRIALS), metavar="N",
         help=f"draws a side and pair (default {THOROUGH_TRIALS:,}: 5%% deficits of closed laws)",
     )  # fmt: skip
+    size.add_argument(
+        "--time", type=duration, metavar="TIME",
+        help="10m, say, for everything: bet against each claim until it is refuted or time is up",
+    )  # fmt: skip
+    audits.add_argument(
+        "--evidence", type=Path, metavar="DIR", help="write a witness of each violation"
+    )
     itself = audits.add_mutually_exclusive_group()
     itself.add_argument(
         "--self-check", action="store_true",
@@ -73,6 +83,9 @@ def audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
         thorough=not quick or trials >= THOROUGH_TRIALS,
     )
     units = audit_units(suite, options.names)
+    if options.time is not None:
+        each = options.time * min(workers_of(options), len(units)) / max(1, len(units))
+        shared = replace(shared, seconds=each)
     consumers = consumers_of(options, console, show_details=False)
     return run("audit", suite, units, shared, consumers, workers=workers_of(options))
 
@@ -80,8 +93,8 @@ def audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
 def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """``--self-check`` and ``--power``."""
     flag = "--self-check" if options.self_check else "--power"
-    if options.trials is not None:
-        raise UsageError(f"{flag} chooses its numbers of draws; leave --trials out, or --quick.")
+    if options.trials is not None or options.time is not None:
+        raise UsageError(f"{flag} chooses its numbers of draws: leave --trials and --time out.")
     if options.self_check and options.names:
         raise UsageError(f"{flag} measures the auditor on cases of its own; leave the names out.")
     shared = MeasureOptions(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from dpverify.report.evidence import Evidence
 from dpverify.report.jsonl import JsonLines
 from dpverify.report.terminal import Terminal
 from dpverify.suite.events import Consumer
@@ -78,16 +80,26 @@ def check_names(names: Sequence[str], known: Sequence[str]) -> None:
 def consumers_of(
     options: argparse.Namespace, console: Console, *, show_details: bool
 ) -> list[Consumer]:
-    """The terminal, and the file of --jsonl."""
+    """The terminal, the file of --jsonl, the folder of --evidence."""
     consumers: list[Consumer] = [Terminal(console, show_details=show_details)]
     if options.jsonl is not None:
         consumers.append(JsonLines(options.jsonl))
+    if getattr(options, "evidence", None) is not None:
+        consumers.append(Evidence(options.evidence))
     return consumers
 
 
 def workers_of(options: argparse.Namespace) -> int:
     """As given, else one a core."""
     return options.workers or os.cpu_count() or 1
+
+
+def duration(text: str) -> float:
+    """An argument type: a time such as 90s, 10m or 2h, in seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
+    if match is None or float(match[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 90s, 10m or 2h")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def at_least(least: int) -> Callable[[str], int]:

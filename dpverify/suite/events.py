@@ -58,6 +58,17 @@ class UnitFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Judgment:
+    """What a judge says of a unit."""
+
+    outcome: Outcome
+    verdict: str
+    summary: str
+    details: tuple[str, ...] = ()
+    data: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunFinished:
     """After the last unit, or after Ctrl-C (``interrupted``): the counts so far are valid."""
 

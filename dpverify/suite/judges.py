@@ -7,11 +7,9 @@ profile: the exact loss of every crafted pair, from the spec's law. refinement: 
 from __future__ import annotations
 
 import hashlib
-import math
-import re
 import shlex
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -20,11 +18,11 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.audit import AuditResult, Verdict, audit, generic_faults
-from dpverify.audit.auditing import MEANING
+from dpverify.audit import Verdict, audit, generic_faults
 from dpverify.plans.plan import is_closed
-from dpverify.privacy import ApproxDP, Guarantee, PerfectPrivacy, PureDP, point_of
-from dpverify.suite.events import Outcome, UnitFinished
+from dpverify.privacy import point_of
+from dpverify.suite.audited import audited
+from dpverify.suite.events import Judgment, Outcome, UnitFinished
 from dpverify.suite.refinement import (
     RefinementFailed,
     compare_facts,
@@ -39,6 +37,7 @@ TOTAL_ALPHA = 1e-6
 SHARED_LOOPS = "samplers"
 """The refinement unit of what all mechanisms share."""
 DEFAULT_DIGITS = 50
+_ENDLESS = 10**12
 CURVE = 8
 """Certified points of the trade-off curve, for the report."""
 QUICK_TRIALS, THOROUGH_TRIALS = 400_000, 2_000_000
@@ -61,6 +60,14 @@ class Options:
     trials: int = QUICK_TRIALS
     thorough: bool = False
     digits: int = DEFAULT_DIGITS
+    seconds: float | None = None
+
+    @property
+    def extent(self) -> dict[str, Any]:
+        """How long an audit attacks: so many draws, or sequentially for so many seconds a unit."""
+        if self.seconds is None:
+            return {"trials": self.trials}
+        return {"trials": _ENDLESS, "sequential": True, "seconds": self.seconds, "curve": 0}
 
     def replay(self, unit: Unit) -> str:
         """The command that does this unit again."""
@@ -68,20 +75,10 @@ class Options:
         if unit.kind in ("audit", "exhibit"):
             size = "" if self.trials == THOROUGH_TRIALS else f" --trials {self.trials}"
             size = " --quick" if self.trials == QUICK_TRIALS and not self.thorough else size
+            size = f" --time {self.seconds:g}s" if self.seconds is not None else size
             return f"dpverify audit {unit.name} --seed {self.seed}{size}{suite}"
         digits = f" --digits {self.digits}" if self.digits != DEFAULT_DIGITS else ""
         return f"dpverify prove {unit.name.partition(':obligation_')[0]}{digits}{suite}"
-
-
-@dataclass(frozen=True, slots=True)
-class Judgment:
-    """What a judge says of a unit."""
-
-    outcome: Outcome
-    verdict: str
-    summary: str
-    details: tuple[str, ...] = ()
-    data: dict[str, Any] | None = None
 
 
 def run_unit(unit: Unit, options: Options) -> UnitFinished:
@@ -129,17 +126,17 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
         mechanism,
         pairs=configuration.pairs,
         faults=[*generic_faults(mechanism, thorough=options.thorough), *configuration.faults],
-        trials=options.trials,
         alpha=TOTAL_ALPHA / certified_units(suite),
         seed=seed_of(name, options.seed),
-        curve=CURVE,
+        **{"curve": CURVE, **options.extent},
     )
     outcome = {
         Verdict.CONSISTENT: Outcome.HELD,
         Verdict.VIOLATED: Outcome.REFUTED,
         Verdict.POWERLESS: Outcome.POWERLESS,
     }[result.verdict]
-    return _audited(result, outcome, str(result.verdict))
+    unit = name, options.replay(Unit("audit", name))
+    return audited(result, configuration.pairs, unit, outcome, str(result.verdict))
 
 
 def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
@@ -148,67 +145,17 @@ def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
         exhibit,
         claim=exhibit.claim,
         pairs=exhibit.pairs,
-        trials=options.trials,
         alpha=TOTAL_ALPHA / certified_units(suite),
         seed=seed_of(name, options.seed),
+        **options.extent,
     )
     refuted = result.verdict is Verdict.VIOLATED
-    return _audited(
+    return audited(
         result,
+        exhibit.pairs,
+        (name, options.replay(Unit("exhibit", name))),
         Outcome.HELD if refuted else Outcome.POWERLESS,
         "VIOLATED, as it should be" if refuted else "POWERLESS: the false claim was not refuted",
-    )
-
-
-def _audited(result: AuditResult, outcome: Outcome, verdict: str) -> Judgment:
-    caught = sum(fault.caught for fault in result.faults)
-    faults = f"; {caught}/{len(result.faults)} planted faults caught" if result.faults else ""
-    best = result.strongest
-    shown = f"certified epsilon >= {result.epsilon:.3f}"
-    if not isinstance(result.guarantee, (PureDP, ApproxDP, PerfectPrivacy)):
-        at = f"at epsilon {best.claimed:.3g}"
-        shown = (
-            f"certified mu >= {result.mu:.3f}, delta >= {best.certified_delta:.4g} {at} "
-            f"(claimed {best.delta:.4g})"
-        )
-    summary = f"claim {_brief(result.guarantee)}, {shown}{faults}"
-    details = () if outcome is Outcome.HELD else _explained(result)
-    data = {
-        "guarantee": str(result.guarantee),
-        "adjacency": str(result.adjacency),
-        "alpha": result.alpha,
-        "trials": result.trials,
-        "seed": result.seed,
-        "draws": result.draws,
-        "epsilon": result.epsilon,
-        "mu": result.mu,
-        "rho": result.rho,
-        "curve": [asdict(one) for one in result.certificates],
-        "strongest": asdict(best),
-        "faults": [asdict(fault) for fault in result.faults],
-    }
-    return Judgment(outcome, verdict, summary, details, data)
-
-
-def _brief(guarantee: Guarantee) -> str:
-    """Long fractions as decimals: for people; the data have them in full."""
-
-    def decimal(match: re.Match[str]) -> str:
-        value = float(Fraction(match[2]))
-        return f"{math.sqrt(value) if match[1] else value:.6g}..."
-
-    long = r"\d+\.\d{9,}|\d{9,}/\d+|\d+/\d{9,}"
-    return re.sub(rf"(sqrt\()?({long})(?(1)\))", decimal, str(guarantee))
-
-
-def _explained(result: AuditResult) -> tuple[str, ...]:
-    best = result.strongest
-    missed = [fault.name for fault in result.faults if not fault.caught]
-    return (
-        f"{result.verdict}: {MEANING[result.verdict]}",
-        str(best),
-        f"a sound mechanism shows this with probability at most {best.alpha:.1e}",
-        *(f"missed fault: {name}" for name in missed),
     )
 
 

@@ -18,12 +18,11 @@ from dpverify.audit.oracle import Oracle, draws_needed, oracle
 from dpverify.audit.pairs import NeighboringPair
 from dpverify.audit.power import ENOUGH, Effort, Frequency, PlantedFault, Survey
 from dpverify.audit.subjects import claimed_of
-from dpverify.suite.events import Consumer, Outcome, RunStarted, UnitFinished
+from dpverify.suite.events import Consumer, Judgment, Outcome, RunStarted, UnitFinished
 from dpverify.suite.judges import (
     QUICK_TRIALS,
     THOROUGH_TRIALS,
     TOTAL_ALPHA,
-    Judgment,
     Unit,
     certified_units,
     seed_of,

@@ -1,0 +1,78 @@
+"""What an audit's result says: to people in a line, to machines in full."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any
+
+from dpverify.audit import AuditResult, NeighboringPair, Verdict
+from dpverify.audit.auditing import MEANING
+from dpverify.audit.evidence import evidence
+from dpverify.privacy import ApproxDP, Guarantee, PerfectPrivacy, PureDP
+from dpverify.suite.events import Judgment, Outcome
+
+
+def audited(
+    result: AuditResult,
+    pairs: Sequence[NeighboringPair],
+    unit: tuple[str, str],
+    outcome: Outcome,
+    verdict: str,
+) -> Judgment:
+    """The judgment, with everything for machines. unit: its name, and the command that replays it."""
+    caught = sum(fault.caught for fault in result.faults)
+    faults = f"; {caught}/{len(result.faults)} planted faults caught" if result.faults else ""
+    best = result.strongest
+    shown = f"certified epsilon >= {result.epsilon:.3f}"
+    if not isinstance(result.guarantee, (PureDP, ApproxDP, PerfectPrivacy)):
+        at = f"at epsilon {best.claimed:.3g}"
+        shown = (
+            f"certified mu >= {result.mu:.3f}, delta >= {best.certified_delta:.4g} {at} "
+            f"(claimed {best.delta:.4g})"
+        )
+    summary = f"claim {_brief(result.guarantee)}, {shown}{faults}"
+    details = () if outcome is Outcome.HELD else _explained(result)
+    data: dict[str, Any] = {
+        "guarantee": str(result.guarantee),
+        "adjacency": str(result.adjacency),
+        "alpha": result.alpha,
+        "trials": result.trials,
+        "seed": result.seed,
+        "draws": result.draws,
+        "epsilon": result.epsilon,
+        "mu": result.mu,
+        "rho": result.rho,
+        "curve": [asdict(one) for one in result.certificates],
+        "strongest": asdict(best),
+        "faults": [asdict(fault) for fault in result.faults],
+    }
+    if result.verdict is Verdict.VIOLATED:
+        name, replay = unit
+        data["witness"] = evidence(result, subject=name, pairs=pairs, replay=replay)
+    return Judgment(outcome, verdict, summary, details, data)
+
+
+def _brief(guarantee: Guarantee) -> str:
+    """Long fractions as decimals: for people; the data have them in full."""
+
+    def decimal(match: re.Match[str]) -> str:
+        value = float(Fraction(match[2]))
+        return f"{math.sqrt(value) if match[1] else value:.6g}..."
+
+    long = r"\d+\.\d{9,}|\d{9,}/\d+|\d+/\d{9,}"
+    return re.sub(rf"(sqrt\()?({long})(?(1)\))", decimal, str(guarantee))
+
+
+def _explained(result: AuditResult) -> tuple[str, ...]:
+    best = result.strongest
+    missed = [fault.name for fault in result.faults if not fault.caught]
+    return (
+        f"{result.verdict}: {MEANING[result.verdict]}",
+        str(best),
+        f"a sound mechanism shows this with probability at most {best.alpha:.1e}",
+        *(f"missed fault: {name}" for name in missed),
+    )
