@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpverify.audit.pairs import QueryMoves, moved
+from dpverify.audit.neighbors.pairs import QueryMoves, moved
 from dpverify.privacy.adjacency import Dataset
 
 from .record import Classical, Function, Outputs, rounded

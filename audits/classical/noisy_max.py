@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpverify.audit.pairs import moved
+from dpverify.audit.neighbors.pairs import moved
 from dpverify.privacy.adjacency import Dataset
 
 from .exact import (

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.pairs import moved
+from dpverify.audit.neighbors.pairs import moved
 from dpverify.privacy.adjacency import Dataset
 
 from .exact import Floats, laplace_cdf, under_laplace

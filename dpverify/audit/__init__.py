@@ -6,12 +6,19 @@ an implementation betrays its input besides: floats, batches, the clock, seeds, 
 
 from dpverify.audit import structure
 from dpverify.audit.auditing import AuditResult, FaultResult, InvalidRun, Verdict, audit
-from dpverify.audit.boxes import Box
 from dpverify.audit.certificates import Certificate
 from dpverify.audit.configuration import Configuration, Exhibit, SmallInstance
-from dpverify.audit.evidence import evidence, write_evidence
+from dpverify.audit.evidence import witness_of, write_witness
 from dpverify.audit.faults import Fault, generic_faults
-from dpverify.audit.pairs import Neighboring, NeighboringPair, QueryMoves, added, moved, replaced
+from dpverify.audit.neighbors.boxes import Box
+from dpverify.audit.neighbors.pairs import (
+    Neighboring,
+    NeighboringPair,
+    QueryMoves,
+    added,
+    moved,
+    replaced,
+)
 from dpverify.audit.sensitivity import (
     Mahalanobis,
     OutputNorm,
@@ -39,10 +46,10 @@ __all__ = [
     "added",
     "audit",
     "audit_sensitivity",
-    "evidence",
     "generic_faults",
     "moved",
     "replaced",
     "structure",
-    "write_evidence",
+    "witness_of",
+    "write_witness",
 ]

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpverify.audit.certificates import Certificate, certify, tested_points
-from dpverify.audit.draws import Floats
-from dpverify.audit.features import Candidate
-from dpverify.audit.learned import Effort, candidates
-from dpverify.audit.outputs import AuditedLaw, Draws, all_failed
-from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.neighbors.pairs import NeighboringPair
+from dpverify.audit.outputs.draws import Floats
+from dpverify.audit.outputs.laws import AuditedLaw, Draws, all_failed
 from dpverify.audit.regions import Counted
 from dpverify.audit.subjects import Target
-from dpverify.audit.witnesses import Task, Witness, along_curve, choose, likelihood_ratio
+from dpverify.audit.witnesses.choosing import Task, Witness, along_curve, choose, likelihood_ratio
+from dpverify.audit.witnesses.features import Candidate
+from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.privacy import Guarantee
 from dpverify.randomness import SeededBits
 

@@ -14,7 +14,7 @@ from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, fewest_draws
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
-from dpverify.audit.pairs import Neighboring, NeighboringPair
+from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.sequential import SequentialAttack
 from dpverify.audit.subjects import claimed_of, is_ours, planted_in, target_of
 from dpverify.plans import Mechanism

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from dpverify.audit.pairs import NeighboringPair, added, replaced
+from dpverify.audit.neighbors.pairs import NeighboringPair, added, replaced
 from dpverify.audit.truths import Finite, Gaussian, Laplace, Truth
 from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.noisy_count import NoisyCount

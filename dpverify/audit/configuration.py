@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpverify.audit.faults import Fault
-from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.plans import Mechanism
 from dpverify.privacy import Derivation, PrivacyClaim
 from dpverify.randomness import Bits

@@ -45,7 +45,7 @@ import dpverify
 from dpverify.audit.auditing import AuditResult, Verdict
 from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, Point, tested_points
-from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.privacy import Guarantee
 from dpverify.privacy.adjacency import Dataset
 
@@ -59,7 +59,7 @@ _DIFFERING = 3  # records that are shown of data that are too large
 _MOST_BITS = 13_000  # Python reads integers of up to 4300 digits
 
 
-def evidence(
+def witness_of(
     result: AuditResult, *, subject: str, pairs: Sequence[NeighboringPair], replay: str = ""
 ) -> dict[str, Any]:
     """The witness of a violation, as plain data for JSON; less than 10 kB when written compactly.
@@ -102,7 +102,7 @@ def evidence(
     )
 
 
-def write_evidence(
+def write_witness(
     path: str | Path,
     result: AuditResult,
     *,
@@ -110,8 +110,8 @@ def write_evidence(
     pairs: Sequence[NeighboringPair],
     replay: str = "",
 ) -> Path:
-    """Write ``evidence`` to a file of less than 10 kB; the path. Raises as ``evidence`` does."""
-    made = evidence(result, subject=subject, pairs=pairs, replay=replay)
+    """Write the witness to a file of less than 10 kB; the path. Raises as ``witness_of`` does."""
+    made = witness_of(result, subject=subject, pairs=pairs, replay=replay)
     file = Path(path)
     file.write_text(_compact(made), encoding="ascii")
     return file

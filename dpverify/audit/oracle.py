@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
 from dpverify.audit.certificates import Point, tested_points
-from dpverify.audit.outputs import AuditedLaw
+from dpverify.audit.outputs.laws import AuditedLaw
 from dpverify.audit.power import ENOUGH, frequency
 from dpverify.audit.regions import Counted, region, share_of
 from dpverify.privacy import Guarantee

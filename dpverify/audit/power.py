@@ -17,7 +17,7 @@ import numpy as np
 from dpverify.audit.attack import FixedAttack
 from dpverify.audit.configuration import Configuration
 from dpverify.audit.faults import deficit, generic_faults
-from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.regions import at_least, at_most
 from dpverify.audit.subjects import Target, planted_in
 from dpverify.privacy import Guarantee

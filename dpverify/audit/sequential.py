@@ -25,12 +25,12 @@ from dpverify.audit.betting import (
     stakes_for,
 )
 from dpverify.audit.certificates import Certificate, Point, tested_points
-from dpverify.audit.draws import Draws, together
-from dpverify.audit.learned import Effort, candidates
-from dpverify.audit.outputs import AuditedLaw
-from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.neighbors.pairs import NeighboringPair
+from dpverify.audit.outputs.draws import Draws, together
+from dpverify.audit.outputs.laws import AuditedLaw
 from dpverify.audit.subjects import Target
-from dpverify.audit.witnesses import Task, Witness, choose, likelihood_ratio
+from dpverify.audit.witnesses.choosing import Task, Witness, choose, likelihood_ratio
+from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.privacy import Guarantee
 from dpverify.randomness import SeededBits
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault, generic_faults
-from dpverify.audit.outputs import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws
-from dpverify.audit.pairs import Neighboring, NeighboringPair
+from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
+from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws
 from dpverify.plans import Mechanism
 from dpverify.privacy import (
     ApproxDP,

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpverify.audit import AuditResult, NeighboringPair, Verdict
 from dpverify.audit.auditing import MEANING
-from dpverify.audit.evidence import evidence
+from dpverify.audit.evidence import witness_of
 from dpverify.privacy import ApproxDP, Guarantee, PerfectPrivacy, PureDP
 from dpverify.suite.events import Judgment, Outcome
 
@@ -52,7 +52,7 @@ def audited(
     }
     if result.verdict is Verdict.VIOLATED:
         name, replay = unit
-        data["witness"] = evidence(result, subject=name, pairs=pairs, replay=replay)
+        data["witness"] = witness_of(result, subject=name, pairs=pairs, replay=replay)
     return Judgment(outcome, verdict, summary, details, data)
 
 

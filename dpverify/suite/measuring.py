@@ -14,8 +14,8 @@ from typing import Any
 import dpverify
 from dpverify.audit.cases import cases
 from dpverify.audit.coverage import Coverage, chance_of_failing, measure, repeats_of
+from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.oracle import Oracle, draws_needed, oracle
-from dpverify.audit.pairs import NeighboringPair
 from dpverify.audit.power import ENOUGH, Effort, Frequency, PlantedFault, Survey
 from dpverify.audit.subjects import claimed_of
 from dpverify.suite.events import Consumer, Judgment, Outcome, RunStarted, UnitFinished

@@ -31,7 +31,7 @@ from audits.classical.sparse_vector import (
     ValueInstead,
 )
 from dpverify.audit import Verdict
-from dpverify.audit.search import search
+from dpverify.audit.neighbors.search import search
 from dpverify.privacy.adjacency import Dataset
 
 DRAWS = 20_000

@@ -19,8 +19,8 @@ from dpverify import Adjacency, GaussianDP, PureDP
 from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit
 from dpverify.audit.betting import Bet, Tally
 from dpverify.audit.certificates import Aim, certify
-from dpverify.audit.evidence import LARGEST, evidence, write_evidence
-from dpverify.audit.pairs import QueryMoves
+from dpverify.audit.evidence import LARGEST, witness_of, write_witness
+from dpverify.audit.neighbors.pairs import QueryMoves
 from dpverify.audit.regions import Counted
 from dpverify.privacy import Guarantee
 from dpverify.privacy.adjacency import Dataset
@@ -90,7 +90,7 @@ def test_a_witness_of_an_audit_is_verified(sequential: bool, tmp_path: Path) -> 
         vectorized=True,
         sequential=sequential,
     )
-    path = write_evidence(
+    path = write_witness(
         tmp_path / "w.json", result, subject="half", pairs=[PAIR], replay="python half.py --seed 0"
     )
     made = json.loads(path.read_text(encoding="ascii"))
@@ -110,24 +110,24 @@ def test_a_witness_of_an_audit_is_verified(sequential: bool, tmp_path: Path) -> 
 def test_a_verdict_without_a_violation_has_no_witness() -> None:
     silent = replace(refuted("one enters"), verdict=Verdict.POWERLESS)
     with pytest.raises(ValueError, match=r"POWERLESS; only a VIOLATED claim has a witness"):
-        evidence(silent, subject="s", pairs=[PAIR])
+        witness_of(silent, subject="s", pairs=[PAIR])
 
 
 def test_pairs_must_be_those_of_the_audit() -> None:
     with pytest.raises(ValueError, match=r"'elsewhere', which is not among the pairs"):
-        evidence(refuted("elsewhere"), subject="s", pairs=[PAIR])
+        witness_of(refuted("elsewhere"), subject="s", pairs=[PAIR])
     with pytest.raises(ValueError, match="the same name"):
-        evidence(refuted("one enters"), subject="s", pairs=[PAIR, PAIR])
+        witness_of(refuted("one enters"), subject="s", pairs=[PAIR, PAIR])
 
 
 def test_a_long_command_is_refused_and_not_cut() -> None:
     with pytest.raises(ValueError, match="replay has 2002 bytes"):
-        evidence(refuted("one enters"), subject="s", pairs=[PAIR], replay="x" * 2000)
+        witness_of(refuted("one enters"), subject="s", pairs=[PAIR], replay="x" * 2000)
 
 
 def test_the_point_is_the_one_with_the_largest_excess() -> None:
     result = refuted("one enters", GaussianDP("0.7"))
-    (epsilon, delta), *others = evidence(result, subject="s", pairs=[PAIR])["points"]
+    (epsilon, delta), *others = witness_of(result, subject="s", pairs=[PAIR])["points"]
     assert not others
     assert delta >= GaussianDP("0.7").delta_at(Fraction(epsilon)).lower
     found = result.strongest.region
@@ -140,7 +140,7 @@ def test_the_point_is_the_one_with_the_largest_excess() -> None:
 
 @pytest.mark.parametrize("epsilon", ["0.3", "0.7", "1/3", "1.1", "0.1"])
 def test_the_point_is_on_the_claim_although_floats_are_not(epsilon: str) -> None:
-    made = evidence(refuted("one enters", PureDP(epsilon)), subject="s", pairs=[PAIR])
+    made = witness_of(refuted("one enters", PureDP(epsilon)), subject="s", pairs=[PAIR])
     ((at, delta),) = made["points"]
     assert Fraction(at) >= PureDP(epsilon).epsilon
     assert (abs(Fraction(at) - PureDP(epsilon).epsilon) < 1e-15, delta) == (True, 0.0)
@@ -170,7 +170,7 @@ def test_records_of_every_kind_come_back_exactly() -> None:
         10**5000,
     ]
     pair = added("odd", rows, "new")
-    made = evidence(refuted("odd"), subject="s", pairs=[pair])
+    made = witness_of(refuted("odd"), subject="s", pairs=[pair])
     small(made)
     (written,) = made["pairs"]
     left, right = unpacked(written["data"])
@@ -192,7 +192,7 @@ def test_long_data_are_compressed() -> None:
     pair = NeighboringPair(
         name="long", left=rows, right=np.delete(rows, 3, 0), adjacency=Adjacency.ADD_REMOVE
     )
-    made = evidence(refuted("long"), subject="s", pairs=[pair])
+    made = witness_of(refuted("long"), subject="s", pairs=[pair])
     assert small(made) < 2000
     (written,) = made["pairs"]
     left, right = unpacked(written["data"])
@@ -209,7 +209,7 @@ def test_huge_data_leave_digests_and_the_records_that_differ(listed: bool) -> No
     if listed:
         rows, short = list(rows), list(short)
     pair = NeighboringPair(name="huge", left=short, right=rows, adjacency=_Trusted())
-    made = evidence(refuted("huge"), subject="s", pairs=[pair])
+    made = witness_of(refuted("huge"), subject="s", pairs=[pair])
     small(made)
     (written,) = made["pairs"]
     assert written["data"] is None
@@ -219,7 +219,7 @@ def test_huge_data_leave_digests_and_the_records_that_differ(listed: bool) -> No
     assert record["start"].startswith(f"[{float(rows[6][0])!r},")
     assert "NOT CHECKED to be add-remove neighbors" in check(made)[0]
     same = NeighboringPair(name="huge", left=short, right=short, adjacency=_Trusted())
-    (other,) = evidence(refuted("huge"), subject="s", pairs=[same])["pairs"]
+    (other,) = witness_of(refuted("huge"), subject="s", pairs=[same])["pairs"]
     assert other["digests"] == [written["digests"][0]] * 2
     assert other["differing"] == []
 
@@ -229,7 +229,7 @@ def test_moved_answers_that_are_too_many_show_the_first() -> None:
     pair = NeighboringPair(
         name="all", left=answers, right=[x + 0.5 for x in answers], adjacency=QueryMoves()
     )
-    (written,) = evidence(refuted("all"), subject="s", pairs=[pair])["pairs"]
+    (written,) = witness_of(refuted("all"), subject="s", pairs=[pair])["pairs"]
     assert written["data"] is None
     assert [at for at, *_ in written["differing"]] == [0, 1, 2]
     assert written["differing"][0][1:] == [[answers[0]], [answers[0] + 0.5]]
@@ -240,7 +240,7 @@ def test_no_length_of_any_text_makes_it_large() -> None:
     many = [Fraction(1, 10**3000 + i) for i in range(3)]
     pair = replace(PAIR, name=long, left=[*many, *PAIR.left], right=[*many, *PAIR.right])
     result = refuted(long, PureDP(1 - Fraction(1, 3**2000)), event=long)
-    made = evidence(result, subject=long, pairs=[pair], replay="\N{PILE OF POO}" * 120)
+    made = witness_of(result, subject=long, pairs=[pair], replay="\N{PILE OF POO}" * 120)
     small(made)
     assert made["pairs"][0]["name"] == made["events"][0][0]
     check(made)
@@ -267,7 +267,7 @@ def _history(count: int, pairs: int) -> AuditResult:
 def test_bets_stop_where_the_bar_was_reached() -> None:
     result = _history(1000, 1)
     pair = replace(PAIR, name=result.bets[0].pair)
-    made = evidence(result, subject="s", pairs=[pair])
+    made = witness_of(result, subject="s", pairs=[pair])
     small(made)
     total = 0.0
     for needed, bet in enumerate(result.bets, 1):  # noqa: B007
@@ -287,7 +287,7 @@ def test_bets_stop_where_the_bar_was_reached() -> None:
 def test_a_bet_left_out_is_counted_as_a_loss_at_most() -> None:
     result = _history(100, 30)
     names = dict.fromkeys(bet.pair for bet in result.bets)
-    made = evidence(result, subject="s", pairs=[replace(PAIR, name=name) for name in names])
+    made = witness_of(result, subject="s", pairs=[replace(PAIR, name=name) for name in names])
     small(made)
     assert made["certificate"]["omitted"] < 0
     shown = sum(bet.log_growth for bet in result.bets if bet.stake in {b[2] for b in made["bets"]})
@@ -301,4 +301,4 @@ def test_bets_that_are_too_many_to_be_shown_are_refused() -> None:
     even = tuple(replace(bet, tally=Tally(0, 1, 0, 60)) for bet in result.bets)
     pairs = [replace(PAIR, name=name) for name in dict.fromkeys(bet.pair for bet in even)]
     with pytest.raises(ValueError, match=r"spread over \d+ bets, too many for a witness"):
-        evidence(replace(result, bets=even), subject="s", pairs=pairs)
+        witness_of(replace(result, bets=even), subject="s", pairs=pairs)

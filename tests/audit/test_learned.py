@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpverify.audit.draws import Draws, Floats
-from dpverify.audit.learned import Candidate, Effort, candidates
-from dpverify.audit.outputs import encode
+from dpverify.audit.outputs.draws import Draws, Floats
+from dpverify.audit.outputs.laws import encode
+from dpverify.audit.witnesses.learned import Candidate, Effort, candidates
 
 Maker = Callable[[np.random.Generator, int, int], Any]
 """rng, size, side to outputs."""

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from dpverify import Adjacency, NoisyCount, PureDP, StabilityHistogram
-from dpverify.audit.draws import PLAIN, Draws, Labels, together
-from dpverify.audit.outputs import (
+from dpverify.audit.outputs.draws import PLAIN, Draws, Labels, together
+from dpverify.audit.outputs.laws import (
     CallableDraws,
     SeededDraws,
     TranscriptDraws,

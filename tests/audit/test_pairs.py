@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpverify import Adjacency
-from dpverify.audit.pairs import (
+from dpverify.audit.neighbors.pairs import (
     Neighboring,
     NeighboringPair,
     QueryMoves,

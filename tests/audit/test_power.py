@@ -13,7 +13,7 @@ from dpverify import Adjacency, NoisyCount, PureDP
 from dpverify.audit import Configuration, Fault, added
 from dpverify.audit.faults import deficit
 from dpverify.audit.oracle import Oracle, draws_needed, oracle
-from dpverify.audit.outputs import TranscriptDraws
+from dpverify.audit.outputs.laws import TranscriptDraws
 from dpverify.audit.power import (
     DEFICITS,
     Effort,

@@ -10,9 +10,9 @@ import pytest
 
 from dpverify import Adjacency, NoisyCount, PureDP
 from dpverify.audit import Verdict, added
-from dpverify.audit.boxes import Box
-from dpverify.audit.pairs import QueryMoves, moved, replaced
-from dpverify.audit.search import Round, search
+from dpverify.audit.neighbors.boxes import Box
+from dpverify.audit.neighbors.pairs import QueryMoves, moved, replaced
+from dpverify.audit.neighbors.search import Round, search
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 VECTORS = Box(low=-10, high=10, columns=5)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from dpverify import Adjacency
-from dpverify.audit.boxes import Box
-from dpverify.audit.pairs import Neighboring, NeighboringPair, QueryMoves, added, replaced
-from dpverify.audit.proposals import change_of, mutated, random_pair
-from dpverify.audit.templates import templates
+from dpverify.audit.neighbors.boxes import Box
+from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair, QueryMoves, added, replaced
+from dpverify.audit.neighbors.proposals import change_of, mutated, random_pair
+from dpverify.audit.neighbors.templates import templates
 from dpverify.privacy.adjacency import canonical_rows
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE

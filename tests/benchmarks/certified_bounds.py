@@ -35,7 +35,7 @@ from dpverify.audit import (
 )
 from dpverify.audit.attack import FixedAttack
 from dpverify.audit.faults import deficit
-from dpverify.audit.outputs import TranscriptDraws
+from dpverify.audit.outputs.laws import TranscriptDraws
 from dpverify.privacy import ApproxDP, GaussianDP, PureDP, calibrate
 from tests.benchmarks.timing import header, table
 

@@ -28,9 +28,9 @@ from scipy.stats import binom
 
 from audits.classical import CLASSICAL, Classical
 from dpverify.audit import Verdict
-from dpverify.audit.boxes import Box
-from dpverify.audit.pairs import QueryMoves
-from dpverify.audit.search import SearchResult, search
+from dpverify.audit.neighbors.boxes import Box
+from dpverify.audit.neighbors.pairs import QueryMoves
+from dpverify.audit.neighbors.search import SearchResult, search
 from tests.benchmarks.timing import header, table
 
 ALPHA = 0.05

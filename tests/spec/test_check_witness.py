@@ -20,8 +20,8 @@ from scipy.stats import norm
 from dpverify import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit, replaced
 from dpverify.audit.certificates import Aim, Point, certify
-from dpverify.audit.evidence import evidence
-from dpverify.audit.pairs import QueryMoves
+from dpverify.audit.evidence import witness_of
+from dpverify.audit.neighbors.pairs import QueryMoves
 from dpverify.audit.regions import Counted, region
 from dpverify.privacy import ApproximateGaussianDP, Guarantee, PerfectPrivacy, Profile
 from spec.theory import check_witness
@@ -53,12 +53,12 @@ def counted(guarantee: Guarantee, pair: NeighboringPair, point: Point = (1.0, 0.
     return AuditResult(Verdict.VIOLATED, guarantee, adjacency, (found,), (), 1e-6, 20_000, 7)
 
 
-def witness_of(
+def made_of(
     guarantee: Guarantee, pair: NeighboringPair, point: Point = (1.0, 0.0)
 ) -> dict[str, Any]:
     """As read from a file."""
     result = counted(guarantee, pair, point)
-    made: dict[str, Any] = json.loads(json.dumps(evidence(result, subject="s", pairs=[pair])))
+    made: dict[str, Any] = json.loads(json.dumps(witness_of(result, subject="s", pairs=[pair])))
     return made
 
 
@@ -77,7 +77,7 @@ def refusal(witness: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def joint() -> dict[str, Any]:
-    return witness_of(ApproxDP(1, "1e-5"), ADDED, (1.0, 1e-5))
+    return made_of(ApproxDP(1, "1e-5"), ADDED, (1.0, 1e-5))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def bets() -> dict[str, Any]:
         vectorized=True,
         sequential=True,
     )
-    made: dict[str, Any] = json.loads(json.dumps(evidence(result, subject="s", pairs=[ADDED])))
+    made: dict[str, Any] = json.loads(json.dumps(witness_of(result, subject="s", pairs=[ADDED])))
     return made
 
 
@@ -106,9 +106,7 @@ def bets() -> dict[str, Any]:
 
 @pytest.mark.parametrize("pair", [ADDED, CHANGED, MOVED, SHIFTED], ids=lambda pair: pair.name)
 def test_every_adjacency(pair: NeighboringPair) -> None:
-    assert (
-        check(witness_of(PureDP(1), pair))[0] == f"pair {pair.name!r}: {pair.adjacency} neighbors"
-    )
+    assert check(made_of(PureDP(1), pair))[0] == f"pair {pair.name!r}: {pair.adjacency} neighbors"
 
 
 CLAIMS: list[Guarantee] = [
@@ -127,12 +125,12 @@ CLAIMS: list[Guarantee] = [
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_every_claim(claim: Guarantee) -> None:
-    said = check(witness_of(claim, ADDED))
+    said = check(made_of(claim, ADDED))
     assert said[1].endswith(f"lies on {claim}")
 
 
 def test_a_point_of_another_claim_is_taken_from_the_witness_and_this_is_said() -> None:
-    said = check(witness_of(PROFILE, ADDED))
+    said = check(made_of(PROFILE, ADDED))
     assert said[1].endswith(f"of {PROFILE} is TAKEN FROM THE WITNESS")
 
 
@@ -335,7 +333,7 @@ def test_a_win_that_was_left_out_does_not_count(bets: dict[str, Any]) -> None:
     ],
 )
 def test_no_neighbors_are_refused(pair: NeighboringPair, right: list[Any]) -> None:
-    forged = _forged(witness_of(PureDP(1), pair), ("pairs", 0, "data", 1), right)
+    forged = _forged(made_of(PureDP(1), pair), ("pairs", 0, "data", 1), right)
     assert refusal(forged)
 
 

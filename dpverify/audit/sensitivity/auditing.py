@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.pairs import NeighboringPair
+from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.sensitivity.datasets import LARGEST, Candidate, Floats, Space
 from dpverify.audit.sensitivity.norms import AnyNorm, Distance
 from dpverify.audit.sensitivity.result import SensitivityPair, SensitivityResult

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from dpverify.audit.attack import DIRECTIONS
 from dpverify.audit.certificates import Certificate, tested_points
 from dpverify.audit.certificates import certify as certified
-from dpverify.audit.learned import Effort, candidates
-from dpverify.audit.outputs import Draws, encode
+from dpverify.audit.outputs.laws import Draws, encode
 from dpverify.audit.regions import Counted
-from dpverify.audit.witnesses import Task, choose
+from dpverify.audit.witnesses.choosing import Task, choose
+from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.privacy import Guarantee
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpverify.audit.outputs import Draws
+from dpverify.audit.outputs.laws import Draws
 from dpverify.audit.structure.reachable import FORMULAS, Formula, reachable
 from dpverify.audit.structure.result import Finding, Floats, Sides, check_draws, conclude, drawn
 from dpverify.privacy import Guarantee, PureDP

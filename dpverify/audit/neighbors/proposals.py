@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from dpverify.audit.boxes import Box, Floats, Record
-from dpverify.audit.pairs import Neighboring, NeighboringPair, QueryMoves
-from dpverify.audit.templates import Change, query_pair
+from dpverify.audit.neighbors.boxes import Box, Floats, Record
+from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair, QueryMoves
+from dpverify.audit.neighbors.templates import Change, query_pair
 from dpverify.privacy import Adjacency
 from dpverify.privacy.adjacency import canonical_rows
 

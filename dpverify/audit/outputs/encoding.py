@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.columns import (
+from dpverify.audit.outputs.columns import (
     UNORDERED,
     Part,
     Wrap,
@@ -36,7 +36,7 @@ from dpverify.audit.columns import (
     scattered,
     text_part,
 )
-from dpverify.audit.draws import Draws, Floats, Labels
+from dpverify.audit.outputs.draws import Draws, Floats, Labels
 from dpverify.privacy.numbers import to_float
 
 EXCEPTION = "exception "

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.columns import floats_of, residues
-from dpverify.audit.draws import Draws, Floats, Labels
-from dpverify.audit.encoding import EXCEPTION, encode
+from dpverify.audit.outputs.columns import floats_of, residues
+from dpverify.audit.outputs.draws import Draws, Floats, Labels
+from dpverify.audit.outputs.encoding import EXCEPTION, encode
 from dpverify.plans import Transcripts
 from dpverify.privacy.adjacency import Dataset, canonical_rows
 from dpverify.randomness import Bits

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpverify.audit.boxes import Box, Floats, Record
-from dpverify.audit.pairs import Neighboring, NeighboringPair, QueryMoves, stepped
+from dpverify.audit.neighbors.boxes import Box, Floats, Record
+from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair, QueryMoves, stepped
 from dpverify.privacy import Adjacency
 from dpverify.privacy.adjacency import Dataset
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpverify.audit.draws import Draws, Floats
-from dpverify.audit.features import Score, by_rows, tame
+from dpverify.audit.outputs.draws import Draws, Floats
+from dpverify.audit.witnesses.features import Score, by_rows, tame
 
 _CUT = 30.0
 _FOR_SCALES = 200_000  # numbers a side

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.draws import PLAIN, Draws, Floats, Labels
+from dpverify.audit.outputs.draws import PLAIN, Draws, Floats, Labels
 
 Score = Callable[[Draws], Floats]
 """One number a draw, never NaN. The event is {score >= threshold}."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.outputs import AuditedLaw, Draws
+from dpverify.audit.outputs.laws import AuditedLaw, Draws
 
 Floats = NDArray[np.float64]
 Point = tuple[float, float]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpverify.audit.directions import Moments, Scaling, linear
-from dpverify.audit.draws import PLAIN, Draws, Floats
-from dpverify.audit.features import (
+from dpverify.audit.outputs.draws import PLAIN, Draws, Floats
+from dpverify.audit.witnesses.directions import Moments, Scaling, linear
+from dpverify.audit.witnesses.features import (
     Column,
     Feature,
     Score,

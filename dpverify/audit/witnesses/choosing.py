@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpverify.audit.certificates import Aim, Point
-from dpverify.audit.draws import Floats
-from dpverify.audit.features import Candidate
-from dpverify.audit.outputs import AuditedLaw, Draws
+from dpverify.audit.outputs.draws import Floats
+from dpverify.audit.outputs.laws import AuditedLaw, Draws
 from dpverify.audit.regions import Counts, share_of
+from dpverify.audit.witnesses.features import Candidate
 
 _THRESHOLDS = 400
 _POWER = 1.3  # choose for a refutation that nine runs of ten would repeat

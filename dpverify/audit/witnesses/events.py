@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.draws import PLAIN, Draws
-from dpverify.audit.features import Candidate, Column, Score
+from dpverify.audit.outputs.draws import PLAIN, Draws
+from dpverify.audit.witnesses.features import Candidate, Column, Score
 
 _SHOWN = 80
 

@@ -13,7 +13,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.directions import (
+from dpverify.audit.outputs.draws import Draws, Floats
+from dpverify.audit.witnesses.directions import (
     Moments,
     Scaling,
     diagonal_quadratic,
@@ -23,9 +24,15 @@ from dpverify.audit.directions import (
     plain_linear,
     whitened,
 )
-from dpverify.audit.draws import Draws, Floats
-from dpverify.audit.events import equals, event, fingerprints, is_print, somewhere, text_event
-from dpverify.audit.features import (
+from dpverify.audit.witnesses.events import (
+    equals,
+    event,
+    fingerprints,
+    is_print,
+    somewhere,
+    text_event,
+)
+from dpverify.audit.witnesses.features import (
     Candidate,
     Column,
     Feature,
@@ -40,7 +47,7 @@ from dpverify.audit.features import (
     text_ratio,
     texts_of,
 )
-from dpverify.audit.models import density, independent, label_and_number, logistic, trees
+from dpverify.audit.witnesses.models import density, independent, label_and_number, logistic, trees
 
 _FIRST = 4
 _MANY_LABELS = 16

@@ -1,0 +1,1 @@
+"""Neighbors: pairs, templates of them, and a search among all of them."""

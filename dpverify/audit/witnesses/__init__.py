@@ -1,0 +1,1 @@
+"""Witnesses: events that tell two sides apart; learned, chosen, and put to the test elsewhere."""
