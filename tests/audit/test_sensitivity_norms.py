@@ -46,7 +46,7 @@ def test_the_identity_has_two_norms(norm: OutputNorm, value: int) -> None:
         (Norm.RANGE, np.ptp),
         (Norm.HAMMING, np.count_nonzero),
     ],
-    ids=str,
+    ids=lambda given: str(given) if isinstance(given, (OutputNorm, Norm)) else "",
 )
 def test_vector_norms_agree_with_numpy(norm: Any, of: Any) -> None:
     if of is None:
