@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 CORE = ("privacy", "randomness", "grid", "plans", "mechanisms")
-UPSTAIRS = ("audit", "suite", "ledger", "report", "cli")
+UPSTAIRS = ("audit", "rates", "suite", "ledger", "report", "cli")
 NOT_IN_THE_CORE = ("rich", "tomli_w", "mpmath", "sklearn", "hypothesis", "pytest", "spec", "audits")
 
 

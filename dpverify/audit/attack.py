@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpverify.audit.certificates import Certificate, certify, tested_points
+from dpverify.audit.certificates import Certificate, tested_points
+from dpverify.audit.certificates import certify as certified
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import Floats
-from dpverify.audit.outputs.laws import AuditedLaw, Draws, all_failed
+from dpverify.audit.outputs.laws import AuditedLaw, Draws, all_failed, is_known
 from dpverify.audit.regions import Counted
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Task, Witness, along_curve, choose, likelihood_ratio
@@ -26,10 +27,10 @@ from dpverify.privacy import Guarantee
 from dpverify.randomness import SeededBits
 
 DIRECTIONS = ("left over right", "right over left")
-_MAIN = 0.9  # of alpha for the most promising direction; the others share the rest
+_MAIN = 0.8  # of alpha for the most promising direction; the others share the rest
 _WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
 _CHUNK = 1 << 22  # numbers drawn at a time
-_LOOKING, _LEARNING, _CHOOSING, _CERTIFYING = range(4)
+_LEARNING, _CHOOSING, _CERTIFYING = range(3)
 
 
 class InvalidRun(ValueError):
@@ -46,7 +47,7 @@ class FaultResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Study:
+class Study:
     """What the first draws on a pair led to.
 
     laws: of both sides. witnesses: an event for either direction; along: more of them on the curve.
@@ -61,11 +62,12 @@ class _Study:
 
     @property
     def promise(self) -> float:
+        """That of the better direction."""
         return max(witness.promise for witness in self.witnesses)
 
 
 @dataclass(frozen=True, slots=True)
-class _Shot:
+class Shot:
     """An event to be certified, the side that it is more likely on, and at which level."""
 
     side: int
@@ -89,17 +91,17 @@ class FixedAttack:
 
     def all_pairs(self, target: Target, stream: int) -> tuple[Certificate, ...]:
         """Both directions of every pair, and the curve."""
-        studies = [self._study(target, stream, index) for index in range(len(self.pairs))]
-        shots = self._shots(studies)
-        found = [self._certify(stream, study, shots[study.index]) for study in studies]
+        studies = [self.study(target, stream, index) for index in range(len(self.pairs))]
+        shots = self.shots(studies)
+        found = [self.certify(stream, study, shots[study.index]) for study in studies]
         return tuple(certificate for certificates in found for certificate in certificates)
 
     def fault(self, name: str, target: Target, stream: int) -> FaultResult:
         """Stops at the first pair that refutes the claim for the faulty mechanism."""
         tried: list[Certificate] = []
-        doubtful: list[_Study] = []
+        doubtful: list[Study] = []
         for index in range(len(self.pairs)):
-            study = self._study(target, stream, index)
+            study = self.study(target, stream, index)
             if study.promise <= 0:
                 doubtful.append(study)
             elif self._refuted(stream, study, tried):
@@ -109,14 +111,14 @@ class FixedAttack:
                 return FaultResult(name, True, tried[-1])
         return FaultResult(name, False, max(tried, key=_strength))
 
-    def _refuted(self, stream: int, study: _Study, tried: list[Certificate]) -> bool:
+    def _refuted(self, stream: int, study: Study, tried: list[Certificate]) -> bool:
         """Certify both directions; the stronger comes last in ``tried``."""
         each = self.alpha / (2 * len(self.pairs))
-        shots = [_Shot(side, witness, each) for side, witness in enumerate(study.witnesses)]
-        tried += sorted(self._certify(stream, study, shots), key=_strength)
+        shots = [Shot(side, witness, each) for side, witness in enumerate(study.witnesses)]
+        tried += sorted(self.certify(stream, study, shots), key=_strength)
         return tried[-1].refuted
 
-    def _shots(self, studies: Sequence[_Study]) -> list[list[_Shot]]:
+    def shots(self, studies: Sequence[Study]) -> list[list[Shot]]:
         """What is certified on every pair. Alpha follows the promises, made before any such draw."""
         alpha = self.alpha * (_WITHOUT_CURVE if self.curve else 1)
         places = [(study.index, side) for study in studies for side in (0, 1)]
@@ -124,17 +126,18 @@ class FixedAttack:
         rest = alpha * (1 - _MAIN) / (len(places) - 1)
         shots = [
             [
-                _Shot(side, witness, alpha * _MAIN if (study.index, side) == main else rest)
+                Shot(side, witness, alpha * _MAIN if (study.index, side) == main else rest)
                 for side, witness in enumerate(study.witnesses)
             ]
             for study in studies
         ]
         best, side = studies[main[0]], main[1]
         for witness in best.along[side]:
-            shots[main[0]].append(_Shot(side, witness, (self.alpha - alpha) / self.curve))
+            shots[main[0]].append(Shot(side, witness, (self.alpha - alpha) / self.curve))
         return shots
 
-    def _study(self, target: Target, stream: int, index: int) -> _Study:
+    def study(self, target: Target, stream: int, index: int) -> Study:
+        """The first draws on a pair, and the events that they led to."""
         pair = self.pairs[index]
         laws = target(pair.left), target(pair.right)
         address = (self.seed, stream, index)
@@ -142,9 +145,7 @@ class FixedAttack:
         def drawn(part: int, size: int) -> list[Draws]:
             return [law.draw(SeededBits(*address, s, part), size) for s, law in enumerate(laws)]
 
-        known = (
-            laws[0].log_likelihood(laws[0].draw(SeededBits(*address, 0, _LOOKING), 1)) is not None
-        )
+        known = is_known(laws[0])
         learning, choosing = study_sizes(self.trials, known)
         second = drawn(_CHOOSING, choosing)
         first = second if known else drawn(_LEARNING, learning)
@@ -157,7 +158,7 @@ class FixedAttack:
             along_curve(witness, second[side], second[1 - side], task, self.curve)
             for side, witness in enumerate(witnesses)
         )
-        return _Study(index, laws, witnesses, along, left)
+        return Study(index, laws, witnesses, along, left)
 
     def _candidates(
         self,
@@ -176,7 +177,8 @@ class FixedAttack:
         )
         return [likelihood_ratio(*laws), *learned] if known else learned
 
-    def _certify(self, stream: int, study: _Study, shots: Sequence[_Shot]) -> list[Certificate]:
+    def certify(self, stream: int, study: Study, shots: Sequence[Shot]) -> list[Certificate]:
+        """Fresh draws on these events; another seed or stream gives other draws."""
         draws, address = study.draws, (self.seed, stream, study.index)
         witnesses = [shot.witness for shot in shots]
         counts = [
@@ -187,7 +189,7 @@ class FixedAttack:
         for k, shot in enumerate(shots):
             counted = Counted(counts[shot.side][k], draws, counts[1 - shot.side][k], draws)
             where = (name, DIRECTIONS[shot.side], str(shot.witness))
-            certificate = certify(where, counted, shot.witness.aim, shot.alpha, self.guarantee)
+            certificate = certified(where, counted, shot.witness.aim, shot.alpha, self.guarantee)
             if math.isnan(certificate.epsilon):
                 raise InvalidRun(f"The counts of {certificate} give no bound.")
             found.append(certificate)
@@ -211,8 +213,8 @@ def suggested_direction(pair: NeighboringPair) -> Floats | None:
 
 def study_sizes(trials: int, law_known: bool) -> tuple[int, int]:
     """How many of these draws learn events (none where the law is known), and choose among them."""
-    learning = min(max(trials // 10, min(trials // 5, 500)), 60_000)
-    choosing = min(max(trials // 8, min(trials // 5, 500)), 200_000)
+    learning = min(max(trials // 16, min(trials // 5, 500)), 60_000)
+    choosing = min(max(trials // 10, min(trials // 5, 500)), 200_000)
     return (0 if law_known else learning), choosing
 
 

@@ -138,8 +138,8 @@ def audit(
     claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency.
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
-    trials: draws a side and pair: an eighth to choose the event (and a tenth to learn events, where no
-    law is known), the rest to certify it.
+    trials: draws a side and pair: a tenth to choose the event (and a sixteenth to learn events, where
+    no law is known), the rest to certify it.
     alpha: the chance that a sound subject is called VIOLATED; that any planted fault is called
     caught by chance is at most alpha besides.
     thorough: plant the faults that need many draws (5% less noise) as well.

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from dpverify.audit.regions import Counted, Region, region
+from dpverify.audit.regions import Counted, Region, at_least, region
 from dpverify.privacy import Guarantee, points_of
 
 Point = tuple[float, float]
@@ -32,7 +32,7 @@ class Certificate:
     shown. claimed: the claim's own epsilon at this delta.
     mu, rho: what a Gaussian guarantee, and zCDP, would have at least.
     everywhere: a lower bound on delta at every epsilon, of an event that is impossible on the other
-    side by its law; 0 where that is not known.
+    side by its law, wrong with probability ``alpha`` besides; 0 where that is not known.
     refuted: whether the guarantee that was audited fails.
     method: "joint" from a number of draws fixed beforehand (``regions``), or "betting" (``betting``);
     then counts are of the last event, and alpha is that of the whole attack.
@@ -105,10 +105,15 @@ class Aim:
 def certify(
     where: tuple[str, str, str], counted: Counted, aim: Aim, alpha: float, guarantee: Guarantee
 ) -> Certificate:
-    """The certificate of these counts. where: (pair, direction, event)."""
-    found = region(counted, aim.share, alpha)
+    """The certificate of these counts. where: (pair, direction, event).
+
+    An event that is said to be impossible gets half of alpha for what holds if that is so.
+    """
+    half = alpha / 2 if aim.impossible else alpha
+    found = region(counted, aim.share, half)
     claimed, delta = aim.point
     impossible = aim.impossible and counted.other_hits == 0
+    least = float(at_least(counted.hits, counted.draws, half)) if impossible else 0.0
     return Certificate(
         *where,
         counted.hits,
@@ -119,10 +124,10 @@ def certify(
         delta,
         found.epsilon_at(delta),
         claimed,
-        alpha,
+        half,
         mu=found.mu(),
         rho=found.rho(),
-        everywhere=float(found.lower.min()) if impossible else 0.0,
+        everywhere=least,
         refuted=refutes(found, guarantee),
     )
 

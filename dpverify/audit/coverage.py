@@ -99,10 +99,10 @@ def _audits(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
     vectorized = not isinstance(subject, Mechanism)
     if case.certified > 1:
         attack = FixedAttack(case.claim, [case.pair], case.trials, case.alpha, seed, case.curve)
-        study = attack._study(target_of(subject, vectorized), 0, 0)
-        (shots,) = attack._shots([study])
+        study = attack.study(target_of(subject, vectorized), 0, 0)
+        (shots,) = attack.shots([study])
         for stream in range(case.certified):
-            yield attack._certify(stream, study, shots)
+            yield attack.certify(stream, study, shots)
         return
     result = audit(
         subject,

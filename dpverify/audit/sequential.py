@@ -27,7 +27,7 @@ from dpverify.audit.betting import (
 from dpverify.audit.certificates import Certificate, Point, tested_points
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import Draws, together
-from dpverify.audit.outputs.laws import AuditedLaw
+from dpverify.audit.outputs.laws import AuditedLaw, is_known
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Task, Witness, choose, likelihood_ratio
 from dpverify.audit.witnesses.learned import Effort, candidates
@@ -146,7 +146,7 @@ class SequentialAttack:
         while len(track.past[0]) > 4 and sum(map(len, track.past[0][1:])) > _KEPT:
             for past in track.past:
                 del past[0]
-        known = track.laws[0].log_likelihood(track.past[0][-1]) is not None
+        known = is_known(track.laws[0])
         study = [together(past[0::2]) for past in track.past]
         options = [past[1::2] for past in track.past]
         effort = Effort.FULL if track.seen > 5000 and not known else Effort.QUICK

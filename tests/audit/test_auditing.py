@@ -180,7 +180,7 @@ def test_vectorized_functions() -> None:
         noisy_sums, claim=PureDP(1), pairs=[PAIR], trials=100_000, seed=0, vectorized=True
     )
     assert result.verdict is Verdict.VIOLATED
-    with pytest.raises(ValueError, match="returned 3 outputs when asked for 25"):
+    with pytest.raises(ValueError, match=r"returned 3 outputs when asked for \d+"):
         audit(
             lambda data, size: [1, 2, 3],
             claim=PureDP(1), pairs=[PAIR], trials=100, seed=0, vectorized=True,

@@ -175,13 +175,13 @@ def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.Mon
 
 
 def test_the_best_of_several_unadjusted_bounds_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    certify = FixedAttack._certify
+    certify = FixedAttack.certify
 
     def best_of_many(self: FixedAttack, stream: int, study: Any, shots: Any) -> Any:
         found = [certify(self, 1000 * stream + i, study, shots) for i in range(16)]
         return [max(tried, key=lambda one: one.epsilon) for tried in zip(*found, strict=True)]
 
-    monkeypatch.setattr(FixedAttack, "_certify", best_of_many)
+    monkeypatch.setattr(FixedAttack, "certify", best_of_many)
     found = _measured("three answers, ours", repeats=40)
     assert not found.passed, found
 

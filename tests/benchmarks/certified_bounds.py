@@ -3,10 +3,10 @@
 Run by hand: python -m tests.benchmarks.certified_bounds [--seeds 100] [--rows NAME...]
 
 Draws are those of one side, the ones that choose the event included; no witness is given. Bounds are
-medians over the seeds; a power is the share of the seeds that refuted. Slow rows take a tenth or a
-hundredth of the seeds, as the table says. Functions ("learned") are opaque to the auditor, ours ("law")
-are not. Noise of functions is rounded to multiples of 2^-16 before anything is added: sums of floats
-would show what was added. Seconds are of processor time, all seeds together.
+medians over the seeds; a power is the share of the seeds that refuted. Slow rows take fewer seeds, as
+the table says. Functions ("learned") are opaque to the auditor, ours ("law") are not. Noise of functions
+is rounded to multiples of 2^-16 before anything is added: sums of floats would show what was added.
+Seconds are of processor time, all seeds together.
 """
 
 from __future__ import annotations

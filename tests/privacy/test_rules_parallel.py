@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import mpmath as mp
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpverify import privacy as dp
@@ -47,9 +47,16 @@ def _parallel(parts: Sequence[Guarantee], by: Any, about: Any, to: Any = None) -
 
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.lists(st.tuples(st.fractions("1/1000", 5), st.fractions(0, "1/10000")), min_size=1))
+@example(
+    [(Fraction("4.9"), Fraction(1, 10**4)), (Fraction("4.9") + Fraction(1, 10**9), Fraction(0))]
+)
 def test_the_rule_s_numbers_are_the_spec_s(parts: list[tuple[Fraction, Fraction]]) -> None:
+    """The largest of each number; or less, where one part is weaker than all others together."""
     guarantees = [guarantee_of(*part) for part in parts]
-    expected = spec_rules.parallel(parts)
+    largest = guarantee_of(*spec_rules.parallel(parts))
+    weakest = [one for one in guarantees if all(other.implies(one) for other in guarantees)]
+    expected = numbers_of(weakest[0] if weakest else largest)
+    assert guarantee_of(*expected).implies(largest)
     for by, about in (("index", _REPLACE), ("independent_label", _REPLACE), ("value", _ADD_REMOVE)):
         assert numbers_of(_parallel(guarantees, by, about)) == expected
     with mp.workdps(DIGITS):

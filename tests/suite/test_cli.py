@@ -82,8 +82,40 @@ def test_wrong_usage(arguments: list[str]) -> None:
 
 
 def test_few_trials_are_powerless(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "noisy_count:replace:within", "--trials", "200", "--seed", "1"]) == 4
+    assert main(["audit", "noisy_count:replace:within", "--trials", "400", "--seed", "1"]) == 4
     assert "missed fault: count: scale x 0.7" in capsys.readouterr().out
+
+
+def test_trials_that_can_show_nothing_are_invalid(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "noisy_count:replace:within", "--trials", "100", "--seed", "1"]) == 3
+    printed = capsys.readouterr().out
+    assert "trials = 100 can refute pure(2) at alpha" in printed
+    assert "give at least" in printed
+
+
+def test_a_violation_leaves_a_witness(tmp_path: Path) -> None:
+    folder, command = tmp_path / "found", "exhibits/count_silent_when_empty"
+    assert (
+        main(["audit", command, "--trials", "2000", "--seed", "1", "--evidence", str(folder)]) == 0
+    )
+    (file,) = folder.iterdir()
+    assert file.name == "exhibits-count_silent_when_empty.json"
+    assert file.stat().st_size < 10_000
+    checker = Path(__file__).parents[2] / "spec" / "theory" / "check_witness.py"
+    checked = subprocess.run(
+        [sys.executable, str(checker), str(file)], capture_output=True, text=True
+    )
+    assert checked.returncode == 0
+    assert "refutes it at level" in checked.stdout
+
+
+def test_a_time_limit_bets_until_it_is_refuted_or_over(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "exhibits/count_silent_when_empty", "--time", "20s", "--seed", "1"]) == 0
+    assert "VIOLATED, as it should be" in capsys.readouterr().out
+    for wrong in ("20", "0s", "-1m", "1d"):
+        with pytest.raises(SystemExit) as ended:
+            main(["audit", "--time", wrong])
+        assert ended.value.code == 2
 
 
 def test_a_suite_without_trees_is_refused(

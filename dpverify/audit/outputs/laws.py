@@ -156,6 +156,11 @@ def _check_number(function: Callable[..., Any], outputs: Any, size: int) -> None
         )
 
 
+def is_known(law: AuditedLaw) -> bool:
+    """Whether its log-likelihood is at hand."""
+    return isinstance(law, TranscriptDraws)
+
+
 def all_failed(draws: Draws) -> str | None:
     """The type of the exception, if every one of these outputs is one of the same type."""
     kinds = draws.kinds.counts()
@@ -176,4 +181,5 @@ __all__ = [
     "TranscriptDraws",
     "all_failed",
     "encode",
+    "is_known",
 ]

@@ -20,6 +20,7 @@ _THRESHOLDS = 400
 _POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
 _OPTIMISM = 1.5  # the best of many looks better than it is, by one or two standard errors
 _EXPECTED = 1.05  # the deficit of noise that a close look is for
+_PLAINER = 0.01  # what a later candidate, harder to explain, must promise more
 _BEYOND = 300.0
 _TINY = 1e-12
 
@@ -97,7 +98,7 @@ def choose(
                 threshold, aim, promise = _best_threshold(own, other, task)
                 if candidate.both_signs is False and threshold == np.inf:
                     aim = Aim(aim.point, aim.share, impossible=True)
-                if promise > best[side].promise:
+                if promise > best[side].promise + _PLAINER:
                     best[side] = Witness(candidate, sign, threshold, aim, promise)
     return best[0], best[1]
 
