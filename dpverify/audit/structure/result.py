@@ -120,18 +120,19 @@ class Sides:
 
 
 def certify(sides: Sides, claim: Guarantee, alpha: float) -> tuple[Certificate, Certificate]:
-    """Both directions: an event chosen on the first half of the draws, certified on the second.
+    """Both directions: events learned on a quarter of the draws, chosen on another, certified on the rest.
 
     Both hold together with probability 1 - alpha.
     """
     (first, second), (other_first, other_second) = _halves(sides.left), _halves(sides.right)
+    (learning, choosing), (other_learning, other_choosing) = _halves(first), _halves(other_first)
     learned = candidates(
-        first, other_first, law_known=False, difference=None, seed=0, effort=Effort.QUICK
+        learning, other_learning, law_known=False, difference=None, seed=0, effort=Effort.QUICK
     )
     draws = min(len(second), len(other_second))
     task = Task(tested_points(claim), alpha / 2, draws)
     found = []
-    for side, witness in enumerate(choose([first], [other_first], learned, task)):
+    for side, witness in enumerate(choose([choosing], [other_choosing], learned, task)):
         own, other = (second, other_second) if side == 0 else (other_second, second)
         counts = [
             int(np.count_nonzero(witness.happens(witness.candidate.score(draws))))
@@ -175,6 +176,8 @@ def _halves(draws: Draws) -> tuple[Draws, Draws]:
 
 
 def _named(event: str, names: tuple[str, ...]) -> str:
+    """In the words of the features: they are all that is looked at."""
+    event = event.replace("the exact output", " and ".join(names))
     for index, name in enumerate(names):
         event = event.replace(f"number {index} ", f"{name} ")
     return event
