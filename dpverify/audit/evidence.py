@@ -26,15 +26,12 @@ infinity or a fraction is a string, a text {"text": ...}, any other value {"repr
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
 import platform
-import zlib
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +43,14 @@ from dpverify.audit.auditing import AuditResult, Verdict
 from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, Point, tested_points
 from dpverify.audit.neighbors.pairs import NeighboringPair
+from dpverify.audit.portable import compact, datasets_as_json, shortened, size_of
 from dpverify.privacy import Guarantee
-from dpverify.privacy.adjacency import Dataset
 
 SCHEMA = {"name": "dpverify witness", "version": 1}
 LARGEST = 10_000
 """Bytes that a witness stays below, as compact JSON."""
 _ROOMS = ((5000, 60), (2000, 60), (300, 60), (300, 30), (0, 12), (0, 6))  # bytes of data, bets
-_MOST_VALUES = 100_000  # in datasets that are tried to be written out
 _SHORT, _LONG = 150, 1500  # bytes of names, and of a claim and a command
-_DIFFERING = 3  # records that are shown of data that are too large
-_MOST_BITS = 13_000  # Python reads integers of up to 4300 digits
 
 
 def witness_of(
@@ -73,11 +67,11 @@ def witness_of(
         raise ValueError(
             f"The verdict is {result.verdict}; only a VIOLATED claim has a witness. Keep str(result)."
         )
-    if _size(replay) > _LONG:
+    if size_of(replay) > _LONG:
         raise ValueError(
-            f"replay has {_size(replay)} bytes; give a command of at most {_LONG}, say a script's name."
+            f"replay has {size_of(replay)} bytes; give a command of at most {_LONG}, say a script's name."
         )
-    known = {_shortened(pair.name, _SHORT): pair for pair in pairs}
+    known = {shortened(pair.name, _SHORT): pair for pair in pairs}
     if len(known) < len(pairs):
         raise ValueError(
             "Two of the pairs have the same name; a witness tells pairs by their names."
@@ -85,17 +79,17 @@ def witness_of(
     for room, most_bets in _ROOMS:
         made: dict[str, Any] = {
             "schema": SCHEMA,
-            "subject": _shortened(subject, _SHORT),
+            "subject": shortened(subject, _SHORT),
             "claim": {
-                "guarantee": _shortened(str(result.guarantee), _LONG),
-                "adjacency": _shortened(str(result.adjacency), _SHORT),
+                "guarantee": shortened(str(result.guarantee), _LONG),
+                "adjacency": shortened(str(result.adjacency), _SHORT),
             },
             **(_betting(result, most_bets) if result.bets else _joint(result)),
             "run": _run(result, replay),
         }
         made["pairs"] = _pairs(made["events"], known, room)
         made["sha256"] = _checksum(made)
-        if _size(made) < LARGEST:
+        if size_of(made) < LARGEST:
             return made
     raise ValueError(
         f"No witness of less than {LARGEST} bytes: seed = {hex(result.seed)} is too long."
@@ -113,7 +107,7 @@ def write_witness(
     """Write the witness to a file of less than 10 kB; the path. Raises as ``witness_of`` does."""
     made = witness_of(result, subject=subject, pairs=pairs, replay=replay)
     file = Path(path)
-    file.write_text(_compact(made), encoding="ascii")
+    file.write_text(compact(made), encoding="ascii")
     return file
 
 
@@ -138,7 +132,7 @@ def _certificate(best: Certificate) -> dict[str, Any]:
 
 
 def _event(seen: Certificate | Bet) -> tuple[str, str, str]:
-    return _shortened(seen.pair, _SHORT), seen.direction, _shortened(seen.event, _SHORT)
+    return shortened(seen.pair, _SHORT), seen.direction, shortened(seen.event, _SHORT)
 
 
 def _betting(result: AuditResult, most: int) -> dict[str, Any]:
@@ -226,116 +220,7 @@ def _pairs(
             f"The violation was seen on {missing[0]!r}, which is not among the pairs; give those of the "
             "audit."
         )
-    return [{"name": name, **_data(known[name], room // len(names))} for name in names]
-
-
-def _data(pair: NeighboringPair, room: int) -> dict[str, Any]:
-    """The datasets, where they fit; otherwise digests and the records that differ."""
-    left, right = _rows(pair.left), _rows(pair.right)
-    kinds = [_kind(left), _kind(right)]
-    if _values(left) + _values(right) <= _MOST_VALUES:
-        both = [_plain(left), _plain(right)]
-        packed = base64.b64encode(zlib.compress(_compact(both).encode(), 9)).decode()
-        for data in (both, packed):
-            if _size(data) <= room:
-                return {"kinds": kinds, "data": data}
-    digests = [_digest(left), _digest(right)]
-    differing: list[Any] = []
-    for at, *records in _differing(left, right)[:_DIFFERING]:
-        written = [at, *([_record(one, room // 6) for one in record] for record in records)]
-        if _size([*differing, written]) <= room:
-            differing.append(written)
-    return {"kinds": kinds, "data": None, "digests": digests, "differing": differing}
-
-
-def _rows(data: Dataset) -> Any:
-    """A list or an array of rows."""
-    return data.to_numpy() if hasattr(data, "to_numpy") else data
-
-
-def _kind(rows: Any) -> str:
-    if isinstance(rows, np.ndarray):
-        return f"{rows.dtype} array of shape {rows.shape}"[:_SHORT]
-    return f"{type(rows).__name__} of {len(rows)}"[:_SHORT]
-
-
-def _values(rows: Any) -> int:
-    if isinstance(rows, np.ndarray):
-        return rows.size
-    return sum(len(row) if isinstance(row, Sized) else 1 for row in rows)
-
-
-def _differing(left: Any, right: Any) -> list[tuple[int, list[Any], list[Any]]]:
-    """The first positions whose records differ; of unequal sizes, the record that is one more."""
-    shared = min(len(left), len(right))
-    apart = (at for at in range(shared) if not _same(left[at], right[at]))
-    if len(left) != len(right):
-        at = next(apart, shared)
-        return [(at, [left[at]], []) if len(left) > shared else (at, [], [right[at]])]
-    return [(at, [left[at]], [right[at]]) for at in islice(apart, _DIFFERING)]
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.dtype.kind in "biuf":
-        return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
-    return bool(_plain(one) == _plain(other))
-
-
-def _record(given: Any, room: int) -> Any:
-    text = _compact(_plain(given))
-    if len(text) <= room:
-        return _plain(given)
-    return {"sha256": hashlib.sha256(text.encode()).hexdigest(), "start": _shortened(text, room)}
-
-
-def _digest(rows: Any) -> str:
-    if isinstance(rows, np.ndarray) and rows.dtype.kind in "biufc":
-        return hashlib.sha256(rows.astype(rows.dtype.newbyteorder("<")).tobytes()).hexdigest()
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(_compact(_plain(row)).encode())
-    return digest.hexdigest()
-
-
-def _plain(given: Any) -> Any:
-    """As JSON has it: see the module's text."""
-    value = given.tolist() if hasattr(given, "tolist") else given
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if value is None or type(value) is bool or (type(value) is float and math.isfinite(value)):
-        return value
-    if isinstance(value, str):
-        return {"text": str(value)}
-    if not hasattr(value, "as_integer_ratio"):
-        return {"repr": repr(value)}
-    try:
-        over, under = (int(part) for part in value.as_integer_ratio())
-    except (ValueError, OverflowError):  # a NaN, an infinity
-        return str(float(value))
-    if max(over.bit_length(), under.bit_length()) > _MOST_BITS:
-        return {"repr": f"{over:#x}/{under:#x}"}
-    if isinstance(value, float):
-        return float(value)
-    return over if under == 1 else f"{over}/{under}"
-
-
-def _shortened(text: str, most: int) -> str:
-    """At most so many bytes of JSON; what was longer ends with a digest of all of it."""
-    if _size(text) <= most:
-        return text
-    end = f"... sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
-    kept = text[:most]
-    while kept and _size(kept + end) > most:
-        kept = kept[: len(kept) * 9 // 10]
-    return kept + end
-
-
-def _compact(given: Any) -> str:
-    return json.dumps(given, separators=(",", ":"), allow_nan=False)
-
-
-def _size(given: Any) -> int:
-    return len(_compact(given))
+    return [{"name": name, **datasets_as_json(known[name], room // len(names))} for name in names]
 
 
 def _checksum(made: Mapping[str, Any]) -> str:

@@ -1,0 +1,133 @@
+"""Datasets, texts and numbers as JSON that stays small: what is too large is told by a digest."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import zlib
+from collections.abc import Sized
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from dpverify.audit.neighbors.pairs import NeighboringPair
+from dpverify.privacy.adjacency import Dataset
+
+_SHORT = 150  # bytes of names
+_MOST_VALUES = 100_000  # in datasets that are tried to be written out
+_DIFFERING = 3  # records that are shown of data that are too large
+_MOST_BITS = 13_000  # Python reads integers of up to 4300 digits
+
+
+def datasets_as_json(pair: NeighboringPair, room: int) -> dict[str, Any]:
+    """The datasets, where they fit; otherwise digests and the records that differ."""
+    left, right = _rows(pair.left), _rows(pair.right)
+    kinds = [_kind(left), _kind(right)]
+    if _values(left) + _values(right) <= _MOST_VALUES:
+        both = [_plain(left), _plain(right)]
+        packed = base64.b64encode(zlib.compress(compact(both).encode(), 9)).decode()
+        for data in (both, packed):
+            if size_of(data) <= room:
+                return {"kinds": kinds, "data": data}
+    digests = [_digest(left), _digest(right)]
+    differing: list[Any] = []
+    for at, *records in _differing(left, right)[:_DIFFERING]:
+        written = [at, *([_record(one, room // 6) for one in record] for record in records)]
+        if size_of([*differing, written]) <= room:
+            differing.append(written)
+    return {"kinds": kinds, "data": None, "digests": digests, "differing": differing}
+
+
+def _rows(data: Dataset) -> Any:
+    """A list or an array of rows."""
+    return data.to_numpy() if hasattr(data, "to_numpy") else data
+
+
+def _kind(rows: Any) -> str:
+    if isinstance(rows, np.ndarray):
+        return f"{rows.dtype} array of shape {rows.shape}"[:_SHORT]
+    return f"{type(rows).__name__} of {len(rows)}"[:_SHORT]
+
+
+def _values(rows: Any) -> int:
+    if isinstance(rows, np.ndarray):
+        return rows.size
+    return sum(len(row) if isinstance(row, Sized) else 1 for row in rows)
+
+
+def _differing(left: Any, right: Any) -> list[tuple[int, list[Any], list[Any]]]:
+    """The first positions whose records differ; of unequal sizes, the record that is one more."""
+    shared = min(len(left), len(right))
+    apart = (at for at in range(shared) if not _same(left[at], right[at]))
+    if len(left) != len(right):
+        at = next(apart, shared)
+        return [(at, [left[at]], []) if len(left) > shared else (at, [], [right[at]])]
+    return [(at, [left[at]], [right[at]]) for at in islice(apart, _DIFFERING)]
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.dtype.kind in "biuf":
+        return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
+    return bool(_plain(one) == _plain(other))
+
+
+def _record(given: Any, room: int) -> Any:
+    text = compact(_plain(given))
+    if len(text) <= room:
+        return _plain(given)
+    return {"sha256": hashlib.sha256(text.encode()).hexdigest(), "start": shortened(text, room)}
+
+
+def _digest(rows: Any) -> str:
+    if isinstance(rows, np.ndarray) and rows.dtype.kind in "biufc":
+        return hashlib.sha256(rows.astype(rows.dtype.newbyteorder("<")).tobytes()).hexdigest()
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(compact(_plain(row)).encode())
+    return digest.hexdigest()
+
+
+def _plain(given: Any) -> Any:
+    """As JSON has it: see the module's text."""
+    value = given.tolist() if hasattr(given, "tolist") else given
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if value is None or type(value) is bool or (type(value) is float and math.isfinite(value)):
+        return value
+    if isinstance(value, str):
+        return {"text": str(value)}
+    if not hasattr(value, "as_integer_ratio"):
+        return {"repr": repr(value)}
+    try:
+        over, under = (int(part) for part in value.as_integer_ratio())
+    except (ValueError, OverflowError):  # a NaN, an infinity
+        return str(float(value))
+    if max(over.bit_length(), under.bit_length()) > _MOST_BITS:
+        return {"repr": f"{over:#x}/{under:#x}"}
+    if isinstance(value, float):
+        return float(value)
+    return over if under == 1 else f"{over}/{under}"
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many bytes of JSON; what was longer ends with a digest of all of it."""
+    if size_of(text) <= most:
+        return text
+    end = f"... sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    kept = text[:most]
+    while kept and size_of(kept + end) > most:
+        kept = kept[: len(kept) * 9 // 10]
+    return kept + end
+
+
+def compact(given: Any) -> str:
+    """JSON without spaces; raises ValueError for a NaN or an infinity."""
+    return json.dumps(given, separators=(",", ":"), allow_nan=False)
+
+
+def size_of(given: Any) -> int:
+    """Bytes of its compact JSON, which is ASCII."""
+    return len(compact(given))
