@@ -159,6 +159,8 @@ def audit(
     listed = list(pairs)
     guarantee, adjacency = claimed_of(subject, claim, listed)
     _check_budget(trials, alpha, guarantee, is_ours(subject))
+    if whole(curve, "curve") < 0 or (curve and sequential):
+        raise ValueError(f"curve = {curve}; a number of events, and only without sequential=True.")
     if seconds is not None and not (sequential and seconds > 0):
         raise ValueError(f"seconds = {seconds}; a positive time, and only with sequential=True.")
     chosen = secrets.randbelow(2**32) if seed is None else seed
@@ -171,7 +173,7 @@ def audit(
         certificate, seen = betting.run(target, 0)
         certificates, draws = (certificate,), 2 * seen
     else:
-        attack = FixedAttack(guarantee, listed, trials, alpha, chosen, whole(curve, "curve"))
+        attack = FixedAttack(guarantee, listed, trials, alpha, chosen, curve)
         certificates = attack.all_pairs(target, 0)
         draws = 2 * trials * len(listed)
     tries = min(trials, FAULT_TRIALS) if sequential else trials

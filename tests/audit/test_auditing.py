@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -194,6 +195,7 @@ def test_a_function_that_alters_its_input_is_refused() -> None:
 
     with pytest.raises(ValueError, match="changed the dataset"):
         audit(sorts, claim=PureDP(1), pairs=[PAIR], trials=100, seed=0)
+    assert list(PAIR.left) == [1.0, 0.0, 0.0]  # the caller's own data are as they were
 
 
 def test_the_same_seed_gives_the_same_result() -> None:
@@ -223,6 +225,45 @@ def test_false_alarms_at_a_tight_truth() -> None:
     assert alarms <= 24
 
 
+def test_the_curve_has_points_that_hold_together() -> None:
+    mechanism = NoisyCount.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE)
+    result = audit(mechanism, pairs=[PAIR], faults=[], trials=50_000, seed=0, curve=6)
+    assert 2 < len(result.certificates) <= 8
+    assert sum(certificate.alpha for certificate in result.certificates) <= result.alpha * (
+        1 + 1e-9
+    )
+    for certificate in result.certificates:
+        first, second = certificate.errors
+        # epsilon = 1 allows no point below max(1 - e x, (1 - x) / e); 50,000 draws are off by .02
+        assert second >= max(1 - math.e * first, (1 - first) / math.e) - 0.02
+    assert result.delta_at(0.5) <= float(PureDP(1).delta_at(0.5).upper)
+    assert 0.9 < result.mu < 1.4
+    assert 0.2 < result.rho <= 0.5
+
+
+def test_wide_outputs_are_drawn_in_chunks() -> None:
+    asked = []
+
+    def wide(data: Any, size: int) -> Any:
+        asked.append(size)
+        return np.full((size, 2000), float(len(data)))
+
+    result = audit(wide, claim=PureDP(1), pairs=[PAIR], trials=20_000, seed=0, vectorized=True)
+    assert result.verdict is Verdict.VIOLATED
+    assert sum(asked) == result.draws
+    assert max(asked) * 2000 <= 2 * 10**7
+
+
+def test_exceptions_that_carry_data_are_seen() -> None:
+    """Both sides always fail, with another text each: that is an outcome, and it tells."""
+
+    def fails(data: Any) -> Any:
+        raise ValueError(f"{len(data)} records are too few")
+
+    result = audit(fails, claim=PureDP(1), pairs=[PAIR], trials=1000, seed=0)
+    assert result.verdict is Verdict.VIOLATED
+
+
 REPLACED = replaced("r", [0.0], 1.0)
 BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"claim": None}, TypeError, "say what is claimed"),
@@ -231,6 +272,11 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"pairs": [([0], [0, 1])]}, TypeError, "carries its adjacency"),
     ({"pairs": [PAIR, REPLACED]}, ValueError, "one adjacency at a time"),
     ({"trials": 10}, ValueError, "at least 100"),
+    ({"trials": 100, "claim": PureDP(3), "alpha": 1e-9}, ValueError, "give at least"),
+    ({"claim": PureDP(200)}, ValueError, "No number of draws refutes"),
+    ({"seconds": 5.0}, ValueError, "only with sequential=True"),
+    ({"curve": 1.5}, TypeError, "give an integer"),
+    ({"curve": -1}, ValueError, "curve = -1"),
     ({"trials": 1e4}, TypeError, "give an integer"),
     ({"pairs": PAIR}, TypeError, r"write pairs=\[pair\]"),
     ({"alpha": 0.0}, ValueError, "outside"),

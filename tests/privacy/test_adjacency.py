@@ -170,6 +170,20 @@ def test_arrays_of_one_dimension_are_columns() -> None:
     )
 
 
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(st.data())
+def test_matrices_are_compared_as_their_rows_are(data: st.DataObject) -> None:
+    """The quick comparison of float64 matrices gives the reason that nested lists give."""
+    entry = st.sampled_from([0.0, -0.0, 1.0, math.nan, -math.nan, math.inf, 5e-324])
+    rows = data.draw(st.lists(st.tuples(entry, entry), min_size=1, max_size=5))
+    other = data.draw(st.lists(st.tuples(entry, entry), min_size=1, max_size=5))
+    if data.draw(st.booleans()):
+        other = [*rows[:1], *other[:1], *rows[1:]]
+    for adjacency in Adjacency:
+        matrices = np.array(rows, dtype=np.float64), np.array(other, dtype=np.float64)
+        assert adjacency.why_not_neighbors(*matrices) == adjacency.why_not_neighbors(rows, other)
+
+
 def test_a_difference_in_two_columns_of_one_row_is_one_difference() -> None:
     a = _array([[1.0, 2.0], [_NAN, 4.0], [5.0, 6.0]])
     b = _array([[9.0, 9.0], [_NAN, 4.0], [5.0, 6.0]])

@@ -18,7 +18,7 @@ from dpverify.audit.outputs.columns import floats_of, residues
 from dpverify.audit.outputs.draws import Draws, Floats, Labels
 from dpverify.audit.outputs.encoding import EXCEPTION, encode
 from dpverify.plans import Transcripts
-from dpverify.privacy.adjacency import Dataset, canonical_rows
+from dpverify.privacy.adjacency import Dataset, comparable_rows
 from dpverify.randomness import Bits
 
 _EXACT = 1 << 53
@@ -99,9 +99,13 @@ class CallableDraws:
 
     def draw(self, bits: Bits, size: int) -> Draws:
         """Call the function; it has its own randomness. Raises ValueError if it alters its input."""
-        pristine = copy.deepcopy(self.data)
-        outputs = self._vector(size) if self.vectorized else [self._one() for _ in range(size)]
-        if canonical_rows(pristine) != canonical_rows(self.data):
+        given = copy.deepcopy(self.data)  # a function that alters it must not alter the caller's pair
+        if self.vectorized:
+            outputs = self._vector(given, size)
+        else:
+            outputs = [self._one(given) for _ in range(size)]
+        before, after = comparable_rows(self.data, given)
+        if before != after:
             raise ValueError(
                 f"{_name(self.function)} changed the dataset it was given; audit a function that "
                 "leaves its input alone (copy it first)."
@@ -112,14 +116,14 @@ class CallableDraws:
         """Unknown."""
         return None
 
-    def _one(self) -> Any:
+    def _one(self, given: Dataset) -> Any:
         try:
-            return self.function(self.data)
+            return self.function(given)
         except Exception as error:  # an exception is an outcome: it can leak like any other
             return error
 
-    def _vector(self, size: int) -> Sequence[Any]:
-        outputs: Sequence[Any] = self.function(self.data, size)
+    def _vector(self, given: Dataset, size: int) -> Sequence[Any]:
+        outputs: Sequence[Any] = self.function(given, size)
         _check_number(self.function, outputs, size)
         return outputs
 
