@@ -19,6 +19,8 @@ from dpverify.audit.neighbors.pairs import (
     moved,
     replaced,
 )
+from dpverify.audit.neighbors.search import SearchResult, search
+from dpverify.audit.neighbors.templates import templates
 from dpverify.audit.sensitivity import (
     Mahalanobis,
     OutputNorm,
@@ -40,6 +42,7 @@ __all__ = [
     "NeighboringPair",
     "OutputNorm",
     "QueryMoves",
+    "SearchResult",
     "SensitivityResult",
     "SmallInstance",
     "Verdict",
@@ -49,7 +52,9 @@ __all__ = [
     "generic_faults",
     "moved",
     "replaced",
+    "search",
     "structure",
+    "templates",
     "witness_of",
     "write_witness",
 ]

@@ -101,19 +101,31 @@ class AuditResult:
         best = self.strongest
         caught = sum(fault.caught for fault in self.faults)
         shown = f"; mu >= {self.mu:.4g}; rho >= {self.rho:.4g}" if self.mu else ""
-        everywhere = max(certificate.everywhere for certificate in self.certificates)
         lines = [
             f"{self.verdict}: {MEANING[self.verdict]}.",
             f"claim      {self.guarantee} under {self.adjacency}",
             f"certified  epsilon >= {self.epsilon:.4g} at delta {best.delta:.4g} (claimed: "
             f"{best.claimed:.4g}){shown} (false-alarm probability {self.alpha:g} over everything looked at)",
-            *([f"           delta >= {everywhere:.4g} at every epsilon"] if everywhere else []),
+            *_at_every_epsilon(self.certificates),
             f"on         {best}",
             f"faults     {caught} of {len(self.faults)} planted faults caught"
             + "".join(f"; missed: {f.name}" for f in self.faults if not f.caught),
             f"seed       {self.seed}, {self.draws} draws of at most {self.trials} a side and pair",
         ]
         return "\n".join(lines)
+
+
+def _at_every_epsilon(certificates: Sequence[Certificate]) -> list[str]:
+    """Of an event that never happens on the other side, by its law or as far as was seen."""
+    everywhere = max(certificate.everywhere for certificate in certificates)
+    if everywhere:
+        return [f"           delta >= {everywhere:.4g} at every epsilon"]
+    unseen = [one.region for one in certificates if one.refuted and one.other_hits == 0]
+    ends = [(one.lower.min(), one.upper.max()) for one in unseen if one is not None]
+    most = max(ends, default=(0.0, 1.0))
+    if not most[0]:
+        return []
+    return [f"           delta >= {most[0]:.4g} - {most[1]:.2g} e^epsilon at every epsilon"]
 
 
 def audit(

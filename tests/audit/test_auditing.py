@@ -169,6 +169,10 @@ def test_a_rare_event_is_found() -> None:
 
     result = audit(rarely_honest, claim=PureDP(1), pairs=[PAIR], trials=40_000, seed=0)
     assert result.verdict is Verdict.VIOLATED
+    (line,) = [line for line in str(result).splitlines() if "at every epsilon" in line]
+    assert line.split()[:2] == ["delta", ">="]
+    assert 0.004 < float(line.split()[2]) < 0.008
+    assert result.strongest.other_hits == 0
 
 
 def test_vectorized_functions() -> None:

@@ -99,7 +99,9 @@ class CallableDraws:
 
     def draw(self, bits: Bits, size: int) -> Draws:
         """Call the function; it has its own randomness. Raises ValueError if it alters its input."""
-        given = copy.deepcopy(self.data)  # a function that alters it must not alter the caller's pair
+        given = copy.deepcopy(
+            self.data
+        )  # a function that alters it must not alter the caller's pair
         if self.vectorized:
             outputs = self._vector(given, size)
         else:
