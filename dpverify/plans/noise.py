@@ -105,7 +105,7 @@ class DiscreteLaplace(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws around the center."""
-        return added_to(center, bits.noise(self, size * len(center)))
+        return added_to(center, bits.noise(self, size * len(center)), size)
 
     def draw(self, bits: Bits, size: int) -> IntArray:
         """dpverify.randomness.samplers.discrete_laplace."""
@@ -206,9 +206,9 @@ def _rate(scale: Fraction) -> float:
     return float(min(1 / scale, Fraction(10**300)))
 
 
-def added_to(center: IntArray, noise: IntArray) -> IntArray:
+def added_to(center: IntArray, noise: IntArray, size: int) -> IntArray:
     """Every row of noise plus the center, shape (size, len(center)), exactly."""
-    noise = noise.reshape(-1, len(center))
+    noise = noise.reshape(size, len(center))
     largest = max(abs(int(noise.max(initial=0))), abs(int(noise.min(initial=0))))
     if largest + max(map(abs, map(int, center)), default=0) >= 1 << 62:
         noise = noise.astype(object)
