@@ -147,8 +147,7 @@ class FixedAttack:
 
         known = is_known(laws[0])
         learning, choosing = study_sizes(self.trials, known)
-        second = drawn(_CHOOSING, choosing)
-        first = second if known else drawn(_LEARNING, learning)
+        first, second = drawn(_LEARNING, learning), drawn(_CHOOSING, choosing)
         refuse_failures(pair.name, first)
         found = self._candidates(pair, laws, first, known)
         left = self.trials - learning - choosing
@@ -212,10 +211,10 @@ def suggested_direction(pair: NeighboringPair) -> Floats | None:
 
 
 def study_sizes(trials: int, law_known: bool) -> tuple[int, int]:
-    """How many of these draws learn events (none where the law is known), and choose among them."""
-    learning = min(max(trials // 16, min(trials // 5, 500)), 60_000)
+    """How many of these draws learn events (few where the law is known), and choose among them."""
+    learning = min(max(trials // 16, min(trials // 5, 500)), 10_000 if law_known else 60_000)
     choosing = min(max(trials // 10, min(trials // 5, 500)), 200_000)
-    return (0 if law_known else learning), choosing
+    return learning, choosing
 
 
 def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
@@ -226,9 +225,10 @@ def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
     said = {label for draws in batches for label in draws.coded.counts()}
     failed = all_failed(batches[0])
     if len(said) == 1 and failed is not None:
+        text = str(next(iter(said))).partition(": ")[2] or "none"
         raise InvalidRun(
             f"Every call on both sides of the pair {pair!r} raised {failed}: nothing was "
-            "audited. Call the function once by hand on pair.left."
+            f"audited. Its message: {text}. Call the function once by hand on pair.left."
         )
 
 

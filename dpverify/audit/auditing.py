@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from numbers import Real
 from typing import Any
 
 from dpverify.audit.attack import FaultResult, FixedAttack, InvalidRun, study_sizes
@@ -150,8 +151,8 @@ def audit(
     claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency.
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
-    trials: draws a side and pair: a tenth to choose the event (and a sixteenth to learn events, where
-    no law is known), the rest to certify it.
+    trials: draws a side and pair: a sixteenth to learn events, a tenth to choose among them, the rest
+    to certify one.
     alpha: the chance that a sound subject is called VIOLATED; that any planted fault is called
     caught by chance is at most alpha besides.
     thorough: plant the faults that need many draws (5% less noise) as well.
@@ -162,24 +163,27 @@ def audit(
     fix where it stops, except that a violation is always found at the same draw.
     curve: certify so many more events on the most promising pair, along the trade-off curve.
 
-    Raises TypeError or ValueError for a missing claim, no pairs, pairs of another adjacency, or too
-    few trials (with how many are needed); nothing is drawn before. Raises InvalidRun if all calls
+    Raises TypeError or ValueError for a missing claim, no pairs, two of one name, pairs of another
+    adjacency, too few trials (with how many are needed), a class for a mechanism, or a parameter of
+    another type; nothing is drawn before. Raises InvalidRun if all calls
     fail.
     """
-    if isinstance(pairs, NeighboringPair):
-        raise TypeError("pairs is a single NeighboringPair; write pairs=[pair].")
-    listed = list(pairs)
+    _check_subject(subject, faults)
+    listed = _listed(pairs)
     guarantee, adjacency = claimed_of(subject, claim, listed)
+    alpha = _real(alpha, "alpha", "1e-6")
     _check_budget(trials, alpha, guarantee, is_ours(subject))
     if whole(curve, "curve") < 0 or (curve and sequential):
         raise ValueError(f"curve = {curve}; a number of events, and only without sequential=True.")
-    if seconds is not None and not (sequential and seconds > 0):
+    limit = math.inf if seconds is None else _real(seconds, "seconds", "60.0")
+    if not limit > 0 or (seconds is not None and not sequential):
         raise ValueError(f"seconds = {seconds}; a positive time, and only with sequential=True.")
-    chosen = secrets.randbelow(2**32) if seed is None else seed
+    chosen = secrets.randbelow(2**32) if seed is None else whole(seed, "seed")
+    if chosen < 0:
+        raise ValueError(f"seed = {seed}; give a whole number of at least 0, or None.")
     planted = planted_in(subject, faults, vectorized, thorough)
     target = target_of(subject, vectorized)
     certificates: tuple[Certificate, ...]
-    limit = math.inf if seconds is None else seconds
     betting = SequentialAttack(guarantee, listed, trials, alpha, chosen, limit)
     if sequential:
         certificate, seen = betting.run(target, 0)
@@ -201,6 +205,38 @@ def _verdict(violated: bool, faults: Sequence[FaultResult]) -> Verdict:
         return Verdict.VIOLATED
     seen = bool(faults) and all(fault.caught for fault in faults)
     return Verdict.CONSISTENT if seen else Verdict.POWERLESS
+
+
+def _check_subject(subject: Any, faults: Any) -> None:
+    if isinstance(subject, type) and issubclass(subject, Mechanism):
+        raise TypeError(
+            f"{subject.__name__} is a class; audit a mechanism: write "
+            f"{subject.__name__}.for_budget(...)."
+        )
+    if callable(faults) or isinstance(faults, Fault):
+        raise TypeError("faults is a single fault; write faults=[fault].")
+
+
+def _listed(pairs: Any) -> list[NeighboringPair]:
+    """The pairs, of different names: a certificate and a fault name theirs."""
+    if isinstance(pairs, NeighboringPair):
+        raise TypeError("pairs is a single NeighboringPair; write pairs=[pair].")
+    if not isinstance(pairs, Iterable):
+        raise TypeError(f"pairs = {pairs!r}; write pairs=[added(name, base, record)].")
+    listed = list(pairs)
+    names = [pair.name for pair in listed if isinstance(pair, NeighboringPair)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"Two pairs are named {twice!r}; give each a name of its own.")
+    return listed
+
+
+def _real(value: Any, name: str, example: str) -> float:
+    """Raises TypeError for what is not a real number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        kind = type(value).__name__
+        raise TypeError(f"{name} = {value!r} is a {kind}; write a number, as {name}={example}.")
+    return float(value)
 
 
 def _check_budget(trials: int, alpha: float, guarantee: Guarantee, law_known: bool) -> None:

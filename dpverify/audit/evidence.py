@@ -9,7 +9,7 @@ It stays below 10 kB: what is too large is shortened and told by a digest.
     claim        guarantee (as ``parse_guarantee`` reads it), adjacency
     points       [epsilon, delta] of the claim that the counts or the bets are about
     events       [pair, direction, event in words]
-    certificate  method, alpha, certified: [[epsilon, delta]], what is shown besides, at this delta.
+    certificate  method, alpha, certified: [[epsilon, delta]], what is shown besides, rounded down.
                  "joint": share, counts: [hits, draws, other hits, other draws] of the one event.
                  "betting": level, omitted: the log growth of bets that are left out, never above 0
     bets         [event, point, stake, both, own, other, neither], the first two by their position
@@ -21,7 +21,7 @@ It stays below 10 kB: what is too large is shortened and told by a digest.
     sha256       of the JSON with this entry "", keys in order, as Python's json.dumps writes it
 
 Numbers are IEEE doubles, each written with as many digits as tell it from all others. In data a NaN, an
-infinity or a fraction is a string, a text {"text": ...}, any other value {"repr": ...}.
+infinity or a fraction that is no double is a string, a text {"text": ...}, any other value {"repr": ...}.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ SCHEMA = {"name": "dpverify witness", "version": 1}
 LARGEST = 10_000
 """Bytes that a witness stays below, as compact JSON."""
 _ROOMS = ((5000, 60), (2000, 60), (300, 60), (300, 30), (0, 12), (0, 6))  # bytes of data, bets
+_MARGIN = (
+    1e-8  # what is shown besides is less by this, so that a checker's rounding does not matter
+)
 _SHORT, _LONG = 150, 1500  # bytes of names, and of a claim and a command
 
 
@@ -127,7 +130,8 @@ def _joint(result: AuditResult) -> dict[str, Any]:
 
 
 def _certificate(best: Certificate) -> dict[str, Any]:
-    shown = [[best.epsilon, best.delta]] if best.epsilon > 0 else []
+    epsilon = best.epsilon - _MARGIN * (1 + abs(best.epsilon))
+    shown = [[epsilon, best.delta]] if epsilon > 0 else []
     return {"method": best.method, "alpha": best.alpha, "certified": shown}
 
 

@@ -109,7 +109,11 @@ def _plain(given: Any) -> Any:
         return {"repr": f"{over:#x}/{under:#x}"}
     if isinstance(value, float):
         return float(value)
-    return over if under == 1 else f"{over}/{under}"
+    if under == 1:
+        return over
+    near = over / under if abs(over) < under << 1000 else math.inf
+    exactly = math.isfinite(near) and near.as_integer_ratio() == (over, under)
+    return near if exactly else f"{over}/{under}"  # 1/2 is 0.5 for the kernel, and so it is here
 
 
 def shortened(text: str, most: int) -> str:

@@ -6,10 +6,16 @@ between the two keeps both errors rare: a mechanism at the edge of what is claim
 probability at most alpha (by the metric's coverage). One whose error is as predicted is refuted or left
 open only if an end is wrong by a whole margin: with the shipped numbers of releases that is 4.5
 standard errors or more beyond the 95% end, a probability below 1e-5 a comparison (normal law).
+
+Intervals of a root mean square lean on the normal law. Where a few errors carry the sum of squares none
+is stated (``Metric.measure``), and what is claimed of such a point, or of a slope through it, stays
+open: neither shown nor refuted. Tails that no release has met are not noticed: with errors that are
+large and so rare, an rms claim can be refuted, or shown, with more than the stated probability.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -17,7 +23,9 @@ from enum import Enum
 from dpverify.rates.claims import Curve, RateClaim
 from dpverify.rates.fitting import Slope, fit
 from dpverify.rates.measuring import Point
+from dpverify.rates.metrics import LARGEST_SHARE
 
+_CARRIED = f" (no interval: one error has over {LARGEST_SHARE:.0%} of the sum of squares)"
 Predicted = Callable[[Curve, Point], float]
 """The value of a curve at a point; whoever knows the specs provides it."""
 
@@ -78,7 +86,7 @@ def row_of(claim: RateClaim, point: Point, predicted: Predicted) -> Row:
 def compare(claim: RateClaim, row: Row) -> list[Comparison]:
     """One point against the curves."""
     point, found = row.point, []
-    at = f"at {claim.variable} = {point.value:g}"
+    at = f"at {claim.variable} = {point.value:g}{_CARRIED if _carried(claim, point) else ''}"
     if claim.curve is not None and row.predicted is not None:
         low, high = row.predicted / claim.curve.margin, row.predicted * claim.curve.margin
         found.append(
@@ -98,11 +106,19 @@ def table_of(claim: RateClaim, rows: Sequence[Row]) -> Table:
     found = [comparison for row in rows for comparison in compare(claim, row)]
     if claim.exponent is None:
         return Table(tuple(rows), None, tuple(found))
-    slope = fit([rows[i].point for i in claim.regime])
+    what = f"exponent {claim.exponent.value:g} to {claim.exponent.tolerance:g}"
+    points = [rows[i].point for i in claim.regime]
+    if any(_carried(claim, point) for point in points):
+        return Table(tuple(rows), None, (*found, Comparison(what + _CARRIED, Finding.OPEN)))
+    slope = fit(points)
     low = claim.exponent.value - claim.exponent.tolerance
     high = claim.exponent.value + claim.exponent.tolerance
-    what = f"exponent {claim.exponent.value:g} to {claim.exponent.tolerance:g}"
     return Table(tuple(rows), slope, (*found, _within(slope, low, high, what)))
+
+
+def _carried(claim: RateClaim, point: Point) -> bool:
+    """Whether the point has no interval, since a few errors carry its sum of squares."""
+    return claim.metric.kind == "rms" and point.low == 0 and point.high == math.inf
 
 
 def _within(measured: Point | Slope, low: float, high: float, what: str) -> Comparison:

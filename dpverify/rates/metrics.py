@@ -12,6 +12,8 @@ from scipy import stats
 Floats = NDArray[np.float64]
 FEWEST_REPEATS = 200
 """Below it an interval of a root mean square says little."""
+LARGEST_SHARE = 0.05
+"""Of the sum of squares: where one error has more of it, the normal law says nothing of the mean."""
 _KINDS = ("rms", "median", "quantile")
 
 
@@ -45,16 +47,27 @@ class Metric:
     def measure(self, errors: Floats, alpha: float) -> Interval:
         """The metric of independent errors with a two-sided interval of level 1 - alpha.
 
-        rms: asymptotic (``mean_square``). median, quantile: at least 1 - alpha for every law
+        rms: asymptotic (``mean_square``), and 0 to infinity where one error has over LARGEST_SHARE of
+        the sum of squares: a few errors then carry the mean, and nothing can be said of it. A tail so
+        rare that no error of it was drawn cannot be noticed: the true value may be far above, and no
+        interval from finitely many errors excludes it. Take the median where tails are heavy. median, quantile: at least 1 - alpha for every law
         (``order_statistics``).
         """
         if self.kind == "rms":
             found = mean_square(errors, alpha)
+            if math.isfinite(found.value) and _largest_share(errors) > LARGEST_SHARE:
+                return Interval(math.sqrt(found.value), 0.0, math.inf)
             return Interval(math.sqrt(found.value), math.sqrt(found.low), math.sqrt(found.high))
         return order_statistics(errors, self.level, alpha)
 
 
 RMS = Metric("rms")
+
+
+def _largest_share(errors: Floats) -> float:
+    """The largest square over the sum of all."""
+    squares = np.square(errors)
+    return float(squares.max() / squares.sum())
 
 
 def mean_square(errors: Floats, alpha: float) -> Interval:

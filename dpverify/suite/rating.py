@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -46,6 +47,9 @@ THOROUGH = 4
 """How many times the releases of a quick run a full one makes."""
 _DIGITS = 30
 _FLOORS = ("privacy", "randomness", "grid", "plans", "mechanisms", "rates")
+_JOINING = ("rating.py", "refinement.py", "judges.py")  # of this package: curves, records, seeds
+_TREES = ("mechanisms", "spec", "audits")
+_LIBRARIES = ("numpy", "scipy", "python-flint", "mpmath")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +262,10 @@ def read_known(path: Path) -> dict[str, dict[str, Any]]:
 
 def key_of_part(suite: Suite, part: RatePart, options: RateOptions) -> str:
     """Everything a part's result depends on, hashed: code, claim, instance, seed, size."""
-    entry, claim = suite.rates[part.rate]
+    _, claim = suite.rates[part.rate]
     setting = {name: str(value) for name, value in claim.at(part.index).items()}
     text = [
-        _code(suite.root, entry.name),
+        _code(suite.root),
         part.rate,
         part.fault,
         str(sorted(setting.items())),
@@ -275,14 +279,18 @@ def key_of_part(suite: Suite, part: RatePart, options: RateOptions) -> str:
 
 
 @cache
-def _code(root: Path, name: str) -> str:
-    """A digest of the trusted core, of this package's rates, and of the mechanism's own files."""
+def _code(root: Path) -> str:
+    """A digest of what can change a measured part: code, and the versions of the libraries below it.
+
+    Of the suite every file of the three trees counts, since an audit or a spec may import any other.
+    """
     package = Path(dpverify.__file__).parent
-    files = [file for floor in _FLOORS for file in sorted((package / floor).rglob("*.py"))]
-    files += [*sorted((root / "spec" / "theory").glob("*.py")), root / "spec" / f"{name}.py"]
-    files += [root / "mechanisms" / f"{name}.py", root / "audits" / f"{name}.py"]
-    digest = hashlib.sha256()
-    for file in files:
-        if file.exists():
-            digest.update(file.name.encode() + file.read_bytes())
+    digest = hashlib.sha256(" ".join(f"{name} {version(name)}" for name in _LIBRARIES).encode())
+    for base, folders in ((package, _FLOORS), (root, _TREES)):
+        files = [file for folder in folders for file in sorted((base / folder).rglob("*.py"))]
+        if base is package:
+            files += [package / "suite" / name for name in _JOINING]
+        for file in files:
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            digest.update(f"\n{file.relative_to(base).as_posix()} {content}".encode())
     return digest.hexdigest()

@@ -5,9 +5,8 @@ Binomial(draws, p), other hits ~ Binomial(other draws, q), A = P(at least hits |
 hits | q), z = -(normal quantile), a pair (p, q) is rejected where A or B is at most alpha / 100, or
 w z(A) + v z(B) >= z(0.98 alpha), v^2 = 1 - w^2 = share / 64. All p <= e^epsilon q + delta must be: in a
 cell of q, at its largest p and smallest q, since A rises with p and B falls with q. "betting": the product
-of 1 + stake (1{own} - e^epsilon 1{other} - delta) must reach 1 / level, which has a chance of at most the
-level under the claim (Ville 1939). What no checker knows: whether counts were observed, event, share, alpha
-and stakes fixed before them, which data have a digest. For that, replay the audit.
+of 1 + stake (1{own} - e^epsilon 1{other} - delta) must reach 1 / level, of chance <= level under the claim
+(Ville 1939). Not known here: what was observed and fixed before, which data have a digest: replay the audit.
 """
 
 import base64
@@ -25,7 +24,7 @@ import mpmath
 mp = mpmath.MPContext()  # one of our own, so that the precision is ours
 mp.prec = 160
 DIRECTIONS, FAR = ("left over right", "right over left"), 1e3  # farther than any score
-ONE, QUANTILE, TAIL = 1 << 128, 1e-9, 1e-12  # for sums; errors of quantiles and (relative) tails
+ONE, QUANTILE, TAIL = 1 << 128, 1e-12, 1e-12  # for sums; errors of quantiles and (relative) tails
 
 
 def _require(true: bool, otherwise: str) -> None:
@@ -63,18 +62,23 @@ def neighbors(name: str, data: Any, relation: str, **_: Any) -> str:
     else:
         most, by = (int(moves[2] or len(apart)), Fraction(moves[3])) if moves else (1, None)
         close = len(short) == len(long) and len(apart) <= most
-        close &= not by or all(abs(Fraction(short[i]) - Fraction(long[i])) <= by for i in apart)
+        close &= by is None or all(abs(Fraction(short[i]) - Fraction(long[i])) <= by for i in apart)
     _require(close, f"pair {name!r}: the datasets are no {relation} neighbors")
     return f"pair {name!r}: {relation} neighbors"
 
 
 def on_claim(guarantee: str, epsilon: float, delta: float) -> str:
     """That delta >= delta(epsilon) of the guarantee, or that this is taken on trust."""
+    _require(epsilon >= 0 and 0 <= delta < 1, f"no claim has a point ({epsilon}, {delta})")
     call = re.fullmatch(r"(perfect|pure|approx|zcdp|a?gaussian)(?:\((.*)\))?", guarantee)
     if call is None:
         return f"the point ({epsilon}, {delta}) of {guarantee} is TAKEN FROM THE WITNESS"
-    numbers = [*re.findall(r"[^\s,()]+", (call[2] or "0").replace("sqrt", "")), "0", "0"][:3]
-    first, more, tv, at, least = map(mp.mpf, (*numbers, epsilon, 0))
+    root = "sqrt" if "gaussian" in guarantee else ""
+    given = re.findall(r"[^\s,()]+", (call[2] or "").removeprefix(root))
+    first, more, tv, at, least = map(mp.mpf, (*given, *[0] * (3 - len(given)), epsilon, 0))
+    complete = len(given) == {"perfect": 0, "approx": 2, "agaussian": 3}.get(call[1], 1)
+    possible = complete and 0 <= first < mp.inf and all(0 <= x < 1 for x in (more, tv))
+    _require(possible, f"{guarantee} is no claim")
     if call[1] in ("pure", "approx"):  # Kairouz, Oh, Viswanath 2015: the dominating pair
         least = more + (1 - more) * max(least, mp.exp(first) - mp.exp(at)) / (1 + mp.exp(first))
     elif call[1] == "zcdp":  # Canonne, Kamath, Steinke 2020, Proposition 12: any t > 0 is valid
@@ -88,8 +92,10 @@ def on_claim(guarantee: str, epsilon: float, delta: float) -> str:
         at = max(0, min(at, mu * (mp.sqrt(2) * mp.erfinv(1 - 2 * tv) - mu / 2)))
         far = mp.exp(at) * (mp.ncdf(-mu / 2 - at / mu) - tv)
         least = mp.ncdf(mu / 2 - at / mu) - far + more + tv
-    enough = epsilon >= 0 and delta >= min(least, 1) * (1 - mp.mpf(2) ** -100)
-    _require(enough, f"the point ({epsilon}, {delta}) is not promised by {guarantee}")
+    _require(
+        delta >= min(least, 1) * (1 - mp.mpf(2) ** -100),
+        f"the point ({epsilon}, {delta}) is not promised by {guarantee}",
+    )
     return f"the point ({epsilon}, {delta}) lies on {guarantee}"
 
 
@@ -112,9 +118,10 @@ def score(hits: int, draws: int, p: Any) -> float:
 
 def joint(witness: Any, proof: Any) -> str:
     """That the counts refute the point, and the certified epsilon besides."""
-    (k, n, j, m), share = proof["counts"], proof["share"]
+    (k, n, j, m), share, run = proof["counts"], proof["share"], witness["run"]
     _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
-    _require(share in range(1, 64) and max(n, m) <= witness["run"]["trials"], "share or draws")
+    drawn = max(n, m) <= run["trials"] and n + m <= run["draws"]
+    _require(share in range(1, 64) and drawn, "share or draws")
     own, other = (1 - share / 64) ** 0.5, (share / 64) ** 0.5
     bar, far = (QUANTILE - NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.98, 0.01))
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
@@ -131,13 +138,15 @@ def joint(witness: Any, proof: Any) -> str:
 
 def betting(witness: Any, proof: Any) -> str:
     """That the bets, none of which could lose everything, won enough."""
-    growth, level = min(proof["omitted"], mp.mpf(0)), proof["level"]
+    growth, level, left = min(proof["omitted"], mp.mpf(0)), proof["level"], witness["run"]["draws"]
     for event, point, stake, *tally in witness["bets"]:
         (epsilon, delta), _ = map(mp.mpf, witness["points"][point]), witness["events"][event]
         payoffs = (1 - mp.exp(epsilon) - delta, 1 - delta, -mp.exp(epsilon) - delta, -delta)
         _require(0 <= stake * -payoffs[2] < 1, f"a stake of {stake} could lose everything")
         _require(all(type(x) is int and x >= 0 for x in (event, *tally)), f"counts are {tally}")
+        left -= 2 * sum(tally)
         growth += sum(n * mp.log1p(stake * x) for n, x in zip(tally, payoffs, strict=True))
+    _require(left >= 0, "more was bet on than drawn")
     _require(0 < level <= proof["alpha"] and growth >= -mp.log(level), "too little was won")
     return f"bets won {mp.nstr(mp.exp(growth), 6)} >= 1 / {level}; NOT CHECKED: certified"
 

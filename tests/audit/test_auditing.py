@@ -150,7 +150,9 @@ def test_a_function_that_only_fails_was_not_audited() -> None:
     def wrong_signature(data: Any, epsilon: float) -> float:
         return epsilon
 
-    with pytest.raises(ValueError, match="raised TypeError: nothing was audited"):
+    with pytest.raises(
+        ValueError, match=r"raised TypeError: nothing was audited.*'epsilon'\. Call"
+    ):
         audit(wrong_signature, claim=PureDP(1), pairs=[PAIR], trials=200, seed=0)
 
 
@@ -286,6 +288,17 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"alpha": 0.0}, ValueError, "outside"),
     ({"alpha": 1.0}, ValueError, "outside"),
     ({"alpha": float("nan")}, ValueError, "outside"),
+    ({"alpha": "1e-6"}, TypeError, "write a number, as alpha=1e-6"),
+    ({"alpha": None}, TypeError, "write a number, as alpha=1e-6"),
+    ({"seed": 1.5}, TypeError, "seed = 1.5 is a float; give an integer"),
+    ({"seed": "a"}, TypeError, "give an integer"),
+    ({"seed": -1}, ValueError, "seed = -1; give a whole number of at least 0"),
+    ({"seconds": "5", "sequential": True}, TypeError, "write a number, as seconds="),
+    ({"seconds": float("nan"), "sequential": True}, ValueError, "a positive time"),
+    ({"seconds": -1, "sequential": True}, ValueError, "a positive time"),
+    ({"faults": abs}, TypeError, r"write faults=\[fault\]"),
+    ({"pairs": None}, TypeError, r"pairs = None; write pairs=\["),
+    ({"pairs": [PAIR, PAIR]}, ValueError, "Two pairs are named 'one enters'"),
 ]
 
 
@@ -311,6 +324,23 @@ def test_a_claim_of_another_adjacency_is_refused() -> None:
 def test_what_is_not_a_function_is_refused() -> None:
     with pytest.raises(TypeError, match="neither a mechanism nor a function"):
         audit("mean", claim=PureDP(1), pairs=[PAIR], trials=1000)  # type: ignore[arg-type]
+
+
+def test_a_class_is_not_a_mechanism() -> None:
+    with pytest.raises(TypeError, match=r"write NoisyCount\.for_budget\(\.\.\.\)"):
+        audit(NoisyCount, claim=PureDP(1), pairs=[PAIR], trials=1000)
+
+
+def test_a_reused_output_buffer_is_no_violation() -> None:
+    """False-alarm probability 1e-6; without copies every draw is the last one of its batch."""
+    noisy, out = _laplace_sum(1.0), np.zeros(1)
+
+    def fills(data: Any) -> Any:
+        out[0] = noisy(data)
+        return out
+
+    result = audit(fills, claim=PureDP(1), pairs=[PAIR], trials=2000, seed=0)
+    assert result.verdict is Verdict.POWERLESS
 
 
 def test_pairs_that_are_not_neighbors_are_refused_by_record() -> None:

@@ -51,7 +51,15 @@ def refuted(name: str, claim: Guarantee | None = None, event: str = "number 0 >=
     )
     assert certificate.refuted
     return AuditResult(
-        Verdict.VIOLATED, guarantee, Adjacency.ADD_REMOVE, (certificate,), (), 1e-6, 20_000, 7
+        Verdict.VIOLATED,
+        guarantee,
+        Adjacency.ADD_REMOVE,
+        (certificate,),
+        (),
+        1e-6,
+        20_000,
+        7,
+        40_000,
     )
 
 
@@ -184,6 +192,27 @@ def test_records_of_every_kind_come_back_exactly() -> None:
     assert right[16] == {"repr": f"{10**5000:#x}/0x1"}
     assert written["kinds"] == ["list of 18", "list of 17"]
     check(made)
+
+
+@pytest.mark.parametrize("half", [Fraction(1, 2), Decimal("0.5")])
+def test_a_fraction_that_is_a_float_is_written_as_that_float(half: Any) -> None:
+    pair = NeighboringPair(
+        name="half", left=[half, 0.0], right=[0.5, 1.0], adjacency=Adjacency.REPLACE
+    )
+    result = replace(refuted("half"), adjacency=Adjacency.REPLACE)
+    made = witness_of(result, subject="s", pairs=[pair])
+    assert unpacked(made["pairs"][0]["data"]) == [[0.5, 0.0], [0.5, 1.0]]
+    assert check(made)[0] == "pair 'half': replace neighbors"
+
+
+@pytest.mark.parametrize("trials", [1000, 20_000])
+def test_a_mechanism_without_noise_has_a_witness(trials: int) -> None:
+    """No chance is involved: n of n against 0 of n."""
+    result = audit(sum, claim=PureDP(1), pairs=[PAIR], trials=trials, seed=0)
+    made = witness_of(result, subject="sum", pairs=[PAIR])
+    check(made)
+    ((epsilon, _),) = made["certificate"]["certified"]
+    assert 0 < result.epsilon - epsilon < 2e-7
 
 
 def test_long_data_are_compressed() -> None:

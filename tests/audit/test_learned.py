@@ -387,3 +387,29 @@ def test_odd_draws_do_no_harm(own: Any, other: Any, effort: Effort) -> None:
             values = one.score(batch)
             assert values.shape == (len(batch),)
             assert np.isfinite(values).all()
+
+
+def _ragged(rng: np.random.Generator, size: int) -> list[Any]:
+    """Lists of one to six numbers, negative ones mostly, texts, None and NaN among them."""
+    odd: list[Any] = [None, "text", [math.nan, -1.0], [], (0.0, -0.0), 2**60 + 1]
+    rows: list[Any] = [(-rng.exponential(size=1 + k % 3)).round(2).tolist() for k in range(size)]
+    for k in range(0, size, 17):
+        rows[k] = odd[int(rng.integers(len(odd)))]
+    return rows
+
+
+@pytest.mark.parametrize("effort", list(Effort))
+def test_a_score_is_a_function_of_one_draw(effort: Effort) -> None:
+    """Longer, larger or stranger draws beside it change nothing: else sound subjects are refuted."""
+    rng = np.random.default_rng(11)
+    found = candidates(
+        encode(_ragged(rng, 400)), encode(_ragged(rng, 400)), law_known=False, difference=None,
+        seed=0, effort=effort,
+    )  # fmt: skip
+    assert len(found) > 20
+    beside = [[-1.0] * 9, [5.0] * 7, 2**70, math.inf, "more", ValueError("x"), {"k": 1}]
+    rows = _ragged(rng, 60)
+    for candidate in found:
+        alone = np.concatenate([candidate.score(encode([row])) for row in rows])
+        together = candidate.score(encode([*beside, *rows]))[len(beside) :]
+        np.testing.assert_allclose(alone, together, rtol=1e-9, atol=1e-12, err_msg=str(candidate))

@@ -105,6 +105,41 @@ def test_helpers() -> None:
     assert QueryMoves("0.5") == QueryMoves(Fraction(1, 2)) != QueryMoves()
 
 
+class Frame:
+    """A table whose rows are not its entries, as a data frame's."""
+
+    def to_numpy(self) -> Any:
+        return np.array([[1.0, 2.0], [3.0, 4.0]])
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, i: Any) -> Any:
+        raise KeyError(i)
+
+
+@pytest.mark.parametrize("base", [Frame().to_numpy(), Frame()])
+def test_arrays_stay_arrays(base: Any) -> None:
+    pair, other = added("p", base, [5.0, 6.0], at=1), replaced("p", base, (5.0, 6.0), at=1)
+    made: list[Any] = [pair.left, pair.right, other.left, other.right]
+    assert all(type(one) is np.ndarray for one in made)
+    old = [[1.0, 2.0], [3.0, 4.0]]
+    assert made[0].tolist() == [[1.0, 2.0], [5.0, 6.0], [3.0, 4.0]]
+    assert made[1].tolist() == made[2].tolist() == old
+    assert made[3].tolist() == [[1.0, 2.0], [5.0, 6.0]]
+    made[1][0], made[2][0] = 9.0, 9.0
+    assert base.to_numpy().tolist() == old if isinstance(base, Frame) else base.tolist() == old
+
+
+def test_a_record_is_never_cut_to_fit_an_array() -> None:
+    assert list(added("p", np.array([1, 2]), 0.5).left) == [0.5, 1.0, 2.0]
+    assert list(added("p", np.array(["a"]), "long").left) == ["long", "a"]
+    table = np.array([(1, 2.0)], dtype=[("n", int), ("x", float)])
+    assert added("p", table, (3, 4.0)).left[0].item() == (3, 4.0)
+    boxes = np.empty(1, dtype=object)
+    assert added("p", boxes, (1, "a")).left[0] == (1, "a")
+
+
 REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: QueryMoves(0), ValueError, "needs no noise"),
     (lambda: QueryMoves(-1), ValueError, "needs no noise"),
@@ -112,6 +147,8 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: QueryMoves(at_once=0), ValueError, "at least one answer"),
     (lambda: QueryMoves(at_once=1.0), TypeError, "give an integer"),  # type: ignore[arg-type]
     (lambda: moved("p", [0.0], [1.0, 1.0]), ValueError, "2 moves for 1 answers"),
+    (lambda: added("p", np.zeros((2, 2)), [1.0]), ValueError, r"has shape \(1,\), but a row"),
+    (lambda: replaced("p", np.zeros(2), [1.0]), ValueError, r"has shape \(1,\), but a row"),
     (lambda: moved("p", [0.0], [2.0]), ValueError, "answer 0 moves from 0 to 2"),
     (lambda: QueryMoves().why_not_neighbors([[0.0]], [[1.0]]), TypeError, "Answer 0 is"),
     (lambda: QueryMoves().why_not_neighbors(["a"], ["a"]), TypeError, "Answer 0 is 'a'"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dpverify.rates import Exponent, Finding, Row, fit, table_of
+from dpverify.rates import Curve, Exponent, Finding, Row, fit, table_of
 from tests.rates.helpers import claim, point
 
 VALUES = (10.0, 30.0, 100.0, 300.0, 1000.0)
@@ -95,6 +96,23 @@ def test_the_slope_is_of_the_regime_alone() -> None:
     assert table.slope is not None
     assert math.isclose(table.slope.value, -0.5)
     assert table.found(Finding.SHOWN)
+
+
+def test_a_point_without_an_interval_leaves_all_that_leans_on_it_open() -> None:
+    """Measured 9 times what is claimed, by few errors: neither shown nor refuted, and the slope too."""
+    curve = Curve(function="f", arguments=())
+    made = claim(values=VALUES, exponent=Exponent(value=-1, tolerance=0.1), curve=curve)
+    rows = [Row(point(v, 1 / v, 0.001), predicted=1 / v) for v in VALUES]
+    wild = replace(rows[2].point, measured=0.09, low=0.0, high=math.inf, surely_low=0.0,
+                   surely_high=math.inf)  # fmt: skip
+    rows[2] = replace(rows[2], point=wild)
+    table = table_of(made, rows)
+    assert table.slope is None
+    assert not table.found(Finding.REFUTED)
+    assert len(table.found(Finding.SHOWN)) == 4
+    opened = table.found(Finding.OPEN)
+    assert [what.split(" (")[0] for what in opened] == ["f to 1.1 at n = 100", "exponent -1 to 0.1"]
+    assert all("no interval: one error has over 5%" in what for what in opened)
 
 
 def test_what_has_no_logarithm_is_refused() -> None:

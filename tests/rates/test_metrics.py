@@ -101,6 +101,17 @@ def test_an_abstention_makes_a_root_mean_square_infinite_but_not_a_median() -> N
     assert Metric("median").measure(errors, 0.05).value == 1.0
 
 
+def test_errors_that_a_few_carry_have_no_interval() -> None:
+    """No chance in it: 999 squares of 1, and one below or above 5% of the sum (999 / 19 = 52.6)."""
+    errors = np.append(np.ones(999), math.sqrt(52))
+    found = Metric("rms").measure(errors, 1e-9)
+    assert 0 < found.low < found.value < found.high < math.inf
+    errors[-1] = math.sqrt(53)
+    found = Metric("rms").measure(errors, 1e-9)
+    assert (found.low, found.high) == (0.0, math.inf)
+    assert math.isclose(found.value, math.sqrt(1052 / 1000))
+
+
 def test_errors_without_spread_have_no_interval() -> None:
     with pytest.raises(ValueError, match="All 300 errors are 2"):
         Metric("rms").measure(np.full(300, 2.0), 0.05)

@@ -50,7 +50,9 @@ def counted(guarantee: Guarantee, pair: NeighboringPair, point: Point = (1.0, 0.
     found = certify(where, counts, Aim(point, 40), 7.5e-7, guarantee)
     assert found.refuted
     adjacency: Any = pair.adjacency
-    return AuditResult(Verdict.VIOLATED, guarantee, adjacency, (found,), (), 1e-6, 20_000, 7)
+    return AuditResult(
+        Verdict.VIOLATED, guarantee, adjacency, (found,), (), 1e-6, 20_000, 7, 40_000
+    )
 
 
 def made_of(
@@ -169,14 +171,14 @@ def test_scores_are_lower_ends_of_exact_ones() -> None:
     assert score(0, 10, mp.mpf("0.5")) == score(3, 10, mp.mpf(1)) == -check_witness.FAR
 
 
-def _shows(counts: Counted, share: int, point: Point) -> bool:
+def _shows(counts: Counted, share: int, point: Point, alpha: float = 1e-6) -> bool:
     proof = {
         "counts": [counts.hits, counts.draws, counts.other_hits, counts.other_draws],
         "share": share,
-        "alpha": 1e-6,
+        "alpha": alpha,
         "certified": [],
     }
-    witness = {"points": [point], "run": {"trials": 2_000_000}}
+    witness = {"points": [point], "run": {"trials": 2_000_000, "draws": 4_000_000}}
     try:
         check_witness.joint(witness, proof)
     except ValueError:
@@ -206,6 +208,18 @@ def test_it_shows_what_the_region_shows_and_little_more(
     assert not _shows(counts, share, (epsilon + 0.02 * abs(estimate - epsilon), delta))
 
 
+@pytest.mark.parametrize("draws", [100, 600, 16_750, 83_750, 2_000_000])
+@pytest.mark.parametrize("share", [1, 32, 63])
+def test_the_plainest_leaks_are_shown_to_the_last_digit(draws: int, share: int) -> None:
+    """Always against never, and nearly so: all that the auditor certifies, without a margin."""
+    for hits, other in [(draws, 0), (draws - 1, 0), (draws, 1), (draws // 2, 0)]:
+        counts = Counted(hits, draws, other, draws)
+        epsilon = region(counts, share, 8e-7).epsilon_at(0.0)
+        if epsilon > 0:
+            assert _shows(counts, share, (epsilon, 0.0), 8e-7)
+            assert not _shows(counts, share, (epsilon * 1.05, 0.0), 8e-7)
+
+
 # What is forged is refused, although the checksum fits.
 
 
@@ -223,6 +237,10 @@ def _forged(witness: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[
     return sealed(made)
 
 
+IMPOSSIBLE = [
+    *("perfect(5)", "pure", "pure(1, 0)", "pure(-1)", "approx(1)", "approx(1, -1)", "approx(1, 1)"),
+    *("zcdp(-1)", "zcdp(inf)", "gaussian(-1)", "agaussian(1, 0)", "agaussian(1, 0, -0.5)"),
+]
 COUNTS_AT, POINT, CERTIFIED = ("certificate", "counts"), ("points", 0), ("certificate", "certified")
 FORGERIES: list[tuple[tuple[Any, ...], Any, str]] = [
     (("schema", "version"), 2, "unknown schema"),
@@ -247,7 +265,7 @@ FORGERIES: list[tuple[tuple[Any, ...], Any, str]] = [
     ((*CERTIFIED, 0, 1), 0.02, "do not refute"),
     ((*POINT, 0), 0.99, "not promised"),
     ((*POINT, 0), 1.6, "do not refute"),
-    ((*POINT, 0), -0.1, "not promised"),
+    ((*POINT, 0), -0.1, "no claim has a point"),
     ((*POINT, 1), 0.9e-5, "not promised"),
     ((*POINT, 1), 0.25, "do not refute"),
     (("points",), [], "no pair, direction or point"),
@@ -268,6 +286,10 @@ FORGERIES: list[tuple[tuple[Any, ...], Any, str]] = [
     (("run", "alpha"), 1e-7, "alpha"),
     (("run", "alpha"), 1.5, "alpha"),
     (("run", "trials"), 15_999, "share or draws"),
+    (("run", "draws"), 31_999, "share or draws"),
+    ((*POINT, 1), -0.5, "no claim has a point"),
+    ((*POINT, 1), 1.0, "no claim has a point"),
+    *((("claim", "guarantee"), claim, "is no claim") for claim in IMPOSSIBLE),
 ]
 
 
@@ -292,6 +314,7 @@ FORGED_BETS: list[tuple[tuple[Any, ...], Any, str]] = [
     (("bets", -1, 4), 0, "too little"),
     (("bets", -1, 4), 12.5, "counts are"),
     (("bets", -1, 5), 60, "too little"),
+    (("bets", -1, 6), 5000, "more was bet on than drawn"),
     (("bets", -1, 0), 99, "range"),
     (("bets", -1, 1), 99, "range"),
     (("certificate", "omitted"), -8.0, "too little"),
@@ -312,6 +335,21 @@ def test_a_forged_history_of_bets_is_refused(
     bets: dict[str, Any], path: tuple[Any, ...], value: Any, why: str
 ) -> None:
     assert why in refusal(_forged(bets, path, value))
+
+
+def test_a_claim_that_cannot_be_read_has_no_impossible_point() -> None:
+    for epsilon, delta in [(-0.1, 0.5), (1.0, -0.5), (1.0, 1.0)]:
+        with pytest.raises(ValueError, match="no claim has a point"):
+            on_claim("another", epsilon, delta)
+    with pytest.raises(ValueError, match="sqrt"):
+        on_claim("pure(sqrt(0.25))", 0.25, 0.0)
+
+
+def test_answers_that_move_by_nothing_do_not_move() -> None:
+    relation = "all answers move by at most 0"
+    assert check_witness.neighbors("same", [[0.0], [0.0]], relation).endswith("neighbors")
+    with pytest.raises(ValueError, match="no all answers move by at most 0 neighbors"):
+        check_witness.neighbors("moved", [[0.0], [1000.0]], relation)
 
 
 def test_a_win_that_was_left_out_does_not_count(bets: dict[str, Any]) -> None:

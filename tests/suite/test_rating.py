@@ -112,7 +112,7 @@ def test_what_was_measured_otherwise_is_measured_again(
     part, suite = RatePart(KEY, 1), load()
     assert rating.key_of_part(suite, part, OPTIONS) in read_known(whole)
     if changed is None:
-        monkeypatch.setattr(rating, "_code", lambda root, name: "other code")
+        monkeypatch.setattr(rating, "_code", lambda root: "other code")
     assert rating.key_of_part(suite, part, changed or OPTIONS) not in read_known(whole)
 
 
@@ -268,7 +268,53 @@ def test_ctrl_c_leaves_a_file_to_resume_from(tmp_path: Path) -> None:
         assert found.low < found.measured < found.high
 
 
-def test_the_code_s_digest_is_of_every_file_it_runs() -> None:
-    suite = load()
-    assert rating._code(suite.root, "noisy_count") == rating._code(suite.root, "noisy_count")
-    assert rating._code(suite.root, "noisy_count") != rating._code(suite.root, "bounded_mean")
+@pytest.mark.parametrize(
+    "changed", ["audits/common.py", "spec/theory/deep/sums.py", "mechanisms/helper.py", ""]
+)
+def test_the_key_is_of_every_file_of_the_suite(changed: str, tmp_path: Path) -> None:
+    """Also of modules that belong to no mechanism; and nothing changed, nothing changes."""
+    for name in ("audits/mine.py", "audits/common.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("VALUES = (1, 2, 3)\n", encoding="utf-8")
+    suite, part = replace(load(), root=tmp_path), RatePart(KEY, 1)
+    before = rating.key_of_part(suite, part, OPTIONS)
+    if changed:
+        (tmp_path / changed).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / changed).write_text("VALUES = (1, 2, 30)\n", encoding="utf-8")
+    rating._code.cache_clear()
+    assert (rating.key_of_part(suite, part, OPTIONS) != before) is bool(changed)
+
+
+@pytest.mark.parametrize("name", ["_FLOORS", "_JOINING", "_LIBRARIES"])
+def test_the_key_is_of_what_measures(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each entry counts: without its first one the key is another."""
+    suite, part = load(), RatePart(KEY, 1)
+    rating._code.cache_clear()
+    before = rating.key_of_part(suite, part, OPTIONS)
+    monkeypatch.setattr(rating, name, getattr(rating, name)[1:])
+    rating._code.cache_clear()
+    assert rating.key_of_part(suite, part, OPTIONS) != before
+    rating._code.cache_clear()
+
+
+def test_another_numpy_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    suite, part = load(), RatePart(KEY, 1)
+    before = rating.key_of_part(suite, part, OPTIONS)
+    right = rating.version
+    monkeypatch.setattr(rating, "version", lambda n: "0.0" if n == "numpy" else right(n))
+    rating._code.cache_clear()
+    assert rating.key_of_part(suite, part, OPTIONS) != before
+    rating._code.cache_clear()
+
+
+def test_errors_that_a_few_carry_are_powerless_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One error of some 30 is a million times too large: far from theory, and not refuted. That none of
+    200 is, or one has less than 5% of the sum of squares, has probability below 1e-2; the seed is fixed."""
+
+    def wild(estimate: Any, truth: Any) -> float:
+        off = abs(float(estimate.value - truth))
+        return off * (1e6 if off > 50 else 1)
+
+    found = _judged(_only(error=wild), monkeypatch)
+    assert found.outcome is Outcome.POWERLESS
+    assert any("no interval: one error has over 5%" in line for line in found.details)

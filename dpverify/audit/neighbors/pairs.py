@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from dpverify.privacy import Adjacency, Exact, exact
 from dpverify.privacy.adjacency import Dataset
 from dpverify.privacy.numbers import render, whole
@@ -108,15 +110,47 @@ class NeighboringPair:
 
 
 def added(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringPair:
-    """``base`` with ``record`` inserted before position ``at``, against ``base`` (add-remove)."""
-    left = [*base[:at], record, *base[at:]]
-    return NeighboringPair(name=name, left=left, right=list(base), adjacency=Adjacency.ADD_REMOVE)
+    """``base`` with ``record`` inserted before position ``at``, against ``base`` (add-remove).
+
+    An array or a data frame gives arrays, any other sequence lists. Raises ValueError for a record
+    of another shape than the array's rows.
+    """
+    rows = _rows(base)
+    left = _spliced(rows, record, at, at)
+    return NeighboringPair(name=name, left=left, right=rows, adjacency=Adjacency.ADD_REMOVE)
 
 
 def replaced(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringPair:
-    """``base`` against ``base`` with the record at ``at`` replaced by ``record`` (replace)."""
-    right = [*base[:at], record, *base[at + 1 :]]
-    return NeighboringPair(name=name, left=list(base), right=right, adjacency=Adjacency.REPLACE)
+    """``base`` against ``base`` with the record at ``at`` replaced by ``record`` (replace).
+
+    Arrays and errors as in ``added``.
+    """
+    rows = _rows(base)
+    right = _spliced(rows, record, at, at + 1)
+    return NeighboringPair(name=name, left=rows, right=right, adjacency=Adjacency.REPLACE)
+
+
+def _rows(base: Any) -> Any:
+    """A copy: an array of an array or a data frame, a list of any other sequence."""
+    data = base.to_numpy() if hasattr(base, "to_numpy") else base
+    return data.copy() if isinstance(data, np.ndarray) else list(data)
+
+
+def _spliced(rows: Any, record: Any, start: int, stop: int) -> Any:
+    """``record`` instead of rows[start:stop]; an array's type is widened where it must be."""
+    if isinstance(rows, list):
+        return [*rows[:start], record, *rows[stop:]]
+    if rows.dtype.hasobject or rows.dtype.names:
+        row = np.empty((1, *rows.shape[1:]), dtype=rows.dtype)
+        row[0] = record
+    else:
+        row = np.asarray(record)[np.newaxis]
+    if row.shape[1:] != rows.shape[1:]:
+        raise ValueError(
+            f"The record {record!r} has shape {row.shape[1:]}, but a row of the array has "
+            f"{rows.shape[1:]}; give one number for each column."
+        )
+    return np.concatenate([rows[:start], row, rows[stop:]])
 
 
 def moved(

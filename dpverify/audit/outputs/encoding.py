@@ -12,7 +12,16 @@ import dataclasses
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -40,13 +49,16 @@ from dpverify.audit.outputs.draws import Draws, Floats, Labels
 from dpverify.privacy.numbers import to_float
 
 EXCEPTION = "exception "
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=[>,;])")  # of default reprs: "<A object at 0x7f>"
 _DEEPEST = 12
 _LONGEST = 400
 
 
 def encode(outputs: Sequence[Any] | NDArray[Any]) -> Draws:
-    """Kinds, labels, marks and numbers of arbitrary outputs. One odd output never breaks a batch."""
+    """Kinds, labels, marks and numbers of arbitrary outputs. One odd output never breaks a batch.
+
+    Raises ValueError for an iterator or a coroutine: what it would give cannot be seen.
+    """
     if type(outputs) is np.ndarray and outputs.dtype.kind in "iuf":
         part = _stacked(outputs)
     else:
@@ -76,6 +88,7 @@ def _grouped(
 
 def _of_type(kind: type, values: list[Any], depth: int) -> Part:
     """Values of one type."""
+    _refuse_unfinished(kind)
     if issubclass(kind, (bool, np.bool_, NoneType, str, bytes, Enum, BaseException)):
         return _leaves(values, depth)
     if issubclass(kind, (float, np.floating)):
@@ -86,6 +99,22 @@ def _of_type(kind: type, values: list[Any], depth: int) -> Part:
     if issubclass(kind, (complex, np.complexfloating)):
         pairs = np.array(values, dtype=np.complex128).view(np.float64).reshape(-1, 2)
         return float_part(pairs, "float", partial(_sequence, "complex"))
+    return _of_compound(kind, values, depth)
+
+
+def _refuse_unfinished(kind: type) -> None:
+    """Raises ValueError for a type whose values come only when they are asked for."""
+    if issubclass(kind, (Iterator, AsyncIterator, Coroutine)):
+        raise ValueError(
+            f"An output is a {kind.__name__}, whose contents cannot be seen without using it up; "
+            "return list(...) of it, or the value itself."
+        )
+
+
+def _of_compound(kind: type, values: list[Any], depth: int) -> Part:
+    """Values of one type that hold others."""
+    if kind is memoryview:
+        return _leaves([value.tobytes() for value in values], depth)
     if depth >= _DEEPEST:
         return _leaves(values, depth)
     if kind is np.ndarray:
@@ -220,18 +249,31 @@ def _fields(value: Any) -> dict[str, Any] | None:
     if hasattr(value, "__array__") and not isinstance(value, (type, np.generic)):
         is_masked = isinstance(value, np.ma.MaskedArray)
         array = value.tolist() if is_masked else np.asarray(value)
-        return {"array": array}
-    if isinstance(value, type) or callable(value):
+        held = dict(vars(value)) if isinstance(value, np.ndarray) and not is_masked else {}
+        return {"array": array, **_axes(value), **held}
+    if isinstance(value, type):
         return None
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     found: dict[str, Any] = dict(getattr(value, "__dict__", {}))
     for parent in type(value).__mro__:
         slots = parent.__dict__.get("__slots__", ())
-        for name in [slots] if isinstance(slots, str) else slots:
+        for slot in [slots] if isinstance(slots, str) else slots:
+            is_private = slot.startswith("__") and not slot.endswith("__")
+            name = f"_{parent.__name__.lstrip('_')}{slot}" if is_private else slot
             if hasattr(value, name) and name != "__weakref__":
                 found[name] = getattr(value, name)
     return found or None
+
+
+def _axes(value: Any) -> dict[str, Any]:
+    """What names the rows and columns of a table, as pandas has it."""
+    found = {name: getattr(value, name, None) for name in ("index", "columns", "name")}
+    return {
+        name: list(axis) if isinstance(axis, Iterable) and not isinstance(axis, str) else axis
+        for name, axis in found.items()
+        if axis is not None and not callable(axis)
+    }
 
 
 def _leaves(values: Sequence[Any], depth: int) -> Part:
@@ -262,9 +304,11 @@ def _shown(value: Hashable) -> str:
         text = repr(value)
         if isinstance(value, BaseException):
             text = f"{EXCEPTION}{type(value).__name__}: {value}".removesuffix(": ")
+        if isinstance(value, BaseExceptionGroup):
+            text += f" [{', '.join(map(_shown, value.exceptions))}]"
     except Exception:  # a repr may raise whatever it likes
         return f"<{type(value).__name__} that cannot be shown>"
-    return _shortened(_ADDRESS.sub("0x", text))
+    return _shortened(_ADDRESS.sub("", text))
 
 
 def _shortened(text: str) -> str:

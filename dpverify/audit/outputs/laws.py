@@ -7,7 +7,7 @@ draws with different labels are told apart by the label; within a label the numb
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from dpverify.randomness import Bits
 
 _EXACT = 1 << 53
 _MOST_ENTRIES = 32
+_IMMUTABLE = frozenset((float, int, str, bool, bytes, complex, type(None), np.float64, np.int64))
 
 
 class AuditedLaw(Protocol):
@@ -62,7 +63,7 @@ def _numbers(columns: list[NDArray[Any]], size: int) -> Floats:
     """All stages side by side."""
     rows = [column if column.ndim > 1 else _of_tuples(column) for column in columns]
     if any(column.size and _beyond(column) for column in rows):
-        rows += [residues(column) for column in rows]
+        rows += [np.where(_beyond_each(column), residues(column), 0) for column in rows]
     if len(rows) == 1:
         return floats_of(rows[0])
     return np.hstack([np.zeros((size, 0)), *map(floats_of, rows)])
@@ -72,20 +73,25 @@ def _beyond(column: NDArray[Any]) -> bool:
     return bool(column.max() >= _EXACT or column.min() <= -_EXACT)
 
 
+def _beyond_each(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Elsewhere the residue is 0, as it is in a batch without such values."""
+    return np.asarray((column >= _EXACT) | (column <= -_EXACT), dtype=np.bool_)
+
+
 def _of_tuples(column: NDArray[Any]) -> NDArray[Any]:
-    """Shape (size, 2 + the longest length or 32): the length, the sum, the first entries or 0.
+    """Shape (size, 34) in every batch: the length, the sum, the first entries or 0.
 
     A histogram is key, count, key, count, ...: a key that only one side shows is an entry of its own.
     """
     rows = [row if isinstance(row, tuple) else () for row in column]
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    longest = min(int(lengths.max(initial=0)), _MOST_ENTRIES)
+    longest = _MOST_ENTRIES
     numbers = np.zeros((len(rows), 2 + longest), dtype=object)
     numbers[:, 0], numbers[:, 1] = lengths, [sum(row) for row in rows]
-    for length in range(1, longest + 1):
-        there = np.flatnonzero(np.minimum(lengths, longest) == length)
-        if len(there):
-            numbers[there, 2 : 2 + length] = [rows[i][:length] for i in there]
+    shown = np.minimum(lengths, longest)
+    for length in np.unique(shown[shown > 0]).tolist():
+        there = np.flatnonzero(shown == length)
+        numbers[there, 2 : 2 + length] = [rows[i][:length] for i in there]
     return numbers
 
 
@@ -120,9 +126,10 @@ class CallableDraws:
 
     def _one(self, given: Dataset) -> Any:
         try:
-            return self.function(given)
+            output = self.function(given)
         except Exception as error:  # an exception is an outcome: it can leak like any other
             return error
+        return output if type(output) in _IMMUTABLE else _kept(output)
 
     def _vector(self, given: Dataset, size: int) -> Sequence[Any]:
         outputs: Sequence[Any] = self.function(given, size)
@@ -148,9 +155,25 @@ class SeededDraws:
         return None
 
 
+def _kept(output: Any) -> Any:
+    """A copy, since a function may fill one buffer at every call; what cannot be copied as it is."""
+    if type(output) is np.ndarray and not output.dtype.hasobject:
+        return output.copy()
+    if isinstance(output, memoryview):
+        return output.tobytes()
+    try:
+        kept = copy.deepcopy(output)
+        if isinstance(output, np.ndarray) and type(kept) is type(output):
+            vars(kept).update(copy.deepcopy(vars(output)))  # numpy's own copy leaves these out
+    except Exception:  # a copy may raise whatever it likes
+        return output
+    return kept
+
+
 def _check_number(function: Callable[..., Any], outputs: Any, size: int) -> None:
-    """Raises ValueError unless there is one output for each that was asked for."""
-    if not hasattr(outputs, "__len__"):
+    """Raises ValueError unless there is one output for each that was asked for, in order."""
+    unordered = isinstance(outputs, (str, bytes, Mapping, Set))
+    if unordered or not hasattr(outputs, "__len__"):
         raise ValueError(
             f"{_name(function)} returned {type(outputs).__name__}, not {size} outputs; return a "
             "list or an array with one entry (one row) for each."

@@ -34,9 +34,9 @@ def equals(j: int, value: float) -> Score:
     return lambda draws: (draws.column(j) == value).astype(np.float64)
 
 
-def somewhere(value: float) -> Score:
-    """1 where some number is this one."""
-    return lambda draws: np.any(draws.numbers == value, axis=1).astype(np.float64)
+def somewhere(value: float, width: int) -> Score:
+    """1 where one of the first ``width`` numbers is this one (0 where there are fewer)."""
+    return lambda draws: np.any(draws.columns(width) == value, axis=1).astype(np.float64)
 
 
 def is_print(value: np.uint64) -> Score:

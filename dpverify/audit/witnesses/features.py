@@ -164,8 +164,8 @@ def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Colum
         found += [(f"entry {j}", _mark(j)) for j in _telling_marks(own, other)]
     if width > 1 and orders:
         found += [
-            ("place of the largest number", lambda draws: _place(draws, np.argmax)),
-            ("place of the smallest number", lambda draws: _place(draws, np.argmin)),
+            ("place of the largest number", lambda draws: _place(draws, width, np.argmax)),
+            ("place of the smallest number", lambda draws: _place(draws, width, np.argmin)),
             ("order of the first numbers", _order),
         ]
     return found
@@ -185,11 +185,8 @@ def _mark(j: int) -> Column:
     return lambda draws: draws.marked(j)
 
 
-def _place(draws: Draws, which: Callable[..., Any]) -> Labels:
-    width = draws.numbers.shape[1]
-    if not width:
-        return Labels.constant("none", len(draws))
-    places = by_rows(draws.numbers, lambda rows: which(rows, axis=1)).astype(np.intp)
+def _place(draws: Draws, width: int, which: Callable[..., Any]) -> Labels:
+    places = by_rows(draws.columns(width), lambda rows: which(rows, axis=1)).astype(np.intp)
     return Labels(places, tuple(f"{j}" for j in range(width)))
 
 
@@ -227,23 +224,20 @@ def derived(width: int) -> list[Feature]:
         ("sum of absolute steps", lambda x: np.abs(np.diff(x, axis=1)).sum(axis=1)),
         ("count of rises", lambda x: (np.diff(x, axis=1) > 0).sum(axis=1)),
     ]
-    found = [Feature(name, _rowwise(f, 1 if single else 2)) for name, f in least + parity]
+    found = [Feature(name, _rowwise(f, width)) for name, f in least + parity]
     if not single:
-        found += [Feature(name, _rowwise(f, 2)) for name, f in several]
+        found += [Feature(name, _rowwise(f, width)) for name, f in several]
     if 1 < width <= _NARROW:
-        found.append(Feature("count of repeated numbers", _rowwise(_repeats, 2)))
+        found.append(Feature("count of repeated numbers", _rowwise(_repeats, width)))
     return found
 
 
-def _rowwise(function: Callable[[Floats], Any], least: int) -> Score:
-    """Of batches of any width: narrow ones are filled up with 0."""
+def _rowwise(function: Callable[[Floats], Any], width: int) -> Score:
+    """Of rows cut or filled up with 0 to the width that was learned.
 
-    def score(draws: Draws) -> Floats:
-        narrow = draws.numbers.shape[1] < least
-        numbers = draws.columns(least) if narrow else draws.numbers
-        return by_rows(numbers, function)
-
-    return score
+    The width of the batch may not matter: what a draw scores must not depend on draws beside it.
+    """
+    return lambda draws: by_rows(draws.columns(width), function)
 
 
 def _repeats(rows: Floats) -> Any:

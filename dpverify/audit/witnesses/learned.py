@@ -194,7 +194,7 @@ class _Task:
         rows = max(1, self.limits.cells // (4 * self.width))
         flat = [side.numbers[:rows].ravel() for side in (self.own, self.other)]
         for value, _ in atoms_of(flat[0], flat[1], self.limits.each):
-            score = somewhere(value)
+            score = somewhere(value, self.width)
             ours, theirs = (float(score(side).sum()) for side in (self.own, self.other))
             found = float(telling(ours, theirs, *self.sizes))
             yield found, event("some number is", repr(value), score, found)
