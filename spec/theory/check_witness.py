@@ -1,12 +1,10 @@
 """Verify the JSON witness of a violated claim: python spec/theory/check_witness.py witness.json
 
-Apart from the program that wrote it, by the standard library and mpmath alone. "joint": with hits ~
-Binomial(draws, p), other hits ~ Binomial(other draws, q), A = P(at least hits | p), B = P(at most other
-hits | q), z = -(normal quantile), a pair (p, q) is rejected where A or B is at most alpha / 100, or
-w z(A) + v z(B) >= z(0.98 alpha), v^2 = 1 - w^2 = share / 64. All p <= e^epsilon q + delta must be: in a
-cell of q, at its largest p and smallest q, since A rises with p and B falls with q. "betting": the product
-of 1 + stake (1{own} - e^epsilon 1{other} - delta) must reach 1 / level, of chance <= level under the claim
-(Ville 1939). Not known here: what was observed and fixed before, which data have a digest: replay the audit.
+"joint": hits ~ Binomial(draws, p), other hits ~ Binomial(other draws, q), A = P(at least hits | p), B = P(at
+most other hits | q), z = -(normal quantile); (p, q) is rejected if A or B <= alpha / 100, or w z(A) + v z(B)
+>= z(0.98 alpha), v^2 = 1 - w^2 = share / 64. All p <= e^epsilon q + delta must be: in a cell of q, at its
+largest p and smallest q. "betting": the product of 1 + stake (1{own} - e^epsilon 1{other} - delta) must reach
+1 / level, of chance <= level under the claim (Ville 1939). Not known: what was observed, or fixed before it.
 """
 
 import base64
@@ -21,8 +19,7 @@ from typing import Any
 
 import mpmath
 
-mp = mpmath.MPContext()  # one of our own, so that the precision is ours
-mp.prec = 160
+mp, mp.prec = mpmath.MPContext(), 160  # one of our own, so that the precision is ours
 DIRECTIONS, FAR = ("left over right", "right over left"), 1e3  # farther than any score
 ONE, QUANTILE, TAIL = 1 << 128, 1e-12, 1e-12  # for sums; errors of quantiles and (relative) tails
 
@@ -73,12 +70,11 @@ def on_claim(guarantee: str, epsilon: float, delta: float) -> str:
     call = re.fullmatch(r"(perfect|pure|approx|zcdp|a?gaussian)(?:\((.*)\))?", guarantee)
     if call is None:
         return f"the point ({epsilon}, {delta}) of {guarantee} is TAKEN FROM THE WITNESS"
-    root = "sqrt" if "gaussian" in guarantee else ""
-    given = re.findall(r"[^\s,()]+", (call[2] or "").removeprefix(root))
+    given = re.findall(r"[^\s,()]+", (call[2] or "").removeprefix("sqrt"))
     first, more, tv, at, least = map(mp.mpf, (*given, *[0] * (3 - len(given)), epsilon, 0))
+    mu = first = mp.sqrt(first) if "sqrt" in guarantee and first > 0 else first
     complete = len(given) == {"perfect": 0, "approx": 2, "agaussian": 3}.get(call[1], 1)
-    possible = complete and 0 <= first < mp.inf and all(0 <= x < 1 for x in (more, tv))
-    _require(possible, f"{guarantee} is no claim")
+    _require(complete and first >= 0 <= more < 1 > tv >= 0, f"{guarantee} is no claim")
     if call[1] in ("pure", "approx"):  # Kairouz, Oh, Viswanath 2015: the dominating pair
         least = more + (1 - more) * max(least, mp.exp(first) - mp.exp(at)) / (1 + mp.exp(first))
     elif call[1] == "zcdp":  # Canonne, Kamath, Steinke 2020, Proposition 12: any t > 0 is valid
@@ -88,14 +84,11 @@ def on_claim(guarantee: str, epsilon: float, delta: float) -> str:
             t = mp.sqrt(low * high)
         least = mp.exp(t * ((1 + t) * first - at) - t * mp.log1p(1 / t)) / (1 + t)
     elif call[1] != "perfect":  # Balle, Wang 2018; with tv, at the best smaller epsilon
-        mu = mp.sqrt(first) if "sqrt" in guarantee else first
         at = max(0, min(at, mu * (mp.sqrt(2) * mp.erfinv(1 - 2 * tv) - mu / 2)))
         far = mp.exp(at) * (mp.ncdf(-mu / 2 - at / mu) - tv)
         least = mp.ncdf(mu / 2 - at / mu) - far + more + tv
-    _require(
-        delta >= min(least, 1) * (1 - mp.mpf(2) ** -100),
-        f"the point ({epsilon}, {delta}) is not promised by {guarantee}",
-    )
+    enough = delta >= min(least, 1) * (1 - mp.mpf(2) ** -100)
+    _require(enough, f"the point ({epsilon}, {delta}) is not promised by {guarantee}")
     return f"the point ({epsilon}, {delta}) lies on {guarantee}"
 
 
@@ -120,8 +113,7 @@ def joint(witness: Any, proof: Any) -> str:
     """That the counts refute the point, and the certified epsilon besides."""
     (k, n, j, m), share, run = proof["counts"], proof["share"], witness["run"]
     _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
-    drawn = max(n, m) <= run["trials"] and n + m <= run["draws"]
-    _require(share in range(1, 64) and drawn, "share or draws")
+    _require(0 < share < 64 and n <= run["trials"] >= m and n + m <= run["draws"], "share or draws")
     own, other = (1 - share / 64) ** 0.5, (share / 64) ** 0.5
     bar, far = (QUANTILE - NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.98, 0.01))
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
@@ -143,10 +135,9 @@ def betting(witness: Any, proof: Any) -> str:
         (epsilon, delta), _ = map(mp.mpf, witness["points"][point]), witness["events"][event]
         payoffs = (1 - mp.exp(epsilon) - delta, 1 - delta, -mp.exp(epsilon) - delta, -delta)
         _require(0 <= stake * -payoffs[2] < 1, f"a stake of {stake} could lose everything")
-        _require(all(type(x) is int and x >= 0 for x in (event, *tally)), f"counts are {tally}")
-        left -= 2 * sum(tally)
+        left -= 2 * sum(tally)  # pairs of draws
+        _require(all(type(x) is int and x >= 0 for x in (event, left, *tally)), f"counts: {tally}")
         growth += sum(n * mp.log1p(stake * x) for n, x in zip(tally, payoffs, strict=True))
-    _require(left >= 0, "more was bet on than drawn")
     _require(0 < level <= proof["alpha"] and growth >= -mp.log(level), "too little was won")
     return f"bets won {mp.nstr(mp.exp(growth), 6)} >= 1 / {level}; NOT CHECKED: certified"
 

@@ -64,7 +64,7 @@ class Table:
         return np.zeros((1, 1), dtype=dtype)
 
 
-class Tagged(np.ndarray):  # type: ignore[type-arg]
+class Tagged(np.ndarray):
     pass
 
 

@@ -16,6 +16,7 @@ from dpverify.privacy import GaussianDP, Guarantee
 
 PAIR = added("one enters", [0.0, 0.0], 1.0)
 FAR = added("a zero enters", [0.0], 0.0)
+FAR_TOO = added("another zero enters", [0.0, 0.0], 0.0)
 Release = Callable[[Any, int], Any]
 
 
@@ -86,7 +87,7 @@ def test_a_profile_is_tested_at_all_its_points() -> None:
 
 def test_the_budget_goes_to_the_pair_that_tells() -> None:
     release = _noisy_sum("laplace", 0.5, 3)
-    result = _sequential(release, PureDP(1), 50_000, 3, alpha=1e-3, pairs=(FAR, PAIR, FAR))
+    result = _sequential(release, PureDP(1), 50_000, 3, alpha=1e-3, pairs=(FAR, PAIR, FAR_TOO))
     assert result.verdict is Verdict.VIOLATED
     assert result.strongest.pair == "one enters"
     assert result.draws < 20_000

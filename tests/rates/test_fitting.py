@@ -111,7 +111,8 @@ def test_a_point_without_an_interval_leaves_all_that_leans_on_it_open() -> None:
     assert not table.found(Finding.REFUTED)
     assert len(table.found(Finding.SHOWN)) == 4
     opened = table.found(Finding.OPEN)
-    assert [what.split(" (")[0] for what in opened] == ["f to 1.1 at n = 100", "exponent -1 to 0.1"]
+    names = [what.split(" (")[0] for what in opened]
+    assert names == ["f to 1.1 at epsilon = 100", "exponent -1 to 0.1"]
     assert all("no interval: one error has over 5%" in what for what in opened)
 
 

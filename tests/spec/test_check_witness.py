@@ -239,7 +239,7 @@ def _forged(witness: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[
 
 IMPOSSIBLE = [
     *("perfect(5)", "pure", "pure(1, 0)", "pure(-1)", "approx(1)", "approx(1, -1)", "approx(1, 1)"),
-    *("zcdp(-1)", "zcdp(inf)", "gaussian(-1)", "agaussian(1, 0)", "agaussian(1, 0, -0.5)"),
+    *("zcdp(-1)", "gaussian(-1)", "agaussian(1, 0)", "agaussian(1, 0, -0.5)"),
 ]
 COUNTS_AT, POINT, CERTIFIED = ("certificate", "counts"), ("points", 0), ("certificate", "certified")
 FORGERIES: list[tuple[tuple[Any, ...], Any, str]] = [
@@ -310,11 +310,11 @@ FORGED_BETS: list[tuple[tuple[Any, ...], Any, str]] = [
     (("bets", -1, 2), 0.9, "lose everything"),
     (("bets", -1, 2), -0.1, "lose everything"),
     (("bets", -1, 2), lambda stake: stake / 4, "too little"),
-    (("bets", -1, 3), -1, "counts are"),
+    (("bets", -1, 3), -1, "counts: "),
     (("bets", -1, 4), 0, "too little"),
-    (("bets", -1, 4), 12.5, "counts are"),
+    (("bets", -1, 4), 12.5, "counts: "),
     (("bets", -1, 5), 60, "too little"),
-    (("bets", -1, 6), 5000, "more was bet on than drawn"),
+    (("bets", -1, 6), 5000, "counts: "),
     (("bets", -1, 0), 99, "range"),
     (("bets", -1, 1), 99, "range"),
     (("certificate", "omitted"), -8.0, "too little"),
@@ -341,7 +341,7 @@ def test_a_claim_that_cannot_be_read_has_no_impossible_point() -> None:
     for epsilon, delta in [(-0.1, 0.5), (1.0, -0.5), (1.0, 1.0)]:
         with pytest.raises(ValueError, match="no claim has a point"):
             on_claim("another", epsilon, delta)
-    with pytest.raises(ValueError, match="sqrt"):
+    with pytest.raises(ValueError, match="not promised"):
         on_claim("pure(sqrt(0.25))", 0.25, 0.0)
 
 

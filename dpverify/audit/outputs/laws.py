@@ -163,7 +163,7 @@ def _kept(output: Any) -> Any:
         return output.tobytes()
     try:
         kept = copy.deepcopy(output)
-        if isinstance(output, np.ndarray) and type(kept) is type(output):
+        if isinstance(output, np.ndarray) and hasattr(output, "__dict__"):
             vars(kept).update(copy.deepcopy(vars(output)))  # numpy's own copy leaves these out
     except Exception:  # a copy may raise whatever it likes
         return output
