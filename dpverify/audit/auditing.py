@@ -15,6 +15,7 @@ from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, fewest_draws
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
+from dpverify.audit.kept import KeptPart
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.sequential import SequentialAttack
 from dpverify.audit.subjects import claimed_of, is_ours, planted_in, target_of
@@ -130,7 +131,7 @@ def _at_every_epsilon(certificates: Sequence[Certificate]) -> list[str]:
 
 
 def audit(
-    subject: Mechanism[Any] | Exhibit | Callable[..., Any],
+    subject: Mechanism[Any] | KeptPart | Exhibit | Callable[..., Any],
     *,
     pairs: Iterable[NeighboringPair],
     claim: PrivacyClaim | Derivation[PrivacyClaim] | Guarantee | None = None,

@@ -20,12 +20,14 @@ class Configuration:
     name: unique in its file; with the mechanism's name and adjacency it is the ledger's key.
     pairs: crafted neighbors, the most dangerous first (a fault is attacked in this order).
     faults: the mechanism's own planted faults, beside the generic ones.
+    friendly: of a mechanism with a filter, pairs that attack what runs behind it (``KeptPart``).
     """
 
     name: str
     mechanism: Mechanism[Any]
     pairs: Sequence[NeighboringPair]
     faults: Sequence[Fault] = ()
+    friendly: Sequence[NeighboringPair] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

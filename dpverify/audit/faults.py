@@ -16,16 +16,28 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpverify.audit.kept import KeptPart
 from dpverify.grid import Count, Query, Records, ingest
-from dpverify.plans import AdaptiveStage, Gate, Mechanism, NoNoise, Plan, Stage, Transcripts
+from dpverify.plans import (
+    AdaptiveStage,
+    Filtered,
+    Gate,
+    Mechanism,
+    NoNoise,
+    Plan,
+    Stage,
+    Transcripts,
+)
 from dpverify.plans.law import Law
 from dpverify.plans.noise import LogProbabilities
-from dpverify.plans.plan import is_closed, stages_of
+from dpverify.plans.plan import Element, is_closed, rescaled_stage, stages_of, with_stages
 from dpverify.plans.transcripts import Rows
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
+Subject = Mechanism[Any] | KeptPart
+"""Whose plan is known."""
 QUICK_FACTORS = (Fraction(7, 10), Fraction(1, 2))
 THOROUGH_FACTORS = (Fraction(19, 20), *QUICK_FACTORS)
 """The 5% deficit is planted where the whole law is closed: there the best event is known."""
@@ -40,38 +52,49 @@ class Fault:
     law: Callable[[ArrayLike], Any]
 
 
-def generic_faults(mechanism: Mechanism[Any], *, thorough: bool = False) -> list[Fault]:
-    """Every generic fault that applies to a stage or a gate of this mechanism's plan."""
+def generic_faults(mechanism: Subject, *, thorough: bool = False) -> list[Fault]:
+    """Every generic fault that applies to a stage or a gate of this mechanism's plan.
+
+    What runs behind a filter is attacked apart, for friendly neighbors (``KeptPart``).
+    """
     plan = mechanism.fixed_plan
-    stages = stages_of(plan)
+    in_the_open = tuple(e for e in plan if not _is_filtered(e))
+    stages = stages_of(in_the_open)
     factors = THOROUGH_FACTORS if thorough and is_closed(plan) else QUICK_FACTORS
     found: list[Fault] = []
     for stage in stages:
         for name, changed in _stage_faults(stage, mechanism, factors):
             swapped = _swap(plan, stage.name, changed)
             found.append(Fault(f"{stage.name}: {name}", _law_of(mechanism, swapped)))
-        if _noisy(stage) and (stage is not stages[0] or _width(stage.query, mechanism) > 1):
+        if stage in plan and _reusable(stage, stages[0], mechanism):
             source = stages[0].name
             reuse = _law_of(mechanism, plan, ReusedNoiseLaw, source=source, target=stage.name)
             if stage.name == source or type(stages[0].noise) is type(stage.noise):
                 found.append(Fault(f"{stage.name}: noise reused from {source}", reuse))
-    for gate in (element for element in plan if isinstance(element, Gate)):
+    for gate in (element for element in in_the_open if isinstance(element, Gate)):
         if _noisy(next(stage for stage in stages if stage.name == gate.stage)):
             law = _law_of(mechanism, plan, ExactGateLaw)
             found.append(Fault(f"gate on {gate.stage}: reads the exact value", law))
     return found
 
 
-def deficit(mechanism: Mechanism[Any], share: Fraction) -> Fault:
+def _is_filtered(element: Element) -> bool:
+    shown = element.declared if isinstance(element, AdaptiveStage) else element
+    return isinstance(shown, Filtered)
+
+
+def _reusable(stage: Stage, first: Stage, mechanism: Subject) -> bool:
+    return _noisy(stage) and (stage is not first or _width(stage.query, mechanism) > 1)
+
+
+def deficit(mechanism: Subject, share: Fraction) -> Fault:
     """Every stage with this share of its noise missing: its scale times 1 - share."""
-    plan = mechanism.fixed_plan
-    for stage in stages_of(plan):
-        plan = _swap(plan, stage.name, _rescale(1 - share))
+    plan = with_stages(mechanism.fixed_plan, _rescale(1 - share))
     return Fault(f"{float(share):.0%} less noise in every stage", _law_of(mechanism, plan))
 
 
 def _stage_faults(
-    stage: Stage, mechanism: Mechanism[Any], factors: tuple[Fraction, ...]
+    stage: Stage, mechanism: Subject, factors: tuple[Fraction, ...]
 ) -> Iterator[tuple[str, Callable[[Stage], Stage]]]:
     for factor in factors:
         if stage.noise.rescaled(factor) is not None:
@@ -88,11 +111,7 @@ def _stage_faults(
 
 
 def _rescale(factor: Fraction) -> Callable[[Stage], Stage]:
-    def change(stage: Stage) -> Stage:
-        noise = stage.noise.rescaled(factor)
-        return stage if noise is None else dataclasses.replace(stage, noise=noise)
-
-    return change
+    return lambda stage: rescaled_stage(stage, factor)
 
 
 def _unclip(stage: Stage) -> Stage:
@@ -100,8 +119,10 @@ def _unclip(stage: Stage) -> Stage:
     return stage if query is None else dataclasses.replace(stage, query=query)
 
 
-def _other_sensitivity(stage: Stage, mechanism: Mechanism[Any]) -> Fraction | None:
+def _other_sensitivity(stage: Stage, mechanism: Subject) -> Fraction | None:
     """The sensitivity under the other adjacency, relative to the right one; None if undefined."""
+    if not isinstance(mechanism.adjacency, Adjacency):  # friendly neighbors: there is no other
+        return None
     (other,) = set(Adjacency) - {mechanism.adjacency}
     own = stage.query.sensitivity(mechanism.adjacency, mechanism.domain).conclusion
     try:
@@ -124,12 +145,12 @@ def _scale(stage: Stage) -> Fraction:
     return Fraction(getattr(stage.noise, "scale", 1))
 
 
-def _width(query: Query, mechanism: Mechanism[Any]) -> int:
+def _width(query: Query, mechanism: Subject) -> int:
     """How many numbers it has for a dataset of three records."""
     return len(query.evaluate(np.zeros((3, mechanism.columns()))))
 
 
-def _order_could_matter(query: Query, mechanism: Mechanism[Any]) -> bool:
+def _order_could_matter(query: Query, mechanism: Subject) -> bool:
     """Not for a list of answers, one a record (there it does in any case), nor for a table."""
     fewer = query.evaluate(np.zeros((2, mechanism.columns())))
     return fewer.ndim == 1 and _width(query, mechanism) == len(fewer) and query != Count()
@@ -137,26 +158,11 @@ def _order_could_matter(query: Query, mechanism: Mechanism[Any]) -> bool:
 
 def _swap(plan: Plan, name: str, change: Callable[[Stage], Stage]) -> Plan:
     """The plan with one stage changed, as declared and as built."""
-    elements: list[Stage | Gate | AdaptiveStage] = []
-    for element in plan:
-        if isinstance(element, Stage) and element.name == name:
-            elements.append(change(element))
-        elif isinstance(element, AdaptiveStage) and element.declared.name == name:
-            elements.append(_swap_adaptive(element, change))
-        else:
-            elements.append(element)
-    return tuple(elements)
-
-
-def _swap_adaptive(element: AdaptiveStage, change: Callable[[Stage], Stage]) -> AdaptiveStage:
-    build = element.build
-    return AdaptiveStage(
-        change(element.declared), element.key, lambda prefix_key: change(build(prefix_key))
-    )
+    return with_stages(plan, lambda stage: change(stage) if stage.name == name else stage)
 
 
 def _law_of(
-    mechanism: Mechanism[Any], plan: Plan, kind: type[Law] = Law, **options: Any
+    mechanism: Subject, plan: Plan, kind: type[Law] = Law, **options: Any
 ) -> Callable[[ArrayLike], Law]:
     def law(data: ArrayLike) -> Law:
         records = ingest(data, mechanism.domain)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault, generic_faults
+from dpverify.audit.kept import KeptPart
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws
 from dpverify.plans import Mechanism
@@ -55,6 +56,8 @@ def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarant
     converted to can be out of reach of any number of draws.
     """
     composed: Guarantee | None = None
+    if claim is None and isinstance(subject, KeptPart):
+        claim = subject.claim.guarantee  # its pairs say what friendly neighbors are
     if claim is None and isinstance(subject, (Mechanism, Exhibit)):
         claim = subject.claim
         composed = subject.composed if isinstance(subject, Mechanism) else None
@@ -99,4 +102,4 @@ def target_of(subject: Any, vectorized: bool) -> Target:
 
 def is_ours(subject: Any) -> bool:
     """Whether it is one of our mechanisms, whose law is known."""
-    return isinstance(subject, Mechanism)
+    return isinstance(subject, (Mechanism, KeptPart))

@@ -45,8 +45,9 @@ class VectorMeanEstimate:
     """A private mean of shape (d,), with the covariance of its (public) noise.
 
     ``value`` is in the data's units. ``count`` is the (noisy or public) number of records it rests on.
-    The noise is that of the sum, ``spread`` times a standard normal vector (a number, or a (d, d)
-    matrix), and that of the count along ``along``; neither contains the sampling error.
+    The noise is that of the sum, ``spread`` times a standard normal vector (a number, one for each
+    coordinate, or a (d, d) matrix), and that of the count along ``along``; neither contains the
+    sampling error.
     """
 
     value: Floats
@@ -58,10 +59,10 @@ class VectorMeanEstimate:
     def covariance(self) -> Floats:
         """Of the noise, shape (d, d)."""
         with np.errstate(all="ignore"):
-            if isinstance(self.spread, float):
-                own = np.diag(np.full(len(self.value), self.spread * self.spread))
+            if np.ndim(self.spread) < 2:
+                own = np.diag(np.broadcast_to(np.square(self.spread), self.value.shape))
             else:
-                own = self.spread @ self.spread.T
+                own = np.asarray(self.spread) @ np.asarray(self.spread).T
             total: Floats = own + np.outer(self.along, self.along)
         return total
 
@@ -69,7 +70,7 @@ class VectorMeanEstimate:
     def standard_deviation(self) -> Floats:
         """Of the noise in each coordinate, shape (d,)."""
         with np.errstate(all="ignore"):
-            if isinstance(self.spread, float):
+            if np.ndim(self.spread) < 2:
                 return np.asarray(np.hypot(self.spread, self.along))
             return np.asarray(np.hypot(np.linalg.norm(self.spread, axis=1), self.along))
 

@@ -1,10 +1,12 @@
 """The shape that mechanisms share: plans of stages, their laws, and the one implementation."""
 
+from dpverify.plans.filtering import Core, CoreQuery, Filter
 from dpverify.plans.gaussian import UNIT, RoundedGaussian
+from dpverify.plans.kept import KeptCount, KeptMean
 from dpverify.plans.law import Law
 from dpverify.plans.mechanism import Abstained, Mechanism
 from dpverify.plans.noise import DiscreteLaplace, KaryResponse, Noise, NoNoise
-from dpverify.plans.plan import AdaptiveStage, Gate, Plan, Stage, stages_of
+from dpverify.plans.plan import AdaptiveStage, Filtered, Gate, Plan, Stage, Unless, stages_of
 from dpverify.plans.selection import QuantileChoice
 from dpverify.plans.thresholds import ThresholdedGaussian, ThresholdedLaplace, least_threshold
 from dpverify.plans.transcripts import Transcript, Transcripts
@@ -13,9 +15,15 @@ __all__ = [
     "UNIT",
     "Abstained",
     "AdaptiveStage",
+    "Core",
+    "CoreQuery",
     "DiscreteLaplace",
+    "Filter",
+    "Filtered",
     "Gate",
     "KaryResponse",
+    "KeptCount",
+    "KeptMean",
     "Law",
     "Mechanism",
     "NoNoise",
@@ -28,6 +36,7 @@ __all__ = [
     "ThresholdedLaplace",
     "Transcript",
     "Transcripts",
+    "Unless",
     "least_threshold",
     "stages_of",
 ]

@@ -39,7 +39,7 @@ class RoundedGaussian(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws around the center."""
-        return added_to(center, bits.noise(self, size * len(center)), size)
+        return added_to(center, bits.noise(self, size * center.shape[-1]), size)
 
     def draw(self, bits: Bits, size: int) -> IntArray:
         """dpverify.randomness.samplers.rounded_gaussian."""

@@ -12,26 +12,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid import Query, Records
+from dpverify.grid.nearness import Nearness
+from dpverify.plans.filtering import Core, CoreQuery, Filter
+from dpverify.plans.moving import MovingQuery
 from dpverify.plans.noise import LogProbabilities
-from dpverify.plans.plan import AdaptiveStage, Gate, Plan, Stage, check_built, is_closed, stages_of
+from dpverify.plans.plan import (
+    AdaptiveStage,
+    Filtered,
+    Gate,
+    Plan,
+    Stage,
+    Unless,
+    check_built,
+    gates_of,
+    is_closed,
+    is_latent,
+    stages_of,
+)
 from dpverify.plans.transcripts import Rows, Transcripts
-from dpverify.privacy import Adjacency, Domain
+from dpverify.privacy import Domain
+from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
+
+_MOST_COINS = 1 << 26
 
 
 class Law:
     """The probability distribution of a plan's transcript on one dataset."""
 
-    def __init__(self, plan: Plan, records: Records, adjacency: Adjacency, domain: Domain) -> None:
+    def __init__(
+        self, plan: Plan, records: Records, adjacency: AnyAdjacency, domain: Domain
+    ) -> None:
         self._plan = plan
         self._records = records
         self._world = (adjacency, domain)
         self._centers: dict[Query, IntArray] = {}
-        self._built: dict[tuple[str, int], Stage] = {}
+        self._built: dict[tuple[int, int], Stage | Filtered] = {}
+        self._mapped: dict[Nearness, IntArray] = {}
+        self._degrees: dict[Nearness, IntArray] = {}
 
     def __repr__(self) -> str:
         return f"<law of {len(stages_of(self._plan))} stages on private data>"
+
+    @property
+    def latent(self) -> bool:
+        """Whether coins that are not released matter: then log-likelihoods are not known."""
+        return is_latent(self._plan)
 
     @property
     def closed(self) -> bool:
@@ -49,28 +76,89 @@ class Law:
         batch = Transcripts(
             {}, np.zeros(size, np.intp), np.full(size, -1, np.intp), self._reasons()
         )
-        live = np.arange(size)
-        for element in self._plan:
+        self._run(self._plan, batch, np.arange(size), bits, None)
+        return batch
+
+    def _run(
+        self, plan: Plan, batch: Transcripts, live: Rows, bits: Bits, core: Core | None
+    ) -> Rows:
+        """Advance the live transcripts through a plan; those that no gate stopped."""
+        for element in plan:
             if not len(live):
                 break
+            if isinstance(element, Unless):
+                continue
             if isinstance(element, Gate):
                 passed = self.passes(element, batch, live)
+                if core is not None:
+                    passed &= core.of(live).any(axis=1)
                 batch.stopped_by[live[~passed]] = self._gates().index(element)
                 live = live[passed]
                 continue
-            for stage, rows in self._stages(element, batch, live):
-                drawn = stage.noise.sample(bits, self.center(stage.query), len(rows))
+            alive: list[Rows] = []
+            for stage, rows in self._stages(element, batch, live, core):
+                if isinstance(stage, Filtered):
+                    alive.extend(self._run_filtered(stage, batch, rows, bits))
+                    continue
+                center = self._centers_of(stage, core, batch, rows)
+                drawn = stage.noise.sample(bits, center, len(rows))
                 _store(batch, stage.name, rows, drawn)
-            batch.reached[live] += 1
-        return batch
+                batch.reached[rows] += 1
+                alive.append(rows)
+            live = np.sort(np.concatenate(alive))
+        return live
+
+    def _run_filtered(
+        self, stage: Filtered, batch: Transcripts, live: Rows, bits: Bits
+    ) -> Iterator[Rows]:
+        """The filter, then the inner plan on what it keeps, some transcripts at a time."""
+        images, degrees = self._friends(stage.filter)
+        step = max(1, _MOST_COINS // max(1, len(images)))
+        for start in range(0, len(live), step):
+            rows = live[start : start + step]
+            kept = stage.filter.keep(bits, degrees, len(rows))
+            core = Core(images, kept, rows, stage.filter.friendly)
+            yield self._run(stage.inner, batch, rows, bits, core)
+
+    def _friends(self, filter_: Filter) -> tuple[IntArray, IntArray]:
+        """The records as integer vectors, and how many friends each has; once per predicate."""
+        nearness = filter_.nearness
+        images = self._images(nearness)
+        if nearness not in self._degrees:
+            self._degrees[nearness] = nearness.degrees(images)
+        return images, self._degrees[nearness]
+
+    def _images(self, nearness: Nearness) -> IntArray:
+        if nearness not in self._mapped:
+            self._mapped[nearness] = nearness.images(self._records)
+        return self._mapped[nearness]
+
+    def _centers_of(
+        self, stage: Stage, core: Core | None, batch: Transcripts, rows: Rows
+    ) -> IntArray:
+        """The exact value of the stage's query: one for all transcripts, or one for each of them."""
+        if isinstance(stage.query, MovingQuery):
+            images = self._images(stage.query.nearness)
+            return stage.query.after(images, batch.select(rows))
+        if core is None:
+            return self.center(stage.query)
+        assert isinstance(stage.query, CoreQuery)
+        return stage.query.of_cores(core.images, core.of(rows))
 
     def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
-        """Natural log-probability of each transcript; -inf for one this plan cannot produce."""
+        """Natural log-probability of each transcript; -inf for one this plan cannot produce.
+
+        Raises TypeError for a latent law.
+        """
+        if self.latent:
+            raise TypeError("The likelihood of a latent law is a sum over all coins of its filter.")
         total = np.zeros(len(batch))
         live = np.arange(len(batch))
         for index, element in enumerate(self._plan):
             if not len(live):
                 break
+            if isinstance(element, Unless):
+                continue
             if isinstance(element, Gate):
                 passed = self.passes(element, batch, live)
                 stopped = batch.stopped_by[live] == self._gates().index(element)
@@ -82,40 +170,54 @@ class Law:
             total[live[missing]] = -np.inf
             live = live[~missing]
             for stage, rows in self._stages(element, batch, live):
+                assert isinstance(stage, Stage)
                 outputs = batch.values[stage.name][rows]
-                total[rows] += stage.noise.log_probability(outputs, self.center(stage.query))
+                center = self._centers_of(stage, None, batch, rows)
+                total[rows] += stage.noise.log_probability(outputs, center)
         return total
 
     def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Which live transcripts go on: a function of what they have released."""
         return np.asarray(batch.values[gate.stage][live, 0] >= gate.at_least, dtype=np.bool_)
 
-    def _check_width(self, declared: Stage, built: Stage) -> None:
-        if len(self.center(declared.query)) != len(self.center(built.query)):
+    def _check_width(self, declared: Stage | Filtered, built: Stage | Filtered) -> None:
+        if isinstance(declared, Filtered) or isinstance(built, Filtered):
+            return
+        if self._width(declared.query) != self._width(built.query):
             raise ValueError(
                 f"The stage {declared.name!r} was built with a query of another width than it "
                 "declared; transcripts of one plan have one shape."
             )
 
+    def _width(self, query: Query) -> int:
+        if isinstance(query, (CoreQuery, MovingQuery)):
+            return query.width
+        return len(self.center(query))
+
     def _gates(self) -> list[Gate]:
-        return [element for element in self._plan if isinstance(element, Gate)]
+        return gates_of(self._plan)
 
     def _reasons(self) -> tuple[str, ...]:
         return tuple(gate.reason for gate in self._gates())
 
     def _stages(
-        self, element: Stage | AdaptiveStage, batch: Transcripts, live: Rows
-    ) -> Iterator[tuple[Stage, Rows]]:
+        self,
+        element: Stage | AdaptiveStage | Filtered,
+        batch: Transcripts,
+        live: Rows,
+        core: Core | None = None,
+    ) -> Iterator[tuple[Stage | Filtered, Rows]]:
         """The stage that each live transcript comes to, with the rows that share it."""
-        if isinstance(element, Stage):
+        if not isinstance(element, AdaptiveStage):
             yield element, live
             return
+        adjacency = self._world[0] if core is None else core.adjacency
         keys = element.key(batch.select(live))
         for key in sorted({int(k) for k in keys}):
-            memo = (element.declared.name, key)
+            memo = (id(element), key)  # an element lives as long as the plan that holds it
             if memo not in self._built:
                 built = element.build(key)
-                check_built(element.declared, built, *self._world)
+                check_built(element.declared, built, adjacency, self._world[1])
                 self._check_width(element.declared, built)
                 self._built[memo] = built
             yield self._built[memo], live[np.asarray(keys == key, dtype=np.bool_)]

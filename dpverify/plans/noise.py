@@ -32,7 +32,8 @@ class Noise(ABC):
 
     @abstractmethod
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """``size`` independent noisy values, shape (size, len(center))."""
+        """``size`` independent noisy values, shape (size, width); center: shape (width,), or where
+        noise is added also (size, width), one for each."""
 
     def draw(self, bits: Bits, size: int) -> IntArray:
         """``size`` independent draws of the noise itself (where there is one to add)."""
@@ -83,7 +84,7 @@ class NoNoise(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """The center, ``size`` times."""
-        return np.tile(center, (size, 1))
+        return np.tile(center, (size, 1)) if center.ndim == 1 else center.copy()
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """0 at the center, -inf elsewhere."""
@@ -105,7 +106,7 @@ class DiscreteLaplace(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws around the center."""
-        return added_to(center, bits.noise(self, size * len(center)), size)
+        return added_to(center, bits.noise(self, size * center.shape[-1]), size)
 
     def draw(self, bits: Bits, size: int) -> IntArray:
         """dpverify.randomness.samplers.discrete_laplace."""
@@ -124,7 +125,8 @@ class DiscreteLaplace(Noise):
         """For witnesses only: float64, from exact integer distances."""
         distance: LogProbabilities = np.abs(outputs - center).astype(np.float64).sum(axis=1)
         decay = max(_rate(self.scale), _SLOWEST)
-        return -distance * decay + len(center) * math.log(math.tanh(decay / 2))
+        found: LogProbabilities = -distance * decay
+        return found + center.shape[-1] * math.log(math.tanh(decay / 2))
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Rule: discrete Laplace."""
@@ -207,10 +209,10 @@ def _rate(scale: Fraction) -> float:
 
 
 def added_to(center: IntArray, noise: IntArray, size: int) -> IntArray:
-    """Every row of noise plus the center, shape (size, len(center)), exactly."""
-    noise = noise.reshape(size, len(center))
+    """Every row of noise plus the center, or plus its own, shape (size, width), exactly."""
+    noise = noise.reshape(size, center.shape[-1])
     largest = max(abs(int(noise.max(initial=0))), abs(int(noise.min(initial=0))))
-    if largest + max(map(abs, map(int, center)), default=0) >= 1 << 62:
+    if largest + max(abs(int(center.max(initial=0))), abs(int(center.min(initial=0)))) >= 1 << 62:
         noise = noise.astype(object)
     total: IntArray = noise + center
     return total

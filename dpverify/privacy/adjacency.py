@@ -52,13 +52,19 @@ class Friendly:
     """Both datasets are friendly under a symmetric predicate, and one is the other without one row.
 
     Friendly: any two records have a common friend, a record of the dataset or any other. An internal
-    adjacency: only the rule ``friendly_lift`` makes an ordinary claim of one about it.
+    adjacency: only the rules for filters make an ordinary claim of one about it.
+    strangers: the row that one of them lacks is no friend of at most so many others; None: any number.
+    exchange: or one is the other with one row for another, which have a common friend too.
     """
 
     predicate: str
+    strangers: int | None = None
+    exchange: bool = False
 
     def __str__(self) -> str:
-        return f"friendly add-remove ({self.predicate})"
+        known = "" if self.strangers is None else f", at most {self.strangers} strangers"
+        steps = "add-remove or replace" if self.exchange else "add-remove"
+        return f"friendly {steps} ({self.predicate}{known})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from fractions import Fraction
 from typing import Any
 
 from dpverify.grid import ingest
-from dpverify.plans import AdaptiveStage, Gate, Law, Mechanism, Plan, Stage
+from dpverify.plans import Law, Mechanism, Plan
+from dpverify.plans.plan import rescaled_stage, with_stages
 from dpverify.rates.claims import Exponent, RateClaim, RateFault
 from dpverify.rates.instances import Floats
 
@@ -51,16 +51,4 @@ def faulty_law(mechanism: Mechanism[Any], data: Floats, plan: Plan) -> Law:
 
 def rescaled(plan: Plan, factor: Fraction) -> Plan:
     """The plan with the scale of every noise multiplied, where it has one."""
-
-    def change(stage: Stage) -> Stage:
-        noise = stage.noise.rescaled(factor)
-        return stage if noise is None else dataclasses.replace(stage, noise=noise)
-
-    def element(part: Stage | Gate | AdaptiveStage) -> Stage | Gate | AdaptiveStage:
-        if isinstance(part, Gate):
-            return part
-        if isinstance(part, Stage):
-            return change(part)
-        return AdaptiveStage(change(part.declared), part.key, lambda key: change(part.build(key)))
-
-    return tuple(element(part) for part in plan)
+    return with_stages(plan, lambda stage: rescaled_stage(stage, factor))

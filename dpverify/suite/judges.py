@@ -19,7 +19,9 @@ from typing import Any
 import mpmath as mp
 
 from dpverify.audit import Verdict, audit, generic_faults
-from dpverify.plans.plan import is_closed
+from dpverify.audit.kept import KeptPart
+from dpverify.plans import Mechanism
+from dpverify.plans.plan import is_closed, is_latent
 from dpverify.privacy import point_of
 from dpverify.suite.audited import audited
 from dpverify.suite.events import Judgment, Outcome, UnitFinished
@@ -34,6 +36,8 @@ from dpverify.suite.trees import Entry, Suite, load
 
 TOTAL_ALPHA = 1e-6
 """The false-alarm probability of everything a run of the suite certifies."""
+BEHIND_THE_FILTER = ":kept"
+"""Ends the name of an audit of what runs behind a filter, on friendly neighbors."""
 SHARED_LOOPS = "samplers"
 """The refinement unit of what all mechanisms share."""
 DEFAULT_DIGITS = 50
@@ -110,7 +114,17 @@ def _suite(root: Path | None) -> Suite:
 
 def certified_units(suite: Suite) -> int:
     """How many audits a full run does: TOTAL_ALPHA is divided among them, whichever are run."""
-    return len(suite.configurations) + len(suite.exhibits)
+    return len(audited_keys(suite)) + len(suite.exhibits)
+
+
+def audited_keys(suite: Suite) -> list[str]:
+    """The configurations, and what runs behind the filter of those that have one."""
+    keys: list[str] = []
+    for key, configuration in suite.configurations.items():
+        keys.append(key)
+        if is_latent(configuration.mechanism.fixed_plan):
+            keys.append(key + BEHIND_THE_FILTER)
+    return keys
 
 
 def seed_of(unit_name: str, seed: int) -> int:
@@ -120,12 +134,15 @@ def seed_of(unit_name: str, seed: int) -> int:
 
 
 def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
-    configuration = suite.configuration(name)
-    mechanism = configuration.mechanism
+    configuration = suite.configuration(name.removesuffix(BEHIND_THE_FILTER))
+    mechanism: Mechanism[Any] | KeptPart = configuration.mechanism
+    pairs, own = configuration.pairs, configuration.faults
+    if name.endswith(BEHIND_THE_FILTER):
+        mechanism, pairs, own = KeptPart(configuration.mechanism), configuration.friendly, ()
     result = audit(
         mechanism,
-        pairs=configuration.pairs,
-        faults=[*generic_faults(mechanism, thorough=options.thorough), *configuration.faults],
+        pairs=pairs,
+        faults=[*generic_faults(mechanism, thorough=options.thorough), *own],
         alpha=TOTAL_ALPHA / certified_units(suite),
         seed=seed_of(name, options.seed),
         **{"curve": CURVE, **options.extent},
@@ -136,7 +153,7 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
         Verdict.POWERLESS: Outcome.POWERLESS,
     }[result.verdict]
     unit = name, options.replay(Unit("audit", name))
-    return audited(result, configuration.pairs, unit, outcome, str(result.verdict))
+    return audited(result, pairs, unit, outcome, str(result.verdict))
 
 
 def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:

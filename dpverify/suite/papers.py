@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
+from dpverify import transformations
 from dpverify.privacy import Source, SourceStatus, guarantees, rules, sources_of
 from dpverify.randomness import samplers
 from dpverify.suite.trees import Suite
@@ -29,10 +30,12 @@ def statements(suite: Suite) -> list[Statement]:
 
     An item's status is the worst that any place gives it.
     """
-    found = [*_in_package(guarantees), *_in_package(rules)]
+    found = [*_in_package(guarantees), *_in_package(rules), *_in_package(transformations)]
     found += _in_module(samplers, "dpverify/randomness/samplers.py")
     for entry in suite.entries.values():
         found += _in_module(entry.spec, f"spec/{entry.name}.py")
+    for stem, module in suite.transformations.items():
+        found += _in_module(module, f"spec/{stem}.py")
     for stem, module in suite.theory.items():
         found += _in_module(module, f"spec/theory/{stem}.py")
     for name, exhibit in suite.exhibits.items():

@@ -21,7 +21,14 @@ from dpverify.suite.events import (
     UnitFinished,
     exit_code,
 )
-from dpverify.suite.judges import SHARED_LOOPS, TOTAL_ALPHA, Options, Unit, run_unit
+from dpverify.suite.judges import (
+    SHARED_LOOPS,
+    TOTAL_ALPHA,
+    Options,
+    Unit,
+    audited_keys,
+    run_unit,
+)
 from dpverify.suite.trees import Suite, obligations_of
 
 PART = "rate-point"
@@ -53,7 +60,7 @@ class Replays(Protocol[Contravariant]):
 
 def audit_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
     """The configurations and exhibits that these names select; no names: all of them."""
-    units = [Unit("audit", key) for key in suite.configurations]
+    units = [Unit("audit", key) for key in audited_keys(suite)]
     units += [Unit("exhibit", f"exhibits/{name}") for name in suite.exhibits]
     return [unit for unit in units if not names or _selects(names, unit.name)]
 
@@ -80,6 +87,9 @@ def prove_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
     for stem, module in suite.theory.items():
         if not names or f"theory/{stem}" in names:
             units += [Unit("obligation", f"theory/{stem}:{o}") for o in obligations_of(module)]
+    for stem, module in suite.transformations.items():
+        if not names or stem in names:
+            units += [Unit("obligation", f"{stem}:{o}") for o in obligations_of(module)]
     return list(dict.fromkeys(units))
 
 
@@ -89,7 +99,7 @@ def _selects(names: Sequence[str], key: str) -> bool:
 
 def selectable(suite: Suite) -> list[str]:
     """Every name a command takes: mechanisms, configurations, exhibits."""
-    keys = list(suite.configurations)
+    keys = audited_keys(suite)
     prefixes = [":".join(key.split(":")[:2]) for key in keys]
     exhibits = [f"exhibits/{name}" for name in suite.exhibits]
     return list(dict.fromkeys([*suite.entries, *prefixes, *keys, *exhibits]))
@@ -98,8 +108,10 @@ def selectable(suite: Suite) -> list[str]:
 def provable(suite: Suite) -> list[str]:
     """Every name ``prove`` takes: mechanisms, configurations, modules of theory, shared loops."""
     theory = [f"theory/{stem}" for stem, module in suite.theory.items() if obligations_of(module)]
-    configured = [name for name in selectable(suite) if not name.startswith("exhibits/")]
-    return [*configured, *theory, SHARED_LOOPS]
+    elsewhere = [name for name in selectable(suite) if name.startswith("exhibits/")]
+    elsewhere += [name for name in audited_keys(suite) if name not in suite.configurations]
+    configured = [name for name in selectable(suite) if name not in elsewhere]
+    return [*configured, *theory, *suite.transformations, SHARED_LOOPS]
 
 
 def run(

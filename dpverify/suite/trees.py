@@ -17,8 +17,10 @@ from types import ModuleType
 from typing import Any
 
 import dpverify.mechanisms
+import dpverify.transformations
 from dpverify.audit import Configuration, Exhibit, SmallInstance
 from dpverify.plans import Mechanism
+from dpverify.plans.plan import is_latent
 from dpverify.rates import RateClaim
 
 
@@ -51,6 +53,7 @@ class Suite:
     entries: dict[str, Entry]
     theory: dict[str, ModuleType]
     exhibits: dict[str, Exhibit]
+    transformations: dict[str, ModuleType]
 
     def configuration(self, key: str) -> Configuration:
         """The configuration of this ledger key; raises KeyError."""
@@ -81,7 +84,7 @@ class Suite:
         module = (
             self.theory.get(stem.removeprefix("theory/"))
             if stem.startswith("theory/")
-            else getattr(self.entries.get(stem), "spec", None)
+            else self.transformations.get(stem, getattr(self.entries.get(stem), "spec", None))
         )
         found = getattr(module, function, None)
         if not callable(found) or not function.startswith("obligation_"):
@@ -108,12 +111,12 @@ def find_root(given: Path | None = None) -> Path:
 def load(given: Path | None = None) -> Suite:
     """Find and load a suite. Raises SuiteError, naming the file that is missing or broken."""
     root = find_root(given)
-    base = _private_package(root)
+    base = _package_with_theory(root)
     own = (root / "mechanisms").is_dir()
     where = root / "mechanisms" if own else Path(dpverify.mechanisms.__path__[0])
     prefix = f"{base}.mechanisms" if own else "dpverify.mechanisms"
-    _provide_theory(base, root)
-    names = _paired_names(where, root / "spec", root / "audits")
+    transformations = _transformations(root, base)
+    names = _paired_names(where, root / "spec", root / "audits", set(transformations))
     entries = {name: _entry(name, f"{prefix}.{name}", base) for name in names}
     folder = Path(sys.modules[f"{base}.spec.theory"].__path__[0])
     theory = {stem: _import(f"{base}.spec.theory.{stem}") for stem in _stems(folder)}
@@ -121,7 +124,7 @@ def load(given: Path | None = None) -> Suite:
         stem: _exported(_import(f"{base}.audits.exhibits.{stem}"), "EXHIBIT", Exhibit)[0]
         for stem in _stems(root / "audits" / "exhibits")
     }
-    suite = Suite(root, entries, theory, exhibits)
+    suite = Suite(root, entries, theory, exhibits, transformations)
     _check_keys(suite)
     return suite
 
@@ -134,8 +137,11 @@ def _check_keys(suite: Suite) -> None:
         raise SuiteError("two rates of one mechanism have the same name")
 
 
-def _paired_names(mechanisms: Path, spec: Path, audits: Path) -> list[str]:
-    trees = {"mechanisms": _stems(mechanisms), "spec": _stems(spec), "audits": _stems(audits)}
+def _paired_names(
+    mechanisms: Path, spec: Path, audits: Path, transformations: set[str]
+) -> list[str]:
+    specs = [name for name in _stems(spec) if name not in transformations]
+    trees = {"mechanisms": _stems(mechanisms), "spec": specs, "audits": _stems(audits)}
     everything = sorted(set().union(*trees.values()))
     for name in everything:
         missing = [tree for tree, names in trees.items() if name not in names]
@@ -171,6 +177,26 @@ def _provide_theory(base: str, root: Path) -> None:
         sys.modules[name] = package
 
 
+def _transformations(root: Path, base: str) -> dict[str, ModuleType]:
+    """The specs of this package's transformations: the suite's own, or else ours."""
+    names = _stems(Path(dpverify.transformations.__path__[0]))
+    missing = [name for name in names if not (root / "spec" / f"{name}.py").is_file()]
+    if missing and root != find_root():
+        return _transformations(find_root(), _package_with_theory(find_root()))
+    if missing:
+        raise SuiteError(
+            f"transformations/{missing[0]}.py has no spec/{missing[0]}.py; a transformation is two "
+            "files of one name."
+        )
+    return {name: _import(f"{base}.spec.{name}") for name in names}
+
+
+def _package_with_theory(root: Path) -> str:
+    base = _private_package(root)
+    _provide_theory(base, root)
+    return base
+
+
 def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
@@ -194,6 +220,12 @@ def _entry(name: str, mechanism_module: str, base: str) -> Entry:
     for made in (*configurations, *small):
         if type(made.mechanism) is not mechanism:
             raise SuiteError(f"audits/{name}.py: {made.name!r} is not a {class_name}")
+    for made in configurations:
+        if is_latent(made.mechanism.fixed_plan) and not made.friendly:
+            raise SuiteError(
+                f"audits/{name}.py: {made.name!r} has a filter and no friendly pairs; what runs "
+                "behind a filter is attacked on those."
+            )
     rates = _exported(audits, "RATES", RateClaim) if hasattr(audits, "RATES") else ()
     return Entry(name, mechanism, spec, configurations, small, rates)
 

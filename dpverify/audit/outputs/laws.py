@@ -54,7 +54,9 @@ class TranscriptDraws:
         return Draws(labels, _numbers(list(batch.values.values()), size), batch)
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
-        """Exact up to float64, from the plan."""
+        """Exact up to float64, from the plan; unknown where coins of a filter matter."""
+        if self.law.latent:
+            return None
         result: Floats = self.law.log_likelihood(draws.raw)
         return result
 
@@ -187,7 +189,7 @@ def _check_number(function: Callable[..., Any], outputs: Any, size: int) -> None
 
 def is_known(law: AuditedLaw) -> bool:
     """Whether its log-likelihood is at hand."""
-    return isinstance(law, TranscriptDraws)
+    return isinstance(law, TranscriptDraws) and not law.law.latent
 
 
 def all_failed(draws: Draws) -> str | None:

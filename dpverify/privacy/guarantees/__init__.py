@@ -5,6 +5,7 @@ from dpverify.privacy.guarantees.base import GaussianPart, Guarantee
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, GaussianDP
 from dpverify.privacy.guarantees.group import Group
+from dpverify.privacy.guarantees.lifted import Lifted
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.profile import Profile
 from dpverify.privacy.guarantees.reading import calibrate, parse_guarantee, point_of, points_of
@@ -18,6 +19,7 @@ __all__ = [
     "GaussianPart",
     "Group",
     "Guarantee",
+    "Lifted",
     "PerfectPrivacy",
     "Profile",
     "PureDP",

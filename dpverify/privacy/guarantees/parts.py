@@ -37,6 +37,7 @@ def collect(
         if not isinstance(part, Guarantee):
             raise TypeError(f"{part!r} is not a guarantee; write PureDP(1).")
         hint = "; compose first, then take the group" if isinstance(part, Group) else ""
+        hint = hint or "; convert it to (epsilon, delta) first"
         raise TypeError(f"{part} has no composition rule{hint}.")
 
 

@@ -23,6 +23,7 @@ from dpverify.privacy.guarantees.base import (
 )
 from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, GaussianDP
 from dpverify.privacy.guarantees.group import Group
+from dpverify.privacy.guarantees.lifted import Lifted
 from dpverify.privacy.guarantees.parts import (
     Parts,
     collect,
@@ -216,7 +217,7 @@ class Profile(Guarantee):
 
     def follows_from(self, shown: Guarantee) -> bool:
         """If each part shown implies one of these, and none of these is used twice."""
-        if isinstance(shown, Group):
+        if isinstance(shown, (Group, Lifted)):
             return False
         have = Profile([shown])
         if have.delta > self.delta or have.tv > self.tv:

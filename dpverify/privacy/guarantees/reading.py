@@ -13,6 +13,7 @@ from dpverify.privacy.guarantees.base import Guarantee
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, GaussianDP
 from dpverify.privacy.guarantees.group import Group
+from dpverify.privacy.guarantees.lifted import Lifted
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.profile import Profile
 from dpverify.privacy.numbers import exact
@@ -89,6 +90,7 @@ _READERS: dict[tuple[str, int], Callable[..., Guarantee]] = {
     ("agaussian", 3): lambda mu, delta, tv: ApproximateGaussianDP.of_square(_square(mu), delta, tv),
     ("range", 1): BoundedRange,
     ("laplace-shift", 2): lambda shift, scale: DiscreteLaplaceShift(_whole(shift), scale),
+    ("lifted", 2): lambda moved, base: Lifted(parse_guarantee(base), exact(moved, "moved")),
     ("group", 2): lambda size, base: Group(parse_guarantee(base), _whole(size)),
 }
 
@@ -108,7 +110,9 @@ def calibrate(family: Callable[[Fraction], AnyGuarantee], budget: Guarantee) -> 
         return family(parameter).implies(budget)
 
     try:
-        tabled = isinstance(family(Fraction(1)), (Profile, Group))  # slow, and enclosed to 1e-4
+        tabled = isinstance(
+            family(Fraction(1)), (Profile, Group, Lifted)
+        )  # slow, and enclosed to 1e-4
         return family(largest_sufficient(holds, gap=_TABLED if tabled else _CLOSE))
     except Unreachable:
         tried = family(Fraction(1))

@@ -18,6 +18,7 @@ from dpverify.privacy.rules.events import (
     gaussian_stability_histogram,
     stability_histogram,
 )
+from dpverify.privacy.rules.filters import noisy_degree_lift
 from dpverify.privacy.rules.lemmas import conjecture, event_lemma, refuted, sensitivity_lemma
 from dpverify.privacy.rules.noise import (
     discrete_gaussian,
@@ -50,6 +51,7 @@ __all__ = [
     "friendly_lift",
     "gaussian_stability_histogram",
     "group_privacy",
+    "noisy_degree_lift",
     "parallel",
     "post_process",
     "public_value",

@@ -21,6 +21,7 @@ from dpverify.privacy.guarantees import (
     ApproximateGaussianDP,
     GaussianDP,
     Guarantee,
+    Lifted,
     PerfectPrivacy,
     Profile,
     PureDP,
@@ -175,7 +176,7 @@ def _lifted(guarantee: Guarantee, moved: Fraction) -> Guarantee:
     if isinstance(guarantee, PerfectPrivacy) or moved == 0:
         return PerfectPrivacy()
     if not isinstance(guarantee, (PureDP, ApproxDP)):
-        raise TypeError(f"{guarantee} is not (epsilon, delta)-DP; convert(...) it first.")
+        return Lifted(guarantee, moved)
     inner, delta = guarantee.epsilon, guarantee.delta
     if inner > _MOST_LIFTED:
         raise ValueError(

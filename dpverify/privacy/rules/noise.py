@@ -102,11 +102,12 @@ def rounded_gaussian(
     """round(query + sigma Z), Z standard normal in every coordinate: mu-GDP, mu = L2 / sigma.
 
     Rounding an integer plus a real normal is post-processing of the Gaussian mechanism. Needs the
-    squared L2 norm.
+    squared L2 norm, or the L1 norm, which is no smaller than the L2 norm.
     """
-    require_norm(sensitivity, (Norm.SQUARED_L2,), "rounded Gaussian")
+    require_norm(sensitivity, (Norm.SQUARED_L2, Norm.L1), "rounded Gaussian")
     sigma = positive_scale(sigma, "sigma")
-    square = sensitivity.conclusion.value / sigma**2
+    shown = sensitivity.conclusion
+    square = (shown.value if shown.norm is Norm.SQUARED_L2 else shown.value**2) / sigma**2
     guarantee: Guarantee = GaussianDP.of_square(square) if square else PerfectPrivacy()
     rule = f"rounded Gaussian noise of standard deviation {render(sigma)}"
     return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), _GAUSSIAN)

@@ -1,0 +1,114 @@
+"""What runs behind a filter, attacked by itself: on friendly neighbors, all of them kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpverify.grid import ingest, squared_norms
+from dpverify.grid.linear import Integers
+from dpverify.grid.nearness import Nearness
+from dpverify.plans import AdaptiveStage, Filtered, Law, Mechanism, Plan
+from dpverify.privacy import Adjacency, Domain, PrivacyClaim
+from dpverify.privacy.adjacency import AnyAdjacency, Dataset, Friendly
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPart:
+    """The inner plan of a mechanism's filter, with every record kept; its claim is for friendly
+    neighbors. A lift loses something on every pair, so only here a missing share of noise shows.
+
+    Raises ValueError for a mechanism without a filter.
+    """
+
+    mechanism: Mechanism[Any]
+
+    def __post_init__(self) -> None:
+        filtered_of(self.mechanism.fixed_plan)
+
+    @property
+    def fixed_plan(self) -> Plan:
+        """What runs behind the filter."""
+        return filtered_of(self.mechanism.fixed_plan).inner
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """For friendly neighbors."""
+        return filtered_of(self.mechanism.fixed_plan).friendly_derivation(self.domain).conclusion
+
+    @property
+    def adjacency(self) -> AnyAdjacency:
+        """Friendly."""
+        return self.claim.adjacency
+
+    @property
+    def domain(self) -> Domain:
+        """The mechanism's."""
+        return self.mechanism.domain
+
+    def columns(self) -> int:
+        """The mechanism's."""
+        return self.mechanism.columns()
+
+    def law(self, data: ArrayLike) -> Law:
+        """The law of the inner plan on all records."""
+        return Law(self.fixed_plan, ingest(data, self.domain), self.adjacency, self.domain)
+
+
+@dataclass(frozen=True, slots=True)
+class FriendlyNeighbors:
+    """One dataset is the other without one record, and any two records have a common friend: they
+    are at most two radii apart, after the map of ``nearness``.
+
+    strangers: that record is more than a radius away from at most so many others; None: any number.
+    """
+
+    nearness: Nearness
+    columns: int
+    strangers: int | None = None
+
+    def __str__(self) -> str:
+        return str(Friendly(self.nearness.predicate, self.strangers))
+
+    def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
+        """None for friendly neighbors; otherwise the reason."""
+        reason = Adjacency.ADD_REMOVE.why_not_neighbors(left, right)
+        if reason is not None:
+            return reason
+        longer, shorter = (left, right) if len(left) > len(right) else (right, left)
+        every = self._images(longer)
+        images = np.unique(every, axis=0)
+        if self.strangers is not None:
+            (extra,) = _lacking(every, self._images(shorter))
+            far = squared_norms(every - extra) > self.nearness.radius**2
+            if np.count_nonzero(far) > self.strangers:
+                return f"the record has {np.count_nonzero(far)} strangers, not {self.strangers}"
+        for i, image in enumerate(images):
+            gaps = squared_norms(images[i + 1 :] - image)
+            if len(gaps) and int(gaps.max()) > 4 * self.nearness.radius**2:
+                return f"two records are more than two radii of {self.nearness.radius} cells apart"
+        return None
+
+    def _images(self, data: Dataset) -> Integers:
+        records = np.array(data, dtype=np.float64).reshape(-1, self.columns)
+        return self.nearness.images(records)
+
+
+def _lacking(longer: Integers, shorter: Integers) -> Integers:
+    """The row that the shorter one lacks, shape (1, width)."""
+    counts = Counter(map(tuple, longer.tolist()))
+    counts.subtract(map(tuple, shorter.tolist()))
+    return np.array([row for row, count in counts.items() if count > 0], dtype=np.int64)
+
+
+def filtered_of(plan: Plan) -> Filtered:
+    """The first filter of a plan, as declared. Raises ValueError where there is none."""
+    for element in plan:
+        shown = element.declared if isinstance(element, AdaptiveStage) else element
+        if isinstance(shown, Filtered):
+            return shown
+    raise ValueError("The mechanism has no filter, so nothing runs behind one.")

@@ -1,0 +1,130 @@
+"""When two records are friends: a symmetric predicate of the pair alone, decided in integers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.degrees import degrees
+from dpverify.grid.linear import Integers, check_word_budget
+from dpverify.grid.queries import quantize
+from dpverify.grid.records import Records
+from dpverify.grid.vectors import (
+    OUTER_BOX,
+    Matrix,
+    checked_exponent,
+    checked_matrix,
+    checked_radius,
+    images,
+)
+from dpverify.privacy.numbers import whole
+
+_BLOCK = 1 << 20  # numbers that are mapped at a time
+_MATRIX_BITS = 20
+_CELLS_PER_RADIUS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """Records as integer vectors y, which are friends where |y - y'| <= ``radius``.
+
+    scales: y = round(fl(x * scales) / 2^exponent), each coordinate on its own: the product is rounded
+    to a float64, by IEEE 754 the same in every batch. Or
+    matrix: y = round(C z / 2^shift) with an integer matrix C and z = round(x / 2^exponent).
+    Each coordinate of z and of y is clamped to the outer box of 2^40 cells. ``radius`` is in cells of y.
+    """
+
+    radius: int
+    exponent: int
+    scales: tuple[float, ...] = ()
+    matrix: Matrix | None = None
+    shift: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        object.__setattr__(self, "exponent", checked_exponent(self.exponent))
+        if self.matrix is not None:
+            matrix: Any = checked_matrix(self.matrix, len(self.matrix[0]))
+            object.__setattr__(self, "matrix", matrix)
+            if not 0 <= whole(self.shift, "shift") <= 60:
+                raise ValueError(f"shift = {self.shift}; images are divided by 2^0 to 2^60.")
+        elif not self.scales or not all(0 < scale < math.inf for scale in self.scales):
+            raise ValueError("scales: give a positive finite number for each column.")
+        check_word_budget(self.radius, "radius")
+
+    @property
+    def width(self) -> int:
+        """How many coordinates y has."""
+        return len(self.scales) if self.matrix is None else len(self.matrix)
+
+    @property
+    def predicate(self) -> str:
+        """Its name in claims: equal for equal predicates."""
+        how = "by column" if self.matrix is None else "by a public matrix"
+        return f"distance at most {self.radius} cells of 2^{self.exponent}, scaled {how}"
+
+    def images(self, records: Records) -> Integers:
+        """y for each record, in order, shape (n, width), int64."""
+        found = np.empty((len(records), self.width), np.int64)
+        step = max(1, _BLOCK // self.width)
+        for start in range(0, len(records), step):
+            found[start : start + step] = self._images(records[start : start + step])
+        return found
+
+    def degrees(self, found: Integers) -> Integers:
+        """How many records are friends of each, itself included, from their images; shape (n,)."""
+        return degrees(found, self.radius)
+
+    def _images(self, records: Records) -> Integers:
+        if self.matrix is None:
+            with np.errstate(all="ignore"):  # an infinity is clamped
+                scaled = records * np.array(self.scales)
+            return quantize(scaled, -OUTER_BOX, OUTER_BOX, self.exponent)
+        cells = quantize(records, -OUTER_BOX, OUTER_BOX, self.exponent)
+        found = np.empty((len(cells), self.width), np.int64)
+        half = (1 << self.shift) >> 1
+        for some, image in images(cells, np.array(self.matrix, np.int64)):
+            moved = (image + half) >> self.shift
+            found[some] = np.clip(moved, -OUTER_BOX, OUTER_BOX).astype(np.int64)
+        return found
+
+
+def by_column(scales: tuple[float, ...], radius: Fraction) -> Nearness:
+    """Friends where |scales * (x - x')| <= radius; a cell is at most 2^-20 of the radius."""
+    exponent = _exponent(radius)
+    return Nearness(math.floor(radius / Fraction(2) ** exponent), exponent, scales)
+
+
+def by_matrix(rows: tuple[tuple[float, ...], ...], radius: Fraction) -> Nearness:
+    """Friends where |C (x - x')| <= radius, C the matrix rounded to 20 bits of its largest row.
+
+    A cell of y is at most 2^-20 of the radius, one of x such that no image is off by more than one
+    cell of y.
+    """
+    exact = [[Fraction(entry) for entry in row] for row in rows]
+    longest = max(sum((entry**2 for entry in row), Fraction(0)) for row in exact)
+    unit = Fraction(2) ** (_MATRIX_BITS - _ceil_log2_root(longest))
+    matrix = tuple(tuple(round(entry * unit) for entry in row) for row in exact)
+    cell = Fraction(2) ** _exponent(radius)
+    # |C dx| <= longest row * sqrt(d) cells of x / 2: sqrt(d) cells are one cell of y at most
+    fine = cell / (Fraction(2) ** _ceil_log2_root(longest) * (math.isqrt(len(rows[0])) + 1))
+    exponent = floor_log2(fine)
+    shift = floor_log2(cell * unit) - exponent
+    return Nearness(math.floor(radius / cell), exponent, (), matrix, shift)
+
+
+def _exponent(radius: Fraction) -> int:
+    return floor_log2(radius) - _CELLS_PER_RADIUS
+
+
+def _ceil_log2_root(square: Fraction) -> int:
+    """The least k with square <= 4^k."""
+    k = floor_log2(square) // 2
+    while Fraction(4) ** k < square:
+        k += 1
+    return k

@@ -1,0 +1,242 @@
+"""``refined_mean``: a rescaled mean as center, then one masked sum around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.linear import Integers
+from dpverify.grid.shapes import Matrix, Numbers, Shape, shape_of
+from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
+from dpverify.mechanisms.rescaled_mean import (
+    Filters,
+    RescaledMean,
+    check_shared,
+    default_tail,
+    single_radius,
+    spread_of,
+    with_covariance,
+)
+from dpverify.plans import (
+    UNIT,
+    Abstained,
+    KeptMean,
+    Mechanism,
+    Plan,
+    RoundedGaussian,
+    Stage,
+    Transcript,
+    Transcripts,
+)
+from dpverify.plans.moving import MovingSum, weight_of
+from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
+from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.transformations.means import BasicCoreMean, CoreMean, GaussianCoreMean
+
+Floats = NDArray[np.float64]
+_SHARES = (0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
+_FAR = 1 << 41
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefinedMean(Mechanism[VectorMeanEstimate]):
+    """The mean of vectors, with no bound on where it is: ``RescaledMean``, then once more around it.
+
+    A rescaled mean of a small share of the budget is a public center; then the records within a radius
+    of it (after the map M^(-1/4)) are summed and counted under one noise. One record moves that sum by
+    the radius, not by the reach of friends, and the number needs no shift: at large n the noise is
+    less than half of the rescaled mean's.
+
+    Data, output, matrix, radius, n_max, tail, filter: as for ``RescaledMean``.
+    record_radius: how far a record is from the mean at most after the map; the released radius adds
+    the center's own error in quadrature.
+    center_multiplier: the noise multiplier of the first stage. center_epsilon: with the basic filter,
+    the epsilon that the first stage claims. ``for_budget`` chooses them for the least noise at n_max.
+    Claim: with the Gaussian filter approximate GDP, mu^2 = 1 / center_multiplier^2 +
+    1 / noise_multiplier^2 and the rescaled mean's delta; with the basic one, the composition.
+    Errors: TypeError or ValueError for parameters and for data of another shape.
+    Source: OURS; ZZ25, Algorithm 1, is the first stage.
+    """
+
+    matrix: Numbers | Matrix
+    radius: float
+    record_radius: float
+    n_max: int
+    tail: Fraction
+    center_multiplier: Fraction
+    filter: Filters = "gaussian"
+    center_epsilon: Fraction | None = None
+
+    def check_parameters(self) -> None:
+        """As for ``RescaledMean``; a positive record_radius and center_multiplier."""
+        check_shared(self)
+        for name in ("record_radius", "center_multiplier"):
+            if exact(getattr(self, name), name) <= 0:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)} is not positive; give one above 0."
+                )
+        object.__setattr__(
+            self, "center_multiplier", exact(self.center_multiplier, "center_multiplier")
+        )
+        if (self.filter == "basic") is (self.center_epsilon is None):
+            raise ValueError(
+                f"center_epsilon = {self.center_epsilon} with filter={self.filter!r}: the basic filter "
+                "needs one, the Gaussian filter has none."
+            )
+        if self.center_epsilon is not None:
+            object.__setattr__(self, "center_epsilon", exact(self.center_epsilon, "center_epsilon"))
+
+    @classmethod
+    def for_budget(
+        cls, budget: Guarantee, *, adjacency: Adjacency, covariance: Any = None, **parameters: Any
+    ) -> Self:
+        """The mechanism whose claim is ``budget``, with the shares of least noise at n_max records.
+
+        covariance: as for ``RescaledMean``; the record_radius is then one that a record exceeds with
+        probability at most 1 / n_max. Parameters that are given are kept.
+        """
+        if covariance is not None:
+            with_covariance(parameters, covariance)
+            radius = single_radius(parameters["matrix"], covariance, parameters["n_max"])
+            parameters.setdefault("record_radius", radius)
+        if "center_multiplier" in parameters:
+            parameters.setdefault("tail", default_tail(budget, adjacency, "gaussian"))
+            return cls._least(budget, adjacency, parameters)
+        trials = (
+            cls._least(budget, adjacency, {**parameters, **own})
+            for own in _proposals(budget, adjacency, parameters)
+        )
+        found = min(trials, key=lambda one: one.expected_noise(one.n_max), default=None)
+        if found is None:
+            raise ValueError(f"No share of {budget} leaves room for two stages; raise it.")
+        return found
+
+    @classmethod
+    def _least(cls, budget: Guarantee, adjacency: Adjacency, parameters: dict[str, Any]) -> Self:
+        return super(RefinedMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
+
+    def columns(self) -> int:
+        """The dimension."""
+        return len(self.matrix)
+
+    def core(self) -> CoreMean:
+        """The first stage."""
+        nearness = self._shape().nearness(exact(self.radius, "radius"))
+        shared = (self.adjacency, nearness, self.center_multiplier, self.n_max, self.tail)
+        if self.filter == "basic":
+            return BasicCoreMean(*shared, self.center_epsilon)
+        return GaussianCoreMean(*shared)
+
+    def plan(self) -> Plan:
+        """The rescaled mean, then the masked sum and number around it."""
+        return (*self.core().plan, Stage("sum and count", self._sum(), RoundedGaussian(UNIT)))
+
+    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+        """center + noisy sum / noisy number; the center alone where the number is too small."""
+        if transcript.stopped is not None:
+            return Abstained(transcript.stopped)
+        nearness, shape, total = self.core().nearness, self._shape(), self._sum()
+        unit, point, radius = self._placed(transcript)
+        scale = to_float(total.unit(radius))
+        *moved, counted = (float(v) * scale / 2.0**40 for v in transcript.released["sum and count"])
+        number, kept = counted / weight_of(radius), float(transcript["kept"])
+        if number < kept / 4:  # the center is far from the data, or the radius too small
+            spread = spread_of(shape, nearness, unit)
+            return VectorMeanEstimate(shape.back(point, nearness), kept, spread, 0 * point)
+        step = np.array(moved) / number
+        along = shape.back(step, nearness) * (scale / weight_of(radius) / number)
+        value = shape.back(point + step, nearness)
+        return VectorMeanEstimate(value, number, spread_of(shape, nearness, scale / number), along)
+
+    def expected_noise(self, n: int) -> float:
+        """About the noise's standard deviation after the map, in radii of friends; see RescaledMean."""
+        first = self.core().expected_noise(n)
+        if not math.isfinite(first):
+            return math.inf
+        radius = math.hypot(self.record_radius / self.radius, first * math.sqrt(self.columns()))
+        twice = 2 if self.adjacency is Adjacency.REPLACE else 1
+        return twice * radius * to_float(self.noise_multiplier) / n
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """That of the first stage."""
+        allowed = exact(beta, "beta")
+        if not 0 < allowed < 1:
+            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        return self.core().minimum_n(allowed)
+
+    def _sum(self) -> MovingSum:
+        nearness = self.core().nearness
+        return MovingSum(nearness, self.noise_multiplier, self.adjacency, self._places)
+
+    def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        """Where the masked sum is taken, from what was released: centers and radii, in cells."""
+        size, core = len(batch), self.core()
+        points = np.zeros((size, core.nearness.width), np.int64)
+        radii = np.ones(size, np.int64)
+        for i in range(size):
+            prefix = batch[i]
+            _, point, radius = self._placed(prefix)
+            points[i], radii[i] = point.astype(np.int64), radius
+        return points, radii
+
+    def _placed(self, transcript: Transcript) -> tuple[float, Floats, int]:
+        """(the center's noise, the center, the radius), in cells: post-processing, whatever rounds."""
+        core = self.core()
+        query = core.mean_stage(transcript).query
+        assert isinstance(query, KeptMean)
+        unit = to_float(query.noise)
+        released = np.array([float(v) for v in transcript.released["mean"]])
+        point = np.clip(np.rint(released * (unit / 2.0**40)), -_FAR, _FAR)
+        cells = self.record_radius / self.radius * core.nearness.radius
+        radius = math.hypot(cells, unit * math.sqrt(len(point)))
+        return unit, point, max(1, math.ceil(min(radius, float(_FAR))))
+
+    def _shape(self) -> Shape:
+        return shape_of(self.matrix)[1]
+
+
+def _proposals(
+    budget: Guarantee, adjacency: Adjacency, parameters: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """First stages of growing shares of the budget, for each filter."""
+    if not isinstance(budget, ApproxDP):
+        raise ValueError(
+            f"budget = {budget}: give center_multiplier and tail, or an ApproxDP budget."
+        )
+    filters = [parameters["filter"]] if "filter" in parameters else ["gaussian", "basic"]
+    shared = {k: v for k, v in parameters.items() if k not in ("record_radius", "filter")}
+    for filter_ in filters:
+        for share in _SHARES:
+            own = _proposal(budget, adjacency, filter_, share, shared)
+            if own is not None:
+                yield own
+
+
+def _proposal(
+    budget: ApproxDP, adjacency: Adjacency, filter_: str, share: float, shared: dict[str, Any]
+) -> dict[str, Any] | None:
+    if filter_ == "gaussian":
+        tail = shared.get("tail", default_tail(budget, adjacency, "gaussian"))
+        times = 3 if adjacency is Adjacency.ADD_REMOVE else 2
+        whole_mu = calibrate(lambda mu: ApproximateGaussianDP(mu, times * tail, 0), budget)
+        square = Fraction(round(2**30 * to_float(whole_mu.mu_squared) * share), 2**30)
+        multiplier = Fraction(math.isqrt(math.floor(4**30 / square)) + 1, 2**30)
+        return {"filter": filter_, "tail": tail, "center_multiplier": multiplier}
+    part = ApproxDP(budget.epsilon * Fraction(share).limit_denominator(100), budget.delta / 3)
+    tail = shared.get("tail", default_tail(part, adjacency, "basic"))
+    first = RescaledMean.for_budget(
+        part, adjacency=adjacency, **{**shared, "filter": "basic", "tail": tail}
+    )
+    return {
+        "filter": filter_,
+        "tail": tail,
+        "center_multiplier": first.noise_multiplier,
+        "center_epsilon": part.epsilon,
+    }

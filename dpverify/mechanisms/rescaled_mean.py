@@ -1,0 +1,187 @@
+"""``rescaled_mean``: the mean of records that agree, with noise shaped like the data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.nearness import Nearness
+from dpverify.grid.shapes import Matrix, Numbers, Shape, shape_of, spectrum, tail_radius
+from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
+from dpverify.plans import Abstained, KeptMean, Mechanism, Plan, Transcript
+from dpverify.privacy import Adjacency, ApproxDP, Guarantee
+from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.transformations.means import BasicCoreMean, CoreMean, GaussianCoreMean
+
+Floats = NDArray[np.float64]
+Filters = Literal["basic", "gaussian"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaledMean(Mechanism[VectorMeanEstimate]):
+    """The mean of vectors, with no bound on where it is: noise shaped like a public covariance.
+
+    A random filter keeps records with enough friends (others within ``radius`` after the map
+    M^(-1/4)); their noisy number and their noisy mean are released. The noise has covariance
+    proportional to M^(1/2): with M the data's covariance its length is that of tr M^(1/2), whatever
+    the dimension.
+
+    Data: shape (n, d), any unit, within 2^20 radii of zero (else clamped). Output:
+    ``VectorMeanEstimate``, or ``Abstained`` when too few records agree.
+    matrix: the public M, its diagonal of shape (d,) or a symmetric positive definite (d, d).
+    radius: lambda, how far apart friends are at most after the map. Public: never from the number of
+    rows under add-remove. ``for_budget`` finds both from ``covariance`` and ``n_max``.
+    filter: "gaussian" (noise on the number of friends; a Gaussian guarantee) or "basic" (coins; it
+    abstains less for few records). n_max: about how many records are expected, public; it decides how
+    the budget is shared. tail: the probability that each of the rare events may have which make the
+    claim's delta.
+    Claim: approximate GDP of mu = 1 / noise_multiplier and 3 tails (add-remove) or 2 (replace) for
+    "gaussian"; for "basic" what the friendly lift gives.
+    Errors: TypeError or ValueError for parameters and for data of another shape.
+    Source: ZZ25 (seed), Algorithm 1, with other constants; TCKMS22 for the filters.
+    """
+
+    matrix: Numbers | Matrix
+    radius: float
+    n_max: int
+    tail: Fraction
+    filter: Filters = "gaussian"
+
+    def check_parameters(self) -> None:
+        """A positive definite M, a positive radius, n_max >= 1, a tail in (0, 1 / 10)."""
+        check_shared(self)
+
+    @classmethod
+    def for_budget(
+        cls,
+        budget: Guarantee,
+        *,
+        adjacency: Adjacency,
+        covariance: Any = None,
+        **parameters: Any,
+    ) -> Self:
+        """The mechanism with the least noise whose claim is ``budget``, on the safe side.
+
+        covariance: a public proxy of the data's covariance, as a diagonal or a matrix: then M is that
+        proxy (unless ``matrix`` is given) and the radius one that pairs exceed with probability at
+        most 1 / n_max. tail: by default a tenth of what the filter can use of delta.
+        filter: by default the one with less noise at n_max records.
+        """
+        if covariance is not None:
+            with_covariance(parameters, covariance)
+        choices = [parameters["filter"]] if "filter" in parameters else ["gaussian", "basic"]
+        made: list[Self] = []
+        for choice in choices:
+            own = {**parameters, "filter": choice}
+            own.setdefault("tail", default_tail(budget, adjacency, choice))
+            made.append(super(RescaledMean, cls).for_budget(budget, adjacency=adjacency, **own))
+        return min(made, key=lambda one: one.expected_noise(one.n_max))
+
+    def columns(self) -> int:
+        """The dimension."""
+        return len(self.matrix)
+
+    def plan(self) -> Plan:
+        """Through the filter: the number of kept records, then their mean."""
+        return self.core().plan
+
+    def core(self) -> CoreMean:
+        """The filter's part, with what is known of it."""
+        nearness = self._shape().nearness(exact(self.radius, "radius"))
+        make = BasicCoreMean if self.filter == "basic" else GaussianCoreMean
+        return make(self.adjacency, nearness, self.noise_multiplier, self.n_max, self.tail)
+
+    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+        """The released mean, in the data's units."""
+        if transcript.stopped is not None:
+            return Abstained(transcript.stopped)
+        stage = self.core().mean_stage(transcript)
+        assert isinstance(stage.query, KeptMean)
+        shape, nearness = self._shape(), stage.query.nearness
+        unit = to_float(stage.query.noise)
+        released = np.array([float(v) for v in transcript.released[stage.name]])
+        value = shape.back(released * (unit / 2.0**40), nearness)
+        kept = float(stage.query.released)
+        return VectorMeanEstimate(value, kept, spread_of(shape, nearness, unit), 0 * value)
+
+    def expected_noise(self, n: int) -> float:
+        """About the noise's standard deviation after the map, in radii, where n records agree; infinite
+        where the mechanism would abstain. From public numbers alone."""
+        return self.core().expected_noise(n)
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n such that n records that are all friends abstain with probability at most
+        ``beta``."""
+        allowed = exact(beta, "beta")
+        if not 0 < allowed < 1:
+            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        return self.core().minimum_n(allowed)
+
+    def _shape(self) -> Shape:
+        return shape_of(self.matrix)[1]
+
+
+def check_shared(mechanism: Any) -> None:
+    """Refuse bad parameters that the rescaled and the refined mean share."""
+    object.__setattr__(mechanism, "matrix", shape_of(mechanism.matrix)[0])
+    if exact(mechanism.radius, "radius") <= 0:
+        raise ValueError(f"radius = {mechanism.radius} is not positive; give a public radius > 0.")
+    object.__setattr__(mechanism, "n_max", whole(mechanism.n_max, "n_max"))
+    if mechanism.n_max < 1:
+        raise ValueError(f"n_max = {mechanism.n_max}; say about how many records you expect.")
+    object.__setattr__(mechanism, "tail", exact(mechanism.tail, "tail"))
+    if not 0 < mechanism.tail < Fraction(1, 10):
+        raise ValueError(
+            f"tail = {mechanism.tail} is outside (0, 1/10); give a share of your delta."
+        )
+    if mechanism.filter not in ("basic", "gaussian"):
+        raise ValueError(f"filter = {mechanism.filter!r}; write 'basic' or 'gaussian'.")
+
+
+def with_covariance(parameters: dict[str, Any], covariance: Any) -> None:
+    """The matrix and the radius that follow from a covariance proxy and n_max, where not given."""
+    n_max = whole(parameters["n_max"], "n_max")
+    parameters.setdefault("matrix", covariance)
+    if "radius" not in parameters:
+        values = mapped_spectrum(parameters["matrix"], covariance)
+        parameters["radius"] = tail_radius(2 * values, 1 / n_max)
+
+
+def single_radius(matrix: Any, covariance: Any, n_max: int) -> float:
+    """A radius that |M^(-1/4) (X - mean)| exceeds with probability at most 1 / n_max."""
+    return tail_radius(mapped_spectrum(matrix, covariance), 1 / n_max)
+
+
+def mapped_spectrum(matrix: Any, covariance: Any) -> Floats:
+    """The eigenvalues of M^(-1/4) Sigma M^(-1/4)."""
+    _, shape = shape_of(matrix)
+    if shape.rows is None and np.ndim(covariance) == 1:
+        scales = np.array(shape.scales)
+        return np.asarray(spectrum(covariance) * scales**2)
+    root = np.diag(shape.scales) if shape.rows is None else np.array(shape.rows)
+    full = np.diag(covariance) if np.ndim(covariance) == 1 else np.asarray(covariance)
+    turned = root @ full @ root.T
+    return np.maximum(spectrum((turned + turned.T) / 2), 0)
+
+
+def spread_of(shape: Shape, nearness: Nearness, noise: float) -> Floats:
+    """Of noise of this deviation in every cell's direction, in the data's units: (d,) or (d, d)."""
+    if shape.rows is None:
+        return shape.back(np.full(shape.columns, noise), nearness)
+    return shape.back(np.eye(shape.columns) * noise, nearness).T
+
+
+def default_tail(budget: Guarantee, adjacency: Adjacency, filter_: str) -> Fraction:
+    """A tenth of the budget's delta; for the basic filter, of what the lift leaves of it."""
+    if not isinstance(budget, ApproxDP):
+        raise ValueError(f"budget = {budget}: say which ``tail`` of it rare events may take.")
+    share = budget.delta / 10
+    if filter_ == "basic":
+        moved = 2 if adjacency is Adjacency.ADD_REMOVE else 3
+        share *= Fraction(to_float(budget.epsilon) / moved / math.expm1(to_float(budget.epsilon)))
+    return share.limit_denominator(10**40) if share > Fraction(1, 10**30) else share

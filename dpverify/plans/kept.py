@@ -1,0 +1,145 @@
+"""What is asked of the records that a filter kept: their number, and their mean."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+
+from dpverify.grid import UNIT
+from dpverify.grid.linear import WORD, Integers, largest, matmul
+from dpverify.grid.nearness import Nearness
+from dpverify.plans.filtering import CoreQuery
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.adjacency import Friendly
+from dpverify.privacy.balls import ball, enclose
+from dpverify.privacy.numbers import render
+from dpverify.privacy.rules import sensitivity_lemma
+from dpverify.randomness.bits import BoolArray, IntArray
+
+_SPEC = "theory/filters.py"
+_SOURCE = Source("OURS", "the mean of friendly records, in the unit of its noise")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCount(CoreQuery):
+    """The number of kept records, minus a public ``shift``."""
+
+    nearness: Nearness
+    shift: int
+
+    @property
+    def width(self) -> int:
+        """1."""
+        return 1
+
+    def of_cores(self, images: Integers, kept: BoolArray) -> IntArray:
+        """Shape (size, 1)."""
+        counts: IntArray = np.count_nonzero(kept, axis=1)[:, np.newaxis] - self.shift
+        return counts
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """1, for friendly neighbors."""
+        return _lemma("the number of kept records", Norm.L1, 1, adjacency, domain, "kept_count")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMean(CoreQuery):
+    """The mean of the kept records in 2^-40 of its noise: round(2^40 r sum / (a R s N)), ties to even.
+
+    r: the released number of kept records, N the true one, R the radius, s = ``spread``; the noise,
+    of standard deviation a R s / r cells, is then 2^40 in this unit. Where nothing is kept: 0.
+    a = ``reach``: so many radii a kept record is from the mean of the others at most: 2, for all have
+    friends in common, or 1 + strangers / r, if it has at most so many strangers.
+    """
+
+    nearness: Nearness
+    spread: Fraction
+    released: int
+    strangers: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Of the images."""
+        return self.nearness.width
+
+    @property
+    def reach(self) -> Fraction:
+        """In radii; 2 where nothing better is known."""
+        if self.strangers is None or self.released < 1:
+            return Fraction(2)
+        return 1 + min(Fraction(1), Fraction(self.strangers, self.released))
+
+    @property
+    def noise(self) -> Fraction:
+        """The standard deviation of the noise, in cells."""
+        return self.reach * self.nearness.radius * self.spread / max(1, self.released)
+
+    def of_cores(self, images: Integers, kept: BoolArray) -> IntArray:
+        """Exact, whatever the images: sums about one of them, then one rounding of a rational."""
+        used = np.flatnonzero(kept.any(axis=0))
+        size = len(kept)
+        if not len(used):
+            return np.zeros((size, self.width), np.int64)
+        about = images[used[len(used) // 2]]
+        near, chosen = images[used] - about, kept[:, used]
+        if chosen.all():
+            sums: IntArray = np.repeat(matmul(chosen[:1].astype(np.int64), near), size, axis=0)
+        else:
+            sums = matmul(chosen.astype(np.int64), near)
+        counts = np.count_nonzero(chosen, axis=1)[:, np.newaxis]
+        up, down = UNIT * self.noise.denominator, self.noise.numerator
+        above = (sums.astype(object) + counts.astype(object) * about.astype(object)) * up
+        found = rounded_quotients(above, np.maximum(counts, 1).astype(object) * down)
+        return found.astype(np.int64) if largest(found) < WORD else found
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """(2^40 / s + sqrt(width))^2 for friendly neighbors, where r is below the larger number."""
+        known, exchange = (
+            getattr(adjacency, "strangers", None),
+            getattr(adjacency, "exchange", False),
+        )
+        if self.strangers is not None and (exchange or known is None or known > self.strangers):
+            raise ValueError(
+                f"a mean of records with few strangers has no sensitivity: {adjacency}."
+            )
+        value = unit_sensitivity(self.spread, self.width)
+        what = f"the mean of kept records, in 2^-40 of {render(self.spread)} of its reach"
+        return _lemma(what, Norm.SQUARED_L2, value, adjacency, domain, "kept_mean")
+
+
+def unit_sensitivity(spread: Fraction, width: int) -> int:
+    """(2^40 / spread + sqrt(width))^2, rounded up."""
+
+    def square() -> arb:
+        return (ball(UNIT / spread) + ball(Fraction(width)).sqrt()) ** 2
+
+    return math.ceil(enclose(square).upper)
+
+
+def rounded_quotients(above: IntArray, below: IntArray) -> IntArray:
+    """above / below to the nearest integer, ties to even; below > 0, Python integers."""
+    quotients = above // below
+    twice = 2 * (above - quotients * below)
+    up = (twice > below) | ((twice == below) & (quotients % 2 == 1))
+    found: IntArray = quotients + up.astype(object)
+    return found
+
+
+def _lemma(
+    what: str, norm: Norm, value: int, adjacency: Adjacency, domain: Domain, name: str
+) -> Derivation[Sensitivity]:
+    if not isinstance(adjacency, Friendly):
+        raise ValueError(f"{what}: it has a sensitivity for friendly neighbors only.")
+    return sensitivity_lemma(
+        what,
+        norm=norm,
+        value=value,
+        adjacency=adjacency,
+        domain=domain,
+        obligation=f"{_SPEC}:obligation_{name}",
+        source=_SOURCE,
+    )

@@ -1,0 +1,72 @@
+"""What both plans need: the released number of kept records, and their mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from dpverify.grid.nearness import Nearness
+from dpverify.plans import (
+    UNIT,
+    AdaptiveStage,
+    Gate,
+    KeptCount,
+    KeptMean,
+    Noise,
+    Plan,
+    RoundedGaussian,
+    Stage,
+    Unless,
+)
+
+TOO_FEW = "too few records that agree"
+_OVERCOUNT = "theory/filters.py:obligation_overcount"
+
+
+def least_shift(noise: Noise, rare: Fraction) -> int:
+    """The least t >= 1 with P(noise <= -t) <= rare; the noise is symmetric."""
+    return least(lambda t: noise.falls_short(t, rare))
+
+
+def least(holds: Callable[[int], bool]) -> int:
+    """The least t >= 1 from which on ``holds`` is true."""
+    low, high = 0, 1
+    while not holds(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def kept_plan(
+    nearness: Nearness, noise: Noise, shift: int, tail: Fraction, mean: Callable[[int], Stage]
+) -> Plan:
+    """The number of kept records minus ``shift`` with noise; where it is positive, their mean."""
+    return (
+        Stage("kept", KeptCount(nearness, shift), noise),
+        Gate("kept", 1, TOO_FEW),
+        AdaptiveStage(mean(1), lambda batch: batch.values["kept"][:, 0], mean),
+        Unless("the released number of kept records reaches the true one", tail, _OVERCOUNT),
+    )
+
+
+def mean_stage(
+    nearness: Nearness, spread: Fraction, released: int, strangers: int | None = None
+) -> Stage:
+    """The mean of the kept records after this number was released."""
+    query = KeptMean(nearness, spread, released, strangers)
+    return Stage("mean", query, RoundedGaussian(UNIT))
+
+
+def spread_for(mu_squared: Fraction, width: int) -> Fraction:
+    """The least spread, about, with (1 / spread + sqrt(width) 2^-40)^2 <= mu^2, as short a rational.
+
+    Raises ValueError where the rounding alone takes more.
+    """
+    root = Fraction(math.isqrt(math.floor(mu_squared * 4**60)), 2**60)
+    left = root - Fraction(math.isqrt(width) + 1, UNIT) * (1 + Fraction(1, 2**30))
+    if left <= 0:
+        raise ValueError(f"a budget of mu = {float(root):.3g} leaves nothing for {width} columns.")
+    return Fraction(math.ceil(2**40 / left), 2**40)
