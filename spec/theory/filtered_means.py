@@ -113,7 +113,7 @@ def _kept(points: Points, chances: list[float]) -> Iterator[tuple[int, Fraction,
         share = 1.0
         for law, k in zip(binomials, kept, strict=True):
             share *= law[k]
-        if share > 1e-19:
+        if share > 1e-16:
             total = sum((x * k for (x, _), k in zip(points, kept, strict=True)), Fraction(0))
             found[sum(kept), total] += share
     for (number, total), share in found.items():
