@@ -74,7 +74,8 @@ def mu_squared(release: Release) -> Fraction:
     The mechanism. Add-remove: a size h = max(1, n + round(N / mu_c) + t), t = least_shift(rare, 1 / mu_c);
     under replace h = n. The filter, at noise_scale(h) and threshold(h). Of the kept records C: m =
     |C| + round(N / mu_c) - 1 - t; nothing if C is empty or m <= 0 (one outcome); else m and the mean of C
-    plus noise of deviation s D / m, where friends of one record are within D of each other.
+    plus noise of deviation s D / m, where records with a common friend are within D of each other. mu_F
+    and s may depend on h as long as mu_F^2 + 1 / s^2 does not.
 
     Proof, add-remove. Record j goes. Let v tell which of the others are kept, K how many. Bad is: the
     size before the maximum is below n - 1; some i != j with 2 deg_i <= n is kept; x_j with 2 deg_j <= n is
@@ -181,14 +182,14 @@ def obligation_bad_events(
     claimed: Threshold = threshold, shift_of: Callable[[Fraction, Fraction], int] = least_shift
 ) -> int:
     """Each group of bad events has probability at most ``rare``, on every graph of at most 4 records and
-    on larger ones where all margins are the worst there are, whatever sizes are good, on either side.
+    on larger ones where all margins are the worst there are, for three good sizes, on either side.
 
     Within a group the probabilities are added up.
     """
     cases = 0
     for mu, rare in _NOISE:
         for group, mass in _size_and_number(mu, rare, shift_of):
-            require(mass <= rare, f"{group}, mu = {mu}: probability {mass} beyond {rare}")
+            require(mass <= real(rare), f"{group}, mu = {mu}: probability {mass} beyond {rare}")
             cases += 1
         for adjacency in Adjacency:
             for n, kinds in {(pair.larger, _bad(pair)) for pair in _graphs(adjacency)}:
@@ -216,7 +217,7 @@ def _size_and_number(
     for one_more in (0, 1):
         yield f"size of n - 1 + {one_more}, below n - 1", above(shift + one_more)
         yield f"number of K + {one_more}, above K + 1", above(shift + 2 - one_more)
-        yield f"number of 0 + {one_more}, above 0", above(shift + 1 - one_more) if one_more else 0
+    yield "number of 1 out of no others, above 0", above(shift)
 
 
 Kinds = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
