@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import chain, product
+from itertools import product
 from typing import Any
-
-import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
-from .theory import filtered_means, graphs
-from .theory.filtered_means import Release
+from .theory import graphs
+from .theory.filtered_means import THEOREM
 from .theory.filters import (
     GAUSSIAN,
     Friends,
     Record,
     gaussian_probabilities,
-    gaussian_probability,
     kept_sets,
-    least_shift,
     noise_scale,
     threshold,
 )
-from .theory.laws import Exponential, real, real_exponential
+from .theory.laws import Exponential, real_exponential
 from .theory.obligations import Departure, require
-from .theory.profiles import gaussian_profile
 
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 DEPARTURES = (
@@ -43,7 +38,7 @@ DEPARTURES = (
         "their probability to delta once, without a factor e^epsilon",
     ),
 )
-THEOREM = Source("OURS", "a Gaussian filter, then a noisy number and mean: approximate GDP")
+SCORES = Source("OURS", "scores of friends and strangers, for records inside and outside")
 
 
 @states(GAUSSIAN)
@@ -65,43 +60,6 @@ def law(
     least = threshold(adjacency, size, scale, rare)
     found = gaussian_probabilities(records, are_friends, scale=scale, threshold=least, e=e)
     return dict(kept_sets(found))
-
-
-@states(THEOREM)
-def mu_squared(release: Release) -> Fraction:
-    """mu^2 of noisy size (add-remove), filter, noisy number and noisy mean together.
-
-    The mechanism. Add-remove: a size h = max(1, n + round(N / mu_c) + t), t = least_shift(rare, 1 / mu_c);
-    under replace h = n. The filter, at noise_scale(h) and threshold(h). Of the kept records C: m =
-    |C| + round(N / mu_c) - 1 - t; nothing if C is empty or m <= 0 (one outcome); else m and the mean of C
-    plus noise of deviation s D / m, where records with a common friend are within D of each other. mu_F
-    and s may depend on h as long as mu_F^2 + 1 / s^2 does not.
-
-    Proof, add-remove. Record j goes. Let v tell which of the others are kept, K how many. Bad is: the
-    size before the maximum is below n - 1; some i != j with 2 deg_i <= n is kept; x_j with 2 deg_j <= n is
-    kept; m > K + 1; K = 0 and m > 0. These three groups have probability at most ``rare`` each under
-    either dataset (obligation_bad_events). The kept x_j is a coin on top of equal laws, which may be
-    thrown for the smaller dataset as well, so it is the same event on both sides. Stopped at the
-    first bad step, the two laws are compositions: sizes differ by 1 (mu_c), margins of all i != j by 1
-    each (mu_F), and given v the laws are equal where x_j is not kept; where it is, numbers differ by 1
-    (mu_c), and means by at most D / (K + 1), x_j having a common friend with each of C: at most
-    1 / s deviations since m <= K + 1. Mixing over x_j keeps the bound (joint convexity). So, S being an
-    event, P(S) <= P(S, good) + 3 rare <= e^epsilon Q(S) + delta_mu(epsilon) + 3 rare.
-
-    Replace. Margins move by 0 or 2. Bad: i kept with 2 deg_i <= n on either side, which has margin at
-    most 2 on both; x_j (x'_j) kept with margin at most 1, again a coin, of the larger probability of the
-    two; m > K + 1; K = 0 and m > 0. Given v let x_j and x'_j be kept independently. Both: each has
-    2 deg >= n + 2, so at least n / 2 friends among the n - 1 others, hence a common one; the means differ
-    by at most D / (K + 1), the numbers not at all. One: as above. QED.
-    """
-    sizes = release.mu_count**2 if release.adjacency is ADD_REMOVE else 0
-    return sizes + release.mu_filter**2 + release.mu_count**2 + 1 / release.multiplier**2
-
-
-@states(THEOREM)
-def delta(release: Release) -> Fraction:
-    """What the bad events add to the Gaussian profile: one ``rare`` for each group of them."""
-    return (3 if release.adjacency is ADD_REMOVE else 2) * release.rare
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -154,7 +112,8 @@ def obligation_friendly(claimed: int = 2) -> int:
                 require(graphs.are_friendly(pair.rows, high, side), f"{pair}: not friendly")
             if adjacency is REPLACE:
                 both = [
-                    (pair.rows[i], graphs.margin(pair.rows, i, side)) for i, side in _replaced(pair)
+                    (pair.rows[i], graphs.margin(pair.rows, i, side))
+                    for i, side in graphs.replaced(pair)
                 ]
                 common = both[0][0] & both[1][0] & pair.both
                 far = min(margin for _, margin in both) >= claimed and not common
@@ -163,143 +122,117 @@ def obligation_friendly(claimed: int = 2) -> int:
     return cases
 
 
-def _replaced(pair: graphs.Pair) -> list[tuple[int, int]]:
-    """The records that one side lacks, with their side."""
-    return [
-        (i, side) for side in (pair.left, pair.right) for i in graphs.members(side & ~pair.both)
-    ]
+# --- scores for any share of strangers ----------------------------------------------------------
+
+Weights = tuple[int, int]
+"""(p, q): a score is p friends - (q - p) strangers = q deg - (q - p) n, p / q <= 1/2; it is positive
+for fewer than p n / q strangers. The margin 2 deg - n is that of (1, 2)."""
+_WEIGHTS: tuple[Weights, ...] = ((1, 2), (1, 3), (2, 5), (1, 5))
 
 
-Threshold = Callable[[Adjacency, int, Fraction, Fraction], int]
-_NOISE = tuple(
-    (Fraction(mu), Fraction(rare))
-    for mu, rare in (("1/3", "1e-6"), ("1/2", "1e-3"), ("1", "1/20"), ("2", "1e-9"), ("5", "1e-4"))
-)
+@states(SCORES)
+def moved_scores(adjacency: Adjacency, inside: bool, n: int, weights: Weights) -> int:
+    """The squared L2 distance that the others' scores move by, n records on the larger side.
 
-
-@states(THEOREM)
-def obligation_bad_events(
-    claimed: Threshold = threshold, shift_of: Callable[[Fraction, Fraction], int] = least_shift
-) -> int:
-    """Each group of bad events has probability at most ``rare``, on every graph of at most 4 records and
-    on larger ones where all margins are the worst there are, for three good sizes, on either side.
-
-    Within a group the probabilities are added up.
+    Add-remove: a friend's falls by p, a stranger's rises by q - p >= p. ``inside``: the record that
+    goes has a positive score, so fewer than p n / q strangers: at most
+    (q - p) n / q p^2 + p n / q (q - p)^2 = p (q - p) n. Replace: each by q or not at all.
     """
-    cases = 0
-    for mu, rare in _NOISE:
-        for group, mass in _size_and_number(mu, rare, shift_of):
-            require(mass <= real(rare), f"{group}, mu = {mu}: probability {mass} beyond {rare}")
-            cases += 1
-        for adjacency in Adjacency:
-            for n, kinds in {(pair.larger, _bad(pair)) for pair in _graphs(adjacency)}:
-                sizes = (n,) if adjacency is REPLACE else (max(n - 1, 1), n, n + 7)
-                for size in sizes:
-                    scale = noise_scale(adjacency, size, mu)
-                    least = claimed(adjacency, size, scale, rare)
-                    mass = _added_up(kinds, scale, least)
-                    case = f"{adjacency}, n = {n}, size {size}, mu = {mu}, {kinds}: {mass} > {rare}"
-                    require(mass <= real(rare), case)
-                    cases += 1
-    return cases
+    p, q = weights
+    if adjacency is REPLACE:
+        return q * q * n
+    return (p if inside else q - p) * (q - p) * n
 
 
-def _size_and_number(
-    mu: Fraction, rare: Fraction, shift_of: Callable[[Fraction, Fraction], int]
-) -> Iterator[tuple[str, Any]]:
-    """Too small a size; a number beyond one more than the others that are kept; one out of nothing."""
-    scale = 1 / mu
-    shift = shift_of(rare, scale)
-
-    def above(x: int) -> Any:
-        return gaussian_probability(0, scale, x)
-
-    for one_more in (0, 1):
-        yield f"size of n - 1 + {one_more}, below n - 1", above(shift + one_more)
-        yield f"number of K + {one_more}, above K + 1", above(shift + 2 - one_more)
-    yield "number of 1 out of no others, above 0", above(shift)
+@states(SCORES)
+def score_margin(adjacency: Adjacency, weights: Weights) -> int:
+    """How large both scores of a record can be if it is not friendly on some side (add-remove: the
+    larger one), and the score of a record that is replaced without a friend in common: q - p, or q.
+    """
+    p, q = weights
+    return q - p if adjacency is ADD_REMOVE else q
 
 
-Kinds = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-"""For each side: the margins of the records that are bad to keep there, and those of the coin."""
+def _cases() -> Iterator[tuple[graphs.Pair, Adjacency, int, Weights]]:
+    for adjacency, n in product(Adjacency, range(1, 6)):
+        for pair in graphs.pairs(adjacency, n, loops=(-1,)):
+            for weights in _WEIGHTS:
+                yield pair, adjacency, n, weights
 
 
-def _bad(pair: graphs.Pair) -> Kinds:
-    sides = [side for side in (pair.left, pair.right) if side.bit_count() == pair.larger]
-    low = [
-        i
-        for i in graphs.members(pair.both)
-        if min(graphs.margin(pair.rows, i, side) for side in sides) <= 0
-    ]
-    most = 0 if pair.both in (pair.left, pair.right) else 1
-    own = [graphs.margin(pair.rows, i, side) for i, side in _replaced(pair)]
-    coins = tuple(sorted(margin for margin in own if margin <= most))
-    return tuple(
-        (tuple(sorted(graphs.margin(pair.rows, i, side) for i in low)), coins)
+def _scores(pair: graphs.Pair, weights: Weights) -> list[dict[int, int]]:
+    """Of all records, on each side."""
+    p, q = weights
+    return [
+        {
+            i: q * graphs.degree(pair.rows, i, side) - (q - p) * side.bit_count()
+            for i in graphs.members(side)
+        }
         for side in (pair.left, pair.right)
-    )
+    ]
 
 
-def _added_up(kinds: Kinds, scale: Fraction, least: int) -> Any:
-    known = {
-        margin: gaussian_probability(margin, scale, least)
-        for low, coins in kinds
-        for margin in {*low, *coins}
-    }
-    return max(
-        sum(known[margin] for margin in low) + max((known[margin] for margin in coins), default=0)
-        for low, coins in kinds
-    )
-
-
-def _graphs(adjacency: Adjacency) -> Iterator[graphs.Pair]:
-    small = (graphs.pairs(adjacency, n) for n in range(1, 5))
-    yield from chain(*small, (graphs.ring(adjacency, n) for n in (6, 10, 50, 198)))
-
-
-def _points(*counts: int) -> filtered_means.Points:
-    """So many records at 0, 1/2 and 1."""
-    return tuple((Fraction(i, 2), count) for i, count in enumerate(counts) if count)
-
-
-_NASTY: tuple[
-    tuple[str, Adjacency, tuple[str, str, str], tuple[int, ...], tuple[int, ...]], ...
-] = (
-    # mu of counts, mu of the filter, multiplier of the mean; records at 0, 1/2 and 1 on both sides
-    ("a clique", ADD_REMOVE, ("1", "3/4", "4"), (100,), (99,)),
-    ("a far friend", ADD_REMOVE, ("1", "2", "1/8"), (20, 1), (20, 0)),
-    ("a path of friends", ADD_REMOVE, ("1", "6", "1/6"), (8, 15, 1), (8, 15)),
-    ("a clique and lonely ones", ADD_REMOVE, ("1", "4", "4"), (11, 0, 5), (11, 0, 4)),
-    ("two equal cliques", ADD_REMOVE, ("1", "4", "1"), (8, 0, 8), (8, 0, 7)),
-    ("one from end to end", REPLACE, ("1", "2", "1/4"), (1, 59, 0), (0, 59, 1)),
-    ("a clique and lonely ones", REPLACE, ("1", "4", "4"), (18, 0, 6), (17, 0, 7)),
-    ("two equal cliques", REPLACE, ("1", "4", "1"), (12, 0, 12), (11, 0, 13)),
-    ("one leaves the clique", REPLACE, ("2", "1", "4"), (200,), (199, 0, 1)),
-)
-
-
-@states(THEOREM)
-def obligation_composition(
-    claimed: Callable[[Release], Fraction] = mu_squared, rare: Fraction = Fraction(1, 1000)
+@states(SCORES)
+def obligation_scores(
+    claimed: Callable[[Adjacency, bool, int, Weights], int] = moved_scores,
 ) -> int:
-    """The exact hockey stick of size, number and mean, both ways and at several epsilon, is at most
-    the profile of the claimed mu plus the bad events' share, for pairs in one dimension."""
+    """On every graph of at most 5 records the scores move by at most this, and by (n - 1) / n of it
+    for some (add-remove: outside)."""
     cases = 0
-    for name, adjacency, noise, left, right in _NASTY:
-        mu_count, mu_filter, multiplier = map(Fraction, noise)
-        release = Release(
-            adjacency=adjacency,
-            mu_count=mu_count,
-            mu_filter=mu_filter,
-            multiplier=multiplier,
-            rare=rare,
-        )
-        sides = filtered_means.laws(release, _points(*left), _points(*right))
-        for p, q in (sides, sides[::-1]):
-            for epsilon in (0, 1, 2, 4, 8, filtered_means.MOST):
-                found = filtered_means.hockey_stick(p, q, epsilon)
-                most = gaussian_profile(claimed(release), Fraction(epsilon)) + real(delta(release))
-                case = f"{name}, {adjacency}, epsilon = {epsilon}: {found} > {mp.nstr(most, 8)}"
-                require(found <= most + filtered_means.LOST, case)
-                cases += 1
+    largest: dict[tuple[Adjacency, bool, int, Weights], int] = {}
+    for pair, adjacency, n, weights in _cases():
+        left, right = _scores(pair, weights)
+        distance = sum((left[i] - right[i]) ** 2 for i in graphs.members(pair.both))
+        inside = any(left[i] > 0 for i in graphs.members(pair.left & ~pair.both))
+        key = adjacency, inside, n, weights
+        largest[key] = max(largest.get(key, 0), distance)
+        cases += 1
+    for key, distance in largest.items():
+        adjacency, inside, n, weights = key
+        most = claimed(adjacency, inside, n, weights)
+        require(distance <= most, f"{key}: scores move by {distance}, claimed {most}")
+        if not (adjacency is ADD_REMOVE and inside):
+            require(distance * n == most * (n - 1), f"{key}: {distance}, not (n - 1) / n of {most}")
     return cases
+
+
+@states(SCORES)
+def obligation_missed(
+    claimed: Callable[[Adjacency, Weights], int] = score_margin,
+) -> int:
+    """On every graph of at most 5 records: those with scores above 0 are friendly and have fewer than
+    p n / q strangers each; of the others no score on either side is above ``claimed``, and two records that
+    replace each other with scores above it have a common friend. Some score is as large."""
+    cases = 0
+    largest: dict[tuple[Adjacency, Weights], int] = {}
+    for pair, adjacency, n, weights in _cases():
+        sides, most = _scores(pair, weights), claimed(adjacency, weights)
+        for side, scores in zip((pair.left, pair.right), sides, strict=True):
+            _require_friends(pair.rows, side, scores, weights)
+        low = [s for s, x in zip(sides, (pair.left, pair.right), strict=True) if x.bit_count() == n]
+        for i in graphs.members(pair.both):
+            if min(scores[i] for scores in low) <= 0:
+                highest = max(scores[i] for scores in sides)
+                largest[adjacency, weights] = max(highest, largest.get((adjacency, weights), 0))
+                require(highest <= most, f"{pair}, {weights}: {highest} > {most}, not friendly")
+        if adjacency is REPLACE:
+            old, new = (i for i, _ in graphs.replaced(pair))
+            common = pair.rows[old] & pair.rows[new] & pair.both
+            far = min(sides[0][old], sides[1][new]) > most and not common
+            require(not far, f"{pair}, {weights}: replaced, without a common friend")
+        cases += 1
+    for key, highest in largest.items():
+        require(highest == claimed(*key), f"{key}: at most {highest}, claimed {claimed(*key)}")
+    return cases
+
+
+def _require_friends(
+    rows: graphs.Rows, side: int, scores: dict[int, int], weights: Weights
+) -> None:
+    high = [i for i, score in scores.items() if score > 0]
+    kept = sum(1 << i for i in high)
+    require(graphs.are_friendly(rows, kept, side), f"{rows}, {side}, {weights}: not friendly")
+    n, (p, q) = side.bit_count(), weights
+    for i in high:
+        strangers = n - graphs.degree(rows, i, side)
+        require(strangers <= (p * n - 1) // q, f"{rows}, {side}, {weights}: {strangers} strangers")

@@ -8,16 +8,23 @@ most the true value, and near it. In floats: the mass that cut tails and left ou
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise, product
 from math import comb, erfc, exp, floor, sqrt
 
-from dpverify.privacy import Adjacency
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, states
 
 from .filters import gaussian_probability, least_shift, noise_scale, threshold
+from .laws import real
+from .obligations import require
+from .profiles import gaussian_profile
+
+THEOREM = Source("OURS", "a Gaussian filter, then a noisy number and mean: approximate GDP")
 
 Points = tuple[tuple[Fraction, int], ...]
 """Points and how many records are there. The unit is twice the distance within which records are
@@ -46,6 +53,43 @@ class Release:
     def shift(self) -> int:
         """What is added to the noisy size, and taken off the noisy number with one more."""
         return least_shift(self.rare, 1 / self.mu_count)
+
+
+@states(THEOREM)
+def mu_squared(release: Release) -> Fraction:
+    """mu^2 of noisy size (add-remove), filter, noisy number and noisy mean together.
+
+    The mechanism. Add-remove: a size h = max(1, n + round(N / mu_c) + t), t = least_shift(rare, 1 / mu_c);
+    under replace h = n. The filter, at noise_scale(h) and threshold(h). Of the kept records C: m =
+    |C| + round(N / mu_c) - 1 - t; nothing if C is empty or m <= 0 (one outcome); else m and the mean of C
+    plus noise of deviation s D / m, where records with a common friend are within D of each other. mu_F
+    and s may depend on h as long as mu_F^2 + 1 / s^2 does not.
+
+    Proof, add-remove. Record j goes. Let v tell which of the others are kept, K how many. Bad is: the
+    size before the maximum is below n - 1; some i != j with 2 deg_i <= n is kept; x_j with 2 deg_j <= n is
+    kept; m > K + 1; K = 0 and m > 0. These three groups have probability at most ``rare`` each under
+    either dataset (rare_events.py). The kept x_j is a coin on top of equal laws, which may be
+    thrown for the smaller dataset as well, so it is the same event on both sides. Stopped at the
+    first bad step, the two laws are compositions: sizes differ by 1 (mu_c), margins of all i != j by 1
+    each (mu_F), and given v the laws are equal where x_j is not kept; where it is, numbers differ by 1
+    (mu_c), and means by at most D / (K + 1), x_j having a common friend with each of C: at most
+    1 / s deviations since m <= K + 1. Mixing over x_j keeps the bound (joint convexity). So, S being an
+    event, P(S) <= P(S, good) + 3 rare <= e^epsilon Q(S) + delta_mu(epsilon) + 3 rare.
+
+    Replace. Margins move by 0 or 2. Bad: i kept with 2 deg_i <= n on either side, which has margin at
+    most 2 on both; x_j (x'_j) kept with margin at most 1, again a coin, of the larger probability of the
+    two; m > K + 1; K = 0 and m > 0. Given v let x_j and x'_j be kept independently. Both: each has
+    2 deg >= n + 2, so at least n / 2 friends among the n - 1 others, hence a common one; the means differ
+    by at most D / (K + 1), the numbers not at all. One: as above. QED.
+    """
+    sizes = release.mu_count**2 if release.adjacency is Adjacency.ADD_REMOVE else 0
+    return sizes + release.mu_filter**2 + release.mu_count**2 + 1 / release.multiplier**2
+
+
+@states(THEOREM)
+def delta(release: Release) -> Fraction:
+    """What the bad events add to the Gaussian profile: one ``rare`` for each group of them."""
+    return (3 if release.adjacency is Adjacency.ADD_REMOVE else 2) * release.rare
 
 
 @cache
@@ -141,3 +185,56 @@ def _masses(edges: list[float]) -> list[float]:
         1 - near - far if low < 0 < high else abs(near - far)
         for (low, high), (near, far) in zip(pairwise(edges), pairwise(tails), strict=True)
     ]
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+
+
+def _points(*counts: int) -> Points:
+    """So many records at 0, 1/2 and 1."""
+    return tuple((Fraction(i, 2), count) for i, count in enumerate(counts) if count)
+
+
+_NASTY: tuple[
+    tuple[str, Adjacency, tuple[str, str, str], tuple[int, ...], tuple[int, ...]], ...
+] = (
+    # mu of counts, mu of the filter, multiplier of the mean; records at 0, 1/2 and 1 on both sides
+    ("a clique", ADD_REMOVE, ("1", "3/4", "4"), (100,), (99,)),
+    ("a far friend", ADD_REMOVE, ("1", "2", "1/8"), (20, 1), (20, 0)),
+    ("a path of friends", ADD_REMOVE, ("1", "6", "1/6"), (8, 15, 1), (8, 15)),
+    ("a clique and lonely ones", ADD_REMOVE, ("1", "4", "4"), (11, 0, 5), (11, 0, 4)),
+    ("two equal cliques", ADD_REMOVE, ("1", "4", "1"), (8, 0, 8), (8, 0, 7)),
+    ("one from end to end", REPLACE, ("1", "2", "1/4"), (1, 59, 0), (0, 59, 1)),
+    ("a clique and lonely ones", REPLACE, ("1", "4", "4"), (18, 0, 6), (17, 0, 7)),
+    ("two equal cliques", REPLACE, ("1", "4", "1"), (12, 0, 12), (11, 0, 13)),
+    ("one leaves the clique", REPLACE, ("2", "1", "4"), (200,), (199, 0, 1)),
+)
+
+
+@states(THEOREM)
+def obligation_composition(
+    claimed: Callable[[Release], Fraction] = mu_squared, rare: Fraction = Fraction(1, 1000)
+) -> int:
+    """The exact hockey stick of size, number and mean, both ways and at several epsilon, is at most
+    the profile of the claimed mu plus the bad events' share, for pairs in one dimension."""
+    cases = 0
+    for name, adjacency, noise, left, right in _NASTY:
+        mu_count, mu_filter, multiplier = map(Fraction, noise)
+        release = Release(
+            adjacency=adjacency,
+            mu_count=mu_count,
+            mu_filter=mu_filter,
+            multiplier=multiplier,
+            rare=rare,
+        )
+        sides = laws(release, _points(*left), _points(*right))
+        for p, q in (sides, sides[::-1]):
+            for epsilon in (0, 1, 2, 4, 8, MOST):
+                found = hockey_stick(p, q, epsilon)
+                most = gaussian_profile(claimed(release), Fraction(epsilon)) + real(delta(release))
+                case = f"{name}, {adjacency}, epsilon = {epsilon}: {found} > {mp.nstr(most, 8)}"
+                require(found <= most + LOST, case)
+                cases += 1
+    return cases

@@ -111,6 +111,11 @@ def margin(rows: Rows, i: int, among: int) -> int:
     return 2 * degree(rows, i, among) - among.bit_count()
 
 
+def replaced(pair: Pair) -> list[tuple[int, int]]:
+    """The records that one side lacks, with their side."""
+    return [(i, side) for side in (pair.left, pair.right) for i in members(side & ~pair.both)]
+
+
 def are_friendly(rows: Rows, kept: int, among: int) -> bool:
     """Whether any two of the kept vertices have a common friend among those."""
     chosen = members(kept)

@@ -9,7 +9,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency
 from spec import basic_filter, gaussian_filter
-from spec.theory import filters, graphs, rules
+from spec.theory import filtered_means, filters, graphs, rules
 from spec.theory.filtered_means import Release
 from spec.theory.laws import real
 
@@ -23,7 +23,7 @@ def _without(part: str, share: Fraction = Fraction(1)) -> Any:
             "filter": release.mu_filter**2,
             "mean": 1 / release.multiplier**2,
         }
-        return gaussian_filter.mu_squared(release) - share * parts[part]
+        return filtered_means.mu_squared(release) - share * parts[part]
 
     return mu_squared
 
@@ -74,7 +74,7 @@ TWINS: dict[str, dict[str, Any]] = {
         "more steps": {**gaussian_filter.STEPS, Adjacency.ADD_REMOVE: frozenset((-1, 0, 1))},
     },
     "gaussian_filter:obligation_friendly": {"one": 1, "none": 0},
-    "gaussian_filter:obligation_bad_events": {
+    "theory.rare_events:obligation_bad_events": {
         "one lower": lambda *given: filters.threshold(*given) - 1,
         "add-remove one lower": lambda adjacency, *given: (
             filters.threshold(adjacency, *given) - (adjacency is Adjacency.ADD_REMOVE)
@@ -86,7 +86,23 @@ TWINS: dict[str, dict[str, Any]] = {
             2 + filters.least_shift(rare, scale)
         ),
     },
-    "gaussian_filter:obligation_composition": {
+    "gaussian_filter:obligation_scores": {
+        "half": lambda *given: gaussian_filter.moved_scores(*given) // 2,
+        "as inside": lambda adjacency, inside, *given: gaussian_filter.moved_scores(
+            adjacency, True, *given
+        ),
+        "friends alone": lambda adjacency, inside, n, weights: (
+            weights[0] ** 2 * n
+            if adjacency is Adjacency.ADD_REMOVE and inside
+            else gaussian_filter.moved_scores(adjacency, inside, n, weights)
+        ),
+    },
+    "gaussian_filter:obligation_missed": {
+        "one lower": lambda *given: gaussian_filter.score_margin(*given) - 1,
+        "one higher": lambda *given: gaussian_filter.score_margin(*given) + 1,
+        "none": lambda adjacency, weights: 0,
+    },
+    "theory.filtered_means:obligation_composition": {
         "no counts": _without("counts"),
         "one count": _without("counts", Fraction(1, 2)),
         "no filter": _without("filter"),

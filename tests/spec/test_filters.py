@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from dpverify.privacy import Adjacency
 from spec import basic_filter, gaussian_filter
-from spec.theory import filtered_means, filters, graphs
+from spec.theory import filtered_means, filters, graphs, rare_events
 from spec.theory.filtered_means import Release
 from spec.theory.obligations import ObligationFailed
 from tests.privacy import friendly
@@ -223,12 +223,12 @@ def test_the_gaussian_law_is_the_product_of_its_probabilities(adjacency: Adjacen
 
 def test_a_size_without_its_shift_is_caught() -> None:
     with pytest.raises(ObligationFailed, match="size of n - 1"):
-        gaussian_filter.obligation_bad_events(shift_of=lambda rare, scale: 0)
+        rare_events.obligation_bad_events(shift_of=lambda rare, scale: 0)
 
 
 def test_a_shift_too_small_by_one_is_caught() -> None:
     with pytest.raises(ObligationFailed, match="beyond"):
-        gaussian_filter.obligation_bad_events(
+        rare_events.obligation_bad_events(
             shift_of=lambda rare, scale: filters.least_shift(rare, scale) - 1
         )
 
@@ -243,7 +243,7 @@ def test_noise_for_fewer_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
     filtered_means.laws.cache_clear()
     try:
         with pytest.raises(ObligationFailed):
-            gaussian_filter.obligation_composition(lambda r: r.mu_filter**2 * Fraction(1, 8) + 2)
+            filtered_means.obligation_composition(lambda r: r.mu_filter**2 * Fraction(1, 8) + 2)
     finally:
         filtered_means.laws.cache_clear()
 
@@ -295,4 +295,4 @@ def test_what_is_seen_has_the_hockey_stick_of_its_densities(epsilon: float) -> N
 
 
 def test_the_composition_holds_whatever_is_called_rare() -> None:
-    assert gaussian_filter.obligation_composition(rare=Fraction(1, 20)) > 100
+    assert filtered_means.obligation_composition(rare=Fraction(1, 20)) > 100
