@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import product
+from itertools import combinations_with_replacement, product
 from math import isqrt, prod
 from typing import Any, TypeVar
 
@@ -22,7 +22,9 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
+from .gaussian_laws import UNIT
 from .laws import Exponential, real, real_exponential
+from .obligations import require
 from .tables import ThresholdedGaussianLaw
 
 Record = TypeVar("Record")
@@ -134,3 +136,99 @@ def kept_sets(probabilities: Sequence[Any]) -> Iterator[tuple[tuple[int, ...], A
             tuple(i for i, (kept, _) in enumerate(chosen) if kept),
             prod((weight for _, weight in chosen), start=Fraction(1)),
         )
+
+
+# --- what is asked of the kept records ----------------------------------------------------------
+
+MEAN = Source("OURS", "the mean of friendly records, in the unit of its noise")
+Image = tuple[int, ...]
+"""A record as integers. Friends are within a radius of each other, so any two of a friendly set are
+within two radii."""
+
+
+def reach(released: int, strangers: int | None = None) -> Fraction:
+    """a: how many radii a record is from the mean of the others at most; 2, or 1 + strangers /
+    released if it has at most so many strangers."""
+    if strangers is None or released < 1:
+        return Fraction(2)
+    return 1 + min(Fraction(1), Fraction(strangers, released))
+
+
+def mean_noise(
+    radius: int, spread: Fraction, released: int, strangers: int | None = None
+) -> Fraction:
+    """The standard deviation of the mean's noise: a radius spread / released."""
+    return reach(released, strangers) * radius * spread / max(1, released)
+
+
+def kept_mean(images: Sequence[Image], noise: Fraction) -> Image:
+    """The exact mean in 2^-40 of its noise, ties to even."""
+    columns = zip(*images, strict=True)
+    return tuple(round(UNIT * Fraction(sum(column), len(images)) / noise) for column in columns)
+
+
+@states(MEAN)
+def mean_sensitivity(spread: Fraction, width: int) -> Any:
+    """(2^40 / spread + sqrt(width))^2: squared L2, for friendly neighbors and a released number below
+    the larger of their numbers N >= 2.
+
+    Proof. The record that goes is within b R of the mean of the N - 1 others, b = 2, or 1 + k / (N - 1)
+    with k strangers, which is at most a as released <= N - 1. The mean moves by at most b R / N, so by
+    at most released / (N spread) <= 1 / spread deviations. Both values are rounded, by 1/2 each. QED.
+    With released = N and a stranger this would be false: then a = 1 + k / N < b.
+    """
+    return (real(UNIT / spread) + mp.sqrt(width)) ** 2
+
+
+def _friendly_neighbors(radius: int) -> Iterator[tuple[tuple[Image, ...], Image, int]]:
+    """The others, the record that goes and its number of strangers: small sets, and larger cliques."""
+    half = radius // 2
+    line = [(half * i,) for i in range(5)]
+    plane = [(half * x, half * y) for x, y in ((0, 0), (2, 0), (4, 0), (2, 2), (3, 1))]
+    for universe in (line, plane):
+        for n in range(1, 4):
+            for others in combinations_with_replacement(universe, n):
+                for x in universe:
+                    if all(_distance(y, z) <= 4 * radius**2 for y in (*others, x) for z in others):
+                        yield others, x, sum(_distance(x, y) > radius**2 for y in others)
+    for strangers in (0, 1, 20, 40):
+        others = ((0,),) * strangers + ((radius,),) * (40 - strangers)
+        yield others, (2 * radius,), strangers
+
+
+def _distance(x: Image, y: Image) -> int:
+    return sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
+
+
+@states(MEAN)
+def obligation_kept_mean(
+    claimed: Callable[[Fraction, int], Any] = mean_sensitivity, below: int = 1
+) -> int:
+    """On friendly neighbors of up to 4 records, and of 41, the mean moves by at most this, for every
+    released number up to N - ``below``, with strangers unknown and known; and by 9/10 of it for some."""
+    cases, radius = 0, 2**20
+    for spread in (Fraction(1, 3), Fraction(7)):
+        largest = mp.mpf(0)
+        for others, x, strangers in _friendly_neighbors(radius):
+            most, n = claimed(spread, len(x)), len(others) + 1
+            for released in {*range(1, min(n, 4)), n - below}:
+                for known in (None, strangers):
+                    noise = mean_noise(radius, spread, released, known)
+                    moved = _distance(kept_mean(others, noise), kept_mean((*others, x), noise))
+                    largest = max(largest, moved / most)
+                    case = f"{others} and {x}, released {released}, strangers {known}"
+                    require(moved <= most, f"{case}: moved by {moved}, claimed {most}")
+                    cases += 1
+        require(largest >= mp.mpf("0.9"), f"spread {spread}: at most {largest} of what is claimed")
+    return cases
+
+
+@states(MEAN)
+def obligation_kept_count(claimed: int = 1) -> int:
+    """One record more or less: the number moves by 1, on the same neighbors."""
+    cases = 0
+    for others, x, _ in _friendly_neighbors(2):
+        moved = len((*others, x)) - len(others)
+        require(moved == claimed, f"{others} and {x}: the number moves by {moved}, not {claimed}")
+        cases += 1
+    return cases

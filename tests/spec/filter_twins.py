@@ -68,6 +68,12 @@ TWINS: dict[str, dict[str, Any]] = {
         "deg / n": lambda degree, n: Fraction(degree, n),
         "hard": lambda degree, n: Fraction(2 * degree > n),
     },
+    "theory.filters:obligation_kept_mean": {
+        "half": lambda spread, width: filters.mean_sensitivity(2 * spread, width),
+        "double": lambda spread, width: filters.mean_sensitivity(spread / 2, width),
+        "a little less": lambda spread, width: filters.mean_sensitivity(spread * 11 / 10, width),
+    },
+    "theory.filters:obligation_kept_count": {"none": 0, "two": 2},
     "gaussian_filter:obligation_margins": {
         "friends only": {**gaussian_filter.STEPS, Adjacency.ADD_REMOVE: frozenset((-2, 0))},
         "by one under replace": {**gaussian_filter.STEPS, Adjacency.REPLACE: frozenset((-1, 0, 1))},

@@ -233,6 +233,12 @@ def test_a_shift_too_small_by_one_is_caught() -> None:
         )
 
 
+def test_a_released_number_as_large_as_the_true_one_is_too_much_where_strangers_are_known() -> None:
+    """Two strangers, N = 2 released: a is 3/2, but one is two radii from the mean of the others."""
+    with pytest.raises(ObligationFailed, match="strangers 1"):
+        filters.obligation_kept_mean(below=0)
+
+
 def test_noise_for_fewer_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A scale from half of the size, in the law and in what its margins need."""
     right = filters.noise_scale
