@@ -224,6 +224,46 @@ def obligation_kept_mean(
 
 
 @states(MEAN)
+def swapped_sensitivity(spread: Fraction, width: int, reach: Fraction) -> Any:
+    """(2 / reach 2^40 / spread + sqrt(width))^2: squared L2, when a kept record is replaced by one with
+    which it has a common friend, two radii away at most, and released is at most N.
+
+    That is ``mean_sensitivity`` for a reach of 2 only. With few strangers the noise is smaller, and two
+    friends of all, one on each side of them, are two reaches apart: a replacement then costs up to 4 / s^2.
+    """
+    return (2 / real(reach) * real(UNIT / spread) + mp.sqrt(width)) ** 2
+
+
+@states(MEAN)
+def obligation_swapped_mean(
+    claimed: Callable[[Fraction, int, Fraction], Any] = swapped_sensitivity,
+) -> int:
+    """On friendly sets of up to 4 records, one of them replaced, the mean moves by at most this, with
+    strangers unknown and known; and exactly so, but for rounding, where both are two radii apart."""
+    cases, radius, spread = 0, 2**20, Fraction(7)
+    largest: dict[Fraction, Any] = {}
+    sides: dict[tuple[Image, ...], list[tuple[Image, int]]] = {}
+    for others, x, strangers in _friendly_neighbors(radius):
+        sides.setdefault(others, []).append((x, strangers))
+    for others, choices in sides.items():
+        n = len(others) + 1
+        for (x, far), (y, also) in product(choices, repeat=2):
+            if _distance(x, y) > 4 * radius**2:
+                continue
+            for known in (None, max(far, also)):
+                a, noise = reach(n, known), mean_noise(radius, spread, n, known)
+                images = [kept_mean((*others, z), noise) for z in (x, y)]
+                moved, most = _distance(*images), claimed(spread, len(x), a)
+                case = f"{others} with {x} or {y}, strangers {known}: moved by {moved}, {most}"
+                require(moved <= most, case)
+                largest[a] = max(largest.get(a, mp.mpf(0)), moved / most)
+                cases += 1
+    attained = {1, 2} <= {a for a, share in largest.items() if share >= mp.mpf("0.999")}
+    require(attained, f"by reach, of what is claimed: {largest}")
+    return cases
+
+
+@states(MEAN)
 def obligation_kept_count(claimed: int = 1) -> int:
     """One record more or less: the number moves by 1, on the same neighbors."""
     cases = 0

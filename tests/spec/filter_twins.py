@@ -73,6 +73,10 @@ TWINS: dict[str, dict[str, Any]] = {
         "double": lambda spread, width: filters.mean_sensitivity(spread / 2, width),
         "a little less": lambda spread, width: filters.mean_sensitivity(spread * 11 / 10, width),
     },
+    "theory.filters:obligation_swapped_mean": {
+        "as of a removal": lambda spread, width, reach: filters.mean_sensitivity(spread, width),
+        "always double": lambda spread, width, reach: filters.mean_sensitivity(spread / 2, width),
+    },
     "theory.filters:obligation_kept_count": {"none": 0, "two": 2},
     "gaussian_filter:obligation_margins": {
         "friends only": {**gaussian_filter.STEPS, Adjacency.ADD_REMOVE: frozenset((-2, 0))},
