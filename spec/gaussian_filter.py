@@ -26,12 +26,12 @@ from .theory.obligations import Departure, require
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 DEPARTURES = (
     Departure(
-        "TCKMS22, the filter for zCDP",
+        "TCKMS22, Section 4, the zCDP filter",
         "the noise is rounded, and the threshold is read off its tail at a given probability",
         "no float noise; 2 deg - n is an integer, and rounding only makes the bad events rarer",
     ),
     Departure(
-        "TCKMS22, the filter for zCDP",
+        "TCKMS22, Section 4, the zCDP filter",
         "the claim is about the filter and the noisy number and mean after it, as approximate Gaussian "
         "DP; under add-remove the noise and the threshold come from a noisy number of records",
         "the number of records is private; one mu serves every epsilon, and unlikely kept records add "

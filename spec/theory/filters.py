@@ -37,7 +37,7 @@ BASIC = Source(
 )
 GAUSSIAN = Source(
     "TCKMS22",
-    "filter for zCDP",
+    "Section 4, the zCDP filter",
     SourceStatus.CHANGED_CONSTANTS,
     "rounded Gaussian noise; the threshold from its tail",
 )
@@ -118,11 +118,14 @@ def gaussian_probabilities(
     *,
     scale: Fraction,
     threshold: int,
+    weights: tuple[int, int] = (1, 2),
     e: Exponential = real_exponential,
 ) -> tuple[Any, ...]:
-    """Of each record, by ``gaussian_probability``."""
-    margins = (2 * degree - len(records) for degree in degrees(records, are_friends))
-    return tuple(gaussian_probability(margin, scale, threshold, e) for margin in margins)
+    """Of each record, by ``gaussian_probability``; with weights (p, q) of the score q deg - (q - p) n,
+    which is the margin for (1, 2)."""
+    (p, q), n = weights, len(records)
+    scores = (q * degree - (q - p) * n for degree in degrees(records, are_friends))
+    return tuple(gaussian_probability(score, scale, threshold, e) for score in scores)
 
 
 def kept_sets(probabilities: Sequence[Any]) -> Iterator[tuple[tuple[int, ...], Any]]:

@@ -218,6 +218,28 @@ def test_the_gaussian_law_is_the_product_of_its_probabilities(adjacency: Adjacen
         assert float(law[kept]) == pytest.approx(expected, rel=1e-6)
 
 
+def test_stand_ins_and_other_weights_are_followed() -> None:
+    """Scores p friends - (q - p) strangers, and noise that is -1, 0 or 1."""
+
+    class Formal:
+        def __call__(self, exponent: Fraction) -> Fraction:
+            raise AssertionError
+
+        def rounded_gaussian(self, z: int, scale: Fraction) -> Fraction:
+            return {-1: Fraction(1, 4), 0: Fraction(1, 2), 1: Fraction(1, 4)}.get(z, Fraction(0))
+
+    records = (0, 1, 1, 2, 9)  # scores for (2, 5): 0, 5, 5, 0, -10
+    found = filters.gaussian_probabilities(
+        records,
+        lambda x, y: abs(x - y) <= 1,
+        scale=Fraction(1),
+        threshold=-1,
+        weights=(2, 5),
+        e=Formal(),
+    )
+    assert list(found) == [Fraction(3, 4), 1, 1, Fraction(3, 4), 0]
+
+
 # --- the Gaussian filter: planted faults --------------------------------------------------------
 
 
