@@ -15,10 +15,12 @@ from dpverify.grid.linear import Integers
 from dpverify.grid.shapes import Matrix, Numbers, Shape, shape_of
 from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
 from dpverify.mechanisms.rescaled_mean import (
+    CORES,
     Filters,
     RescaledMean,
     check_shared,
     default_tail,
+    number_kept,
     single_radius,
     spread_of,
     with_covariance,
@@ -26,7 +28,6 @@ from dpverify.mechanisms.rescaled_mean import (
 from dpverify.plans import (
     UNIT,
     Abstained,
-    KeptMean,
     Mechanism,
     Plan,
     RoundedGaussian,
@@ -38,7 +39,7 @@ from dpverify.plans.moving import MovingSum, weight_of
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.numbers import Exact, exact, to_float
-from dpverify.transformations.means import BasicCoreMean, CoreMean, GaussianCoreMean
+from dpverify.transformations.means import BasicCoreMean, CoreMean
 
 Floats = NDArray[np.float64]
 _SHARES = (0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
@@ -71,7 +72,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     n_max: int
     tail: Fraction
     center_multiplier: Fraction
-    filter: Filters = "gaussian"
+    filter: Filters = "weights"
     center_epsilon: Fraction | None = None
 
     def check_parameters(self) -> None:
@@ -132,7 +133,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         shared = (self.adjacency, nearness, self.center_multiplier, self.n_max, self.tail)
         if self.filter == "basic":
             return BasicCoreMean(*shared, self.center_epsilon)
-        return GaussianCoreMean(*shared)
+        return CORES[self.filter](*shared)
 
     def plan(self) -> Plan:
         """The rescaled mean, then the masked sum and number around it."""
@@ -146,7 +147,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         unit, point, radius = self._placed(transcript)
         scale = to_float(total.unit(radius))
         *moved, counted = (float(v) * scale / 2.0**40 for v in transcript.released["sum and count"])
-        number, kept = counted / weight_of(radius), float(transcript["kept"])
+        number, kept = counted / weight_of(radius), float(number_kept(transcript))
         if number < kept / 4:  # the center is far from the data, or the radius too small
             spread = spread_of(shape, nearness, unit)
             return VectorMeanEstimate(shape.back(point, nearness), kept, spread, 0 * point)
@@ -189,9 +190,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     def _placed(self, transcript: Transcript) -> tuple[float, Floats, int]:
         """(the center's noise, the center, the radius), in cells: post-processing, whatever rounds."""
         core = self.core()
-        query = core.mean_stage(transcript).query
-        assert isinstance(query, KeptMean)
-        unit = to_float(query.noise)
+        unit = to_float(core.noise_of(transcript))
         released = np.array([float(v) for v in transcript.released["mean"]])
         point = np.clip(np.rint(released * (unit / 2.0**40)), -_FAR, _FAR)
         cells = self.record_radius / self.radius * core.nearness.radius
@@ -210,7 +209,7 @@ def _proposals(
         raise ValueError(
             f"budget = {budget}: give center_multiplier and tail, or an ApproxDP budget."
         )
-    filters = [parameters["filter"]] if "filter" in parameters else ["gaussian", "basic"]
+    filters = [parameters["filter"]] if "filter" in parameters else ["weights", "basic"]
     shared = {k: v for k, v in parameters.items() if k not in ("record_radius", "filter")}
     for filter_ in filters:
         for share in _SHARES:
@@ -222,9 +221,9 @@ def _proposals(
 def _proposal(
     budget: ApproxDP, adjacency: Adjacency, filter_: str, share: float, shared: dict[str, Any]
 ) -> dict[str, Any] | None:
-    if filter_ == "gaussian":
-        tail = shared.get("tail", default_tail(budget, adjacency, "gaussian"))
-        times = 3 if adjacency is Adjacency.ADD_REMOVE else 2
+    if filter_ != "basic":
+        tail = shared.get("tail", default_tail(budget, adjacency, filter_))
+        times = 1 if filter_ == "weights" else 3
         whole_mu = calibrate(lambda mu: ApproximateGaussianDP(mu, times * tail, 0), budget)
         square = Fraction(round(2**30 * to_float(whole_mu.mu_squared) * share), 2**30)
         multiplier = Fraction(math.isqrt(math.floor(4**30 / square)) + 1, 2**30)

@@ -13,13 +13,23 @@ from numpy.typing import NDArray
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.shapes import Matrix, Numbers, Shape, shape_of, spectrum, tail_radius
 from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
-from dpverify.plans import Abstained, KeptMean, Mechanism, Plan, Transcript
+from dpverify.plans import Abstained, Mechanism, Plan, Transcript
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import Exact, exact, to_float, whole
-from dpverify.transformations.means import BasicCoreMean, CoreMean, GaussianCoreMean
+from dpverify.transformations.means import (
+    BasicCoreMean,
+    CoreMean,
+    GaussianCoreMean,
+    WeightedCoreMean,
+)
 
 Floats = NDArray[np.float64]
-Filters = Literal["basic", "gaussian"]
+Filters = Literal["weights", "gaussian", "basic"]
+CORES: dict[str, type[CoreMean]] = {
+    "weights": WeightedCoreMean,
+    "gaussian": GaussianCoreMean,
+    "basic": BasicCoreMean,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +60,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     radius: float
     n_max: int
     tail: Fraction
-    filter: Filters = "gaussian"
+    filter: Filters = "weights"
 
     def check_parameters(self) -> None:
         """A positive definite M, a positive radius, n_max >= 1, a tail in (0, 1 / 10)."""
@@ -74,7 +84,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         """
         if covariance is not None:
             with_covariance(parameters, covariance)
-        choices = [parameters["filter"]] if "filter" in parameters else ["gaussian", "basic"]
+        choices = [parameters["filter"]] if "filter" in parameters else list(CORES)
         made: list[Self] = []
         for choice in choices:
             own = {**parameters, "filter": choice}
@@ -93,20 +103,18 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     def core(self) -> CoreMean:
         """The filter's part, with what is known of it."""
         nearness = self._shape().nearness(exact(self.radius, "radius"))
-        make = BasicCoreMean if self.filter == "basic" else GaussianCoreMean
+        make = CORES[self.filter]
         return make(self.adjacency, nearness, self.noise_multiplier, self.n_max, self.tail)
 
     def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
         """The released mean, in the data's units."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
-        stage = self.core().mean_stage(transcript)
-        assert isinstance(stage.query, KeptMean)
-        shape, nearness = self._shape(), stage.query.nearness
-        unit = to_float(stage.query.noise)
-        released = np.array([float(v) for v in transcript.released[stage.name]])
+        core, shape = self.core(), self._shape()
+        nearness, unit = core.nearness, to_float(core.noise_of(transcript))
+        released = np.array([float(v) for v in transcript.released["mean"]])
         value = shape.back(released * (unit / 2.0**40), nearness)
-        kept = float(stage.query.released)
+        kept = float(number_kept(transcript))
         return VectorMeanEstimate(value, kept, spread_of(shape, nearness, unit), 0 * value)
 
     def expected_noise(self, n: int) -> float:
@@ -139,8 +147,13 @@ def check_shared(mechanism: Any) -> None:
         raise ValueError(
             f"tail = {mechanism.tail} is outside (0, 1/10); give a share of your delta."
         )
-    if mechanism.filter not in ("basic", "gaussian"):
-        raise ValueError(f"filter = {mechanism.filter!r}; write 'basic' or 'gaussian'.")
+    if mechanism.filter not in CORES:
+        raise ValueError(f"filter = {mechanism.filter!r}; write 'weights', 'gaussian' or 'basic'.")
+
+
+def number_kept(transcript: Transcript) -> int:
+    """What was released about how many records agree."""
+    return transcript["agreement" if "agreement" in transcript.released else "kept"]
 
 
 def with_covariance(parameters: dict[str, Any], covariance: Any) -> None:

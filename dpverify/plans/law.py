@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpverify.grid import Query, Records
 from dpverify.grid.nearness import Nearness
 from dpverify.plans.filtering import Core, CoreQuery, Filter
+from dpverify.plans.mapped import Mapped
 from dpverify.plans.moving import MovingQuery
 from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import (
@@ -49,8 +50,7 @@ class Law:
         self._world = (adjacency, domain)
         self._centers: dict[Query, IntArray] = {}
         self._built: dict[tuple[int, int], Stage | Filtered] = {}
-        self._mapped: dict[Nearness, IntArray] = {}
-        self._degrees: dict[Nearness, IntArray] = {}
+        self._mapped: dict[Nearness, Mapped] = {}
 
     def __repr__(self) -> str:
         return f"<law of {len(stages_of(self._plan))} stages on private data>"
@@ -122,15 +122,13 @@ class Law:
 
     def _friends(self, filter_: Filter) -> tuple[IntArray, IntArray]:
         """The records as integer vectors, and how many friends each has; once per predicate."""
-        nearness = filter_.nearness
-        images = self._images(nearness)
-        if nearness not in self._degrees:
-            self._degrees[nearness] = nearness.degrees(images)
-        return images, self._degrees[nearness]
+        mapped = self._map(filter_.nearness)
+        return mapped.images, mapped.degrees
 
-    def _images(self, nearness: Nearness) -> IntArray:
+    def _map(self, nearness: Nearness) -> Mapped:
+        """The records after a public map, once for each map."""
         if nearness not in self._mapped:
-            self._mapped[nearness] = nearness.images(self._records)
+            self._mapped[nearness] = Mapped(self._records, nearness)
         return self._mapped[nearness]
 
     def _centers_of(
@@ -138,8 +136,7 @@ class Law:
     ) -> IntArray:
         """The exact value of the stage's query: one for all transcripts, or one for each of them."""
         if isinstance(stage.query, MovingQuery):
-            images = self._images(stage.query.nearness)
-            return stage.query.after(images, batch.select(rows))
+            return stage.query.after(self._map(stage.query.nearness), batch.select(rows))
         if core is None:
             return self.center(stage.query)
         assert isinstance(stage.query, CoreQuery)

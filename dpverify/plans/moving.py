@@ -14,6 +14,7 @@ from dpverify.grid import UNIT, Query, Records, squared_norms
 from dpverify.grid.linear import WORD, Integers, largest
 from dpverify.grid.nearness import Nearness
 from dpverify.plans.kept import rounded_quotients, unit_sensitivity
+from dpverify.plans.mapped import Mapped
 from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.numbers import render
@@ -36,8 +37,8 @@ class MovingQuery(Query):
         """How many integers a value has."""
 
     @abstractmethod
-    def after(self, images: Integers, batch: Transcripts) -> IntArray:
-        """Its value for each transcript, shape (size, width); images: the records', (n, width)."""
+    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+        """Its value on the mapped records for each transcript, shape (size, width)."""
 
     def evaluate(self, records: Records) -> IntArray:
         """Without a transcript it has no value."""
@@ -65,12 +66,12 @@ class MovingSum(MovingQuery):
         """The sum's and one for the number."""
         return self.nearness.width + 1
 
-    def after(self, images: Integers, batch: Transcripts) -> IntArray:
+    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
         """Exact integers, one rounding."""
         points, radii = self.place(batch)
         found = np.zeros((len(batch), self.width), object)
         for i, (point, radius) in enumerate(zip(points, radii.tolist(), strict=True)):
-            total = masked_sum(images, point, radius)
+            total = masked_sum(mapped.images, point, radius)
             scale = self.unit(radius)
             above = np.array(total, object) * (UNIT * scale.denominator)
             below = np.full(self.width, scale.numerator, object)

@@ -184,6 +184,12 @@ PAPERS: dict[str, Paper] = {
             "Tsfadia, Cohen, Kaplan, Mansour, Stemmer",
             "ICML 2022",
         ),
+        Paper(
+            "DJYZZ24",
+            "Dimension-free private mean estimation for anisotropic distributions",
+            "Dagan, Jordan, Yang, Zakynthinou, Zhivotovskiy",
+            "NeurIPS 2024",
+        ),
         Paper("OURS", "dpverify: derived here, with its proof", "dpverify", "this repository"),
     )
 }

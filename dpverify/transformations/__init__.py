@@ -1,6 +1,7 @@
-"""From dataset to dataset: filters, with their stability as lemmas. They claim nothing themselves."""
+"""Filters and weights of records by their friends, with their stability as lemmas."""
 
 from dpverify.transformations.basic_filter import BasicFilter
+from dpverify.transformations.degree_weights import Agreement, WeightedMean
 from dpverify.transformations.gaussian_filter import GaussianFilter
 
-__all__ = ["BasicFilter", "GaussianFilter"]
+__all__ = ["Agreement", "BasicFilter", "GaussianFilter", "WeightedMean"]

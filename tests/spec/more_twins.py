@@ -13,6 +13,8 @@ from spec import clipped_mean, private_quantile, stability_histogram
 from spec.theory import tables
 from tests.grid.test_vector_queries import FALSE
 
+from . import filter_twins
+
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 TWINS: dict[str, dict[str, Any]] = {
@@ -38,6 +40,7 @@ TWINS: dict[str, dict[str, Any]] = {
         f"theory.vectors:obligation_{name}": {str(i): twin for i, twin in enumerate(twins)}
         for name, twins in FALSE.items()
     },
+    **filter_twins.TWINS,
 }
 
 ELSEWHERE = {

@@ -1,8 +1,9 @@
-"""The mean of the records that a filter keeps, as a plan: how a budget is shared, from public numbers."""
+"""The mean of records that agree, as a plan: how a budget is shared, from public numbers."""
 
 from dpverify.transformations.means.basic import BasicCoreMean
 from dpverify.transformations.means.gaussian import GaussianCoreMean
+from dpverify.transformations.means.weights import WeightedCoreMean
 
-CoreMean = BasicCoreMean | GaussianCoreMean
+CoreMean = BasicCoreMean | GaussianCoreMean | WeightedCoreMean
 
-__all__ = ["BasicCoreMean", "CoreMean", "GaussianCoreMean"]
+__all__ = ["BasicCoreMean", "CoreMean", "GaussianCoreMean", "WeightedCoreMean"]

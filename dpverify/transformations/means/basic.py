@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpverify.grid.nearness import Nearness
-from dpverify.plans import DiscreteLaplace, Filtered, Plan, Stage, Transcript
+from dpverify.plans import (
+    UNIT,
+    DiscreteLaplace,
+    Filtered,
+    KeptMean,
+    Plan,
+    RoundedGaussian,
+    Stage,
+    Transcript,
+)
 from dpverify.privacy import Adjacency
 from dpverify.transformations.basic_filter import BasicFilter
-from dpverify.transformations.means.shared import kept_plan, least, least_shift, mean_stage
+from dpverify.transformations.means.shared import kept_plan, least, least_shift
 
 _COUNT_SHARE, _AT_ROWS = 1.5, 2000.0  # measured: the least error at (1, 1e-6)
 
@@ -47,9 +56,9 @@ class BasicCoreMean:
         inner = kept_plan(self.nearness, self.noise, self.shift, self.tail, self._mean)
         return (Filtered("core", BasicFilter(self.nearness, self.epsilon), inner),)
 
-    def mean_stage(self, transcript: Transcript) -> Stage:
-        """The stage that released the mean."""
-        return self._mean(transcript["kept"])
+    def noise_of(self, transcript: Transcript) -> Fraction:
+        """The standard deviation of the released mean, in cells."""
+        return KeptMean(self.nearness, self.multiplier, transcript["kept"]).noise
 
     def expected_noise(self, n: int) -> float:
         """The mean's noise in radii where n records agree."""
@@ -62,4 +71,5 @@ class BasicCoreMean:
         return least(lambda n: n >= shift and noise.falls_short(n - shift, beta))
 
     def _mean(self, released: int) -> Stage:
-        return mean_stage(self.nearness, self.multiplier, released)
+        query = KeptMean(self.nearness, self.multiplier, released)
+        return Stage("mean", query, RoundedGaussian(UNIT))

@@ -14,6 +14,7 @@ import numpy as np
 from dpverify.grid import Count
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import (
+    UNIT,
     AdaptiveStage,
     Filtered,
     Gate,
@@ -33,7 +34,6 @@ from dpverify.transformations.means.shared import (
     kept_plan,
     least,
     least_shift,
-    mean_stage,
     spread_for,
 )
 
@@ -96,9 +96,10 @@ class GaussianCoreMean:
             ),
         )
 
-    def mean_stage(self, transcript: Transcript) -> Stage:
-        """The stage that released the mean."""
-        return self._mean(self._setting(self._key(transcript["rows"])), transcript["kept"])
+    def noise_of(self, transcript: Transcript) -> Fraction:
+        """The standard deviation of the released mean, in cells."""
+        setting = self._setting(self._key(transcript["rows"]))
+        return self._query(setting, transcript["kept"]).noise
 
     def expected_noise(self, n: int) -> float:
         """The mean's noise in radii where n records agree."""
@@ -108,8 +109,7 @@ class GaussianCoreMean:
         left = n - self._shift
         if left <= 0:
             return math.inf
-        query = KeptMean(self.nearness, setting.spread, left, setting.filter.friendly.strangers)
-        return float(query.noise / self.nearness.radius)
+        return float(self._query(setting, left).noise / self.nearness.radius)
 
     def minimum_n(self, beta: Fraction) -> int:
         """For records that are all friends: the gates on the rows and on the kept records, a third of
@@ -142,8 +142,11 @@ class GaussianCoreMean:
         return Filtered("core", setting.filter, inner)
 
     def _mean(self, setting: _Setting, released: int) -> Stage:
+        return Stage("mean", self._query(setting, released), RoundedGaussian(UNIT))
+
+    def _query(self, setting: _Setting, released: int) -> KeptMean:
         strangers = setting.filter.friendly.strangers
-        return mean_stage(self.nearness, setting.spread, released, strangers)
+        return KeptMean(self.nearness, setting.spread, released, strangers)
 
     def _key(self, released: int) -> int:
         """At least the number of rows, up to the chance of ``tail``; rounded up, so there are few."""

@@ -8,14 +8,11 @@ from fractions import Fraction
 
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import (
-    UNIT,
     AdaptiveStage,
     Gate,
     KeptCount,
-    KeptMean,
     Noise,
     Plan,
-    RoundedGaussian,
     Stage,
     Unless,
 )
@@ -52,21 +49,13 @@ def kept_plan(
     )
 
 
-def mean_stage(
-    nearness: Nearness, spread: Fraction, released: int, strangers: int | None = None
-) -> Stage:
-    """The mean of the kept records after this number was released."""
-    query = KeptMean(nearness, spread, released, strangers)
-    return Stage("mean", query, RoundedGaussian(UNIT))
-
-
 def spread_for(mu_squared: Fraction, width: int) -> Fraction:
     """The least spread, about, with (1 / spread + sqrt(width) 2^-40)^2 <= mu^2, as short a rational.
 
     Raises ValueError where the rounding alone takes more.
     """
     root = Fraction(math.isqrt(math.floor(mu_squared * 4**60)), 2**60)
-    left = root - Fraction(math.isqrt(width) + 1, UNIT) * (1 + Fraction(1, 2**30))
+    left = root - Fraction(math.isqrt(width) + 1, 1 << 40) * (1 + Fraction(1, 2**30))
     if left <= 0:
         raise ValueError(f"a budget of mu = {float(root):.3g} leaves nothing for {width} columns.")
     return Fraction(math.ceil(2**40 / left), 2**40)

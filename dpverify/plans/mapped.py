@@ -1,0 +1,51 @@
+"""A dataset after a public map, with what is asked of it again and again, each computed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpverify.grid import Records
+from dpverify.grid.linear import Integers, matmul
+from dpverify.grid.nearness import Nearness
+from dpverify.randomness.bits import IntArray
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """As secret as the records; its repr shows nothing of them."""
+
+    records: Records
+    nearness: Nearness
+
+    def __repr__(self) -> str:
+        return f"<private data after a map to {self.nearness.width} integers>"
+
+    @cached_property
+    def images(self) -> Integers:
+        """The records as integer vectors, shape (n, width)."""
+        return self.nearness.images(self.records)
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        """How many friends each record has, itself included, shape (n,)."""
+        return self.nearness.degrees(self.images)
+
+    @cached_property
+    def excess(self) -> IntArray:
+        """max(0, 2 degree - n) for each record, shape (n,): nothing without a majority of friends."""
+        return np.maximum(2 * self.degrees - len(self.degrees), 0)
+
+    @cached_property
+    def weighted_sum(self) -> tuple[list[int], int]:
+        """(the sum of the images, each times its excess, and the sum of the excesses), exactly."""
+        used = np.flatnonzero(self.excess)
+        total = int(self.excess.sum())
+        if not len(used):
+            return [0] * self.nearness.width, 0
+        about = self.images[used[len(used) // 2]]  # any of them: what is near it needs one word
+        sums = matmul(self.excess[used][np.newaxis], self.images[used] - about)[0]
+        found = [int(s) + total * int(a) for s, a in zip(sums, about, strict=True)]
+        return found, total

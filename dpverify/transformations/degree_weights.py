@@ -1,0 +1,135 @@
+"""``degree_weights``: each record counts by how many friends it has beyond half of all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpverify.grid import UNIT
+from dpverify.grid.linear import WORD, largest
+from dpverify.grid.nearness import Nearness
+from dpverify.plans.kept import rounded_quotients, unit_sensitivity
+from dpverify.plans.mapped import Mapped
+from dpverify.plans.moving import MovingQuery
+from dpverify.plans.transcripts import Transcripts
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.numbers import render
+from dpverify.privacy.rules import sensitivity_lemma
+from dpverify.privacy.sources import states
+from dpverify.randomness.bits import IntArray
+
+_SPEC = "degree_weights.py"
+_SOURCE = Source(
+    "OURS", "the mean by degree weights", note="the random filter's expectation in its place"
+)
+LEAST = 10
+"""The least released agreement with which a mean is released."""
+
+
+def moves(adjacency: Adjacency) -> int:
+    """By how much the agreement moves between neighbors at most."""
+    return 5 if adjacency is Adjacency.ADD_REMOVE else 6
+
+
+def slack(adjacency: Adjacency) -> int:
+    """How far below both agreements the released one must be: a replacement is two steps."""
+    return 0 if adjacency is Adjacency.ADD_REMOVE else 2
+
+
+def reach(adjacency: Adjacency) -> Fraction:
+    """How far the mean moves between neighbors at most, in radii over the released agreement."""
+    return Fraction(17, 16) if adjacency is Adjacency.ADD_REMOVE else Fraction(17, 8)
+
+
+@states(_SOURCE)
+@dataclass(frozen=True, slots=True)
+class Agreement(MovingQuery):
+    """floor(2 K / n) - n minus a public ``shift``, K the sum of max(0, 2 degree - n); 0 for n = 0.
+
+    n where all records are friends; n (1 - 4 p) where a share p of the pairs is not; below 0 for
+    records that have no majority.
+    """
+
+    nearness: Nearness
+    shift: int
+
+    @property
+    def width(self) -> int:
+        """1."""
+        return 1
+
+    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+        """Shape (size, 1); the transcript does not matter."""
+        return np.full((len(batch), 1), agreement_of(mapped) - self.shift, dtype=np.int64)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """5; 6 under replace."""
+        return sensitivity_lemma(
+            f"the agreement (friends by {self.nearness.predicate})",
+            norm=Norm.L1,
+            value=moves(adjacency),
+            adjacency=adjacency,
+            domain=domain,
+            obligation=f"{_SPEC}:obligation_agreement",
+            source=_SOURCE,
+        )
+
+
+@states(_SOURCE)
+@dataclass(frozen=True, slots=True)
+class WeightedMean(MovingQuery):
+    """The mean by degree weights in 2^-40 of its noise: round(2^40 m / (a R s / r)), ties to even.
+
+    r: the released agreement (of the stage "agreement"), R the radius, s = ``spread``, a the reach of
+    this adjacency; the noise, of standard deviation a R s / r cells, is then 2^40 in this unit.
+    """
+
+    nearness: Nearness
+    spread: Fraction
+    adjacency: Adjacency
+
+    @property
+    def width(self) -> int:
+        """Of the images."""
+        return self.nearness.width
+
+    def noise(self, released: int) -> Fraction:
+        """The standard deviation of the noise, in cells."""
+        return reach(self.adjacency) * self.nearness.radius * self.spread / max(1, released)
+
+    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+        """Exact: one rounding of a rational. Without weights: 0."""
+        column = batch.values["agreement"][:, 0]
+        found = np.zeros((len(batch), self.width), object)
+        sums, total = mapped.weighted_sum
+        if total:
+            for released in sorted({int(value) for value in column}):
+                noise = self.noise(released)
+                above = np.array(sums, object) * (UNIT * noise.denominator)
+                below = np.full(self.width, total * noise.numerator, object)
+                found[column == released] = rounded_quotients(above, below)
+        return found.astype(np.int64) if largest(found) < WORD else found
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """(2^40 / s + sqrt(width))^2 where the released agreement is at least 10 and not above those of
+        both neighbors (less 2 under replace)."""
+        if adjacency is not self.adjacency:
+            raise ValueError(f"the mean is in units for {self.adjacency}, not {adjacency}.")
+        return sensitivity_lemma(
+            f"the mean by degree weights, in 2^-40 of {render(self.spread)} of its reach "
+            f"(friends by {self.nearness.predicate})",
+            norm=Norm.SQUARED_L2,
+            value=unit_sensitivity(self.spread, self.width),
+            adjacency=adjacency,
+            domain=domain,
+            obligation=f"{_SPEC}:obligation_reach",
+            source=_SOURCE,
+        )
+
+
+def agreement_of(mapped: Mapped) -> int:
+    """floor(2 K / n) - n; 0 for nobody."""
+    n = len(mapped.degrees)
+    return 2 * int(mapped.excess.sum()) // n - n if n else 0

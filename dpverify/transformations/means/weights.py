@@ -1,0 +1,87 @@
+"""The mean by degree weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+
+from dpverify.grid.nearness import Nearness
+from dpverify.plans import UNIT, Gate, Plan, RoundedGaussian, Stage, Transcript, Unless
+from dpverify.privacy import Adjacency
+from dpverify.transformations.degree_weights import (
+    LEAST,
+    Agreement,
+    WeightedMean,
+    moves,
+    slack,
+)
+from dpverify.transformations.means.shared import TOO_FEW, least, spread_for
+
+_LARGEST_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedCoreMean:
+    """mu^2 = 1 / multiplier^2, shared by the noisy agreement and the mean.
+
+    The agreement's share is (g z multiplier / n_max)^(2/3), g by how much it moves and z the quantile
+    of ``tail``: there its shift costs as much as its noise saves.
+    """
+
+    adjacency: Adjacency
+    nearness: Nearness
+    multiplier: Fraction
+    n_max: int
+    tail: Fraction
+
+    @property
+    def plan(self) -> Plan:
+        """The agreement, lowered so that it is rarely above the true ones; then the mean."""
+        return (
+            Stage("agreement", Agreement(self.nearness, self.shift), self.noise),
+            Gate("agreement", LEAST, TOO_FEW),
+            Stage("mean", self.query, RoundedGaussian(UNIT)),
+            Unless(
+                "the released agreement is above that of one of the neighbors",
+                self.tail,
+                "degree_weights.py:obligation_overstated",
+            ),
+        )
+
+    @property
+    def query(self) -> WeightedMean:
+        """The mean's."""
+        left = 1 / self.multiplier**2 - (moves(self.adjacency) / self.noise.scale) ** 2
+        spread = spread_for(left, self.nearness.width)
+        return WeightedMean(self.nearness, spread, self.adjacency)
+
+    @property
+    def noise(self) -> RoundedGaussian:
+        """On the agreement."""
+        moved = moves(self.adjacency)
+        quantile = -NormalDist().inv_cdf(float(self.tail))
+        share = (moved * quantile * float(self.multiplier) / self.n_max) ** (2 / 3)
+        scale = moved * float(self.multiplier) / math.sqrt(min(share, _LARGEST_SHARE))
+        return RoundedGaussian(Fraction(math.ceil(16 * scale), 16))
+
+    @property
+    def shift(self) -> int:
+        """g + t with P(noise >= t + 1) <= tail: a release above an agreement that is g less needs that."""
+        above = least(lambda t: self.noise.falls_short(t + 1, self.tail))
+        return moves(self.adjacency) + above + slack(self.adjacency)
+
+    def noise_of(self, transcript: Transcript) -> Fraction:
+        """The standard deviation of the released mean, in cells."""
+        return self.query.noise(transcript["agreement"])
+
+    def expected_noise(self, n: int) -> float:
+        """The mean's noise in radii where n records agree."""
+        left = n - self.shift
+        return float(self.query.noise(left) / self.nearness.radius) if left >= LEAST else math.inf
+
+    def minimum_n(self, beta: Fraction) -> int:
+        """For records that are all friends."""
+        least_left = LEAST + self.shift
+        return least(lambda n: self.noise.falls_short(n - least_left + 1, beta))

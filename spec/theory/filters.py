@@ -1,0 +1,277 @@
+"""Filters that keep records with many friends: keep-probabilities, kept sets, and how far they move.
+
+A predicate says which records are friends. It is symmetric and looks at the two records only, so a
+dataset is a graph. A set of records is friendly if any two of it have a common friend, among the
+records of the dataset or elsewhere. A filter keeps each record on its own with a probability that
+its degree (the number of its friends in the dataset) decides. That is a transformation: it has no
+claim, but lemmas, which spec/basic_filter.py and spec/gaussian_filter.py show on the graphs here.
+
+Two records with 2 deg > n each have a common friend: two sets of more than n / 2 among n meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import combinations_with_replacement, product
+from math import isqrt, prod
+from typing import Any, TypeVar
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, SourceStatus, states
+
+from .gaussian_laws import UNIT
+from .laws import Exponential, real, real_exponential
+from .obligations import require
+from .tables import ThresholdedGaussianLaw
+
+Record = TypeVar("Record")
+Friends = Callable[[Record, Record], bool]
+BASIC = Source(
+    "TCKMS22",
+    "Algorithm 4.3, BasicFilter, with alpha = 0",
+    SourceStatus.CHANGED_CONSTANTS,
+    "keep-probabilities move by 2 in all, by 3 under replace",
+)
+GAUSSIAN = Source(
+    "TCKMS22",
+    "Section 4, the zCDP filter",
+    SourceStatus.CHANGED_CONSTANTS,
+    "rounded Gaussian noise; the threshold from its tail",
+)
+
+# --- keep-probabilities -------------------------------------------------------------------------
+
+
+def degrees(records: Sequence[Record], are_friends: Friends[Record]) -> tuple[int, ...]:
+    """The number of each record's friends in the dataset, itself included where it is its own."""
+    return tuple(sum(bool(are_friends(x, y)) for y in records) for x in records)
+
+
+@states(BASIC)
+@cache
+def basic_probability(degree: int, n: int) -> Fraction:
+    """max(0, 2 deg / n - 1): nothing for half of the records, certainty for all n."""
+    return min(max(Fraction(2 * degree, n) - 1, Fraction(0)), Fraction(1))
+
+
+def basic_probabilities(
+    records: Sequence[Record], are_friends: Friends[Record]
+) -> tuple[Fraction, ...]:
+    """Of each record, by ``basic_probability``."""
+    n = len(records)
+    return tuple(basic_probability(degree, n) for degree in degrees(records, are_friends))
+
+
+def noise_scale(adjacency: Adjacency, size: int, mu: Fraction) -> Fraction:
+    """Standard deviation of the noise on 2 deg - n: the margins' L2 sensitivity over mu, rounded up
+    to 2^-40 / mu.
+
+    All margins but one move by 1 each under add-remove, where ``size`` is at least n - 1 (of the larger
+    dataset), and by 0 or 2 under replace, where it is n.
+    """
+    step, moving = (1, size) if adjacency is Adjacency.ADD_REMOVE else (2, size - 1)
+    root = Fraction(isqrt(max(moving, 1) * 4**40 - 1) + 1, 2**40)
+    return step * root / mu
+
+
+def least_shift(rare: Fraction, scale: Fraction) -> int:
+    """The least integer t >= 0 with P(scale N(0, 1) > t) <= rare."""
+
+    def is_rare(t: int) -> bool:
+        return bool(mp.erfc(real(t / scale) / mp.sqrt(2)) / 2 <= real(rare))
+
+    high = 1
+    while not is_rare(high):
+        high *= 2
+    low = -1 if high == 1 else high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_rare(middle) else (middle, high)
+    return high
+
+
+def threshold(adjacency: Adjacency, size: int, scale: Fraction, rare: Fraction) -> int:
+    """What the noisy margin must exceed: all records together whose margin is at most 1 (add-remove)
+    or 2 (replace) are kept with probability at most ``rare``.
+
+    ``size`` is at least n - 1 under add-remove, n under replace, as in ``noise_scale``.
+    """
+    if adjacency is Adjacency.ADD_REMOVE:
+        return 1 + least_shift(rare / (size + 1), scale)
+    return 2 + least_shift(rare / size, scale)
+
+
+@states(GAUSSIAN)
+def gaussian_probability(
+    margin: int, scale: Fraction, threshold: int, e: Exponential = real_exponential
+) -> Any:
+    """P(margin + round(scale N(0, 1)) > threshold), margin = 2 deg - n."""
+    return ThresholdedGaussianLaw((), scale, 0).below(margin - threshold, e)
+
+
+def gaussian_probabilities(
+    records: Sequence[Record],
+    are_friends: Friends[Record],
+    *,
+    scale: Fraction,
+    threshold: int,
+    weights: tuple[int, int] = (1, 2),
+    e: Exponential = real_exponential,
+) -> tuple[Any, ...]:
+    """Of each record, by ``gaussian_probability``; with weights (p, q) of the score q deg - (q - p) n,
+    which is the margin for (1, 2)."""
+    (p, q), n = weights, len(records)
+    scores = (q * degree - (q - p) * n for degree in degrees(records, are_friends))
+    return tuple(gaussian_probability(score, scale, threshold, e) for score in scores)
+
+
+def kept_sets(probabilities: Sequence[Any]) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Every set that may be kept, as increasing positions, and its probability: the product law."""
+    choices = [
+        [(kept, p if kept else 1 - p) for kept in (False, True) if (p if kept else 1 - p)]
+        for p in probabilities
+    ]
+    for chosen in product(*choices):
+        yield (
+            tuple(i for i, (kept, _) in enumerate(chosen) if kept),
+            prod((weight for _, weight in chosen), start=Fraction(1)),
+        )
+
+
+# --- what is asked of the kept records ----------------------------------------------------------
+
+MEAN = Source("OURS", "the mean of friendly records, in the unit of its noise")
+Image = tuple[int, ...]
+"""A record as integers. Friends are within a radius of each other, so any two of a friendly set are
+within two radii."""
+
+
+def reach(released: int, strangers: int | None = None) -> Fraction:
+    """a: how many radii a record is from the mean of the others at most; 2, or 1 + strangers /
+    released if it has at most so many strangers."""
+    if strangers is None or released < 1:
+        return Fraction(2)
+    return 1 + min(Fraction(1), Fraction(strangers, released))
+
+
+def mean_noise(
+    radius: int, spread: Fraction, released: int, strangers: int | None = None
+) -> Fraction:
+    """The standard deviation of the mean's noise: a radius spread / released."""
+    return reach(released, strangers) * radius * spread / max(1, released)
+
+
+def kept_mean(images: Sequence[Image], noise: Fraction) -> Image:
+    """The exact mean in 2^-40 of its noise, ties to even."""
+    columns = zip(*images, strict=True)
+    return tuple(round(UNIT * Fraction(sum(column), len(images)) / noise) for column in columns)
+
+
+@states(MEAN)
+def mean_sensitivity(spread: Fraction, width: int) -> Any:
+    """(2^40 / spread + sqrt(width))^2: squared L2, for friendly neighbors and a released number below
+    the larger of their numbers N >= 2.
+
+    Proof. The record that goes is within b R of the mean of the N - 1 others, b = 2, or 1 + k / (N - 1)
+    with k strangers, which is at most a as released <= N - 1. The mean moves by at most b R / N, so by
+    at most released / (N spread) <= 1 / spread deviations. Both values are rounded, by 1/2 each. QED.
+    With released = N and a stranger this would be false: then a = 1 + k / N < b.
+    """
+    return (real(UNIT / spread) + mp.sqrt(width)) ** 2
+
+
+def _friendly_neighbors(radius: int) -> Iterator[tuple[tuple[Image, ...], Image, int]]:
+    """The others, the record that goes and its number of strangers: small sets, and larger cliques."""
+    half = radius // 2
+    line = [(half * i,) for i in range(5)]
+    plane = [(half * x, half * y) for x, y in ((0, 0), (2, 0), (4, 0), (2, 2), (3, 1))]
+    for universe in (line, plane):
+        for n in range(1, 4):
+            for others in combinations_with_replacement(universe, n):
+                for x in universe:
+                    if all(_distance(y, z) <= 4 * radius**2 for y in (*others, x) for z in others):
+                        yield others, x, sum(_distance(x, y) > radius**2 for y in others)
+    for strangers in (0, 1, 20, 40):
+        others = ((0,),) * strangers + ((radius,),) * (40 - strangers)
+        yield others, (2 * radius,), strangers
+
+
+def _distance(x: Image, y: Image) -> int:
+    return sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
+
+
+@states(MEAN)
+def obligation_kept_mean(
+    claimed: Callable[[Fraction, int], Any] = mean_sensitivity, below: int = 1
+) -> int:
+    """On friendly neighbors of up to 4 records, and of 41, the mean moves by at most this, for every
+    released number up to N - ``below``, with strangers unknown and known; and by 9/10 of it for some."""
+    cases, radius = 0, 2**20
+    for spread in (Fraction(1, 3), Fraction(7)):
+        largest = mp.mpf(0)
+        for others, x, strangers in _friendly_neighbors(radius):
+            most, n = claimed(spread, len(x)), len(others) + 1
+            for released in {*range(1, min(n, 4)), n - below}:
+                for known in (None, strangers):
+                    noise = mean_noise(radius, spread, released, known)
+                    moved = _distance(kept_mean(others, noise), kept_mean((*others, x), noise))
+                    largest = max(largest, moved / most)
+                    case = f"{others} and {x}, released {released}, strangers {known}"
+                    require(moved <= most, f"{case}: moved by {moved}, claimed {most}")
+                    cases += 1
+        require(largest >= mp.mpf("0.9"), f"spread {spread}: at most {largest} of what is claimed")
+    return cases
+
+
+@states(MEAN)
+def swapped_sensitivity(spread: Fraction, width: int, reach: Fraction) -> Any:
+    """(2 / reach 2^40 / spread + sqrt(width))^2: squared L2, when a kept record is replaced by one with
+    which it has a common friend, two radii away at most, and released is at most N.
+
+    That is ``mean_sensitivity`` for a reach of 2 only. With few strangers the noise is smaller, and two
+    friends of all, one on each side of them, are two reaches apart: a replacement then costs up to 4 / s^2.
+    """
+    return (2 / real(reach) * real(UNIT / spread) + mp.sqrt(width)) ** 2
+
+
+@states(MEAN)
+def obligation_swapped_mean(
+    claimed: Callable[[Fraction, int, Fraction], Any] = swapped_sensitivity,
+) -> int:
+    """On friendly sets of up to 4 records, one of them replaced, the mean moves by at most this, with
+    strangers unknown and known; and exactly so, but for rounding, where both are two radii apart."""
+    cases, radius, spread = 0, 2**20, Fraction(7)
+    largest: dict[Fraction, Any] = {}
+    sides: dict[tuple[Image, ...], list[tuple[Image, int]]] = {}
+    for others, x, strangers in _friendly_neighbors(radius):
+        sides.setdefault(others, []).append((x, strangers))
+    for others, choices in sides.items():
+        n = len(others) + 1
+        for (x, far), (y, also) in product(choices, repeat=2):
+            if _distance(x, y) > 4 * radius**2:
+                continue
+            for known in (None, max(far, also)):
+                a, noise = reach(n, known), mean_noise(radius, spread, n, known)
+                images = [kept_mean((*others, z), noise) for z in (x, y)]
+                moved, most = _distance(*images), claimed(spread, len(x), a)
+                case = f"{others} with {x} or {y}, strangers {known}: moved by {moved}, {most}"
+                require(moved <= most, case)
+                largest[a] = max(largest.get(a, mp.mpf(0)), moved / most)
+                cases += 1
+    attained = {1, 2} <= {a for a, share in largest.items() if share >= mp.mpf("0.999")}
+    require(attained, f"by reach, of what is claimed: {largest}")
+    return cases
+
+
+@states(MEAN)
+def obligation_kept_count(claimed: int = 1) -> int:
+    """One record more or less: the number moves by 1, on the same neighbors."""
+    cases = 0
+    for others, x, _ in _friendly_neighbors(2):
+        moved = len((*others, x)) - len(others)
+        require(moved == claimed, f"{others} and {x}: the number moves by {moved}, not {claimed}")
+        cases += 1
+    return cases

@@ -1,0 +1,123 @@
+"""False twins of the filters' obligations."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency
+from spec import basic_filter, gaussian_filter
+from spec.theory import filtered_means, filters, graphs, rules
+from spec.theory.filtered_means import Release
+from spec.theory.laws import real
+
+
+def _without(part: str, share: Fraction = Fraction(1)) -> Any:
+    """The claimed mu^2 less a share of one part's."""
+
+    def mu_squared(release: Release) -> Fraction:
+        parts = {
+            "counts": release.mu_count**2 * (2 if release.adjacency is Adjacency.ADD_REMOVE else 1),
+            "filter": release.mu_filter**2,
+            "mean": 1 / release.multiplier**2,
+        }
+        return filtered_means.mu_squared(release) - share * parts[part]
+
+    return mu_squared
+
+
+def _growth_of_falls(moves: Any, factor: Any) -> Any:
+    return graphs.growth([(p, q) for p, q in moves if p > q], factor)
+
+
+def _delta_of_the_paper(epsilon: Fraction, d: Fraction, moved: Fraction) -> tuple[Any, Any]:
+    a = mp.expm1(real(epsilon))
+    return a * real(moved), real(moved) * real(d) * mp.exp(real(epsilon) + a * real(moved))
+
+
+_BOUNDS: dict[str, Any] = {
+    "three halves": lambda adjacency, n: Fraction(3, 2),
+    "two": lambda adjacency, n: Fraction(2) if n > 1 else basic_filter.moved(adjacency, n),
+    "a third record": lambda adjacency, n: basic_filter.moved(adjacency, n) - Fraction(1, 3 * n),
+}
+TWINS: dict[str, dict[str, Any]] = {
+    "basic_filter:obligation_stability": {
+        **_BOUNDS,
+        "three": lambda adjacency, n: Fraction(3),
+        "adjacencies swapped": lambda adjacency, n: basic_filter.moved(
+            Adjacency.REPLACE if adjacency is Adjacency.ADD_REMOVE else Adjacency.ADD_REMOVE, n
+        ),
+    },
+    "basic_filter:obligation_larger_graphs": _BOUNDS,
+    "basic_filter:obligation_growth": {
+        "of one side": _growth_of_falls,
+        "rounded up": lambda moves, factor: (1 + 2 * (factor - 1)) * graphs.growth(moves, factor),
+        "upside down": lambda moves, factor: 1 / graphs.growth(moves, factor),
+    },
+    "basic_filter:obligation_lift": {
+        "T a little smaller": lambda e, d, moved: rules.friendly_lift(
+            e, d, moved * Fraction(9, 10)
+        ),
+        "d as it was": lambda e, d, moved: (rules.friendly_lift(e, d, moved)[0], real(d)),
+        "two removals": lambda e, d, moved: rules.friendly_lift(e, d, 2 * moved),
+        "delta of the paper": _delta_of_the_paper,
+    },
+    "basic_filter:obligation_law": {
+        "deg / n": lambda degree, n: Fraction(degree, n),
+        "hard": lambda degree, n: Fraction(2 * degree > n),
+    },
+    "theory.filters:obligation_kept_mean": {
+        "half": lambda spread, width: filters.mean_sensitivity(2 * spread, width),
+        "double": lambda spread, width: filters.mean_sensitivity(spread / 2, width),
+        "a little less": lambda spread, width: filters.mean_sensitivity(spread * 11 / 10, width),
+    },
+    "theory.filters:obligation_swapped_mean": {
+        "as of a removal": lambda spread, width, reach: filters.mean_sensitivity(spread, width),
+        "always double": lambda spread, width, reach: filters.mean_sensitivity(spread / 2, width),
+    },
+    "theory.filters:obligation_kept_count": {"none": 0, "two": 2},
+    "gaussian_filter:obligation_margins": {
+        "friends only": {**gaussian_filter.STEPS, Adjacency.ADD_REMOVE: frozenset((-2, 0))},
+        "by one under replace": {**gaussian_filter.STEPS, Adjacency.REPLACE: frozenset((-1, 0, 1))},
+        "more steps": {**gaussian_filter.STEPS, Adjacency.ADD_REMOVE: frozenset((-1, 0, 1))},
+    },
+    "gaussian_filter:obligation_friendly": {"one": 1, "none": 0},
+    "theory.rare_events:obligation_bad_events": {
+        "one lower": lambda *given: filters.threshold(*given) - 1,
+        "add-remove one lower": lambda adjacency, *given: (
+            filters.threshold(adjacency, *given) - (adjacency is Adjacency.ADD_REMOVE)
+        ),
+        "replace one lower": lambda adjacency, *given: (
+            filters.threshold(adjacency, *given) - (adjacency is Adjacency.REPLACE)
+        ),
+        "not for all records": lambda adjacency, size, scale, rare: (
+            2 + filters.least_shift(rare, scale)
+        ),
+    },
+    "gaussian_filter:obligation_scores": {
+        "half": lambda *given: gaussian_filter.moved_scores(*given) // 2,
+        "as inside": lambda adjacency, inside, *given: gaussian_filter.moved_scores(
+            adjacency, True, *given
+        ),
+        "friends alone": lambda adjacency, inside, n, weights: (
+            weights[0] ** 2 * n
+            if adjacency is Adjacency.ADD_REMOVE and inside
+            else gaussian_filter.moved_scores(adjacency, inside, n, weights)
+        ),
+    },
+    "gaussian_filter:obligation_missed": {
+        "one lower": lambda *given: gaussian_filter.score_margin(*given) - 1,
+        "one higher": lambda *given: gaussian_filter.score_margin(*given) + 1,
+        "none": lambda adjacency, weights: 0,
+    },
+    "theory.filtered_means:obligation_composition": {
+        "no counts": _without("counts"),
+        "one count": _without("counts", Fraction(1, 2)),
+        "no filter": _without("filter"),
+        "half of the filter": _without("filter", Fraction(3, 4)),
+        "no mean": _without("mean"),
+        "half of the mean": _without("mean", Fraction(3, 4)),
+    },
+}
