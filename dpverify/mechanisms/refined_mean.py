@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.linear import Integers
-from dpverify.grid.shapes import Matrix, Numbers, Shape, shape_of
+from dpverify.grid.shapes import Matrix, Numbers, Shape, shape_of, tail_radius
 from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
 from dpverify.mechanisms.rescaled_mean import (
     CORES,
@@ -21,7 +20,6 @@ from dpverify.mechanisms.rescaled_mean import (
     check_shared,
     default_tail,
     number_kept,
-    single_radius,
     spread_of,
     with_covariance,
 )
@@ -43,6 +41,7 @@ from dpverify.transformations.means import BasicCoreMean, CoreMean
 
 Floats = NDArray[np.float64]
 _SHARES = (0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
+_RARE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)
 _FAR = 1 << 41
 
 
@@ -100,27 +99,20 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     ) -> Self:
         """The mechanism whose claim is ``budget``, with the shares of least noise at n_max records.
 
-        covariance: as for ``RescaledMean``; the record_radius is then one that a record exceeds with
-        probability at most 1 / n_max. Parameters that are given are kept.
+        covariance, or columns, trace, largest: as for ``RescaledMean``; the record_radius is then one
+        that a record exceeds with probability at most 1 / n_max, and the radius the one with the least
+        noise on the center: the center may lean to the bulk of skewed data, what is summed around it
+        does not. Parameters that are given are kept.
         """
-        if covariance is not None:
-            with_covariance(parameters, covariance)
-            radius = single_radius(parameters["matrix"], covariance, parameters["n_max"])
-            parameters.setdefault("record_radius", radius)
-        if "center_multiplier" in parameters:
-            parameters.setdefault("tail", default_tail(budget, adjacency, "gaussian"))
-            return cls._least(budget, adjacency, parameters)
-        trials = (
-            cls._least(budget, adjacency, {**parameters, **own})
-            for own in _proposals(budget, adjacency, parameters)
-        )
-        found = min(trials, key=lambda one: one.expected_noise(one.n_max), default=None)
-        if found is None:
-            raise ValueError(f"No share of {budget} leaves room for two stages; raise it.")
-        return found
-
-    @classmethod
-    def _least(cls, budget: Guarantee, adjacency: Adjacency, parameters: dict[str, Any]) -> Self:
+        own_radius = "radius" in parameters
+        values = with_covariance(parameters, covariance)
+        if values is not None:
+            parameters.setdefault("record_radius", tail_radius(values, 1 / parameters["n_max"]))
+            if not own_radius:
+                parameters["radius"] = center_radius(values)
+        chosen = parameters.setdefault("filter", "weights")
+        if "center_multiplier" not in parameters:
+            parameters.update(_shared(budget, adjacency, chosen, parameters))
         return super(RefinedMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
@@ -201,41 +193,52 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return shape_of(self.matrix)[1]
 
 
-def _proposals(
-    budget: Guarantee, adjacency: Adjacency, parameters: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """First stages of growing shares of the budget, for each filter."""
+def center_radius(values: Floats) -> float:
+    """A radius lambda(p) that pairs exceed with probability at most p, for the p of least
+    lambda(p) / (1 - 4 p), which the center's noise is proportional to."""
+    return min(
+        (radius / (1 - 4 * p), radius) for p in _RARE for radius in (tail_radius(2 * values, p),)
+    )[1]
+
+
+def _shared(
+    budget: Guarantee, adjacency: Adjacency, filter_: str, parameters: dict[str, Any]
+) -> dict[str, Any]:
+    """The first stage's part of the budget: of a few shares the one of least noise at n_max."""
     if not isinstance(budget, ApproxDP):
         raise ValueError(
             f"budget = {budget}: give center_multiplier and tail, or an ApproxDP budget."
         )
-    filters = [parameters["filter"]] if "filter" in parameters else ["weights", "basic"]
-    shared = {k: v for k, v in parameters.items() if k not in ("record_radius", "filter")}
-    for filter_ in filters:
-        for share in _SHARES:
-            own = _proposal(budget, adjacency, filter_, share, shared)
-            if own is not None:
-                yield own
-
-
-def _proposal(
-    budget: ApproxDP, adjacency: Adjacency, filter_: str, share: float, shared: dict[str, Any]
-) -> dict[str, Any] | None:
-    if filter_ != "basic":
-        tail = shared.get("tail", default_tail(budget, adjacency, filter_))
-        times = 1 if filter_ == "weights" else 3
-        whole_mu = calibrate(lambda mu: ApproximateGaussianDP(mu, times * tail, 0), budget)
-        square = Fraction(round(2**30 * to_float(whole_mu.mu_squared) * share), 2**30)
+    shared = {k: v for k, v in parameters.items() if k != "record_radius"}
+    tail = shared.setdefault("tail", default_tail(budget, adjacency, filter_))
+    if filter_ == "basic":
+        return _basic_share(budget, adjacency, shared)
+    times = {"weights": 1, "gaussian": 3}[filter_]
+    mu = calibrate(lambda mu: ApproximateGaussianDP(mu, times * tail, 0), budget)
+    ratio = parameters["record_radius"] / parameters["radius"]
+    found: list[tuple[float, Fraction]] = []
+    for share in _SHARES:
+        square = Fraction(round(2**30 * to_float(mu.mu_squared) * share), 2**30)
         multiplier = Fraction(math.isqrt(math.floor(4**30 / square)) + 1, 2**30)
-        return {"filter": filter_, "tail": tail, "center_multiplier": multiplier}
-    part = ApproxDP(budget.epsilon * Fraction(share).limit_denominator(100), budget.delta / 3)
-    tail = shared.get("tail", default_tail(part, adjacency, "basic"))
-    first = RescaledMean.for_budget(
-        part, adjacency=adjacency, **{**shared, "filter": "basic", "tail": tail}
-    )
+        trial = RescaledMean(adjacency=adjacency, noise_multiplier=multiplier, **shared)
+        first = trial.expected_noise(trial.n_max) * math.sqrt(trial.columns())
+        found.append((math.hypot(ratio, first) / math.sqrt(1 - share), multiplier))
+    least, multiplier = min(found)
+    if not math.isfinite(least):
+        raise ValueError(
+            f"No share of {budget} leaves room for two stages at n_max = {shared['n_max']}; raise one "
+            "of them, or use RescaledMean."
+        )
+    return {"tail": tail, "center_multiplier": multiplier}
+
+
+def _basic_share(budget: ApproxDP, adjacency: Adjacency, shared: dict[str, Any]) -> dict[str, Any]:
+    """Half of epsilon, a third of delta."""
+    part = ApproxDP(budget.epsilon / 2, budget.delta / 3)
+    shared["tail"] = default_tail(part, adjacency, "basic")
+    first = RescaledMean.for_budget(part, adjacency=adjacency, **shared)
     return {
-        "filter": filter_,
-        "tail": tail,
+        "tail": shared["tail"],
         "center_multiplier": first.noise_multiplier,
         "center_epsilon": part.epsilon,
     }

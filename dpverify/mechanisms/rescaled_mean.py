@@ -79,18 +79,14 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
 
         covariance: a public proxy of the data's covariance, as a diagonal or a matrix: then M is that
         proxy (unless ``matrix`` is given) and the radius one that pairs exceed with probability at
-        most 1 / n_max. tail: by default a tenth of what the filter can use of delta.
-        filter: by default the one with less noise at n_max records.
+        most 1 / n_max. trace, largest: of a covariance of which no more is known, with ``columns``: M
+        is then the identity. tail: by default a tenth of what the filter can use of delta.
         """
-        if covariance is not None:
-            with_covariance(parameters, covariance)
-        choices = [parameters["filter"]] if "filter" in parameters else list(CORES)
-        made: list[Self] = []
-        for choice in choices:
-            own = {**parameters, "filter": choice}
-            own.setdefault("tail", default_tail(budget, adjacency, choice))
-            made.append(super(RescaledMean, cls).for_budget(budget, adjacency=adjacency, **own))
-        return min(made, key=lambda one: one.expected_noise(one.n_max))
+        with_covariance(parameters, covariance)
+        chosen = parameters.get("filter", "weights")
+        if "tail" not in parameters:
+            parameters["tail"] = default_tail(budget, adjacency, chosen)
+        return super(RescaledMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
         """The dimension."""
@@ -156,18 +152,38 @@ def number_kept(transcript: Transcript) -> int:
     return transcript["agreement" if "agreement" in transcript.released else "kept"]
 
 
-def with_covariance(parameters: dict[str, Any], covariance: Any) -> None:
-    """The matrix and the radius that follow from a covariance proxy and n_max, where not given."""
-    n_max = whole(parameters["n_max"], "n_max")
-    parameters.setdefault("matrix", covariance)
-    if "radius" not in parameters:
+def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | None:
+    """The matrix and the radius that follow from what is known of the covariance, and from n_max, where
+    they are not given. Returns the mapped covariance's eigenvalues, None where nothing is known."""
+    if "trace" in parameters:
+        columns = whole(parameters.pop("columns"), "columns")
+        values = isotropic_worst(columns, parameters.pop("trace"), parameters.pop("largest"))
+        parameters.setdefault("matrix", (1.0,) * columns)
+    elif covariance is not None:
+        parameters.setdefault("matrix", covariance)
         values = mapped_spectrum(parameters["matrix"], covariance)
+    else:
+        return None
+    if "radius" not in parameters:
+        n_max = whole(parameters["n_max"], "n_max")
         parameters["radius"] = tail_radius(2 * values, 1 / n_max)
+    return values
 
 
-def single_radius(matrix: Any, covariance: Any, n_max: int) -> float:
-    """A radius that |M^(-1/4) (X - mean)| exceeds with probability at most 1 / n_max."""
-    return tail_radius(mapped_spectrum(matrix, covariance), 1 / n_max)
+def isotropic_worst(columns: int, trace: float, largest: float) -> Floats:
+    """Eigenvalues of this sum, none above the largest: as many equal to it as there can be, whose norms
+    have the heaviest tails."""
+    if not 0 < largest <= trace <= columns * largest:
+        raise ValueError(
+            f"trace = {trace} and largest = {largest} belong to no covariance of {columns} columns; "
+            "largest <= trace <= columns * largest."
+        )
+    full = int(trace // largest)
+    values = np.zeros(columns)
+    values[:full] = largest
+    if full < columns:
+        values[full] = trace - full * largest
+    return values
 
 
 def mapped_spectrum(matrix: Any, covariance: Any) -> Floats:

@@ -6,7 +6,7 @@ transcripts of a batch advance together. A law is as secret as its dataset; it p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,17 @@ class Law:
         if query not in self._centers:
             self._centers[query] = query.evaluate(self._records)
         return self._centers[query]
+
+    def center_after(self, stage: Stage, prefix: Sequence[tuple[int, ...]]) -> IntArray:
+        """The exact value of a stage's query after these released values, in the order of the plan."""
+        if not isinstance(stage.query, MovingQuery):
+            return self.center(stage.query)
+        before = zip((one.name for one in stages_of(self._plan)), prefix, strict=False)
+        values = {name: np.array([value], dtype=object) for name, value in before}
+        done = np.array([len(prefix)], np.intp)
+        batch = Transcripts(values, done, np.array([-1], np.intp), self._reasons())
+        found: IntArray = self._centers_of(stage, None, batch, np.arange(1))[0]
+        return found
 
     def sample(self, bits: Bits, size: int) -> Transcripts:
         """``size`` independent transcripts."""

@@ -36,7 +36,7 @@ class Mapped:
     @cached_property
     def excess(self) -> IntArray:
         """max(0, 2 degree - n) for each record, shape (n,): nothing without a majority of friends."""
-        return np.maximum(2 * self.degrees - len(self.degrees), 0)
+        return np.asarray(np.maximum(2 * self.degrees - len(self.degrees), 0))
 
     @cached_property
     def weighted_sum(self) -> tuple[list[int], int]:

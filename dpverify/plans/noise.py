@@ -125,8 +125,8 @@ class DiscreteLaplace(Noise):
         """For witnesses only: float64, from exact integer distances."""
         distance: LogProbabilities = np.abs(outputs - center).astype(np.float64).sum(axis=1)
         decay = max(_rate(self.scale), _SLOWEST)
-        found: LogProbabilities = -distance * decay
-        return found + center.shape[-1] * math.log(math.tanh(decay / 2))
+        normalizer = center.shape[-1] * math.log(math.tanh(decay / 2))
+        return np.asarray(normalizer - distance * decay)
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
         """Rule: discrete Laplace."""

@@ -27,6 +27,7 @@ from dpverify.plans import (
     Unless,
 )
 from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import to_float
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.gaussian_filter import GaussianFilter, margin
 from dpverify.transformations.means.shared import (
@@ -169,7 +170,8 @@ class GaussianCoreMean:
 
     @property
     def _count_share(self) -> float:
-        return min(0.1, (5 * float(self.multiplier) / self.n_max) ** (2 / 3))
+        share: float = (5 * to_float(self.multiplier) / self.n_max) ** (2 / 3)
+        return min(0.1, share)
 
     @property
     def _count_noise(self) -> RoundedGaussian:
@@ -193,7 +195,7 @@ class GaussianCoreMean:
     @property
     def _rows_deviation(self) -> float:
         public = self.adjacency is Adjacency.REPLACE
-        return 0.0 if public else self._rows_noise.standard_deviation
+        return 0.0 if public else to_float(self._rows_noise.scale)
 
     @property
     def _block(self) -> Fraction:
