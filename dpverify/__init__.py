@@ -11,6 +11,8 @@ from dpverify.mechanisms.clipped_mean import ClippedMean, VectorMeanEstimate
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
+from dpverify.mechanisms.refined_mean import RefinedMean
+from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.plans import Abstained
 from dpverify.privacy import (
@@ -50,6 +52,8 @@ __all__ = [
     "PureDP",
     "QuantileEstimate",
     "RandomizedResponse",
+    "RefinedMean",
+    "RescaledMean",
     "SeededBits",
     "ShareEstimate",
     "StabilityHistogram",
