@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -76,9 +77,11 @@ class Nearness:
             found[start : start + step] = self._images(records[start : start + step])
         return found
 
-    def degrees(self, found: Integers) -> Integers:
+    def degrees(
+        self, found: Integers, progress: Callable[[int, int], None] | None = None
+    ) -> Integers:
         """How many records are friends of each, itself included, from their images; shape (n,)."""
-        return degrees(found, self.radius)
+        return degrees(found, self.radius, progress)
 
     def _images(self, records: Records) -> Integers:
         if self.matrix is None:

@@ -6,7 +6,7 @@ transcripts of a batch advance together. A law is as secret as its dataset; it p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,16 @@ from dpverify.randomness.bits import IntArray
 _MOST_COINS = 1 << 26
 
 
+Progress = Callable[[int, int], None]
+"""Called with (done, total) now and then; what takes long is a function of private data, so that who
+sees it sees something of them."""
+
+
 class Law:
-    """The probability distribution of a plan's transcript on one dataset."""
+    """The probability distribution of a plan's transcript on one dataset.
+
+    progress: called while friends are counted, which takes long for many records.
+    """
 
     def __init__(
         self, plan: Plan, records: Records, adjacency: AnyAdjacency, domain: Domain
@@ -51,6 +59,7 @@ class Law:
         self._centers: dict[Query, IntArray] = {}
         self._built: dict[tuple[int, int], Stage | Filtered] = {}
         self._mapped: dict[Nearness, Mapped] = {}
+        self.progress: Progress | None = None
 
     def __repr__(self) -> str:
         return f"<law of {len(stages_of(self._plan))} stages on private data>"
@@ -139,7 +148,7 @@ class Law:
     def _map(self, nearness: Nearness) -> Mapped:
         """The records after a public map, once for each map."""
         if nearness not in self._mapped:
-            self._mapped[nearness] = Mapped(self._records, nearness)
+            self._mapped[nearness] = Mapped(self._records, nearness, self.progress)
         return self._mapped[nearness]
 
     def _centers_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +20,7 @@ class Mapped:
 
     records: Records
     nearness: Nearness
+    progress: Callable[[int, int], None] | None = None
 
     def __repr__(self) -> str:
         return f"<private data after a map to {self.nearness.width} integers>"
@@ -31,7 +33,7 @@ class Mapped:
     @cached_property
     def degrees(self) -> IntArray:
         """How many friends each record has, itself included, shape (n,)."""
-        return self.nearness.degrees(self.images)
+        return self.nearness.degrees(self.images, self.progress)
 
     @cached_property
     def excess(self) -> IntArray:
