@@ -222,7 +222,7 @@ def obligation_reach(
     cases = 0
     for adjacency in Adjacency:
         nearest = Fraction(0)
-        for sides in chain(small(adjacency), larger(adjacency)):
+        for sides in chain(larger(adjacency), small(adjacency)):
             least = min(agreements(sides, own, statistic))
             if least < LEAST[adjacency]:
                 continue
