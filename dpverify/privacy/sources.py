@@ -185,6 +185,13 @@ PAPERS: dict[str, Paper] = {
             "ICML 2022",
         ),
         Paper(
+            "BHS23",
+            "Fast, sample-efficient, affine-invariant private mean and covariance estimation for "
+            "subgaussian distributions",
+            "Brown, Hopkins, Smith",
+            "COLT 2023",
+        ),
+        Paper(
             "DJYZZ24",
             "Dimension-free private mean estimation for anisotropic distributions",
             "Dagan, Jordan, Yang, Zakynthinou, Zhivotovskiy",
