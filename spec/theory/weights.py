@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import chain
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from . import embeddings, graphs
 from .embeddings import Sides, Weight
-from .obligations import require
 
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 WEIGHTS = Source(
@@ -187,49 +185,3 @@ def agreements(
         for total, sizes in zip(totals, (sides.left, sides.right), strict=True)
     )
     return left, right
-
-
-@states(STABILITY)
-def obligation_agreement(claimed: Callable[[Adjacency], int] = moved_agreement) -> int:
-    """On every graph of at most 5 records, and on larger ones, the agreement moves by at most this,
-    rounded down or not; and by exactly this for some, rounded down."""
-    cases = 0
-    for adjacency in Adjacency:
-        largest = 0
-        for sides in chain(small(adjacency), larger(adjacency)):
-            left, right = agreements(sides)
-            rounded = abs(left.__floor__() - right.__floor__())
-            most = max(abs(left - right), Fraction(rounded))
-            case = f"{sides}: agreements {left} and {right}, claimed {claimed(adjacency)}"
-            require(most <= claimed(adjacency), case)
-            largest = max(largest, rounded)
-            cases += 1
-        require(largest == claimed(adjacency), f"{adjacency}: at most {largest}")
-    return cases
-
-
-@states(STABILITY)
-def obligation_reach(
-    claimed: Callable[[Adjacency, Fraction], Fraction] = reach,
-    own: Weight = weight,
-    statistic: Statistic = exact_agreement,
-) -> int:
-    """On the same graphs no records make the mean move by more than this, wherever they are.
-
-    Under add-remove a clique of 1999, 250 of which the record that goes does not know, comes within
-    1/1000 of it; under replace one of a clique that goes from one side of it to the other, within 6%.
-    """
-    cases = 0
-    for adjacency in Adjacency:
-        nearest = Fraction(0)
-        for sides in chain(larger(adjacency), small(adjacency)):
-            least = min(agreements(sides, own, statistic))
-            if least < LEAST[adjacency]:
-                continue
-            moved, most = embeddings.mean_moves(sides, own), claimed(adjacency, least)
-            require(moved <= most, f"{sides}: {float(moved)} radii, claimed {float(most)}")
-            nearest = max(nearest, moved / most)
-            cases += 1
-        attained = Fraction(999, 1000) if adjacency is ADD_REMOVE else Fraction(94, 100)
-        require(nearest >= attained, f"{adjacency}: at most {float(nearest)} of what is claimed")
-    return cases

@@ -13,6 +13,7 @@ import pytest
 from scipy.optimize import linprog
 
 from dpverify.privacy import Adjacency
+from spec import degree_weights
 from spec.theory import embeddings, filters, graphs, weight_steps, weighted_releases, weights
 from spec.theory.embeddings import Sides
 from spec.theory.obligations import ObligationFailed
@@ -192,7 +193,7 @@ _MUTANTS: dict[str, embeddings.Weight] = {
 @pytest.mark.parametrize("name", _MUTANTS)
 def test_wrong_weights_move_the_mean_too_far(name: str) -> None:
     with pytest.raises(ObligationFailed, match="radii, claimed"):
-        weights.obligation_reach(own=_MUTANTS[name])
+        degree_weights.obligation_reach(own=_MUTANTS[name])
 
 
 def test_wrong_weights_break_the_identity() -> None:
@@ -204,7 +205,7 @@ def test_wrong_weights_break_the_identity() -> None:
 def test_the_sum_of_weights_alone_is_no_agreement() -> None:
     """Two halves with a bridge of few records: W is small, and the mean moves by more than 2 / W."""
     with pytest.raises(ObligationFailed, match="radii, claimed"):
-        weights.obligation_reach(statistic=lambda total, n: Fraction(total, max(n, 1)))
+        degree_weights.obligation_reach(statistic=lambda total, n: Fraction(total, max(n, 1)))
 
 
 def test_the_noisy_agreement_itself_is_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,12 +35,12 @@ def _reach(add_remove: str, replace: str) -> Callable[[Adjacency, Fraction], Fra
 
 
 TWINS: dict[str, dict[str, Any]] = {
-    "theory.weights:obligation_agreement": {
+    "degree_weights:obligation_agreement": {
         "four": lambda adjacency: weights.MOVES[adjacency] - 1,
         "one more": lambda adjacency: weights.MOVES[adjacency] + 1,
         "adjacencies swapped": lambda adjacency: 11 - weights.MOVES[adjacency],
     },
-    "theory.weights:obligation_reach": {
+    "degree_weights:obligation_reach": {
         "one radius": _reach("1", "17/8"),
         "a little less": _reach("33/32", "17/8"),
         "two radii less": _reach("17/16", "15/8"),
