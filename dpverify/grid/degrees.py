@@ -1,0 +1,275 @@
+"""How many rows lie within a radius of each row: exact neighbor counts, never an n x n matrix.
+
+Distances are compared in integers, or in float64 where every partial sum is one. The predicate is a
+function of two rows alone, and symmetric; order, batch, blocks and threads never show in a count.
+
+A ball at a time. Let c be any integer vector, and let the core be the rows left within
+``reach - radius`` of c. A row within the radius of a core row is within the reach of c, by the triangle
+inequality. So the core against the rows left in that larger ball (near rows, the core included) is all
+there is to decide about the core; it is counted on both sides and leaves. What remains decides about
+itself, about another center. Far rows are not even converted before their turn, so they slow down
+nobody else. Centers and reaches are read off some of the rows: exact whatever they are, and chosen so
+that every core holds one of these rows at least (``_chosen``).
+
+In one ball. Take y - c = 2^s z + e, coordinatewise, with 0 <= e < 2^s, and w = (2^s - 1) sqrt(d)
+rounded up. Two rows' errors e differ by at most w in norm, so their distance D and the distance E of
+their z obey |D - 2^s E| <= w, and
+
+    D <= r  implies  E^2 <= (r + w)^2 / 4^s,      E^2 <= (r - w)^2 / 4^s, w <= r  implies  D <= r.
+
+The few pairs in between are decided from the rows themselves (``friends``). Where s = 0, w = 0: both
+bounds are r^2, and nothing is in between. E^2 comes from one product of floats, (2 z_i, -N_i, 1) with
+(z_j, 1, -N_j), which is -E^2 for N = |z|^2. If all N are at most 2^51, the magnitudes of its terms add
+up, by Cauchy-Schwarz, to at most 2 |z_i| |z_j| + N_i + N_j <= 2^53. So every entry and every partial
+sum is an integer that float64 holds, in whatever order they are added (as in ``linear``). Where all
+rows are within r / 2 of c, all are friends. Otherwise r is below twice the largest |y - c|, and both
+bounds on E^2 are integers of at most 2^53, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpverify.grid.linear import (
+    EXACT,
+    WORD,
+    Integers,
+    integers,
+    largest,
+    squared_distances,
+    squared_norms,
+)
+from dpverify.privacy.numbers import whole
+
+Indices = NDArray[np.intp]
+
+_MOST_SQUARE = EXACT // 4
+"""Rows of at most this squared norm are compared by one product of floats."""
+_REACH = math.isqrt(_MOST_SQUARE)
+_WORD_BITS = 24
+"""Rows whose norm is below 2^(this + s) are rounded to cells of 2^s. A z is less than one off in every
+coordinate, so |z| < 2^24 + sqrt(d), below 2^25 for every d < 2^48."""
+_SAMPLE = 128  # rows that a center and a reach are read off
+_SHARE = 32  # a core holds one in so many of them at least
+_ROWS, _COLUMNS = 512, 1 << 13  # pairs that are compared at a time
+_BLOCK = 1 << 20  # numbers that are mapped at a time
+
+
+def degrees(
+    rows: ArrayLike, radius: int, progress: Callable[[int, int], None] | None = None
+) -> NDArray[np.int64]:
+    """How many rows, the row itself included, lie within ``radius`` of each row: shape (n,).
+
+    rows: integers of any size, shape (n, d). The count of row i is #{j : |y_i - y_j| <= radius}, exact,
+    with the boundary included. ``progress(done, n)`` is called from time to time with the number of
+    rows whose counts are complete. Takes time O(n^2 d) at the speed of a float64 matrix product, and
+    memory O(n d); O(n log n) for d = 1. Beyond 61 bits an entry is a Python integer, and slow.
+    Errors: TypeError for anything but integers, ValueError for another shape or a negative radius.
+    """
+    given, most = _matrix(rows, "rows"), _radius(radius)
+    n, d = given.shape
+    if d == 1:
+        counts = _in_order(given[:, 0], most)
+        if progress is not None and n:
+            progress(n, n)
+        return counts
+    counts, left, done = np.zeros(n, np.int64), np.arange(n), 0
+    while len(left):
+        ball = _ball(given, left, most)
+        for finished in _counted(given, ball, most, counts):
+            done += finished
+            if progress is not None:
+                progress(done, n)
+        left = np.setdiff1d(left, ball.core, assume_unique=True)
+    return counts
+
+
+def friends(left: ArrayLike, right: ArrayLike, radius: int) -> NDArray[np.bool_]:
+    """Where a row of ``left`` is within ``radius`` of the same row of ``right``, shape (n,).
+
+    Both of shape (n, d), integers of any size. Errors: as for ``degrees``.
+    """
+    first, second, most = _matrix(left, "left"), _matrix(right, "right"), _radius(radius)
+    if first.shape != second.shape:
+        raise ValueError(
+            f"left has shape {first.shape} and right has shape {second.shape}; give pairs of rows, "
+            "two matrices of one shape."
+        )
+    return np.asarray(squared_norms(_difference(first, second)) <= most**2, dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ball:
+    """Rows left in a ball, by their indices: those near its center, and the others in it."""
+
+    center: Integers
+    core: Indices
+    others: Indices
+    square: int
+    """The largest squared distance from the center."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounded:
+    """Near rows as (z, 1, -N), with the bounds on E^2: up to ``sure`` friends, beyond ``maybe`` not."""
+
+    rows: Integers
+    members: Indices
+    vectors: NDArray[np.float64]
+    sure: float
+    maybe: float
+    radius: int
+
+    def friends_of(self, some: slice) -> Callable[[slice], NDArray[np.bool_]]:
+        """Given other members: which of them are friends of some, shape (some, others)."""
+        left = self.vectors[some] * 2.0
+        left[:, -2], left[:, -1] = self.vectors[some, -1], 1.0
+
+        def against(others: slice) -> NDArray[np.bool_]:
+            product = left @ self.vectors[others].T
+            found: NDArray[np.bool_] = product >= -self.sure
+            if self.sure < self.maybe:
+                i, j = np.nonzero((product >= -self.maybe) & ~found)
+                found[i, j] = self._decided(self.members[some][i], self.members[others][j])
+            return found
+
+        return against
+
+    def _decided(self, i: Indices, j: Indices) -> NDArray[np.bool_]:
+        """Pairs that rounding left open, some at a time."""
+        found = np.empty(len(i), np.bool_)
+        for part in _parts(len(i), self.rows.shape[1]):
+            found[part] = friends(self.rows[i[part]], self.rows[j[part]], self.radius)
+        return found
+
+
+def _counted(rows: Integers, ball: _Ball, radius: int, counts: NDArray[np.int64]) -> Iterator[int]:
+    """Adds the core's pairs with all rows of the ball; after each block the rows that are done."""
+    members, size = np.concatenate([ball.core, ball.others]), len(ball.core)
+    if 4 * ball.square <= radius**2:
+        # within radius / 2 of the center, so all of them are friends, and core: 4 radii are in reach
+        counts[ball.core] += size
+        yield size
+        return
+    rounded = _rounded(rows, members, ball, radius)
+    found = np.zeros(len(members), np.int64)
+    for start in range(0, size, _ROWS):
+        some = slice(start, min(start + _ROWS, size))
+        against = rounded.friends_of(some)
+        found[some] += _sums(against(some), 1)
+        for first in range(some.stop, len(members), _COLUMNS):
+            others = slice(first, min(first + _COLUMNS, len(members)))
+            block = against(others)
+            found[some] += _sums(block, 1)
+            found[others] += _sums(block, 0)
+        yield some.stop - start
+    counts[members] += found
+
+
+def _sums(block: NDArray[np.bool_], axis: int) -> NDArray[np.uint16]:
+    """How many are true along an axis, of fewer than 2^16; NumPy is slower in 64 bits."""
+    return np.asarray(block.sum(axis=axis, dtype=np.uint16))
+
+
+def _rounded(rows: Integers, members: Indices, ball: _Ball, radius: int) -> _Rounded:
+    """The ball's rows about its center, in cells that make them fit; one cell is 1 if they do."""
+    shift = 0
+    if ball.square > _MOST_SQUARE:
+        shift = math.isqrt(ball.square).bit_length() - _WORD_BITS
+    columns = rows.shape[1]
+    vectors = np.ones((len(members), columns + 2))
+    for part in _parts(len(members), columns):
+        cells = _difference(rows[members[part]], ball.center) >> shift
+        vectors[part, :columns] = cells
+        vectors[part, -1] = -squared_norms(cells)
+    widest = (1 << shift) - 1
+    width = math.isqrt(widest**2 * columns - 1) + 1 if widest else 0
+    sure = (radius - width) ** 2 >> 2 * shift if radius >= width else -1
+    # where shift > 0, radius < 2^(25 + shift) and width <= 2^(24 + shift)
+    maybe = (radius + width) ** 2 >> 2 * shift
+    return _Rounded(rows, members, vectors, float(sure), float(maybe), radius)
+
+
+def _ball(rows: Integers, left: Indices, radius: int) -> _Ball:
+    """The next ball: the rows left that are in it. All of them are core if none is outside."""
+    center, reach = _chosen(rows, left, radius)
+    near, core, square = np.zeros(len(left), np.bool_), np.zeros(len(left), np.bool_), 0
+    for part in _parts(len(left), rows.shape[1]):
+        offsets = _difference(rows[left[part]], center)
+        boxed = np.flatnonzero((np.abs(offsets) <= reach).all(axis=1))
+        squares = squared_norms(offsets[boxed])
+        near[part.start + boxed] = inside = squares <= reach**2
+        core[part.start + boxed] = squares <= (reach - radius) ** 2
+        square = max(square, largest(squares[inside]))
+    if near.all():
+        core = near
+    return _Ball(center, left[core], left[near & ~core], square)
+
+
+def _chosen(rows: Integers, left: Indices, radius: int) -> tuple[Integers, int]:
+    """A center and a reach, by some of the rows: their coordinatewise median, or one of themselves.
+
+    It is the one with most of them near: the least m such that one in 32 is within m. Then the reach
+    is at least 4 m and 4 radii, so these rows are within 3/4 of the reach: they are core. Few pairs are
+    undecided as long as the radius is well above the reach's 2^-22 sqrt(d).
+    """
+    some = rows[left[np.linspace(0, len(left) - 1, min(_SAMPLE, len(left))).astype(np.intp)]]
+    median: Integers = np.sort(some, axis=0)[len(some) // 2]
+    offsets = _difference(some, median)
+    rank = len(some) // _SHARE
+    around = int(np.sort(squared_norms(offsets))[rank])
+    center = median
+    if around > _REACH**2 // 16:
+        squares = np.sort(squared_distances(offsets), axis=1)[:, rank]
+        best = int(squares.argmin())
+        if squares[best] < around:
+            center, around = some[best], int(squares[best])
+    return center, max(_REACH, 4 * radius, 4 * (math.isqrt(around) + 1))
+
+
+def _in_order(values: Integers, radius: int) -> NDArray[np.int64]:
+    """Counts on the line, by sorting."""
+    if 2 * largest(values) <= radius:
+        return np.full(len(values), len(values), np.int64)
+    if largest(values) + radius >= WORD:
+        values = values.astype(object)
+    ordered = np.sort(values)
+    ends = np.searchsorted(ordered, values + radius, "right")
+    return np.asarray(ends - np.searchsorted(ordered, values - radius, "left"), dtype=np.int64)
+
+
+def _difference(left: Integers, right: Integers) -> Integers:
+    """left - right, in int64 where that holds it with room for a sign and a sum."""
+    if left.dtype != object and right.dtype != object and largest(left) + largest(right) < WORD:
+        return np.asarray(left - right)
+    exact: Integers = left.astype(object) - right.astype(object)
+    return exact.astype(np.int64) if largest(exact) < WORD else exact
+
+
+def _parts(count: int, columns: int) -> Iterator[slice]:
+    step = max(1, _BLOCK // max(1, columns))
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def _matrix(rows: ArrayLike, name: str) -> Integers:
+    found = integers(rows)
+    if found.ndim != 2:
+        raise ValueError(
+            f"{name} has {found.ndim} dimensions; give a matrix of one row for each record, of shape "
+            "(n, d)."
+        )
+    if found.dtype == object and largest(found) < WORD:
+        return found.astype(np.int64)
+    return found
+
+
+def _radius(radius: int) -> int:
+    if whole(radius, "radius") < 0:
+        raise ValueError(f"radius = {radius} is negative; give a number of cells, at least 0.")
+    return int(radius)
