@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpverify.audit.certificates import Certificate, tested_points
+from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
 from dpverify.audit.certificates import certify as certified
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import Floats, together
@@ -159,7 +159,9 @@ class FixedAttack:
 
         witnesses = chosen()
         doubtful = max(witness.promise for witness in witnesses) <= 0
-        if doubtful and not known and len(points) == 1 and self.trials >= _ENOUGH:
+        least = fewest_draws(self.guarantee, self.alpha / 2)
+        affordable = self.trials >= _ENOUGH and left - 2 * choosing >= least
+        if doubtful and not known and len(points) == 1 and affordable:
             # Better fewer draws on the right event: all that was seen teaches, twice as many choose.
             first = [together(batches) for batches in zip(first, second, strict=True)]
             second = drawn(_AGAIN, 2 * choosing)
