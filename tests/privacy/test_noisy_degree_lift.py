@@ -87,8 +87,8 @@ def test_what_is_spent_is_the_spec_s_number(
     assert found.guarantee == ApproximateGaussianDP.of_square(spent, total)
     assert found.adjacency is adjacency
     assert found.domain == COLUMN
+    smaller = spent * (1 - Fraction(1, 10**30))
     with pytest.raises(ValueError, match="more than the budget"):
-        smaller = spent * (1 - Fraction(1, 10**30))
         lifted(inside, outside, sigma, smaller, inner=inner, adjacency=adjacency)
 
 
