@@ -155,12 +155,16 @@ class Law:
         self, stage: Stage, core: Core | None, batch: Transcripts, rows: Rows
     ) -> IntArray:
         """The exact value of the stage's query: one for all transcripts, or one for each of them."""
-        if isinstance(stage.query, MovingQuery):
-            return stage.query.after(self._map(stage.query.nearness), batch.select(rows))
-        if core is None:
-            return self.center(stage.query)
-        assert isinstance(stage.query, CoreQuery)
-        return stage.query.of_cores(core.images, core.of(rows))
+        query = stage.query
+        if core is not None:
+            if not isinstance(query, CoreQuery):
+                raise TypeError(
+                    f"The stage {stage.name!r} was built to ask more than what is kept."
+                )
+            return query.of_cores(core.images, core.of(rows))
+        if isinstance(query, MovingQuery):
+            return query.after(self._map(query.nearness), batch.select(rows))
+        return self.center(query)
 
     def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
         """Natural log-probability of each transcript; -inf for one this plan cannot produce.
@@ -198,12 +202,14 @@ class Law:
         return np.asarray(batch.values[gate.stage][live, 0] >= gate.at_least, dtype=np.bool_)
 
     def _check_width(self, declared: Stage | Filtered, built: Stage | Filtered) -> None:
-        if isinstance(declared, Filtered) or isinstance(built, Filtered):
-            return
-        if self._width(declared.query) != self._width(built.query):
+        shown, found = (
+            [(stage.name, self._width(stage.query)) for stage in stages_of((one,))]
+            for one in (declared, built)
+        )
+        if shown != found:
             raise ValueError(
                 f"The stage {declared.name!r} was built with a query of another width than it "
-                "declared; transcripts of one plan have one shape."
+                f"declared ({found}, not {shown}); transcripts of one plan have one shape."
             )
 
     def _width(self, query: Query) -> int:
