@@ -45,8 +45,8 @@ class VectorMeanEstimate:
     """A private mean of shape (d,), with the covariance of its (public) noise.
 
     ``value`` is in the data's units. ``count`` is the (noisy or public) number of records it rests on.
-    The noise is that of the sum, ``spread`` times a standard normal vector (a number, or a (d, d)
-    matrix), and that of the count along ``along``; neither contains the sampling error.
+    The noise is that of the sum, ``spread`` times a standard normal vector (a number, d numbers or a
+    (d, d) matrix), and that of the count along ``along``; neither contains the sampling error.
     """
 
     value: Floats
@@ -58,10 +58,11 @@ class VectorMeanEstimate:
     def covariance(self) -> Floats:
         """Of the noise, shape (d, d)."""
         with np.errstate(all="ignore"):
-            if isinstance(self.spread, float):
-                own = np.diag(np.full(len(self.value), self.spread * self.spread))
+            spread = np.asarray(self.spread)
+            if spread.ndim < 2:
+                own = np.diag(np.broadcast_to(spread * spread, len(self.value)))
             else:
-                own = self.spread @ self.spread.T
+                own = spread @ spread.T
             total: Floats = own + np.outer(self.along, self.along)
         return total
 
@@ -69,9 +70,9 @@ class VectorMeanEstimate:
     def standard_deviation(self) -> Floats:
         """Of the noise in each coordinate, shape (d,)."""
         with np.errstate(all="ignore"):
-            if isinstance(self.spread, float):
-                return np.asarray(np.hypot(self.spread, self.along))
-            return np.asarray(np.hypot(np.linalg.norm(self.spread, axis=1), self.along))
+            spread = np.asarray(self.spread)
+            own = spread if spread.ndim < 2 else np.linalg.norm(spread, axis=1)
+            return np.asarray(np.hypot(own, self.along))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
 
     def check_parameters(self) -> None:
         """A finite center, a positive radius, an invertible finite matrix, a positive weight."""
-        object.__setattr__(self, "center", _numbers(self.center, "center"))
+        object.__setattr__(self, "center", numbers(self.center, "center"))
         radius = exact(self.radius, "radius")
         if radius <= 0:
             raise ValueError(f"radius = {self.radius} is not positive; give a public radius > 0.")
@@ -162,7 +163,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         noisy = [to_float(value * per_unit) for value in released]
         back = 1.0 if total.matrix is None else _inverse(total.matrix)
         with np.errstate(all="ignore"):
-            offset = _in_ball(noisy, total.radius)
+            offset = in_ball(noisy, total.radius)
             along = np.ldexp(np.dot(back, offset), total.exponent)
             spread = np.ldexp(back * _capped(scale / count), total.exponent)
             value = np.clip(np.array(self.center) + along, -_LARGEST, _LARGEST)
@@ -264,7 +265,7 @@ def _inverse(matrix: tuple[tuple[int, ...], ...]) -> Floats:
     return inverse
 
 
-def _in_ball(offset: list[float], radius: int) -> Floats:
+def in_ball(offset: list[float], radius: int) -> Floats:
     """The offset moved into the ball, in cells after the matrix."""
     found: Floats = np.clip(np.array(offset), -_FAR, _FAR)
     length = float(np.linalg.norm(found))
@@ -275,7 +276,7 @@ def _capped(value: Fraction) -> float:
     return min(to_float(value), _MOST)
 
 
-def _numbers(values: Any, name: str) -> Numbers:
+def numbers(values: Any, name: str) -> Numbers:
     """A sequence or array of finite numbers, as floats."""
     listed = values.tolist() if hasattr(values, "tolist") else values
     if not isinstance(listed, (list, tuple)):
@@ -292,7 +293,7 @@ def _square(matrix: Any, d: int) -> tuple[Numbers, ...]:
     listed = matrix.tolist() if hasattr(matrix, "tolist") else matrix
     if not isinstance(listed, (list, tuple)):
         raise TypeError(f"matrix = {matrix!r}; give {d} rows of {d} numbers.")
-    rows = tuple(_numbers(row, "matrix") for row in listed)
+    rows = tuple(numbers(row, "matrix") for row in listed)
     if len(rows) != d or any(len(row) != d for row in rows):
         raise ValueError(f"matrix has another shape than ({d}, {d}); the center has {d} numbers.")
     if not any(entry for row in rows for entry in row):

@@ -184,6 +184,12 @@ PAPERS: dict[str, Paper] = {
             "Tsfadia, Cohen, Kaplan, Mansour, Stemmer",
             "ICML 2022",
         ),
+        Paper(
+            "ALNP23",
+            "PLAN: variance-aware private mean estimation",
+            "Aumueller, Lebeda, Nelson, Pagh",
+            "arXiv 2306.08745, 2023",
+        ),
         Paper("OURS", "dpverify: derived here, with its proof", "dpverify", "this repository"),
     )
 }
