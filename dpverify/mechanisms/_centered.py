@@ -16,7 +16,7 @@ from dpverify.grid import OUTER_BOX, Count, OneUnit
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import ScaledSum, SideCounts, Stretch
 from dpverify.grid.joint import WithCount, least_counted
-from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, in_ball, numbers
+from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _in_ball, _numbers
 from dpverify.plans import UNIT, Abstained, Mechanism, NoNoise, Plan, RoundedGaussian, Stage
 from dpverify.plans.search import Nodes, Prefix, Search
 from dpverify.plans.transcripts import Transcript
@@ -46,7 +46,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
     def check_parameters(self) -> None:
         """A finite center, a positive reach, a share, whole numbers."""
-        object.__setattr__(self, "center", numbers(self.center, "center"))
+        object.__setattr__(self, "center", _numbers(self.center, "center"))
         reach = exact(self.reach, "reach")
         if reach <= 0:
             raise ValueError(f"reach = {self.reach} is not positive; give a public distance > 0.")
@@ -116,7 +116,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         middle = [to_float(c * cell) for c, cell in zip(stretch.center, cells, strict=True)]
         unit = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
         with np.errstate(all="ignore"):
-            along = in_ball([to_float(value * per_unit) for value in total], radius * GRAIN) * unit
+            along = _in_ball([to_float(value * per_unit) for value in total], radius * GRAIN) * unit
             value = np.clip(np.array(middle) + along, -_LARGEST, _LARGEST)
             spread = unit * to_float(scale / count)
             from_count = along * to_float(noise / count)
@@ -203,7 +203,7 @@ def share(value: Any, name: str) -> Fraction:
 
 def positive(values: Any, name: str, count: int) -> Numbers:
     """So many positive finite numbers. Raises TypeError or ValueError."""
-    found = numbers(values, name)
+    found = _numbers(values, name)
     if len(found) != count:
         raise ValueError(f"{name}: {len(found)} numbers for {count} columns; give one for each.")
     if min(found) <= 0:

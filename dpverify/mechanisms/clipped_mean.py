@@ -109,7 +109,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
 
     def check_parameters(self) -> None:
         """A finite center, a positive radius, an invertible finite matrix, a positive weight."""
-        object.__setattr__(self, "center", numbers(self.center, "center"))
+        object.__setattr__(self, "center", _numbers(self.center, "center"))
         radius = exact(self.radius, "radius")
         if radius <= 0:
             raise ValueError(f"radius = {self.radius} is not positive; give a public radius > 0.")
@@ -163,7 +163,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         noisy = [to_float(value * per_unit) for value in released]
         back = 1.0 if total.matrix is None else _inverse(total.matrix)
         with np.errstate(all="ignore"):
-            offset = in_ball(noisy, total.radius)
+            offset = _in_ball(noisy, total.radius)
             along = np.ldexp(np.dot(back, offset), total.exponent)
             spread = np.ldexp(back * _capped(scale / count), total.exponent)
             value = np.clip(np.array(self.center) + along, -_LARGEST, _LARGEST)
@@ -265,7 +265,7 @@ def _inverse(matrix: tuple[tuple[int, ...], ...]) -> Floats:
     return inverse
 
 
-def in_ball(offset: list[float], radius: int) -> Floats:
+def _in_ball(offset: list[float], radius: int) -> Floats:
     """The offset moved into the ball, in cells after the matrix."""
     found: Floats = np.clip(np.array(offset), -_FAR, _FAR)
     length = float(np.linalg.norm(found))
@@ -276,7 +276,7 @@ def _capped(value: Fraction) -> float:
     return min(to_float(value), _MOST)
 
 
-def numbers(values: Any, name: str) -> Numbers:
+def _numbers(values: Any, name: str) -> Numbers:
     """A sequence or array of finite numbers, as floats."""
     listed = values.tolist() if hasattr(values, "tolist") else values
     if not isinstance(listed, (list, tuple)):
@@ -293,7 +293,7 @@ def _square(matrix: Any, d: int) -> tuple[Numbers, ...]:
     listed = matrix.tolist() if hasattr(matrix, "tolist") else matrix
     if not isinstance(listed, (list, tuple)):
         raise TypeError(f"matrix = {matrix!r}; give {d} rows of {d} numbers.")
-    rows = tuple(numbers(row, "matrix") for row in listed)
+    rows = tuple(_numbers(row, "matrix") for row in listed)
     if len(rows) != d or any(len(row) != d for row in rows):
         raise ValueError(f"matrix has another shape than ({d}, {d}); the center has {d} numbers.")
     if not any(entry for row in rows for entry in row):

@@ -18,6 +18,7 @@ from dpverify.mechanisms._centered import (
     TYPICAL,
     CenteredMean,
     as_floats,
+    grids,
     positive,
     root,
     share,
@@ -103,9 +104,7 @@ class VarianceAwareMean(CenteredMean):
             given = positive(self.deviations, "deviations", self.columns())
             object.__setattr__(self, "deviations", given)
             weights = self._given()
-            self.refuse_far(
-                stretch_to([Fraction(0)] * len(weights), weights, sum(weights)).exponents
-            )
+            self.refuse_far(grids(weights, sum(weights, Fraction(0)))[0])
         else:
             self._check_least()
 

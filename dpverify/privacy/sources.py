@@ -188,7 +188,7 @@ PAPERS: dict[str, Paper] = {
             "ALNP23",
             "PLAN: variance-aware private mean estimation",
             "Aumueller, Lebeda, Nelson, Pagh",
-            "arXiv 2306.08745, 2023",
+            "PoPETs 2024",
         ),
         Paper("OURS", "dpverify: derived here, with its proof", "dpverify", "this repository"),
     )
