@@ -139,35 +139,39 @@ def line_added() -> tuple[NeighboringPair, ...]:
     return (
         added("a record far above enters", [0.0] * 4, _FAR),
         added("everything shifts by a place", [_FAR, -_FAR] * 6, _FAR),
+        added("the middle record is another one", [-3.0] * 6 + [3.0] * 5, 3.0),
         NeighboringPair(
             name="nobody against somebody", left=[-_FAR], right=[], adjacency=Adjacency.ADD_REMOVE
         ),
-        added("at the first threshold", [3.0] * 3, 0.0),
-        added("a subnormal beside it", [0.0, -0.0, 4.0, -4.0], _TINY),
+        added("a subnormal beside a threshold", [0.0, -0.0, 4.0, -4.0], _TINY),
         added("a NaN enters", [-3.0] * 3, _NAN),
     )
 
 
 def plane_replaced() -> tuple[NeighboringPair, ...]:
-    """About (1, -3) with a reach of 8: from one corner to the opposite, and by less than a cell."""
-    corner, opposite = (_FAR, _FAR), (-_FAR, -_FAR)
+    """About (1, -3) with a reach of 8: from one corner to the opposite, and by less than a cell.
+
+    The first record is 10 expected norms away, for deviations of 4 and 8; what replaces it lies
+    opposite, less than 4 of them away.
+    """
+    corner, crowd = (41.0, 77.0), [(1.0, -3.0)] * 5
+    low, high = (-4.0, -8.0), (6.0, 2.0)
+    step = 2.0**-40
     return (
-        replaced("a corner by the opposite one", [corner, *[(1.0, -3.0)] * 5], opposite),
-        replaced("the only record", [corner], opposite),
-        replaced("in one column", [(9.0, 5.0)] * 4, (-9.0, 5.0), at=2),
-        replaced("a NaN by an outlier", [(_NAN, 0.0)] * 4, corner, at=3),
-        replaced(
-            "a step across both thresholds", [(1.0, -3.0)] * 4, (1.0 + 2.0**-40, -3.0 - 2.0**-40)
-        ),
+        replaced("far on one side by less far on the other", [corner, *crowd], (-14.0, -33.0)),
+        replaced("the middle record is another one", [low] * 6 + [high] * 5, high),
+        replaced("a corner by the opposite one", [(_FAR, _FAR), *crowd], (-_FAR, -_FAR)),
+        replaced("a NaN by an outlier", [(_NAN, 0.0)] * 4, (_FAR, -_FAR), at=3),
+        replaced("across both thresholds", [(1.0, -3.0)] * 4, (1.0 + step, -3.0 - step)),
         replaced("a zero by a subnormal", [(-0.0, 0.0)] * 4, (_TINY, -_TINY)),
     )
 
 
 def line_replaced() -> tuple[NeighboringPair, ...]:
-    """About 0 with a reach of 2: from far below to the middle or to the other side, and back."""
+    """About 0 with a reach of 2: from far above to the middle or to the other side, and back."""
     return (
-        replaced("a record far below by one in the middle", [-_FAR, *[0.5] * 3], 0.25),
-        replaced("from end to end", [-_FAR, *[0.0] * 3], _FAR),
+        replaced("far above by one in the middle, below", [_FAR, *[0.0] * 3], -1.2),
+        replaced("the middle record is another one", [-1.5] * 6 + [1.5] * 5, 1.5),
         replaced("the only record", [_FAR], -_FAR),
         replaced("a zero by a subnormal", [-0.0] * 3, _TINY),
     )

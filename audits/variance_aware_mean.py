@@ -27,14 +27,14 @@ def _attacked(
     return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=planted)
 
 
-_SHARES: dict[str, Any] = {"norm_share": Fraction(1, 5), "radii": (1, 4)}
+_SHARES: dict[str, Any] = {"norm_share": Fraction(1, 4), "radii": (1, 4)}
 _LINE = VarianceAwareMean.for_budget(
     GaussianDP(1),
     adjacency=ADD,
     center=(0.0,),
     reach=4,
     deviations=(2.0,),
-    search_share=Fraction(2, 5),
+    search_share=Fraction(1, 2),
     extra_steps=1,
     nonfinite="replace",
     **_SHARES,
@@ -50,7 +50,7 @@ _PLANE = VarianceAwareMean.for_budget(
     nonfinite="replace",
     **_SHARES,
 )
-# Its searches are of one and of three steps, of which every one has an eighth of mu^2.
+# One step of either search: every stage has a quarter of mu^2.
 _UNKNOWN = VarianceAwareMean.for_budget(
     GaussianDP(1),
     adjacency=REPLACE,
@@ -58,8 +58,9 @@ _UNKNOWN = VarianceAwareMean.for_budget(
     reach=2,
     least_deviation=1,
     search_share=Fraction(1, 2),
+    norm_share=Fraction(1, 4),
+    radii=(1, 4),
     extra_steps=0,
-    **_SHARES,
 )
 
 CONFIGURATIONS = (

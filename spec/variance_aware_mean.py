@@ -90,10 +90,10 @@ def doublings(parameters: Parameters) -> int:
 
 
 def spread_steps(parameters: Parameters) -> int:
-    """log2 of the doublings, and two more; none for given deviations."""
+    """log2 of the doublings, and half of the extra steps; none for given deviations."""
     if parameters["deviations"] is not None:
         return 0
-    return doublings(parameters).bit_length() + 1
+    return doublings(parameters).bit_length() - 1 + int(parameters["extra_steps"]) // 2
 
 
 def deviations(parameters: Parameters, prefix: Prefix, steps: int) -> list[Fraction]:

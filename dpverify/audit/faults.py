@@ -211,40 +211,32 @@ class ReusedNoiseLaw(FaultyLaw):
 
     def __init__(self, *world: Any, source: str, target: str) -> None:
         super().__init__(*world)
-        self._source, self._target = self._named(source), self._named(target)
+        self._source = next(stage for stage in stages_of(self._plan) if stage.name == source)
+        self._target = target
 
-    def sample(self, bits: Bits, size: int) -> Transcripts:
-        """The plan's transcripts with the target overwritten."""
-        batch = super().sample(bits, size)
-        if self._target.name in batch.values:
-            batch.values[self._target.name][...] = self._forced(batch)
-        return batch
+    def _drawn(self, stage: Stage, batch: Transcripts, rows: Rows, bits: Bits) -> IntArray:
+        if stage.name != self._target:
+            return super()._drawn(stage, batch, rows, bits)
+        if stage.name == self._source.name:
+            return self._forced(stage, super()._drawn(stage, batch, rows, bits))
+        return self._forced(stage, batch.values[self._source.name][rows])
 
-    def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
+    def _log_probability(self, stage: Stage, batch: Transcripts, rows: Rows) -> LogProbabilities:
         """-inf where the target does not follow from the source's noise."""
-        likelihood = super().log_likelihood(batch)
-        if self._target.name not in batch.values:
-            return likelihood
-        released = batch.values[self._target.name]
-        done = batch.reached == len(stages_of(self._plan))
-        own = self._target.noise.log_probability(released, self.center(self._target.query))
-        likelihood[done] -= own[done]
-        if self._source == self._target:
-            first, center = released[:, :1], self.center(self._target.query)[:1]
-            likelihood[done] += self._target.noise.log_probability(first, center)[done]
-        follows = (released == self._forced(batch)).all(axis=1)
-        likelihood[done & ~follows] = -np.inf
-        return likelihood
+        if stage.name != self._target:
+            return super()._log_probability(stage, batch, rows)
+        released, source = (batch.values[name][rows] for name in (stage.name, self._source.name))
+        follows = (released == self._forced(stage, source)).all(axis=1)
+        own: LogProbabilities = np.zeros(len(rows))
+        if stage.name == self._source.name:
+            own = stage.noise.log_probability(released[:, :1], self.center(stage.query)[:1])
+        return np.where(follows, own, -np.inf)
 
-    def _forced(self, batch: Transcripts) -> IntArray:
-        drawn = batch.values[self._source.name][:, :1]
-        old, new = self.center(self._source.query)[:1], self.center(self._target.query)
-        if self._source == self._target:
-            return self._target.noise.move(np.repeat(drawn, len(new), axis=1), old, new)
-        ratio = _scale(self._target) / _scale(self._source)
-        scaled = np.rint((drawn - old) * float(ratio)).astype(np.int64)
-        moved: IntArray = scaled + new
+    def _forced(self, stage: Stage, source: IntArray) -> IntArray:
+        drawn, old = source[:, :1], self.center(self._source.query)[:1]
+        new = self.center(stage.query)
+        if stage.name == self._source.name:
+            return stage.noise.move(np.repeat(drawn, len(new), axis=1), old, new)
+        ratio = _scale(stage) / _scale(self._source)
+        moved: IntArray = np.rint((drawn - old) * float(ratio)).astype(np.int64) + new
         return moved
-
-    def _named(self, name: str) -> Stage:
-        return next(stage for stage in stages_of(self._plan) if stage.name == name)

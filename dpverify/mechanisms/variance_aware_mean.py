@@ -33,7 +33,6 @@ from dpverify.randomness.bits import IntArray
 
 _HALF_NORMAL = Fraction("0.6745")  # half of all normal records are within so many deviations
 _FINEST = 1 << 21  # center and reach, in least deviations: then every possible grid holds them
-_SPARE = 2  # steps of the search for deviations beyond one for each of its halvings
 _SURELY = 3  # standard deviations of the noise that the records beyond the radius are allowed
 
 
@@ -68,7 +67,7 @@ class VarianceAwareMean(CenteredMean):
     None, they are searched from ``least_deviation`` (public, in the data's units) on.
     search_share, norm_share: the parts of mu^2 for the searches and for the norms.
     extra_steps: of the search for medians, beyond one for each halving of reach down to the least
-    deviation: a step that is not decisive is repeated.
+    deviation: a step that is not decisive is repeated. The search for deviations has half as many.
     radii: candidates, as multiples of the root mean square norm that the deviations make one expect.
     one_in: one record in so many, and what noise may hide, may be clipped.
     at_least: abstain below this released count.
@@ -158,7 +157,8 @@ class VarianceAwareMean(CenteredMean):
         """Over factors of two from the least deviation to the reach; None for given deviations."""
         if self.least_deviation is None:
             return None
-        return Search("spread", self.columns(), self._doublings().bit_length() - 1 + _SPARE)
+        halvings = self._doublings().bit_length() - 1
+        return Search("spread", self.columns(), halvings + self.extra_steps // 2)
 
     def _doublings(self) -> int:
         """How many the search is over: a power of two of them, the last beyond the reach."""

@@ -59,8 +59,7 @@ class Law:
                 live = live[passed]
                 continue
             for stage, rows in self._stages(element, batch, live):
-                drawn = stage.noise.sample(bits, self.center(stage.query), len(rows))
-                _store(batch, stage.name, rows, drawn)
+                _store(batch, stage.name, rows, self._drawn(stage, batch, rows, bits))
             batch.reached[live] += 1
         return batch
 
@@ -82,13 +81,21 @@ class Law:
             total[live[missing]] = -np.inf
             live = live[~missing]
             for stage, rows in self._stages(element, batch, live):
-                outputs = batch.values[stage.name][rows]
-                total[rows] += stage.noise.log_probability(outputs, self.center(stage.query))
+                total[rows] += self._log_probability(stage, batch, rows)
         return total
 
     def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Which live transcripts go on: a function of what they have released."""
         return np.asarray(batch.values[gate.stage][live, 0] >= gate.at_least, dtype=np.bool_)
+
+    def _drawn(self, stage: Stage, batch: Transcripts, rows: Rows, bits: Bits) -> IntArray:
+        """What a stage releases in these rows of the batch."""
+        return stage.noise.sample(bits, self.center(stage.query), len(rows))
+
+    def _log_probability(self, stage: Stage, batch: Transcripts, rows: Rows) -> LogProbabilities:
+        """Of what a stage released in these rows, given what came before."""
+        outputs = batch.values[stage.name][rows]
+        return stage.noise.log_probability(outputs, self.center(stage.query))
 
     def _check(self, declared: Stage, built: Stage) -> None:
         """What was promised before any data is kept."""

@@ -65,11 +65,12 @@ class Search:
         for step in range(steps):
             total = total + released[self.stage(step)]
             tries += 1
-            large = np.asarray(np.abs(total) >= _DECISIVE, np.bool_)
-            above = np.asarray(total > 0, np.bool_)
-            goes = large | ((tries >= _TRIES) & np.asarray(total != 0, np.bool_))
-            nodes = np.where(goes, 2 * nodes + above, nodes)
-            total, tries = np.where(goes, 0, total), np.where(goes, 0, tries)
+            goes = np.asarray(np.abs(total) >= _DECISIVE, np.bool_)
+            if step + 1 >= _TRIES:
+                goes |= (tries >= _TRIES) & np.asarray(total != 0, np.bool_)
+            nodes <<= goes
+            nodes += goes & np.asarray(total > 0, np.bool_)
+            total, tries = total * ~goes, tries * ~goes
         return nodes
 
     def middles(self, nodes: Nodes) -> list[int]:
