@@ -10,7 +10,7 @@ import numpy as np
 
 from dpverify import Adjacency, ApproxDP, GaussianDP, VarianceAwareMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance
-from dpverify.rates import Curve, Exponent, Instance, Population, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from . import _centered as shared
 
@@ -124,7 +124,7 @@ SMALL = (
 
 # --- rates --------------------------------------------------------------------------------------
 
-_MULTIPLE = Fraction(3, 2)  # the only radius of these: no record of theirs is beyond
+_MULTIPLE = 4  # the only radius of these: no record of theirs is beyond
 
 
 def _decaying(setting: Mapping[str, Any]) -> VarianceAwareMean:
@@ -133,27 +133,30 @@ def _decaying(setting: Mapping[str, Any]) -> VarianceAwareMean:
         adjacency=REPLACE,
         noise_multiplier=Fraction(setting["noise_multiplier"]),
         center=(0.0,) * d,
-        reach=16,
+        reach=4,
         deviations=tuple(1 / (j + 1) for j in range(d)),
         radii=(_MULTIPLE,),
+        extra_steps=1,
     )
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Normal records of standard deviations 1, 1/2, 1/3, ... about 3; the distance from the mean."""
+    """Normal records of standard deviations 1, 1/2, 1/3, ... about 1; by default the distance from
+    their mean."""
+    own: dict[str, Any] = {
+        "target": Empirical(lambda mechanism, data: data.mean(axis=0)),
+        "curve": Curve(function="expected_error", arguments=("parameters", "n", "multiple")),
+    }
     return RateClaim(
         name=name,
         mechanism=_decaying,
         variable=variable,
         values=values,
-        instance=Instance(kind="decaying", parameters={"mean": 3.0, "power": 1.0}),
-        target=Population(lambda mechanism, setting: 3.0),
+        instance=Instance(kind="decaying", parameters={"mean": 1.0, "power": 1.0}),
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         facts=lambda setting, data, truth: {"multiple": float(_MULTIPLE)},
-        curve=Curve(function="expected_error", arguments=("parameters", "n", "multiple")),
-        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         source="ALNP23, Algorithm 1 (PLAN)",
-        **claimed,
+        **own | claimed,
     )
 
 
@@ -161,17 +164,27 @@ RATES = (
     _rate(
         "error-against-n",
         "n",
-        (1000, 2000, 4000, 8000),
-        setting={"d": 16, "noise_multiplier": 4},
-        exponent=Exponent(value=-1, tolerance=0.15),
-        repeats=300,
+        (250, 500, 1000, 2000),
+        setting={"d": 4, "noise_multiplier": 1},
+        exponent=Exponent(value=-1, tolerance=0.1),
+        repeats=400,
     ),
     _rate(
         "error-against-noise-multiplier",
         "noise_multiplier",
-        (2, 4, 8),
-        setting={"n": 4000, "d": 16},
-        exponent=Exponent(value=1, tolerance=0.2),
+        tuple(map(Fraction, ("1/2", "1", "2"))),
+        setting={"n": 1000, "d": 4},
+        exponent=Exponent(value=1, tolerance=0.1),
+        repeats=400,
+    ),
+    _rate(
+        "error-for-a-population",
+        "n",
+        (250, 500, 1000),
+        setting={"d": 4, "noise_multiplier": 1},
+        target=Population(lambda mechanism, setting: 1.0),
+        curve=Curve(function="population_error", arguments=("parameters", "n", "multiple")),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         repeats=300,
     ),
 )

@@ -222,14 +222,14 @@ class VarianceAwareMean(CenteredMean):
         which is that of all places beyond.
         """
         counts = released["norms"]
-        beyond = np.cumsum(counts[:, :0:-1], axis=1)[:, ::-1]
-        places = range(len(self.radii), 0, -1)
-        hidden = np.array([math.isqrt(_SURELY**2 * m * int(UNIT) ** 2) for m in places])
-        few = counts.sum(axis=1)[:, np.newaxis] // self.one_in + hidden
-        fits = np.asarray(beyond <= few, np.bool_)
-        fits[:, -1] = True
-        chosen: IntArray = fits.argmax(axis=1)[:, np.newaxis]
-        return chosen
+        last = len(self.radii) - 1
+        few = sum(counts.T) // self.one_in
+        chosen, beyond = np.full(size, last, np.int64), counts[:, last + 1]
+        for place in range(last - 1, -1, -1):
+            beyond = beyond + counts[:, place + 1]
+            hidden = math.isqrt(_SURELY**2 * (last + 1 - place) * int(UNIT) ** 2)
+            chosen[np.asarray(beyond <= few + hidden, np.bool_)] = place
+        return chosen[:, np.newaxis]
 
 
 def _checked_radii(radii: Any) -> tuple[Fraction, ...]:

@@ -119,7 +119,7 @@ class Law:
         if isinstance(element, Stage):
             yield element, live
             return
-        keys = element.key(batch.select(live))
+        keys = element.key(batch if len(live) == len(batch) else batch.select(live))
         for key in map(int, np.unique(keys).tolist()):
             memo = (element.declared.name, key)
             if memo not in self._built:

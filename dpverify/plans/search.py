@@ -154,7 +154,9 @@ def _packed(rows: IntArray, bits: NDArray[np.int64]) -> IntArray:
     """Each row as one integer, number j shifted by bits[0] + ... + bits[j - 1]; shape (size,)."""
     shifts = np.cumsum(bits) - bits
     if bits.sum() <= 62:
-        packed: IntArray = (rows << shifts).sum(axis=1, dtype=np.int64)
+        packed = np.zeros(len(rows), np.int64)
+        for column, shift in zip(rows.T, shifts.tolist(), strict=True):
+            packed += column << shift
         return packed
     keys = np.empty(len(rows), object)
     for i, row in enumerate(rows.tolist()):

@@ -13,6 +13,8 @@ from spec import clipped_mean, private_quantile, stability_histogram
 from spec.theory import tables
 from tests.grid.test_vector_queries import FALSE
 
+from . import centered_twins
+
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 TWINS: dict[str, dict[str, Any]] = {
@@ -38,6 +40,7 @@ TWINS: dict[str, dict[str, Any]] = {
         f"theory.vectors:obligation_{name}": {str(i): twin for i, twin in enumerate(twins)}
         for name, twins in FALSE.items()
     },
+    **centered_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -91,4 +94,5 @@ FAULTS: dict[str, list[Plant]] = {
         _patched(stability_histogram, "lower_bound", lambda right, *given: 4 * right(*given)),
         _patched(stability_histogram, "lower_bound", lambda right, *given: right(*given) // 4),
     ],
+    **centered_twins.FAULTS,
 }
