@@ -114,8 +114,8 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         per_unit = scale / (UNIT * count)
         cells = [Fraction(2) ** exponent for exponent in stretch.exponents]
         middle = [to_float(c * cell) for c, cell in zip(stretch.center, cells, strict=True)]
-        unit = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
         with np.errstate(all="ignore"):
+            unit = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
             along = _in_ball([to_float(value * per_unit) for value in total], radius * GRAIN) * unit
             value = np.clip(np.array(middle) + along, -_LARGEST, _LARGEST)
             spread = unit * to_float(scale / count)
