@@ -100,7 +100,7 @@ def deviations(parameters: Parameters, prefix: Prefix, steps: int) -> list[Fract
     """Those given, or what ``steps`` values of the second search lead to.
 
     Of 0 to ``doublings`` doublings of the least one, k whole ones and a part f of the next give the
-    factor 2^k (1 + f), which is 2^(k + f) to within 7%.
+    factor 2^k (1 + f), which is 2^(k + f) to within 7%. None is larger than the reach.
     """
     if parameters["deviations"] is not None:
         return [Fraction(s) for s in parameters["deviations"]]
@@ -109,7 +109,8 @@ def deviations(parameters: Parameters, prefix: Prefix, steps: int) -> list[Fract
     for values in columns:
         doubled = (middle(values) + 1) / 2 * most
         k = math.floor(doubled)
-        found.append(Fraction(parameters["least_deviation"]) * 2**k * (1 + doubled - k))
+        deviation = Fraction(parameters["least_deviation"]) * 2**k * (1 + doubled - k)
+        found.append(min(deviation, Fraction(parameters["reach"])))
     return found
 
 

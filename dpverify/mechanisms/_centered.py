@@ -151,15 +151,14 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         scale = self.step_scale(steps)
 
         def query(row: Nodes) -> OneUnit:
-            return OneUnit(SideCounts(as_floats(self.medians(search, row))), scale)
+            return OneUnit(_sides(self.medians(search, row)), scale)
 
         return query
 
-    def medians(self, search: Search, row: Nodes) -> list[Fraction]:
+    def medians(self, search: Search, row: Nodes) -> tuple[Fraction, ...]:
         """The middles of the nodes' intervals, in the data's units."""
         unit = exact(self.reach, "reach") / 2**search.steps
-        middles = search.middles(row[: self.columns()])
-        return [Fraction(c) + unit * m for c, m in zip(self.center, middles, strict=True)]
+        return _moved(self.center, unit, tuple(search.middles(row[: self.columns()])))
 
     def refuse_far(self, exponents: Sequence[int]) -> None:
         """Before anything is drawn: every possible center must lie on the grid."""
@@ -215,6 +214,17 @@ def positive(values: Any, name: str, count: int) -> Numbers:
 
 
 @lru_cache(maxsize=16)
+def _moved(center: Numbers, unit: Fraction, by: tuple[int, ...]) -> tuple[Fraction, ...]:
+    """A start is the same for every step and every noise, so it is computed once."""
+    return tuple(Fraction(c) + unit * m for c, m in zip(center, by, strict=True))
+
+
+@lru_cache(maxsize=16)
+def _sides(medians: tuple[Fraction, ...]) -> SideCounts:
+    return SideCounts(as_floats(medians))
+
+
+@lru_cache(maxsize=16)
 def grids(
     weights: tuple[Fraction, ...], energy: Fraction
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -232,8 +242,9 @@ def grids(
     return tuple(exponents), tuple(factors)
 
 
+@lru_cache(maxsize=16)
 def stretch_to(
-    medians: Sequence[Fraction], weights: tuple[Fraction, ...], energy: Fraction
+    medians: tuple[Fraction, ...], weights: tuple[Fraction, ...], energy: Fraction
 ) -> Stretch:
     """The map about the medians, rounded to cells."""
     exponents, factors = grids(weights, energy)

@@ -64,7 +64,7 @@ class VarianceAwareMean(CenteredMean):
     sum of the records clipped to that ball.
     center, reach: public; every median is searched within reach of the center.
     deviations: a public guess of each column's standard deviation, exact factors do not matter. If
-    None, they are searched from ``least_deviation`` (public, in the data's units) on.
+    None, they are searched from ``least_deviation`` (public, in the data's units) to the reach.
     search_share, norm_share: the parts of mu^2 for the searches and for the norms.
     extra_steps: of the search for medians, beyond one for each halving of reach down to the least
     deviation: a step that is not decisive is repeated. The search for deviations has half as many.
@@ -180,16 +180,18 @@ class VarianceAwareMean(CenteredMean):
         return query
 
     def _deviations(self, row: Nodes) -> tuple[Fraction, ...]:
-        """Those given, or least 2^k (1 + f), k the whole and f the broken part of the doublings."""
+        """Those given, or least 2^k (1 + f), k the whole and f the broken part of the doublings, but at
+        most the reach."""
         spreads = self._spreads()
         if spreads is None:
             return self._given()
-        least, doublings = exact(self.least_deviation or 0, "least_deviation"), self._doublings()
+        least, reach = exact(self.least_deviation or 0, "least_deviation"), Fraction(self.reach)
+        doublings = self._doublings()
         whole_range = 1 << spreads.steps
         found = []
         for middle in spreads.middles(row[self.columns() : 2 * self.columns()]):
             k, rest = divmod((middle + whole_range) * doublings, 2 * whole_range)
-            found.append(least * 2**k * (1 + Fraction(rest, 2 * whole_range)))
+            found.append(min(least * 2**k * (1 + Fraction(rest, 2 * whole_range)), reach))
         return tuple(found)
 
     def _searched(self) -> Prefix:
