@@ -23,6 +23,7 @@ from dpverify.plans.plan import stages_of
 from .clipped_mean import Faulty
 
 Change = Callable[[Stage], Stage]
+_SEARCHES = ("side", "spread")
 
 # --- planted faults -----------------------------------------------------------------------------
 
@@ -37,8 +38,8 @@ def plan_fault(name: str, mechanism: Mechanism[Any], plan: Plan) -> Fault:
     return Fault(name, law)
 
 
-def changed(mechanism: Mechanism[Any], change: Change, names: str = "") -> Plan:
-    """Every stage whose name begins so is changed, as declared and as built."""
+def changed(mechanism: Mechanism[Any], change: Change, names: tuple[str, ...]) -> Plan:
+    """Every stage whose name begins like one of these is changed, as declared and as built."""
 
     def element(part: Any) -> Any:
         stage = part.declared if isinstance(part, AdaptiveStage) else part
@@ -75,14 +76,14 @@ def _searches(mechanism: Mechanism[Any]) -> int:
 def unpaid_steps(mechanism: Mechanism[Any]) -> Fault:
     """Every step has the noise that would do for the only one."""
     factor = Fraction(_searches(mechanism) ** -0.5)
-    plan = changed(mechanism, lambda stage: rescaled(stage, factor), "side")
+    plan = changed(mechanism, lambda stage: rescaled(stage, factor), _SEARCHES)
     return plan_fault("pays for one step alone", mechanism, plan)
 
 
 def one_column(mechanism: Mechanism[Any]) -> Fault:
     """Every step has the noise of a single column, though a record moves all of them."""
     factor = Fraction(mechanism.columns() ** -0.5)
-    plan = changed(mechanism, lambda stage: rescaled(stage, factor), "side")
+    plan = changed(mechanism, lambda stage: rescaled(stage, factor), _SEARCHES)
     return plan_fault("pays for one column alone", mechanism, plan)
 
 
@@ -95,7 +96,9 @@ def unpaid_weight(mechanism: Mechanism[Any]) -> Fault:
         square = total.radius**2
         return rescaled(stage, Fraction((square / (square + query.query.weight**2)) ** 0.5))
 
-    return plan_fault("does not pay for the number", mechanism, changed(mechanism, change, "sum"))
+    return plan_fault(
+        "does not pay for the number", mechanism, changed(mechanism, change, ("sum",))
+    )
 
 
 def exact_number(mechanism: Mechanism[Any]) -> Fault:
@@ -125,7 +128,7 @@ def exact_medians(mechanism: Mechanism[Any]) -> Fault:
         wrong = dataclasses.replace(query, query=Faulty(query.query, value))
         return dataclasses.replace(stage, query=wrong)
 
-    plan = changed(mechanism, change, "sum")
+    plan = changed(mechanism, change, ("sum",))
     return plan_fault("takes the center of the sum from the data", mechanism, plan)
 
 
@@ -164,14 +167,4 @@ def plane_replaced() -> tuple[NeighboringPair, ...]:
         replaced("a NaN by an outlier", [(_NAN, 0.0)] * 4, (_FAR, -_FAR), at=3),
         replaced("across both thresholds", [(1.0, -3.0)] * 4, (1.0 + step, -3.0 - step)),
         replaced("a zero by a subnormal", [(-0.0, 0.0)] * 4, (_TINY, -_TINY)),
-    )
-
-
-def line_replaced() -> tuple[NeighboringPair, ...]:
-    """About 0 with a reach of 2: from far above to the middle or to the other side, and back."""
-    return (
-        replaced("far above by one in the middle, below", [_FAR, *[0.0] * 3], -1.2),
-        replaced("the middle record is another one", [-1.5] * 6 + [1.5] * 5, 1.5),
-        replaced("the only record", [_FAR], -_FAR),
-        replaced("a zero by a subnormal", [-0.0] * 3, _TINY),
     )

@@ -28,14 +28,15 @@ def _attacked(
 
 
 _SHARES: dict[str, Any] = {"norm_share": Fraction(1, 4), "radii": (1, 4)}
+# One step of either search: every stage has a quarter of mu^2.
 _LINE = VarianceAwareMean.for_budget(
     GaussianDP(1),
     adjacency=ADD,
     center=(0.0,),
     reach=4,
-    deviations=(2.0,),
+    least_deviation=2,
     search_share=Fraction(1, 2),
-    extra_steps=1,
+    extra_steps=0,
     nonfinite="replace",
     **_SHARES,
 )
@@ -50,22 +51,9 @@ _PLANE = VarianceAwareMean.for_budget(
     nonfinite="replace",
     **_SHARES,
 )
-# One step of either search: every stage has a quarter of mu^2.
-_UNKNOWN = VarianceAwareMean.for_budget(
-    GaussianDP(1),
-    adjacency=REPLACE,
-    center=(0.0,),
-    reach=2,
-    least_deviation=1,
-    search_share=Fraction(1, 2),
-    norm_share=Fraction(1, 4),
-    radii=(1, 4),
-    extra_steps=0,
-)
-
 CONFIGURATIONS = (
     _attacked(
-        "column",
+        "unknown",
         _LINE,
         shared.line_added(),
         shared.exact_number,
@@ -74,13 +62,6 @@ CONFIGURATIONS = (
         shared.unpaid_steps,
     ),
     _attacked("plane", _PLANE, shared.plane_replaced(), shared.exact_medians, shared.one_column),
-    _attacked(
-        "unknown",
-        _UNKNOWN,
-        shared.line_replaced(),
-        shared.exact_medians,
-        shared.unpaid_steps,
-    ),
 )
 
 
