@@ -197,6 +197,12 @@ PAPERS: dict[str, Paper] = {
             "Dagan, Jordan, Yang, Zakynthinou, Zhivotovskiy",
             "NeurIPS 2024",
         ),
+        Paper(
+            "ALNP23",
+            "PLAN: variance-aware private mean estimation",
+            "Aumueller, Lebeda, Nelson, Pagh",
+            "PoPETs 2024",
+        ),
         Paper("OURS", "dpverify: derived here, with its proof", "dpverify", "this repository"),
     )
 }

@@ -13,7 +13,7 @@ from spec import clipped_mean, private_quantile, stability_histogram
 from spec.theory import tables
 from tests.grid.test_vector_queries import FALSE
 
-from . import filter_twins, weight_twins
+from . import centered_twins, filter_twins, weight_twins
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -42,6 +42,7 @@ TWINS: dict[str, dict[str, Any]] = {
     },
     **filter_twins.TWINS,
     **weight_twins.TWINS,
+    **centered_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -95,4 +96,5 @@ FAULTS: dict[str, list[Plant]] = {
         _patched(stability_histogram, "lower_bound", lambda right, *given: 4 * right(*given)),
         _patched(stability_histogram, "lower_bound", lambda right, *given: right(*given) // 4),
     ],
+    **centered_twins.FAULTS,
 }
