@@ -155,8 +155,15 @@ def _swap_adaptive(element: AdaptiveStage, change: Callable[[Stage], Stage]) -> 
     )
 
 
+class FaultyLaw(Law):
+    """The law of a plan whose adaptive stages need not keep what they declared."""
+
+    def _check(self, declared: Stage, built: Stage) -> None:
+        """A faulty stage may have no claim at all."""
+
+
 def _law_of(
-    mechanism: Mechanism[Any], plan: Plan, kind: type[Law] = Law, **options: Any
+    mechanism: Mechanism[Any], plan: Plan, kind: type[Law] = FaultyLaw, **options: Any
 ) -> Callable[[ArrayLike], Law]:
     def law(data: ArrayLike) -> Law:
         records = ingest(data, mechanism.domain)
@@ -187,7 +194,7 @@ def _no_sensitivity() -> NoReturn:
     raise ValueError("an order-dependent query has no bounded sensitivity under add-remove")
 
 
-class ExactGateLaw(Law):
+class ExactGateLaw(FaultyLaw):
     """Gates decide on the exact query value instead of the released one."""
 
     def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
@@ -196,7 +203,7 @@ class ExactGateLaw(Law):
         return np.full(len(live), self.center(stage.query)[0] >= gate.at_least)
 
 
-class ReusedNoiseLaw(Law):
+class ReusedNoiseLaw(FaultyLaw):
     """Stage ``target`` takes the noise that stage ``source`` drew, in proportion to their scales.
 
     For one stage of several numbers (source is target) all of them take the first one's noise.

@@ -90,7 +90,9 @@ class Law:
         """Which live transcripts go on: a function of what they have released."""
         return np.asarray(batch.values[gate.stage][live, 0] >= gate.at_least, dtype=np.bool_)
 
-    def _check_width(self, declared: Stage, built: Stage) -> None:
+    def _check(self, declared: Stage, built: Stage) -> None:
+        """What was promised before any data is kept."""
+        check_built(declared, built, *self._world)
         if len(self.center(declared.query)) != len(self.center(built.query)):
             raise ValueError(
                 f"The stage {declared.name!r} was built with a query of another width than it "
@@ -115,8 +117,7 @@ class Law:
             memo = (element.declared.name, key)
             if memo not in self._built:
                 built = element.build(key)
-                check_built(element.declared, built, *self._world)
-                self._check_width(element.declared, built)
+                self._check(element.declared, built)
                 self._built[memo] = built
             yield self._built[memo], live[np.asarray(keys == key, dtype=np.bool_)]
 
