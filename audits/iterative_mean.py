@@ -132,29 +132,27 @@ _CENTER = 10.0
 
 
 def _line_added() -> tuple[NeighboringPair, ...]:
-    """About 10, in a first ball of radius 4: far out in every step, around the least number."""
-    crowd = [_CENTER] * 20
+    """About 10, in a first ball of radius 64: far out in every step, in balls that shrink and move."""
+    crowd = [_CENTER] * 150
     return (
         added("an outlier enters", crowd, _FAR),
-        added("everything shifts by a place", [_FAR, -_FAR] * 10, _FAR),
+        added("far from where the center went", [30.0] * 90 + [_FAR] * 9, -_FAR),
+        added("everything shifts by a place", [_FAR, -_FAR] * 60, _FAR),
         added("around the least number", [13.0] * 4, -_FAR, at=4),
         NeighboringPair(
             name="nobody against somebody", left=[_FAR], right=np.zeros((0, 1)), adjacency=ADD
         ),
-        added("at the edge of the first ball", [14.0] * 30, -_FAR),
-        added("a subnormal enters", [0.0, -0.0] * 3, _TINY),
-        added("a NaN enters", crowd, _NAN),
+        added("a NaN enters", [0.0, -0.0, _TINY] * 3, _NAN),
     )
 
 
 def _plane_replaced() -> tuple[NeighboringPair, ...]:
-    """About (1, -3), {|A (x - center)| <= 20}: by its opposite, in the direction of each axis."""
+    """About (1, -3), {|A (x - center)| <= 60}: by its opposite, in the direction of each axis."""
     far, center = (_FAR, 0.0), (1.0, -3.0)
     return (
-        replaced("an outlier by the opposite one", [center] * 30, (-_FAR, 0.0)),
-        replaced("from end to end", [far] + [center] * 30, (-_FAR, 0.0)),
+        replaced("an outlier by the opposite one", [far] + [center] * 900, (-_FAR, 0.0)),
+        replaced("where the center went", [(6.0, -3.0)] * 900 + [far], (-_FAR, 0.0), at=900),
         replaced("the only record", [far], (-_FAR, 0.0)),
-        replaced("where the center has gone", [(6.0, -3.0)] * 200 + [far], (-_FAR, 0.0), at=200),
         replaced("a NaN by an outlier", [(_NAN, 0.0)] * 5, far, at=4),
         replaced("within a cell", [center] * 5, (1.0, -3.0 + 2.0**-40), at=2),
         replaced("a zero by a subnormal", [(-0.0, 0.0)] * 5, (_TINY, -_TINY)),
@@ -179,9 +177,9 @@ _LINE = IterativeMean.for_budget(
     GaussianDP(1),
     adjacency=ADD,
     center=(_CENTER,),
-    radius=4,
+    radius=64,
     steps=2,
-    coarseness=1,
+    coarseness=2,
     at_least=5,
     nonfinite="replace",
 )
@@ -189,9 +187,10 @@ _PLANE = IterativeMean.for_budget(
     ApproxDP(1, "1e-6"),
     adjacency=REPLACE,
     center=(1.0, -3.0),
-    radius=20,
+    radius=60,
     matrix=_STRETCHED,
-    steps=3,
+    steps=2,
+    shares=("1/2", "1/2"),
     coarseness=4,
     nonfinite="replace",
 )

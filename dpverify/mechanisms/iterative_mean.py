@@ -275,27 +275,30 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
             for rung in np.unique(before):
                 rows = np.flatnonzero(before == rung)
                 ball = self._ball(step, int(rung))
-                found, smaller = self._shrunk(step, ball, {n: c[rows] for n, c in released.items()})
-                rows = rows[smaller]
-                rungs[rows] = found[smaller]
-                offsets = self._offsets(step, ball, grid, {n: c[rows] for n, c in released.items()})
-                multiples[rows] = grid.moved(multiples[rows], offsets)
+                found, smaller, offsets = self._shrunk(
+                    step, ball, grid, self._taken(step, released, rows)
+                )
+                kept = rows[smaller]
+                rungs[kept] = found[smaller]
+                multiples[kept] = grid.moved(multiples[kept], offsets[smaller])
         return rungs, multiples
 
-    def _numbers(self, t: int, released: Mapping[str, IntArray]) -> Floats:
-        """The (noisy or public) number of records, shape (size,)."""
+    def _taken(
+        self, t: int, released: Mapping[str, IntArray], rows: NDArray[np.intp]
+    ) -> tuple[IntArray, Floats]:
+        """Of these rows: what step t released for the sum, and the (noisy or public) number."""
+        values = released[_name(t)][rows]
         if self._counts():
-            return in_units(released[_name(t)][:, -1], self._count_noise(t) / UNIT)
-        return in_units(released["count"][:, 0], Fraction(1))
+            return values[:, :-1], in_units(values[:, -1], self._count_noise(t) / UNIT)
+        return values, in_units(released["count"][rows, 0], Fraction(1))
 
     def _shrunk(
-        self, t: int, ball: Ball, released: Mapping[str, IntArray]
-    ) -> tuple[IntArray, NDArray[np.bool_]]:
-        """The rungs of the next radii, and where they are indeed smaller: elsewhere the ball stays.
-
-        The spec has the proof (next_radius).
+        self, t: int, ball: Ball, grid: Grid, taken: tuple[IntArray, Floats]
+    ) -> tuple[IntArray, NDArray[np.bool_], Floats]:
+        """The rungs of the next radii, where they are indeed smaller (elsewhere the ball stays), and how
+        far the centers move, in steps of their grid. The spec has the proof (next_radius).
         """
-        number = self._numbers(t, released)
+        sums, number = taken
         enough = number >= self.at_least
         number = np.where(enough, number, 1.0)
         level = -math.log(self.beta)
@@ -304,22 +307,22 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         radius = reach(0.0, len(self.center), self.beta) * width
         radius += wrong * ball.radius + float(self.coarseness)
         rungs = rungs_above(np.minimum(radius, ball.radius))
-        return rungs, enough & (heights(rungs) < ball.radius)
-
-    def _offsets(self, t: int, ball: Ball, grid: Grid, released: Mapping[str, IntArray]) -> Floats:
-        """Noisy sum / number, in steps of the grid of centers, shape (size, d)."""
-        sums = released[_name(t)][:, : ball.total.width]
         unit = ball.scale / (UNIT * ball.per_deviation)
-        found = in_units(sums, unit) / self._numbers(t, released)[:, np.newaxis]
-        found = np.clip(found, -2 * ball.clipped, 2 * ball.clipped)
-        steps = ball.per_deviation * Fraction(2) ** (ball.total.exponent - grid.exponent)
-        if ball.total.matrix is None:
-            return np.asarray(found * to_float(steps))
-        back = _inverse(ball.total.matrix) * to_float(steps)
-        total = np.zeros(found.shape)
-        for j in range(found.shape[1]):  # column by column: the same sum in every batch
-            total += found[:, j : j + 1] * back[:, j]
-        return total
+        means = in_units(sums, unit) / number[:, np.newaxis]
+        means = np.clip(means, -2 * ball.clipped, 2 * ball.clipped)
+        return rungs, enough & (heights(rungs) < ball.radius), _mapped_back(ball, grid, means)
+
+
+def _mapped_back(ball: Ball, grid: Grid, means: Floats) -> Floats:
+    """From deviations after the matrix to steps of the grid of centers."""
+    steps = ball.per_deviation * Fraction(2) ** (ball.total.exponent - grid.exponent)
+    if ball.total.matrix is None:
+        return np.asarray(means * to_float(steps))
+    back = _inverse(ball.total.matrix) * to_float(steps)
+    total = np.zeros(means.shape)
+    for j in range(means.shape[1]):  # column by column: the same sum in every batch
+        total += means[:, j : j + 1] * back[:, j]
+    return total
 
 
 def _name(t: int) -> str:

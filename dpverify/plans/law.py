@@ -113,7 +113,7 @@ class Law:
             yield element, live
             return
         keys = element.key(batch.select(live))
-        for key in sorted({int(k) for k in keys}):
+        for key in map(int, np.unique(keys).tolist()):
             memo = (element.declared.name, key)
             if memo not in self._built:
                 built = element.build(key)
