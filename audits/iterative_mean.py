@@ -18,7 +18,7 @@ from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball, to_cells
 from dpverify.plans import AdaptiveStage, NoNoise, Plan, Stage
 from dpverify.plans.plan import stages_of
-from dpverify.rates import Curve, Exponent, Instance, Population, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from .clipped_mean import Faulty
 
@@ -235,5 +235,57 @@ SMALL = (
         name="too much noise for a smaller ball",
         mechanism=_small(REPLACE, "1000", steps=3),
         data=(0.5,),
+    ),
+)
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _three_steps(setting: Mapping[str, Any]) -> IterativeMean:
+    return IterativeMean(
+        adjacency=setting["adjacency"],
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
+        center=(0.0,) * setting["d"],
+        radius=30,
+        steps=3,
+    )
+
+
+def _rate(
+    name: str, variable: str, values: tuple[Any, ...], curve: str, **claimed: Any
+) -> RateClaim:
+    """Standard normal vectors about (2, ..., 2), in a public ball of radius 30 about 0."""
+    return RateClaim(
+        name=name,
+        mechanism=_three_steps,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="gaussian", parameters={"mean": 2.0, "deviation": 1.0}),
+        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
+        curve=Curve(function=curve, arguments=("parameters", "n")),
+        source="BDKU20, MVMRec; DRS22, the Gaussian mechanism",
+        repeats=300,
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "noise-against-n",
+        "n",
+        (500, 1000, 2000, 4000),
+        "noise_error",
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        setting={"d": 8, "noise_multiplier": 1, "adjacency": ADD},
+        exponent=Exponent(value=-1, tolerance=0.1),
+    ),
+    _rate(
+        "error-against-noise-multiplier",
+        "noise_multiplier",
+        (1, 2, 4),
+        "expected_error",
+        target=Population(lambda mechanism, setting: np.full(setting["d"], 2.0)),
+        setting={"d": 8, "n": 1000, "adjacency": REPLACE},
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
     ),
 )

@@ -239,7 +239,9 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
         (f"step {t + 1}", lambda prefix, t=t: step(t, prefix)) for t in range(parameters["steps"])
     ]
     width = len(parameters["center"]) + (not public)
-    nothing: list[Outcome] = [(0,)] if public else []  # no records, so that every ball stays the first one
+    nothing: list[Outcome] = (
+        [(0,)] if public else []
+    )  # no records, so that every ball stays the first one
     nothing += [(0,) * width] * (parameters["steps"] - 1)
     return TranscriptLaw(tuple(stages), tuple(nothing))
 
@@ -247,11 +249,11 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 # --- error --------------------------------------------------------------------------------------
 
 
-def radii(parameters: Parameters, number: Any) -> list[Fraction]:
-    """Of the balls of all steps, in deviations, if every step releases this number of records."""
+def radii(parameters: Parameters, numbers: Sequence[Any]) -> list[Fraction]:
+    """Of the balls of all steps, in deviations, if the steps release these numbers of records."""
     found = [Fraction(parameters["radius"]) / deviation(parameters)]
     for t in range(parameters["steps"] - 1):
-        found.append(next_rung(parameters, t, found[-1], number))
+        found.append(next_rung(parameters, t, found[-1], numbers[t]))
     return found
 
 
@@ -261,16 +263,16 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
     It fails with probability at most beta + steps (2n + 2) parameters["beta"]: but for the second part
     nothing is clipped and every ball holds the mean. A is the rounded matrix. But for beta / 2 every
-    released number is off by at most t; radii fall as numbers grow; so the last noise is at most what it
-    is for n - t, and the error is bounded as in next_radius. Records are rounded to cells: F sqrt(d)
+    step's number is off by at most a t of its own; radii fall as numbers grow; so the last noise is at
+    most what numbers of n - t lead to, and the error is bounded as in next_radius. Records are rounded to cells: F sqrt(d)
     cells, F the integer matrix's Frobenius norm. Raises ValueError for an n within the count's noise.
     """
     steps, d = parameters["steps"], len(parameters["center"])
     level = mp.sqrt(2 * mp.log(2 * steps / real(beta)))
-    t = level * max(real(count_noise(parameters, s)) for s in range(steps))
+    off = [level * real(count_noise(parameters, s)) for s in range(steps)]
+    t, last = off[-1], radii(parameters, [n - one for one in off])[-1]
     if n - t < parameters["at_least"]:
         raise ValueError(f"n = {n} is within the count's noise {mp.nstr(t, 3)} of at_least")
-    last = radii(parameters, n - t)[-1]
     noise = noise_of(parameters, steps - 1, last)
     width = mp.sqrt(n + noise**2) / (n - t)
     public = public_map(parameters, last, (0,) * d)
@@ -280,12 +282,18 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     return found * real(deviation(parameters))
 
 
+def noise_error(parameters: Parameters, n: int) -> Any:
+    """The root mean squared length of the last step's noise after A, to first order in 1 / n."""
+    steps = parameters["steps"]
+    noise = noise_of(parameters, steps - 1, radii(parameters, [mp.mpf(n)] * steps)[-1])
+    return mp.sqrt(len(parameters["center"])) * noise / n * real(deviation(parameters))
+
+
 def expected_error(parameters: Parameters, n: int) -> Any:
     """The root mean squared |A (estimate - mean)| for n records of covariance deviation^2 after A, to
-    first order: sampling and the last noise, d (1 / n + (noise / n)^2)."""
-    noise = noise_of(parameters, parameters["steps"] - 1, radii(parameters, mp.mpf(n))[-1])
-    d = len(parameters["center"])
-    return mp.sqrt(d * (mp.mpf(1) / n + (noise / n) ** 2)) * real(deviation(parameters))
+    first order: that of sampling and that of the last noise."""
+    sampling = mp.sqrt(mp.mpf(len(parameters["center"])) / n) * real(deviation(parameters))
+    return mp.hypot(sampling, noise_error(parameters, n))
 
 
 @states(Source("GL95", "van Trees inequality, product of cosine-squared priors"))

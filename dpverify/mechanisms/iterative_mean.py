@@ -172,7 +172,7 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         )
         back = 1.0 if total.matrix is None else _inverse(total.matrix)
         with np.errstate(all="ignore"):
-            along = np.ldexp(np.dot(back, offset), total.exponent)
+            along = np.clip(np.ldexp(np.dot(back, offset), total.exponent), -_LARGEST, _LARGEST)
             spread = np.ldexp(back * _capped(ball.scale / count), total.exponent)
             start = np.ldexp(multiples[0].astype(np.float64), grid.exponent)
             value = np.clip(start + along, -_LARGEST, _LARGEST)

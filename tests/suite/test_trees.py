@@ -37,6 +37,7 @@ def test_our_own_trees_fit_together() -> None:
         "bernoulli_mean",
         "bounded_mean",
         "clipped_mean",
+        "iterative_mean",
         "noisy_count",
         "private_quantile",
         "randomized_response",
