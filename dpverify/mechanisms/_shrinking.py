@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.vector_queries import VectorSum
 from dpverify.grid.vectors import OUTER_BOX
-from dpverify.mechanisms.clipped_mean import Numbers, _vector_sum
+from dpverify.mechanisms.clipped_mean import Numbers, _inverse, _vector_sum
 from dpverify.privacy.numbers import exact, to_float
 from dpverify.randomness.bits import IntArray
 
 Floats = NDArray[np.float64]
 PARTS = 16
 """Clip radii are multiples of so many cells; a record's weight is so many parts of one."""
-_MORE = 1 + Fraction(1, 1 << 15)  # so that a radius cut to such a multiple is still long enough
+_MORE = 1 + Fraction(1, 1 << 12)  # long enough when it is cut to such a multiple, and for rounding
 _LONG = 1 << 1000  # where floats are about to end
 _LARGEST = 1e150  # its square is a float
 _FINEST = 64  # rungs of the ladder reach down to 2^-64
@@ -87,6 +87,12 @@ class Ball:
     def clipped(self) -> float:
         """The clip radius in deviations."""
         return to_float(self.total.radius / self.per_deviation)
+
+    @property
+    def rounding(self) -> float:
+        """At least how far rounding records and center to cells moves a mean, in deviations: F sqrt(d)
+        cells after the matrix, F its Frobenius norm; a cell is at most 2^-20 of the clip radius over F."""
+        return math.sqrt(len(self.total.center)) * self.clipped * 2.0**-19
 
     @property
     def noise(self) -> float:
@@ -176,3 +182,15 @@ def grid_of(coarseness: Fraction, smallest: Fraction, unit: Fraction, d: int, ma
     exponent = floor_log2((2 * coarseness * unit) ** 2 / (norm * d)) // 2
     total, _ = template(smallest, d, matrix)
     return Grid(exponent, math.floor(OUTER_BOX * Fraction(2) ** (total.exponent - exponent)))
+
+
+def mapped_back(ball: Ball, grid: Grid, means: Floats) -> Floats:
+    """From deviations after the matrix to steps of the grid of centers."""
+    steps = ball.per_deviation * Fraction(2) ** (ball.total.exponent - grid.exponent)
+    if ball.total.matrix is None:
+        return np.asarray(means * to_float(steps))
+    back = _inverse(ball.total.matrix) * to_float(steps)
+    total = np.zeros(means.shape)
+    for j in range(means.shape[1]):  # column by column: the same sum in every batch
+        total += means[:, j : j + 1] * back[:, j]
+    return total

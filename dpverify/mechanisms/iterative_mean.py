@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpverify.grid import Count
 from dpverify.grid.joint import WithCount, least_counted
-from dpverify.grid.vector_queries import OneUnit
+from dpverify.grid.vector_queries import OneUnit, VectorSum
 from dpverify.mechanisms._shrinking import (
     PARTS,
     Ball,
@@ -22,6 +22,7 @@ from dpverify.mechanisms._shrinking import (
     grid_of,
     heights,
     in_units,
+    mapped_back,
     reach,
     root_up,
     rungs_above,
@@ -145,11 +146,13 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         public = () if self._counts() else (Stage("count", Count(), NoNoise()),)
         later = (
             AdaptiveStage(
-                self._step(t, *first), partial(self._key, t, grid), partial(self._build, t, grid)
+                self._step(t, grid, *first),
+                partial(self._key, t, grid),
+                partial(self._build, t, grid),
             )
             for t in range(1, self.steps)
         )
-        return (*public, self._step(0, *first), *later)
+        return (*public, self._step(0, grid, *first), *later)
 
     def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
         """Of the last step: its center + noisy sum / noisy count, moved into its ball."""
@@ -159,7 +162,8 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         }
         rungs, multiples = self._path(last, grid, released)
         ball = self._ball(last, int(rungs[0]))
-        values, total = transcript.released[_name(last)], ball.total
+        total = self._centered(ball, grid, multiples[0].tolist())
+        values = transcript.released[_name(last)]
         noise = self._count_noise(last)
         if self._counts():
             values, count = values[:-1], values[-1] * noise / UNIT
@@ -174,7 +178,7 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         with np.errstate(all="ignore"):
             along = np.clip(np.ldexp(np.dot(back, offset), total.exponent), -_LARGEST, _LARGEST)
             spread = np.ldexp(back * _capped(ball.scale / count), total.exponent)
-            start = np.ldexp(multiples[0].astype(np.float64), grid.exponent)
+            start = np.ldexp(np.array(total.center, np.float64), total.exponent)
             value = np.clip(start + along, -_LARGEST, _LARGEST)
             from_count = along * _capped(noise / count)
         width = spread if total.matrix is not None else float(spread)
@@ -242,10 +246,14 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         scale = self._multiplier(t) * self._moves(t) * (total.radius // PARTS)
         return Ball(radius, total, per_unit * deviation, scale)
 
-    def _step(self, t: int, rung: int, multiples: tuple[int, ...]) -> Stage:
-        ball, step = self._ball(t, rung), Fraction(2) ** self._grid().exponent
-        cell = Fraction(2) ** ball.total.exponent
-        total = replace(ball.total, center=tuple(round(k * step / cell) for k in multiples))
+    def _centered(self, ball: Ball, grid: Grid, multiples: Sequence[int]) -> VectorSum:
+        """The ball's query about a center, in its own cells."""
+        cells = Fraction(2) ** (grid.exponent - ball.total.exponent)
+        return replace(ball.total, center=tuple(round(k * cells) for k in multiples))
+
+    def _step(self, t: int, grid: Grid, rung: int, multiples: Sequence[int]) -> Stage:
+        ball = self._ball(t, rung)
+        total = self._centered(ball, grid, multiples)
         weight = self._weight(t) * (total.radius // PARTS)
         query = OneUnit(WithCount(total, weight) if self._counts() else total, ball.scale)
         return Stage(_name(t), query, RoundedGaussian(UNIT))
@@ -261,7 +269,7 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return grid.keys(*self._path(t, grid, batch.values))
 
     def _build(self, t: int, grid: Grid, key: int) -> Stage:
-        return self._step(t, *grid.ball(key, len(self.center)))
+        return self._step(t, grid, *grid.ball(key, len(self.center)))
 
     def _path(
         self, t: int, grid: Grid, released: Mapping[str, IntArray]
@@ -305,24 +313,12 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         wrong = min(to_float(self._count_noise(t)), 1e150) * math.sqrt(2 * level) / number
         width = np.sqrt((1 + wrong) / number + (ball.noise / number) ** 2)
         radius = reach(0.0, len(self.center), self.beta) * width
-        radius += wrong * ball.radius + float(self.coarseness)
+        radius += wrong * ball.radius + float(self.coarseness) + ball.rounding
         rungs = rungs_above(np.minimum(radius, ball.radius))
         unit = ball.scale / (UNIT * ball.per_deviation)
         means = in_units(sums, unit) / number[:, np.newaxis]
         means = np.clip(means, -2 * ball.clipped, 2 * ball.clipped)
-        return rungs, enough & (heights(rungs) < ball.radius), _mapped_back(ball, grid, means)
-
-
-def _mapped_back(ball: Ball, grid: Grid, means: Floats) -> Floats:
-    """From deviations after the matrix to steps of the grid of centers."""
-    steps = ball.per_deviation * Fraction(2) ** (ball.total.exponent - grid.exponent)
-    if ball.total.matrix is None:
-        return np.asarray(means * to_float(steps))
-    back = _inverse(ball.total.matrix) * to_float(steps)
-    total = np.zeros(means.shape)
-    for j in range(means.shape[1]):  # column by column: the same sum in every batch
-        total += means[:, j : j + 1] * back[:, j]
-    return total
+        return rungs, enough & (heights(rungs) < ball.radius), mapped_back(ball, grid, means)
 
 
 def _name(t: int) -> str:

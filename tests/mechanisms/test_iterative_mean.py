@@ -19,6 +19,7 @@ from dpverify.mechanisms._shrinking import heights, in_units, root_up, rungs_abo
 from dpverify.plans import AdaptiveStage, Stage, Transcripts
 from dpverify.plans.plan import stages_of
 from dpverify.suite.refinement import compare_facts, exact_records
+from spec import _balls as balls_of
 from spec import iterative_mean as spec
 from spec.theory import shrinking
 from tests.mechanisms.helpers import fails_at_most
@@ -246,18 +247,18 @@ def test_the_estimate_is_the_last_step_s_mean(parameters: tuple[int, dict[str, A
     for i in range(3):
         outcomes = tuple(batch[i].released.values())
         sums = outcomes[1:] if mechanism.adjacency is REPLACE else outcomes
-        ball = spec.first_ball(known)
+        ball = balls_of.first_ball(known)
         for t in range(last):
-            ball = spec.next_ball(known, t, ball, sums[t], outcomes[0][0])
-        public, noise = spec.map_of(known, ball), spec.scale(known, last, ball)
+            ball = balls_of.next_ball(known, t, ball, sums[t], outcomes[0][0])
+        public, noise = balls_of.map_of(known, ball), balls_of.scale(known, last, ball)
         count = Fraction(300)
         if mechanism.adjacency is ADD:
-            count = sums[last][-1] * spec.count_noise(known, last) / 2**40
+            count = sums[last][-1] * balls_of.count_noise(known, last) / 2**40
         offset = np.array([float(s * noise / (2**40 * count)) for s in sums[last][:d]])
         offset *= min(1.0, public.radius / np.linalg.norm(offset))
         matrix = np.eye(d) if public.matrix is None else np.array(public.matrix, dtype=float)
         moved = np.linalg.solve(matrix, offset) * float(public.cell)
-        start = [float(k * spec.grid_step(known)) for k in ball.multiples]
+        start = [float(k * balls_of.grid_step(known)) for k in ball.multiples]
         found = mechanism.estimate(batch[i])
         assert isinstance(found, Estimate)
         assert found.count == pytest.approx(float(count), rel=1e-12)
@@ -265,7 +266,7 @@ def test_the_estimate_is_the_last_step_s_mean(parameters: tuple[int, dict[str, A
         width = float(noise / count) * np.linalg.inv(matrix) * float(public.cell)
         square = width @ width.T
         if mechanism.adjacency is ADD:
-            along = moved * float(spec.count_noise(known, last) / count)
+            along = moved * float(balls_of.count_noise(known, last) / count)
             square = square + np.outer(along, along)
         assert np.allclose(found.covariance, square, rtol=1e-9, atol=0)
 

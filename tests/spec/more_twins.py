@@ -10,7 +10,7 @@ import mpmath as mp
 import pytest
 
 from dpverify.privacy import Adjacency
-from spec import clipped_mean, iterative_mean, private_quantile, stability_histogram
+from spec import _balls, clipped_mean, iterative_mean, private_quantile, stability_histogram
 from spec.theory import shrinking, tables
 from tests.grid.test_vector_queries import FALSE
 
@@ -94,8 +94,8 @@ def _costly_weight(right: Any, *given: Any) -> Any:
 FAULTS: dict[str, list[Plant]] = {
     "iterative_mean:obligation_loss": [
         # every step as if it were the only one; then a sensitivity that forgets the number
-        _patched(iterative_mean, "multiplier", lambda right, p, t: p["noise_multiplier"]),
-        _patched(iterative_mean, "moves", lambda right, p, t: min(right(p, t), Fraction(16))),
+        _patched(_balls, "multiplier", lambda right, p, t: p["noise_multiplier"]),
+        _patched(_balls, "moves", lambda right, p, t: min(right(p, t), Fraction(16))),
     ],
     "iterative_mean:obligation_lower_bound_is_below_error": [
         _patched(iterative_mean, "lower_bound", lambda right, *given: 3 * right(*given)),

@@ -115,8 +115,8 @@ def test_the_squares_of_gaussian_stages_add_up(monkeypatch: pytest.MonkeyPatch) 
     key = "iterative_mean:add-remove:line"
     assert run_unit(Unit("profile", key), Options()).outcome is Outcome.HELD
     suite = load()
-    module = suite.entries["iterative_mean"].spec
-    right: Any = module.multiplier  # the first of two stages, a quarter of mu^2, a tenth less noise
+    module: Any = suite.entries["iterative_mean"].spec.balls
+    right = module.multiplier  # the first of two stages, a quarter of mu^2, a tenth less noise
     monkeypatch.setattr(
         module, "multiplier", lambda p, t: right(p, t) * (1 if t else Fraction(9, 10))
     )
