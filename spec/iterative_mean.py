@@ -27,7 +27,7 @@ DEPARTURES = (
         "the clip radius is sqrt(d + r^2 + 2 sqrt((d + 2 r^2) L) + 2 L), L = ln(1 / beta), not "
         "min(sqrt(r^2 + 6 r + gamma^2), r + gamma)",
         "one tail of the whole length: a record is clipped with probability beta at most, where the "
-        "code's 3 for sqrt(2 ln(2 / beta)) has no stated one; at beta = 1/100 the two differ by 1%",
+        "code's 3 for sqrt(2 ln(2 / beta)) has no stated one; at beta = 1/100 it is up to 8% shorter",
     ),
     Departure(
         "BDKU20, MVM",
@@ -119,8 +119,9 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     It fails with probability at most beta + steps (2n + 2) parameters["beta"]: but for the second part
     nothing is clipped and every ball holds the mean. A is the rounded matrix. But for beta / 2 every
     step's number is off by at most a t of its own; radii fall as numbers grow; so the last noise is at
-    most what numbers of n - t lead to, and the error is bounded as in next_radius.
-    Raises ValueError for an n within the count's noise.
+    most what numbers of n - t lead to, and the error is bounded as in next_radius; moving a mean into a
+    ball that holds the true one takes it no further away. Raises ValueError for an n within the count's
+    noise.
     """
     steps, d = parameters["steps"], len(parameters["center"])
     level = mp.sqrt(2 * mp.log(2 * steps / real(beta)))

@@ -49,11 +49,13 @@ def next_radius(number: Any, noise: Any, wrong: Any, radius: Any, d: int, beta: 
     subgaussian of proxy (n / number^2 + noise^2 / number^2) <= (1 + q) / number + (noise / number)^2, so
     that clip_radius(0) times its root bounds it, but for beta; the second is at most q radius. QED
 
-    In later steps center and records depend on each other. Where nothing was clipped the center is
-    m + (sum of a z_i) + noise + rounding, 0 <= a <= 1 / number up to second order, so record i less the center is
-    (1 - a) z_i plus what does not depend on z_i, plus the rounding; hence clip_radius holds
-    at every step if the rounding is added to it. A union over n records and the steps shows: nothing is
-    clipped and every ball holds m, but for steps (2n + 2) beta.
+    In later steps center and records depend on each other. Where nothing was clipped the center is m plus
+    a times the sum of the z_i, noise and rounding, with 0 <= a <= 1 / number up to second order. So
+    record i less the center is (1 - a) z_i, plus what does not depend on z_i, plus the rounding; hence
+    clip_radius holds at every step if the rounding is added to it. (That a center moves by at most 2
+    clip radii does not matter then: it moves by at most radius + next radius, and the next is smaller.) A
+    union over n records and the steps shows: nothing is clipped and every ball holds m, but for
+    steps (2n + 2) beta.
     """
     level = mp.log(1 / real(beta))
     q = mp.mpf(wrong) * mp.sqrt(2 * level) / number
