@@ -210,6 +210,8 @@ def _small(adjacency: Adjacency, multiplier: str, d: int = 1, **parameters: Any)
     return IterativeMean(adjacency=adjacency, noise_multiplier=Fraction(multiplier), **own)
 
 
+_PLANE_DATA: Any = ((0.3, 0.5), (100.0, -7.0))
+
 SMALL = (
     SmallInstance(
         name="one column, add-remove, a ball that shrinks",
@@ -223,12 +225,12 @@ SMALL = (
     SmallInstance(
         name="two columns with a matrix, add-remove",
         mechanism=_small(ADD, "1/100", 2, matrix=_STRETCHED),
-        data=((0.3, 0.5), (100.0, -7.0)),  # type: ignore[arg-type]
+        data=_PLANE_DATA,
     ),
     SmallInstance(
         name="two columns with a matrix, replace",
         mechanism=_small(REPLACE, "1/100", 2, matrix=_STRETCHED),
-        data=((0.3, 0.5), (100.0, -7.0)),  # type: ignore[arg-type]
+        data=_PLANE_DATA,
     ),
     SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, "3/2"), data=()),
     SmallInstance(

@@ -309,8 +309,9 @@ def test_the_noise_for_a_budget_is_the_least(budget: Any, adjacency: Adjacency) 
 
 def test_steps_share_the_budget_as_stated() -> None:
     def squares(mechanism: IterativeMean) -> list[float]:
-        claims = [s.derivation(ADD, mechanism.domain) for s in stages_of(mechanism.fixed_plan)]
-        return [float(c.conclusion.guarantee.mu_squared) for c in claims]  # type: ignore[attr-defined]
+        shown = [s.derivation(ADD, mechanism.domain) for s in stages_of(mechanism.fixed_plan)]
+        guarantees: list[Any] = [one.conclusion.guarantee for one in shown]
+        return [float(guarantee.mu_squared) for guarantee in guarantees]
 
     assert squares(mean(steps=4)) == pytest.approx([1 / 12] * 3 + [3 / 4])
     assert squares(mean(steps=2)) == pytest.approx([1 / 4, 3 / 4])
