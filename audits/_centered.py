@@ -17,8 +17,8 @@ from dpverify.grid import OneUnit, Records, ingest
 from dpverify.grid.coordinates import ScaledSum, SideCounts, Stretch
 from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball
-from dpverify.plans import AdaptiveStage, Mechanism, NoNoise, Plan, Stage
-from dpverify.plans.plan import stages_of
+from dpverify.plans import Mechanism, NoNoise, Plan, Stage
+from dpverify.plans.plan import stages_of, with_stages
 
 from .clipped_mean import Faulty
 
@@ -41,15 +41,11 @@ def plan_fault(name: str, mechanism: Mechanism[Any], plan: Plan) -> Fault:
 def changed(mechanism: Mechanism[Any], change: Change, names: tuple[str, ...]) -> Plan:
     """Every stage whose name begins like one of these is changed, as declared and as built."""
 
-    def element(part: Any) -> Any:
-        stage = part.declared if isinstance(part, AdaptiveStage) else part
-        if not stage.name.startswith(names) or isinstance(stage.noise, NoNoise):
-            return part
-        if isinstance(part, Stage):
-            return change(part)
-        return AdaptiveStage(change(stage), part.key, lambda key: change(part.build(key)))
+    def one(stage: Stage) -> Stage:
+        open_ = not stage.name.startswith(names) or isinstance(stage.noise, NoNoise)
+        return stage if open_ else change(stage)
 
-    return tuple(element(part) for part in mechanism.fixed_plan)
+    return with_stages(mechanism.fixed_plan, one)
 
 
 def rescaled(stage: Stage, factor: Fraction) -> Stage:

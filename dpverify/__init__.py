@@ -9,6 +9,7 @@ from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
 from dpverify.mechanisms.clipped_mean import ClippedMean, VectorMeanEstimate
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
+from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
@@ -47,6 +48,7 @@ __all__ = [
     "FrequencyEstimate",
     "GaussianDP",
     "HistogramEstimate",
+    "IterativeMean",
     "MeanEstimate",
     "NoisyCount",
     "PerfectPrivacy",

@@ -161,6 +161,18 @@ PAPERS: dict[str, Paper] = {
             "ALT 2021",
         ),
         Paper(
+            "GL95",
+            "Applications of the van Trees inequality: a Bayesian Cramer-Rao bound",
+            "Gill, Levit",
+            "Bernoulli 1, 1995",
+        ),
+        Paper(
+            "BDKU20",
+            "CoinPress: practical private mean and covariance estimation",
+            "Biswas, Dong, Kamath, Ullman",
+            "NeurIPS 2020",
+        ),
+        Paper(
             "DRS22",
             "Gaussian differential privacy",
             "Dong, Roth, Su",

@@ -122,6 +122,7 @@ def test_every_stage_built_from_a_transcript_is_the_spec_s(parameters: dict[str,
         outcomes = tuple(batch[i].released.values())
         for k, element in enumerate(mechanism.fixed_plan):
             rows = np.array([i])
+            stage: Any
             (stage, _), *_ = law._stages(element, batch.select(rows), np.array([0]))  # type: ignore[arg-type]
             specified: Any = expected.stages[k][1](outcomes[:k])
             center = specified.center if hasattr(specified, "center") else specified.value

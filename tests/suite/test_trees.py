@@ -38,6 +38,7 @@ def test_our_own_trees_fit_together() -> None:
         "bounded_mean",
         "clipped_mean",
         "coordinatewise_mean",
+        "iterative_mean",
         "noisy_count",
         "private_quantile",
         "randomized_response",
