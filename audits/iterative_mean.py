@@ -16,8 +16,8 @@ from dpverify.audit.faults import FaultyLaw
 from dpverify.grid import OneUnit, Records, ingest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball, to_cells
-from dpverify.plans import AdaptiveStage, NoNoise, Plan, Stage
-from dpverify.plans.plan import stages_of
+from dpverify.plans import NoNoise, Plan, Stage
+from dpverify.plans.plan import stages_of, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from .clipped_mean import Faulty
@@ -38,14 +38,9 @@ def _plan_fault(name: str, mechanism: IterativeMean, plan: Plan) -> Fault:
 
 def _changed(mechanism: IterativeMean, change: Change) -> Plan:
     """Every noisy stage changed, as declared and as built."""
-
-    def element(part: Any) -> Any:
-        if isinstance(part, AdaptiveStage):
-            build = part.build
-            return AdaptiveStage(change(part.declared), part.key, lambda key: change(build(key)))
-        return part if isinstance(part.noise, NoNoise) else change(part)
-
-    return tuple(element(part) for part in mechanism.fixed_plan)
+    return with_stages(
+        mechanism.fixed_plan, lambda s: s if isinstance(s.noise, NoNoise) else change(s)
+    )
 
 
 def _noisy(mechanism: IterativeMean) -> list[Stage]:

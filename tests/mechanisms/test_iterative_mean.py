@@ -166,7 +166,7 @@ def test_every_transcript_leads_to_the_spec_s_stages(d: int, parameters: dict[st
         for t, element in enumerate(mechanism.fixed_plan):
             if isinstance(element, AdaptiveStage):
                 (key,) = element.key(row)
-                stage = element.build(int(key))
+                stage: Any = element.build(int(key))
                 expected: Any = specified.stages[t][1](outcomes[:t])
                 assert tuple(law.center(stage.query).tolist()) == expected.center
                 seen.add(expected.center)
