@@ -29,7 +29,9 @@ class WithCount(VectorQuery):
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, (VectorSum, ScaledSum)):
-            raise TypeError(f"query: a {type(self.query).__name__}; give a VectorSum.")
+            raise TypeError(
+                f"query: a {type(self.query).__name__}; give a VectorSum or a ScaledSum."
+            )
         object.__setattr__(self, "weight", whole(self.weight, "weight"))
         if self.weight < 1:
             raise ValueError(f"weight = {self.weight}; the count needs a weight of at least 1.")
