@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 @contextmanager
 def progress_bar(what: str = "counting friends") -> Iterator[Callable[[int, int], None]]:
-    """``with progress_bar() as progress: mean.release(data, progress=progress)``.
+    """Give what it yields to a release: ``mean.release(data, progress=bar)``.
 
     For the data's owner: how fast it goes depends on the data.
     """
