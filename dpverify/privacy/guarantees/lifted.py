@@ -165,7 +165,7 @@ def _inner(ratio: Fraction) -> Fraction:
 def _turning_point(lifted: Lifted) -> Fraction:
     """An epsilon near which the value is least; any would be sound."""
     low, high = _ZERO, Fraction(64)
-    for _ in range(40):
+    for _ in range(60):
         third = (high - low) / 3
         if lifted.rough_delta(low + third) < lifted.rough_delta(high - third):
             high = _short(high - third)
