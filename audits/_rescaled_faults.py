@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpverify import RescaledMean
 from dpverify.audit import Fault
+from dpverify.audit.faults import UncheckedLaw
 from dpverify.grid import Query, ingest
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import KeptCount, Plan
@@ -38,7 +39,8 @@ FROZEN = 30
 
 def _fault(name: str, mechanism: RescaledMean, plan: Plan) -> Fault:
     def law(data: ArrayLike) -> Law:
-        return Law(plan, ingest(data, mechanism.domain), mechanism.adjacency, mechanism.domain)
+        records = ingest(data, mechanism.domain)
+        return UncheckedLaw(plan, records, mechanism.adjacency, mechanism.domain)
 
     return Fault(name, law)
 
@@ -75,7 +77,7 @@ class Faulty(MovingQuery):
     value: Callable[[Any, Mapped, Transcripts], IntArray]
 
     @property
-    def nearness(self) -> Nearness:
+    def nearness(self) -> Nearness:  # type: ignore[override]
         """The right one."""
         found: Nearness = self.base.nearness
         return found
@@ -108,16 +110,14 @@ def _weights(name: str, mechanism: RescaledMean, weigh: Weigh) -> Fault:
         found: IntArray = base.after(known[id(mapped)], batch)
         return found
 
-    return _fault(
-        name, mechanism, _with_queries(mechanism.fixed_plan, lambda q: Faulty(q, value))
-    )
+    return _fault(name, mechanism, _with_queries(mechanism.fixed_plan, lambda q: Faulty(q, value)))
 
 
 def hard_threshold(mechanism: RescaledMean) -> Fault:
     """A majority of friends, or nothing."""
 
     def weigh(degrees: IntArray) -> IntArray:
-        return np.where(2 * degrees > len(degrees), len(degrees), 0)
+        return np.asarray(np.where(2 * degrees > len(degrees), len(degrees), 0))
 
     return _weights("weights 1 for a majority of friends, else 0", mechanism, weigh)
 
@@ -136,7 +136,7 @@ def frozen_half(mechanism: RescaledMean) -> Fault:
     """Records without a majority count, once there are more than expected."""
 
     def weigh(degrees: IntArray) -> IntArray:
-        return np.clip(2 * degrees - FROZEN, 0, len(degrees))
+        return np.asarray(np.clip(2 * degrees - FROZEN, 0, len(degrees)))
 
     return _weights("n / 2 frozen", mechanism, weigh)
 

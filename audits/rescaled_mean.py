@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +14,7 @@ from dpverify.audit.kept import FriendlyNeighbors, filtered_of
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from . import _rescaled_faults as faults
-from ._rescaled_faults import FROZEN, at, crowd
+from ._rescaled_faults import at, crowd
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _INF, _TINY = float("inf"), 5e-324
@@ -161,7 +161,12 @@ _SHOWING_FILTERS = ("two groups", "stranger", "nobody", "only record", "least nu
 
 
 def _filtered(
-    mechanism: RescaledMean, n: int, least: int, shift: int, *planted: Planted, opening: bool = False
+    mechanism: RescaledMean,
+    n: int,
+    least: int,
+    shift: int,
+    *planted: Planted,
+    opening: bool = False,
 ) -> Configuration:
     """shift: of the number kept, so that friendly ones are released from shift + 1 on."""
     add = mechanism.adjacency is ADD
@@ -212,7 +217,9 @@ def _small(name: str, data: Any, choices: int = 12, **own: Any) -> SmallInstance
         "tail": Fraction(9, 100),
         **own,
     }
-    return SmallInstance(name=name, mechanism=RescaledMean(**parameters), data=data, max_choices=choices)
+    return SmallInstance(
+        name=name, mechanism=RescaledMean(**parameters), data=data, max_choices=choices
+    )
 
 
 _LINE = (0.0, 1.5, 3.0)  # friends are at most 2 apart: a path

@@ -12,39 +12,17 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
-from .theory.core_means import (
-    Basic,
-    Gaussian,
-    Setting,
-    Weights,
-    gaussian_shift,
-    laplace_shift,
-)
-from .theory.filters import (
-    Image,
-    basic_probability,
-    gaussian_probability,
-    kept_mean,
-    kept_sets,
-    mean_noise,
-)
+from .theory.core_means import Basic, Gaussian, Weights, gaussian_shift, laplace_shift
+from .theory.filters import gaussian_probability, mean_noise
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
-from .theory.laws import (
-    Core,
-    DiscreteLaplaceLaw,
-    Exponential,
-    FilteredLaw,
-    Outcome,
-    PointLaw,
-    TranscriptLaw,
-    real,
-    real_exponential,
-)
+from .theory.laws import DiscreteLaplaceLaw, real, real_exponential
 from .theory.lower_bounds import tracing
 from .theory.obligations import Departure, require
 from .theory.profiles import gaussian_profile
-from .theory.rescaling import Rescaling, quarter_root, rescaling, spectrum
+from .theory.rescaled_laws import ALGORITHM, WEIGHTS, law, public_map, setting_of, shares
+from .theory.rescaling import quarter_root, rescaling, spectrum
 
+__all__ = ["law"]
 Parameters = Mapping[str, Any]
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 DEPARTURES = (
@@ -75,29 +53,7 @@ DEPARTURES = (
         "floats would leak, and a predicate on other numbers than those averaged proves nothing",
     ),
 )
-_WEIGHTS = Source("OURS", "the mean by degree weights")
-_ALGORITHM = Source(
-    "DJYZZ24",
-    "Algorithm 1, PrivateRescaledAveraging",
-    SourceStatus.CHANGED_CONSTANTS,
-    "weights in place of coins; shares and shifts",
-)
 _TAIL = Source("DJYZZ24", "Theorem 3.1, accuracy", SourceStatus.CHANGED_CONSTANTS, "explicit")
-
-
-def public_map(parameters: Parameters) -> Rescaling:
-    """How records become integers."""
-    return rescaling(parameters["matrix"], parameters["radius"])
-
-
-def shares(parameters: Parameters) -> Weights | Basic | Gaussian:
-    """Noise scales and shifts."""
-    own = Fraction(parameters["noise_multiplier"]), parameters["n_max"], parameters["tail"]
-    width = len(parameters["matrix"])
-    if parameters["filter"] == "basic":
-        return Basic(*own)
-    kind = Weights if parameters["filter"] == "weights" else Gaussian
-    return kind(parameters["adjacency"], *own, width)
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
@@ -113,155 +69,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     if isinstance(plan, Basic):
         return {"kept": 1, "mean": unit(plan.multiplier)}
     rows = 0 if plan.adjacency is REPLACE else 1
-    return {"rows": rows, "kept": 1, "mean": unit(_setting(plan, plan.fewest).spread)}
-
-
-def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | FilteredLaw:
-    """Of the agreement and the mean; or of what a filter's coins hide."""
-    public, plan = public_map(parameters), shares(parameters)
-    images = [public.image(record) for record in records]
-    degrees = public.degrees(images)
-    if isinstance(plan, Weights):
-        return _weighted(plan, public, images, degrees)
-    if isinstance(plan, Basic):
-        return _by_coins(plan, public, images, degrees)
-    return _by_scores(plan, public, images, degrees)
-
-
-# --- weights ------------------------------------------------------------------------------------
-
-
-@states(_WEIGHTS)
-def agreement(degrees: Sequence[int]) -> int:
-    """floor(2 K / n) - n, K the sum of max(0, 2 degree - n); 0 for nobody."""
-    n = len(degrees)
-    return 2 * sum(max(0, 2 * degree - n) for degree in degrees) // n - n if n else 0
-
-
-@states(_WEIGHTS)
-def weighted_mean(images: Sequence[Image], degrees: Sequence[int]) -> tuple[Fraction, ...]:
-    """sum of max(0, 2 degree - n) images / K, in cells; () without weights."""
-    n = len(images)
-    weights = [max(0, 2 * degree - n) for degree in degrees]
-    total = sum(weights)
-    if not total:
-        return ()
-    return tuple(
-        Fraction(sum(w * y for w, y in zip(weights, column, strict=True)), total)
-        for column in zip(*images, strict=True)
-    )
-
-
-@states(_WEIGHTS, _ALGORITHM)
-def _weighted(
-    plan: Weights, public: Rescaling, images: Sequence[Image], degrees: Sequence[int]
-) -> TranscriptLaw:
-    center = agreement(degrees) - plan.shift
-    mean = weighted_mean(images, degrees) or (Fraction(0),) * public.width
-    unit = UNIT / plan.noise(public.radius, 1)
-
-    def after(prefix: tuple[Outcome, ...]) -> RoundedGaussianLaw | None:
-        ((released,),) = prefix
-        if released < plan.least:
-            return None
-        return RoundedGaussianLaw(tuple(round(unit * released * m) for m in mean), UNIT)
-
-    noisy = RoundedGaussianLaw((center,), plan.scale)
-    stages = (("agreement", lambda prefix: noisy), ("mean", after))
-    return TranscriptLaw(stages, ((max(plan.least, center),),))
-
-
-# --- filters ------------------------------------------------------------------------------------
-
-Mean = Callable[[int, Sequence[Image]], RoundedGaussianLaw]
-Number = Callable[[int], Any]
-
-
-def _behind(number: Number, mean: Mean, kept: Sequence[Image]) -> TranscriptLaw:
-    """The noisy number of kept records; where it is positive and there are any, their mean."""
-
-    def after(prefix: tuple[Outcome, ...]) -> RoundedGaussianLaw | None:
-        ((released,),) = prefix
-        return mean(released, kept) if released >= 1 and kept else None
-
-    law_of_number = number(len(kept))
-    return TranscriptLaw((("kept", lambda prefix: law_of_number), ("mean", after)), ((1,),))
-
-
-def _cores(
-    chances: Sequence[Any], images: Sequence[Image], number: Number, mean: Mean
-) -> Iterator[Core]:
-    for kept, share in kept_sets(chances):
-        yield kept, share, _behind(number, mean, [images[i] for i in kept])
-
-
-@states(_ALGORITHM)
-def _by_coins(
-    plan: Basic, public: Rescaling, images: Sequence[Image], degrees: Sequence[int]
-) -> FilteredLaw:
-    n = len(images)
-
-    def number(kept: int) -> DiscreteLaplaceLaw:
-        return DiscreteLaplaceLaw(kept - plan.shift, plan.scale)
-
-    def mean(released: int, kept: Sequence[Image]) -> RoundedGaussianLaw:
-        noise = mean_noise(public.radius, plan.multiplier, released)
-        return RoundedGaussianLaw(_center(kept, noise, public.width), UNIT)
-
-    def cores(prefix: tuple[Outcome, ...], e: Exponential) -> Any:
-        chances = [basic_probability(degree, n) for degree in degrees]
-        return _cores(chances, images, number, mean)
-
-    everything = _behind(number, mean, images)
-    return FilteredLaw((), cores, everything, ("BasicFilter", tuple(degrees)))
-
-
-@states(_ALGORITHM)
-def _by_scores(
-    plan: Gaussian, public: Rescaling, images: Sequence[Image], degrees: Sequence[int]
-) -> FilteredLaw:
-    n, first = len(images), _setting(plan, plan.fewest)
-
-    def number(kept: int) -> RoundedGaussianLaw:
-        return RoundedGaussianLaw((kept - plan.shifts[0],), plan.counts[0])
-
-    def mean_in(setting: Setting) -> Mean:
-        def mean(released: int, kept: Sequence[Image]) -> RoundedGaussianLaw:
-            noise = mean_noise(public.radius, setting.spread, released, setting.strangers)
-            return RoundedGaussianLaw(_center(kept, noise, public.width), UNIT)
-
-        return mean
-
-    def cores(prefix: tuple[Outcome, ...], e: Exponential) -> Any:
-        ((released,),) = prefix
-        if released < plan.gate:
-            return None
-        setting = _setting(plan, plan.assumed(released))
-        p, q = setting.weights
-        scores = (q * degree - (q - p) * n for degree in degrees)
-        known = [gaussian_probability(s, setting.sigma, setting.threshold, e) for s in scores]
-        return _cores(known, images, number, mean_in(setting))
-
-    def rows(prefix: tuple[Outcome, ...]) -> PointLaw | RoundedGaussianLaw:
-        public_number = plan.adjacency is REPLACE
-        return PointLaw((n,)) if public_number else RoundedGaussianLaw((n,), plan.counts[1])
-
-    mean = mean_in(first)
-    everything = _behind(number, mean, images)
-    share = Fraction(*first.weights)
-    facts = (share, first.rows, first.sigma, first.threshold, plan.tail, plan.block)
-    return FilteredLaw((("rows", rows),), cores, everything, ("GaussianFilter", tuple(degrees), *facts))
-
-
-def _center(kept: Sequence[Image], noise: Fraction, width: int) -> Outcome:
-    return kept_mean(kept, noise) if kept else (0,) * width
-
-
-def _setting(plan: Gaussian, rows: int) -> Setting:
-    found = plan.setting(rows)
-    if found is None:
-        raise ValueError(f"there is no room for a filter of {rows} rows")
-    return found
+    return {"rows": rows, "kept": 1, "mean": unit(setting_of(plan, plan.fewest).spread)}
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -286,9 +94,7 @@ def expected_error(parameters: Parameters, n: int) -> Any:
 
 
 @states(_TAIL)
-def error_bound(
-    parameters: Parameters, n: int, beta: Fraction, covariance: Any = None
-) -> Any:
+def error_bound(parameters: Parameters, n: int, beta: Fraction, covariance: Any = None) -> Any:
     """A bound on |estimate - mean| for n records that are all friends, in the data's units, that fails
     with probability at most 2 beta: (a R s / (n - shift - t)) (sqrt(tr M^(1/2)) + sqrt(2 |M^(1/2)| ln(1 /
     beta))), t the noise's quantile at beta.
@@ -400,7 +206,7 @@ def _parameters(
     }
 
 
-@states(_WEIGHTS, _ALGORITHM)
+@states(WEIGHTS, ALGORITHM)
 def obligation_shares(claimed: Fraction = Fraction(1)) -> int:
     """The stages' mu^2 add up to at most claimed / multiplier^2, and to at least 999/1000 of it; what runs
     after a filter, to what the scores leave, for the fewest rows and for many."""
@@ -427,7 +233,7 @@ def _spent(plan: Weights | Basic | Gaussian, d: int) -> Iterator[Any]:
         kept, noisy = plan.counts
         rows = 0 if plan.adjacency is REPLACE else 1 / noisy**2
         for assumed in (plan.fewest, plan.assumed(50 * plan.fewest)):
-            setting = _setting(plan, assumed)
+            setting = setting_of(plan, assumed)
             p, q = setting.weights
             scores = plan.cost(q, p) * assumed / setting.sigma**2
             outside = (q - p) ** 2 * assumed / setting.sigma**2
@@ -435,7 +241,7 @@ def _spent(plan: Weights | Basic | Gaussian, d: int) -> Iterator[Any]:
             yield real(rows) + max(inside, real(outside))
 
 
-@states(_WEIGHTS)
+@states(WEIGHTS)
 def obligation_shift(claimed: Callable[[Weights], int] = lambda plan: plan.shift) -> int:
     """A released agreement is above both true ones (less 2 under replace) with probability at most
     ``tail``, where they are as far apart as they can be; and with one less it is not."""
@@ -456,13 +262,11 @@ def obligation_shift(claimed: Callable[[Weights], int] = lambda plan: plan.shift
 
 _RECORDS: dict[int, tuple[tuple[Fraction, ...], ...]] = {
     1: tuple((Fraction(x),) for x in (0, 1, -0.3, 5e-324, 1000.1)),
-    2: tuple(
-        (Fraction(x), Fraction(y)) for x, y in ((0, 0), (1, 0), (-0.3, 0.7), (5e-324, 100.1))
-    ),
+    2: tuple((Fraction(x), Fraction(y)) for x, y in ((0, 0), (1, 0), (-0.3, 0.7), (5e-324, 100.1))),
 }
 
 
-@states(_ALGORITHM)
+@states(ALGORITHM)
 def obligation_map(within: int = 1) -> int:
     """An image is within sqrt(d) + ``within`` cells, or 2^-18 of it, of M^(-1/4) x; the radius has 2^20 to 2^21 cells; and
     places beyond the outer box are clamped to it."""
@@ -486,7 +290,9 @@ def obligation_map(within: int = 1) -> int:
 
 
 def _diagonal(matrix: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(m if i == k else 0.0 for k in range(len(matrix))) for i, m in enumerate(matrix))
+    return tuple(
+        tuple(m if i == k else 0.0 for k in range(len(matrix))) for i, m in enumerate(matrix)
+    )
 
 
 def obligation_lower_bound_is_below_error(within: int = 40) -> int:

@@ -12,21 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import mpmath as mp
 
-from dpverify.audit import Configuration, Verdict, audit, generic_faults
+from dpverify.audit import Verdict, audit, generic_faults
 from dpverify.audit.kept import KeptPart
 from dpverify.audit.opening import Opening
 from dpverify.plans import Mechanism
-from dpverify.plans.moving import MovingQuery
-from dpverify.plans.plan import Plan, is_closed, is_latent, stages_of
+from dpverify.plans.plan import is_closed, is_latent, stages_of
 from dpverify.privacy import point_of
 from dpverify.suite.audited import audited
+from dpverify.suite.behind import judge_behind_the_filter, one_number_decides, summed
 from dpverify.suite.events import Judgment, Outcome, UnitFinished
 from dpverify.suite.refinement import (
     RefinementFailed,
@@ -207,7 +206,7 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
     configuration, entry = suite.configuration(name), suite.entries[name.partition(":")[0]]
     mechanism = configuration.mechanism
     if is_latent(mechanism.fixed_plan):
-        return _judge_kept_profile(suite, entry, configuration)
+        return judge_behind_the_filter(suite, entry, configuration)
     closed = is_closed(mechanism.fixed_plan)
     worst, lines = (mp.mpf(-1), mp.mpf(-1), ""), []
     claimed = point_of(mechanism.claim.guarantee)[1]
@@ -231,47 +230,6 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
     tail = "" if worst[0] < mp.inf else f", delta {mp.nstr(worst[1], 12)} at the claim's epsilon"
     summary = f"claim {mechanism.claim.guarantee}, {_LOSS[closed]} {most}{tail}"
     return Judgment(Outcome.HELD, "HOLDS", f"{summary} on {worst[2]!r}", tuple(lines))
-
-
-def _judge_kept_profile(suite: Suite, entry: Entry, configuration: Configuration) -> Judgment:
-    """What runs behind a filter on its friendly pairs, both ways, at two points of its claim."""
-    part = KeptPart(configuration.mechanism)
-    claimed, lines = part.claim.guarantee, [f"{p.name}: {_HIDDEN}" for p in configuration.pairs]
-    worst, domain = (mp.mpf(-1), ""), part.domain
-    for pair in configuration.friendly:
-        sides = [
-            entry.spec.law(part.mechanism.parameters, exact_records(data, domain)).everything
-            for data in (pair.left, pair.right)
-        ]
-        for epsilon, direction in product((Fraction(0), point_of(claimed)[0]), (1, -1)):
-            delta = _summed(suite, *sides[::direction], epsilon)
-            allowed = claimed.delta_at(epsilon).upper
-            share = delta * allowed.denominator / allowed.numerator
-            where = f"{pair.name}, {'left' if direction == 1 else 'right'}, behind the filter"
-            at = f"delta {mp.nstr(delta, 12)} at epsilon = {float(epsilon):.4g}"
-            lines.append(f"{where}: {at}, {mp.nstr(share, 6)} of what is claimed")
-            if share > 1:
-                return Judgment(Outcome.REFUTED, "VIOLATED", lines[-1], tuple(lines))
-            worst = max(worst, (share, pair.name))
-    summary = f"behind the filter at most {mp.nstr(worst[0], 6)} of the claimed delta, on {worst[1]!r}"
-    return Judgment(Outcome.HELD, "HOLDS", f"{summary}; {_HIDDEN}", tuple(lines))
-
-
-_HIDDEN = "with the filter's coins not enumerated"
-_DIGITS_OF_SUMS = 25
-
-
-def _one_number_decides(plan: Plan) -> bool:
-    """Whether a released number decides the scale of one more stage, so that their losses do not add up."""
-    stages = stages_of(plan)
-    return len(stages) == 2 and isinstance(stages[1].query, MovingQuery)
-
-
-def _summed(suite: Suite, p: Any, q: Any, epsilon: Fraction) -> Any:
-    """delta at epsilon, over all values of the number; hardly above the true one."""
-    with mp.workdps(_DIGITS_OF_SUMS):
-        at = mp.mpf(epsilon.numerator) / epsilon.denominator
-        return suite.theory["laws"].delta_of_transcripts(p, q, at)
 
 
 def _size(loss: Any) -> Any:
@@ -301,8 +259,8 @@ def _exact_pair(
     ]
     losses = [a.largest_loss(b) for a, b in stages]
     epsilon, _ = point_of(mechanism.claim.guarantee)
-    if _one_number_decides(mechanism.fixed_plan):
-        return None, _summed(suite, p, q, epsilon)
+    if one_number_decides(mechanism.fixed_plan):
+        return None, summed(suite, p, q, epsilon)
     differing = [pair for pair, loss in zip(stages, losses, strict=True) if loss != 0]
     if len(stages) == 1 or len(differing) == 1:
         first, second = (differing or stages)[0]

@@ -240,7 +240,9 @@ _SAID_OF_FILTERS = ("strangers_share", "most_rows", "sigma", "threshold", "misse
 def _compare_filters(behind: Filtered, law: Law, specified: Any) -> int:
     """The kind of filter, the numbers of friends that it is told, its parameters."""
     told = law.degrees_for(behind.filter)
-    own = [getattr(behind.filter, name) for name in _SAID_OF_FILTERS if hasattr(behind.filter, name)]
+    own = [
+        getattr(behind.filter, name) for name in _SAID_OF_FILTERS if hasattr(behind.filter, name)
+    ]
     shipped = (type(behind.filter).__name__, told, *own)
     if shipped != specified.filter:
         raise RefinementFailed(f"{shipped} in the code, {specified.filter} in the spec")

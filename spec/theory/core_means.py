@@ -109,9 +109,7 @@ class Weights:
     @property
     def shift(self) -> int:
         """moves + t with P(noise > t) <= tail; under replace 2 more, for the way over n - 1 records."""
-        above = least(
-            lambda t: bool(gaussian_probability(0, self.scale, t) <= real(self.tail))
-        )
+        above = least(lambda t: bool(gaussian_probability(0, self.scale, t) <= real(self.tail)))
         return self.moves + above + (0 if self.adjacency is Adjacency.ADD_REMOVE else 2)
 
     @property
@@ -237,7 +235,7 @@ class Gaussian:
 
 def few_digits(rows: int) -> int:
     """Rounded up so that only 9 binary digits lead."""
-    step = 2 ** max(0, rows.bit_length() - 9)
+    step = 1 << max(0, rows.bit_length() - 9)
     return -(-rows // step) * step
 
 

@@ -158,7 +158,9 @@ def obligation_undercount(claimed: Callable[[Gaussian, int], int] = Gaussian.ass
             plan = Gaussian(Adjacency.ADD_REMOVE, Fraction(multiplier), n_max, tail, 1)
             for n in (plan.fewest - 1, plan.fewest, plan.fewest + 7, 1000, 10**6 + 1):
                 # the released numbers that lead to fewer than n are those up to some number
-                last = next(x for x in range(n, n - 10**6, -1) if claimed(plan, x) < n or x < plan.gate)
+                last = next(
+                    x for x in range(n, n - 10**6, -1) if claimed(plan, x) < n or x < plan.gate
+                )
                 for rows in (n - 1, n):
                     below = gaussian_probability(0, plan.counts[1], rows - last - 1)
                     small = below if claimed(plan, max(last, plan.gate)) < n else 0

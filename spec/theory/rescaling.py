@@ -85,9 +85,7 @@ def rescaling(matrix: Any, radius: Any) -> Rescaling:
     longest = max(sum(root[i, k] ** 2 for k in range(d)) for i in range(d))
     length = largest_power(lambda p: real(p / 2) ** 2 < longest)
     scale = real(_FINE / length)
-    integers = tuple(
-        tuple(int(mp.nint(root[i, k] * scale)) for k in range(d)) for i in range(d)
-    )
+    integers = tuple(tuple(int(mp.nint(root[i, k] * scale)) for k in range(d)) for i in range(d))
     fine = largest_power(lambda c: c * length * (math.isqrt(d) + 1) <= cell)
     unit = cell * _FINE / length / fine
     return Rescaling(cells, cell, (), integers, fine, int(unit))

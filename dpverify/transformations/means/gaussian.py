@@ -155,7 +155,9 @@ class GaussianCoreMean:
 
     def _keys(self, released: IntArray) -> IntArray:
         seen, which = np.unique(released, return_inverse=True)
-        keys: IntArray = np.array([self._key(rows) for rows in seen.tolist()], dtype=np.int64)[which]
+        keys: IntArray = np.array([self._key(rows) for rows in seen.tolist()], dtype=np.int64)[
+            which
+        ]
         return keys
 
     def _setting(self, most_rows: int) -> _Setting:
