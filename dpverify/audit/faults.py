@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpverify.audit.kept import KeptPart
+from dpverify.audit.opening import Opening
 from dpverify.grid import Count, Query, Records, ingest
 from dpverify.plans import (
     AdaptiveStage,
@@ -39,12 +40,14 @@ from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
-Subject = Mechanism[Any] | KeptPart
+Subject = Mechanism[Any] | KeptPart | Opening
 """Whose plan is known."""
 QUICK_FACTORS = (Fraction(7, 10), Fraction(1, 2))
 THOROUGH_FACTORS = (Fraction(19, 20), *QUICK_FACTORS)
 """The 5% deficit is planted where the whole law is closed: there the best event is known."""
 _VISIBLE = Fraction(19, 20)  # what is nearer to 1 no number of draws sees
+_OTHER = "the other adjacency's sensitivity"
+_SHARES_OF_NOISE = frozenset((*(f"scale x {float(f):g}" for f in THOROUGH_FACTORS), _OTHER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,13 @@ class Fault:
     law: Callable[[ArrayLike], Any]
 
 
-def generic_faults(mechanism: Subject, *, thorough: bool = False) -> list[Fault]:
+def generic_faults(
+    mechanism: Subject, *, thorough: bool = False, elsewhere: Collection[str] = ()
+) -> list[Fault]:
     """Every generic fault that applies to a stage or a gate of this mechanism's plan.
 
-    What runs behind a filter is attacked apart, for friendly neighbors (``KeptPart``).
+    What runs behind a filter is attacked apart, for friendly neighbors (``KeptPart``). elsewhere: stages
+    whose missing shares of noise are planted apart (``Opening``).
     """
     plan = mechanism.fixed_plan
     in_the_open = tuple(e for e in plan if not _is_filtered(e))
@@ -66,7 +72,10 @@ def generic_faults(mechanism: Subject, *, thorough: bool = False) -> list[Fault]
     factors = THOROUGH_FACTORS if thorough and is_closed(plan) else QUICK_FACTORS
     found: list[Fault] = []
     for stage in stages:
+        apart = stage.name in elsewhere
         for name, changed in _stage_faults(stage, mechanism, factors):
+            if apart and name in _SHARES_OF_NOISE:
+                continue
             swapped = _swap(plan, stage.name, changed)
             found.append(Fault(f"{stage.name}: {name}", _law_of(mechanism, swapped)))
         if _reusable(stage, stages[0], mechanism):
@@ -108,7 +117,7 @@ def _stage_faults(
         yield "clipping dropped", _unclip
     ratio = _other_sensitivity(stage, mechanism)
     if ratio is not None and 0 < ratio < _VISIBLE:
-        yield "the other adjacency's sensitivity", _rescale(ratio)
+        yield _OTHER, _rescale(ratio)
     if mechanism.adjacency is Adjacency.ADD_REMOVE and _order_could_matter(stage.query, mechanism):
         yield "order dependence", lambda s: dataclasses.replace(s, query=Alternating(s.query))
 
@@ -215,7 +224,8 @@ class ExactGateLaw(FaultyLaw):
     def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """All or none."""
         stage = next(s for s in stages_of(self._plan) if s.name == gate.stage)
-        return np.full(len(live), self.center_after(stage, ())[0] >= gate.at_least)
+        exact = np.atleast_2d(self._centers_of(stage, None, batch, live))[:, 0]
+        return np.broadcast_to(np.asarray(exact >= gate.at_least, np.bool_), len(live)).copy()
 
 
 class ReusedNoiseLaw(FaultyLaw):

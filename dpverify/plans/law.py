@@ -138,6 +138,10 @@ class Law:
             core = Core(images, kept, rows, stage.filter.friendly)
             yield self._run(stage.inner, batch, rows, bits, core)
 
+    def degrees_for(self, filter_: Filter) -> tuple[int, ...]:
+        """What a filter is told of the records: how many friends each of them has."""
+        return tuple(self._friends(filter_)[1].tolist())
+
     def _friends(self, filter_: Filter) -> tuple[IntArray, IntArray]:
         """The records as integer vectors, and how many friends each has; once per predicate."""
         mapped = self._map(filter_.nearness)
