@@ -13,7 +13,7 @@ from spec import clipped_mean, private_quantile, stability_histogram
 from spec.theory import tables
 from tests.grid.test_vector_queries import FALSE
 
-from . import filter_twins
+from . import filter_twins, refined_twins
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -41,6 +41,7 @@ TWINS: dict[str, dict[str, Any]] = {
         for name, twins in FALSE.items()
     },
     **filter_twins.TWINS,
+    **refined_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -94,4 +95,5 @@ FAULTS: dict[str, list[Plant]] = {
         _patched(stability_histogram, "lower_bound", lambda right, *given: 4 * right(*given)),
         _patched(stability_histogram, "lower_bound", lambda right, *given: right(*given) // 4),
     ],
+    **refined_twins.FAULTS,
 }
