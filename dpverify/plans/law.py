@@ -131,6 +131,10 @@ class Law:
             core = Core(images, kept, rows, stage.filter.friendly)
             yield self._run(stage.inner, batch, rows, bits, core)
 
+    def degrees_for(self, filter_: Filter) -> tuple[int, ...]:
+        """What a filter is told of the records: how many friends each of them has."""
+        return tuple(self._friends(filter_)[1].tolist())
+
     def _friends(self, filter_: Filter) -> tuple[IntArray, IntArray]:
         """The records as integer vectors, and how many friends each has; once per predicate."""
         mapped = self._map(filter_.nearness)
@@ -202,6 +206,12 @@ class Law:
             return query.width
         return len(self.center(query))
 
+    def _check_built(
+        self, declared: Stage | Filtered, built: Stage | Filtered, adjacency: AnyAdjacency
+    ) -> None:
+        """Whether what was built keeps the promise that was declared."""
+        check_built(declared, built, adjacency, self._world[1])
+
     def _gates(self) -> list[Gate]:
         return gates_of(self._plan)
 
@@ -225,7 +235,7 @@ class Law:
             memo = (id(element), key)  # an element lives as long as the plan that holds it
             if memo not in self._built:
                 built = element.build(key)
-                check_built(element.declared, built, adjacency, self._world[1])
+                self._check_built(element.declared, built, adjacency)
                 self._check_width(element.declared, built)
                 self._built[memo] = built
             yield self._built[memo], live[np.asarray(keys == key, dtype=np.bool_)]

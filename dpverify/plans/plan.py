@@ -218,6 +218,22 @@ def with_stages(plan: Plan, change: Callable[[Stage], Stage]) -> Plan:
     return tuple(element(part) for part in plan)
 
 
+def with_filters(plan: Plan, change: Callable[[Filter], Filter]) -> Plan:
+    """The plan with ``change`` made to every filter, as declared and as built."""
+
+    def filtered(stage: Stage | Filtered) -> Stage | Filtered:
+        return stage if isinstance(stage, Stage) else replace(stage, filter=change(stage.filter))
+
+    def element(part: Element) -> Element:
+        if isinstance(part, AdaptiveStage):
+            return AdaptiveStage(
+                filtered(part.declared), part.key, lambda key: filtered(part.build(key))
+            )
+        return filtered(part) if isinstance(part, Filtered) else part
+
+    return tuple(element(part) for part in plan)
+
+
 def rescaled_stage(stage: Stage, factor: Fraction) -> Stage:
     """The stage with the scale of its noise multiplied, where it has one."""
     noise = stage.noise.rescaled(factor)
