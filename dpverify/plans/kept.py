@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -21,6 +22,7 @@ from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.randomness.bits import BoolArray, IntArray
 
 _SPEC = "theory/filters.py"
+_HALF = 0.4999  # less than 1/2 by more than these comparisons round
 _SOURCE = Source("OURS", "the mean of friendly records, in the unit of its noise")
 
 
@@ -117,6 +119,49 @@ def unit_sensitivity(spread: Fraction, width: int) -> int:
         return (ball(UNIT / spread) + ball(Fraction(width)).sqrt()) ** 2
 
     return math.ceil(enclose(square).upper)
+
+
+def rounded_multiples(
+    values: IntArray, factors: Sequence[Fraction], which: IntArray | None = None
+) -> IntArray:
+    """Each row of values times a positive factor, to the nearest integers, ties to even, exactly.
+
+    which: for each row the index of its factor; None: the first one. In floats where they are sure: with
+    e the type's epsilon, both numbers of the factor, their quotient, the value and the product are
+    rounded by e / 2 of themselves each, so the product is off by less than 4 e of itself; a nearest
+    integer that is nearer than 1/2 less that is the right one.
+    """
+    rows = np.zeros(len(values), np.intp) if which is None else which
+    if values.dtype == object or not all(map(_short, factors)):
+        return _by_integers(values, factors, rows)
+    ratios = [np.longdouble(f.numerator) / np.longdouble(f.denominator) for f in factors]
+    ratio = np.array(ratios, np.longdouble)[rows].reshape(-1, *(1,) * (values.ndim - 1))
+    product = values.astype(np.longdouble) * ratio
+    nearest = np.rint(product)
+    off = 8 * np.finfo(np.longdouble).eps * np.abs(product)
+    sure = (np.abs(product - nearest) + off < _HALF) & (np.abs(nearest) < WORD)
+    unsure = ~sure.reshape(len(values), -1).all(axis=1)
+    found: IntArray = np.where(sure, nearest, 0).astype(np.int64)
+    if unsure.any():
+        exact = _by_integers(values[unsure], factors, rows[unsure])
+        found = found if exact.dtype == np.int64 else found.astype(object)
+        found[unsure] = exact
+    return found
+
+
+def _by_integers(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> IntArray:
+    above, below = values.astype(object), np.ones(values.shape, object)
+    for index in np.unique(rows):
+        chosen, factor = rows == index, factors[index]
+        above[chosen] *= factor.numerator
+        below[chosen] *= factor.denominator
+    found = rounded_quotients(above, below)
+    return found.astype(np.int64) if largest(found) < WORD else found
+
+
+def _short(factor: Fraction) -> bool:
+    """Whether both numbers are far from the ends of the floats."""
+    return max(factor.numerator, factor.denominator) < 1 << 512
 
 
 def rounded_quotients(above: IntArray, below: IntArray) -> IntArray:

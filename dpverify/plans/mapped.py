@@ -10,6 +10,7 @@ import numpy as np
 
 from dpverify.grid import Records
 from dpverify.grid.linear import Integers, matmul
+from dpverify.grid.masks import Counted, distinct
 from dpverify.grid.nearness import Nearness
 from dpverify.randomness.bits import IntArray
 
@@ -29,6 +30,11 @@ class Mapped:
     def images(self) -> Integers:
         """The records as integer vectors, shape (n, width)."""
         return self.nearness.images(self.records)
+
+    @cached_property
+    def distinct(self) -> Counted:
+        """The images, equal ones once."""
+        return distinct(self.images)
 
     @cached_property
     def degrees(self) -> IntArray:

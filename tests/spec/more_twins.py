@@ -14,7 +14,7 @@ from spec import _balls, clipped_mean, iterative_mean, private_quantile, stabili
 from spec.theory import shrinking, tables
 from tests.grid.test_vector_queries import FALSE
 
-from . import centered_twins, filter_twins, weight_twins
+from . import centered_twins, filter_twins, refined_twins, weight_twins
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -67,6 +67,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **filter_twins.TWINS,
     **weight_twins.TWINS,
     **centered_twins.TWINS,
+    **refined_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -131,4 +132,5 @@ FAULTS: dict[str, list[Plant]] = {
         _patched(stability_histogram, "lower_bound", lambda right, *given: right(*given) // 4),
     ],
     **centered_twins.FAULTS,
+    **refined_twins.FAULTS,
 }
