@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -15,11 +16,12 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
-from .theory import joint, moving
+from .theory import joint, moving, rescaled_laws
 from .theory.core_means import Basic, Gaussian, Weights, gaussian_shift
+from .theory.filtered_laws import FilteredLaw
 from .theory.filters import Image, mean_noise
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
-from .theory.laws import Exponential, FilteredLaw, Outcome, TranscriptLaw, real
+from .theory.laws import Exponential, Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, require
 from .theory.rescaling import Rescaling, spectrum
 
@@ -82,7 +84,7 @@ def center(mean: Outcome, noise: Fraction) -> Image:
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """By stage; those of mean and sum squared, in one unit."""
-    width = rescaled_mean.public_map(parameters).width + 1
+    width = rescaled_laws.public_map(parameters).width + 1
     square = moving.unit_sensitivity(Fraction(parameters["noise_multiplier"]), width)
     return {**rescaled_mean.sensitivities(first_stage(parameters)), "sum and count": square}
 
@@ -90,9 +92,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 @states(_MEAN, Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | FilteredLaw:
     """That of the rescaled mean, with a sum and a number about it where it is released."""
-    public = rescaled_mean.public_map(parameters)
+    public = rescaled_laws.public_map(parameters)
     images = [public.image(record) for record in records]
-    first = rescaled_mean.law(first_stage(parameters), records)
+    first = rescaled_laws.law(first_stage(parameters), records)
     if isinstance(first, TranscriptLaw):
         return _followed(first, parameters, images, ())
     rows = _declared_rows(parameters) if first.opening else ()
@@ -113,15 +115,15 @@ def _followed(
     before: TranscriptLaw, parameters: Parameters, images: Sequence[Image], opening: Prefix
 ) -> TranscriptLaw:
     """A law, then the sum and number; ``opening`` was released before the law began."""
-    first = rescaled_mean.shares(first_stage(parameters))
-    public = rescaled_mean.public_map(parameters)
+    first = rescaled_laws.shares(first_stage(parameters))
+    public, counts = rescaled_laws.public_map(parameters), Counter(images)
     adjacency, multiplier = parameters["adjacency"], Fraction(parameters["noise_multiplier"])
 
     def last(prefix: Prefix) -> RoundedGaussianLaw:
         *numbers, mean = (*opening, *prefix)
         noise = center_noise(first, public.radius, tuple(number for (number,) in numbers))
         radius = ball_radius(parameters, public, noise)
-        total = moving.sum_about(images, center(mean, noise), radius)
+        total = moving.sum_about(counts, center(mean, noise), radius)
         deviation = moving.noise(radius, adjacency, multiplier)
         return RoundedGaussianLaw(moving.in_unit(total, deviation), UNIT)
 
@@ -132,7 +134,7 @@ def _followed(
 
 def _declared_rows(parameters: Parameters) -> Prefix:
     """A released number of rows with which the filter is the one that is declared before any data."""
-    first = rescaled_mean.shares(first_stage(parameters))
+    first = rescaled_laws.shares(first_stage(parameters))
     assert isinstance(first, Gaussian)
     return ((first.gate,),)
 
@@ -149,8 +151,8 @@ def expected_error(parameters: Parameters, n: int) -> Any:
     weight, and c the center's noise, along which that of the number counts.
     """
     first, public = (
-        rescaled_mean.shares(first_stage(parameters)),
-        rescaled_mean.public_map(parameters),
+        rescaled_laws.shares(first_stage(parameters)),
+        rescaled_laws.public_map(parameters),
     )
     if not isinstance(first, Weights):
         raise ValueError("no closed form of the error after a random filter")
@@ -172,8 +174,8 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction
     number have noise as in theory/joint.py, two parts. Raises ValueError where that does not hold.
     """
     plan, public = (
-        rescaled_mean.shares(first_stage(parameters)),
-        rescaled_mean.public_map(parameters),
+        rescaled_laws.shares(first_stage(parameters)),
+        rescaled_laws.public_map(parameters),
     )
     if not isinstance(plan, Weights):
         raise ValueError("no bound on the error after a random filter")
@@ -244,7 +246,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     cases = 0
     for adjacency, d in product(Adjacency, (1, 2)):
         parameters, largest = _parameters(adjacency, d), Fraction(0)
-        first, stated = rescaled_mean.shares(first_stage(parameters)), sensitivities(parameters)
+        first, stated = rescaled_laws.shares(first_stage(parameters)), sensitivities(parameters)
         assert isinstance(first, Weights)
         for left, right in _crowds(d, adjacency):
             laws: list[Any] = [law(parameters, records) for records in (left, right)]

@@ -49,9 +49,9 @@ _DIGITS_OF_SUMS = 25
 
 
 def one_number_decides(plan: Plan) -> bool:
-    """Whether a released number decides the scale of one more stage, so that their losses do not add up."""
-    stages = stages_of(plan)
-    return len(stages) == 2 and isinstance(stages[1].query, MovingQuery)
+    """Whether a released number decides the scales of what follows, so that their losses do not add up."""
+    later = stages_of(plan)[1:]
+    return bool(later) and all(isinstance(stage.query, MovingQuery) for stage in later)
 
 
 def summed(suite: Suite, p: Any, q: Any, epsilon: Fraction) -> Any:

@@ -7,7 +7,8 @@ records are inside is decided by each record, the point and the radius alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from itertools import product
 
@@ -15,7 +16,7 @@ from dpverify.privacy import Adjacency, Source, states
 
 from .gaussian_laws import UNIT
 from .obligations import neighbors, require
-from .vectors import Vector, masked_sum_sensitivity, squared_distance, total
+from .vectors import Vector, masked_sum_sensitivity, squared_distance
 
 _MOVING = Source("OURS", "a masked sum about a released point")
 
@@ -25,12 +26,12 @@ def weight(radius: int) -> int:
     return max(1, radius // 8)
 
 
-def sum_about(images: Sequence[Vector], point: Vector, radius: int) -> Vector:
+def sum_about(images: Mapping[Vector, int], point: Vector, radius: int) -> Vector:
     """The sum of y - point over the images y within the radius of the point, then weight times their
-    number."""
-    inside = [y for y in images if squared_distance(y, point) <= radius**2]
-    moved = zip(total(inside, len(point)), point, strict=True)
-    return (*(s - len(inside) * c for s, c in moved), weight(radius) * len(inside))
+    number. images: each with how often it occurs."""
+    inside = {y: k for y, k in images.items() if squared_distance(y, point) <= radius**2}
+    moved = (sum(k * (y[i] - c) for y, k in inside.items()) for i, c in enumerate(point))
+    return (*moved, weight(radius) * sum(inside.values()))
 
 
 @states(_MOVING)
@@ -89,8 +90,8 @@ def _moves(
 ) -> Iterator[tuple[Vector, Vector, int]]:
     """The sums of neighbors of at most two records, and how far apart they are, squared."""
     for left, right in neighbors(_universe(point, radius), 2, adjacency):
-        sums = sum_about(left, point, radius), sum_about(right, point, radius)
-        yield *sums, squared_distance(*sums)
+        sums = tuple(sum_about(Counter(side), point, radius) for side in (left, right))
+        yield sums[0], sums[1], squared_distance(*sums)
 
 
 @states(_MOVING)
