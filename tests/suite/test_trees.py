@@ -42,7 +42,14 @@ def test_our_own_trees_fit_together() -> None:
         "randomized_response",
         "stability_histogram",
     ]
-    assert list(suite.exhibits) == ["count_silent_when_empty"]
+    assert list(suite.exhibits) == [
+        "clean_mean",
+        "clean_mean_of_gaussians",
+        "clean_mean_published",
+        "count_silent_when_empty",
+        "filtered_mean",
+        "filtered_mean_published",
+    ]
     assert unsourced(suite) == []
 
 
