@@ -48,7 +48,7 @@ def as_coded(rows: Rows, gamma: float, tau: float) -> Rows:
     """The filter as its authors and the paper's authors wrote it, step by step; shape (d,).
 
     A two-sided distance is held against a one-sided tail, the row at which the test fails is kept,
-    and rows are never pruned beforehand. Stops with the mean of what is left.
+    and rows are never pruned beforehand. The mean of what is left. Undefined where d gamma = tau.
     """
     while True:
         n, d = rows.shape

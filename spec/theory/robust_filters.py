@@ -122,13 +122,14 @@ def as_published(rows: Rows, gamma: Fraction, tau: Fraction) -> Row:
 
 def _pruned(rows: Rows, square: Any) -> Rows:
     """The rows with more than half of all within this squared distance; all, if there are none."""
-    kept = [
-        row
-        for row in rows
-        if 2 * sum(mp.fsum((x - y) ** 2 for x, y in zip(row, other, strict=True)) <= square for other in rows)
-        > len(rows)
-    ]  # fmt: skip
-    return kept or rows
+
+    def near(row: Row) -> int:
+        return sum(
+            mp.fsum((x - y) ** 2 for x, y in zip(row, other, strict=True)) <= square
+            for other in rows
+        )
+
+    return [row for row in rows if 2 * near(row) > len(rows)] or rows
 
 
 def _heavy(distance: Sequence[Any], slack: Any, gamma: Fraction, tau: Fraction, d: int) -> Any:
@@ -193,8 +194,8 @@ def broken(rows: Rows, gamma: Fraction, tau: Fraction, factor: Fraction = Fracti
     squares = [mp.fsum(x * x for x in row) for row in rows]
     if max(squares) > real(factor) ** 2 * d * mp.log(real(n / tau)):
         found.add(1)
-    if any(_off(sorted(sign * row[j] for row in rows), gamma, tau, d)
-           for j in range(d) for sign in (-1, 1)):  # fmt: skip
+    columns = (sorted(sign * row[j] for row in rows) for j in range(d) for sign in (-1, 1))
+    if any(_off(column, gamma, tau, d) for column in columns):
         found.add(2)
     if mp.fsum(c * c for c in center) > real(gamma) ** 2:
         found.add(3)

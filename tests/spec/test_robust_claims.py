@@ -96,16 +96,37 @@ def test_each_condition_of_goodness_can_break(change: Any, broken: set[int]) -> 
     assert found == broken
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize(("own", "stated"), FILTERS)
-def test_the_exhibits_filters_are_the_specs(own: Any, stated: Any, seed: int) -> None:
-    """Two programs, one in float64; on samples with outliers, near and far, three columns."""
-    rng = np.random.default_rng(seed)
+def _scattered(rng: np.random.Generator) -> Any:
+    """Outliers near and far, in one direction."""
     rows = rng.standard_normal((40, 3))
     rows[:6] += rng.choice([0.0, 3.0, 10.0, 1e4], (6, 1)) * np.array([1.0, 0.5, 0.0])
-    gamma = Fraction(1, 5)
-    found = own(rows, float(gamma), 1 / 40)
-    assert found == pytest.approx([float(x) for x in stated(rows.tolist(), gamma, Fraction(1, 40))])
+    return rows
+
+
+def _graded(rng: np.random.Generator) -> Any:
+    """A heavy tail that a threshold cuts somewhere."""
+    rows = rng.standard_normal((40, 3))
+    rows[:12, 0] += np.linspace(2, 14, 12)
+    return rows
+
+
+def _in_two_clusters(rng: np.random.Generator) -> Any:
+    """The smaller has more than a third of the rows."""
+    rows = rng.standard_normal((40, 3))
+    rows[:17] += 1e4
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("drawn", [_scattered, _graded, _in_two_clusters])
+@pytest.mark.parametrize(("own", "stated"), FILTERS)
+def test_the_exhibits_filters_are_the_specs(own: Any, stated: Any, drawn: Any, seed: int) -> None:
+    """Two programs, one in float64; three columns."""
+    rows = drawn(np.random.default_rng(seed))
+    for gamma in (Fraction(1, 5), Fraction(1, 20)):
+        found = own(rows, float(gamma), 1 / 40)
+        exact = [float(x) for x in stated(rows.tolist(), gamma, Fraction(1, 40))]
+        assert found == pytest.approx(exact)
 
 
 def test_the_filters_filter() -> None:
