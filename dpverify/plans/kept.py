@@ -43,6 +43,7 @@ class KeptCount(CoreQuery):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """1, for friendly neighbors."""
+        _require_friends(self, adjacency)
         return _lemma("the number of kept records", Norm.L1, 1, adjacency, domain, "kept_count")
 
 
@@ -98,10 +99,8 @@ class KeptMean(CoreQuery):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """(2^40 / s + sqrt(width))^2 for friendly neighbors, where r is below the larger number."""
-        known, exchange = (
-            getattr(adjacency, "strangers", None),
-            getattr(adjacency, "exchange", False),
-        )
+        about = _require_friends(self, adjacency)
+        known, exchange = about.strangers, about.exchange
         if self.strangers is not None and (exchange or known is None or known > self.strangers):
             raise ValueError(
                 f"a mean of records with few strangers has no sensitivity: {adjacency}."
@@ -129,11 +128,24 @@ def rounded_quotients(above: IntArray, below: IntArray) -> IntArray:
     return found
 
 
+def _require_friends(query: KeptCount | KeptMean, adjacency: object) -> Friendly:
+    """Refuse neighbors that are not friendly by the query's own predicate."""
+    if not isinstance(adjacency, Friendly):
+        raise ValueError(
+            f"{type(query).__name__} has a sensitivity for friendly neighbors only, not under "
+            f"{adjacency}; put it behind a filter."
+        )
+    if adjacency.predicate != query.nearness.predicate:
+        raise ValueError(
+            f"The kept records are friends by {adjacency.predicate!r}, {type(query).__name__} is "
+            f"about {query.nearness.predicate!r}; give both the same nearness."
+        )
+    return adjacency
+
+
 def _lemma(
     what: str, norm: Norm, value: int, adjacency: Adjacency, domain: Domain, name: str
 ) -> Derivation[Sensitivity]:
-    if not isinstance(adjacency, Friendly):
-        raise ValueError(f"{what}: it has a sensitivity for friendly neighbors only.")
     return sensitivity_lemma(
         what,
         norm=norm,

@@ -173,6 +173,18 @@ PAPERS: dict[str, Paper] = {
             "ALT 2021",
         ),
         Paper(
+            "GL95",
+            "Applications of the van Trees inequality: a Bayesian Cramer-Rao bound",
+            "Gill, Levit",
+            "Bernoulli 1, 1995",
+        ),
+        Paper(
+            "BDKU20",
+            "CoinPress: practical private mean and covariance estimation",
+            "Biswas, Dong, Kamath, Ullman",
+            "NeurIPS 2020",
+        ),
+        Paper(
             "DRS22",
             "Gaussian differential privacy",
             "Dong, Roth, Su",
@@ -208,6 +220,12 @@ PAPERS: dict[str, Paper] = {
             "Dimension-free private mean estimation for anisotropic distributions",
             "Dagan, Jordan, Yang, Zakynthinou, Zhivotovskiy",
             "NeurIPS 2024",
+        ),
+        Paper(
+            "ALNP23",
+            "PLAN: variance-aware private mean estimation",
+            "Aumueller, Lebeda, Nelson, Pagh",
+            "PoPETs 2024",
         ),
         Paper("OURS", "dpverify: derived here, with its proof", "dpverify", "this repository"),
     )

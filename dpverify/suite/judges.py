@@ -248,9 +248,9 @@ def _exact_pair(
     if len(stages) == 1 or len(differing) == 1:
         first, second = (differing or stages)[0]
         return first.largest_loss(second), first.profile(second, epsilon)
-    if all(hasattr(a, "mu_squared") for a, _ in differing):  # Gaussian stages: mu^2 adds up
-        total_mu = sum((a.mu_squared(b) for a, b in differing), Fraction(0))
-        return None, suite.theory["profiles"].gaussian_profile(total_mu, epsilon)
+    if differing and all(hasattr(law, "mu_squared") for law, _ in differing):  # squares add up
+        square = sum((a.mu_squared(b) for a, b in differing), Fraction(0))
+        return None, suite.theory["profiles"].gaussian_profile(square, epsilon)
     if any(loss is None for loss in losses):
         raise RefinementFailed("several stages differ, one without a bound on its loss")
     total = sum(losses, Fraction(0))

@@ -65,7 +65,11 @@ class Agreement(MovingQuery):
         return np.full((len(batch), 1), agreement_of(mapped) - self.shift, dtype=np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """5; 6 under replace."""
+        """5; 6 under replace. Raises ValueError under any other adjacency."""
+        if not isinstance(adjacency, Adjacency):
+            raise ValueError(
+                f"the agreement moves under {adjacency}; it has a bound for inputs only."
+            )
         return sensitivity_lemma(
             f"the agreement (friends by {self.nearness.predicate})",
             norm=Norm.L1,

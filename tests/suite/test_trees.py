@@ -37,10 +37,13 @@ def test_our_own_trees_fit_together() -> None:
         "bernoulli_mean",
         "bounded_mean",
         "clipped_mean",
+        "coordinatewise_mean",
+        "iterative_mean",
         "noisy_count",
         "private_quantile",
         "randomized_response",
         "stability_histogram",
+        "variance_aware_mean",
     ]
     assert list(suite.exhibits) == [
         "clean_mean",
