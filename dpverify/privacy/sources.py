@@ -142,6 +142,12 @@ PAPERS: dict[str, Paper] = {
             "ITCS 2018",
         ),
         Paper(
+            "DKKLMS19",
+            "Robust estimators in high dimensions without the computational intractability",
+            "Diakonikolas, Kamath, Kane, Li, Moitra, Stewart",
+            "FOCS 2016; SIAM Journal on Computing 48, 2019",
+        ),
+        Paper(
             "SMM19",
             "Privacy loss classes: the central limit theorem in differential privacy",
             "Sommer, Meiser, Mohammadi",
@@ -152,6 +158,12 @@ PAPERS: dict[str, Paper] = {
             "Optimal differential privacy composition for exponential mechanisms",
             "Dong, Durfee, Rogers",
             "ICML 2020",
+        ),
+        Paper(
+            "DH20",
+            "Designing differentially private estimators in high dimensions",
+            "Dhar, Huang",
+            "preprint, 2020",
         ),
         Paper(
             "CR21",

@@ -45,7 +45,14 @@ def test_our_own_trees_fit_together() -> None:
         "stability_histogram",
         "variance_aware_mean",
     ]
-    assert list(suite.exhibits) == ["count_silent_when_empty"]
+    assert list(suite.exhibits) == [
+        "clean_mean",
+        "clean_mean_of_gaussians",
+        "clean_mean_published",
+        "count_silent_when_empty",
+        "filtered_mean",
+        "filtered_mean_published",
+    ]
     assert unsourced(suite) == []
 
 
