@@ -13,7 +13,7 @@ from spec import clipped_mean, private_quantile, stability_histogram
 from spec.theory import tables
 from tests.grid.test_vector_queries import FALSE
 
-from . import filter_twins
+from . import bound_twins, filter_twins
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -41,6 +41,7 @@ TWINS: dict[str, dict[str, Any]] = {
         for name, twins in FALSE.items()
     },
     **filter_twins.TWINS,
+    **bound_twins.TWINS,
 }
 
 ELSEWHERE = {
