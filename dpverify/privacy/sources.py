@@ -227,6 +227,12 @@ PAPERS: dict[str, Paper] = {
             "Aumueller, Lebeda, Nelson, Pagh",
             "PoPETs 2024",
         ),
+        Paper(
+            "KLSU19",
+            "Privately learning high-dimensional distributions",
+            "Kamath, Li, Singhal, Ullman",
+            "COLT 2019",
+        ),
         Paper("OURS", "dpverify: derived here, with its proof", "dpverify", "this repository"),
     )
 }

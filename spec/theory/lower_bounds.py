@@ -1,4 +1,8 @@
-"""What no private mechanism can beat: lower bounds, executable at mpmath's working precision."""
+"""What no private mechanism can beat: lower bounds, executable at mpmath's working precision.
+
+Here for one number. For means of vectors: packing.py (pure privacy), tracing_bound.py (approximate
+privacy, anisotropic), fingerprinting.py and buckets.py (the same as in the literature).
+"""
 
 from __future__ import annotations
 

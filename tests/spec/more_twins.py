@@ -14,7 +14,14 @@ from spec import _balls, clipped_mean, iterative_mean, private_quantile, stabili
 from spec.theory import shrinking, tables
 from tests.grid.test_vector_queries import FALSE
 
-from . import centered_twins, filter_twins, refined_twins, robust_twins, weight_twins
+from . import (
+    bound_twins,
+    centered_twins,
+    filter_twins,
+    refined_twins,
+    robust_twins,
+    weight_twins,
+)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -69,6 +76,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **weight_twins.TWINS,
     **centered_twins.TWINS,
     **refined_twins.TWINS,
+    **bound_twins.TWINS,
 }
 
 ELSEWHERE = {
