@@ -40,9 +40,15 @@ def test_our_own_trees_fit_together() -> None:
         "noisy_count",
         "private_quantile",
         "randomized_response",
+        "refined_mean",
+        "rescaled_mean",
         "stability_histogram",
     ]
-    assert list(suite.exhibits) == ["count_silent_when_empty"]
+    assert list(suite.exhibits) == [
+        "count_silent_when_empty",
+        "displayed_constants",
+        "radius_by_rows",
+    ]
     assert unsourced(suite) == []
 
 
