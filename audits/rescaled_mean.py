@@ -298,7 +298,7 @@ RATES = (
         curve=Curve(function="expected_error", arguments=("parameters", "n"), beside="sampling"),
         lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         source=_SOURCE,
-        repeats=200,
+        repeats=500,
     ),
 )
 
