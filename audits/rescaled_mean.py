@@ -289,7 +289,7 @@ RATES = (
         name="error-against-n",
         mechanism=_for_decaying,
         variable="n",
-        values=(200, 400, 800),
+        values=(200, 400),
         setting={"d": 20, "epsilon": 4, "adjacency": ADD},
         instance=_DECAYING,
         target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
@@ -298,7 +298,7 @@ RATES = (
         curve=Curve(function="expected_error", arguments=("parameters", "n"), beside="sampling"),
         lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         source=_SOURCE,
-        repeats=400,
+        repeats=500,
     ),
 )
 

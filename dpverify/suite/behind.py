@@ -45,7 +45,7 @@ def judge_behind_the_filter(suite: Suite, entry: Entry, configuration: Configura
 
 
 _HIDDEN = "with the filter's coins not enumerated"
-_DIGITS_OF_SUMS = 25
+_DIGITS_OF_SUMS = 20
 
 
 def one_number_decides(plan: Plan) -> bool:

@@ -117,7 +117,7 @@ def _gaussian_above(scale: Fraction, x: int) -> Any:
 
 
 def _laplace_above(scale: Fraction, x: int) -> Any:
-    return 1 - DiscreteLaplaceLaw(0, scale).at_most(x, real_exponential)
+    return DiscreteLaplaceLaw(0, scale).at_most(-x - 1, real_exponential)
 
 
 Shifts = Callable[[str, Fraction, Fraction], int]

@@ -48,6 +48,7 @@ def shares(parameters: Parameters) -> Weights | Basic | Gaussian:
     return kind(parameters["adjacency"], *own, width)
 
 
+@states(WEIGHTS, ALGORITHM)
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | FilteredLaw:
     """Of the agreement and the mean; or of what a filter's coins hide."""
     public, plan = public_map(parameters), shares(parameters)

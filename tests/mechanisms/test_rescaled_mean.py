@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -341,24 +340,6 @@ def test_of_a_trace_alone_the_matrix_is_the_identity() -> None:
     assert mechanism.matrix == (1.0,) * 4
     with pytest.raises(ValueError, match="belong to no covariance"):
         RescaledMean.for_budget(BUDGET, adjacency=ADD, columns=4, trace=9.0, largest=1.0, n_max=500)
-
-
-# --- the spec's statements are seen to fail -----------------------------------------------------
-
-_TWINS: list[tuple[Callable[..., int], Any]] = [
-    (spec.obligation_shares, Fraction(99, 100)),
-    (spec.obligation_shares, Fraction(102, 100)),
-    (spec.obligation_shift, lambda plan: plan.shift - 1),
-    (spec.obligation_shift, lambda plan: plan.shift + 1),
-    (spec.obligation_map, -2),
-    (spec.obligation_lower_bound_is_below_error, 4),
-]
-
-
-@pytest.mark.parametrize(("obligation", "twin"), _TWINS, ids=range(len(_TWINS)))
-def test_a_false_statement_fails(obligation: Callable[..., int], twin: Any) -> None:
-    with mp.workdps(50), pytest.raises(AssertionError):
-        obligation(twin)
 
 
 def test_the_weighted_mean_of_few_records_by_hand() -> None:

@@ -42,6 +42,8 @@ def test_our_own_trees_fit_together() -> None:
         "noisy_count",
         "private_quantile",
         "randomized_response",
+        "refined_mean",
+        "rescaled_mean",
         "stability_histogram",
         "variance_aware_mean",
     ]
@@ -50,8 +52,10 @@ def test_our_own_trees_fit_together() -> None:
         "clean_mean_of_gaussians",
         "clean_mean_published",
         "count_silent_when_empty",
+        "displayed_constants",
         "filtered_mean",
         "filtered_mean_published",
+        "radius_by_rows",
     ]
     assert unsourced(suite) == []
 
