@@ -8,12 +8,15 @@ dpverify.audit, imported on its own.
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
 from dpverify.mechanisms.clipped_mean import ClippedMean, VectorMeanEstimate
+from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
+from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
+from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
 from dpverify.plans import Abstained
 from dpverify.privacy import (
     Adjacency,
@@ -40,10 +43,12 @@ __all__ = [
     "BoundedMean",
     "CipherBits",
     "ClippedMean",
+    "CoordinatewiseMean",
     "CountEstimate",
     "FrequencyEstimate",
     "GaussianDP",
     "HistogramEstimate",
+    "IterativeMean",
     "MeanEstimate",
     "NoisyCount",
     "PerfectPrivacy",
@@ -58,6 +63,7 @@ __all__ = [
     "ShareEstimate",
     "StabilityHistogram",
     "SystemBits",
+    "VarianceAwareMean",
     "VectorMeanEstimate",
     "ZeroConcentratedDP",
     "calibrate",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CORE = ("privacy", "randomness", "grid", "plans", "mechanisms")
+CORE = ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms")
 UPSTAIRS = ("audit", "rates", "suite", "ledger", "report", "cli")
 NOT_IN_THE_CORE = ("rich", "tomli_w", "mpmath", "sklearn", "hypothesis", "pytest", "spec", "audits")
 
@@ -36,7 +36,7 @@ def test_each_floor_loads_only_what_is_below(floor: int) -> None:
     above = {f"dpverify.{name}" for name in (*CORE[floor + 1 :], *UPSTAIRS)}
     if CORE[floor] == "randomness":
         above.add("dpverify.grid")
-    files = list((ROOT / "dpverify" / CORE[floor]).glob("*.py"))
+    files = list((ROOT / "dpverify" / CORE[floor]).rglob("*.py"))
     assert files
     for file in files:
         for name in _imports(file):

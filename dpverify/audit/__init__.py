@@ -27,6 +27,8 @@ from dpverify.audit.sensitivity import (
     SensitivityResult,
     audit_sensitivity,
 )
+from dpverify.audit.traces import Gaussians
+from dpverify.audit.tracing import TracingResult, audit_tracing
 
 __all__ = [
     "AuditResult",
@@ -36,6 +38,7 @@ __all__ = [
     "Exhibit",
     "Fault",
     "FaultResult",
+    "Gaussians",
     "InvalidRun",
     "Mahalanobis",
     "Neighboring",
@@ -45,10 +48,12 @@ __all__ = [
     "SearchResult",
     "SensitivityResult",
     "SmallInstance",
+    "TracingResult",
     "Verdict",
     "added",
     "audit",
     "audit_sensitivity",
+    "audit_tracing",
     "generic_faults",
     "moved",
     "replaced",

@@ -17,6 +17,7 @@ from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
 from dpverify.audit.kept import KeptPart
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
+from dpverify.audit.opening import Opening
 from dpverify.audit.sequential import SequentialAttack
 from dpverify.audit.subjects import claimed_of, is_ours, planted_in, target_of
 from dpverify.plans import Mechanism
@@ -131,7 +132,7 @@ def _at_every_epsilon(certificates: Sequence[Certificate]) -> list[str]:
 
 
 def audit(
-    subject: Mechanism[Any] | KeptPart | Exhibit | Callable[..., Any],
+    subject: Mechanism[Any] | KeptPart | Opening | Exhibit | Callable[..., Any],
     *,
     pairs: Iterable[NeighboringPair],
     claim: PrivacyClaim | Derivation[PrivacyClaim] | Guarantee | None = None,

@@ -21,6 +21,8 @@ class Configuration:
     pairs: crafted neighbors, the most dangerous first (a fault is attacked in this order).
     faults: the mechanism's own planted faults, beside the generic ones.
     friendly: of a mechanism with a filter, pairs that attack what runs behind it (``KeptPart``).
+    opening: pairs that attack the first stage by itself (``Opening``), for a mechanism of which no pair
+    shows a missing share of that stage's noise; such faults are planted there only.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Configuration:
     pairs: Sequence[NeighboringPair]
     faults: Sequence[Fault] = ()
     friendly: Sequence[NeighboringPair] = ()
+    opening: Sequence[NeighboringPair] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

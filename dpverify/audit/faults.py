@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpverify.audit.kept import KeptPart
+from dpverify.audit.opening import Opening
 from dpverify.grid import Count, Query, Records, ingest
 from dpverify.plans import (
     AdaptiveStage,
@@ -28,20 +29,25 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.filtering import Core
 from dpverify.plans.law import Law
+from dpverify.plans.moving import MovingQuery
 from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import Element, is_closed, rescaled_stage, stages_of, with_stages
 from dpverify.plans.transcripts import Rows
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity
+from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
-Subject = Mechanism[Any] | KeptPart
+Subject = Mechanism[Any] | KeptPart | Opening
 """Whose plan is known."""
 QUICK_FACTORS = (Fraction(7, 10), Fraction(1, 2))
 THOROUGH_FACTORS = (Fraction(19, 20), *QUICK_FACTORS)
 """The 5% deficit is planted where the whole law is closed: there the best event is known."""
 _VISIBLE = Fraction(19, 20)  # what is nearer to 1 no number of draws sees
+_OTHER = "the other adjacency's sensitivity"
+_SHARES_OF_NOISE = frozenset((*(f"scale x {float(f):g}" for f in THOROUGH_FACTORS), _OTHER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +58,13 @@ class Fault:
     law: Callable[[ArrayLike], Any]
 
 
-def generic_faults(mechanism: Subject, *, thorough: bool = False) -> list[Fault]:
+def generic_faults(
+    mechanism: Subject, *, thorough: bool = False, elsewhere: Collection[str] = ()
+) -> list[Fault]:
     """Every generic fault that applies to a stage or a gate of this mechanism's plan.
 
-    What runs behind a filter is attacked apart, for friendly neighbors (``KeptPart``).
+    What runs behind a filter is attacked apart, for friendly neighbors (``KeptPart``). elsewhere: stages
+    whose missing shares of noise are planted apart (``Opening``).
     """
     plan = mechanism.fixed_plan
     in_the_open = tuple(e for e in plan if not _is_filtered(e))
@@ -63,10 +72,13 @@ def generic_faults(mechanism: Subject, *, thorough: bool = False) -> list[Fault]
     factors = THOROUGH_FACTORS if thorough and is_closed(plan) else QUICK_FACTORS
     found: list[Fault] = []
     for stage in stages:
+        apart = stage.name in elsewhere
         for name, changed in _stage_faults(stage, mechanism, factors):
+            if apart and name in _SHARES_OF_NOISE:
+                continue
             swapped = _swap(plan, stage.name, changed)
             found.append(Fault(f"{stage.name}: {name}", _law_of(mechanism, swapped)))
-        if stage in plan and _reusable(stage, stages[0], mechanism):
+        if _reusable(stage, stages[0], mechanism):
             source = stages[0].name
             reuse = _law_of(mechanism, plan, ReusedNoiseLaw, source=source, target=stage.name)
             if stage.name == source or type(stages[0].noise) is type(stage.noise):
@@ -105,7 +117,7 @@ def _stage_faults(
         yield "clipping dropped", _unclip
     ratio = _other_sensitivity(stage, mechanism)
     if ratio is not None and 0 < ratio < _VISIBLE:
-        yield "the other adjacency's sensitivity", _rescale(ratio)
+        yield _OTHER, _rescale(ratio)
     if mechanism.adjacency is Adjacency.ADD_REMOVE and _order_could_matter(stage.query, mechanism):
         yield "order dependence", lambda s: dataclasses.replace(s, query=Alternating(s.query))
 
@@ -147,11 +159,15 @@ def _scale(stage: Stage) -> Fraction:
 
 def _width(query: Query, mechanism: Subject) -> int:
     """How many numbers it has for a dataset of three records."""
+    if isinstance(query, MovingQuery):
+        return query.width
     return len(query.evaluate(np.zeros((3, mechanism.columns()))))
 
 
 def _order_could_matter(query: Query, mechanism: Subject) -> bool:
     """Not for a list of answers, one a record (there it does in any case), nor for a table."""
+    if isinstance(query, MovingQuery):
+        return False
     fewer = query.evaluate(np.zeros((2, mechanism.columns())))
     return fewer.ndim == 1 and _width(query, mechanism) == len(fewer) and query != Count()
 
@@ -161,8 +177,17 @@ def _swap(plan: Plan, name: str, change: Callable[[Stage], Stage]) -> Plan:
     return with_stages(plan, lambda stage: change(stage) if stage.name == name else stage)
 
 
+class FaultyLaw(Law):
+    """The law of a plan whose adaptive stages need not keep what they declared."""
+
+    def _check(
+        self, declared: Stage | Filtered, built: Stage | Filtered, adjacency: AnyAdjacency
+    ) -> None:
+        """A faulty stage may have no claim at all."""
+
+
 def _law_of(
-    mechanism: Subject, plan: Plan, kind: type[Law] = Law, **options: Any
+    mechanism: Subject, plan: Plan, kind: type[Law] = FaultyLaw, **options: Any
 ) -> Callable[[ArrayLike], Law]:
     def law(data: ArrayLike) -> Law:
         records = ingest(data, mechanism.domain)
@@ -193,16 +218,17 @@ def _no_sensitivity() -> NoReturn:
     raise ValueError("an order-dependent query has no bounded sensitivity under add-remove")
 
 
-class ExactGateLaw(Law):
+class ExactGateLaw(FaultyLaw):
     """Gates decide on the exact query value instead of the released one."""
 
     def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """All or none."""
         stage = next(s for s in stages_of(self._plan) if s.name == gate.stage)
-        return np.full(len(live), self.center(stage.query)[0] >= gate.at_least)
+        exact = np.atleast_2d(self._centers_of(stage, None, batch, live))[:, 0]
+        return np.broadcast_to(np.asarray(exact >= gate.at_least, np.bool_), len(live)).copy()
 
 
-class ReusedNoiseLaw(Law):
+class ReusedNoiseLaw(FaultyLaw):
     """Stage ``target`` takes the noise that stage ``source`` drew, in proportion to their scales.
 
     For one stage of several numbers (source is target) all of them take the first one's noise.
@@ -210,40 +236,40 @@ class ReusedNoiseLaw(Law):
 
     def __init__(self, *world: Any, source: str, target: str) -> None:
         super().__init__(*world)
-        self._source, self._target = self._named(source), self._named(target)
+        self._source = next(stage for stage in stages_of(self._plan) if stage.name == source)
+        self._target = target
 
-    def sample(self, bits: Bits, size: int) -> Transcripts:
-        """The plan's transcripts with the target overwritten."""
-        batch = super().sample(bits, size)
-        if self._target.name in batch.values:
-            batch.values[self._target.name][...] = self._forced(batch)
-        return batch
+    def _drawn(
+        self, stage: Stage, batch: Transcripts, rows: Rows, bits: Bits, core: Core | None
+    ) -> IntArray:
+        if stage.name != self._target:
+            return super()._drawn(stage, batch, rows, bits, core)
+        center = self._centers_of(stage, core, batch, rows)
+        if stage.name == self._source.name:
+            own = super()._drawn(stage, batch, rows, bits, core)
+            return self._forced(stage, own, center)
+        return self._forced(stage, batch.values[self._source.name][rows], center)
 
-    def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
+    def _log_probability(self, stage: Stage, batch: Transcripts, rows: Rows) -> LogProbabilities:
         """-inf where the target does not follow from the source's noise."""
-        likelihood = super().log_likelihood(batch)
-        if self._target.name not in batch.values:
-            return likelihood
-        released = batch.values[self._target.name]
-        done = batch.reached == len(stages_of(self._plan))
-        own = self._target.noise.log_probability(released, self.center(self._target.query))
-        likelihood[done] -= own[done]
-        if self._source == self._target:
-            first, center = released[:, :1], self.center(self._target.query)[:1]
-            likelihood[done] += self._target.noise.log_probability(first, center)[done]
-        follows = (released == self._forced(batch)).all(axis=1)
-        likelihood[done & ~follows] = -np.inf
-        return likelihood
+        if stage.name != self._target:
+            return super()._log_probability(stage, batch, rows)
+        center = self._centers_of(stage, None, batch, rows)
+        released, source = (batch.values[name][rows] for name in (stage.name, self._source.name))
+        follows = (released == self._forced(stage, source, center)).all(axis=1)
+        own: LogProbabilities = np.zeros(len(rows))
+        if stage.name == self._source.name:
+            own = stage.noise.log_probability(released[:, :1], center[..., :1])
+        return np.where(follows, own, -np.inf)
 
-    def _forced(self, batch: Transcripts) -> IntArray:
-        drawn = batch.values[self._source.name][:, :1]
-        old, new = self.center(self._source.query)[:1], self.center(self._target.query)
-        if self._source == self._target:
-            return self._target.noise.move(np.repeat(drawn, len(new), axis=1), old, new)
-        ratio = _scale(self._target) / _scale(self._source)
-        scaled = np.rint((drawn - old) * float(ratio)).astype(np.int64)
-        moved: IntArray = scaled + new
+    def _forced(self, stage: Stage, source: IntArray, new: IntArray) -> IntArray:
+        drawn, old = source[:, :1], self._source_center(new)
+        if stage.name == self._source.name:
+            return stage.noise.move(np.repeat(drawn, new.shape[-1], axis=1), old, new)
+        ratio = _scale(stage) / _scale(self._source)
+        moved: IntArray = np.rint((drawn - old) * float(ratio)).astype(np.int64) + new
         return moved
 
-    def _named(self, name: str) -> Stage:
-        return next(stage for stage in stages_of(self._plan) if stage.name == name)
+    def _source_center(self, new: IntArray) -> IntArray:
+        """The first coordinate of the source's value: the first stage does not depend on transcripts."""
+        return self.center_after(self._source, ())[:1]

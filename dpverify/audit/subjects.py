@@ -9,6 +9,7 @@ from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault, generic_faults
 from dpverify.audit.kept import KeptPart
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
+from dpverify.audit.opening import Opening
 from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws
 from dpverify.plans import Mechanism
 from dpverify.privacy import (
@@ -58,7 +59,7 @@ def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarant
     composed: Guarantee | None = None
     if claim is None and isinstance(subject, KeptPart):
         claim = subject.claim.guarantee  # its pairs say what friendly neighbors are
-    if claim is None and isinstance(subject, (Mechanism, Exhibit)):
+    if claim is None and isinstance(subject, (Mechanism, Exhibit, Opening)):
         claim = subject.claim
         composed = subject.composed if isinstance(subject, Mechanism) else None
     if isinstance(claim, Derivation):
@@ -102,4 +103,4 @@ def target_of(subject: Any, vectorized: bool) -> Target:
 
 def is_ours(subject: Any) -> bool:
     """Whether it is one of our mechanisms, whose law is known."""
-    return isinstance(subject, (Mechanism, KeptPart))
+    return isinstance(subject, (Mechanism, KeptPart, Opening))

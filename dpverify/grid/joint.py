@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpverify.grid.coordinates import ScaledSum
 from dpverify.grid.queries import Query
 from dpverify.grid.records import Records
 from dpverify.grid.vector_queries import VectorQuery, VectorSum
@@ -23,12 +24,14 @@ from dpverify.privacy.rules import sensitivity_lemma
 class WithCount(VectorQuery):
     """A clipped sum, and as its last coordinate ``weight`` times the number of all records."""
 
-    query: VectorSum
+    query: VectorSum | ScaledSum
     weight: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.query, VectorSum):
-            raise TypeError(f"query: a {type(self.query).__name__}; give a VectorSum.")
+        if not isinstance(self.query, (VectorSum, ScaledSum)):
+            raise TypeError(
+                f"query: a {type(self.query).__name__}; give a VectorSum or a ScaledSum."
+            )
         object.__setattr__(self, "weight", whole(self.weight, "weight"))
         if self.weight < 1:
             raise ValueError(f"weight = {self.weight}; the count needs a weight of at least 1.")

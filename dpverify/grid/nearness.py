@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.degrees import degrees
-from dpverify.grid.linear import Integers, check_word_budget
+from dpverify.grid.linear import Integers
 from dpverify.grid.queries import quantize
 from dpverify.grid.records import Records
 from dpverify.grid.vectors import (
@@ -44,6 +46,7 @@ class Nearness:
     scales: tuple[float, ...] = ()
     matrix: Matrix | None = None
     shift: int = 0
+    _digest: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", checked_radius(self.radius))
@@ -55,7 +58,7 @@ class Nearness:
                 raise ValueError(f"shift = {self.shift}; images are divided by 2^0 to 2^60.")
         elif not self.scales or not all(0 < scale < math.inf for scale in self.scales):
             raise ValueError("scales: give a positive finite number for each column.")
-        check_word_budget(self.radius, "radius")
+        object.__setattr__(self, "_digest", self._digested())
 
     @property
     def width(self) -> int:
@@ -64,9 +67,10 @@ class Nearness:
 
     @property
     def predicate(self) -> str:
-        """Its name in claims: equal for equal predicates."""
+        """Its name in claims: equal for equal predicates, and for no others."""
         how = "by column" if self.matrix is None else "by a public matrix"
-        return f"distance at most {self.radius} cells of 2^{self.exponent}, scaled {how}"
+        cells = f"{self.radius} cells of 2^{self.exponent}"
+        return f"distance at most {cells}, scaled {how} {self._digest}"
 
     def images(self, records: Records) -> Integers:
         """y for each record, in order, shape (n, width), int64."""
@@ -76,9 +80,19 @@ class Nearness:
             found[start : start + step] = self._images(records[start : start + step])
         return found
 
-    def degrees(self, found: Integers) -> Integers:
+    def degrees(
+        self, found: Integers, progress: Callable[[int, int], None] | None = None
+    ) -> Integers:
         """How many records are friends of each, itself included, from their images; shape (n,)."""
-        return degrees(found, self.radius)
+        return degrees(found, self.radius, progress)
+
+    def _digested(self) -> str:
+        """Of the public numbers that records are scaled by."""
+        if self.matrix is None:
+            numbers = np.array(self.scales, "<f8").tobytes()
+        else:
+            numbers = np.array([[self.shift] * len(self.matrix[0]), *self.matrix], "<i8").tobytes()
+        return hashlib.sha256(numbers + b"%d" % self.width).hexdigest()[:16]
 
     def _images(self, records: Records) -> Integers:
         if self.matrix is None:

@@ -161,8 +161,12 @@ class Answers(Query):
         )
 
 
-def quantize(values: Records, lower: int, upper: int, exponent: int) -> NDArray[np.int64]:
+def quantize(
+    values: Records, lower: int, upper: int, exponent: int | NDArray[np.int64]
+) -> NDArray[np.int64]:
     """clamp(round(x / 2^exponent), lower, upper) for each x, exactly; |lower|, |upper| <= 2^53.
+
+    ``exponent`` is one for all, or one a column.
 
     Scaling up by a power of two is exact or gives an infinity, which clamps as x would; scaling
     down loses bits only below 2^-1022, far from any half. The caller's floating-point error state

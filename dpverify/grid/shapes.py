@@ -58,7 +58,8 @@ def shape_of(matrix: Any) -> tuple[Numbers | Matrix, Shape]:
         if not diagonal or not min(diagonal) > 0:
             raise ValueError("matrix: a diagonal of M needs d >= 1 positive numbers.")
         _check_ratio(min(diagonal), max(diagonal))
-        return diagonal, Shape(tuple((array**-0.25).tolist()), None)
+        # two square roots: by IEEE 754 the same scales on every machine, as no power would be
+        return diagonal, Shape(tuple((1 / np.sqrt(np.sqrt(array))).tolist()), None)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
         raise ValueError(
             f"matrix of shape {array.shape}; give M as (d, d), or its diagonal as (d,)."

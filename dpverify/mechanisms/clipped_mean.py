@@ -45,9 +45,8 @@ class VectorMeanEstimate:
     """A private mean of shape (d,), with the covariance of its (public) noise.
 
     ``value`` is in the data's units. ``count`` is the (noisy or public) number of records it rests on.
-    The noise is that of the sum, ``spread`` times a standard normal vector (a number, one for each
-    coordinate, or a (d, d) matrix), and that of the count along ``along``; neither contains the
-    sampling error.
+    The noise is that of the sum, ``spread`` times a standard normal vector (a number, d numbers or a
+    (d, d) matrix), and that of the count along ``along``; neither contains the sampling error.
     """
 
     value: Floats
@@ -59,10 +58,11 @@ class VectorMeanEstimate:
     def covariance(self) -> Floats:
         """Of the noise, shape (d, d)."""
         with np.errstate(all="ignore"):
-            if np.ndim(self.spread) < 2:
-                own = np.diag(np.broadcast_to(np.square(self.spread), self.value.shape))
+            spread = np.asarray(self.spread)
+            if spread.ndim < 2:
+                own = np.diag(np.broadcast_to(spread * spread, len(self.value)))
             else:
-                own = np.asarray(self.spread) @ np.asarray(self.spread).T
+                own = spread @ spread.T
             total: Floats = own + np.outer(self.along, self.along)
         return total
 
@@ -70,9 +70,9 @@ class VectorMeanEstimate:
     def standard_deviation(self) -> Floats:
         """Of the noise in each coordinate, shape (d,)."""
         with np.errstate(all="ignore"):
-            if np.ndim(self.spread) < 2:
-                return np.asarray(np.hypot(self.spread, self.along))
-            return np.asarray(np.hypot(np.linalg.norm(self.spread, axis=1), self.along))
+            spread = np.asarray(self.spread)
+            own = spread if spread.ndim < 2 else np.linalg.norm(spread, axis=1)
+            return np.asarray(np.hypot(own, self.along))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

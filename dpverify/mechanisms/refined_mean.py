@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -33,16 +34,22 @@ from dpverify.plans import (
     Transcript,
     Transcripts,
 )
+from dpverify.plans.kept import rounded_multiples
 from dpverify.plans.moving import MovingSum, weight_of
+from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import BasicCoreMean, CoreMean
 
 Floats = NDArray[np.float64]
+Numbered = tuple[tuple[str, int], ...]
 _SHARES = (0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
 _RARE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)
 _FAR = 1 << 41
+_LAST = "sum and count"
+_MOST = 1e140  # stands for every larger number in estimates: sums and squares of such are finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +59,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     A rescaled mean of a small share of the budget is a public center; then the records within a radius
     of it (after the map M^(-1/4)) are summed and counted under one noise. One record moves that sum by
     the radius, not by the reach of friends, and the number needs no shift: at large n the noise is
-    less than half of the rescaled mean's.
+    about two thirds of the rescaled mean's.
 
     Data, output, matrix, radius, n_max, tail, filter: as for ``RescaledMean``.
     record_radius: how far a record is from the mean at most after the map; the released radius adds
@@ -113,6 +120,8 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         chosen = parameters.setdefault("filter", "weights")
         if "center_multiplier" not in parameters:
             parameters.update(_shared(budget, adjacency, chosen, parameters))
+        elif "tail" not in parameters:
+            parameters["tail"] = default_tail(budget, adjacency, chosen)
         return super(RefinedMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
@@ -129,21 +138,25 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
 
     def plan(self) -> Plan:
         """The rescaled mean, then the masked sum and number around it."""
-        return (*self.core().plan, Stage("sum and count", self._sum(), RoundedGaussian(UNIT)))
+        return (*self.core().plan, Stage(_LAST, self._sum(), RoundedGaussian(UNIT)))
 
     def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
         """center + noisy sum / noisy number; the center alone where the number is too small."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
-        nearness, shape, total = self.core().nearness, self._shape(), self._sum()
-        unit, point, radius = self._placed(transcript)
-        scale = to_float(total.unit(radius))
-        *moved, counted = (float(v) * scale / 2.0**40 for v in transcript.released["sum and count"])
+        core, shape, total = self.core(), self._shape(), self._sum()
+        numbers = [(k, *v) for k, v in transcript.released.items() if k not in ("mean", _LAST)]
+        noise, radius = _ball(core, self._share(), tuple(numbers))
+        mean = np.array([transcript.released["mean"]], object)
+        point = _within_reach(rounded_multiples(mean, [noise / UNIT]))[0].astype(np.float64)
+        nearness = core.nearness
+        scale = min(to_float(total.unit(radius)), _MOST)
+        *moved, counted = (_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
         number, kept = counted / weight_of(radius), float(number_kept(transcript))
         if number < kept / 4:  # the center is far from the data, or the radius too small
-            spread = spread_of(shape, nearness, unit)
+            spread = spread_of(shape, nearness, min(to_float(noise), _MOST))
             return VectorMeanEstimate(shape.back(point, nearness), kept, spread, 0 * point)
-        step = np.array(moved) / number
+        step = np.clip(np.array(moved) / number, -_MOST, _MOST)
         along = shape.back(step, nearness) * (scale / weight_of(radius) / number)
         value = shape.back(point + step, nearness)
         return VectorMeanEstimate(value, number, spread_of(shape, nearness, scale / number), along)
@@ -170,27 +183,49 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Where the masked sum is taken, from what was released: centers and radii, in cells."""
-        size, core = len(batch), self.core()
-        points = np.zeros((size, core.nearness.width), np.int64)
-        radii = np.ones(size, np.int64)
-        for i in range(size):
-            prefix = batch[i]
-            _, point, radius = self._placed(prefix)
-            points[i], radii[i] = point.astype(np.int64), radius
-        return points, radii
+        core, share = self.core(), self._share()
+        numbers, which = _numbers(batch, core.plan)
+        known = [_ball(core, share, one) for one in numbers]
+        factors = [noise / UNIT for noise, _ in known]
+        points = _within_reach(rounded_multiples(batch.values["mean"], factors, which))
+        return points, np.array([radius for _, radius in known], np.int64)[which]
 
-    def _placed(self, transcript: Transcript) -> tuple[float, Floats, int]:
-        """(the center's noise, the center, the radius), in cells: post-processing, whatever rounds."""
-        core = self.core()
-        unit = to_float(core.noise_of(transcript))
-        released = np.array([float(v) for v in transcript.released["mean"]])
-        point = np.clip(np.rint(released * (unit / 2.0**40)), -_FAR, _FAR)
-        cells = self.record_radius / self.radius * core.nearness.radius
-        radius = math.hypot(cells, unit * math.sqrt(len(point)))
-        return unit, point, max(1, math.ceil(min(radius, float(_FAR))))
+    def _share(self) -> Fraction:
+        """The radius for records over that for friends."""
+        return exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
 
     def _shape(self) -> Shape:
         return shape_of(self.matrix)[1]
+
+
+@lru_cache(maxsize=1 << 14)
+def _ball(core: CoreMean, share: Fraction, numbers: Numbered) -> tuple[Fraction, int]:
+    """From released numbers, in cells: the center's noise, and the ball's radius, that of records and
+    sqrt(d) times the center's noise in quadrature, rounded up."""
+    noise = core.noise_of(Transcript({name: (value,) for name, value in numbers}))
+    nearness = core.nearness
+    square = (share * nearness.radius) ** 2 + nearness.width * noise**2
+    return noise, min(max(1, math.isqrt(math.ceil(square) - 1) + 1), _FAR)
+
+
+def _numbers(batch: Transcripts, first: Plan) -> tuple[list[Numbered], IntArray]:
+    """What was released but for the mean, each combination once, and which one each transcript has."""
+    names = [stage.name for stage in stages_of(first) if stage.name != "mean"]
+    which, at = np.zeros(len(batch), np.intp), np.zeros(1, np.intp)
+    for name in names:
+        column = np.unique(batch.values[name][:, 0], return_inverse=True)[1]
+        _, at, which = np.unique(
+            which * len(batch) + column, return_index=True, return_inverse=True
+        )
+    return [tuple((name, int(batch.values[name][i, 0])) for name in names) for i in at], which
+
+
+def _within_reach(cells: IntArray) -> IntArray:
+    return np.clip(cells, -_FAR, _FAR).astype(np.int64)
+
+
+def _float(value: int) -> float:
+    return float(min(max(value, -int(_MOST)), int(_MOST)))
 
 
 def center_radius(values: Floats) -> float:
@@ -204,7 +239,8 @@ def center_radius(values: Floats) -> float:
 def _shared(
     budget: Guarantee, adjacency: Adjacency, filter_: str, parameters: dict[str, Any]
 ) -> dict[str, Any]:
-    """The first stage's part of the budget: of a few shares the one of least noise at n_max."""
+    """The first stage's part of the budget: of a few shares the one of least noise at n_max records,
+    among those with which so many rarely abstain, if there are any."""
     if not isinstance(budget, ApproxDP):
         raise ValueError(
             f"budget = {budget}: give center_multiplier and tail, or an ApproxDP budget."
@@ -216,14 +252,15 @@ def _shared(
     times = {"weights": 1, "gaussian": 3}[filter_]
     mu = calibrate(lambda mu: ApproximateGaussianDP(mu, times * tail, 0), budget)
     ratio = parameters["record_radius"] / parameters["radius"]
-    found: list[tuple[float, Fraction]] = []
+    found: list[tuple[bool, float, Fraction]] = []
     for share in _SHARES:
         square = Fraction(round(2**30 * to_float(mu.mu_squared) * share), 2**30)
         multiplier = Fraction(math.isqrt(math.floor(4**30 / square)) + 1, 2**30)
         trial = RescaledMean(adjacency=adjacency, noise_multiplier=multiplier, **shared)
         first = trial.expected_noise(trial.n_max) * math.sqrt(trial.columns())
-        found.append((math.hypot(ratio, first) / math.sqrt(1 - share), multiplier))
-    least, multiplier = min(found)
+        abstains = trial.minimum_n() > trial.n_max
+        found.append((abstains, math.hypot(ratio, first) / math.sqrt(1 - share), multiplier))
+    _, least, multiplier = min(found)
     if not math.isfinite(least):
         raise ValueError(
             f"No share of {budget} leaves room for two stages at n_max = {shared['n_max']}; raise one "

@@ -15,7 +15,7 @@ from dpverify.grid.shapes import Matrix, Numbers, Shape, shape_of, spectrum, tai
 from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
 from dpverify.plans import Abstained, Mechanism, Plan, Transcript
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
-from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.privacy.numbers import Exact, approximately, exact, to_float, whole
 from dpverify.transformations.means import (
     BasicCoreMean,
     CoreMean,
@@ -24,6 +24,7 @@ from dpverify.transformations.means import (
 )
 
 Floats = NDArray[np.float64]
+_LEAST_TAIL = Fraction(1, 10**300)
 Filters = Literal["weights", "gaussian", "basic"]
 CORES: dict[str, type[CoreMean]] = {
     "weights": WeightedCoreMean,
@@ -86,6 +87,8 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         chosen = parameters.get("filter", "weights")
         if "tail" not in parameters:
             parameters["tail"] = default_tail(budget, adjacency, chosen)
+        elif isinstance(budget, ApproxDP):
+            _require_room(exact(parameters["tail"], "tail"), budget, adjacency, chosen)
         return super(RescaledMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
@@ -139,9 +142,10 @@ def check_shared(mechanism: Any) -> None:
     if mechanism.n_max < 1:
         raise ValueError(f"n_max = {mechanism.n_max}; say about how many records you expect.")
     object.__setattr__(mechanism, "tail", exact(mechanism.tail, "tail"))
-    if not 0 < mechanism.tail < Fraction(1, 10):
+    if not _LEAST_TAIL < mechanism.tail < Fraction(1, 10):
         raise ValueError(
-            f"tail = {mechanism.tail} is outside (0, 1/10); give a share of your delta."
+            f"tail = {approximately(mechanism.tail)} is outside (1e-300, 1/10); give a share of your "
+            "delta."
         )
     if mechanism.filter not in CORES:
         raise ValueError(f"filter = {mechanism.filter!r}; write 'weights', 'gaussian' or 'basic'.")
@@ -205,6 +209,17 @@ def spread_of(shape: Shape, nearness: Nearness, noise: float) -> Floats:
     return shape.back(np.eye(shape.columns) * noise, nearness).T
 
 
+def _require_room(tail: Fraction, budget: ApproxDP, adjacency: Adjacency, filter_: str) -> None:
+    """Refuse a tail whose rare events alone take all of delta: no noise would meet that budget."""
+    rows = 1 if adjacency is Adjacency.ADD_REMOVE else 0
+    times = 2 + rows if filter_ == "gaussian" else 1
+    if times * tail >= 10 * default_tail(budget, adjacency, filter_):
+        raise ValueError(
+            f"tail = {approximately(tail)} leaves nothing of delta in {budget}; leave it out for a "
+            "tenth of what there is."
+        )
+
+
 def default_tail(budget: Guarantee, adjacency: Adjacency, filter_: str) -> Fraction:
     """A tenth of the budget's delta; for the basic filter, of what the lift leaves of it."""
     if not isinstance(budget, ApproxDP):
@@ -212,5 +227,7 @@ def default_tail(budget: Guarantee, adjacency: Adjacency, filter_: str) -> Fract
     share = budget.delta / 10
     if filter_ == "basic":
         moved = 2 if adjacency is Adjacency.ADD_REMOVE else 3
-        share *= Fraction(to_float(budget.epsilon) / moved / math.expm1(to_float(budget.epsilon)))
+        share *= Fraction(
+            to_float(budget.epsilon) / moved / math.expm1(min(to_float(budget.epsilon), 700))
+        )
     return share.limit_denominator(10**40) if share > Fraction(1, 10**30) else share

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -21,6 +22,7 @@ from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.randomness.bits import BoolArray, IntArray
 
 _SPEC = "theory/filters.py"
+_HALF = 0.4999  # less than 1/2 by more than these comparisons round
 _SOURCE = Source("OURS", "the mean of friendly records, in the unit of its noise")
 
 
@@ -43,6 +45,7 @@ class KeptCount(CoreQuery):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """1, for friendly neighbors."""
+        _require_friends(self, adjacency)
         return _lemma("the number of kept records", Norm.L1, 1, adjacency, domain, "kept_count")
 
 
@@ -98,10 +101,8 @@ class KeptMean(CoreQuery):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """(2^40 / s + sqrt(width))^2 for friendly neighbors, where r is below the larger number."""
-        known, exchange = (
-            getattr(adjacency, "strangers", None),
-            getattr(adjacency, "exchange", False),
-        )
+        about = _require_friends(self, adjacency)
+        known, exchange = about.strangers, about.exchange
         if self.strangers is not None and (exchange or known is None or known > self.strangers):
             raise ValueError(
                 f"a mean of records with few strangers has no sensitivity: {adjacency}."
@@ -120,6 +121,49 @@ def unit_sensitivity(spread: Fraction, width: int) -> int:
     return math.ceil(enclose(square).upper)
 
 
+def rounded_multiples(
+    values: IntArray, factors: Sequence[Fraction], which: IntArray | None = None
+) -> IntArray:
+    """Each row of values times a positive factor, to the nearest integers, ties to even, exactly.
+
+    which: for each row the index of its factor; None: the first one. In floats where they are sure: with
+    e the type's epsilon, both numbers of the factor, their quotient, the value and the product are
+    rounded by e / 2 of themselves each, so the product is off by less than 4 e of itself; a nearest
+    integer that is nearer than 1/2 less that is the right one.
+    """
+    rows = np.zeros(len(values), np.intp) if which is None else which
+    if values.dtype == object or not all(map(_short, factors)):
+        return _by_integers(values, factors, rows)
+    ratios = [np.longdouble(f.numerator) / np.longdouble(f.denominator) for f in factors]
+    ratio = np.array(ratios, np.longdouble)[rows].reshape(-1, *(1,) * (values.ndim - 1))
+    product = values.astype(np.longdouble) * ratio
+    nearest = np.rint(product)
+    off = 8 * np.finfo(np.longdouble).eps * np.abs(product)
+    sure = (np.abs(product - nearest) + off < _HALF) & (np.abs(nearest) < WORD)
+    unsure = ~sure.reshape(len(values), -1).all(axis=1)
+    found: IntArray = np.where(sure, nearest, 0).astype(np.int64)
+    if unsure.any():
+        exact = _by_integers(values[unsure], factors, rows[unsure])
+        found = found if exact.dtype == np.int64 else found.astype(object)
+        found[unsure] = exact
+    return found
+
+
+def _by_integers(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> IntArray:
+    above, below = values.astype(object), np.ones(values.shape, object)
+    for index in np.unique(rows):
+        chosen, factor = rows == index, factors[index]
+        above[chosen] *= factor.numerator
+        below[chosen] *= factor.denominator
+    found = rounded_quotients(above, below)
+    return found.astype(np.int64) if largest(found) < WORD else found
+
+
+def _short(factor: Fraction) -> bool:
+    """Whether both numbers are far from the ends of the floats."""
+    return max(factor.numerator, factor.denominator) < 1 << 512
+
+
 def rounded_quotients(above: IntArray, below: IntArray) -> IntArray:
     """above / below to the nearest integer, ties to even; below > 0, Python integers."""
     quotients = above // below
@@ -129,11 +173,24 @@ def rounded_quotients(above: IntArray, below: IntArray) -> IntArray:
     return found
 
 
+def _require_friends(query: KeptCount | KeptMean, adjacency: object) -> Friendly:
+    """Refuse neighbors that are not friendly by the query's own predicate."""
+    if not isinstance(adjacency, Friendly):
+        raise ValueError(
+            f"{type(query).__name__} has a sensitivity for friendly neighbors only, not under "
+            f"{adjacency}; put it behind a filter."
+        )
+    if adjacency.predicate != query.nearness.predicate:
+        raise ValueError(
+            f"The kept records are friends by {adjacency.predicate!r}, {type(query).__name__} is "
+            f"about {query.nearness.predicate!r}; give both the same nearness."
+        )
+    return adjacency
+
+
 def _lemma(
     what: str, norm: Norm, value: int, adjacency: Adjacency, domain: Domain, name: str
 ) -> Derivation[Sensitivity]:
-    if not isinstance(adjacency, Friendly):
-        raise ValueError(f"{what}: it has a sensitivity for friendly neighbors only.")
     return sensitivity_lemma(
         what,
         norm=norm,

@@ -6,7 +6,7 @@ transcripts of a batch advance together. A law is as secret as its dataset; it p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,16 @@ from dpverify.randomness.bits import IntArray
 _MOST_COINS = 1 << 26
 
 
+Progress = Callable[[int, int], None]
+"""Called with (done, total) now and then; what takes long is a function of private data, so that who
+sees it sees something of them."""
+
+
 class Law:
-    """The probability distribution of a plan's transcript on one dataset."""
+    """The probability distribution of a plan's transcript on one dataset.
+
+    progress: called while friends are counted, which takes long for many records.
+    """
 
     def __init__(
         self, plan: Plan, records: Records, adjacency: AnyAdjacency, domain: Domain
@@ -51,6 +59,7 @@ class Law:
         self._centers: dict[Query, IntArray] = {}
         self._built: dict[tuple[int, int], Stage | Filtered] = {}
         self._mapped: dict[Nearness, Mapped] = {}
+        self.progress: Progress | None = None
 
     def __repr__(self) -> str:
         return f"<law of {len(stages_of(self._plan))} stages on private data>"
@@ -111,9 +120,7 @@ class Law:
                 if isinstance(stage, Filtered):
                     alive.extend(self._run_filtered(stage, batch, rows, bits))
                     continue
-                center = self._centers_of(stage, core, batch, rows)
-                drawn = stage.noise.sample(bits, center, len(rows))
-                _store(batch, stage.name, rows, drawn)
+                _store(batch, stage.name, rows, self._drawn(stage, batch, rows, bits, core))
                 batch.reached[rows] += 1
                 alive.append(rows)
             live = np.sort(np.concatenate(alive))
@@ -131,6 +138,10 @@ class Law:
             core = Core(images, kept, rows, stage.filter.friendly)
             yield self._run(stage.inner, batch, rows, bits, core)
 
+    def degrees_for(self, filter_: Filter) -> tuple[int, ...]:
+        """What a filter is told of the records: how many friends each of them has."""
+        return tuple(self._friends(filter_)[1].tolist())
+
     def _friends(self, filter_: Filter) -> tuple[IntArray, IntArray]:
         """The records as integer vectors, and how many friends each has; once per predicate."""
         mapped = self._map(filter_.nearness)
@@ -139,19 +150,23 @@ class Law:
     def _map(self, nearness: Nearness) -> Mapped:
         """The records after a public map, once for each map."""
         if nearness not in self._mapped:
-            self._mapped[nearness] = Mapped(self._records, nearness)
+            self._mapped[nearness] = Mapped(self._records, nearness, self.progress)
         return self._mapped[nearness]
 
     def _centers_of(
         self, stage: Stage, core: Core | None, batch: Transcripts, rows: Rows
     ) -> IntArray:
         """The exact value of the stage's query: one for all transcripts, or one for each of them."""
-        if isinstance(stage.query, MovingQuery):
-            return stage.query.after(self._map(stage.query.nearness), batch.select(rows))
-        if core is None:
-            return self.center(stage.query)
-        assert isinstance(stage.query, CoreQuery)
-        return stage.query.of_cores(core.images, core.of(rows))
+        query = stage.query
+        if core is not None:
+            if not isinstance(query, CoreQuery):
+                raise TypeError(
+                    f"The stage {stage.name!r} was built to ask more than what is kept."
+                )
+            return query.of_cores(core.images, core.of(rows))
+        if isinstance(query, MovingQuery):
+            return query.after(self._map(query.nearness), batch.select(rows))
+        return self.center(query)
 
     def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
         """Natural log-probability of each transcript; -inf for one this plan cannot produce.
@@ -179,22 +194,37 @@ class Law:
             live = live[~missing]
             for stage, rows in self._stages(element, batch, live):
                 assert isinstance(stage, Stage)
-                outputs = batch.values[stage.name][rows]
-                center = self._centers_of(stage, None, batch, rows)
-                total[rows] += stage.noise.log_probability(outputs, center)
+                total[rows] += self._log_probability(stage, batch, rows)
         return total
 
     def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Which live transcripts go on: a function of what they have released."""
         return np.asarray(batch.values[gate.stage][live, 0] >= gate.at_least, dtype=np.bool_)
 
-    def _check_width(self, declared: Stage | Filtered, built: Stage | Filtered) -> None:
-        if isinstance(declared, Filtered) or isinstance(built, Filtered):
-            return
-        if self._width(declared.query) != self._width(built.query):
+    def _drawn(
+        self, stage: Stage, batch: Transcripts, rows: Rows, bits: Bits, core: Core | None
+    ) -> IntArray:
+        """What a stage releases in these rows of the batch."""
+        return stage.noise.sample(bits, self._centers_of(stage, core, batch, rows), len(rows))
+
+    def _log_probability(self, stage: Stage, batch: Transcripts, rows: Rows) -> LogProbabilities:
+        """Of what a stage released in these rows, given what came before."""
+        center = self._centers_of(stage, None, batch, rows)
+        return stage.noise.log_probability(batch.values[stage.name][rows], center)
+
+    def _check(
+        self, declared: Stage | Filtered, built: Stage | Filtered, adjacency: AnyAdjacency
+    ) -> None:
+        """What was promised before any data is kept."""
+        check_built(declared, built, adjacency, self._world[1])
+        shown, found = (
+            [(stage.name, self._width(stage.query)) for stage in stages_of((one,))]
+            for one in (declared, built)
+        )
+        if shown != found:
             raise ValueError(
                 f"The stage {declared.name!r} was built with a query of another width than it "
-                "declared; transcripts of one plan have one shape."
+                f"declared ({found}, not {shown}); transcripts of one plan have one shape."
             )
 
     def _width(self, query: Query) -> int:
@@ -220,13 +250,12 @@ class Law:
             yield element, live
             return
         adjacency = self._world[0] if core is None else core.adjacency
-        keys = element.key(batch.select(live))
-        for key in sorted({int(k) for k in keys}):
+        keys = element.key(batch if len(live) == len(batch) else batch.select(live))
+        for key in map(int, np.unique(keys).tolist()):
             memo = (id(element), key)  # an element lives as long as the plan that holds it
             if memo not in self._built:
                 built = element.build(key)
-                check_built(element.declared, built, adjacency, self._world[1])
-                self._check_width(element.declared, built)
+                self._check(element.declared, built, adjacency)
                 self._built[memo] = built
             yield self._built[memo], live[np.asarray(keys == key, dtype=np.bool_)]
 

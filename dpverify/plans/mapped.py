@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from dpverify.grid import Records
 from dpverify.grid.linear import Integers, matmul
+from dpverify.grid.masks import Counted, distinct
 from dpverify.grid.nearness import Nearness
 from dpverify.randomness.bits import IntArray
 
@@ -19,6 +21,7 @@ class Mapped:
 
     records: Records
     nearness: Nearness
+    progress: Callable[[int, int], None] | None = None
 
     def __repr__(self) -> str:
         return f"<private data after a map to {self.nearness.width} integers>"
@@ -29,9 +32,14 @@ class Mapped:
         return self.nearness.images(self.records)
 
     @cached_property
+    def distinct(self) -> Counted:
+        """The images, equal ones once."""
+        return distinct(self.images)
+
+    @cached_property
     def degrees(self) -> IntArray:
         """How many friends each record has, itself included, shape (n,)."""
-        return self.nearness.degrees(self.images)
+        return self.nearness.degrees(self.images, self.progress)
 
     @cached_property
     def excess(self) -> IntArray:

@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 from numpy.typing import ArrayLike
 
 from dpverify.grid import ingest
-from dpverify.plans.law import Law
+from dpverify.plans.law import Law, Progress
 from dpverify.plans.plan import Gate, Plan, Stage, derive, stages_of
 from dpverify.plans.transcripts import Transcript
 from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
@@ -153,9 +153,16 @@ class Mechanism(ABC, Generic[Estimate]):
         return Law(self.fixed_plan, records, self.adjacency, self.domain)
 
     def release(
-        self, data: ArrayLike, bits: Bits | None = None, *, accept_status: str = ""
+        self,
+        data: ArrayLike,
+        bits: Bits | None = None,
+        *,
+        accept_status: str = "",
+        progress: Progress | None = None,
     ) -> Estimate | Abstained:
         """One private release: a draw of size 1 from ``law(data)``, by fresh system bits.
+
+        progress: called with (done, total) where counting friends takes long; for the data's owner.
 
         ``accept_status`` is needed for a claim that is not proved, and repeats its status.
         """
@@ -172,7 +179,9 @@ class Mechanism(ABC, Generic[Estimate]):
                 f"bits = {type(bits).__name__}; leave it out for the operating system's bits, or "
                 "give SeededBits(seed) in a test."
             )
-        return self.estimate(self.law(data).sample(source, 1)[0])
+        law = self.law(data)
+        law.progress = progress
+        return self.estimate(law.sample(source, 1)[0])
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that every dataset of n or more records abstains w.p. at most ``beta``.

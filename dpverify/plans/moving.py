@@ -10,10 +10,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpverify.grid import UNIT, Query, Records, squared_norms
-from dpverify.grid.linear import WORD, Integers, largest
+from dpverify.grid import UNIT, Query, Records
+from dpverify.grid.linear import WORD, Integers
+from dpverify.grid.masks import each_once, sums_in_balls
 from dpverify.grid.nearness import Nearness
-from dpverify.plans.kept import rounded_quotients, unit_sensitivity
+from dpverify.plans.kept import rounded_multiples, unit_sensitivity
 from dpverify.plans.mapped import Mapped
 from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
@@ -21,7 +22,7 @@ from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.randomness.bits import IntArray
 
-_BLOCK = 1 << 22  # numbers that are held at a time
+_FEW = 8  # so many balls are not worth a sort of the records
 
 
 class MovingQuery(Query):
@@ -69,14 +70,15 @@ class MovingSum(MovingQuery):
     def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
         """Exact integers, one rounding."""
         points, radii = self.place(batch)
-        found = np.zeros((len(batch), self.width), object)
-        for i, (point, radius) in enumerate(zip(points, radii.tolist(), strict=True)):
-            total = masked_sum(mapped.images, point, radius)
-            scale = self.unit(radius)
-            above = np.array(total, object) * (UNIT * scale.denominator)
-            below = np.full(self.width, scale.numerator, object)
-            found[i] = rounded_quotients(above, below)
-        return found.astype(np.int64) if largest(found) < WORD else found
+        few = len(points) < _FEW
+        data = each_once(mapped.images) if few else mapped.distinct
+        sums, numbers = sums_in_balls(data, points, radii)
+        weights = np.maximum(radii // 8, 1)  # as weight_of
+        wide = int(weights.max()) * len(mapped.images) >= WORD
+        counted = weights * (numbers.astype(object) if wide else numbers)
+        found, which = np.unique(radii, return_inverse=True)
+        factors = [UNIT / self.unit(int(radius)) for radius in found]
+        return rounded_multiples(np.column_stack([sums, counted]), factors, which)
 
     def unit(self, radius: int) -> Fraction:
         """The standard deviation of the noise, in cells."""
@@ -95,23 +97,9 @@ class MovingSum(MovingQuery):
             value=unit_sensitivity(self.spread, self.width),
             adjacency=adjacency,
             domain=domain,
-            obligation="theory/filters.py:obligation_moving_sum",
+            obligation="theory/moving.py:obligation_moving_sum",
             source=Source("OURS", "a masked sum about a released point"),
         )
-
-
-def masked_sum(images: Integers, point: Integers, radius: int) -> list[int]:
-    """(sum of image - point over the images within the radius, weight times their number)."""
-    width, number = images.shape[1], 0
-    total = np.zeros(width, np.int64)
-    step = max(1, _BLOCK // max(1, width))
-    for start in range(0, len(images), step):
-        moved = images[start : start + step] - point
-        # beyond the radius in one coordinate is beyond it: clipped there, squares stay small
-        inside = squared_norms(np.clip(moved, -radius - 1, radius + 1)) <= radius**2
-        total += moved[inside].sum(axis=0, dtype=np.int64)
-        number += int(np.count_nonzero(inside))
-    return [*total.tolist(), weight_of(radius) * number]
 
 
 def weight_of(radius: int) -> int:

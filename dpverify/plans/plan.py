@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import cast
 
 from dpverify.grid import Query
-from dpverify.plans.filtering import Filter
+from dpverify.plans.filtering import CoreQuery, Filter
 from dpverify.plans.noise import Noise
 from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Source, rules
@@ -77,12 +77,29 @@ class Filtered:
     """A filter, and a plan that runs on the records it keeps; which ones these are is never released.
 
     The inner claim is for friendly neighbors. Inner gates stop with the same reason where nothing is
-    kept.
+    kept; that is no function of what is released, so an inner ``Unless`` has to pay for it.
+    Raises TypeError for an inner query that is not of the kept records, ValueError for an inner gate
+    without ``Unless``.
     """
 
     name: str
     filter: Filter
     inner: Plan
+
+    def __post_init__(self) -> None:
+        for stage in stages_of(self.inner):
+            if not isinstance(stage.query, CoreQuery):
+                raise TypeError(
+                    f"The stage {stage.name!r} behind the filter {self.name!r} asks "
+                    f"{type(stage.query).__name__} of all records; give a query of the kept ones, or "
+                    "put it before the filter."
+                )
+        paid = any(isinstance(element, Unless) for element in self.inner)
+        if gates_of(self.inner) and not paid:
+            raise ValueError(
+                f"A gate behind the filter {self.name!r} stops where nothing is kept, which the "
+                "claims of the stages are not about; give an Unless that pays for a release there."
+            )
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """The inner claim, lifted by the filter. Raises TypeError within another filter."""
@@ -214,6 +231,22 @@ def with_stages(plan: Plan, change: Callable[[Stage], Stage]) -> Plan:
                 staged(part.declared), part.key, lambda key: staged(part.build(key))
             )
         return staged(part)
+
+    return tuple(element(part) for part in plan)
+
+
+def with_filters(plan: Plan, change: Callable[[Filter], Filter]) -> Plan:
+    """The plan with ``change`` made to every filter, as declared and as built."""
+
+    def filtered(stage: Stage | Filtered) -> Stage | Filtered:
+        return stage if isinstance(stage, Stage) else replace(stage, filter=change(stage.filter))
+
+    def element(part: Element) -> Element:
+        if isinstance(part, AdaptiveStage):
+            return AdaptiveStage(
+                filtered(part.declared), part.key, lambda key: filtered(part.build(key))
+            )
+        return filtered(part) if isinstance(part, Filtered) else part
 
     return tuple(element(part) for part in plan)
 

@@ -142,6 +142,12 @@ PAPERS: dict[str, Paper] = {
             "ITCS 2018",
         ),
         Paper(
+            "DKKLMS19",
+            "Robust estimators in high dimensions without the computational intractability",
+            "Diakonikolas, Kamath, Kane, Li, Moitra, Stewart",
+            "FOCS 2016; SIAM Journal on Computing 48, 2019",
+        ),
+        Paper(
             "SMM19",
             "Privacy loss classes: the central limit theorem in differential privacy",
             "Sommer, Meiser, Mohammadi",
@@ -154,11 +160,29 @@ PAPERS: dict[str, Paper] = {
             "ICML 2020",
         ),
         Paper(
+            "DH20",
+            "Designing differentially private estimators in high dimensions",
+            "Dhar, Huang",
+            "preprint, 2020",
+        ),
+        Paper(
             "CR21",
             "Bounding, concentrating, and truncating: unifying privacy loss composition for data "
             "analytics",
             "Cesar, Rogers",
             "ALT 2021",
+        ),
+        Paper(
+            "GL95",
+            "Applications of the van Trees inequality: a Bayesian Cramer-Rao bound",
+            "Gill, Levit",
+            "Bernoulli 1, 1995",
+        ),
+        Paper(
+            "BDKU20",
+            "CoinPress: practical private mean and covariance estimation",
+            "Biswas, Dong, Kamath, Ullman",
+            "NeurIPS 2020",
         ),
         Paper(
             "DRS22",
@@ -185,10 +209,29 @@ PAPERS: dict[str, Paper] = {
             "ICML 2022",
         ),
         Paper(
+            "BHS23",
+            "Fast, sample-efficient, affine-invariant private mean and covariance estimation for "
+            "subgaussian distributions",
+            "Brown, Hopkins, Smith",
+            "COLT 2023",
+        ),
+        Paper(
             "DJYZZ24",
             "Dimension-free private mean estimation for anisotropic distributions",
             "Dagan, Jordan, Yang, Zakynthinou, Zhivotovskiy",
             "NeurIPS 2024",
+        ),
+        Paper(
+            "ALNP23",
+            "PLAN: variance-aware private mean estimation",
+            "Aumueller, Lebeda, Nelson, Pagh",
+            "PoPETs 2024",
+        ),
+        Paper(
+            "KLSU19",
+            "Privately learning high-dimensional distributions",
+            "Kamath, Li, Singhal, Ullman",
+            "COLT 2019",
         ),
         Paper("OURS", "dpverify: derived here, with its proof", "dpverify", "this repository"),
     )

@@ -24,6 +24,11 @@ def gaussian(rng: Generator, n: int, d: int, *, mean: float, deviation: float) -
     return rng.normal(mean, deviation, (n, d))
 
 
+def decaying(rng: Generator, n: int, d: int, *, mean: float, power: float) -> Floats:
+    """Independent normal coordinates of standard deviation j^-power in column j = 1, 2, ..."""
+    return mean + rng.normal(size=(n, d)) * np.arange(1, d + 1) ** -power
+
+
 def uniform(rng: Generator, n: int, d: int, *, low: float, high: float) -> Floats:
     """Independent uniform coordinates."""
     return rng.uniform(low, high, (n, d))
@@ -103,6 +108,7 @@ KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
         function.__name__: function
         for function in (
             gaussian,
+            decaying,
             uniform,
             evenly,
             bernoulli,

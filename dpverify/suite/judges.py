@@ -20,10 +20,12 @@ import mpmath as mp
 
 from dpverify.audit import Verdict, audit, generic_faults
 from dpverify.audit.kept import KeptPart
+from dpverify.audit.opening import Opening
 from dpverify.plans import Mechanism
-from dpverify.plans.plan import is_closed, is_latent
+from dpverify.plans.plan import is_closed, is_latent, stages_of
 from dpverify.privacy import point_of
 from dpverify.suite.audited import audited
+from dpverify.suite.behind import judge_behind_the_filter, one_number_decides, summed
 from dpverify.suite.events import Judgment, Outcome, UnitFinished
 from dpverify.suite.refinement import (
     RefinementFailed,
@@ -38,6 +40,8 @@ TOTAL_ALPHA = 1e-6
 """The false-alarm probability of everything a run of the suite certifies."""
 BEHIND_THE_FILTER = ":kept"
 """Ends the name of an audit of what runs behind a filter, on friendly neighbors."""
+OPENING = ":opening"
+"""Ends the name of an audit of the first stage by itself."""
 SHARED_LOOPS = "samplers"
 """The refinement unit of what all mechanisms share."""
 DEFAULT_DIGITS = 50
@@ -118,12 +122,14 @@ def certified_units(suite: Suite) -> int:
 
 
 def audited_keys(suite: Suite) -> list[str]:
-    """The configurations, and what runs behind the filter of those that have one."""
+    """The configurations; what runs behind the filter of those that have one; openings."""
     keys: list[str] = []
     for key, configuration in suite.configurations.items():
         keys.append(key)
         if is_latent(configuration.mechanism.fixed_plan):
             keys.append(key + BEHIND_THE_FILTER)
+        if configuration.opening:
+            keys.append(key + OPENING)
     return keys
 
 
@@ -134,15 +140,22 @@ def seed_of(unit_name: str, seed: int) -> int:
 
 
 def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
-    configuration = suite.configuration(name.removesuffix(BEHIND_THE_FILTER))
-    mechanism: Mechanism[Any] | KeptPart = configuration.mechanism
-    pairs, own = configuration.pairs, configuration.faults
+    key = name.removesuffix(BEHIND_THE_FILTER).removesuffix(OPENING)
+    configuration = suite.configuration(key)
+    whole = configuration.mechanism
+    mechanism: Mechanism[Any] | KeptPart | Opening = whole
+    pairs, own, elsewhere = configuration.pairs, configuration.faults, set[str]()
     if name.endswith(BEHIND_THE_FILTER):
-        mechanism, pairs, own = KeptPart(configuration.mechanism), configuration.friendly, ()
+        mechanism, pairs, own = KeptPart(whole), configuration.friendly, ()
+    elif name.endswith(OPENING):
+        mechanism, pairs, own = Opening(whole), configuration.opening, ()
+    elif configuration.opening:
+        elsewhere = {stage.name for stage in stages_of(whole.fixed_plan[:1])}
+    planted = generic_faults(mechanism, thorough=options.thorough, elsewhere=elsewhere)
     result = audit(
         mechanism,
         pairs=pairs,
-        faults=[*generic_faults(mechanism, thorough=options.thorough), *own],
+        faults=[*planted, *own],
         alpha=TOTAL_ALPHA / certified_units(suite),
         seed=seed_of(name, options.seed),
         **{"curve": CURVE, **options.extent},
@@ -192,6 +205,8 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
     """The exact loss of every crafted pair, both ways, against the claim."""
     configuration, entry = suite.configuration(name), suite.entries[name.partition(":")[0]]
     mechanism = configuration.mechanism
+    if is_latent(mechanism.fixed_plan):
+        return judge_behind_the_filter(suite, entry, configuration)
     closed = is_closed(mechanism.fixed_plan)
     worst, lines = (mp.mpf(-1), mp.mpf(-1), ""), []
     claimed = point_of(mechanism.claim.guarantee)[1]
@@ -244,13 +259,15 @@ def _exact_pair(
     ]
     losses = [a.largest_loss(b) for a, b in stages]
     epsilon, _ = point_of(mechanism.claim.guarantee)
+    if one_number_decides(mechanism.fixed_plan):
+        return None, summed(suite, p, q, epsilon)
     differing = [pair for pair, loss in zip(stages, losses, strict=True) if loss != 0]
     if len(stages) == 1 or len(differing) == 1:
         first, second = (differing or stages)[0]
         return first.largest_loss(second), first.profile(second, epsilon)
-    if all(hasattr(a, "mu_squared") for a, _ in differing):  # Gaussian stages: mu^2 adds up
-        total_mu = sum((a.mu_squared(b) for a, b in differing), Fraction(0))
-        return None, suite.theory["profiles"].gaussian_profile(total_mu, epsilon)
+    if differing and all(hasattr(law, "mu_squared") for law, _ in differing):  # squares add up
+        square = sum((a.mu_squared(b) for a, b in differing), Fraction(0))
+        return None, suite.theory["profiles"].gaussian_profile(square, epsilon)
     if any(loss is None for loss in losses):
         raise RefinementFailed("several stages differ, one without a bound on its loss")
     total = sum(losses, Fraction(0))

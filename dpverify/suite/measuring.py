@@ -63,7 +63,8 @@ def coverage_units() -> list[Unit]:
 
 def power_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
     """One a configuration that these names select; no names: all."""
-    return [Unit("power", unit.name) for unit in audit_units(suite, names) if unit.kind == "audit"]
+    chosen = [unit.name for unit in audit_units(suite, names) if unit.kind == "audit"]
+    return [Unit("power", name) for name in chosen if name in suite.configurations]
 
 
 def chance_of_failing_all(quick: bool) -> float:

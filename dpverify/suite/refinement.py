@@ -17,10 +17,16 @@ from typing import Any, cast
 import numpy as np
 
 from dpverify.audit import SmallInstance
-from dpverify.plans import Mechanism, RoundedGaussian, stages_of
-from dpverify.privacy import Domain
-from dpverify.privacy.adjacency import Dataset
+from dpverify.audit.kept import filtered_of
+from dpverify.grid import ingest
+from dpverify.grid.nearness import Nearness
+from dpverify.plans import Filtered, Law, Mechanism, RoundedGaussian, stages_of
+from dpverify.plans.filtering import Filter
+from dpverify.plans.plan import is_latent, with_filters
+from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
+from dpverify.privacy.adjacency import Dataset, Friendly
 from dpverify.randomness import Bits, discrete_laplace_by_coins, enumerate_law
+from dpverify.randomness.bits import BoolArray, IntArray
 
 STAND_INS = (Fraction(1, 2), Fraction(2, 5))
 """Rational stand-ins for a root of exp(-1): the laws are rational functions of it."""
@@ -97,17 +103,24 @@ def _pair_of(draw: Callable[[Bits], Any]) -> Callable[[Bits], tuple[int, ...]]:
 
 def _refine_with(spec: ModuleType, instance: SmallInstance, root: Fraction) -> Refinement:
     mechanism = instance.mechanism
-    law = mechanism.law(list(instance.data))
+    law, kept = _watched(mechanism, list(instance.data))
+    latent = is_latent(mechanism.fixed_plan)
 
-    def run(bits: Bits) -> tuple[tuple[int, ...], ...]:
-        return tuple(law.sample(bits, 1)[0].released.values())
+    def run(bits: Bits) -> tuple[tuple[int, ...] | None, tuple[tuple[int, ...], ...]]:
+        kept[:] = [None]
+        released = tuple(law.sample(bits, 1)[0].released.values())
+        return kept[0], released
 
     formal = _formal_numbers(mechanism, root)
     shipped = enumerate_law(run, max_choices=instance.max_choices, exponential=formal)
     specified = spec.law(mechanism.parameters, exact_records(instance.data, mechanism.domain))
     exact_mass = Fraction(0)
     for outcome, mass in shipped.masses.items():
-        expected = specified.probability(outcome, formal)
+        core, released = cast(tuple[Any, tuple[tuple[int, ...], ...]], outcome)
+        if latent:
+            expected = specified.by_core(released, formal).get(core, Fraction(0))
+        else:
+            expected = specified.probability(released, formal)
         if not mass <= expected <= mass + shipped.undecided:
             raise RefinementFailed(
                 f"{instance.name}: outcome {outcome} has mass {mass} (+ {shipped.undecided} "
@@ -120,6 +133,40 @@ def _refine_with(spec: ModuleType, instance: SmallInstance, root: Fraction) -> R
             "raise max_choices or take a smaller instance"
         )
     return Refinement(len(shipped.masses), shipped.paths, exact_mass)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched(Filter):
+    """The shipped filter, with what it kept last written down for the comparison."""
+
+    base: Filter
+    kept: list[tuple[int, ...] | None]
+
+    @property
+    def nearness(self) -> Nearness:  # type: ignore[override]
+        return self.base.nearness
+
+    @property
+    def friendly(self) -> Friendly:
+        return self.base.friendly
+
+    def keep(self, bits: Bits, degrees: IntArray, size: int) -> BoolArray:
+        found = self.base.keep(bits, degrees, size)
+        self.kept[:] = [tuple(np.flatnonzero(found[0]).tolist())]
+        return found
+
+    def lift(
+        self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
+    ) -> Derivation[PrivacyClaim]:
+        return self.base.lift(inner, adjacency, domain)
+
+
+def _watched(mechanism: Mechanism[Any], data: list[Any]) -> tuple[Law, list[Any]]:
+    """The mechanism's law, and a list that holds which records were kept in the last draw."""
+    kept: list[tuple[int, ...] | None] = [None]
+    plan = with_filters(mechanism.fixed_plan, lambda base: _Watched(base, kept))
+    records = ingest(data, mechanism.domain)
+    return Law(plan, records, mechanism.adjacency, mechanism.domain), kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +204,13 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
     """
     stages, checked = stages_of(mechanism.fixed_plan), 0
     stated = spec.sensitivities(mechanism.parameters)
+    behind = filtered_of(mechanism.fixed_plan) if is_latent(mechanism.fixed_plan) else None
+    friendly = [] if behind is None else [stage.name for stage in stages_of(behind.inner)]
     for stage in stages:
-        lemma = stage.query.sensitivity(mechanism.adjacency, mechanism.domain).conclusion
+        about: Any = mechanism.adjacency
+        if behind is not None and stage.name in friendly:
+            about = behind.filter.friendly
+        lemma = stage.query.sensitivity(about, mechanism.domain).conclusion
         if stated[stage.name] != lemma.value:
             raise RefinementFailed(
                 f"{stage.name}: sensitivity {lemma.value} in the code, {stated[stage.name]} in spec"
@@ -167,14 +219,34 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
     for data in datasets:
         law = mechanism.law(data)
         specified = spec.law(mechanism.parameters, exact_records(data, mechanism.domain))
-        compared = zip(specified.stage_laws(), stages, strict=True)
-        for i, ((name, expected), stage) in enumerate(compared):
+        reached = specified.stage_laws()
+        if behind is not None:  # of nobody, nothing is asked after their number
+            stages_here = stages if len(data) else stages[: len(reached)]
+            checked += _compare_filters(behind, law, specified)
+        else:
+            stages_here = stages
+        for i, ((name, expected), stage) in enumerate(zip(reached, stages_here, strict=True)):
             center = law.center_after(stage, specified.example[:i])
             shipped = _facts(stage.noise, center)
             if (name, expected.facts()) != (stage.name, shipped):
                 raise RefinementFailed(f"{stage.name}: {shipped} in the code, {expected} in spec")
             checked += 1
     return checked
+
+
+_SAID_OF_FILTERS = ("strangers_share", "most_rows", "sigma", "threshold", "missed", "budget")
+
+
+def _compare_filters(behind: Filtered, law: Law, specified: Any) -> int:
+    """The kind of filter, the numbers of friends that it is told, its parameters."""
+    told = law.degrees_for(behind.filter)
+    own = [
+        getattr(behind.filter, name) for name in _SAID_OF_FILTERS if hasattr(behind.filter, name)
+    ]
+    shipped = (type(behind.filter).__name__, told, *own)
+    if shipped != specified.filter:
+        raise RefinementFailed(f"{shipped} in the code, {specified.filter} in the spec")
+    return len(shipped)
 
 
 def _facts(noise: Any, center: Any) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpverify.grid import UNIT
 from dpverify.grid.linear import WORD, largest
@@ -65,7 +66,11 @@ class Agreement(MovingQuery):
         return np.full((len(batch), 1), agreement_of(mapped) - self.shift, dtype=np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """5; 6 under replace."""
+        """5; 6 under replace. Raises ValueError under any other adjacency."""
+        if not isinstance(adjacency, Adjacency):
+            raise ValueError(
+                f"the agreement moves under {adjacency}; it has a bound for inputs only."
+            )
         return sensitivity_lemma(
             f"the agreement (friends by {self.nearness.predicate})",
             norm=Norm.L1,
@@ -102,15 +107,17 @@ class WeightedMean(MovingQuery):
     def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
         """Exact: one rounding of a rational. Without weights: 0."""
         column = batch.values["agreement"][:, 0]
-        found = np.zeros((len(batch), self.width), object)
         sums, total = mapped.weighted_sum
-        if total:
-            for released in sorted({int(value) for value in column}):
-                noise = self.noise(released)
-                above = np.array(sums, object) * (UNIT * noise.denominator)
-                below = np.full(self.width, total * noise.numerator, object)
-                found[column == released] = rounded_quotients(above, below)
-        return found.astype(np.int64) if largest(found) < WORD else found
+        if not total:
+            return np.zeros((len(batch), self.width), np.int64)
+        seen, which = _different(column)
+        noise = self.noise(1)
+        most = [max(1, released) for released in seen.tolist()]
+        above = np.multiply.outer(np.array(most, object), np.array(sums, object))
+        above *= int(UNIT) * noise.denominator
+        below = np.full(above.shape, total * noise.numerator, object)
+        found = rounded_quotients(above, below)
+        return (found.astype(np.int64) if largest(found) < WORD else found)[which]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """(2^40 / s + sqrt(width))^2 where the released agreement is at least 10 and not above those of
@@ -127,6 +134,16 @@ class WeightedMean(MovingQuery):
             obligation=f"{_SPEC}:obligation_reach",
             source=_SOURCE,
         )
+
+
+def _different(column: IntArray) -> tuple[IntArray, NDArray[np.intp]]:
+    """Integers among which all of these are, and where each of them is there."""
+    least = int(column.min(initial=0))
+    span = int(column.max(initial=0)) - least + 1
+    if span <= len(column):
+        return np.arange(least, least + span), np.asarray(column - least, np.intp)
+    seen, which = np.unique(column, return_inverse=True)
+    return seen, which
 
 
 def agreement_of(mapped: Mapped) -> int:

@@ -55,7 +55,9 @@ class GaussianFilter(Filter):
                 "kept have a common friend only if each has more friends than strangers."
             )
         object.__setattr__(self, "strangers_share", share)
-        whole(self.most_rows, "most_rows")
+        whole(self.threshold, "threshold")
+        if whole(self.most_rows, "most_rows") < 1:
+            raise ValueError(f"most_rows = {self.most_rows}; give a number of records, at least 1.")
 
     @property
     def friendly(self) -> Friendly:

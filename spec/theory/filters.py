@@ -108,8 +108,11 @@ def threshold(adjacency: Adjacency, size: int, scale: Fraction, rare: Fraction) 
 def gaussian_probability(
     margin: int, scale: Fraction, threshold: int, e: Exponential = real_exponential
 ) -> Any:
-    """P(margin + round(scale N(0, 1)) > threshold), margin = 2 deg - n."""
-    return ThresholdedGaussianLaw((), scale, 0).below(margin - threshold, e)
+    """P(margin + round(scale N(0, 1)) > threshold), margin = 2 deg - n; stand-ins are not symmetric."""
+    noise = ThresholdedGaussianLaw((), scale, 0)
+    if e is real_exponential:
+        return noise.below(margin - threshold, e)
+    return 1 - noise.below(threshold - margin + 1, e)
 
 
 def gaussian_probabilities(

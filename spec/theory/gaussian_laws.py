@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import mpmath as mp
 
 from dpverify.privacy import Source, states
 
-from .laws import Outcome
+from .laws import Outcome, real
 from .profiles import gaussian_profile
 
 UNIT = Fraction(2**40)
@@ -50,6 +52,13 @@ class RoundedGaussianLaw:
             raise ValueError("the noise must be the same on neighbors")
         moved = sum((a - b) ** 2 for a, b in zip(self.center, other.center, strict=True))
         return moved / self.scale**2
+
+    def most_outcomes(self) -> tuple[Iterable[Outcome], Any]:
+        """Of one number, all but a mass below 1e-18 (9 standard deviations away), and that mass."""
+        (center,) = self.center
+        reach = ceil(9 * self.scale)
+        near = ((x,) for x in range(center - reach, center + reach + 1))
+        return near, mp.erfc(real((reach + Fraction(1, 2)) / self.scale) / mp.sqrt(2))
 
     def facts(self) -> tuple[Any, ...]:
         """Center and scale."""

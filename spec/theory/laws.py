@@ -8,7 +8,7 @@ exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, comb
@@ -21,11 +21,14 @@ from dpverify.privacy import Source, states
 Exponential = Callable[[Fraction], Any]
 """exp(-exponent), or a stand-in; where a law needs them, with the masses of rounded Gaussian noise."""
 Outcome = tuple[int, ...]
+_FAR = 36
 
 
-def real(value: Fraction) -> Any:
-    """The rational as a number of mpmath's working precision."""
-    return mp.mpf(value.numerator) / value.denominator
+def real(value: Any) -> Any:
+    """The rational as a number of mpmath's working precision; one of its numbers as it is."""
+    return (
+        mp.mpf(value.numerator) / value.denominator if isinstance(value, (Fraction, int)) else value
+    )
 
 
 class _Real:
@@ -76,6 +79,10 @@ class PointLaw:
     def profile(self, other: PointLaw, epsilon: Fraction) -> Any:
         """0 for the same point, else 1."""
         return mp.mpf(0 if self.value == other.value else 1)
+
+    def most_outcomes(self) -> tuple[Iterable[Outcome], Any]:
+        """The point; nothing lies beyond."""
+        return ((self.value,), mp.mpf(0))
 
     def facts(self) -> tuple[Any, ...]:
         """No noise."""
@@ -129,6 +136,12 @@ class DiscreteLaplaceLaw:
         own = DiscreteLaplaceLaw(low, self.scale).at_most(threshold, real_exponential)
         others = DiscreteLaplaceLaw(high, self.scale).at_most(threshold, real_exponential)
         return own - mp.exp(real(epsilon)) * others
+
+    def most_outcomes(self) -> tuple[Iterable[Outcome], Any]:
+        """All but a mass below 1e-15 (_FAR scales away on either side), and that mass."""
+        reach = ceil(_FAR * self.scale)
+        near = range(self.center - reach, self.center + reach + 1)
+        return ((x,) for x in near), self.tail(reach + 1, real_exponential)
 
     def facts(self) -> tuple[Any, ...]:
         """Center and scale."""

@@ -13,9 +13,10 @@ from typing import Any
 from dpverify.privacy import Adjacency, states
 
 from . import graphs
+from .core_means import Gaussian, gaussian_shift, laplace_shift
 from .filtered_means import THEOREM
 from .filters import gaussian_probability, least_shift, noise_scale, threshold
-from .laws import real
+from .laws import DiscreteLaplaceLaw, real, real_exponential
 from .obligations import require
 
 Threshold = Callable[[Adjacency, int, Fraction, Fraction], int]
@@ -103,3 +104,66 @@ def _added_up(kinds: Kinds, scale: Fraction, least: int) -> Any:
 def _graphs(adjacency: Adjacency) -> Iterator[graphs.Pair]:
     small = (graphs.pairs(adjacency, n) for n in range(1, 5))
     yield from chain(*small, (graphs.ring(adjacency, n) for n in (6, 10, 50, 198)))
+
+
+# --- released numbers that miss the true one ----------------------------------------------------
+
+Above = Callable[[Fraction, int], Any]
+"""P(noise > x), of this scale."""
+
+
+def _gaussian_above(scale: Fraction, x: int) -> Any:
+    return gaussian_probability(0, scale, x)
+
+
+def _laplace_above(scale: Fraction, x: int) -> Any:
+    return DiscreteLaplaceLaw(0, scale).at_most(-x - 1, real_exponential)
+
+
+Shifts = Callable[[str, Fraction, Fraction], int]
+
+
+def least_shifts(kind: str, scale: Fraction, rare: Fraction) -> int:
+    """t with P(noise >= t) <= rare, at least 1."""
+    return (gaussian_shift if kind == "gaussian" else laplace_shift)(scale, rare)
+
+
+@states(THEOREM)
+def obligation_overcount(claimed: Shifts = least_shifts) -> int:
+    """N kept records, or N - 1, release their number - t + noise: it is N or more with probability at most
+    ``rare`` on either side, for Gaussian and for discrete Laplace noise; with t - 1 it is not, unless t
+    is 1. So where the mean is released, at most N - 1 is, and the mean's reach is as shown there."""
+    cases = 0
+    kinds: dict[str, Above] = {"gaussian": _gaussian_above, "laplace": _laplace_above}
+    for kind, above in kinds.items():
+        for scale in map(Fraction, ("1/4", "1", "7/2", "40")):
+            for rare in map(Fraction, ("1/11", "1e-3", "1e-7", "1e-30")):
+                t = claimed(kind, scale, rare)
+                case = f"{kind} noise of scale {scale}, rare = {rare}, t = {t}"
+                for one_less in (0, 1):  # N - one_less - t + noise >= N
+                    mass = above(scale, t + one_less - 1)
+                    require(mass <= real(rare), f"{case}: {mass}")
+                require(t == 1 or above(scale, t - 2) > real(rare), f"{case} is too large")
+                cases += 1
+    return cases
+
+
+@states(THEOREM)
+def obligation_undercount(claimed: Callable[[Gaussian, int], int] = Gaussian.assumed) -> int:
+    """The number of rows assumed after a released one is below that of the larger neighbor with
+    probability at most ``tail`` on either side, for numbers near the fewest and far from them."""
+    cases = 0
+    for multiplier, n_max in (("1/2", 100), ("3/4", 2000), ("6/5", 300)):
+        for tail in map(Fraction, ("1e-2", "1e-7")):
+            plan = Gaussian(Adjacency.ADD_REMOVE, Fraction(multiplier), n_max, tail, 1)
+            for n in (plan.fewest - 1, plan.fewest, plan.fewest + 7, 1000, 10**6 + 1):
+                # the released numbers that lead to fewer than n are those up to some number
+                last = next(
+                    x for x in range(n, n - 10**6, -1) if claimed(plan, x) < n or x < plan.gate
+                )
+                for rows in (n - 1, n):
+                    below = gaussian_probability(0, plan.counts[1], rows - last - 1)
+                    small = below if claimed(plan, max(last, plan.gate)) < n else 0
+                    require(small <= real(tail), f"{plan}, {rows} of {n} rows: {small}")
+                    cases += 1
+    return cases

@@ -230,3 +230,26 @@ def friendly_lift(epsilon: Fraction, delta: Fraction, moved: Fraction) -> tuple[
     """
     a = mp.expm1(real(epsilon))
     return a * real(moved), real(delta) * mp.expm1(a * real(moved)) / a
+
+
+@states(Source("OURS", "a Gaussian filter, then a noisy number and mean: approximate GDP"))
+def noisy_degree_lift(
+    friendly: tuple[Fraction, Fraction],
+    inside: Fraction,
+    outside: Fraction,
+    sigma: Fraction,
+    missed: Fraction,
+) -> tuple[Fraction, Fraction]:
+    """(mu^2, delta) of a filter by noisy scores, then a mechanism that has ``friendly`` = (mu^2, delta)
+    for friendly neighbors; the scores of the others move by ``inside`` or ``outside`` (squared L2).
+
+    Proof. Let v tell which of the others are kept: a function of scores with noise, so v has mu^2 =
+    inside / sigma^2 or outside / sigma^2, by where the record in question is. Given v, outside: it is
+    kept with what ``missed`` pays for, else nothing differs. Inside: kept or not by a coin that does not
+    depend on v; the mechanism's laws for v with and without it are a friendly pair, and a mixture with
+    the same law on both sides is no worse (joint convexity of H_g in the pair). Two stages compose to the
+    sum. Measures are cut down for each v: deltas add up. QED. Under replace both records have coins, so
+    pairs with one exchanged for the other are compared too.
+    """
+    mu_squared, delta = friendly
+    return max(inside / sigma**2 + mu_squared, outside / sigma**2), delta + missed

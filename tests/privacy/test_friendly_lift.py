@@ -252,8 +252,6 @@ _PURE = _friendly(dp.PureDP(1))
         (_PURE, _stable(_NEAR), "stability is under friendly add-remove (distance at most 1)"),
         (_PURE, _stable(Groups(Adjacency.REPLACE, 2)), "stability is under groups of 2, replace"),
         (_friendly(dp.PureDP(1), dp.Domain(columns=2)), _stable(), "of 2 columns, the filter's"),
-        (_friendly(dp.ZeroConcentratedDP(1)), _stable(), "zcdp(1) is not (epsilon, delta)-DP"),
-        (_friendly(dp.GaussianDP(1)), _stable(), "gaussian(1) is not (epsilon, delta)-DP"),
         (_friendly(dp.ApproxDP(2, "1e-3")), _stable(), "approx(2, 0.001) would grow to 1"),
         (_friendly(dp.ApproxDP(12, "1e-3")), _stable(), "this promises nothing"),
         (_friendly(dp.PureDP(1), about=Friendly("kin")), _stable(), "about 'kin', the filter"),

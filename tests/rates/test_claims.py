@@ -57,6 +57,7 @@ def test_the_generic_faults_are_those_of_what_is_claimed() -> None:
 
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "gaussian": {"mean": 1.0, "deviation": 2.0},
+    "decaying": {"mean": 1.0, "power": 0.5},
     "uniform": {"low": -1.0, "high": 3.0},
     "evenly": {"low": 0.0, "high": 1.0},
     "bernoulli": {"share": 0.25},
@@ -77,6 +78,7 @@ def test_every_kind_of_data_is_tested_here() -> None:
     ("kind", "mean", "deviation"),
     [
         ("gaussian", 1.0, 2.0),
+        ("decaying", 1.0, 1.0),
         ("uniform", 1.0, 4 / math.sqrt(12)),
         ("evenly", 0.5, 1e-9),
         ("bernoulli", 0.25, math.sqrt(3) / 4),
@@ -92,6 +94,13 @@ def test_an_instance_has_its_law(kind: str, mean: float, deviation: float) -> No
     data = instance.data({"n": 20_000, "d": 2})
     assert data.shape == (20_000, 2)
     assert abs(float(data[:, 0].mean()) - mean) < 6 * deviation / math.sqrt(20_000) + 1e-9
+
+
+def test_deviations_decay_as_stated() -> None:
+    """1, 1/sqrt(2), 1/2 in the first, second and fourth column, to 6 of their relative sd 1/200."""
+    instance = Instance(kind="decaying", parameters=_PARAMETERS["decaying"], seed=5)
+    found = instance.data({"n": 20_000, "d": 4}).std(axis=0)
+    assert np.allclose(found[[0, 1, 3]], [1, 0.5**0.5, 0.5], rtol=0.03)
 
 
 def test_an_instance_is_plain_data_and_the_same_in_every_process() -> None:

@@ -9,7 +9,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency
 from spec import basic_filter, gaussian_filter
-from spec.theory import filtered_means, filters, graphs, rules
+from spec.theory import filtered_means, filters, graphs, rare_events, rules
 from spec.theory.filtered_means import Release
 from spec.theory.laws import real
 
@@ -42,7 +42,31 @@ _BOUNDS: dict[str, Any] = {
     "two": lambda adjacency, n: Fraction(2) if n > 1 else basic_filter.moved(adjacency, n),
     "a third record": lambda adjacency, n: basic_filter.moved(adjacency, n) - Fraction(1, 3 * n),
 }
+
+
+def _one_less(kind: str, scale: Fraction, rare: Fraction) -> int:
+    return rare_events.least_shifts(kind, scale, rare) - 1
+
+
 TWINS: dict[str, dict[str, Any]] = {
+    "rescaled_mean:obligation_shares": {
+        "a hundredth less": Fraction(99, 100),
+        "a fiftieth more": Fraction(51, 50),
+    },
+    "rescaled_mean:obligation_shift": {
+        "one less": lambda plan: plan.shift - 1,
+        "one more": lambda plan: plan.shift + 1,
+    },
+    "rescaled_mean:obligation_map": {"no rounding": -2},
+    "rescaled_mean:obligation_lower_bound_is_below_error": {"within 4 times": 4},
+    "theory.rare_events:obligation_overcount": {
+        "one less": _one_less,
+        "twice": lambda *given: 2 * rare_events.least_shifts(*given),
+    },
+    "theory.rare_events:obligation_undercount": {
+        "what is released": lambda plan, released: max(plan.fewest, released),
+        "half of the shift": lambda plan, released: plan.assumed(released - plan.shifts[1] // 2),
+    },
     "basic_filter:obligation_stability": {
         **_BOUNDS,
         "three": lambda adjacency, n: Fraction(3),

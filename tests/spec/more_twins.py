@@ -6,14 +6,22 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import mpmath as mp
 import pytest
 
 from dpverify.privacy import Adjacency
-from spec import clipped_mean, private_quantile, stability_histogram
-from spec.theory import tables
+from spec import _balls, clipped_mean, iterative_mean, private_quantile, stability_histogram
+from spec.theory import shrinking, tables
 from tests.grid.test_vector_queries import FALSE
 
-from . import filter_twins
+from . import (
+    bound_twins,
+    centered_twins,
+    filter_twins,
+    refined_twins,
+    robust_twins,
+    weight_twins,
+)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -36,11 +44,39 @@ TWINS: dict[str, dict[str, Any]] = {
         "half": Fraction(1, 2),
         "triple": Fraction(3),
     },
+    "theory.shrinking:obligation_clip_radius": {
+        "seven tenths": lambda r, d, beta: shrinking.clip_radius(r, d, beta) * 0.7,
+        "triple": lambda r, d, beta: shrinking.clip_radius(r, d, beta) * 3,
+        "of the mean's distance alone": lambda r, d, beta: mp.sqrt(
+            mp.mpf(r) ** 2 + shrinking.clip_radius(0, d, beta) ** 2
+        ),
+        "the tail of one coordinate": lambda r, d, beta: r + shrinking.clip_radius(0, 1, beta),
+        "whatever beta": lambda r, d, beta: shrinking.clip_radius(r, d, Fraction(1, 100)),
+    },
+    "theory.shrinking:obligation_next_radius": {
+        "without sampling": lambda n, noise, wrong, r, d, beta: shrinking.next_radius(
+            n * mp.mpf(10) ** 9, noise * mp.mpf(10) ** 9, wrong * mp.mpf(10) ** 9, r, d, beta
+        ),
+        "without noise": lambda n, noise, *rest: shrinking.next_radius(n, 0, *rest),
+        "the number is exact": lambda n, noise, wrong, *rest: shrinking.next_radius(
+            n, noise, 0, *rest
+        ),
+        "quadruple": lambda *given: 4 * shrinking.next_radius(*given),
+    },
+    "iterative_mean:obligation_loss": {
+        "a little less": Fraction(999, 1000),
+        "a little more": Fraction(1001, 1000),
+    },
     **{
         f"theory.vectors:obligation_{name}": {str(i): twin for i, twin in enumerate(twins)}
         for name, twins in FALSE.items()
     },
     **filter_twins.TWINS,
+    **robust_twins.TWINS,
+    **weight_twins.TWINS,
+    **centered_twins.TWINS,
+    **refined_twins.TWINS,
+    **bound_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -71,6 +107,16 @@ def _costly_weight(right: Any, *given: Any) -> Any:
 
 
 FAULTS: dict[str, list[Plant]] = {
+    "iterative_mean:obligation_loss": [
+        # every step as if it were the only one; then a sensitivity that forgets the number
+        _patched(_balls, "multiplier", lambda right, p, t: p["noise_multiplier"]),
+        _patched(_balls, "moves", lambda right, p, t: min(right(p, t), Fraction(16))),
+    ],
+    "iterative_mean:obligation_lower_bound_is_below_error": [
+        _patched(iterative_mean, "lower_bound", lambda right, *given: 3 * right(*given)),
+        _patched(iterative_mean, "lower_bound", lambda right, *given: right(*given) / 3),
+        _patched(iterative_mean, "error_bound", lambda right, *given: right(*given) / 4),
+    ],
     "clipped_mean:obligation_count_is_free": [_patched(clipped_mean, "weight", _costly_weight)],
     "private_quantile:obligation_support": [
         _patched(private_quantile.QuantileLaw, "score", lambda right, law, t: right(law, t + 1))
@@ -94,4 +140,6 @@ FAULTS: dict[str, list[Plant]] = {
         _patched(stability_histogram, "lower_bound", lambda right, *given: 4 * right(*given)),
         _patched(stability_histogram, "lower_bound", lambda right, *given: right(*given) // 4),
     ],
+    **centered_twins.FAULTS,
+    **refined_twins.FAULTS,
 }

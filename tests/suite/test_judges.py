@@ -111,6 +111,19 @@ def test_the_exact_profile_refutes_a_spec_of_less_noise(monkeypatch: pytest.Monk
     assert "add up to 2" in finished.summary
 
 
+def test_the_squares_of_gaussian_stages_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "iterative_mean:add-remove:line"
+    assert run_unit(Unit("profile", key), Options()).outcome is Outcome.HELD
+    suite = load()
+    module: Any = suite.entries["iterative_mean"].spec.balls
+    right = module.multiplier  # the first of two stages, a quarter of mu^2, a tenth less noise
+    monkeypatch.setattr(
+        module, "multiplier", lambda p, t: right(p, t) * (1 if t else Fraction(9, 10))
+    )
+    finished = run_unit(Unit("profile", key), Options())
+    assert (finished.outcome, finished.verdict) == (Outcome.REFUTED, "VIOLATED")
+
+
 def test_an_exhibit_is_refuted_and_its_repair_is_not() -> None:
     exhibit = SUITE.exhibits["count_silent_when_empty"]
     finished = run_unit(Unit("exhibit", "exhibits/count_silent_when_empty"), Options())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dpverify import ledger
+from dpverify.privacy import point_of
 from dpverify.suite.trees import load
 
 CURRENT = ledger.promised(load())
@@ -87,6 +88,16 @@ def test_an_exhibit_that_falls_less_deeply_is_breaking() -> None:
         recorded = {**CURRENT, EXHIBIT: {**CURRENT[EXHIBIT], "certified_epsilon": bound}}
         (difference,) = ledger.compare(recorded, CURRENT)
         assert (difference.kind, difference.breaking) == ("CERTIFIED_EPSILON", expected)
+
+
+def test_every_exhibit_is_recorded_as_refuted_beyond_what_it_claims() -> None:
+    entries = {key: CURRENT[f"exhibits/{key}"] for key in load().exhibits}
+    for name, exhibit in load().exhibits.items():
+        claimed, _ = point_of(exhibit.claim.conclusion.guarantee)
+        assert entries[name]["status"] == "refuted"
+        assert entries[name]["refuted_on"] in [pair.name for pair in exhibit.pairs]
+        assert float(entries[name]["certified_epsilon"]) > claimed
+    assert len(entries) >= 6
 
 
 def test_an_exhibit_is_recorded_as_refuted_with_its_pair_and_bound() -> None:

@@ -37,12 +37,26 @@ def test_our_own_trees_fit_together() -> None:
         "bernoulli_mean",
         "bounded_mean",
         "clipped_mean",
+        "coordinatewise_mean",
+        "iterative_mean",
         "noisy_count",
         "private_quantile",
         "randomized_response",
+        "refined_mean",
+        "rescaled_mean",
         "stability_histogram",
+        "variance_aware_mean",
     ]
-    assert list(suite.exhibits) == ["count_silent_when_empty"]
+    assert list(suite.exhibits) == [
+        "clean_mean",
+        "clean_mean_of_gaussians",
+        "clean_mean_published",
+        "count_silent_when_empty",
+        "displayed_constants",
+        "filtered_mean",
+        "filtered_mean_published",
+        "radius_by_rows",
+    ]
     assert unsourced(suite) == []
 
 

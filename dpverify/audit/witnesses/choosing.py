@@ -18,9 +18,12 @@ from dpverify.audit.witnesses.features import Candidate
 
 _THRESHOLDS = 400
 _POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
-_OPTIMISM = 1.5  # the best of many looks better than it is, by one or two standard errors
+_OPTIMISM = 2.0  # the best of many looks better than it is, by about two standard errors
 _EXPECTED = 1.05  # the deficit of noise that a close look is for
-_PLAINER = 0.01  # what a later candidate, harder to explain, must promise more
+_PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
+_EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of many events
+_COMMON = 150  # hits; of rarer events there are so many that some are evident by chance
+_A_STANDARD_ERROR = 0.005  # of epsilon, as promises are compared
 _BEYOND = 300.0
 _TINY = 1e-12
 
@@ -59,12 +62,14 @@ class Witness:
 class Task:
     """What a witness is chosen for.
 
-    points: those of the claim. alpha, draws: of the certificate to come.
+    points: those of the claim. alpha, draws: of the certificate to come. refute: of one (epsilon,
+    delta), look for what may refute it first, and for a large bound second.
     """
 
     points: Sequence[Point]
     alpha: float
     draws: int
+    refute: bool = False
 
 
 def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
@@ -77,20 +82,32 @@ def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
         with np.errstate(invalid="ignore"):
             return np.nan_to_num(own - other, nan=0.0, posinf=np.inf, neginf=-np.inf)
 
-    return Candidate("log-likelihood ratio >= {threshold}", score, both_signs=False)
+    return Candidate("log-likelihood ratio >= {threshold}", score, both_signs=False, fitted=False)
 
 
 def choose(
-    left: Sequence[Draws], right: Sequence[Draws], candidates: Iterable[Candidate], task: Task
+    left: Sequence[Draws],
+    right: Sequence[Draws],
+    candidates: Iterable[Candidate],
+    task: Task,
+    learned_on: tuple[Draws, Draws] | None = None,
 ) -> tuple[Witness, Witness]:
     """The most promising event for either direction: left over right, right over left.
 
-    ``left`` and ``right`` are batches of draws that no candidate has
-    learned from. A candidate with ``both_signs=False`` rises with the odds of left.
+    ``left`` and ``right`` are batches of draws that no candidate has learned from; those that did
+    not learn are judged on ``learned_on`` as well. A candidate with ``both_signs=False`` rises with
+    the odds of left.
     """
     best = [_nothing(task), _nothing(task)]
+    fresh = [list(left), list(right)]
+    more = [[], []] if learned_on is None else [[draws] for draws in learned_on]
     for candidate in candidates:
-        scores = [np.concatenate([candidate.score(d) for d in side]) for side in (left, right)]
+        scores = [
+            np.concatenate(
+                [candidate.score(d) for d in (batches + ([] if candidate.fitted else old))]
+            )
+            for batches, old in zip(fresh, more, strict=True)
+        ]
         for side in (0, 1):
             natural = 1 - 2 * side
             for sign in (1, -1) if candidate.both_signs else (natural,):
@@ -154,6 +171,14 @@ def _above_claimed(
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.hypot(np.log((p - delta) / (p_low - delta)), np.log(q_high / q))
         above = np.log((p - delta) / q) - error - epsilon
+        if task.refute:
+            # Bounds of rare events are noisy, so the largest prefers them, or shuns them altogether;
+            # in standard errors all events are as noisy.
+            spread = np.hypot(np.sqrt(p * (1 - p)) / (p - delta), np.sqrt((1 - q) / q))
+            excess = (np.log((p - delta) / q) - epsilon) / spread * np.sqrt(draws)
+            short = _A_STANDARD_ERROR * np.minimum(excess - cautious, 0.0)
+            evident = (excess > _EVIDENT) & (np.asarray(hits) >= _COMMON)
+            above = np.where(evident, np.maximum(above, short), above)
     return np.where(p_low > delta, above, -np.inf)[None, :]
 
 

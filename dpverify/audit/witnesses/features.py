@@ -46,11 +46,13 @@ class Candidate:
 
     description: with {threshold} where the threshold goes; events of a label or value have none.
     both_signs: whether {-score >= threshold} is worth trying as well.
+    fitted: whether the draws it was learned on made the score. Others may be judged on those as well.
     """
 
     description: str
     score: Score
     both_signs: bool = False
+    fitted: bool = True
 
 
 def tame(values: Any) -> Floats:

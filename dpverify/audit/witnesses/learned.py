@@ -83,7 +83,7 @@ class _Limits:
 
 _LIMITS = {
     Effort.QUICK: _Limits(5000, 2000, 1 << 18, each=8, columns=8, correlated=100),
-    Effort.FULL: _Limits(100_000, 20_000, 1 << 22, each=16, columns=_NARROW, correlated=2000),
+    Effort.FULL: _Limits(200_000, 20_000, 1 << 22, each=16, columns=_NARROW, correlated=2000),
 }
 
 
@@ -105,18 +105,20 @@ def candidates(
     Every score takes draws of any width and label, and is finite. An infinite or NaN entry counts as
     the number 0 and is a mark besides, with events of its own.
     """
-    task = _Task(_first(own, effort), _first(other, effort), _LIMITS[effort], seed)
+    limits = _LIMITS[effort]
+    task = _Task(_first(own, limits.rows), _first(other, limits.rows), limits, seed)
     found = [*task.texts(orders=not law_known), *task.values(), *task.columns()]
     if law_known or not len(own) or not len(other):
         return found
-    projections = list(task.projections(difference))
+    given, projections = list(task.given(difference)), list(task.projections(difference))
     found += [*task.densities(), *task.derived()]
-    found += [Candidate(f"{name} >= {{threshold}}", score, True) for name, score in projections]
+    for fitted, scores in ((False, given), (True, projections)):
+        found += [Candidate(f"{name} >= {{threshold}}", s, True, fitted) for name, s in scores]
+    projections = [*given, *projections]
     return [*found, *task.models(projections)] if effort is Effort.FULL else found
 
 
-def _first(draws: Draws, effort: Effort) -> Draws:
-    rows = _LIMITS[effort].rows
+def _first(draws: Draws, rows: int) -> Draws:
     return draws.select(slice(rows)) if len(draws) > rows else draws
 
 
@@ -127,14 +129,14 @@ class _Task:
         self.own, self.other, self.limits, self.seed = own, other, limits, seed
         self.sizes = len(own), len(other)
         self.width = max(own.numbers.shape[1], other.numbers.shape[1])
-        most = limits.vector_rows if self.width > 1 else limits.rows
+        rows = max(_FEWEST_ROWS, limits.cells // max(1, self.width))
+        most = min(limits.rows, max(limits.vector_rows, rows))
         numbers = [side.columns(self.width)[:most] for side in (own, other)]
         self.scaling = Scaling.of(numbers[0], numbers[1])
         self.scaled = self.scaling.apply(numbers[0]), self.scaling.apply(numbers[1])
         self.moments = Moments.of(*self.scaled) if min(self.sizes) else None
         self.chosen = self._chosen()
-        rows = max(_FEWEST_ROWS, limits.cells // max(1, self.width))
-        few = slice(min(limits.vector_rows, rows))
+        few = slice(min(limits.rows, rows))
         self.few = own.select(few), other.select(few)
 
     def _chosen(self) -> list[int]:
@@ -209,9 +211,10 @@ class _Task:
             yield found, event("output is exactly", shown, is_print(np.uint64(value)), found)
 
     def columns(self) -> Iterator[Candidate]:
-        """Single numbers."""
+        """Single numbers. Of many those are taken that differ most on these draws."""
+        picked = self.width > self.limits.columns
         for j in self.chosen[: _FIRST + self.limits.each]:
-            yield Candidate(f"number {j} >= {{threshold}}", number(j), both_signs=True)
+            yield Candidate(f"number {j} >= {{threshold}}", number(j), True, fitted=picked)
 
     def densities(self) -> Iterator[Candidate]:
         """Log-ratios of densities: of single numbers, and of all under independence."""
@@ -238,23 +241,28 @@ class _Task:
             found = separation(feature.score(self.few[0]), feature.score(self.few[1]))
             ranked.append((found, feature))
         ranked.sort(key=lambda one: -one[0])
+        picked = len(ranked) > self.limits.each
         for _, feature in ranked[: self.limits.each]:
-            yield Candidate(f"{feature.name} >= {{threshold}}", feature.score, both_signs=True)
+            yield Candidate(f"{feature.name} >= {{threshold}}", feature.score, True, fitted=picked)
 
     def _derived(self) -> list[Feature]:
         many = len(self.own.coded.table) + len(self.other.coded.table) > _MANY_LABELS
         return [*derived(self.width), *(label_numbers() if many else [])]
 
+    def given(self, difference: Floats | None) -> Iterator[tuple[str, Score]]:
+        """Of vectors, on the direction that the pair suggests."""
+        if difference is not None and 1 < self.width == len(difference):
+            weights = np.asarray(difference, dtype=np.float64)
+            yield "projection on the pair's difference", plain_linear(weights)
+
     def projections(self, difference: Floats | None) -> Iterator[tuple[str, Score]]:
-        """Of vectors, on directions in which the sides may differ."""
+        """Of vectors, on directions in which the sides may differ, as far as these draws show them."""
         if self.moments is None or self.width < 2:
             return
         moments, variance = self.moments, self.moments.variance
         if difference is not None and len(difference) == self.width:
-            given = np.asarray(difference, dtype=np.float64)
-            yield "projection on the pair's difference", plain_linear(given)
             with np.errstate(all="ignore"):
-                weights = np.nan_to_num(given / self.scaling.scale) / variance
+                weights = np.nan_to_num(np.asarray(difference) / self.scaling.scale) / variance
             yield (
                 "projection on the pair's difference over variances",
                 linear(self.scaling, weights),
@@ -280,15 +288,22 @@ class _Task:
         if 1 < self.width <= _QUADRATIC_WIDTH and min(len(own), len(other)) > 5 * self.width:
             quadratic = full_quadratic(self.scaling, *self.scaled)
             yield Candidate("log-ratio of Gaussians >= {threshold}", quadratic)
-        features = [Feature(name, score) for name, score in projections]
-        features += [Feature(f"number {j}", number(j)) for j in self.chosen]
-        features += [
-            Feature(name, text_ratio(column, own, other))
-            for name, column in texts_of(own, other, orders=True)[: 2 * _NARROW]
-        ]
-        features += self._derived()
-        yield Candidate("logistic regression >= {threshold}", logistic(features, own, other))
-        yield Candidate("boosted trees >= {threshold}", trees(features, own, other, self.seed))
+        plain = [Feature(f"number {j}", number(j)) for j in self.chosen]
+        plain += self._text_ratios(orders=False)
+        made = [Feature(name, score) for name, score in projections]
+        made += [*self._text_ratios(orders=True), *self._derived()]
+        few = _first(own, self.limits.vector_rows), _first(other, self.limits.vector_rows)
+        yield Candidate("logistic regression >= {threshold}", logistic(plain + made, own, other))
+        yield Candidate("boosted trees >= {threshold}", trees(plain + made, *few, self.seed))
+        large = trees(plain, own, other, self.seed, few=True)
+        yield Candidate("a few boosted trees >= {threshold}", large)
+
+    def _text_ratios(self, *, orders: bool) -> list[Feature]:
+        """Orders alone, or all other texts."""
+        own, other = self.few
+        texts = texts_of(own, other, orders=orders)
+        texts = texts[len(texts_of(own, other, orders=False)) :] if orders else texts[: 2 * _NARROW]
+        return [Feature(name, text_ratio(column, own, other)) for name, column in texts]
 
 
 __all__ = ["Candidate", "Effort", "candidates"]

@@ -21,7 +21,8 @@ from dpverify.audit.witnesses.features import (
 
 _FEWEST = 40
 _MOST_GROUPS = 8
-_TREES = 100
+_MANY_TREES, _FEW_TREES = 100, 20
+_LEAF, _LARGE_LEAF = 20, 200
 _DEPTH = 4
 _LARGEST_INPUT = 1e100
 
@@ -102,14 +103,23 @@ def logistic(features: Sequence[Feature], own: Draws, other: Draws) -> Score:
     return lambda draws: scaling.apply(matrix(features, draws)) @ weights
 
 
-def trees(features: Sequence[Feature], own: Draws, other: Draws, seed: int) -> Score:
-    """Gradient-boosted trees (scikit-learn's, by histograms)."""
+def trees(
+    features: Sequence[Feature], own: Draws, other: Draws, seed: int, *, few: bool = False
+) -> Score:
+    """Gradient-boosted trees (scikit-learn's, by histograms).
+
+    few: a few trees with large leaves. Where two sides hardly differ, many small ones learn the noise.
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
 
     rows = np.concatenate([matrix(features, own), matrix(features, other)])
     model = HistGradientBoostingClassifier(
-        max_iter=_TREES, max_depth=_DEPTH, early_stopping=False, random_state=seed
+        max_iter=_FEW_TREES if few else _MANY_TREES,
+        min_samples_leaf=_LARGE_LEAF if few else _LEAF,
+        max_depth=_DEPTH,
+        early_stopping=False,
+        random_state=seed,
     )
     with threadpool_limits(limits=1):  # audits run in several processes, one a core
         model.fit(_bounded(rows), _targets(own, other))

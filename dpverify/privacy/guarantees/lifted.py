@@ -51,10 +51,15 @@ class Lifted(Guarantee):
         object.__setattr__(self, "moved", positive(self.moved, "moved"))
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
-        """The least of the values up to ``epsilon``: with an additive delta they fall, then rise."""
+        """The least of the values up to ``epsilon``, about: of those at 0 and before the turning point.
+
+        Values may rise at first, for (e^epsilon - 1) / epsilon does, then fall; and unless the base has
+        a largest loss they rise again in the end.
+        """
         at = min(profile_argument(epsilon), _MOST)
         best = self._best
-        return self._at(at if best is None else min(at, best))
+        there, first = self._at(at if best is None else min(at, best)), self._at(_ZERO)
+        return Enclosure(min(there.lower, first.lower), min(there.upper, first.upper))
 
     def _at(self, epsilon: Fraction) -> Enclosure:
         """At this very epsilon, by an inner one at or below ln(1 + epsilon / moved)."""
@@ -71,9 +76,10 @@ class Lifted(Guarantee):
         """At this very epsilon first; a smaller one can do better only where values rise."""
         at = min(epsilon, _MOST)
         here = self._at(at).upper
-        if here <= delta or not self.base.delta_floor:
-            return here <= delta
-        return self._at(at * _SLIGHTLY_LESS).upper < here and self.delta_at(at).upper <= delta
+        if here <= delta:
+            return True
+        falls = here < self._at(at * _SLIGHTLY_LESS).upper
+        return not falls and self.delta_at(at).upper <= delta
 
     def rough_delta(self, epsilon: Fraction) -> Fraction:
         """At this very epsilon, roughly."""
@@ -115,9 +121,8 @@ class Lifted(Guarantee):
 
     @property
     def delta_floor(self) -> Fraction:
-        """The least value, where the base has an additive delta."""
-        best = self._best
-        return _ZERO if best is None else self._at(best).upper
+        """About the least value; 0 where it falls for ever."""
+        return _ZERO if self._best is None else self.delta_at(self._best).upper
 
     @property
     def largest_loss(self) -> Fraction | None:
@@ -129,8 +134,8 @@ class Lifted(Guarantee):
 
     @property
     def _best(self) -> Fraction | None:
-        """Where the value is about least; None if it falls for ever."""
-        return _turning_point(self) if self.base.delta_floor else None
+        """Where the value is about least; None if it falls for ever: the base has a largest loss."""
+        return None if self.base.largest_loss is not None else _turning_point(self)
 
     def follows_from(self, shown: Guarantee) -> bool:
         """From a stronger base and a filter that moves no more, or from the base itself: a lift only
@@ -160,7 +165,7 @@ def _inner(ratio: Fraction) -> Fraction:
 def _turning_point(lifted: Lifted) -> Fraction:
     """An epsilon near which the value is least; any would be sound."""
     low, high = _ZERO, Fraction(64)
-    for _ in range(40):
+    for _ in range(60):
         third = (high - low) / 3
         if lifted.rough_delta(low + third) < lifted.rough_delta(high - third):
             high = _short(high - third)

@@ -93,7 +93,7 @@ class GaussianCoreMean:
             Unless(
                 "the released number of rows, with its shift, is below the true one",
                 self.tail,
-                "theory/filters.py:obligation_undercount",
+                "theory/rare_events.py:obligation_undercount",
             ),
         )
 
@@ -151,10 +151,14 @@ class GaussianCoreMean:
 
     def _key(self, released: int) -> int:
         """At least the number of rows, up to the chance of ``tail``; rounded up, so there are few."""
-        return _rounded_up(max(1, released + 1 + self._rows_shift))
+        return _rounded_up(max(self._least_rows, released + 1 + self._rows_shift))
 
     def _keys(self, released: IntArray) -> IntArray:
-        return np.array([self._key(int(rows)) for rows in released], dtype=np.int64)
+        seen, which = np.unique(released, return_inverse=True)
+        keys: IntArray = np.array([self._key(rows) for rows in seen.tolist()], dtype=np.int64)[
+            which
+        ]
+        return keys
 
     def _setting(self, most_rows: int) -> _Setting:
         found = _settings(self, most_rows)
@@ -228,7 +232,7 @@ def _settings(core: GaussianCoreMean, most_rows: int) -> _Setting | None:
     """
     proposals = sorted(_proposals(core, most_rows))
     for _, share, sigma, room in proposals[:1]:
-        exact_sigma = _sixteenths(sigma)
+        exact_sigma = Fraction(sigma)
         rare = core.tail / most_rows
         least_above = _shift_of(RoundedGaussian(exact_sigma), rare)
         threshold = margin(share, core.adjacency) - 1 + least_above
@@ -260,13 +264,13 @@ def _proposals(
     for share in _SHARES if core.adjacency is Adjacency.ADD_REMOVE else _SHARES[:1]:
         top = share.numerator * rows - margin(share, core.adjacency) - 1
         for room in _ROOMS:
-            sigma = top / (far + room)
+            sigma = math.floor(_SIXTEENTH * top / (far + room)) / _SIXTEENTH
             if sigma <= 1:
                 continue
             spent = float(_filter_cost(share, core.adjacency)) * most_rows / sigma**2
             left = block - spent - count
-            outside = float(share.denominator - share.numerator) ** 2 * most_rows / sigma**2
-            if left < float(_LEAST_LEFT) * block or outside > block:
+            outside = (share.denominator - share.numerator) ** 2 * most_rows / Fraction(sigma) ** 2
+            if left < float(_LEAST_LEFT) * block or outside > core._block:
                 continue
             reach = 1 + float(share) * most_rows / max(rows, 1)
             lost = NormalDist().cdf(-room)

@@ -18,7 +18,7 @@ from dpverify.plans import (
 )
 
 TOO_FEW = "too few records that agree"
-_OVERCOUNT = "theory/filters.py:obligation_overcount"
+_OVERCOUNT = "theory/rare_events.py:obligation_overcount"
 
 
 def least_shift(noise: Noise, rare: Fraction) -> int:

@@ -46,7 +46,7 @@ class WeightedCoreMean:
             Unless(
                 "the released agreement is above that of one of the neighbors",
                 self.tail,
-                "degree_weights.py:obligation_overstated",
+                "theory/weighted_releases.py:obligation_bad_event",
             ),
         )
 

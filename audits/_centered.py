@@ -1,0 +1,166 @@
+"""Planted faults and pairs for means about privately found medians."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpverify import Adjacency
+from dpverify.audit import Fault, NeighboringPair, added, replaced
+from dpverify.audit.faults import FaultyLaw
+from dpverify.grid import OneUnit, Records, ingest
+from dpverify.grid.coordinates import ScaledSum, SideCounts, Stretch
+from dpverify.grid.joint import WithCount
+from dpverify.grid.vectors import clip_to_ball
+from dpverify.plans import Mechanism, NoNoise, Plan, Stage
+from dpverify.plans.plan import stages_of, with_stages
+
+from .clipped_mean import Faulty
+
+Change = Callable[[Stage], Stage]
+_SEARCHES = ("side", "spread")
+
+# --- planted faults -----------------------------------------------------------------------------
+
+
+def plan_fault(name: str, mechanism: Mechanism[Any], plan: Plan) -> Fault:
+    """What this plan would do."""
+
+    def law(data: ArrayLike) -> FaultyLaw:
+        records = ingest(data, mechanism.domain)
+        return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
+
+    return Fault(name, law)
+
+
+def changed(mechanism: Mechanism[Any], change: Change, names: tuple[str, ...]) -> Plan:
+    """Every stage whose name begins like one of these is changed, as declared and as built."""
+
+    def one(stage: Stage) -> Stage:
+        open_ = not stage.name.startswith(names) or isinstance(stage.noise, NoNoise)
+        return stage if open_ else change(stage)
+
+    return with_stages(mechanism.fixed_plan, one)
+
+
+def rescaled(stage: Stage, factor: Fraction) -> Stage:
+    """With other noise."""
+    noise = stage.noise.rescaled(factor)
+    assert noise is not None
+    return dataclasses.replace(stage, noise=noise)
+
+
+def _total(stage: Stage) -> tuple[OneUnit, ScaledSum]:
+    assert isinstance(stage.query, OneUnit)
+    inner: Any = stage.query.query
+    total = getattr(inner, "query", inner)
+    assert isinstance(total, ScaledSum)
+    return stage.query, total
+
+
+def _searches(mechanism: Mechanism[Any]) -> int:
+    """How many stages compare with thresholds."""
+    queries: list[Any] = [stage.query for stage in stages_of(mechanism.fixed_plan)]
+    return sum(isinstance(getattr(query, "query", None), SideCounts) for query in queries)
+
+
+def unpaid_steps(mechanism: Mechanism[Any]) -> Fault:
+    """Every step has the noise that would do for the only one."""
+    factor = Fraction(_searches(mechanism) ** -0.5)
+    plan = changed(mechanism, lambda stage: rescaled(stage, factor), _SEARCHES)
+    return plan_fault("pays for one step alone", mechanism, plan)
+
+
+def one_column(mechanism: Mechanism[Any]) -> Fault:
+    """Every step has the noise of a single column, though a record moves all of them."""
+    factor = Fraction(mechanism.columns() ** -0.5)
+    plan = changed(mechanism, lambda stage: rescaled(stage, factor), _SEARCHES)
+    return plan_fault("pays for one column alone", mechanism, plan)
+
+
+def unpaid_weight(mechanism: Mechanism[Any]) -> Fault:
+    """Noise for the sum alone, R instead of sqrt(R^2 + w^2)."""
+
+    def change(stage: Stage) -> Stage:
+        query, total = _total(stage)
+        assert isinstance(query.query, WithCount)
+        square = total.radius**2
+        return rescaled(stage, Fraction((square / (square + query.query.weight**2)) ** 0.5))
+
+    return plan_fault(
+        "does not pay for the number", mechanism, changed(mechanism, change, ("sum",))
+    )
+
+
+def exact_number(mechanism: Mechanism[Any]) -> Fault:
+    """As if it were public, to compare with half of it."""
+    _, total = _total(stages_of(mechanism.fixed_plan)[-1])
+    exact = Stage("exact", Faulty(total, lambda rows: [len(rows)]), NoNoise())
+    plan = (exact, *mechanism.fixed_plan)
+    return plan_fault("compares with the exact number of records", mechanism, plan)
+
+
+def exact_medians(mechanism: Mechanism[Any]) -> Fault:
+    """The sum is taken about the medians of the data themselves."""
+
+    def change(stage: Stage) -> Stage:
+        query, total = _total(stage)
+        weight = getattr(query.query, "weight", None)
+        origin = Stretch((0,) * total.width, total.stretch.exponents, total.stretch.factors)
+
+        def value(records: Records) -> list[int]:
+            images = list(origin.images(records))
+            rows = np.concatenate(images) if images else np.zeros((0, total.width), np.int64)
+            middle = np.sort(rows, axis=0)[len(rows) // 2] if len(rows) else 0
+            vectors = clip_to_ball(rows - middle, total.radius)
+            counted = [] if weight is None else [weight * len(rows)]
+            return [*vectors.sum(axis=0).tolist(), *counted]
+
+        wrong = dataclasses.replace(query, query=Faulty(query.query, value))
+        return dataclasses.replace(stage, query=wrong)
+
+    plan = changed(mechanism, change, ("sum",))
+    return plan_fault("takes the center of the sum from the data", mechanism, plan)
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+_NAN, _FAR, _TINY = float("nan"), 1e308, 5e-324
+
+
+def line_added() -> tuple[NeighboringPair, ...]:
+    """About 0 with a reach of 4: at thresholds, far away, where order could matter, and nobody."""
+    return (
+        added("a record far above enters", [0.0] * 4, _FAR),
+        added("everything shifts by a place", [_FAR, -_FAR] * 6, _FAR),
+        added("the middle record is another one", [-3.0] * 6 + [3.0] * 5, 3.0),
+        NeighboringPair(
+            name="nobody against somebody", left=[-_FAR], right=[], adjacency=Adjacency.ADD_REMOVE
+        ),
+        added("a subnormal beside a threshold", [0.0, -0.0, 4.0, -4.0], _TINY),
+        added("a NaN enters", [-3.0] * 3, _NAN),
+    )
+
+
+def plane_replaced() -> tuple[NeighboringPair, ...]:
+    """About (1, -3) with a reach of 8: from one corner to the opposite, and by less than a cell.
+
+    The first record is 10 expected norms away, for deviations of 4 and 8; what replaces it lies
+    opposite, less than 4 of them away.
+    """
+    corner, crowd = (41.0, 77.0), [(1.0, -3.0)] * 5
+    low, high = (-4.0, -8.0), (6.0, 2.0)
+    step = 2.0**-40
+    return (
+        replaced("far on one side by less far on the other", [corner, *crowd], (-14.0, -33.0)),
+        replaced("the middle record is another one", [low] * 6 + [high] * 5, high),
+        replaced("a corner by the opposite one", [(_FAR, _FAR), *crowd], (-_FAR, -_FAR)),
+        replaced("a NaN by an outlier", [(_NAN, 0.0)] * 4, (_FAR, -_FAR), at=3),
+        replaced("across both thresholds", [(1.0, -3.0)] * 4, (1.0 + step, -3.0 - step)),
+        replaced("a zero by a subnormal", [(-0.0, 0.0)] * 4, (_TINY, -_TINY)),
+    )

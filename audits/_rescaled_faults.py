@@ -1,0 +1,265 @@
+"""Planted faults of ``rescaled_mean``, and where its pairs put their records."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpverify import RescaledMean
+from dpverify.audit import Fault
+from dpverify.audit.faults import FaultyLaw
+from dpverify.grid import Query, ingest
+from dpverify.grid.nearness import Nearness
+from dpverify.plans import KeptCount, Plan
+from dpverify.plans.filtering import Filter
+from dpverify.plans.law import Law
+from dpverify.plans.mapped import Mapped
+from dpverify.plans.moving import MovingQuery
+from dpverify.plans.plan import with_filters, with_stages
+from dpverify.plans.transcripts import Transcripts
+from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Sensitivity
+from dpverify.privacy.adjacency import Friendly
+from dpverify.randomness import Bits
+from dpverify.randomness.bits import BoolArray, IntArray
+from dpverify.transformations.degree_weights import Agreement
+
+Weigh = Callable[[IntArray], IntArray]
+"""From the numbers of friends of n records to their weights, 0 to n."""
+FROZEN = 30
+"""What stands for n in n / 2 where that is frozen."""
+
+
+def _fault(name: str, mechanism: RescaledMean, plan: Plan) -> Fault:
+    def law(data: ArrayLike) -> Law:
+        records = ingest(data, mechanism.domain)
+        return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
+
+    return Fault(name, law)
+
+
+# --- weights ------------------------------------------------------------------------------------
+
+
+class Weighed(Mapped):
+    """Records with other weights."""
+
+    def __init__(self, mapped: Mapped, weigh: Weigh) -> None:
+        super().__init__(mapped.records, mapped.nearness)
+        object.__setattr__(self, "_weigh", weigh)
+        object.__setattr__(self, "_right", mapped)
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        """The right ones."""
+        found: IntArray = self._right.degrees  # type: ignore[attr-defined]
+        return found
+
+    @cached_property
+    def excess(self) -> IntArray:
+        """The other weights."""
+        found: IntArray = self._weigh(self.degrees)  # type: ignore[attr-defined]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Faulty(MovingQuery):
+    """What ``value`` makes of the mapped records; nobody has proved a sensitivity of it."""
+
+    base: Any
+    value: Callable[[Any, Mapped, Transcripts], IntArray]
+
+    @property
+    def nearness(self) -> Nearness:  # type: ignore[override]
+        """The right one."""
+        found: Nearness = self.base.nearness
+        return found
+
+    @property
+    def width(self) -> int:
+        """That of the right query."""
+        return int(self.base.width)
+
+    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+        """The faulty value."""
+        return self.value(self.base, mapped, batch)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """None."""
+        raise ValueError("a planted fault has no proved sensitivity")
+
+
+def _with_queries(plan: Plan, change: Callable[[Query], Query]) -> Plan:
+    return with_stages(plan, lambda s: dataclasses.replace(s, query=change(s.query)))
+
+
+def _weights(name: str, mechanism: RescaledMean, weigh: Weigh) -> Fault:
+    known: dict[int, Weighed] = {}
+
+    def value(base: Any, mapped: Mapped, batch: Transcripts) -> IntArray:
+        if id(mapped) not in known:
+            known.clear()
+            known[id(mapped)] = Weighed(mapped, weigh)
+        found: IntArray = base.after(known[id(mapped)], batch)
+        return found
+
+    return _fault(name, mechanism, _with_queries(mechanism.fixed_plan, lambda q: Faulty(q, value)))
+
+
+def hard_threshold(mechanism: RescaledMean) -> Fault:
+    """A majority of friends, or nothing."""
+
+    def weigh(degrees: IntArray) -> IntArray:
+        return np.asarray(np.where(2 * degrees > len(degrees), len(degrees), 0))
+
+    return _weights("weights 1 for a majority of friends, else 0", mechanism, weigh)
+
+
+def square_root(mechanism: RescaledMean) -> Fault:
+    """As steep as can be where a record begins to count."""
+
+    def weigh(degrees: IntArray) -> IntArray:
+        n = len(degrees)
+        return np.asarray(np.sqrt(n * np.maximum(2.0 * degrees - n, 0)), np.int64)
+
+    return _weights("weights by a square root", mechanism, weigh)
+
+
+def frozen_half(mechanism: RescaledMean) -> Fault:
+    """Records without a majority count, once there are more than expected."""
+
+    def weigh(degrees: IntArray) -> IntArray:
+        return np.asarray(np.clip(2 * degrees - FROZEN, 0, len(degrees)))
+
+    return _weights("n / 2 frozen", mechanism, weigh)
+
+
+def weights_alone(mechanism: RescaledMean) -> Fault:
+    """W = K / n in place of 2 W - n: also where no majority agrees."""
+
+    def value(base: Agreement, mapped: Mapped, batch: Transcripts) -> IntArray:
+        n = len(mapped.degrees)
+        found = int(mapped.excess.sum()) // n if n else 0
+        return np.full((len(batch), 1), found - base.shift, np.int64)
+
+    def change(query: Query) -> Query:
+        return Faulty(query, value) if isinstance(query, Agreement) else query
+
+    plan = _with_queries(mechanism.fixed_plan, change)
+    return _fault("the sum of the weights as agreement", mechanism, plan)
+
+
+def no_shift(mechanism: RescaledMean) -> Fault:
+    """A number above the true one decides the noise, and whether there is a mean at all."""
+
+    def change(query: Query) -> Query:
+        if isinstance(query, (Agreement, KeptCount)):
+            return dataclasses.replace(query, shift=0)
+        return query
+
+    plan = _with_queries(mechanism.fixed_plan, change)
+    return _fault("the shift left out", mechanism, plan)
+
+
+def radius_by_rows(mechanism: RescaledMean, rows: int) -> Fault:
+    """lambda n / rows: one record more, and all who are a little farther apart become friends."""
+
+    def law(data: ArrayLike) -> Law:
+        records = ingest(data, mechanism.domain)
+        radius = float(Fraction(mechanism.radius) * len(records) / rows)
+        own = mechanism if not len(records) else dataclasses.replace(mechanism, radius=radius)
+        return Law(own.fixed_plan, records, mechanism.adjacency, mechanism.domain)
+
+    return Fault("the radius from the number of rows", law)
+
+
+# --- filters ------------------------------------------------------------------------------------
+
+Keep = Callable[[IntArray], BoolArray]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyFilter(Filter):
+    """Another rule, without chance. No lift is proved of it."""
+
+    base: Filter
+    rule: Keep
+
+    @property
+    def nearness(self) -> Nearness:  # type: ignore[override]
+        """The right one."""
+        return self.base.nearness
+
+    @property
+    def friendly(self) -> Friendly:
+        """What the inner plan goes on to claim."""
+        return self.base.friendly
+
+    def keep(self, bits: Bits, degrees: IntArray, size: int) -> BoolArray:
+        """The same records in every row."""
+        return np.tile(self.rule(degrees), (size, 1))
+
+    def lift(
+        self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
+    ) -> Derivation[PrivacyClaim]:
+        """As before: the fault is in what it does."""
+        return self.base.lift(inner, adjacency, domain)
+
+
+def _filtered(name: str, mechanism: RescaledMean, rule: Keep) -> Fault:
+    plan = with_filters(mechanism.fixed_plan, lambda base: FaultyFilter(base, rule))
+    return _fault(name, mechanism, plan)
+
+
+def keeps_everything(mechanism: RescaledMean) -> Fault:
+    """A record from far away moves the mean by as much."""
+    return _filtered("keeps everything", mechanism, lambda d: np.ones(len(d), np.bool_))
+
+
+def keeps_majorities(mechanism: RescaledMean) -> Fault:
+    """No chance in it: one record may turn half of them."""
+    return _filtered("keeps by a hard threshold", mechanism, lambda d: 2 * d > len(d))
+
+
+def keeps_by_frozen_half(mechanism: RescaledMean) -> Fault:
+    """Two groups that have no friends in common may both be kept."""
+    return _filtered("n / 2 frozen", mechanism, lambda d: 2 * d > FROZEN)
+
+
+# --- places -------------------------------------------------------------------------------------
+
+Floats = NDArray[np.float64]
+_WITHIN = 1 - 2.0**-30
+
+
+def place(mechanism: RescaledMean, radii: float) -> tuple[float, ...]:
+    """A record whose image is so many radii from that of 0, along the first coordinate; a hair less,
+    so that rounding to the grid makes nobody a stranger."""
+    d = len(mechanism.matrix)
+    away = np.zeros(d)
+    away[0] = radii * float(Fraction(mechanism.radius)) * _WITHIN
+    full = np.array(mechanism.matrix)
+    if full.ndim == 1:
+        return tuple((away * full**0.25).tolist())
+    values, vectors = np.linalg.eigh(full)
+    return tuple(((vectors * values**0.25) @ vectors.T @ away).tolist())
+
+
+def crowd(mechanism: RescaledMean, *groups: tuple[float, int]) -> Floats:
+    """So many records at each of these places (in radii; an infinity is 1e308), shape (n, d)."""
+    rows = [np.tile(at(mechanism, radii), (count, 1)) for radii, count in groups]
+    return np.concatenate([np.zeros((0, len(mechanism.matrix))), *rows])
+
+
+def at(mechanism: RescaledMean, radii: float) -> tuple[float, ...]:
+    """One record there."""
+    if math.isinf(radii):
+        return (math.copysign(1e308, radii),) * len(mechanism.matrix)
+    return place(mechanism, radii)

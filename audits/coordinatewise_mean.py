@@ -1,0 +1,156 @@
+"""Attacks on ``coordinatewise_mean``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpverify import Adjacency, ApproxDP, CoordinatewiseMean, GaussianDP
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance
+from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+
+from . import _centered as shared
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+
+
+def _attacked(
+    name: str,
+    mechanism: CoordinatewiseMean,
+    pairs: Sequence[NeighboringPair],
+    *faults: Callable[[Any], Fault],
+) -> Configuration:
+    planted = [fault(mechanism) for fault in faults]
+    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=planted)
+
+
+_LINE = CoordinatewiseMean.for_budget(
+    GaussianDP(1),
+    adjacency=ADD,
+    center=(0.0,),
+    reach=4,
+    deviations=(2.0,),
+    search_share=Fraction(1, 2),
+    extra_steps=1,
+    nonfinite="replace",
+)
+_PLANE = CoordinatewiseMean.for_budget(
+    ApproxDP(1, "1e-6"),
+    adjacency=REPLACE,
+    center=(1.0, -3.0),
+    reach=8,
+    deviations=(4.0, 8.0),
+    search_share=Fraction(1, 2),
+    extra_steps=0,
+    nonfinite="replace",
+)
+
+CONFIGURATIONS = (
+    _attacked(
+        "column",
+        _LINE,
+        shared.line_added(),
+        shared.exact_number,
+        shared.exact_medians,
+        shared.unpaid_weight,
+        shared.unpaid_steps,
+    ),
+    _attacked("plane", _PLANE, shared.plane_replaced(), shared.exact_medians, shared.one_column),
+)
+
+
+# --- small instances ----------------------------------------------------------------------------
+
+# A step's scale is one record here, and two decide: by one unit of noise, which is all there is.
+_SMALL: dict[str, Any] = {
+    "center": (0.0,),
+    "reach": 2,
+    "deviations": (1.0,),
+    "extra_steps": 1,
+}
+
+SMALL = (
+    SmallInstance(
+        name="two steps of one column, add-remove",
+        mechanism=CoordinatewiseMean(
+            adjacency=ADD, noise_multiplier=Fraction(1, 2), search_share=Fraction(1, 2), **_SMALL
+        ),
+        data=(1.5, 0.25, 3.0, -1.0),
+    ),
+    SmallInstance(
+        name="two steps of one column, replace",
+        mechanism=CoordinatewiseMean(
+            adjacency=REPLACE,
+            noise_multiplier=Fraction(1, 4),
+            search_share=Fraction(1, 2),
+            **_SMALL,
+        ),
+        data=(-1.5, -0.25, -3.0, 1e308),
+    ),
+    SmallInstance(
+        name="one step of two columns, nobody",
+        mechanism=CoordinatewiseMean(
+            adjacency=ADD,
+            noise_multiplier=Fraction(1),
+            center=(0.0, 1.0),
+            reach=2,
+            deviations=(1.0, 2.0),
+            extra_steps=0,
+        ),
+        data=(),
+    ),
+)
+
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _alike(setting: Mapping[str, Any]) -> CoordinatewiseMean:
+    d = int(setting["d"])
+    return CoordinatewiseMean(
+        adjacency=setting["adjacency"],
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
+        center=(0.0,) * d,
+        reach=4,
+        deviations=(1.0,) * d,
+        extra_steps=1,
+    )
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    """Normal records of standard deviation 1 about 1; the error is the distance from their mean."""
+    return RateClaim(
+        name=name,
+        mechanism=_alike,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="gaussian", parameters={"mean": 1.0, "deviation": 1.0}),
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
+        curve=Curve(function="expected_error", arguments=("parameters", "n")),
+        source="OURS, a range for every column, then one ball and spherical noise",
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (250, 500, 1000, 2000),
+        setting={"d": 4, "noise_multiplier": 1, "adjacency": ADD},
+        exponent=Exponent(value=-1, tolerance=0.1),
+        repeats=800,
+    ),
+    _rate(
+        "error-against-d",
+        "d",
+        (4, 8, 16, 32),
+        setting={"n": 1000, "noise_multiplier": 1, "adjacency": REPLACE},
+        exponent=Exponent(value=0.78, tolerance=0.1),
+        repeats=300,
+    ),
+)

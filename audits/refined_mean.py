@@ -1,0 +1,343 @@
+"""Attacks on ``refined_mean``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpverify import Adjacency, ApproxDP, RefinedMean
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.grid import ingest
+from dpverify.grid.masks import each_once, sums_in_balls
+from dpverify.grid.nearness import Nearness
+from dpverify.grid.shapes import tail_radius
+from dpverify.plans import NoNoise, Plan, Stage, Transcripts
+from dpverify.plans.law import Law
+from dpverify.plans.mapped import Mapped
+from dpverify.plans.moving import MovingQuery, MovingSum, weight_of
+from dpverify.privacy import Derivation, Domain, Sensitivity
+from dpverify.randomness.bits import IntArray
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+Value = Callable[[MovingSum, Mapped, Transcripts], Any]
+
+# --- planted faults -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Faulty(MovingQuery):
+    """Another value after the same transcript; it has no sensitivity that anybody has proved."""
+
+    nearness: Nearness
+    base: MovingSum
+    value: Value
+    columns: int
+
+    @property
+    def width(self) -> int:
+        """Of the value."""
+        return self.columns
+
+    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+        """The faulty value."""
+        return np.asarray(self.value(self.base, mapped, batch))
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """None."""
+        raise ValueError("a planted fault has no proved sensitivity")
+
+
+def _plan_fault(name: str, mechanism: RefinedMean, plan: Plan) -> Fault:
+    def law(data: ArrayLike) -> Law:
+        return Law(plan, ingest(data, mechanism.domain), mechanism.adjacency, mechanism.domain)
+
+    return Fault(name, law)
+
+
+def _last(mechanism: RefinedMean) -> tuple[Stage, MovingSum]:
+    stage = mechanism.fixed_plan[-1]
+    assert isinstance(stage, Stage)
+    assert isinstance(stage.query, MovingSum)
+    return stage, stage.query
+
+
+def _value_fault(name: str, mechanism: RefinedMean, value: Value) -> Fault:
+    stage, query = _last(mechanism)
+    wrong = Faulty(query.nearness, query, value, query.width)
+    plan = (*mechanism.fixed_plan[:-1], dataclasses.replace(stage, query=wrong))
+    return _plan_fault(name, mechanism, plan)
+
+
+def _placed(query: MovingSum, place: Any, mapped: Mapped, batch: Transcripts) -> IntArray:
+    """The right sum, somewhere else."""
+    return dataclasses.replace(query, place=place).after(mapped, batch)
+
+
+def _own_center(mechanism: RefinedMean) -> Fault:
+    """One record moves the mean by a part of a radius, and with it who is inside."""
+
+    def value(query: MovingSum, mapped: Mapped, batch: Transcripts) -> IntArray:
+        sums, total = mapped.weighted_sum
+        exact = [round(Fraction(s, max(1, total))) for s in sums]
+
+        def place(rows: Transcripts) -> tuple[Any, Any]:
+            return np.tile(np.array(exact, np.int64), (len(rows), 1)), query.place(rows)[1]
+
+        return _placed(query, place, mapped, batch)
+
+    return _value_fault("takes the center without its noise", mechanism, value)
+
+
+def _own_radius(mechanism: RefinedMean) -> Fault:
+    """The farthest record decides in which unit all others are released."""
+
+    def value(query: MovingSum, mapped: Mapped, batch: Transcripts) -> IntArray:
+        def place(rows: Transcripts) -> tuple[Any, Any]:
+            points, radii = query.place(rows)
+            middle = np.median(mapped.images, axis=0)
+            farthest = np.linalg.norm(mapped.images - middle, axis=1).max(initial=1.0)
+            return points, np.full_like(radii, min(math.ceil(farthest), 1 << 41))
+
+        return _placed(query, place, mapped, batch)
+
+    return _value_fault("takes the radius from the data's spread", mechanism, value)
+
+
+def _clips(mechanism: RefinedMean) -> Fault:
+    """Records outside are drawn in to twice the radius: they move the sum by twice its bound."""
+
+    def value(query: MovingSum, mapped: Mapped, batch: Transcripts) -> IntArray:
+        points, radii = query.place(batch)
+        # about the same center for all draws: the noise on it is small against the radius
+        point, radius = points[0], int(radii[0])
+        moved = (mapped.images - point).astype(np.float64)
+        lengths = np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1.0)
+        clipped = np.rint(moved * np.minimum(1.0, 2 * radius / lengths)).astype(np.int64)
+        total = [*clipped.sum(axis=0).tolist(), weight_of(radius) * len(clipped)]
+        scale = query.unit(radius) / (1 << 40)
+        return np.tile(np.array([round(t / scale) for t in total]), (len(batch), 1))
+
+    return _value_fault("clips to twice the radius, counts all", mechanism, value)
+
+
+def _exact_number(mechanism: RefinedMean) -> Fault:
+    """As if the number inside were public."""
+    stage, query = _last(mechanism)
+
+    def value(base: MovingSum, mapped: Mapped, batch: Transcripts) -> IntArray:
+        points, radii = base.place(batch)
+        numbers: IntArray = sums_in_balls(each_once(mapped.images), points, radii)[1]
+        return numbers[:, np.newaxis]
+
+    exact = Stage("exact", Faulty(query.nearness, query, value, 1), NoNoise())
+    plan = (*mechanism.fixed_plan[:-1], exact, stage)
+    return _plan_fault("releases the number inside without noise", mechanism, plan)
+
+
+# --- pairs --------------------------------------------------------------------------------------
+# After the map the radius of friends is 1 and that of the ball about 1.02: a record at 1 is a friend of
+# a crowd at 0, one at 1.003 is a stranger inside the ball.
+
+_FAR = 8e307
+_STRANGER = 1.003
+_RIM = 300
+To = Callable[[float, float], tuple[float, ...]]
+"""From coordinates after the map to a record."""
+
+
+def _on_a_line(x: float, _: float) -> tuple[float, ...]:
+    return (x,)
+
+
+def _in_a_plane(x: float, y: float) -> tuple[float, ...]:
+    """For M with the diagonal (16, 1 / 16), whose map divides by 2 and by 1 / 2."""
+    return (2 * x, y / 2)
+
+
+def _pairs_added(to: To, n: int, edge: float, least: int) -> tuple[NeighboringPair, ...]:
+    """edge: radius of the ball. least: so many friends that the first stage is about to abstain."""
+    zero, crowd = to(0.0, 0.0), [to(0.0, 0.0)] * n
+    rim = [zero] * (n - _RIM) + [to(edge + 0.5 / n, 0.0)] * _RIM
+    return (
+        added("a friend at the end of its reach", crowd, to(1.0, 0.0)),
+        added("a stranger inside the ball", crowd, to(_STRANGER, 0.0)),
+        added("an outlier", crowd, to(_FAR, -_FAR)),
+        added("some on the rim of the ball", rim, to(1.0, 0.0)),
+        added("two equal crowds", crowd[: n // 4] + [to(3.0, 0.0)] * (n // 4), zero),
+        added("about to abstain", crowd[:least], to(_STRANGER, 0.0)),
+        NeighboringPair(
+            name="nobody against somebody",
+            left=[to(_FAR, _FAR)],
+            right=np.zeros((0, len(zero))),
+            adjacency=ADD,
+        ),
+    )
+
+
+def _pairs_replaced(to: To, n: int, edge: float, least: int) -> tuple[NeighboringPair, ...]:
+    """As before."""
+    zero, crowd = to(0.0, 0.0), [to(0.0, 0.0)] * (n - 1)
+    rim = [zero] * (n - _RIM - 1) + [to(edge, 0.0)] * _RIM
+    return (
+        replaced("from end to end of its reach", [to(1.0, 0.0), *crowd], to(-1.0, 0.0)),
+        replaced("a friend by a stranger", [to(-1.0, 0.0), *crowd], to(_STRANGER, 0.0)),
+        replaced("an outlier comes in", [to(-_FAR, _FAR), *crowd], to(1.0, 0.0)),
+        replaced("some on the rim of the ball", [to(1.0, 0.0), *rim], to(-1.0, 0.0)),
+        replaced("two equal crowds", [zero] * 999 + [to(3.0, 0.0)] * 1000, to(3.0, 0.0)),
+        replaced("about to abstain", crowd[:least], to(_STRANGER, 0.0)),
+        replaced("the only record", [zero], to(_FAR, 0.0)),
+    )
+
+
+def _opening_added(to: To, n: int) -> tuple[NeighboringPair, ...]:
+    return (added("a stranger moves the agreement by 5", [to(0.0, 0.0)] * n, to(9.0, 0.0)),)
+
+
+def _opening_replaced(to: To, n: int) -> tuple[NeighboringPair, ...]:
+    friends = [to(0.0, 0.0)] * n
+    return (replaced("a stranger moves the agreement by 6", friends, to(9.0, 0.0)),)
+
+
+def _attacked(
+    name: str, adjacency: Adjacency, to: To, n: int, epsilon: int, **own: Any
+) -> Configuration:
+    """Center and sum have about half of mu^2 each, so that both show."""
+    mechanism = RefinedMean.for_budget(
+        ApproxDP(epsilon, "1e-6"),
+        adjacency=adjacency,
+        radius=1,
+        record_radius=1.02,
+        n_max=n,
+        **own,
+    )
+    core, one_way = mechanism.core(), adjacency is ADD
+    edge = math.hypot(1.02, core.expected_noise(n - 4 * _RIM))
+    pairs = _pairs_added if one_way else _pairs_replaced
+    opening = _opening_added if one_way else _opening_replaced
+    faults = (_own_center, _own_radius, _clips, _exact_number)
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=pairs(to, n, edge, mechanism.minimum_n(beta="1/2")),
+        faults=[fault(mechanism) for fault in faults],
+        opening=opening(to, n),
+    )
+
+
+_DIAGONAL = (16.0, 0.0625)
+_HALF, _HALF_OF_4 = Fraction("5.7"), Fraction("1.6")
+"""Center multipliers that take about half of mu^2 at epsilon = 1, and at 4."""
+
+CONFIGURATIONS = (
+    _attacked("line", ADD, _on_a_line, 10_000, 1, matrix=(1.0,), center_multiplier=_HALF),
+    _attacked("line", REPLACE, _on_a_line, 10_000, 1, matrix=(1.0,), center_multiplier=_HALF),
+    _attacked("plane", ADD, _in_a_plane, 3000, 4, matrix=_DIAGONAL, center_multiplier=_HALF_OF_4),
+    _attacked(
+        "plane", REPLACE, _in_a_plane, 3000, 4, matrix=_DIAGONAL, center_multiplier=_HALF_OF_4
+    ),
+)
+
+
+# --- small instances ----------------------------------------------------------------------------
+
+
+def _small(adjacency: Adjacency, **own: Any) -> RefinedMean:
+    given: dict[str, Any] = {"matrix": (1.0,), "record_radius": 0.75, "n_max": 30, **own}
+    return RefinedMean(
+        adjacency=adjacency,
+        noise_multiplier=Fraction(3, 2),
+        center_multiplier=Fraction(1, 4),
+        radius=1,
+        tail=Fraction(1, 1000),
+        **given,
+    )
+
+
+_TURNED: Any = ((2.0, 0.5), (0.5, 1.0))
+_LINE = [0.25] * 40 + [-0.5, 1.0, 1e308]
+_PLANE: Any = [(0.25, 0.5)] * 34 + [(0.5, -0.25), (1.0, -7.0)]
+
+SMALL = (
+    SmallInstance(name="line, add-remove", mechanism=_small(ADD), data=_LINE),
+    SmallInstance(name="line, replace", mechanism=_small(REPLACE), data=_LINE),
+    SmallInstance(
+        name="plane, a matrix, add-remove", mechanism=_small(ADD, matrix=_TURNED), data=_PLANE
+    ),
+    SmallInstance(name="nobody, replace", mechanism=_small(REPLACE), data=()),
+)
+
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _refined(setting: Mapping[str, Any]) -> RefinedMean:
+    """M is the data's covariance; the radii do not depend on n, so that the error is noise over n."""
+    deviations = np.arange(1, setting["d"] + 1, dtype=np.float64) ** -setting["power"]
+    return RefinedMean(
+        adjacency=setting["adjacency"],
+        matrix=tuple((deviations**2).tolist()),
+        radius=tail_radius(2 * deviations, 1e-4),
+        record_radius=tail_radius(deviations, 1e-4),
+        n_max=1000,
+        tail=Fraction(1, 10**7),
+        center_multiplier=Fraction(setting["multiplier"]),
+        noise_multiplier=Fraction(setting["multiplier"]),
+    )
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    """Normal data of covariance M about 3 in each coordinate; the error is a distance."""
+    return RateClaim(
+        name=name,
+        mechanism=_refined,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="decaying", parameters={"mean": 3.0, "power": "power"}),
+        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
+        source="DJYZZ24, Algorithm 1, and a masked sum about its mean",
+        **claimed,
+    )
+
+
+_CURVE = Curve(function="expected_error", arguments=("parameters", "n"))
+
+RATES = (
+    _rate(
+        "noise-against-n",
+        "n",
+        (500, 1500, 4500),
+        setting={"d": 20, "power": 1, "multiplier": "1/2", "adjacency": ADD},
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        curve=_CURVE,
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        exponent=Exponent(value=-1, tolerance=0.05),
+        repeats=500,
+    ),
+    _rate(
+        "noise-against-d",  # tr M^(1/2) is 1.55, 1.63, 1.64
+        "d",
+        (10, 100, 1000),
+        setting={"n": 600, "power": 2, "multiplier": "1/2", "adjacency": REPLACE},
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        curve=_CURVE,
+        exponent=Exponent(value=0, tolerance=0.06),
+        repeats=400,
+    ),
+    _rate(
+        "privacy-for-free",  # the sampling error: that of the empirical mean goes as n^-1/2
+        "n",
+        (100, 300, 900),
+        setting={"d": 3, "power": 1, "multiplier": "1/8", "adjacency": ADD},
+        target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
+        exponent=Exponent(value=-0.5, tolerance=0.15, drift=2.0),
+        repeats=600,
+    ),
+)

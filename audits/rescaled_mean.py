@@ -1,0 +1,309 @@
+"""Attacks on ``rescaled_mean``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpverify import Adjacency, ApproxDP, RescaledMean
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.audit.kept import FriendlyNeighbors, filtered_of
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
+
+from . import _rescaled_faults as faults
+from ._rescaled_faults import at, crowd
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+_INF, _TINY = float("inf"), 5e-324
+_N = 4000
+"""Records in most pairs: enough for the released number to be near the true one."""
+
+# --- pairs --------------------------------------------------------------------------------------
+
+
+def _added(mechanism: RescaledMean, n: int, least: int) -> tuple[NeighboringPair, ...]:
+    """Where the mean moves most, and where the agreement or the number kept does.
+
+    least: of friends at one place for which a released number without noise passes the gate.
+    """
+
+    def pair(name: str, record: float, *groups: tuple[float, int]) -> NeighboringPair:
+        return added(name, crowd(mechanism, *groups), at(mechanism, record))
+
+    half, eighth = n // 2, n // 8
+    return (
+        pair("an eighth are no friends of the new one", 1, (-1, eighth), (0, n - eighth)),
+        pair("two groups of one size", 0, (0, half), (_INF, half)),
+        pair("nobody against somebody", _INF),
+        pair("around the least number", 1, (0, least - 1)),
+        pair("two halves a hair too far apart", 0, (0, half), (1 + 0.5 / n, half)),
+        pair("a stranger to a clique", _INF, (0, n)),
+        pair("half of them begin to agree", -1, (-1, half // 2), (0, half // 2), (1, half)),
+        _subnormal(mechanism, n),
+    )
+
+
+def _subnormal(mechanism: RescaledMean, n: int) -> NeighboringPair:
+    d = len(mechanism.matrix)
+    base = np.tile([[0.0] * d, [-0.0] * d], (n // 2, 1))
+    return added("a subnormal enters", base, (_TINY,) * d, at=5)
+
+
+def _replaced(mechanism: RescaledMean, n: int, least: int) -> tuple[NeighboringPair, ...]:
+    def pair(name: str, record: float, *groups: tuple[float, int]) -> NeighboringPair:
+        return replaced(name, crowd(mechanism, *groups), at(mechanism, record))
+
+    half, eighth = n // 2, n // 8
+    quarter = half // 2
+    return (
+        pair("from one end to the other", 1, (-1, 1), (0, n - 1)),
+        pair("two groups of one size", -_INF, (0, half), (-_INF, half)),
+        pair("the only record", _INF, (0, 1)),
+        pair("around the least number", _INF, (0, least)),
+        pair("one of a clique for a stranger", _INF, (0, n)),
+        pair("an eighth are no friends of the new one", 1, (-1, eighth), (0, n - eighth)),
+        pair("half of them cease to agree", 1, (-1, quarter + 1), (0, quarter), (1, half)),
+    )
+
+
+def _friendly(mechanism: RescaledMean, n: int, least: int) -> tuple[NeighboringPair, ...]:
+    """All kept: one record more, as far from the others as a common friend allows."""
+    filter_ = filtered_of(mechanism.fixed_plan).filter
+    strangers = filter_.friendly.strangers
+    neighbors = FriendlyNeighbors(filter_.nearness, len(mechanism.matrix), strangers)
+    far = 2.0 if strangers is None else 1.0
+
+    def pair(name: str, record: float, *groups: tuple[float, int]) -> NeighboringPair:
+        right = crowd(mechanism, *groups)
+        left = np.concatenate([[at(mechanism, record)], right])
+        return NeighboringPair(name=name, left=left, right=right, adjacency=neighbors)
+
+    return (
+        pair("as far away as a kept record may be", far, (0, n)),
+        pair("nobody against somebody", 1),
+        pair("around the least number", far, (0, least - 1)),
+    )
+
+
+# --- configurations -----------------------------------------------------------------------------
+
+
+def _made(epsilon: int, adjacency: Adjacency, n_max: int, **own: Any) -> RescaledMean:
+    parameters: dict[str, Any] = {"matrix": (16.0,), "radius": 1, "n_max": n_max, **own}
+    return RescaledMean.for_budget(ApproxDP(epsilon, "1e-6"), adjacency=adjacency, **parameters)
+
+
+Planted = Callable[[RescaledMean], Fault]
+_OF_WEIGHTS: tuple[Planted, ...] = (
+    faults.hard_threshold,
+    faults.square_root,
+    faults.frozen_half,
+    faults.no_shift,
+)
+_OF_FILTERS: tuple[Planted, ...] = (
+    faults.keeps_everything,
+    faults.keeps_majorities,
+    faults.keeps_by_frozen_half,
+)
+
+
+def _by_weights(
+    name: str, mechanism: RescaledMean, n: int = _N, *more: NeighboringPair, **planted: Any
+) -> Configuration:
+    """The agreement's noise is attacked apart: what moves it most does not move the mean."""
+    core: Any = mechanism.core()
+    add = mechanism.adjacency is ADD
+    pairs = (_added if add else _replaced)(mechanism, n, core.shift + 10)
+    if len(mechanism.matrix) > 1:
+        pairs = pairs[: 6 if add else 5]
+    own = [plant(mechanism) for plant in planted.get("faults", _OF_WEIGHTS)]
+    if add:
+        own.append(faults.radius_by_rows(mechanism, n))
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=(*pairs, *more),
+        faults=own,
+        opening=[pair for pair in pairs if "stranger" in pair.name],
+    )
+
+
+def _half_bridged(mechanism: RescaledMean) -> NeighboringPair:
+    """Two near-halves that few records hold together: the mean moves by 1.48 radii over K / n."""
+    groups = ((-1.25, 5052), (-0.375, 14946), (-0.25, 400), (0.75, 19599))
+    return added("two halves, bridged by few", crowd(mechanism, *groups), at(mechanism, 0.625))
+
+
+_SHEARED = ((2.0, 0.5), (0.5, 0.3))
+_FEW = 1100
+"""n_max where the agreement has a share that shows 5 in place of 6, and the mean one that shows 0.7."""
+_MANY = _made(8, ADD, 400)
+_WEIGHTED = (
+    _by_weights("weights", _made(1, ADD, _N)),
+    _by_weights("weights", _made(1, REPLACE, _FEW), 10_000),
+    _by_weights("weights in the plane", _made(1, ADD, _N, matrix=_SHEARED)),
+    _by_weights("weights in the plane", _made(1, REPLACE, _FEW, matrix=_SHEARED), 10_000),
+    _by_weights(
+        "weights at epsilon 8",
+        _MANY,
+        500,
+        _half_bridged(_MANY),
+        faults=(faults.weights_alone, faults.no_shift),
+    ),
+)
+
+
+_SHOWING_FILTERS = ("two groups", "stranger", "nobody", "only record", "least number")
+"""Of the pairs; every one costs a draw of all coins."""
+
+
+def _filtered(
+    mechanism: RescaledMean,
+    n: int,
+    least: int,
+    shift: int,
+    *planted: Planted,
+    opening: bool = False,
+) -> Configuration:
+    """shift: of the number kept, so that friendly ones are released from shift + 1 on."""
+    add = mechanism.adjacency is ADD
+    every = (_added if add else _replaced)(mechanism, n, least)
+    pairs = [pair for pair in every if any(word in pair.name for word in _SHOWING_FILTERS)]
+    return Configuration(
+        name=mechanism.filter,
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=[plant(mechanism) for plant in (*_OF_FILTERS, *planted)],
+        friendly=_friendly(mechanism, _N, shift + 1),
+        opening=[pair for pair in pairs if "stranger" in pair.name] if opening else (),
+    )
+
+
+def _by_scores(adjacency: Adjacency) -> Configuration:
+    mechanism = _made(16, adjacency, 100, filter="gaussian")
+    core: Any = mechanism.core()
+    gate: Any = mechanism.fixed_plan[1]
+    return _filtered(mechanism, 64, gate.at_least, core._shift, opening=adjacency is ADD)
+
+
+def _by_coins(adjacency: Adjacency) -> Configuration:
+    mechanism = _made(4, adjacency, 100, filter="basic")
+    core: Any = mechanism.core()
+    return _filtered(mechanism, 240, core.shift + 1, core.shift, faults.no_shift)
+
+
+CONFIGURATIONS = (
+    *_WEIGHTED,
+    _by_scores(ADD),
+    _by_scores(REPLACE),
+    _by_coins(ADD),
+    _by_coins(REPLACE),
+)
+
+
+# --- small instances ----------------------------------------------------------------------------
+
+
+def _small(name: str, data: Any, choices: int = 12, **own: Any) -> SmallInstance:
+    parameters: dict[str, Any] = {
+        "adjacency": ADD,
+        "noise_multiplier": Fraction(1, 8),
+        "matrix": (16.0,),
+        "radius": 1,
+        "n_max": 1,
+        "tail": Fraction(9, 100),
+        **own,
+    }
+    return SmallInstance(
+        name=name, mechanism=RescaledMean(**parameters), data=data, max_choices=choices
+    )
+
+
+_LINE = (0.0, 1.5, 3.0)  # friends are at most 2 apart: a path
+_SIX = (0.0, 0.5, 1.0, 1.0, 1.5, 2.5)
+_PLANE: Any = ((0.0, 0.0), (0.5, 0.25), (1e30, -7.0))
+SMALL = (
+    _small("weights, 16 friends", (0.0, 0.1) * 8, noise_multiplier=Fraction(1, 40)),
+    _small("weights, a path", _LINE),
+    _small("weights, nobody", ()),
+    _small(
+        "weights in the plane, replace",
+        _PLANE + _PLANE[:2] * 12,
+        adjacency=REPLACE,
+        matrix=_SHEARED,
+        noise_multiplier=Fraction(1, 40),
+    ),
+    _small("basic, a path", _LINE, filter="basic", noise_multiplier=2),
+    _small("basic, nobody", (), filter="basic", noise_multiplier=2),
+    _small(
+        "basic in the plane, replace",
+        _PLANE,
+        filter="basic",
+        adjacency=REPLACE,
+        matrix=_SHEARED,
+        noise_multiplier=2,
+    ),
+    _small("gaussian, two of six no friends", _SIX, filter="gaussian", n_max=100, choices=20),
+)
+
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _for_decaying(setting: Mapping[str, Any]) -> RescaledMean:
+    """M is the covariance, diag(1 / i^2), and n_max the number of records."""
+    covariance = [1.0 / (i + 1) ** 2 for i in range(setting["d"])]
+    return RescaledMean.for_budget(
+        ApproxDP(setting["epsilon"], "1e-6"),
+        adjacency=setting["adjacency"],
+        covariance=covariance,
+        n_max=setting["n"],
+    )
+
+
+def _distance(estimate: Any, truth: Any) -> float:
+    return float(np.linalg.norm(estimate.value - truth))
+
+
+_DECAYING = Instance(kind="decaying", parameters={"mean": 3.0, "power": 1.0})
+_SOURCE = "DJYZZ24, Theorem 3.1, with the constants of this project"
+RATES = (
+    RateClaim(
+        name="noise-against-n",
+        mechanism=_for_decaying,
+        variable="n",
+        values=(3000, 6000, 12_000),
+        setting={"d": 20, "epsilon": 1, "adjacency": ADD},
+        instance=_DECAYING,
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        error=_distance,
+        exponent=Exponent(value=-1, tolerance=0.12),
+        curve=Curve(function="expected_error", arguments=("parameters", "n")),
+        source=_SOURCE,
+        repeats=1500,
+    ),
+    RateClaim(
+        name="error-against-n",
+        mechanism=_for_decaying,
+        variable="n",
+        values=(200, 400),
+        setting={"d": 20, "epsilon": 4, "adjacency": ADD},
+        instance=_DECAYING,
+        target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
+        error=_distance,
+        facts=lambda setting, data, truth: {"sampling": _sampling(setting)},
+        curve=Curve(function="expected_error", arguments=("parameters", "n"), beside="sampling"),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        source=_SOURCE,
+        repeats=500,
+    ),
+)
+
+
+def _sampling(setting: Mapping[str, Any]) -> float:
+    """The root mean squared error of the mean itself: sqrt(tr S / n)."""
+    trace = sum(1.0 / (i + 1) ** 2 for i in range(setting["d"]))
+    return float(np.sqrt(trace / setting["n"]))

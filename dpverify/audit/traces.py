@@ -1,0 +1,228 @@
+"""Scores of records in an estimate of their mean, and bets on them.
+
+Every run draws a mean p, records x_i = p + Sigma^(1/2) xi_i, and one estimate M. The score of record i is
+z_i = <M - p, xi_i> / |M - p|. If M was run without record i, or with another in its place, z_i is standard
+normal given M and p. So for a function f with values in [0, 1] and W = E f(N(0, 1)), (epsilon, delta)-DP
+says E f(z_i) <= e^epsilon W + delta under add-remove and replace alike, and with A the mean of f(z_i) over
+the records of a run,
+
+    A - e^epsilon W - delta >= -(e^epsilon W + delta)    has mean <= 0.
+
+The n scores of a run share M: the run is what is independent of the others, and what is bet on. Where the
+estimate is exactly p or there is none, M is p, all scores are 0 and f(0) = 0. W is a constant, so nothing
+is compared with a second run of the mechanism.
+
+The same for g with values in [-1, 1], odd, and U = E|g(N(0, 1))|: E g(z_i) <= sinh(epsilon) U +
+(1 + e^-epsilon) delta. That is step (c) of spec/theory/tracing_bound.py, for scores that are cut off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from dpverify.audit.betting import Wealth
+from dpverify.audit.certificates import Point
+from dpverify.privacy.numbers import whole
+
+Floats = NDArray[np.float64]
+_FIRST = 8  # runs that only teach
+_GROWTH = 0.2  # a batch is this part of what was seen
+_BOLDEST = 0.95  # of the stake at which one loss would take everything
+_HALVINGS = 24
+_CLAIMS = 120  # of the grid on which epsilon is bounded
+_OUTWARD = 1e-9  # more than the rounding of a score, relative to W
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaussians:
+    """What is traced: n records of N(p, Sigma) with a fresh p ~ N(0, spread^2 I) in every run.
+
+    covariance: Sigma, its diagonal of shape (d,) or a matrix of shape (d, d). The attack sees most where
+    d is large compared to n.
+    Errors: ValueError for n < 1, a spread that is not finite and >= 0, and what is no covariance.
+    """
+
+    n: int
+    covariance: ArrayLike
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        if whole(self.n, "n") < 1:
+            raise ValueError(f"n = {self.n}; tracing needs a record, give n >= 1.")
+        if not (math.isfinite(self.spread) and self.spread >= 0):
+            raise ValueError(f"spread = {self.spread}; give a finite standard deviation >= 0.")
+        given = np.asarray(self.covariance, dtype=np.float64)
+        square = given.ndim == 2 and given.shape[0] == given.shape[1]
+        if not (given.ndim == 1 or square) or not given.size or not np.isfinite(given).all():
+            raise ValueError(
+                f"covariance has shape {given.shape}; give finite variances of shape (d,), or a (d, d) matrix."
+            )
+        if square and not np.allclose(given, given.T):
+            raise ValueError("covariance is not symmetric; give (covariance + covariance.T) / 2.")
+        values = np.linalg.eigvalsh(given) if square else given
+        if values.min() < -1e-9 * max(values.max(), 0.0):
+            raise ValueError(
+                f"covariance has the negative eigenvalue {values.min():.3g}; variances are >= 0."
+            )
+        object.__setattr__(self, "covariance", given)
+
+    @property
+    def columns(self) -> int:
+        """The dimension d."""
+        return len(np.asarray(self.covariance))
+
+    def __repr__(self) -> str:
+        shape = np.shape(self.covariance)
+        return f"Gaussians(n={self.n}, covariance=<shape {shape}>, spread={self.spread})"
+
+    def root(self) -> Floats:
+        """Sigma^(1/2), symmetric: shape (d,) or (d, d)."""
+        given = np.asarray(self.covariance)
+        if given.ndim == 1:
+            return np.asarray(np.sqrt(np.maximum(given, 0)))
+        values, vectors = np.linalg.eigh(given)
+        return np.asarray((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A function of one score. "above": 1 where it is above ``at``; "clipped": its positive part up to
+    ``at``, over ``at``; "signed": the same with its sign, which is bet on with sinh(epsilon)."""
+
+    kind: str
+    at: float
+
+    def of(self, scores: Floats) -> float:
+        """The average over a run's scores."""
+        if self.kind == "above":
+            return float(np.mean(scores > self.at))
+        low = -self.at if self.kind == "signed" else 0.0
+        return float(np.mean(np.clip(scores, low, self.at))) / self.at
+
+    @property
+    def expected(self) -> float:
+        """W or U: of a standard normal number (its absolute value, where signed); rounded up."""
+        t = self.at
+        if self.kind == "above":
+            return float(ndtr(-t)) * (1 + _OUTWARD)
+        density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+        half = (1 / math.sqrt(2 * math.pi) - density + t * float(ndtr(-t))) / t
+        return half * (2 if self.kind == "signed" else 1) * (1 + _OUTWARD)
+
+    def allowed(self, epsilons: Floats, delta: float) -> Floats:
+        """The most that the mean may be under each claim; rounded up."""
+        if self.kind == "signed":
+            most = np.sinh(epsilons) * self.expected + (1 + np.exp(-epsilons)) * delta
+        else:
+            most = np.exp(epsilons) * self.expected + delta
+        return np.asarray(most * (1 + 1e-12) + 1e-12)
+
+    def __str__(self) -> str:
+        words = {
+            "above": f"scores above {self.at:g}",
+            "clipped": f"positive parts of scores up to {self.at:g}",
+            "signed": f"scores clipped at {self.at:g}, with their sign",
+        }
+        return words[self.kind]
+
+
+SCORES = (
+    *(Score("above", at) for at in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)),
+    *(Score(kind, at) for kind in ("clipped", "signed") for at in (1.0, 2.0, 4.0)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """A lower bound on epsilon at a point of the claim, -inf if there is none; what was bet on last."""
+
+    epsilon: float
+    delta: float
+    claimed: float
+    score: Score
+
+
+@dataclass(slots=True)
+class Trace:
+    """The scores that were seen of one subject."""
+
+    rows: list[Floats] = field(default_factory=list)
+    drift: float = 0.0
+    spread: float = 0.0
+    without: int = 0
+
+    def add(self, off: Floats | None, xi: Floats) -> None:
+        """One run. off: M - p, None where there is no estimate; xi: shape (n, d)."""
+        self.without += off is None
+        distance = 0.0 if off is None else float(np.linalg.norm(off))
+        if off is None or distance == 0:
+            self.rows.append(np.zeros(len(SCORES)))
+            return
+        scores = xi @ (off / distance)
+        self.rows.append(np.array([score.of(scores) for score in SCORES]))
+        self.drift += float(np.mean(scores)) * distance
+        self.spread += distance
+
+    @property
+    def estimate(self) -> float:
+        """asinh(mean score / mean |score| without the record), over all runs: not a bound."""
+        return (
+            math.asinh(self.drift / (math.sqrt(2 / math.pi) * self.spread)) if self.spread else 0.0
+        )
+
+    def bet(self, points: Sequence[Point], alpha: float) -> Certified:
+        """The bound that is the most above its claim; all of them hold but for ``alpha``."""
+        found = [self._at(point, alpha / len(points)) for point in points]
+        return max(found, key=lambda one: one.epsilon - one.claimed)
+
+    def _at(self, point: Point, alpha: float) -> Certified:
+        claimed, delta = point
+        wealth, table = Wealth.on(claimed, delta, _CLAIMS), np.array(self.rows)
+        allowed = np.stack([score.allowed(wealth.epsilons, delta) for score in SCORES])
+        signed = np.array([[score.kind == "signed"] for score in SCORES])
+        least = -allowed - signed  # of the worst run
+        seen, best = _FIRST, 0
+        while seen < len(table):
+            batch = table[seen : seen + max(1, int(_GROWTH * seen))]
+            past, open_ = table[:seen], _first_open(wealth, alpha)
+            best = int(np.argmax(_promises(past - allowed[:, open_], least[:, open_])))
+            payoffs = past[:, best, None] - allowed[best]
+            stakes = best_stakes(payoffs, least[best])
+            grown = np.log1p(stakes * (batch[:, best, None] - allowed[best]))
+            wealth.log_wealth = wealth.log_wealth + (grown - 1e-12 * (1 + np.abs(grown))).sum(
+                axis=0
+            )
+            wealth.peak = np.maximum(wealth.peak, wealth.log_wealth)
+            seen += len(batch)
+        return Certified(wealth.bound(alpha), delta, claimed, SCORES[best])
+
+
+def _first_open(wealth: Wealth, alpha: float) -> int:
+    """The first claim of the grid that is not refuted yet."""
+    refuted = wealth.peak >= -math.log(alpha)
+    return len(refuted) - 1 if refuted.all() else int(np.argmin(refuted))
+
+
+def _promises(payoffs: Floats, least: Floats) -> Floats:
+    """The log growth that the past would have had with each score at its best stake."""
+    return np.asarray(np.log1p(best_stakes(payoffs, least) * payoffs).sum(axis=0))
+
+
+def best_stakes(payoffs: Floats, least: Floats) -> Floats:
+    """The stakes of largest log growth on these payoffs and one of the worst run (Kelly 1956).
+
+    payoffs: shape (runs, k), for k claims or scores; least: shape (k,), below 0. 0 where nothing is to be won.
+    """
+    seen = np.concatenate([payoffs, least[None]])
+    low, high = np.zeros(len(least)), _BOLDEST / -least
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        rises = (seen / (1 + middle * seen)).sum(axis=0) > 0
+        low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+    return np.where(seen.sum(axis=0) > 0, low, 0.0)

@@ -1,0 +1,233 @@
+"""Queries that look at each coordinate in its own unit: sides of thresholds, norms, scaled sums.
+
+What they tell a coordinate is which side of a public threshold a record lies on, or its distance from a
+public center in a public unit of its own. Each record is mapped on its own, in integers or by comparing
+floats, which is exact. What the maps are, on rationals, is in spec/theory/coordinates.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.linear import WORD, Integers, check_word_budget, column_sums, squared_norms
+from dpverify.grid.queries import UNCLIPPED, Query, quantize
+from dpverify.grid.records import Records
+from dpverify.grid.vector_queries import VectorQuery
+from dpverify.grid.vectors import (
+    OUTER_BOX,
+    Vector,
+    checked_center,
+    checked_exponent,
+    checked_radius,
+    clip_to_ball,
+)
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.numbers import whole
+from dpverify.privacy.rules import sensitivity_lemma
+
+Numbers = tuple[float, ...]
+_LARGEST_FACTOR = 1 << 6
+_LARGEST_EDGE = 1 << 30  # its square is a 62-bit integer
+_BLOCK = 1 << 20  # numbers that are mapped at a time: what is in between stays in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class SideCounts(VectorQuery):
+    """For each coordinate, how many records lie above its threshold, minus how many lie below.
+
+    With ``lows``: how many lie outside the interval from low to high, minus how many lie inside. A record
+    at an end counts as neither. The difference needs no number of records to be compared with.
+    Raises ValueError for thresholds that are not finite, or an interval whose ends are reversed.
+    """
+
+    highs: Numbers
+    lows: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        lows = self.highs if self.lows is None else self.lows
+        ordered = len(lows) == len(self.highs) and all(map(float.__le__, lows, self.highs))
+        if not self.highs or not ordered or not all(map(math.isfinite, (*lows, *self.highs))):
+            raise ValueError(
+                f"thresholds for {len(self.highs)} coordinates; give one finite float for each, and "
+                "intervals whose low end is not above the high one."
+            )
+
+    @property
+    def width(self) -> int:
+        """One number a coordinate."""
+        return len(self.highs)
+
+    def largest(self, rows: int) -> int:
+        """All records on one side."""
+        return rows
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """Shape (width,): comparisons of floats, which do not round."""
+        _check_columns(records, self.width)
+        highs, total = np.array(self.highs), np.zeros(self.width, np.int64)
+        lows = None if self.lows is None else np.array(self.lows)
+        for block in _blocks(records):
+            out, inside = block > highs, block < highs
+            if lows is not None:
+                out, inside = out | (block < lows), inside & (block > lows)
+            total += np.count_nonzero(out, axis=0) - np.count_nonzero(inside, axis=0)
+        return total
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """A record counts -1, 0 or 1 in each of d coordinates: add-remove d; replace 4 d."""
+        what = "thresholds" if self.lows is None else "intervals"
+        value = self.width * (4 if adjacency is Adjacency.REPLACE else 1)
+        text = f"the records on either side of {self.width} public {what}"
+        return _lemma(text, value, adjacency, domain, self.width, "obligation_side_counts")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A public map of records to integers: factor_j (round(x_j / 2^exponent_j) - center_j).
+
+    Factors are from 1 to 64, centers lie in the outer box. Raises ValueError otherwise.
+    """
+
+    center: Vector
+    exponents: Vector
+    factors: Vector
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "center", checked_center(self.center))
+        object.__setattr__(self, "exponents", tuple(map(checked_exponent, self.exponents)))
+        object.__setattr__(self, "factors", tuple(whole(f, "factor") for f in self.factors))
+        lengths = {len(self.center), len(self.exponents), len(self.factors)}
+        if len(lengths) > 1 or not all(1 <= f <= _LARGEST_FACTOR for f in self.factors):
+            raise ValueError(
+                f"{len(self.center)} centers, {len(self.exponents)} exponents and "
+                f"{len(self.factors)} factors; give one of each for a coordinate, and factors from 1 "
+                f"to {_LARGEST_FACTOR}."
+            )
+
+    def images(self, records: Records) -> Iterator[Integers]:
+        """The records' images, in order, some records at a time; below 2^47 in every coordinate."""
+        _check_columns(records, len(self.center))
+        center, factors = np.array(self.center, np.int64), np.array(self.factors, np.int64)
+        exponents = np.array(self.exponents)
+        for block in _blocks(records):
+            cells = quantize(block, -OUTER_BOX, OUTER_BOX, exponents)
+            cells -= center
+            cells *= factors
+            yield cells
+
+
+@dataclass(frozen=True, slots=True)
+class NormCounts(VectorQuery):
+    """How many records have a norm, after a ``stretch``, up to each of some increasing edges.
+
+    A record counts at the first edge that its norm does not exceed; beyond the last, in a place of its
+    own at the end.
+    """
+
+    stretch: Stretch
+    edges: Vector
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", tuple(whole(edge, "edge") for edge in self.edges))
+        rising = all(low < high for low, high in pairwise((0, *self.edges)))
+        if not self.edges or not rising:
+            raise ValueError(f"edges = {self.edges}; give positive integers in increasing order.")
+        check_word_budget(self.edges[-1], "edges", _LARGEST_EDGE)
+
+    @property
+    def width(self) -> int:
+        """One number an edge, and one for what lies beyond."""
+        return len(self.edges) + 1
+
+    def largest(self, rows: int) -> int:
+        """All records at one edge."""
+        return rows
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """Shape (width,): decided in integers."""
+        squares, counts = np.array(self.edges, np.int64) ** 2, np.zeros(self.width, np.int64)
+        for image in self.stretch.images(records):
+            norms = np.minimum(squared_norms(image), int(squares[-1]) + 1).astype(np.int64)
+            counts += np.bincount(np.searchsorted(squares, norms), minlength=self.width)
+        return counts
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """A record is in one place: add-remove 1; replace 2, out of one and into another."""
+        value = 2 if adjacency is Adjacency.REPLACE else 1
+        text = f"the numbers of records by {len(self.edges)} public radii about a public center"
+        columns = len(self.stretch.center)
+        return _lemma(text, value, adjacency, domain, columns, "obligation_norm_counts")
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledSum(VectorQuery):
+    """The sum over records of their images under a ``stretch``, each clipped to the ball of ``radius``."""
+
+    stretch: Stretch
+    radius: int
+    clipped: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+
+    @property
+    def width(self) -> int:
+        """One number a coordinate."""
+        return len(self.stretch.center)
+
+    def largest(self, rows: int) -> int:
+        """The radius for each record; without clipping, as far as the outer box goes."""
+        return rows * (self.radius if self.clipped else 2 * OUTER_BOX * _LARGEST_FACTOR)
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """Shape (width,), exact for every n."""
+        total: Integers = np.zeros(self.width, object)
+        for image in self.stretch.images(records):
+            total += column_sums(clip_to_ball(image, self.radius) if self.clipped else image)
+        kind = np.int64 if self.largest(len(records)) < WORD else object
+        return np.array(total.tolist(), kind)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """add-remove: one vector, R^2; replace: one vector for another, (2R)^2."""
+        if not self.clipped:
+            raise ValueError(UNCLIPPED)
+        value = self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
+        text = f"the sum of scaled records clipped to a ball of {self.radius} about a public center"
+        return _lemma(text, value, adjacency, domain, self.width, "obligation_scaled_sum")
+
+    def unclipped(self) -> Query:
+        """The same sum, clamped to the outer box of the grid only."""
+        return replace(self, clipped=False)
+
+
+def _blocks(records: Records) -> Iterator[Records]:
+    step = max(1, _BLOCK // records.shape[1])
+    for start in range(0, len(records), step):
+        yield records[start : start + step]
+
+
+def _check_columns(records: Records, columns: int) -> None:
+    if records.shape[1] != columns:
+        raise ValueError(f"records of {records.shape[1]} columns; the query is about {columns}.")
+
+
+def _lemma(
+    what: str, value: int, adjacency: Adjacency, domain: Domain, columns: int, obligation: str
+) -> Derivation[Sensitivity]:
+    if domain.columns != columns:
+        raise ValueError(f"{domain}, for {columns} coordinates; give one coordinate a column.")
+    return sensitivity_lemma(
+        what,
+        norm=Norm.SQUARED_L2,
+        value=value,
+        adjacency=adjacency,
+        domain=domain,
+        obligation=f"theory/coordinates.py:{obligation}",
+        source=Source("OURS", "coordinates in units of their own"),
+    )

@@ -1,0 +1,89 @@
+"""Sums of the integer vectors in a ball, for many balls at once: exact, in blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpverify.grid.linear import WORD, Integers, largest, matmul, squared_distances
+
+_BLOCK = 1 << 21  # numbers that are held at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Integer vectors, shape (m, d), and how often each occurs, shape (m,). rising: numbers, d = 1, in
+    increasing order."""
+
+    vectors: Integers
+    counts: Integers
+    rising: bool = False
+
+    @property
+    def number(self) -> int:
+        """Of all vectors, with repetitions."""
+        return int(self.counts.sum())
+
+
+def each_once(vectors: Integers) -> Counted:
+    """The vectors as they come."""
+    return Counted(vectors, np.ones(len(vectors), np.int64))
+
+
+def distinct(vectors: Integers) -> Counted:
+    """Equal vectors once."""
+    if not len(vectors):
+        return each_once(vectors)
+    found, counts = np.unique(vectors, axis=0, return_counts=True)
+    return Counted(found, counts.astype(np.int64), found.shape[1] == 1)
+
+
+def sums_in_balls(data: Counted, centers: Integers, radii: Integers) -> tuple[Integers, Integers]:
+    """(sum of vector - center, number) over the vectors within each radius of its center.
+
+    centers: shape (size, d), radii: shape (size,); all of them, and the vectors, within 2^42.
+    Returns shapes (size, d) and (size,): int64, or Python integers where sums could be longer.
+    """
+    sums = np.zeros(centers.shape, np.int64 if _fits(data, radii) else object)
+    numbers = np.zeros(len(centers), np.int64)
+    if data.rising:
+        _in_order(data, centers[:, 0], radii, (sums, numbers))
+        return sums, numbers
+    vectors, counts, about = _near(data, centers, radii)
+    step = max(1, _BLOCK // max(1, len(vectors)))
+    for start in range(0, len(centers) if len(vectors) else 0, step):
+        rows = slice(start, start + step)
+        squares = squared_distances(centers[rows] - about, vectors)
+        inside = counts * (squares <= radii[rows, np.newaxis].astype(squares.dtype) ** 2)
+        numbers[rows] = inside.sum(axis=1)
+        moved = (centers[rows] - about).astype(sums.dtype) * numbers[rows, np.newaxis]
+        sums[rows] = matmul(inside, vectors) - moved
+    return sums, numbers
+
+
+def _fits(data: Counted, radii: Integers) -> bool:
+    reach = int(radii.max(initial=0)) + largest(data.vectors)
+    return bool(data.number * reach < WORD >> 1)
+
+
+def _near(data: Counted, centers: Integers, radii: Integers) -> tuple[Integers, Integers, Integers]:
+    """The vectors in a box about all balls, from its lowest corner: far ones would need longer words."""
+    most = radii.max(initial=0)
+    low, high = centers.min(axis=0) - most, centers.max(axis=0) + most
+    near = ((data.vectors >= low) & (data.vectors <= high)).all(axis=1)
+    return data.vectors[near] - low, data.counts[near], low
+
+
+def _in_order(
+    data: Counted, centers: Integers, radii: Integers, into: tuple[Integers, Integers]
+) -> None:
+    """In one dimension a ball is a stretch of the sorted numbers: two differences of partial sums."""
+    sums, numbers = into
+    values = data.vectors[:, 0]
+    low = np.searchsorted(values, centers - radii)
+    high = np.searchsorted(values, centers + radii, side="right")
+    before = np.concatenate([[0], np.cumsum(data.counts)])
+    totals = np.concatenate([[0], np.cumsum(data.counts.astype(sums.dtype) * values)])
+    numbers[:] = before[high] - before[low]
+    sums[:, 0] = totals[high] - totals[low] - numbers * centers.astype(sums.dtype)

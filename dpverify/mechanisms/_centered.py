@@ -1,0 +1,252 @@
+"""What the means about a private center share: parameters, the search for medians, the clipped sum."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpverify.grid import OUTER_BOX, Count, OneUnit
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.coordinates import ScaledSum, SideCounts, Stretch
+from dpverify.grid.joint import WithCount, least_counted
+from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _in_ball, _numbers
+from dpverify.plans import UNIT, Abstained, Mechanism, NoNoise, Plan, RoundedGaussian, Stage
+from dpverify.plans.search import Nodes, Prefix, Search
+from dpverify.plans.transcripts import Transcript
+from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import Exact, exact, to_float, whole
+
+NOISE = RoundedGaussian(UNIT)
+GRAIN = 1 << 10
+"""Radii and weights are multiples of integers this large, so that their noise is in proportion."""
+TYPICAL = 1 << 14
+"""The root mean square of the norms that are expected, in grains."""
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CenteredMean(Mechanism[VectorMeanEstimate]):
+    """A mean of records clipped to a ball about privately found medians; the kinds say which ball.
+
+    center, reach, search_share, extra_steps, at_least: see the kinds.
+    """
+
+    center: Numbers
+    reach: Exact
+    search_share: Fraction = Fraction(1, 4)
+    extra_steps: int = 4
+    at_least: int = 1
+
+    def check_parameters(self) -> None:
+        """A finite center, a positive reach, a share, whole numbers."""
+        object.__setattr__(self, "center", _numbers(self.center, "center"))
+        reach = exact(self.reach, "reach")
+        if reach <= 0:
+            raise ValueError(f"reach = {self.reach} is not positive; give a public distance > 0.")
+        if reach + max(map(abs, map(Fraction, self.center))) > Fraction(_LARGEST):
+            raise ValueError(
+                f"reach = {self.reach}: center and reach together leave the floats; give a smaller "
+                "reach."
+            )
+        object.__setattr__(self, "reach", reach)
+        object.__setattr__(self, "search_share", share(self.search_share, "search_share"))
+        object.__setattr__(self, "extra_steps", whole(self.extra_steps, "extra_steps"))
+        if self.extra_steps < 0:
+            raise ValueError(f"extra_steps = {self.extra_steps}; give an integer >= 0.")
+        object.__setattr__(self, "at_least", whole(self.at_least, "at_least"))
+        if self.at_least < 1:
+            raise ValueError(f"at_least = {self.at_least}; a mean needs at least 1 record.")
+
+    def columns(self) -> int:
+        """The dimension."""
+        return len(self.center)
+
+    def replacement(self) -> float | tuple[float, ...]:
+        """The public center."""
+        return self.center
+
+    @abstractmethod
+    def ball(self, row: Nodes) -> tuple[Stretch, int]:
+        """The map of records, and the radius in grains, by what was released before the sum."""
+
+    @abstractmethod
+    def before_sum(self) -> Prefix:
+        """What ``ball`` is built from."""
+
+    @abstractmethod
+    def sum_share(self) -> Fraction:
+        """The part of mu^2 that is left for the sum."""
+
+    def summed(self) -> Plan:
+        """The last stages: the sum, with the count in the same value unless the count is public."""
+
+        def build(row: Nodes) -> Stage:
+            stretch, radius = self.ball(row)
+            total = ScaledSum(stretch, radius * GRAIN)
+            query = WithCount(total, radius * self._weight()) if counted else total
+            return Stage(name, OneUnit(query, radius * self._scale()), NOISE)
+
+        counted = self.adjacency is Adjacency.ADD_REMOVE
+        name = "sum and count" if counted else "sum"
+        last = self.before_sum().stage(build)
+        return (last,) if counted else (Stage("count", Count(), NoNoise()), last)
+
+    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+        """center + noisy sum / noisy count, moved into the ball first."""
+        released = {name: np.array([value], object) for name, value in transcript.released.items()}
+        stretch, radius = self.ball(self.before_sum().row(released))
+        scale, noise = radius * self._scale(), Fraction(0)
+        if self.adjacency is Adjacency.ADD_REMOVE:
+            *total, counted = transcript.released["sum and count"]
+            count = counted * scale / (UNIT * radius * self._weight())
+            noise = scale / (radius * self._weight())
+        else:
+            total, count = list(transcript.released["sum"]), Fraction(transcript["count"])
+        if count < self.at_least:
+            return Abstained(f"fewer than {self.at_least} records, by the released count")
+        per_unit = scale / (UNIT * count)
+        cells = [Fraction(2) ** exponent for exponent in stretch.exponents]
+        middle = [to_float(c * cell) for c, cell in zip(stretch.center, cells, strict=True)]
+        with np.errstate(all="ignore"):
+            unit = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
+            along = _in_ball([to_float(value * per_unit) for value in total], radius * GRAIN) * unit
+            value = np.clip(np.array(middle) + along, -_LARGEST, _LARGEST)
+            spread = unit * to_float(scale / count)
+            from_count = along * to_float(noise / count)
+        return VectorMeanEstimate(value, to_float(count), spread, from_count)
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n such that n records abstain with probability at most ``beta``."""
+        allowed = exact(beta, "beta")
+        if not 0 < allowed < 1:
+            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        if self.adjacency is Adjacency.REPLACE:
+            return self.at_least
+        per_record = self._weight() * UNIT / self._scale()
+        return least_counted(self.at_least, per_record, lambda d: NOISE.falls_short(d, allowed))
+
+    def fewest_records(self) -> int:
+        """Under replace: ``at_least``, decided on the public number of records."""
+        return 0 if self.adjacency is Adjacency.ADD_REMOVE else self.at_least
+
+    def step_scale(self, steps: int) -> Fraction:
+        """The noise of one of so many steps, in records: one moves d counts by 1, or by 2."""
+        moved = self.columns() * (4 if self.adjacency is Adjacency.REPLACE else 1)
+        return self.noise_multiplier * root(moved * steps / self.search_share)
+
+    def side_search(self, least: Fraction) -> Search:
+        """Steps down to an interval of half-width ``least``, and the extra ones."""
+        halvings = max(1, -floor_log2(least / exact(self.reach, "reach")))
+        return Search("side", self.columns(), halvings + self.extra_steps)
+
+    def side_query(self, search: Search, steps: int) -> Callable[[Nodes], OneUnit]:
+        """Of the nodes of the search for medians; ``steps`` share the budget."""
+        scale = self.step_scale(steps)
+
+        def query(row: Nodes) -> OneUnit:
+            return OneUnit(_sides(self.medians(search, row)), scale)
+
+        return query
+
+    def medians(self, search: Search, row: Nodes) -> tuple[Fraction, ...]:
+        """The middles of the nodes' intervals, in the data's units."""
+        unit = exact(self.reach, "reach") / 2**search.steps
+        return _moved(self.center, unit, tuple(search.middles(row[: self.columns()])))
+
+    def refuse_far(self, exponents: Sequence[int]) -> None:
+        """Before anything is drawn: every possible center must lie on the grid."""
+        reach = exact(self.reach, "reach")
+        for c, exponent in zip(self.center, exponents, strict=True):
+            if abs(Fraction(c)) + reach > OUTER_BOX * Fraction(2) ** exponent:
+                raise ValueError(
+                    f"A median may be {to_float(abs(Fraction(c)) + reach)} from zero, too far for the "
+                    "deviations: the grid ends at 2^40 cells. Subtract a public constant from the "
+                    "data, or give a smaller reach."
+                )
+
+    def _weight(self) -> int:
+        """Of one record in the joint release, for a radius of one grain."""
+        return max(1, math.isqrt(math.isqrt(GRAIN**4 // (4 * self.columns()))))
+
+    def _scale(self) -> Fraction:
+        """The noise of the sum for a radius of one grain."""
+        replaced = self.adjacency is Adjacency.REPLACE
+        moved = 4 * GRAIN**2 if replaced else GRAIN**2 + self._weight() ** 2
+        return self.noise_multiplier * root(moved / self.sum_share())
+
+
+def as_floats(values: Sequence[Fraction]) -> Numbers:
+    """The nearest floats; beyond the largest one, that."""
+    return tuple(min(max(to_float(value), -_LARGEST), _LARGEST) for value in values)
+
+
+def root(square: Fraction) -> Fraction:
+    """The square root, down to 2^-40."""
+    return Fraction(math.isqrt(math.floor(square * 4**40)), 2**40)
+
+
+def share(value: Any, name: str) -> Fraction:
+    """A share of the budget. Raises ValueError unless it is strictly between 0 and 1."""
+    found = exact(value, name)
+    if not 0 < found < 1:
+        raise ValueError(f"{name} = {value} is outside (0, 1); try '1/4'.")
+    return found
+
+
+def positive(values: Any, name: str, count: int) -> Numbers:
+    """So many positive finite numbers. Raises TypeError or ValueError."""
+    found = _numbers(values, name)
+    if len(found) != count:
+        raise ValueError(f"{name}: {len(found)} numbers for {count} columns; give one for each.")
+    if min(found) <= 0:
+        raise ValueError(
+            f"{name}: {min(found)} is not positive; give a public guess above 0, and leave out a "
+            "column that is known to be constant."
+        )
+    return found
+
+
+@lru_cache(maxsize=16)
+def _moved(center: Numbers, unit: Fraction, by: tuple[int, ...]) -> tuple[Fraction, ...]:
+    """A start is the same for every step and every noise, so it is computed once."""
+    return tuple(Fraction(c) + unit * m for c, m in zip(center, by, strict=True))
+
+
+@lru_cache(maxsize=16)
+def _sides(medians: tuple[Fraction, ...]) -> SideCounts:
+    return SideCounts(as_floats(medians))
+
+
+@lru_cache(maxsize=16)
+def grids(
+    weights: tuple[Fraction, ...], energy: Fraction
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Exponents and factors that map x_j to x_j / (g sqrt(weight_j)), g sqrt(2^48) = sqrt(energy).
+
+    The energy is the expected squared norm of x_j / sqrt(weight_j); it becomes 2^24 squared. The cell
+    2^e is the largest with 2^e / (g sqrt(weight)) <= 64, and the factor is that number, rounded down.
+    """
+    exponents, factors = [], []
+    for weight in weights:
+        unit = energy * weight / (TYPICAL * GRAIN) ** 2
+        exponent = floor_log2(4096 * unit) // 2
+        exponents.append(exponent)
+        factors.append(math.isqrt(math.floor(Fraction(4) ** exponent / unit)))
+    return tuple(exponents), tuple(factors)
+
+
+@lru_cache(maxsize=16)
+def stretch_to(
+    medians: tuple[Fraction, ...], weights: tuple[Fraction, ...], energy: Fraction
+) -> Stretch:
+    """The map about the medians, rounded to cells."""
+    exponents, factors = grids(weights, energy)
+    cells = (round(m / Fraction(2) ** e) for m, e in zip(medians, exponents, strict=True))
+    return Stretch(tuple(cells), exponents, factors)

@@ -1,0 +1,196 @@
+"""Balls that shrink: the public numbers of ``iterative_mean``, and what it keeps between its steps.
+
+Everything here is a function of public parameters and of what was released, so floats do no harm; they
+are computed element by element, so that a transcript leads to the same ball in every batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.vector_queries import VectorSum
+from dpverify.grid.vectors import OUTER_BOX
+from dpverify.mechanisms.clipped_mean import Numbers, _inverse, _vector_sum
+from dpverify.privacy.numbers import exact, to_float
+from dpverify.randomness.bits import IntArray
+
+Floats = NDArray[np.float64]
+PARTS = 16
+"""Clip radii are multiples of so many cells; a record's weight is so many parts of one."""
+_MORE = 1 + Fraction(1, 1 << 12)  # long enough when it is cut to such a multiple, and for rounding
+_LONG = 1 << 1000  # where floats are about to end
+_LARGEST = 1e150  # its square is a float
+_FINEST = 64  # rungs of the ladder reach down to 2^-64
+_WORD = 1 << 62
+
+
+def root_up(value: Fraction) -> Fraction:
+    """The square root, rounded up to a multiple of 2^-40."""
+    scaled = -(-(value.numerator << 80) // value.denominator)
+    root = math.isqrt(scaled)
+    return Fraction(root + (root * root < scaled), 1 << 40)
+
+
+def checked_shares(shares: Any, steps: int) -> tuple[Fraction, ...]:
+    """The shares as rationals. Raises TypeError or ValueError unless positive, one a step, of sum 1."""
+    if not isinstance(shares, (list, tuple)):
+        raise TypeError(f"shares = {shares!r}; give a tuple of {steps} numbers, one for each step.")
+    found = tuple(exact(share, "shares") for share in shares)
+    if len(found) != steps or min(found, default=0) <= 0 or sum(found) != 1:
+        raise ValueError(
+            f"shares = {tuple(map(str, found))}; give {steps} positive numbers, one for each step, "
+            "whose sum is 1, as exact ones: ('1/4', '3/4')."
+        )
+    return found
+
+
+def shares_of(shares: Sequence[Fraction] | None, steps: int) -> tuple[Fraction, ...]:
+    """The given ones; by default 3/4 for the last step and the rest in equal parts."""
+    if shares is not None:
+        return tuple(shares)
+    if steps == 1:
+        return (Fraction(1),)
+    return (Fraction(1, 4 * (steps - 1)),) * (steps - 1) + (Fraction(3, 4),)
+
+
+def reach(radius: float, d: int, beta: Fraction) -> float:
+    """How far a record of a standard subgaussian law is at most, but for ``beta``, if its mean is within
+    ``radius``. The spec has the proof (clip_radius)."""
+    level = -math.log(beta)
+    spread = 2 * math.sqrt((d + 2 * radius**2) * level)
+    return math.sqrt(d + radius**2 + spread + 2 * level)
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """Where one step clips.
+
+    radius: of the ball that holds the mean, in deviations. total: the query, about 0. per_deviation:
+    cells, after the matrix, to a deviation. scale: the noise's standard deviation in cells.
+    """
+
+    radius: float
+    total: VectorSum
+    per_deviation: Fraction
+    scale: Fraction
+
+    @property
+    def clipped(self) -> float:
+        """The clip radius in deviations."""
+        return to_float(self.total.radius / self.per_deviation)
+
+    @property
+    def rounding(self) -> float:
+        """At least how far rounding records and center to cells moves a mean, in deviations: F sqrt(d)
+        cells after the matrix, F its Frobenius norm; a cell is at most 2^-20 of the clip radius over F."""
+        return math.sqrt(len(self.total.center)) * self.clipped * 2.0**-19
+
+    @property
+    def noise(self) -> float:
+        """The noise's standard deviation in deviations."""
+        return min(to_float(self.scale / self.per_deviation), _LARGEST)
+
+
+@lru_cache(maxsize=512)
+def template(
+    radius: Fraction, d: int, matrix: tuple[Numbers, ...] | None
+) -> tuple[VectorSum, Fraction]:
+    """The sum about 0 that clips at ``radius``, in whole parts, and how many cells a unit has."""
+    wide = radius * _MORE
+    total = _vector_sum((0.0,) * d, wide, matrix)
+    per_unit = Fraction(2) ** (floor_log2(Fraction(total.radius)) - floor_log2(wide))
+    return replace(total, radius=total.radius // PARTS * PARTS), per_unit
+
+
+def in_units(values: IntArray, per: Fraction) -> Floats:
+    """values * per, at most 10^150; the same for a number in every batch, whatever its integers are."""
+    factor = min(to_float(per), _LARGEST)
+    with np.errstate(over="ignore"):
+        if values.dtype != object:
+            found = values.astype(np.float64) * factor
+        else:
+            flat = [float(v) * factor if abs(v) < _LONG else to_float(v * per) for v in values.flat]
+            found = np.array(flat, np.float64).reshape(values.shape)
+    return np.clip(found, -_LARGEST, _LARGEST)
+
+
+def rungs_above(radii: Floats) -> IntArray:
+    """The ladder's first rung that is at least a radius > 0: 4 significant bits, rounded up."""
+    mantissas, exponents = np.frexp(np.maximum(radii, 2.0**-_FINEST))
+    parts = np.ceil(mantissas * PARTS).astype(np.int64)  # 8 to 16
+    return np.asarray(1 + (exponents.astype(np.int64) + _FINEST) * (PARTS + 1) + parts)
+
+
+def heights(rungs: IntArray) -> Floats:
+    """The radii of rungs from 1 on; rung 0 is the first ball's radius, whatever that is."""
+    exponents, parts = np.divmod(rungs - 1, PARTS + 1)
+    return np.asarray(np.ldexp(parts / PARTS, exponents - _FINEST))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What centers are rounded to: multiples of 2^exponent, at most ``most`` of them from 0."""
+
+    exponent: int
+    most: int
+
+    def multiples(self, center: Numbers) -> tuple[int, ...]:
+        """The nearest ones."""
+        found = (round(Fraction(c) / Fraction(2) ** self.exponent) for c in center)
+        return tuple(min(max(k, -self.most), self.most) for k in found)
+
+    def moved(self, multiples: IntArray, offsets: Floats) -> IntArray:
+        """Shape (size, d): moved by these offsets, in steps of the grid."""
+        with np.errstate(over="ignore"):
+            found = np.clip(np.rint(multiples + offsets), -self.most, self.most)
+        return found.astype(np.int64)
+
+    def keys(self, rungs: IntArray, multiples: IntArray) -> IntArray:
+        """One integer for each ball: its rung, then the digits of its center."""
+        base, (_, d) = 2 * self.most + 1, multiples.shape
+        fits = (int(rungs.max(initial=0)) + 1) * base**d < _WORD
+        found = rungs.astype(np.int64 if fits else object)
+        for j in range(d):
+            found = found * base + (multiples[:, j] + self.most)
+        return found
+
+    def ball(self, key: int, d: int) -> tuple[int, tuple[int, ...]]:
+        """The rung and the center's multiples that a key stands for."""
+        digits: list[int] = []
+        for _ in range(d):
+            key, digit = divmod(key, 2 * self.most + 1)
+            digits.append(digit - self.most)
+        return key, tuple(reversed(digits))
+
+
+def grid_of(coarseness: Fraction, smallest: Fraction, unit: Fraction, d: int, matrix: Any) -> Grid:
+    """The coarsest grid whose rounding moves no center by more than ``coarseness`` units, after the
+    matrix: a step of s moves it by at most F sqrt(d) s / 2, F the matrix's Frobenius norm (1 without).
+
+    It ends where the grid of records does in the smallest ball, of clip radius ``smallest``.
+    """
+    norm = sum(Fraction(e) ** 2 for row in matrix or ((1.0,),) for e in row)
+    exponent = floor_log2((2 * coarseness * unit) ** 2 / (norm * d)) // 2
+    total, _ = template(smallest, d, matrix)
+    return Grid(exponent, math.floor(OUTER_BOX * Fraction(2) ** (total.exponent - exponent)))
+
+
+def mapped_back(ball: Ball, grid: Grid, means: Floats) -> Floats:
+    """From deviations after the matrix to steps of the grid of centers."""
+    steps = ball.per_deviation * Fraction(2) ** (ball.total.exponent - grid.exponent)
+    if ball.total.matrix is None:
+        return np.asarray(means * to_float(steps))
+    back = _inverse(ball.total.matrix) * to_float(steps)
+    total = np.zeros(means.shape)
+    for j in range(means.shape[1]):  # column by column: the same sum in every batch
+        total += means[:, j : j + 1] * back[:, j]
+    return total

@@ -1,0 +1,326 @@
+"""``iterative_mean``: the mean of vectors in a ball that shrinks from one noisy sum to the next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid import Count
+from dpverify.grid.joint import WithCount, least_counted
+from dpverify.grid.vector_queries import OneUnit, VectorSum
+from dpverify.mechanisms._shrinking import (
+    PARTS,
+    Ball,
+    Grid,
+    checked_shares,
+    grid_of,
+    heights,
+    in_units,
+    mapped_back,
+    reach,
+    root_up,
+    rungs_above,
+    shares_of,
+    template,
+)
+from dpverify.mechanisms.clipped_mean import (
+    Numbers,
+    VectorMeanEstimate,
+    _capped,
+    _in_ball,
+    _inverse,
+    _numbers,
+    _square,
+    _vector_sum,
+)
+from dpverify.plans import (
+    UNIT,
+    Abstained,
+    AdaptiveStage,
+    Mechanism,
+    NoNoise,
+    Plan,
+    RoundedGaussian,
+    Stage,
+    Transcript,
+    Transcripts,
+)
+from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.randomness.bits import IntArray
+
+Floats = NDArray[np.float64]
+_WIDEST = 1 << 19  # deviations: the public ball's radius
+_MOST_STEPS = 20
+_PRECISION = 1 << 20  # clip radii are rounded up to 2^-20 deviations
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IterativeMean(Mechanism[VectorMeanEstimate]):
+    """The mean of subgaussian vectors: clip, average with noise, shrink the ball, and again.
+
+    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate`` (its noise is that
+    of the last step), or ``Abstained`` when the last released count is below ``at_least``. Claim:
+    GaussianDP(1 / noise_multiplier) up to the grid's rounding, exact in every dimension, for both
+    adjacencies and for all data: that they are subgaussian matters for accuracy only.
+    center, radius: a public ball that holds the mean: {x: |A (x - center)| <= radius}.
+    deviation: A (record - mean) has in every direction at most the tails (the moment generating
+    function) of normal noise of this standard deviation. matrix: A, a public invertible (d, d) matrix,
+    by default the identity; it is rounded as in ``ClippedMean``.
+    steps: how many noisy sums. shares: of mu^2, one a step, of sum 1; by default 3/4 for the last and
+    the rest in equal parts.
+    beta: a record of the model is clipped in a step with at most this probability.
+    coarseness: rounding to the public grid moves a center by at most so many deviations.
+    at_least: the count that a step needs; with less its ball stays as it is.
+    Under replace the count is public and takes no noise.
+    Errors: TypeError or ValueError for parameters and for data of another shape.
+    Source: BDKU20 (CoinPress) with its authors' code; DRS22 (Gaussian accounting).
+    """
+
+    center: Numbers
+    radius: float
+    deviation: float = 1.0
+    matrix: tuple[Numbers, ...] | None = None
+    steps: int = 4
+    shares: tuple[Fraction, ...] | None = None
+    beta: Fraction = Fraction(1, 100)
+    coarseness: Fraction = Fraction(1, 16)
+    at_least: int = 1
+
+    def check_parameters(self) -> None:
+        """A finite center, positive lengths, steps with shares of sum 1, a probability."""
+        object.__setattr__(self, "center", _numbers(self.center, "center"))
+        if self.matrix is not None:
+            object.__setattr__(self, "matrix", _square(self.matrix, len(self.center)))
+        self._check_lengths()
+        for name, least, most in (("steps", 1, _MOST_STEPS), ("at_least", 1, 1 << 60)):
+            value = whole(getattr(self, name), name)
+            if not least <= value <= most:
+                raise ValueError(f"{name} = {value}; give an integer from {least} to {most}.")
+            object.__setattr__(self, name, value)
+        if self.shares is not None:
+            object.__setattr__(self, "shares", checked_shares(self.shares, self.steps))
+        beta, coarseness = exact(self.beta, "beta"), exact(self.coarseness, "coarseness")
+        if not Fraction(1, 10**300) <= beta < 1:
+            raise ValueError(f"beta = {self.beta} is outside [1e-300, 1); try '1/100'.")
+        if not Fraction(1, 1024) <= coarseness <= 4:
+            raise ValueError(f"coarseness = {self.coarseness} is outside [1/1024, 4]; try '1/16'.")
+        object.__setattr__(self, "beta", beta)
+        object.__setattr__(self, "coarseness", coarseness)
+        _vector_sum(self.center, self._clip_radius(0.0), self.matrix)  # refuses one off the grid
+
+    def _check_lengths(self) -> None:
+        deviation, radius = exact(self.deviation, "deviation"), exact(self.radius, "radius")
+        if not 0 < to_float(deviation) < math.inf:
+            raise ValueError(
+                f"deviation = {self.deviation} is not a positive float; give the largest standard "
+                "deviation of the data in any direction (after the matrix)."
+            )
+        if radius <= 0:
+            raise ValueError(f"radius = {self.radius} is not positive; give a public radius > 0.")
+        if radius > _WIDEST * deviation:
+            raise ValueError(
+                f"radius = {self.radius} is more than 2^19 deviations of {self.deviation}; give a "
+                "smaller public ball, for example about private quantiles of the columns."
+            )
+
+    def columns(self) -> int:
+        """The dimension."""
+        return len(self.center)
+
+    def replacement(self) -> float | tuple[float, ...]:
+        """The center, which moves the sums least."""
+        return self.center
+
+    def plan(self) -> Plan:
+        """The public count under replace; then one sum a step, each about the last noisy mean."""
+        grid = self._grid()
+        first = 0, grid.multiples(self.center)
+        public = () if self._counts() else (Stage("count", Count(), NoNoise()),)
+        later = (
+            AdaptiveStage(
+                self._step(t, grid, *first),
+                partial(self._key, t, grid),
+                partial(self._build, t, grid),
+            )
+            for t in range(1, self.steps)
+        )
+        return (*public, self._step(0, grid, *first), *later)
+
+    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+        """Of the last step: its center + noisy sum / noisy count, moved into its ball."""
+        last, grid = self.steps - 1, self._grid()
+        released = {
+            name: np.array([values], dtype=object) for name, values in transcript.released.items()
+        }
+        rungs, multiples = self._path(last, grid, released)
+        ball = self._ball(last, int(rungs[0]))
+        total = self._centered(ball, grid, multiples[0].tolist())
+        values = transcript.released[_name(last)]
+        noise = self._count_noise(last)
+        if self._counts():
+            values, count = values[:-1], values[-1] * noise / UNIT
+        else:
+            count = Fraction(transcript["count"])
+        if count < self.at_least:
+            return Abstained(f"fewer than {self.at_least} records, by the last released count")
+        offset = _in_ball(
+            [to_float(value * ball.scale / (UNIT * count)) for value in values], total.radius
+        )
+        back = 1.0 if total.matrix is None else _inverse(total.matrix)
+        with np.errstate(all="ignore"):
+            along = np.clip(np.ldexp(np.dot(back, offset), total.exponent), -_LARGEST, _LARGEST)
+            spread = np.ldexp(back * _capped(ball.scale / count), total.exponent)
+            start = np.ldexp(np.array(total.center, np.float64), total.exponent)
+            value = np.clip(start + along, -_LARGEST, _LARGEST)
+            from_count = along * _capped(noise / count)
+        width = spread if total.matrix is not None else float(spread)
+        return VectorMeanEstimate(value, to_float(count), width, from_count)
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n such that n records abstain with probability at most ``beta``."""
+        allowed = exact(beta, "beta")
+        if not 0 < allowed < 1:
+            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        if not self._counts():
+            return self.at_least
+        noise, per_record = RoundedGaussian(UNIT), UNIT / self._count_noise(self.steps - 1)
+        return least_counted(self.at_least, per_record, lambda d: noise.falls_short(d, allowed))
+
+    def fewest_records(self) -> int:
+        """Under replace: ``at_least``, decided on the public number of records."""
+        return 0 if self._counts() else self.at_least
+
+    # --- a step: its noise, its ball, its query -------------------------------------------------
+
+    def _counts(self) -> bool:
+        return self.adjacency is Adjacency.ADD_REMOVE
+
+    def _weight(self, t: int) -> int:
+        """Of one record in the noisy count, in 16ths of the clip radius.
+
+        In the first step as in ``ClippedMean``, for the mean may be anywhere in the ball; later half
+        of it, for the mean is near the center.
+        """
+        return max(1, round((8 if t else 16) / math.sqrt(math.sqrt(4 * len(self.center)))))
+
+    def _multiplier(self, t: int) -> Fraction:
+        """noise_multiplier / sqrt(share)."""
+        return self.noise_multiplier * root_up(1 / shares_of(self.shares, self.steps)[t])
+
+    def _moves(self, t: int) -> Fraction:
+        """The sensitivity in 16ths of the clip radius, rounded up: the same for every ball, so that
+        what is built has exactly the claim that was declared."""
+        if self._counts():
+            return root_up(Fraction(PARTS**2 + self._weight(t) ** 2))
+        return Fraction(2 * PARTS)
+
+    def _count_noise(self, t: int) -> Fraction:
+        """The standard deviation of the released count, in records: the same for every ball."""
+        return (
+            self._multiplier(t) * self._moves(t) / self._weight(t)
+            if self._counts()
+            else Fraction(0)
+        )
+
+    def _clip_radius(self, radius: float) -> Fraction:
+        """In the units of ``deviation``, for a mean within so many deviations of the center."""
+        far = math.ceil(reach(radius, len(self.center), self.beta) * _PRECISION)
+        return (Fraction(far, _PRECISION) + self.coarseness) * exact(self.deviation, "deviation")
+
+    def _ball(self, t: int, rung: int) -> Ball:
+        deviation = exact(self.deviation, "deviation")
+        radius = (
+            float(heights(np.array([rung]))[0])
+            if rung
+            else to_float(exact(self.radius, "radius") / deviation)
+        )
+        total, per_unit = template(self._clip_radius(radius), len(self.center), self.matrix)
+        scale = self._multiplier(t) * self._moves(t) * (total.radius // PARTS)
+        return Ball(radius, total, per_unit * deviation, scale)
+
+    def _centered(self, ball: Ball, grid: Grid, multiples: Sequence[int]) -> VectorSum:
+        """The ball's query about a center, in its own cells."""
+        cells = Fraction(2) ** (grid.exponent - ball.total.exponent)
+        return replace(ball.total, center=tuple(round(k * cells) for k in multiples))
+
+    def _step(self, t: int, grid: Grid, rung: int, multiples: Sequence[int]) -> Stage:
+        ball = self._ball(t, rung)
+        total = self._centered(ball, grid, multiples)
+        weight = self._weight(t) * (total.radius // PARTS)
+        query = OneUnit(WithCount(total, weight) if self._counts() else total, ball.scale)
+        return Stage(_name(t), query, RoundedGaussian(UNIT))
+
+    def _grid(self) -> Grid:
+        unit = exact(self.deviation, "deviation")
+        smallest = self._clip_radius(0.0)
+        return grid_of(self.coarseness, smallest, unit, len(self.center), self.matrix)
+
+    # --- from what was released to the next ball ------------------------------------------------
+
+    def _key(self, t: int, grid: Grid, batch: Transcripts) -> IntArray:
+        return grid.keys(*self._path(t, grid, batch.values))
+
+    def _build(self, t: int, grid: Grid, key: int) -> Stage:
+        return self._step(t, grid, *grid.ball(key, len(self.center)))
+
+    def _path(
+        self, t: int, grid: Grid, released: Mapping[str, IntArray]
+    ) -> tuple[IntArray, IntArray]:
+        """The balls before step t: rungs of shape (size,), centers of shape (size, d)."""
+        size = len(next(iter(released.values())))
+        rungs = np.zeros(size, np.int64)
+        multiples = np.tile(np.array(grid.multiples(self.center), np.int64), (size, 1))
+        for step in range(t):
+            before = rungs.copy()
+            for rung in np.unique(before):
+                rows = np.flatnonzero(before == rung)
+                ball = self._ball(step, int(rung))
+                found, smaller, offsets = self._shrunk(
+                    step, ball, grid, self._taken(step, released, rows)
+                )
+                kept = rows[smaller]
+                rungs[kept] = found[smaller]
+                multiples[kept] = grid.moved(multiples[kept], offsets[smaller])
+        return rungs, multiples
+
+    def _taken(
+        self, t: int, released: Mapping[str, IntArray], rows: NDArray[np.intp]
+    ) -> tuple[IntArray, Floats]:
+        """Of these rows: what step t released for the sum, and the (noisy or public) number."""
+        values = released[_name(t)][rows]
+        if self._counts():
+            return values[:, :-1], in_units(values[:, -1], self._count_noise(t) / UNIT)
+        return values, in_units(released["count"][rows, 0], Fraction(1))
+
+    def _shrunk(
+        self, t: int, ball: Ball, grid: Grid, taken: tuple[IntArray, Floats]
+    ) -> tuple[IntArray, NDArray[np.bool_], Floats]:
+        """The rungs of the next radii, where they are indeed smaller (elsewhere the ball stays), and how
+        far the centers move, in steps of their grid. The spec has the proof (next_radius).
+        """
+        sums, number = taken
+        enough = number >= self.at_least
+        number = np.where(enough, number, 1.0)
+        level = -math.log(self.beta)
+        wrong = min(to_float(self._count_noise(t)), 1e150) * math.sqrt(2 * level) / number
+        width = np.sqrt((1 + wrong) / number + (ball.noise / number) ** 2)
+        radius = reach(0.0, len(self.center), self.beta) * width
+        radius += wrong * ball.radius + float(self.coarseness) + ball.rounding
+        rungs = rungs_above(np.minimum(radius, ball.radius))
+        unit = ball.scale / (UNIT * ball.per_deviation)
+        means = in_units(sums, unit) / number[:, np.newaxis]
+        means = np.clip(means, -2 * ball.clipped, 2 * ball.clipped)
+        return rungs, enough & (heights(rungs) < ball.radius), mapped_back(ball, grid, means)
+
+
+def _name(t: int) -> str:
+    """Of the stage of step t, from 0."""
+    return f"step {t + 1}"

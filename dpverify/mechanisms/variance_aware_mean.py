@@ -1,0 +1,249 @@
+"""``variance_aware_mean``: the mean of columns of unlike spreads, each with noise to match."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpverify.grid import OneUnit
+from dpverify.grid.coordinates import NormCounts, SideCounts, Stretch
+from dpverify.mechanisms._centered import (
+    GRAIN,
+    NOISE,
+    TYPICAL,
+    CenteredMean,
+    as_floats,
+    grids,
+    positive,
+    root,
+    share,
+    stretch_to,
+)
+from dpverify.mechanisms.clipped_mean import Numbers
+from dpverify.plans import UNIT, Plan, Stage
+from dpverify.plans.search import Nodes, Prefix, Released, Search
+from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.randomness.bits import IntArray
+
+_HALF_NORMAL = Fraction("0.6745")  # half of all normal records are within so many deviations
+_FINEST = 1 << 21  # center and reach, in least deviations: then every possible grid holds them
+_SURELY = 3  # standard deviations of the noise that the records beyond the radius are allowed
+
+
+def _root_of_two(sixteenths: int) -> Fraction:
+    """2^(sixteenths / 16), down to 2^-14."""
+    value = TYPICAL**16 << sixteenths if sixteenths >= 0 else TYPICAL**16 >> -sixteenths
+    for _ in range(4):
+        value = math.isqrt(value)
+    return Fraction(value, TYPICAL)
+
+
+RADII = tuple(_root_of_two(i) for i in (*range(-16, 17), 24, 32, 48, 64))
+"""Close to 1, where the norms of normal records lie, in steps of 4%; farther out in larger ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VarianceAwareMean(CenteredMean):
+    """The mean of vectors with noise that follows each column's spread, about privately found medians.
+
+    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or ``Abstained``
+    when the released count is below ``at_least``. Claim: GaussianDP(1 / noise_multiplier) up to the
+    grid's rounding, for both adjacencies. The error of normal records is about
+    sqrt(sum s_j^2 / n) + 2 sum s_j / (n mu) under replace, s_j their standard deviations, as long as n is
+    some times sqrt(d) / mu; with fewer the medians are missed, and the error is that of the reach.
+
+    Four steps: noisy binary searches for the medians of all columns at once; if the deviations are not
+    given, likewise for the medians of |x_j - median_j|; noisy numbers of records by their norm, where
+    column j counts in units of sqrt(s_j), and of these the radius that few records exceed; the noisy
+    sum of the records clipped to that ball.
+    center, reach: public; every median is searched within reach of the center.
+    deviations: a public guess of each column's standard deviation, exact factors do not matter. If
+    None, they are searched from ``least_deviation`` (public, in the data's units) to the reach.
+    search_share, norm_share: the parts of mu^2 for the searches and for the norms.
+    extra_steps: of the search for medians, beyond one for each halving of reach down to the least
+    deviation: a step that is not decisive is repeated. The search for deviations has half as many.
+    radii: candidates, as multiples of the root mean square norm that the deviations make one expect.
+    one_in: one record in so many, and what noise may hide, may be clipped.
+    at_least: abstain below this released count.
+    Errors: TypeError or ValueError for parameters and for data of another shape.
+    Source: ALNP23 (PLAN); DRS22 (the Gaussian mechanism and its composition).
+    """
+
+    deviations: Numbers | None = None
+    least_deviation: Exact | None = None
+    norm_share: Fraction = Fraction(1, 20)
+    radii: tuple[Exact, ...] = RADII
+    one_in: int = 1000
+
+    def check_parameters(self) -> None:
+        """Positive deviations or a least one, shares below 1 together, increasing radii."""
+        CenteredMean.check_parameters(self)
+        object.__setattr__(self, "norm_share", share(self.norm_share, "norm_share"))
+        if self.search_share + self.norm_share >= 1:
+            raise ValueError(
+                f"search_share + norm_share = {self.search_share + self.norm_share} leaves nothing "
+                "for the sum; give shares that add up to less than 1."
+            )
+        object.__setattr__(self, "radii", _checked_radii(self.radii))
+        object.__setattr__(self, "one_in", whole(self.one_in, "one_in"))
+        if self.one_in < 2:
+            raise ValueError(f"one_in = {self.one_in}; give an integer of at least 2, say 1000.")
+        if (self.deviations is None) is (self.least_deviation is None):
+            raise ValueError(
+                "Give either deviations, one for each column, or least_deviation, to search from "
+                "there on."
+            )
+        if self.deviations is not None:
+            given = positive(self.deviations, "deviations", self.columns())
+            object.__setattr__(self, "deviations", given)
+            weights = self._given()
+            self.refuse_far(grids(weights, sum(weights, Fraction(0)))[0])
+        else:
+            self._check_least()
+
+    def plan(self) -> Plan:
+        """The searches, the norms, the sum; each stage is built from what was released before it."""
+        sides, spreads = self._sides(), self._spreads()
+        steps = sides.steps + (0 if spreads is None else spreads.steps)
+        found = sides.elements(self.side_query(sides, steps), NOISE)
+        if spreads is not None:
+            query = self._spread_query(steps)
+            found += spreads.elements(query, NOISE, Prefix(()).then(sides, sides.steps))
+        return (*found, self._searched().stage(self._norms), *self.summed())
+
+    def before_sum(self) -> Prefix:
+        """The nodes of the searches, and which radius."""
+        last = len(self.radii) - 1
+        return self._searched().also(1, max(1, last.bit_length()), self._chosen, (0,))
+
+    def ball(self, row: Nodes) -> tuple[Stretch, int]:
+        """Column j in units of sqrt(deviation_j), and the chosen radius."""
+        return self._stretch(row[:-1]), self._edges()[int(row[-1])]
+
+    def sum_share(self) -> Fraction:
+        """What the searches and the norms leave."""
+        return 1 - self.search_share - self.norm_share
+
+    def _check_least(self) -> None:
+        least, reach = exact(self.least_deviation or 0, "least_deviation"), Fraction(self.reach)
+        if least <= 0:
+            raise ValueError(
+                f"least_deviation = {self.least_deviation} is not positive; give the least spread "
+                "that matters to you, in the data's units."
+            )
+        farthest = reach + max(map(abs, map(Fraction, self.center)))
+        if not least <= reach <= farthest <= least * _FINEST:
+            raise ValueError(
+                f"least_deviation = {self.least_deviation}: center and reach together are "
+                f"{to_float(farthest / least)} times that; give a number from 1 to 2^21, by a smaller "
+                "reach or a larger least deviation."
+            )
+        object.__setattr__(self, "least_deviation", least)
+
+    def _given(self) -> tuple[Fraction, ...]:
+        return tuple(map(Fraction, self.deviations or ()))
+
+    def _sides(self) -> Search:
+        least = self.least_deviation
+        return self.side_search(min(self._given()) if least is None else exact(least, "least"))
+
+    def _spreads(self) -> Search | None:
+        """Over factors of two from the least deviation to the reach; None for given deviations."""
+        if self.least_deviation is None:
+            return None
+        halvings = self._doublings().bit_length() - 1
+        return Search("spread", self.columns(), halvings + self.extra_steps // 2)
+
+    def _doublings(self) -> int:
+        """How many the search is over: a power of two of them, the last beyond the reach."""
+        least, doublings = exact(self.least_deviation or 0, "least_deviation"), 2
+        while least * 2**doublings <= exact(self.reach, "reach"):
+            doublings *= 2
+        return doublings
+
+    def _spread_query(self, steps: int) -> Callable[[Nodes], OneUnit]:
+        sides, scale = self._sides(), self.step_scale(steps)
+
+        def query(row: Nodes) -> OneUnit:
+            halves = [_HALF_NORMAL * deviation for deviation in self._deviations(row)]
+            middles = self.medians(sides, row)
+            highs = as_floats([m + h for m, h in zip(middles, halves, strict=True)])
+            lows = as_floats([m - h for m, h in zip(middles, halves, strict=True)])
+            return OneUnit(SideCounts(highs, lows), scale)
+
+        return query
+
+    def _deviations(self, row: Nodes) -> tuple[Fraction, ...]:
+        """Those given, or least 2^k (1 + f), k the whole and f the broken part of the doublings, but at
+        most the reach."""
+        spreads = self._spreads()
+        if spreads is None:
+            return self._given()
+        least, reach = exact(self.least_deviation or 0, "least_deviation"), Fraction(self.reach)
+        doublings = self._doublings()
+        whole_range = 1 << spreads.steps
+        found = []
+        for middle in spreads.middles(row[self.columns() : 2 * self.columns()]):
+            k, rest = divmod((middle + whole_range) * doublings, 2 * whole_range)
+            found.append(min(least * 2**k * (1 + Fraction(rest, 2 * whole_range)), reach))
+        return tuple(found)
+
+    def _searched(self) -> Prefix:
+        sides, spreads = self._sides(), self._spreads()
+        found = Prefix(()).then(sides, sides.steps)
+        return found if spreads is None else found.then(spreads, spreads.steps)
+
+    def _stretch(self, row: Nodes) -> Stretch:
+        weights = self._deviations(row)
+        return stretch_to(self.medians(self._sides(), row), weights, sum(weights, Fraction(0)))
+
+    def _norms(self, row: Nodes) -> Stage:
+        edges = tuple(radius * GRAIN for radius in self._edges())
+        return Stage(
+            "norms", OneUnit(NormCounts(self._stretch(row), edges), self._norm_scale()), NOISE
+        )
+
+    def _norm_scale(self) -> Fraction:
+        moved = 2 if self.adjacency is Adjacency.REPLACE else 1
+        return self.noise_multiplier * root(moved / self.norm_share)
+
+    def _edges(self) -> tuple[int, ...]:
+        """The radii in grains."""
+        return tuple(math.floor(Fraction(radius) * TYPICAL) for radius in self.radii)
+
+    def _chosen(self, released: Released, size: int) -> IntArray:
+        """The first radius that few records exceed, shape (size, 1); the last one if there is none.
+
+        Few are one in ``one_in`` of all, and three standard deviations of the noise in their number,
+        which is that of all places beyond.
+        """
+        counts = released["norms"]
+        last = len(self.radii) - 1
+        few = sum(counts.T) // self.one_in
+        chosen, beyond = np.full(size, last, np.int64), counts[:, last + 1]
+        for place in range(last - 1, -1, -1):
+            beyond = beyond + counts[:, place + 1]
+            hidden = math.isqrt(_SURELY**2 * (last + 1 - place) * int(UNIT) ** 2)
+            chosen[np.asarray(beyond <= few + hidden, np.bool_)] = place
+        return chosen[:, np.newaxis]
+
+
+def _checked_radii(radii: Any) -> tuple[Fraction, ...]:
+    """Increasing multiples. Raises TypeError or ValueError."""
+    if not isinstance(radii, (list, tuple)):
+        raise TypeError(f"radii = {radii!r}; give a sequence of multiples, say (1, '3/2', 2, 4).")
+    found = tuple(exact(radius, "radii") for radius in radii)
+    edges = [math.floor(radius * TYPICAL) for radius in found]
+    rising = all(low < high for low, high in zip([0, *edges], edges, strict=False))
+    if not found or not rising or found[-1] > 64:
+        raise ValueError(
+            f"radii = {radii}; give at least one, in increasing order, from 2^-14 to 64, say "
+            "(1, '3/2', 2, 4)."
+        )
+    return found

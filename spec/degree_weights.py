@@ -1,0 +1,87 @@
+"""Spec of ``degree_weights``: records that count by how many friends they have beyond half of all.
+
+What is stated and proved is in theory/weights.py, step by step in theory/weight_steps.py, and what a
+release of it costs in theory/weighted_releases.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import chain
+from typing import Any
+
+from dpverify.privacy import Adjacency, states
+
+from .theory import embeddings, weights
+from .theory.embeddings import Weight
+from .theory.filters import degrees
+from .theory.obligations import require
+from .theory.weights import (
+    LEAST,
+    STABILITY,
+    WEIGHTS,
+    Statistic,
+    agreements,
+    exact_agreement,
+    larger,
+    moved_agreement,
+    reach,
+    small,
+    weight,
+)
+
+
+@states(WEIGHTS)
+def law(
+    records: Sequence[Any], are_friends: Callable[[Any, Any], bool]
+) -> tuple[int, tuple[int, ...]]:
+    """(the agreement, the weight of each record): no coins."""
+    counts = degrees(records, are_friends)
+    return weights.agreement(counts), weights.weights(counts)
+
+
+@states(STABILITY)
+def obligation_agreement(claimed: Callable[[Adjacency], int] = moved_agreement) -> int:
+    """On every graph of at most 5 records, and on larger ones, the agreement moves by at most this,
+    rounded down or not; and by exactly this for some, rounded down."""
+    cases = 0
+    for adjacency in Adjacency:
+        largest = 0
+        for sides in chain(small(adjacency), larger(adjacency)):
+            left, right = agreements(sides)
+            rounded = abs(left.__floor__() - right.__floor__())
+            most = max(abs(left - right), Fraction(rounded))
+            case = f"{sides}: agreements {left} and {right}, claimed {claimed(adjacency)}"
+            require(most <= claimed(adjacency), case)
+            largest = max(largest, rounded)
+            cases += 1
+        require(largest == claimed(adjacency), f"{adjacency}: at most {largest}")
+    return cases
+
+
+@states(STABILITY)
+def obligation_reach(
+    claimed: Callable[[Adjacency, Fraction], Fraction] = reach,
+    own: Weight = weight,
+    statistic: Statistic = exact_agreement,
+) -> int:
+    """On the same graphs no records make the mean move by more than this, wherever they are.
+
+    Under add-remove a clique of 1999, 250 of which the record that goes does not know, comes within
+    1/1000 of it; under replace one of a clique that goes from one side of it to the other, within 6%.
+    """
+    cases = 0
+    for adjacency in Adjacency:
+        nearest = Fraction(0)
+        for sides in chain(larger(adjacency), small(adjacency)):
+            least = min(agreements(sides, own, statistic))
+            if least < LEAST[adjacency]:
+                continue
+            moved, most = embeddings.mean_moves(sides, own), claimed(adjacency, least)
+            require(moved <= most, f"{sides}: {float(moved)} radii, claimed {float(most)}")
+            nearest = max(nearest, moved / most)
+            cases += 1
+        attained = Fraction(999, 1000) if adjacency is Adjacency.ADD_REMOVE else Fraction(94, 100)
+        require(nearest >= attained, f"{adjacency}: at most {float(nearest)} of what is claimed")
+    return cases

@@ -1,0 +1,165 @@
+"""How far a weighted mean can move at most when all that is known is who is near whom: exactly.
+
+Records are the vertices of a graph, friends are within one radius, and nothing else is known of
+where they are. Vertices may be blocks: so many records with the same friends.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import lcm
+
+from dpverify.privacy import Adjacency, Source, states
+
+from . import graphs
+from .obligations import require
+
+Weight = Callable[[int, int], int]
+"""The weight of a record of this degree, itself included, among n."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Neighbors: how many records each vertex has on the left and on the right.
+
+    ``rows`` are those of ``graphs``; bit i of row i: the records of block i are friends among
+    themselves. Each record is its own friend in any case. The vertices from ``others`` on are those
+    that are removed, or replaced.
+    """
+
+    rows: graphs.Rows
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+    @property
+    def others(self) -> int:
+        """How many vertices both sides have."""
+        return sum(x == y for x, y in zip(self.left, self.right, strict=True))
+
+    def degrees(self, sizes: Sequence[int]) -> list[int]:
+        """Of one record of each vertex, among so many."""
+        found = []
+        for i, row in enumerate(self.rows):
+            own = sizes[i] if row >> i & 1 else min(1, sizes[i])
+            found.append(own + sum(m for k, m in enumerate(sizes) if k != i and row >> k & 1))
+        return found
+
+    def weights(self, sizes: Sequence[int], weight: Weight) -> list[int]:
+        """Of one record of each vertex, 0 where there is none."""
+        n = sum(sizes)
+        pairs = zip(self.degrees(sizes), sizes, strict=True)
+        return [weight(degree, n) if size else 0 for degree, size in pairs]
+
+
+def sides_of(pair: graphs.Pair) -> Sides:
+    """A graph, each record a vertex."""
+    vertices = range(len(pair.rows))
+    left, right = (tuple(side >> i & 1 for i in vertices) for side in (pair.left, pair.right))
+    return Sides(pair.rows, left, right)
+
+
+def _joined(
+    adjacency: Adjacency, sizes: Sequence[int], edges: Sequence[tuple[int, int]], own: int
+) -> Sides:
+    """Blocks, then the one or two records that one side lacks."""
+    last = 1 + (adjacency is Adjacency.REPLACE)
+    rows = [own & 1 << i for i in range(len(sizes) + last)]
+    for i, k in edges:
+        rows[i] |= 1 << k
+        rows[k] |= 1 << i
+    lacking = ((1,), (0,)) if last == 1 else ((1, 0), (0, 1))
+    left, right = ((*sizes, *tail) for tail in lacking)
+    return Sides(tuple(rows), left, right)
+
+
+def strangers_of_one(adjacency: Adjacency, n: int, strangers: int) -> Sides:
+    """A clique of n - 1, and a record that is no friend of so many of them; it is removed, or replaced
+    by a friend of all but as many others."""
+    if adjacency is Adjacency.ADD_REMOVE:
+        return _joined(adjacency, (n - 1 - strangers, strangers), [(0, 1), (0, 2)], 3)
+    sizes = (n - 1 - 2 * strangers, strangers, strangers)
+    return _joined(adjacency, sizes, [(0, 1), (0, 2), (1, 2), (0, 3), (0, 4), (1, 4), (2, 3)], 7)
+
+
+def random_blocks(
+    adjacency: Adjacency, seed: int, n: int, blocks: int, count: int
+) -> Iterator[Sides]:
+    """Random sizes and friends, n records on the larger side; dense graphs more often than others."""
+    rng = random.Random(seed)
+    vertices = blocks + 1 + (adjacency is Adjacency.REPLACE)
+    for _ in range(count):
+        sizes = random_sizes(rng, n - 1, blocks)
+        density = rng.choice((0.5, 0.8, 0.95))
+        edges = [e for e in combinations(range(vertices), 2) if rng.random() < density]
+        own = sum(1 << i for i in range(blocks) if rng.random() < 0.9)
+        yield _joined(adjacency, sizes, edges, own)
+
+
+def random_sizes(rng: random.Random, total: int, blocks: int) -> list[int]:
+    """At least 1 each, and uneven."""
+    sizes = [1] * blocks
+    left = total - blocks
+    for i in range(blocks - 1):
+        part = int(left * rng.random() ** rng.choice((1, 2, 4)))
+        sizes[i] += part
+        left -= part
+    sizes[-1] += left
+    rng.shuffle(sizes)
+    return sizes
+
+
+def potentials(rows: graphs.Rows, top: int) -> Iterator[tuple[int, ...]]:
+    """Every map of the vertices to 0, ..., top that has friends within 1 of each other."""
+    chosen: list[int] = []
+
+    def extended() -> Iterator[tuple[int, ...]]:
+        i = len(chosen)
+        if i == len(rows):
+            yield tuple(chosen)
+            return
+        friends = [chosen[k] for k in range(i) if rows[i] >> k & 1]
+        low, high = max(friends, default=0) - 1, min(friends, default=top) + 1
+        for value in range(max(low, 0), min(high, top) + 1):
+            chosen.append(value)
+            yield from extended()
+            chosen.pop()
+
+    return extended()
+
+
+@states(Source("OURS", "the farthest that a mean of records can move, given their friends"))
+def farthest(rows: graphs.Rows, masses: Sequence[Fraction], top: int) -> Fraction:
+    """The largest |sum of masses[i] x_i|, in radii, over all records x_i with friends within a radius,
+    in every dimension and norm.
+
+    The masses add up to 0. Vertices with mass on them are within ``top`` radii of each other, by way of
+    common friends: 2 where any two have one.
+
+    Proof. |z| is the largest value at z of a linear function of norm 1. That makes numbers f_i of the
+    records with friends within 1 of each other, and numbers are records: one dimension is enough. For
+    theta uniform in [0, 1) the mean of floor(f_i + theta) is f_i, and floor keeps numbers within 1
+    within 1, so some integers do as well as f. Shift them so that the least one with mass is 0, and
+    clamp all to 0, ..., top: what has mass stays, and friends stay within 1. QED.
+    """
+    scale = lcm(*(mass.denominator for mass in masses))
+    whole = [int(mass * scale) for mass in masses]
+    require(sum(whole) == 0, f"the masses {masses} do not add up to 0")
+    found = max(
+        sum(m * f for m, f in zip(whole, values, strict=True)) for values in potentials(rows, top)
+    )
+    return Fraction(found, scale)
+
+
+def mean_moves(sides: Sides, weight: Weight) -> Fraction:
+    """How far the weighted means of the two sides, neither without weight, are apart at most."""
+    masses = [Fraction(0)] * len(sides.rows)
+    for sizes, sign in ((sides.left, 1), (sides.right, -1)):
+        weights = sides.weights(sizes, weight)
+        total = sum(w * m for w, m in zip(weights, sizes, strict=True))
+        for i, (w, m) in enumerate(zip(weights, sizes, strict=True)):
+            masses[i] += Fraction(sign * w * m, total)
+    return farthest(sides.rows, masses, 2 if len(sides.rows) == sides.others + 1 else 4)

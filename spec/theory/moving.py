@@ -1,0 +1,123 @@
+"""Sums in a ball about a point that was released before: of one sensitivity, wherever the ball lies.
+
+The point and the radius are read off the transcript, so they are the same for both neighbors. Which
+records are inside is decided by each record, the point and the radius alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from itertools import product
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .gaussian_laws import UNIT
+from .obligations import neighbors, require
+from .vectors import Vector, masked_sum_sensitivity, squared_distance
+
+_MOVING = Source("OURS", "a masked sum about a released point")
+
+
+def weight(radius: int) -> int:
+    """Of one record in the released number, in cells: R / 8, rounded down, at least 1."""
+    return max(1, radius // 8)
+
+
+def sum_about(images: Mapping[Vector, int], point: Vector, radius: int) -> Vector:
+    """The sum of y - point over the images y within the radius of the point, then weight times their
+    number. images: each with how often it occurs."""
+    inside = {y: k for y, k in images.items() if squared_distance(y, point) <= radius**2}
+    moved = (sum(k * (y[i] - c) for y, k in inside.items()) for i, c in enumerate(point))
+    return (*moved, weight(radius) * sum(inside.values()))
+
+
+@states(_MOVING)
+def reach(radius: int, adjacency: Adjacency) -> int:
+    """D^2, how far the sum moves: R^2 + w^2, or (2 R)^2 under replace.
+
+    ``masked_sum_sensitivity`` for y - point in place of y. Replace: w <= R, so R^2 + w^2 <= 4 R^2.
+    """
+    return 4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2 + weight(radius) ** 2
+
+
+def noise(radius: int, adjacency: Adjacency, spread: Fraction) -> Fraction:
+    """The standard deviation of the noise in cells: spread D, D rounded up to 2^-20."""
+    square = reach(radius, adjacency) * 4**20
+    return spread * Fraction(math.isqrt(square - 1) + 1, 2**20)
+
+
+def in_unit(value: Vector, deviation: Fraction) -> Vector:
+    """In 2^-40 of the noise, ties to even."""
+    return tuple(round(UNIT * v / deviation) for v in value)
+
+
+@states(_MOVING)
+def unit_sensitivity(spread: Fraction, width: int) -> int:
+    """(2^40 / s + sqrt(width))^2, rounded up: squared L2, of a value that moves by at most D, in 2^-40 of
+    the noise s D.
+
+    Before rounding it moves by at most 2^40 / s. Rounding moves both values by 1/2 at most in each
+    coordinate, so their distance by at most sqrt(width). QED. With a = 2^40 / s, the number is
+    a^2 + width + sqrt(4 a^2 width), compared with integers exactly.
+    """
+    plain, under_root = (UNIT / spread) ** 2 + width, 4 * (UNIT / spread) ** 2 * width
+    found = math.ceil(plain) + math.isqrt(math.floor(under_root))
+    while found < plain or (found - plain) ** 2 < under_root:
+        found += 1
+    return found
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_RADII = (1, 2, 7, 8, 100, 2**20 + 1)
+_POINTS = ((0,), (-3,), (2**41,), (0, 0), (1, -(2**41)))
+_ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
+
+
+def _universe(point: Vector, radius: int) -> list[Vector]:
+    """The point, both ends, one cell beyond, far away; in the plane a pair off the axes as well."""
+    steps: list[Vector] = [(0,), (radius,), (-radius,), (radius + 1,), (2**42,)]
+    if len(point) > 1:
+        steps = [(0, 0), (radius, 0), (-radius, 0), (0, radius), (radius, 1), (radius // 2, -1)]
+    return [tuple(c + z for c, z in zip(point, step, strict=True)) for step in steps]
+
+
+def _moves(
+    point: Vector, radius: int, adjacency: Adjacency
+) -> Iterator[tuple[Vector, Vector, int]]:
+    """The sums of neighbors of at most two records, and how far apart they are, squared."""
+    for left, right in neighbors(_universe(point, radius), 2, adjacency):
+        sums = tuple(sum_about(Counter(side), point, radius) for side in (left, right))
+        yield sums[0], sums[1], squared_distance(*sums)
+
+
+@states(_MOVING)
+def obligation_moving_sum(
+    claimed: Callable[[int, Adjacency], int] = reach,
+) -> int:
+    """For every point and radius the largest move over neighbors of at most two records is ``claimed``,
+    as is what a masked sum may move by; and no move in the unit of the noise is above ``unit_sensitivity``,
+    while one is as far but for what rounding may take away again."""
+    cases = 0
+    for point, radius, adjacency in product(_POINTS, _RADII, _ALL):
+        where = f"about {point} within {radius}, {adjacency}"
+        moves = list(_moves(point, radius, adjacency))
+        most = claimed(radius, adjacency)
+        found = max(square for *_, square in moves)
+        require(found == most, f"{where}: the sum moves by {found} squared, not {most}")
+        masked = masked_sum_sensitivity(radius, weight(radius), adjacency)
+        require(most == masked, f"{where}: {most}, and a masked sum {masked}")
+        for spread in (Fraction(1, 3), Fraction(7), Fraction(10**6 + 1, 3)):
+            deviation, largest = noise(radius, adjacency, spread), 0
+            stated = unit_sensitivity(spread, len(point) + 1)
+            for left, right, _ in moves:
+                moved = squared_distance(in_unit(left, deviation), in_unit(right, deviation))
+                require(moved <= stated, f"{where}, spread {spread}: {moved} > {stated}")
+                largest, cases = max(largest, moved), cases + 1
+            short = UNIT / spread * (1 - Fraction(1, 2**20)) - 2
+            require(largest >= short**2, f"{where}, spread {spread}: at most {largest}")
+            require(stated <= (UNIT / spread + 2) ** 2 + 1, f"spread {spread}: {stated}")
+    return cases

@@ -1,0 +1,200 @@
+"""The law of a mean of records that agree, by weights or behind a filter, from public parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from dpverify.privacy import Adjacency, Source, SourceStatus, states
+
+from .core_means import Basic, Gaussian, Setting, Weights
+from .filtered_laws import Core, FilteredLaw
+from .filters import (
+    Image,
+    basic_probability,
+    gaussian_probability,
+    kept_mean,
+    kept_sets,
+    mean_noise,
+)
+from .gaussian_laws import UNIT, RoundedGaussianLaw
+from .laws import DiscreteLaplaceLaw, Exponential, Outcome, PointLaw, TranscriptLaw
+from .rescaling import Rescaling, rescaling
+
+Parameters = Mapping[str, Any]
+REPLACE = Adjacency.REPLACE
+WEIGHTS = Source("OURS", "the mean by degree weights")
+ALGORITHM = Source(
+    "DJYZZ24",
+    "Algorithm 1, PrivateRescaledAveraging",
+    SourceStatus.CHANGED_CONSTANTS,
+    "weights in place of coins; shares and shifts",
+)
+
+
+def public_map(parameters: Parameters) -> Rescaling:
+    """How records become integers."""
+    return rescaling(parameters["matrix"], parameters["radius"])
+
+
+def shares(parameters: Parameters) -> Weights | Basic | Gaussian:
+    """Noise scales and shifts."""
+    own = Fraction(parameters["noise_multiplier"]), parameters["n_max"], parameters["tail"]
+    width = len(parameters["matrix"])
+    if parameters["filter"] == "basic":
+        return Basic(*own)
+    kind = Weights if parameters["filter"] == "weights" else Gaussian
+    return kind(parameters["adjacency"], *own, width)
+
+
+@states(WEIGHTS, ALGORITHM)
+def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | FilteredLaw:
+    """Of the agreement and the mean; or of what a filter's coins hide."""
+    public, plan = public_map(parameters), shares(parameters)
+    images = [public.image(record) for record in records]
+    degrees = public.degrees(images)
+    if isinstance(plan, Weights):
+        return _weighted(plan, public, images, degrees)
+    if isinstance(plan, Basic):
+        return _by_coins(plan, public, images, degrees)
+    return _by_scores(plan, public, images, degrees)
+
+
+# --- weights ------------------------------------------------------------------------------------
+
+
+@states(WEIGHTS)
+def agreement(degrees: Sequence[int]) -> int:
+    """floor(2 K / n) - n, K the sum of max(0, 2 degree - n); 0 for nobody."""
+    n = len(degrees)
+    return 2 * sum(max(0, 2 * degree - n) for degree in degrees) // n - n if n else 0
+
+
+@states(WEIGHTS)
+def weighted_mean(images: Sequence[Image], degrees: Sequence[int]) -> tuple[Fraction, ...]:
+    """sum of max(0, 2 degree - n) images / K, in cells; () without weights."""
+    n = len(images)
+    weights = [max(0, 2 * degree - n) for degree in degrees]
+    total = sum(weights)
+    if not total:
+        return ()
+    return tuple(
+        Fraction(sum(w * y for w, y in zip(weights, column, strict=True)), total)
+        for column in zip(*images, strict=True)
+    )
+
+
+@states(WEIGHTS, ALGORITHM)
+def _weighted(
+    plan: Weights, public: Rescaling, images: Sequence[Image], degrees: Sequence[int]
+) -> TranscriptLaw:
+    center = agreement(degrees) - plan.shift
+    mean = weighted_mean(images, degrees) or (Fraction(0),) * public.width
+    unit = UNIT / plan.noise(public.radius, 1)
+
+    def after(prefix: tuple[Outcome, ...]) -> RoundedGaussianLaw | None:
+        ((released,),) = prefix
+        if released < plan.least:
+            return None
+        return RoundedGaussianLaw(tuple(round(unit * released * m) for m in mean), UNIT)
+
+    noisy = RoundedGaussianLaw((center,), plan.scale)
+    stages = (("agreement", lambda prefix: noisy), ("mean", after))
+    return TranscriptLaw(stages, ((max(plan.least, center),),))
+
+
+# --- filters ------------------------------------------------------------------------------------
+
+Mean = Callable[[int, Sequence[Image]], RoundedGaussianLaw]
+Number = Callable[[int], Any]
+
+
+def _behind(number: Number, mean: Mean, kept: Sequence[Image]) -> TranscriptLaw:
+    """The noisy number of kept records; where it is positive and there are any, their mean."""
+
+    def after(prefix: tuple[Outcome, ...]) -> RoundedGaussianLaw | None:
+        ((released,),) = prefix
+        return mean(released, kept) if released >= 1 and kept else None
+
+    law_of_number = number(len(kept))
+    return TranscriptLaw((("kept", lambda prefix: law_of_number), ("mean", after)), ((1,),))
+
+
+def _cores(
+    chances: Sequence[Any], images: Sequence[Image], number: Number, mean: Mean
+) -> Iterator[Core]:
+    for kept, share in kept_sets(chances):
+        yield kept, share, _behind(number, mean, [images[i] for i in kept])
+
+
+@states(ALGORITHM)
+def _by_coins(
+    plan: Basic, public: Rescaling, images: Sequence[Image], degrees: Sequence[int]
+) -> FilteredLaw:
+    n = len(images)
+
+    def number(kept: int) -> DiscreteLaplaceLaw:
+        return DiscreteLaplaceLaw(kept - plan.shift, plan.scale)
+
+    def mean(released: int, kept: Sequence[Image]) -> RoundedGaussianLaw:
+        noise = mean_noise(public.radius, plan.multiplier, released)
+        return RoundedGaussianLaw(_center(kept, noise, public.width), UNIT)
+
+    def cores(prefix: tuple[Outcome, ...], e: Exponential) -> Any:
+        chances = [basic_probability(degree, n) for degree in degrees]
+        return _cores(chances, images, number, mean)
+
+    everything = _behind(number, mean, images)
+    return FilteredLaw((), cores, everything, ("BasicFilter", tuple(degrees)))
+
+
+@states(ALGORITHM)
+def _by_scores(
+    plan: Gaussian, public: Rescaling, images: Sequence[Image], degrees: Sequence[int]
+) -> FilteredLaw:
+    n, first = len(images), setting_of(plan, plan.fewest)
+
+    def number(kept: int) -> RoundedGaussianLaw:
+        return RoundedGaussianLaw((kept - plan.shifts[0],), plan.counts[0])
+
+    def mean_in(setting: Setting) -> Mean:
+        def mean(released: int, kept: Sequence[Image]) -> RoundedGaussianLaw:
+            noise = mean_noise(public.radius, setting.spread, released, setting.strangers)
+            return RoundedGaussianLaw(_center(kept, noise, public.width), UNIT)
+
+        return mean
+
+    def cores(prefix: tuple[Outcome, ...], e: Exponential) -> Any:
+        ((released,),) = prefix
+        if released < plan.gate:
+            return None
+        setting = setting_of(plan, plan.assumed(released))
+        p, q = setting.weights
+        scores = (q * degree - (q - p) * n for degree in degrees)
+        known = [gaussian_probability(s, setting.sigma, setting.threshold, e) for s in scores]
+        return _cores(known, images, number, mean_in(setting))
+
+    def rows(prefix: tuple[Outcome, ...]) -> PointLaw | RoundedGaussianLaw:
+        public_number = plan.adjacency is REPLACE
+        return PointLaw((n,)) if public_number else RoundedGaussianLaw((n,), plan.counts[1])
+
+    mean = mean_in(first)
+    everything = _behind(number, mean, images)
+    share = Fraction(*first.weights)
+    facts = (share, first.rows, first.sigma, first.threshold, plan.tail, plan.block)
+    return FilteredLaw(
+        (("rows", rows),), cores, everything, ("GaussianFilter", tuple(degrees), *facts)
+    )
+
+
+def _center(kept: Sequence[Image], noise: Fraction, width: int) -> Outcome:
+    return kept_mean(kept, noise) if kept else (0,) * width
+
+
+def setting_of(plan: Gaussian, rows: int) -> Setting:
+    """For an assumed number of rows. Raises ValueError where there is no room for a filter."""
+    found = plan.setting(rows)
+    if found is None:
+        raise ValueError(f"there is no room for a filter of {rows} rows")
+    return found

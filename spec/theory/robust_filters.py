@@ -1,0 +1,219 @@
+"""Filters for a robust mean, step by step, and why nothing like them has a sensitivity.
+
+Rows are tuples of numbers, arithmetic is mpmath's. Where the source leaves something open, the choice
+is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Source, SourceStatus, states
+
+from .laws import real
+from .obligations import require
+from .robust_claims import FACTOR
+
+Row = tuple[Any, ...]
+Rows = Sequence[Row]
+Estimator = Callable[[Rows], Row]
+_TAIL = Fraction(5, 2)
+
+
+def mean(rows: Rows) -> Row:
+    """Of every column."""
+    return tuple(mp.fsum(column) / len(rows) for column in zip(*rows, strict=True))
+
+
+def median(rows: Rows) -> Row:
+    """Of every column; halfway between the middle two of an even number."""
+    return tuple(_middle(sorted(column)) for column in zip(*rows, strict=True))
+
+
+def _middle(values: Sequence[Any]) -> Any:
+    n = len(values)
+    return (values[(n - 1) // 2] + values[n // 2]) / mp.mpf(2)
+
+
+def spectrum(rows: Rows) -> list[tuple[Any, Row]]:
+    """Eigenvalues of the covariance (divided by n), ascending, each with a unit vector."""
+    center, d = mean(rows), len(rows[0])
+    centered = [[x - c for x, c in zip(row, center, strict=True)] for row in rows]
+    scatter = mp.matrix(d, d)
+    for i, j in product(range(d), repeat=2):
+        scatter[i, j] = mp.fsum(row[i] * row[j] for row in centered) / len(rows)
+    if d == 1:
+        return [(scatter[0, 0], (mp.mpf(1),))]
+    values, vectors = mp.eigsy(scatter)
+    return [(values[k], tuple(vectors[i, k] for i in range(d))) for k in range(d)]
+
+
+def _along(row: Row, direction: Row) -> Any:
+    return mp.fsum(x * v for x, v in zip(row, direction, strict=True))
+
+
+def _limit(gamma: Fraction) -> Any:
+    return real(FACTOR * gamma) * mp.log(real(1 / gamma))
+
+
+@states(
+    Source(
+        "DKKLMS19",
+        "Filter-Gaussian-Unknown-Mean, as its authors and DH20's coded it",
+        SourceStatus.CHANGED_CONSTANTS,
+        note="a one-sided tail for a two-sided distance, the failing row is kept, nothing is pruned",
+    )
+)
+def as_coded(rows: Rows, gamma: Fraction, tau: Fraction) -> Row:
+    """The mean of what is left. Undefined where d gamma = tau: ln(d gamma / tau) divides."""
+    while True:
+        n, d = len(rows), len(rows[0])
+        value, direction = spectrum(rows)[-1]
+        if value < 1 + _limit(gamma):
+            return mean(rows)
+        along = [_along(row, direction) for row in rows]
+        middle = _middle(sorted(along))
+        order = sorted(range(n), key=lambda i: abs(along[i] - middle))
+        allowed = real(gamma) / (d * mp.log(real(d * gamma / tau)))
+        last = n
+        for rank, i in enumerate(order, start=1):
+            tail = mp.erfc((abs(along[i] - middle) - 2 * real(gamma)) / mp.sqrt(2)) / 2
+            if n - rank > real(_TAIL) * n * (tail + allowed):
+                last = rank
+                break
+        if last in (1, n):
+            return mean(rows)
+        rows = [rows[i] for i in sorted(order[:last])]
+
+
+@states(
+    Source(
+        "DKKLMS19",
+        "Filter-Gaussian-Unknown-Mean after NaivePrune",
+        SourceStatus.CHANGED_CONSTANTS,
+        note="constants where it leaves them open",
+    )
+)
+def as_published(rows: Rows, gamma: Fraction, tau: Fraction) -> Row:
+    """The mean of what is left: the stopping rule's C, a radius of 4 sqrt(d ln(n / tau)) to prune by, the
+    least threshold T of those at a row. Where there is none, as on good samples, it stops."""
+    d = len(rows[0])
+    rows = _pruned(rows, 16 * d * mp.log(real(len(rows) / tau)))
+    while True:
+        n, center = len(rows), mean(rows)
+        value, direction = max(
+            ((value - 1, v) for value, v in spectrum(rows)), key=lambda one: abs(one[0])
+        )
+        if n < 2 or abs(value) < _limit(gamma):
+            return center
+        slack, middle = 3 * mp.sqrt(real(gamma) * abs(value)), _along(center, direction)
+        distance = [abs(_along(row, direction) - middle) for row in rows]
+        most = _heavy(distance, slack, gamma, tau, d)
+        kept = [row for row, x in zip(rows, distance, strict=True) if x <= most]
+        if len(kept) == n:
+            return center
+        rows = kept
+
+
+def _pruned(rows: Rows, square: Any) -> Rows:
+    """The rows with more than half of all within this squared distance; all, if there are none."""
+
+    def near(row: Row) -> int:
+        return sum(
+            mp.fsum((x - y) ** 2 for x, y in zip(row, other, strict=True)) <= square
+            for other in rows
+        )
+
+    return [row for row in rows if 2 * near(row) > len(rows)] or rows
+
+
+def _heavy(distance: Sequence[Any], slack: Any, gamma: Fraction, tau: Fraction, d: int) -> Any:
+    n = len(distance)
+    rest = 8 * real(gamma) / mp.log(d * mp.log(real(d / (gamma * tau))))
+    for x in sorted(distance):
+        t = x - slack
+        if t > 0 and sum(y > x for y in distance) > n * (8 * mp.exp(-t * t / 2) + rest / t**2):
+            return x
+    return mp.inf
+
+
+def walk(estimator: Estimator, rows: Rows, shift: Row) -> Iterator[Any]:
+    """How far the estimate moves, squared, in each of the n replacements from X to X + shift."""
+    before = estimator(rows)
+    for i in range(len(rows)):
+        moved = tuple(x + c for x, c in zip(rows[i], shift, strict=True))
+        rows = [*rows[:i], moved, *rows[i + 1 :]]
+        after = estimator(rows)
+        yield mp.fsum((x - y) ** 2 for x, y in zip(after, before, strict=True))
+        before = after
+
+
+GAMMA, TAU = Fraction(1, 10), Fraction(1, 50)
+EQUIVARIANT: dict[str, Estimator] = {
+    "mean": mean,
+    "median": median,
+    "the coded filter": lambda rows: as_coded(rows, GAMMA, TAU),
+    "the published filter": lambda rows: as_published(rows, GAMMA, TAU),
+}
+"""f(X + c) = f(X) + c for every c."""
+
+
+@states(Source("DH20", "Section 4, a global sensitivity of twice the error", SourceStatus.REFUTED))
+def obligation_no_sensitivity(claimed: dict[str, Estimator] | None = None) -> int:
+    """Some replacement moves the estimate by at least |c| / n, for c as large as one likes.
+
+    Proof. The n moves from X to X + c add up to f(X + c) - f(X) = c. QED. So no equivariant estimator has
+    a sensitivity. On all datasets of up to 4 records in {0, 1, 5}.
+    """
+    cases, far = 0, 10**4
+    for n in range(1, 5):
+        for rows in product([(0,), (1,), (5,)], repeat=n):
+            for name, estimator in (EQUIVARIANT if claimed is None else claimed).items():
+                most = max(walk(estimator, rows, (far,)))
+                case = f"{name} moves by at most {mp.sqrt(most)} from {rows} to {far} further"
+                require(most * n * n >= far * far * (1 - mp.mpf(10) ** (8 - mp.mp.dps)), case)
+                cases += 1
+    return cases
+
+
+@states(Source("DH20", "Definition 9.1, good multisets"))
+def broken(rows: Rows, gamma: Fraction, tau: Fraction, factor: Fraction = Fraction(2)) -> set[int]:
+    """Which conditions of goodness about N(0, I) fail: among 1 to 4.
+
+    factor: the constant that condition 1 leaves open. Condition 2 is looked at along the axes and at the
+    records' own thresholds only: what is found to fail does.
+    """
+    n, d = len(rows), len(rows[0])
+    center = mean(rows)
+    found = set()
+    squares = [mp.fsum(x * x for x in row) for row in rows]
+    if max(squares) > real(factor) ** 2 * d * mp.log(real(n / tau)):
+        found.add(1)
+    columns = (sorted(sign * row[j] for row in rows) for j in range(d) for sign in (-1, 1))
+    if any(_off(column, gamma, tau, d) for column in columns):
+        found.add(2)
+    if mp.fsum(c * c for c in center) > real(gamma) ** 2:
+        found.add(3)
+    moments = mp.matrix(d, d)
+    for i, j in product(range(d), repeat=2):
+        moments[i, j] = mp.fsum(row[i] * row[j] for row in rows) / n - (i == j)
+    values = [moments[0, 0]] if d == 1 else list(mp.eigsy(moments, eigvals_only=True))
+    if max(abs(value) for value in values) > real(gamma):
+        found.add(4)
+    return found
+
+
+def _off(values: Sequence[Any], gamma: Fraction, tau: Fraction, d: int) -> bool:
+    """Whether the share of values at or beyond some T is too far from the normal tail."""
+    n, rest = len(values), real(gamma) / mp.log(d * mp.log(real(d / (gamma * tau))))
+    for t in values:
+        tail = mp.erfc(t / mp.sqrt(2)) / 2
+        shares = (sum(x >= t for x in values) / mp.mpf(n), sum(x > t for x in values) / mp.mpf(n))
+        if t and any(abs(share - tail) > rest / t**2 for share in shares):
+            return True
+    return False

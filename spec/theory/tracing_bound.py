@@ -1,0 +1,250 @@
+"""No private mean is so accurate that its records leave no trace: the bound by tracing.
+
+Means p ~ N(0, tau^2 I), records X_i ~ N(p, Sigma) of n, Sigma = diag(sigma_j^2) (``spectrum`` for any
+other), xi_i = Sigma^(-1/2) (X_i - p). M is the estimate (where it abstains, any fixed point),
+alpha^2 = E|M - p|^2, and the score of record i is Z_i = <M - p, xi_i>.
+
+(a) Scores add up. By parts in x and then in p: E sum_i Z_i = sum_j sigma_j E[dg_j / dp_j] =
+sum_j sigma_j E[p_j M_j] / tau^2, g(p) = E[M | p]; and E[p_j M_j] = tau^2 + E[p_j (M_j - p_j)]. By
+Cauchy-Schwarz it is at least tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau.
+(b) One record's score is small if the record was not there. Z'_i, with the i-th record drawn again before
+M is run, is normal given M and p, of deviation |M - p|: E Z'_i = 0, E|Z'_i| <= sqrt(2 / pi) alpha.
+(c) Privacy (replace): the laws of M with and without the record are P, Q. nu = (P - e^epsilon Q)^+ is
+part of P and has mass at most delta; likewise nu' of Q. With E_Q Z = 0, E_P Z = E_P Z^+ - E_P Z^- <=
+sinh(epsilon) E_Q|Z| + integral of Z^+ d nu + e^-epsilon integral of Z^- d nu'. There |Z| <= |M - p| |xi_i|, and
+by Cauchy-Schwarz the first integral is at most alpha k_d, k_d^2 = ``top_mass(d, delta)``; under Q, Z is
+|M - p| times a standard normal number that is independent of it, so the second is at most alpha k_1.
+
+Together n alpha [sqrt(2 / pi) sinh(epsilon) + k_d + e^-epsilon k_1] >= tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau.
+
+Add-remove: compare with the run without record i. (b) and (c) hold as they stand, with the error of n - 1
+records in the terms of Q. So the same number bounds the larger of the errors at n - 1 and at n records.
+tau -> infinity: the largest error over all means. Fewer coordinates: the others' errors are dropped.
+A smaller Sigma' <= Sigma: its records turn into those of Sigma by independent noise, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Source, states
+
+from .chi_square import interval, lower, point, top_mass, upper
+from .laws import real
+from .obligations import require
+
+BOUND = Source("OURS", "lower bound for means of anisotropic vectors, by tracing", note="DJYZZ24's "
+               "Theorem 5.3 without its factor log^2 d, with constants")  # fmt: skip
+Variances = Sequence[Any]
+"""The eigenvalues of Sigma, positive: rationals, or numbers of mpmath."""
+
+
+@states(BOUND)
+def leak(epsilon: Fraction, delta: Fraction, d: int) -> Any:
+    """The most that one record's score is on average, over alpha; rounded up."""
+    e = mp.iv.exp(interval(epsilon))
+    near = mp.iv.sqrt(2 / mp.iv.pi) * (e - 1 / e) / 2
+    rare = [mp.iv.sqrt(point(top_mass(width, delta))) for width in (d, 1)]
+    return upper(near + rare[0] + rare[1] / e)
+
+
+@states(BOUND)
+def records_needed(
+    *, epsilon: Fraction, delta: Fraction, variances: Variances, alpha: Any, spread: Any = None
+) -> Any:
+    """No fewer records allow the root mean squared error alpha, on average over p ~ N(0, spread^2 I);
+    at every mean if ``spread`` is None. Rounded down, 0 at least."""
+    needed = [mp.mpf(0)]
+    for part in _leading(variances):
+        roots, total = _sums(part)
+        lost = 0 if spread is None else point(alpha) * mp.iv.sqrt(total) / _interval(spread)
+        whole = point(alpha) * leak(epsilon, delta, len(part))
+        needed.append(lower((roots - lost) / whole))
+    return max(needed)
+
+
+@states(BOUND)
+def least_error(
+    *, epsilon: Fraction, delta: Fraction, variances: Variances, n: int, spread: Any = None
+) -> Any:
+    """No estimate from n records has a smaller root mean squared error, on average over
+    p ~ N(0, spread^2 I), or at every mean if ``spread`` is None. Rounded down; infinite where nothing is
+    told of the mean at all. Of privacy alone: ``sampling_error`` bounds it as well."""
+    found = [mp.mpf(0)]
+    for part in _leading(variances):
+        roots, total = _sums(part)
+        lost = 0 if spread is None else mp.iv.sqrt(total) / _interval(spread)
+        below = upper(n * point(leak(epsilon, delta, len(part))) + lost)
+        found.append(lower(roots / point(below)) if below else mp.inf)
+    return max(found)
+
+
+@states(BOUND)
+def least_error_in_box(
+    *, epsilon: Fraction, delta: Fraction, variances: Variances, n: int, reach: Fraction
+) -> Any:
+    """The same for means uniform on [-reach, reach]^d, so no estimate is better at all of them.
+
+    The score is sum_j h_j (M_j - p_j) xi_ij, h_j = 1 - p_j^2 / R^2, at most 1: (b) and (c) do not change. By
+    parts E[(R^2 - p^2) g'(p)] = 2 E[p g], so scores add up to (2 / R^2) sum_j sigma_j E[p_j M_j] >=
+    (2 / 3) tr Sigma^(1/2) - 2 alpha sqrt(tr Sigma) / (sqrt(3) R).
+    """
+    found = [mp.mpf(0)]
+    for part in _leading(variances):
+        roots, total = _sums(part)
+        lost = 2 * mp.iv.sqrt(total / 3) / interval(reach)
+        below = n * point(leak(epsilon, delta, len(part))) + lost
+        found.append(lower(2 * roots / 3 / below))
+    return max(found)
+
+
+@states(Source("OURS", "the least error of the mean of normal vectors without privacy"))
+def sampling_error(variances: Variances, n: int) -> Any:
+    """sqrt(tr Sigma / n): no estimate from n records does better at every mean. It is the limit of the
+    posterior mean's error over p ~ N(0, tau^2 I). Rounded down."""
+    return lower(mp.iv.sqrt(_sums(variances)[1] / n))
+
+
+@states(BOUND)
+def spectrum(matrix: Sequence[Sequence[Fraction]]) -> list[Any]:
+    """Eigenvalues of a covariance matrix, each a little too small; those near 0 are left out.
+
+    M rotated, Q^T M(Q x), has M's privacy and error. Half of mpmath's digits are trusted.
+    """
+    values = mp.eigsy(mp.matrix([[real(Fraction(v)) for v in row] for row in matrix]), True)
+    slack = max(values) * mp.mpf(10) ** -(mp.mp.dps // 2)
+    return [value - slack for value in values if value > 2 * slack]
+
+
+def _leading(variances: Variances) -> Iterator[Variances]:
+    """The largest ones: all, a half, a quarter, ...: with fewer, less is lost to delta."""
+    ordered = sorted(variances, reverse=True)
+    size = len(ordered)
+    while size:
+        yield ordered[:size]
+        size //= 2
+
+
+def _sums(variances: Variances) -> tuple[Any, Any]:
+    """tr Sigma^(1/2) and tr Sigma."""
+    each = [_interval(value) for value in variances]
+    zero = point(0)
+    return sum((mp.iv.sqrt(value) for value in each), zero), sum(each, zero)
+
+
+def _interval(value: Any) -> Any:
+    return interval(value) if isinstance(value, (int, Fraction)) else point(value)
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+
+def _most_with_privacy(epsilon: Fraction, delta: Any, spread: Any, reach: int) -> Any:
+    """Of E_P Z, where E_Q Z = 0, E_Q|Z| = spread and |Z| <= reach."""
+    e = mp.exp(real(epsilon))
+    return (e - 1 / e) / 2 * spread + (1 + 1 / e) * delta * reach
+
+
+_SCORES = (-3, -1, 0, 1, 3)
+
+
+@states(BOUND)
+def obligation_two_sided(
+    claimed: Callable[[Fraction, Any, Any, int], Any] = _most_with_privacy,
+) -> int:
+    """(c) for laws P and Q of a bounded score: all P with masses in eighths, with the delta that they
+    have, and those that privacy just allows, where it is an equality."""
+    cases, near = 0, mp.mpf("1e-12")
+    eighths = [
+        tuple(real(Fraction(k, 8)) for k in (*ks, 8 - sum(ks)))
+        for ks in product(range(0, 9, 2), repeat=4)
+        if sum(ks) <= 8
+    ]
+    for outer, inner in ((1, 1), (0, 2), (2, 0)):
+        q = tuple(
+            real(Fraction(k, 16)) for k in (outer, inner, 16 - 2 * outer - 2 * inner, inner, outer)
+        )
+        spread = sum(mass * abs(z) for mass, z in zip(q, _SCORES, strict=True))
+        for epsilon in (Fraction(0), Fraction(1, 4), Fraction(1)):
+            for p in (*eighths, *_just_allowed(q, epsilon)):
+                delta = max(_hockey_stick(p, q, epsilon), _hockey_stick(q, p, epsilon))
+                mean = sum(mass * z for mass, z in zip(p, _SCORES, strict=True))
+                most = claimed(epsilon, delta, spread, 3)
+                require(mean <= most + near, f"{p}, {q}, epsilon = {epsilon}: {mean} > {most}")
+                cases += 1
+    return cases
+
+
+def _just_allowed(q: Sequence[Any], epsilon: Fraction) -> Iterator[tuple[Any, ...]]:
+    """e^epsilon Q and a little more above 0, e^-epsilon Q and a little less below."""
+    e = mp.exp(real(epsilon))
+    for delta in (mp.mpf(0), mp.mpf(1) / 32):
+        if q[0] < delta:
+            continue
+        low, high = [(q[0] - delta) / e, q[1] / e], [q[3] * e, q[4] * e + delta]
+        rest = 1 - sum(low) - sum(high)
+        if q[2] / e <= rest <= q[2] * e:
+            yield (*low, rest, *high)
+
+
+def _hockey_stick(p: Sequence[Any], q: Sequence[Any], epsilon: Fraction) -> Any:
+    e = mp.exp(real(epsilon))
+    return sum(max(mp.mpf(0), a - e * b) for a, b in zip(p, q, strict=True))
+
+
+Error = Callable[..., Any]
+
+
+@states(BOUND)
+def obligation_limits(claimed: Error = least_error) -> int:
+    """The bound falls as n, epsilon and delta grow, rises with the spread to that of all means, and is
+    what ``records_needed`` says the other way round; it is proportional to Sigma^(1/2)."""
+    cases, near = 0, mp.mpf("1e-9")
+    variances = [Fraction(1, i) for i in range(1, 6)]
+    for text, n in product(("1/10", "1", "3"), (2, 50)):
+        given: dict[str, Any] = {"epsilon": Fraction(text), "delta": Fraction(1, 1000)}
+        every = {"variances": variances, "n": n}
+        own = claimed(**given, **every)
+        for other in ({"epsilon": Fraction(text) + 1}, {"delta": Fraction(1, 100)}, {"n": n + 1}):
+            less = claimed(**{**given, **every, **other})
+            require(0 < less < own, f"{given}, n = {n}, then {other}: {own} became {less}")
+        spreads = [claimed(**given, **every, spread=Fraction(10) ** k) for k in (-1, 0, 2, 12)]
+        require(sorted(spreads) == spreads and spreads[-1] <= own, f"{given}: {spreads}, {own}")
+        require(own - spreads[-1] <= near * own, f"{given}: {spreads[-1]} is not near {own}")
+        for spread in (None, Fraction(2)):
+            error = claimed(**given, **every, spread=spread)
+            back = records_needed(variances=variances, alpha=error, spread=spread, **given)
+            require(abs(back - n) <= near * n, f"{given}, {spread}: {back} records, not {n}")
+        wider = claimed(**given, n=n, variances=[9 * v for v in variances])
+        require(abs(wider - 3 * own) <= near * own, f"{given}: {wider} is not three times {own}")
+        cases += 1
+    return cases
+
+
+_TURN = ((Fraction(3, 5), Fraction(4, 5)), (Fraction(-4, 5), Fraction(3, 5)))
+
+
+@states(BOUND)
+def obligation_rotation(
+    claimed: Callable[[Sequence[Sequence[Fraction]]], Variances] = spectrum,
+) -> int:
+    """Q diag(sigma_j^2) Q^T, Q a rational rotation, has the bound of the diagonal, or a little less."""
+    cases = 0
+    budget: dict[str, Any] = {"epsilon": Fraction(1), "delta": Fraction(1, 10**6), "n": 10}
+    for first, second in product((Fraction(1), Fraction(9), Fraction(1, 100)), repeat=2):
+        diagonal = (first, second)
+        turned = [
+            [sum((_TURN[i][k] * diagonal[k] * _TURN[j][k] for k in range(2)), Fraction(0))
+             for j in range(2)]
+            for i in range(2)
+        ]  # fmt: skip
+        own = least_error(variances=diagonal, **budget)
+        rotated = least_error(variances=claimed(turned), **budget)
+        require(own * (1 - mp.mpf("1e-5")) < rotated <= own, f"{diagonal}: {rotated}, not {own}")
+        cases += 1
+    return cases

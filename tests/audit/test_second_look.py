@@ -1,0 +1,72 @@
+"""The second look of an attack: taken where the first promises nothing, on draws that are never tested."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify.audit import attack, replaced
+from dpverify.audit.attack import FixedAttack, study_sizes
+from dpverify.audit.outputs.laws import encode
+from dpverify.audit.subjects import target_of
+from dpverify.audit.witnesses.choosing import Task, choose
+from dpverify.audit.witnesses.features import Candidate, number
+from dpverify.privacy import PureDP
+
+TRIALS = 6000
+PAIR = replaced("one moves", [0.0], 1.0)
+
+
+def response(odds: float, seed: int, sizes: list[int]) -> Any:
+    """Randomized response with these odds; ``sizes`` gets the size of every call."""
+    rng = np.random.default_rng(seed)
+
+    def function(data: Any, size: int) -> Any:
+        sizes.append(size)
+        lies = rng.random(size) < 1 / (1 + odds)
+        return np.where(lies, 1.0 - data[0], data[0])
+
+    return function
+
+
+def certified(odds: float, seed: int, sizes: list[int], alpha: float) -> tuple[bool, int]:
+    """Whether epsilon = 1 was refuted, and with how many draws a side."""
+    fixed = FixedAttack(PureDP(1), [PAIR], TRIALS, alpha, seed)
+    target = target_of(response(odds, seed, sizes), True)
+    study = fixed.study(target, 0, 0)
+    found = fixed.certify(0, study, fixed.shots([study])[0])
+    return any(one.refuted for one in found), study.draws
+
+
+def test_only_a_doubtful_first_look_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact: every draw is of one use, and all of them are used. Odds 9 are far above e, e are not."""
+    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    learning, choosing = study_sizes(TRIALS, law_known=False)
+    for odds, looks in ((9.0, 1), (math.e, 3)):
+        sizes: list[int] = []
+        refuted, draws = certified(odds, 0, sizes, 1e-6)
+        assert refuted == (odds > math.e)
+        assert draws == TRIALS - learning - looks * choosing
+        assert sum(sizes) == 2 * TRIALS
+
+
+def test_a_second_look_makes_no_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At alpha = .1 and a tight claim: 9 or more of 25 have probability below 5e-4 (binomial)."""
+    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    alarms = sum(certified(math.e, seed, [], 0.1)[0] for seed in range(1, 26))
+    assert alarms <= 8
+
+
+def test_what_did_not_learn_is_judged_on_the_draws_that_taught() -> None:
+    """Exact: the choosing draws show nothing, the others all; only an unfitted score may use them."""
+    nothing, ones, zeros = encode([0.5] * 400), encode([1.0] * 400), encode([0.0] * 400)
+    task = Task([(1.0, 0.0)], 0.05, 400)
+    promises = []
+    for fitted in (True, False):
+        candidate = Candidate("number 0 >= {threshold}", number(0), True, fitted=fitted)
+        best, _ = choose([nothing], [nothing], [candidate], task, (ones, zeros))
+        promises.append(best.promise)
+    assert promises[1] > promises[0] + 0.5

@@ -1,0 +1,168 @@
+"""False twins of the lower bounds' obligations."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency
+from spec.theory import (
+    buckets,
+    chi_square,
+    fingerprinting,
+    packing,
+    tracing_bound,
+    tracing_examples,
+)
+from spec.theory.laws import real
+
+_SINH_TWINS: dict[str, Any] = {
+    "no sinh": lambda e, delta, spread, t: real(e) * spread + (1 + mp.exp(-real(e))) * delta * t,
+    "delta once": lambda e, delta, spread, t: mp.sinh(real(e)) * spread + delta * t,
+    "delta to unit scores": lambda e, delta, spread, t: (
+        mp.sinh(real(e)) * spread + (1 + mp.exp(-real(e))) * delta
+    ),
+    "half the spread": lambda e, delta, spread, t: (
+        mp.sinh(real(e)) * spread / 2 + (1 + mp.exp(-real(e))) * delta * t
+    ),
+}
+
+
+def _least_error(**changes: Any) -> Any:
+    """The bound, of a changed budget."""
+    return lambda **given: tracing_bound.least_error(**{**given, **changes})
+
+
+def _least_error_scaled(factor: float) -> Any:
+    return lambda **given: factor * tracing_bound.least_error(**given)
+
+
+def _in_box_scaled(factor: float) -> Any:
+    return lambda **given: factor * tracing_bound.least_error_in_box(**given)
+
+
+def _at_largest_noise(deviations: Any) -> Any:
+    """Simulation from the bucket's largest deviation."""
+    bucket = buckets.best_bucket(deviations)
+    return [s**2 - (max(bucket) ** 2 if s in bucket else 0) for s in deviations]
+
+
+def _next_bucket(deviations: Any) -> Any:
+    """Nothing is left out."""
+    least = min(buckets.best_bucket(deviations))
+    return [s**2 - least**2 for s in deviations]
+
+
+def _records_needed(change: Any) -> Any:
+    return lambda **given: change(packing.records_needed(**given))
+
+
+TWINS: dict[str, dict[str, Any]] = {
+    "theory.chi_square:obligation_tail": {
+        "one degree more": lambda d, q: chi_square.tail(d + 1, q),
+        "twice the argument": lambda d, q: chi_square.tail(d, 2 * q),
+        "two sides": lambda d, q: 2 * chi_square.tail(d, q),
+    },
+    "theory.chi_square:obligation_top_mass": {
+        "the mass alone": lambda d, delta: d * real(delta),
+        "two degrees fewer": lambda d, delta: chi_square.top_mass(max(1, d - 2), delta),
+        "half of delta": lambda d, delta: chi_square.top_mass(d, delta / 2),
+    },
+    "theory.tracing_examples:obligation_response": {
+        "all of epsilon": lambda epsilon: (real(epsilon), real(epsilon)),
+        "no positive part": lambda epsilon: (tracing_examples._implied(epsilon)[1],) * 2,
+        "half": lambda epsilon: tuple(v / 2 for v in tracing_examples._implied(epsilon)),
+    },
+    "theory.tracing_bound:obligation_two_sided": _SINH_TWINS,
+    "theory.tracing_examples:obligation_below_errors": {
+        "one percent more": _least_error_scaled(1.01),
+        "delta forgotten": _least_error(delta=Fraction(0)),
+        "one record": _least_error(n=1),
+        "a wider prior": lambda **given: tracing_bound.least_error(
+            **{**given, "spread": 2 * given["spread"]}
+        ),
+    },
+    "theory.tracing_examples:obligation_in_box": {
+        "one percent more": _in_box_scaled(1.01),
+        "not two thirds": _in_box_scaled(1.5),
+        "privacy alone": lambda **given: tracing_bound.least_error_in_box(
+            **{**given, "reach": 3 * given["reach"]}
+        ),
+    },
+    "theory.tracing_bound:obligation_limits": {
+        "of one record": _least_error(n=1),
+        "no prior": _least_error(spread=None, epsilon=Fraction(1)),
+        "square of the variances": lambda **given: tracing_bound.least_error(
+            **{**given, "variances": [v**2 for v in given["variances"]]}
+        ),
+    },
+    "theory.tracing_bound:obligation_rotation": {
+        "the diagonal": lambda matrix: [matrix[i][i] for i in range(len(matrix))],
+        "none too small": lambda matrix: [v * (1 + 1e-6) for v in tracing_bound.spectrum(matrix)],
+        "the largest": lambda matrix: tracing_bound.spectrum(matrix)[-1:],
+    },
+    "theory.fingerprinting:obligation_scores_add_up": {
+        "no prior": lambda roots, total, alpha, spread: real(roots),
+        "half the loss": lambda roots, total, alpha, spread: (
+            real(roots) - alpha * mp.sqrt(real(total)) / (2 * spread)
+        ),
+        "the mean's square": lambda roots, total, alpha, spread: (
+            real(roots) - alpha * mp.sqrt(real(total) / 2) / spread
+        ),
+    },
+    "theory.fingerprinting:obligation_scores_add_up_in_box": {
+        "all, not two thirds": lambda roots, total, alpha, reach: (
+            real(roots) - 2 * alpha * mp.sqrt(real(total) / 3) / reach
+        ),
+        "half the loss": lambda roots, total, alpha, reach: (
+            2 * real(roots) / 3 - alpha * mp.sqrt(real(total) / 3) / reach
+        ),
+        "the normal prior's": fingerprinting._least_scores,
+    },
+    "theory.fingerprinting:obligation_identity": {
+        "half": lambda reach, p: (reach**2 - p**2) / 2,
+        "no square": lambda reach, p: reach * (reach - abs(p)),
+        "unweighted": lambda reach, p: reach**2,
+    },
+    "theory.fingerprinting:obligation_isotropic": {
+        "twenty-three": lambda e, d, alpha: (
+            fingerprinting.records_needed_plainly(e, d, alpha) * 24 / 23
+        ),
+        "d squared": lambda e, d, alpha: d * fingerprinting.records_needed_plainly(e, d, alpha),
+        "sqrt of epsilon": lambda e, d, alpha: (
+            fingerprinting.records_needed_plainly(e, d, alpha) * max(1, e)
+        ),
+    },
+    "theory.buckets:obligation_buckets": {
+        "from the largest": _at_largest_noise,
+        "from all": _next_bucket,
+        "nothing added": lambda deviations: [Fraction(0) for _ in deviations],
+    },
+    "theory.packing:obligation_lattice": {
+        "alpha apart": lambda d, reach, alpha: (mp.mpf(reach) / real(alpha)) ** d,
+        "every integer point": lambda d, reach, alpha: mp.mpf(2 * reach + 1) ** d,
+    },
+    "theory.packing:obligation_codes": {
+        "balls that do not meet": lambda d, apart: packing.code_count(d, (apart + 1) // 2),
+        "one bit less": lambda d, apart: packing.code_count(d, max(1, apart - 1)),
+    },
+    "theory.packing:obligation_success": {
+        "without the means' own": lambda e, n, count, adjacency: mp.exp(real(n * e)) / count,
+        "one step": lambda e, n, count, adjacency: packing.most_success(e, 1, count, adjacency),
+        "adjacencies swapped": lambda e, n, count, adjacency: packing.most_success(
+            e, n, count, next(other for other in Adjacency if other is not adjacency)
+        ),
+        "one mean more": lambda e, n, count, adjacency: packing.most_success(
+            e, n, count + 1, adjacency
+        ),
+    },
+    "theory.packing:obligation_records": {
+        "twice": _records_needed(lambda n: 2 * n),
+        "half": _records_needed(lambda n: n / 2),
+        "failures forgotten": lambda **given: packing.records_needed(
+            **{**given, "beta": Fraction(0)}
+        ),
+    },
+}

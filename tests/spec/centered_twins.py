@@ -1,0 +1,141 @@
+"""False twins and planted faults of the obligations about means about private centers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import pytest
+
+from dpverify.privacy import Adjacency
+from spec import coordinatewise_mean, variance_aware_mean
+from spec.theory import centered, coordinates
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _sensitivities(right: Callable[..., int]) -> dict[str, Any]:
+    def swapped(*given: Any) -> int:
+        *rest, adjacency = given
+        (other,) = set(Adjacency) - {adjacency}
+        return right(*rest, other)
+
+    return {
+        "half": lambda *given: right(*given) / 2,
+        "double": lambda *given: 2 * right(*given),
+        "adjacencies swapped": swapped,
+    }
+
+
+_LOSSES = {
+    "half": Fraction(1, 2),
+    "a hair less": Fraction(9999, 10000),
+    "a hair more": Fraction(10001, 10000),
+}
+TWINS: dict[str, dict[str, Any]] = {
+    "theory.coordinates:obligation_side_counts": {
+        **_sensitivities(coordinates.side_counts_sensitivity),
+        "one column": lambda d, adjacency: coordinates.side_counts_sensitivity(1, adjacency),
+        "d squared": lambda d, adjacency: coordinates.side_counts_sensitivity(d * d, adjacency),
+        "2 d under replace": lambda d, adjacency: 2 * d if adjacency is Adjacency.REPLACE else d,
+    },
+    "theory.coordinates:obligation_norm_counts": {
+        **_sensitivities(coordinates.norm_counts_sensitivity),
+        "4 under replace": lambda adjacency: 4 if adjacency is Adjacency.REPLACE else 1,
+    },
+    "theory.coordinates:obligation_scaled_sum": _sensitivities(coordinates.scaled_sum_sensitivity),
+    "variance_aware_mean:obligation_loss": _LOSSES,
+    "coordinatewise_mean:obligation_loss": _LOSSES,
+}
+
+
+def _instead(obligation: Callable[..., int], twin: Any) -> Plant:
+    """The obligation looks at this instead of what it is about."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(obligation, "__defaults__", (twin,))
+
+    return plant
+
+
+def _patched(where: Any, name: str, change: Callable[..., Any]) -> Plant:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = getattr(where, name)
+        patch.setattr(where, name, lambda *given: change(right, *given))
+
+    return plant
+
+
+def _impatient(values: Any) -> Fraction:
+    """Every value decides, however small."""
+    low, high = Fraction(-1), Fraction(1)
+    for value in values:
+        t = (low + high) / 2
+        low, high = (t, high) if value > 0 else (low, t)
+    return (low + high) / 2
+
+
+def _even_factors(*given: Any) -> coordinates.Stretch:
+    right = coordinates.stretch_about(*given)
+    return dataclasses.replace(right, factors=(48,) * len(right.factors))
+
+
+def _no_margin(parameters: Any, counts: Any) -> int:
+    last = len(parameters["radii"]) - 1
+    fits = (b for b in range(last) if sum(counts[b + 1 :]) <= sum(counts) // 1000)
+    return next(fits, last)
+
+
+_MISSED, _SEARCH = coordinates.obligation_missed, coordinates.obligation_search
+FAULTS: dict[str, list[Plant]] = {
+    "theory.coordinates:obligation_missed": [
+        _instead(_MISSED, lambda r: mp.ncdf(-r - 2)),
+        _instead(_MISSED, lambda r: 4 * coordinates.missed(r)),
+        _instead(_MISSED, lambda r: mp.ncdf(-r)),
+    ],
+    "theory.coordinates:obligation_search": [
+        _instead(_SEARCH, _impatient),
+        _instead(_SEARCH, lambda values: -coordinates.middle(values)),
+        _instead(_SEARCH, lambda values: coordinates.middle(values) / 2),
+    ],
+    "theory.coordinates:obligation_stretch": [
+        _instead(coordinates.obligation_stretch, _even_factors),
+        _instead(
+            coordinates.obligation_stretch,
+            lambda m, w, e, t: coordinates.stretch_about(m, [x**2 for x in w], e, t),
+        ),
+        _instead(
+            coordinates.obligation_stretch,
+            lambda m, w, e, t: coordinates.stretch_about(m, w, 2 * e, t),
+        ),
+    ],
+    "theory.centered:obligation_chi_square": [
+        _instead(centered.obligation_chi_square, lambda mu: mu**2),
+        _instead(centered.obligation_chi_square, lambda mu: mp.expm1(mu**2 / 2)),
+    ],
+    "variance_aware_mean:obligation_radius": [
+        _instead(variance_aware_mean.obligation_radius, _no_margin),
+        _instead(
+            variance_aware_mean.obligation_radius,
+            lambda p, counts: variance_aware_mean.chosen(p, [*counts[1:], counts[0]]),
+        ),
+    ],
+    "variance_aware_mean:obligation_lower_bound_is_below_error": [
+        _patched(variance_aware_mean, "lower_bound", lambda right, *given: 4 * right(*given)),
+        _patched(variance_aware_mean, "lower_bound", lambda right, *given: right(*given) / 4),
+    ],
+    "variance_aware_mean:obligation_collapse": [
+        _patched(centered, "missed", lambda right, r: right(r * 9)),
+        _patched(centered, "missed", lambda right, r: right(r / 2)),
+    ],
+    "coordinatewise_mean:obligation_ball": [
+        _patched(coordinatewise_mean, "multiple", lambda right, p: right(p) - Fraction(1, 2)),
+    ],
+    "coordinatewise_mean:obligation_lower_bound_is_below_error": [
+        _patched(coordinatewise_mean, "lower_bound", lambda right, *given: 9 * right(*given)),
+        _patched(coordinatewise_mean, "lower_bound", lambda right, *given: right(*given) / 9),
+    ],
+}

@@ -1,0 +1,57 @@
+"""False twins and planted faults of the refined mean's obligations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dpverify.privacy import Adjacency
+from spec import refined_mean
+from spec.theory import moving
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _other(adjacency: Adjacency) -> Adjacency:
+    add, replace = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+    return replace if adjacency is add else add
+
+
+TWINS: dict[str, dict[str, Any]] = {
+    "theory.moving:obligation_moving_sum": {
+        "half": lambda radius, adjacency: moving.reach(radius, adjacency) // 4,
+        "double": lambda radius, adjacency: 4 * moving.reach(radius, adjacency),
+        "adjacencies swapped": lambda radius, adjacency: moving.reach(radius, _other(adjacency)),
+        "the number is free": lambda radius, adjacency: (
+            4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2
+        ),
+    },
+    "refined_mean:obligation_loss": {"nine tenths": Fraction(9, 10), "double": Fraction(2)},
+}
+
+
+def _scaled(where: Any, name: str, factor: int | Fraction) -> Plant:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = getattr(where, name)
+        factors = factor.numerator, factor.denominator
+        patch.setattr(where, name, lambda *given: right(*given) * factors[0] / factors[1])
+
+    return plant
+
+
+FAULTS: dict[str, list[Plant]] = {
+    "theory.moving:obligation_moving_sum": [
+        lambda patch: patch.setattr(
+            moving, "unit_sensitivity", lambda spread, width: int((2**40 / spread) ** 2)
+        ),
+        lambda patch: patch.setattr(moving, "weight", lambda radius: 1 + radius),
+    ],
+    "refined_mean:obligation_lower_bound_is_below_error": [
+        _scaled(refined_mean, "lower_bound", 70),
+        _scaled(refined_mean, "lower_bound", Fraction(1, 60)),
+        _scaled(refined_mean, "expected_error", Fraction(1, 70)),
+    ],
+}
