@@ -141,21 +141,6 @@ def frozen_half(mechanism: RescaledMean) -> Fault:
     return _weights("n / 2 frozen", mechanism, weigh)
 
 
-def weights_alone(mechanism: RescaledMean) -> Fault:
-    """W = K / n in place of 2 W - n: also where no majority agrees."""
-
-    def value(base: Agreement, mapped: Mapped, batch: Transcripts) -> IntArray:
-        n = len(mapped.degrees)
-        found = int(mapped.excess.sum()) // n if n else 0
-        return np.full((len(batch), 1), found - base.shift, np.int64)
-
-    def change(query: Query) -> Query:
-        return Faulty(query, value) if isinstance(query, Agreement) else query
-
-    plan = _with_queries(mechanism.fixed_plan, change)
-    return _fault("the sum of the weights as agreement", mechanism, plan)
-
-
 def no_shift(mechanism: RescaledMean) -> Fault:
     """A number above the true one decides the noise, and whether there is a mean at all."""
 

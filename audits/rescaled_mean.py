@@ -96,6 +96,7 @@ def _made(epsilon: int, adjacency: Adjacency, n_max: int, **own: Any) -> Rescale
     return RescaledMean.for_budget(ApproxDP(epsilon, "1e-6"), adjacency=adjacency, **parameters)
 
 
+_SHEARED = ((2.0, 0.5), (0.5, 0.3))
 Planted = Callable[[RescaledMean], Fault]
 _OF_WEIGHTS: tuple[Planted, ...] = (
     faults.hard_threshold,
@@ -131,29 +132,8 @@ def _by_weights(
     )
 
 
-def _half_bridged(mechanism: RescaledMean) -> NeighboringPair:
-    """Two near-halves that few records hold together: the mean moves by 1.48 radii over K / n."""
-    groups = ((-1.25, 5052), (-0.375, 14946), (-0.25, 400), (0.75, 19599))
-    return added("two halves, bridged by few", crowd(mechanism, *groups), at(mechanism, 0.625))
-
-
-_SHEARED = ((2.0, 0.5), (0.5, 0.3))
 _FEW = 1100
 """n_max where the agreement has a share that shows 5 in place of 6, and the mean one that shows 0.7."""
-_MANY = _made(8, ADD, 400)
-_WEIGHTED = (
-    _by_weights("weights", _made(1, ADD, _N)),
-    _by_weights("weights", _made(1, REPLACE, _FEW), 10_000),
-    _by_weights("weights in the plane", _made(1, ADD, _N, matrix=_SHEARED)),
-    _by_weights("weights in the plane", _made(1, REPLACE, _FEW, matrix=_SHEARED), 10_000),
-    _by_weights(
-        "weights at epsilon 8",
-        _MANY,
-        500,
-        _half_bridged(_MANY),
-        faults=(faults.weights_alone, faults.no_shift),
-    ),
-)
 
 
 _SHOWING_FILTERS = ("two groups", "stranger", "nobody", "only record", "least number")
@@ -196,11 +176,10 @@ def _by_coins(adjacency: Adjacency) -> Configuration:
 
 
 CONFIGURATIONS = (
-    *_WEIGHTED,
+    _by_weights("weights", _made(1, ADD, _N)),
+    _by_weights("weights", _made(1, REPLACE, _FEW), 10_000),
     _by_scores(ADD),
-    _by_scores(REPLACE),
     _by_coins(ADD),
-    _by_coins(REPLACE),
 )
 
 

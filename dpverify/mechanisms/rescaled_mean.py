@@ -37,24 +37,25 @@ CORES: dict[str, type[CoreMean]] = {
 class RescaledMean(Mechanism[VectorMeanEstimate]):
     """The mean of vectors, with no bound on where it is: noise shaped like a public covariance.
 
-    A random filter keeps records with enough friends (others within ``radius`` after the map
-    M^(-1/4)); their noisy number and their noisy mean are released. The noise has covariance
-    proportional to M^(1/2): with M the data's covariance its length is that of tr M^(1/2), whatever
-    the dimension.
+    Each record counts by how many friends it has beyond half of all (friends: others within
+    ``radius`` after the map M^(-1/4)); how far they agree and their weighted mean are released with
+    noise. The noise has covariance proportional to M^(1/2): with M the data's covariance its length is
+    that of tr M^(1/2), whatever the dimension. On skewed data the mean leans to the bulk by about
+    radius times the share of pairs that are no friends, at most 1 / n_max by default.
 
     Data: shape (n, d), any unit, within 2^20 radii of zero (else clamped). Output:
     ``VectorMeanEstimate``, or ``Abstained`` when too few records agree.
     matrix: the public M, its diagonal of shape (d,) or a symmetric positive definite (d, d).
     radius: lambda, how far apart friends are at most after the map. Public: never from the number of
     rows under add-remove. ``for_budget`` finds both from ``covariance`` and ``n_max``.
-    filter: "gaussian" (noise on the number of friends; a Gaussian guarantee) or "basic" (coins; it
-    abstains less for few records). n_max: about how many records are expected, public; it decides how
-    the budget is shared. tail: the probability that each of the rare events may have which make the
-    claim's delta.
-    Claim: approximate GDP of mu = 1 / noise_multiplier and 3 tails (add-remove) or 2 (replace) for
-    "gaussian"; for "basic" what the friendly lift gives.
+    filter: "weights", or, to compare, one of the random filters it stands for: "gaussian" (noise on
+    every number of friends) or "basic" (coins); they have more noise for every number of records.
+    n_max: about how many records are expected, public; it decides how the budget is shared. tail: the
+    probability that each of the rare events may have which make the claim's delta.
+    Claim: approximate GDP of mu = 1 / noise_multiplier, with one tail for "weights" and 3 (add-remove)
+    or 2 (replace) for "gaussian"; for "basic" what the friendly lift gives.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: ZZ25 (seed), Algorithm 1, with other constants; TCKMS22 for the filters.
+    Source: DJYZZ24, Algorithm 1, with weights (OURS) in place of its filter and other constants.
     """
 
     matrix: Numbers | Matrix
