@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from dpverify import Adjacency, ApproxDP, RefinedMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.grid import ingest
-from dpverify.grid.masks import each_once, sums_in_balls
+from dpverify.grid.masks import sums_in_balls
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.shapes import tail_radius
 from dpverify.plans import NoNoise, Plan, Stage, Transcripts
@@ -134,7 +134,7 @@ def _exact_number(mechanism: RefinedMean) -> Fault:
 
     def value(base: MovingSum, mapped: Mapped, batch: Transcripts) -> IntArray:
         points, radii = base.place(batch)
-        numbers: IntArray = sums_in_balls(each_once(mapped.images), points, radii)[1]
+        numbers: IntArray = sums_in_balls(mapped.distinct, points, radii)[1]
         return numbers[:, np.newaxis]
 
     exact = Stage("exact", Faulty(query.nearness, query, value, 1), NoNoise())
