@@ -223,7 +223,6 @@ _HALF = Fraction("5.7")
 
 CONFIGURATIONS = (
     _attacked("line", ADD, _on_a_line, 10_000, 1, matrix=(1.0,), center_multiplier=_HALF),
-    _attacked("line", REPLACE, _on_a_line, 10_000, 1, matrix=(1.0,), center_multiplier=_HALF),
 )
 
 
