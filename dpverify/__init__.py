@@ -15,6 +15,7 @@ from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstima
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
+from dpverify.mechanisms.robust_mean import RobustMean, RobustMeanEstimate
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
 from dpverify.plans import Abstained
@@ -59,6 +60,8 @@ __all__ = [
     "RandomizedResponse",
     "RefinedMean",
     "RescaledMean",
+    "RobustMean",
+    "RobustMeanEstimate",
     "SeededBits",
     "ShareEstimate",
     "StabilityHistogram",
