@@ -91,7 +91,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     Claim: approximate GDP of mu = 1 / noise_multiplier and delta = tail, for all data.
     Errors: TypeError or ValueError for parameters, for data of another shape, and under replace for
     fewer records than any center needs.
-    Source: OURS; DKKLMS16 (spectral filter), BHS23 (weights by agreement).
+    Source: OURS; DKKLMS19 (spectral filter), BHS23 (weights by agreement).
     """
 
     deviations: Numbers
