@@ -83,6 +83,8 @@ def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Intege
     open_ = total > 1
     for half_steps in _HALF_STEPS:
         width = half_steps * deviation // 2
+        if not (open_ & (width + PARTS // 2 < edge)).any():
+            break
         middle = _centered(kept, at, median, width)
         outside = np.abs(at - middle[:, np.newaxis]) > (width + PARTS // 2)[:, np.newaxis]
         tails = (kept * outside).sum(axis=1)

@@ -13,8 +13,8 @@ from fractions import Fraction
 import numpy as np
 
 from dpverify.grid import UNIT
-from dpverify.grid.linear import WORD, Integers, largest, matmul, second_moments, squared_norms
-from dpverify.grid.masks import Counted, each_once
+from dpverify.grid.linear import WORD, Integers, largest
+from dpverify.grid.masks import each_once
 from dpverify.grid.nearness import Nearness
 from dpverify.plans.kept import rounded_multiples, unit_sensitivity
 from dpverify.plans.mapped import Mapped
@@ -42,6 +42,7 @@ Slabs = Callable[[Transcripts], tuple[Integers, Integers]]
 _SPEC = "theory/regions.py"
 _SOURCE = Source("OURS", "queries about a released region")
 _FEW = 8  # so many regions are not worth a sort of the records
+_BLOCK = 1 << 20  # numbers that are held at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,12 @@ class MovingMoments(MovingQuery):
         points, radii = self.place(batch)
         d = self.nearness.width
         above = np.triu_indices(d, 1)
-        entries = [_moments(inside) for inside in _in_balls(mapped, points, radii)]
-        sums: Integers = np.array(entries, dtype=_kind(entries)).reshape(len(points), d, d)
+        sums: Integers = np.zeros((len(points), d, d), object)
+        for rows, moved, often in _in_balls(mapped, points, radii):
+            short = _fits(radii[rows].astype(object) ** 2, often)
+            kept = moved if short else moved.astype(object)
+            sums[rows] = (kept * often[..., np.newaxis]).transpose(0, 2, 1) @ kept
+        sums = _shortened(sums)
         found, which = np.unique(radii, return_inverse=True)
         factors = [UNIT / self.unit(int(radius)) for radius in found]
         own = rounded_multiples(sums[:, range(d), range(d)], factors, which)
@@ -118,15 +123,18 @@ class MovingHistogram(MovingQuery):
     def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
         """Shape (size, width), direction by direction."""
         points, radii = self.place(batch)
-        half, found = self.bins // 2, np.zeros((len(points), self.count, self.bins), np.int64)
-        regions = zip(_in_balls(mapped, points, radii), self.along(batch), radii, strict=True)
-        for row, (inside, directions, radius) in enumerate(regions):
-            step = PARTS * part_of(int(radius), self.bins)
-            places = matmul(inside.vectors, directions.T) // step
-            indices = np.clip(places, -half, half - 1).astype(np.intp) + half
-            for j in range(self.count):
-                np.add.at(found[row, j], indices[:, j], inside.counts)
-        return found.reshape(len(points), self.width)
+        half, found = self.bins // 2, np.zeros((len(points), self.width), np.int64)
+        along, parts = self.along(batch), parts_of(radii, self.bins)
+        offsets = self.bins * np.arange(self.count) + half
+        for rows, moved, often in _in_balls(mapped, points, radii):
+            places = (moved @ along[rows].transpose(0, 2, 1)) // (PARTS * parts[rows])
+            bins = np.clip(places, -half, half - 1) + offsets
+            bins += self.width * np.arange(len(bins))[:, np.newaxis, np.newaxis]
+            weights = np.broadcast_to(often[..., np.newaxis], bins.shape)
+            size = self.width * len(bins)
+            numbers = np.bincount(bins.ravel(), weights.ravel(), size)  # exact: below 2^53
+            found[rows] = numbers.astype(np.int64).reshape(-1, self.width)
+        return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """count under add-remove, twice as much under replace; squared L2."""
@@ -155,17 +163,17 @@ class SlabSum(MovingSum):
         self, mapped: Mapped, points: Integers, radii: Integers, batch: Transcripts
     ) -> tuple[Integers, Integers]:
         """Exactly, one region after the other."""
-        sums = np.zeros(points.shape, object)
+        sums: Integers = np.zeros(points.shape, object)
         numbers = np.zeros(len(points), np.int64)
-        regions = zip(_in_balls(mapped, points, radii), self.along(batch), radii, strict=True)
-        middles, halves = self.slabs(batch)
-        for row, (inside, directions, radius) in enumerate(regions):
-            part = part_of(int(radius), self.bins)
-            off = np.abs(matmul(inside.vectors, directions.T) - middles[row] * part)
-            chosen = inside.counts * (off <= halves[row] * part).all(axis=1)
-            sums[row] = matmul(chosen[np.newaxis], inside.vectors)[0]
-            numbers[row] = chosen.sum()
-        return (sums.astype(np.int64) if largest(sums) < WORD else sums), numbers
+        along, parts = self.along(batch), parts_of(radii, self.bins)
+        middles, halves = (part[:, np.newaxis] * parts for part in self.slabs(batch))
+        for rows, moved, often in _in_balls(mapped, points, radii):
+            off = np.abs(moved @ along[rows].transpose(0, 2, 1) - middles[rows])
+            chosen = often * (off <= halves[rows]).all(axis=2)
+            kept = moved if _fits(radii[rows].astype(object), often) else moved.astype(object)
+            sums[rows] = (chosen[:, np.newaxis] @ kept)[:, 0]
+            numbers[rows] = chosen.sum(axis=1)
+        return _shortened(sums), numbers
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """That of a ``MovingSum``, whatever the slabs."""
@@ -192,29 +200,42 @@ def part_of(radius: int, bins: int) -> int:
     return max(1, -(-(radius << DIRECTION_BITS) // (bins * PARTS // 2)))
 
 
-def _in_balls(mapped: Mapped, points: Integers, radii: Integers) -> Iterator[Counted]:
-    """For each ball the records inside, from its center, with how often each occurs."""
+def parts_of(radii: Integers, bins: int) -> Integers:
+    """``part_of`` each radius, shape (size, 1, 1)."""
+    found, which = np.unique(radii, return_inverse=True)
+    parts = np.array([part_of(int(radius), bins) for radius in found], np.int64)
+    return parts[which][:, np.newaxis, np.newaxis]
+
+
+def _in_balls(
+    mapped: Mapped, points: Integers, radii: Integers
+) -> Iterator[tuple[slice, Integers, Integers]]:
+    """Balls by their rows, some at a time: every record from each center, shape (rows, m, d), and how
+    often it occurs inside, shape (rows, m). Of a record outside both are 0."""
     data = each_once(mapped.images) if len(points) < _FEW else mapped.distinct
-    for point, radius in zip(points, radii.tolist(), strict=True):
-        moved = data.vectors - point
-        near = (np.abs(moved) <= radius).all(axis=1)  # far ones would need longer words
-        moved, counts = moved[near], data.counts[near]
-        inside = squared_norms(moved) <= radius**2
-        yield Counted(moved[inside], counts[inside])
+    most = radii.max(initial=0)
+    low, high = points.min(axis=0, initial=0) - most, points.max(axis=0, initial=0) + most
+    near = ((data.vectors >= low) & (data.vectors <= high)).all(axis=1)
+    vectors, counts = data.vectors[near], data.counts[near]
+    step = max(1, _BLOCK // max(1, vectors.size))
+    kind = np.int64 if points.shape[1] * int(most) ** 2 < WORD else object
+    for start in range(0, len(points), step):
+        rows = slice(start, start + step)
+        moved = vectors - points[rows, np.newaxis]
+        within = radii[rows, np.newaxis]
+        box = (np.abs(moved) <= within[..., np.newaxis]).all(axis=2)
+        squares = (np.where(box[..., np.newaxis], moved, 0).astype(kind) ** 2).sum(axis=2)
+        inside = box & (squares <= within.astype(kind) ** 2)
+        yield rows, np.where(inside[..., np.newaxis], moved, 0), inside * counts
 
 
-def _moments(inside: Counted) -> Integers:
-    """The sum of y y^T, exactly."""
-    rows, counts = inside.vectors, inside.counts
-    if largest(counts) <= 1:
-        return second_moments(rows)
-    wide = largest(rows) * largest(counts) >= WORD
-    often = rows.astype(object) if wide else rows
-    return matmul((often * counts[:, np.newaxis]).T, rows)
+def _fits(most: Integers, often: Integers) -> bool:
+    """Whether sums of so many numbers of at most this size need one word."""
+    return bool(int(most.max(initial=0)) * int(often.sum(axis=1).max(initial=0)) < WORD >> 1)
 
 
-def _kind(entries: list[Integers]) -> type:
-    return np.int64 if all(one.dtype == np.int64 for one in entries) else object
+def _shortened(values: Integers) -> Integers:
+    return values.astype(np.int64) if largest(values) < WORD else values
 
 
 def _require_same(query: MovingQuery, own: Adjacency, adjacency: object) -> None:

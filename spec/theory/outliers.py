@@ -123,8 +123,8 @@ def obligation_leaning(claimed: Callable[[Fraction, Fraction], Fraction] = leani
         if not others:
             continue
         records = crowd + others
-        share, mean = Fraction(len(others), len(records)), sum(records) / len(records)
-        variance = sum((x - mean) ** 2 for x in records) / len(records)
+        share, mean = Fraction(len(others), len(records)), sum(records, Fraction(0)) / len(records)
+        variance = sum(((x - mean) ** 2 for x in records), Fraction(0)) / len(records)
         most = claimed(share, variance)
         moved = (mean - sum(crowd) / len(crowd)) ** 2
         require(moved <= most, f"{crowd} and {others}: {moved}, claimed {most}")

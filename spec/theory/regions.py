@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 from dpverify.privacy import Adjacency, Source, states
 
@@ -144,11 +145,15 @@ _CASES: tuple[tuple[Region, tuple[Vector, ...]], ...] = (
 
 
 def _moves(
-    value: Callable[[Images], Sequence[Fraction | int]], universe: Sequence[Vector], adj: Adjacency
+    value: Callable[..., Sequence[Fraction | int]],
+    where: tuple[Any, ...],
+    universe: Sequence[Vector],
+    adjacency: Adjacency,
 ) -> Iterator[tuple[Sequence[Fraction | int], Sequence[Fraction | int], Fraction]]:
-    """Of neighbors of at most two records, and how far apart they are, squared."""
-    for left, right in neighbors(universe, 2, adj):
-        values = value(Counter(left)), value(Counter(right))
+    """The values, which take ``where`` too, of neighbors of at most two records, and how far apart they
+    are, squared."""
+    for left, right in neighbors(universe, 2, adjacency):
+        values = value(Counter(left), *where), value(Counter(right), *where)
         square = sum((Fraction(a - b) ** 2 for a, b in zip(*values, strict=True)), Fraction(0))
         yield *values, square
 
@@ -165,9 +170,7 @@ def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach)
         deviation = moments_noise(region.radius, adjacency, spread)
         d = len(region.center)
         stated = unit_sensitivity(spread, d * (d + 1) // 2)
-        for left, right, square in _moves(
-            lambda images, ball=ball: moments(images, ball), universe, adjacency
-        ):
+        for left, right, square in _moves(moments, (ball,), universe, adjacency):
             units = (tuple(round(UNIT * v / deviation) for v in side) for side in (left, right))
             unit = sum((a - b) ** 2 for a, b in zip(*units, strict=True))
             require(square <= most, f"{region}, {adjacency}: {square} is more than {most}")
@@ -184,11 +187,7 @@ def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_mo
     cases = 0
     for (region, universe), adjacency, bins in product(_CASES, _ALL, (2, 4, 8)):
         most, largest = claimed(len(region.directions), adjacency), Fraction(0)
-        for *_, square in _moves(
-            lambda images, region=region, bins=bins: histogram(images, region, bins),
-            universe,
-            adjacency,
-        ):
+        for *_, square in _moves(histogram, (region, bins), universe, adjacency):
             largest, cases = max(largest, square), cases + 1
         require(largest == most, f"{region}, {bins} bins, {adjacency}: {largest}, not {most}")
     return cases
@@ -206,9 +205,7 @@ def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach)
         require(fewer, f"{region}: the slabs leave nobody out")
         most = claimed(region.radius, adjacency)
         for slabs in (region, ball):
-            for *_, square in _moves(
-                lambda images, slabs=slabs: slab_sum(images, slabs), universe, adjacency
-            ):
+            for *_, square in _moves(slab_sum, (slabs,), universe, adjacency):
                 require(square <= most, f"{slabs}, {adjacency}: {square} is more than {most}")
                 if square == most and slabs is region:
                     attained.add(adjacency)
