@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -131,6 +132,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     before = _weighted(first, public, images, public.degrees(images))
 
     def about(value: Callable[[Region], tuple[Outcome, Fraction]]) -> Any:
+        @cache
         def stage(prefix: Prefix) -> RoundedGaussianLaw:
             return RoundedGaussianLaw(*value(region_of(parameters, public, prefix)))
 

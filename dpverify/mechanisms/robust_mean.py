@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,6 @@ from dpverify.mechanisms._shrinking import checked_shares, root_up
 from dpverify.mechanisms._slabs import MOST, cuts, directions, eigen
 from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _numbers
 from dpverify.mechanisms.refined_mean import _ball, _float, _within_reach
-from dpverify.mechanisms.refined_mean import _numbers as _released_numbers
 from dpverify.mechanisms.rescaled_mean import default_tail
 from dpverify.plans import (
     UNIT,
@@ -54,6 +54,7 @@ _CENTERS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
 _MOMENTS, _HISTOGRAM = Fraction(1, 5), Fraction(3, 20)
 _UNSURE = 0.001  # the certificate may fail with this probability, twice
 _QUANTILE = 3.1  # of it
+_MOST_KNOWN = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +192,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     def core(self) -> WeightedCoreMean:
         """The center's part, with the share that inliers are sure to agree to."""
         expected = max(1, math.floor(self.n_max * sure_share(self.gamma)))
-        multiplier = self._multiplier(0)
-        return WeightedCoreMean(self.adjacency, self._nearness(), multiplier, expected, self.tail)
+        return _core(self.adjacency, self._nearness(), self._multiplier(0), expected, self.tail)
 
     def estimate(self, transcript: Transcript) -> RobustMeanEstimate | Abstained:
         """center + noisy sum / noisy number; the center alone where the number is too small."""
@@ -237,8 +237,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     # --- stages -----------------------------------------------------------------------------------
 
     def _nearness(self) -> Nearness:
-        scales = tuple(1 / s for s in self.deviations)
-        return by_column(scales, exact(self.radius, "radius"))
+        return _nearness(self.deviations, exact(self.radius, "radius"))
 
     def _multiplier(self, part: int) -> Fraction:
         """noise_multiplier / sqrt(share); part: of the shares, -1 the last."""
@@ -265,8 +264,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         """Centers and radii of the balls, in cells."""
         core = self.core()
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
-        numbers, which = _released_numbers(batch, core.plan)
-        known = [_ball(core, share, one) for one in numbers]
+        agreed, which = np.unique(batch.values["agreement"][:, 0], return_inverse=True)
+        known = _balls(core, share, agreed.tolist())
         factors = [noise / UNIT for noise, _ in known]
         points = _within_reach(rounded_multiples(batch.values["mean"], factors, which))
         return points, np.array([radius for _, radius in known], np.int64)[which]
@@ -307,6 +306,34 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         with np.errstate(all="ignore"):
             found = np.ldexp(cells, self._nearness().exponent) * np.array(self.deviations)
         return np.asarray(found)
+
+
+@lru_cache(maxsize=64)
+def _nearness(deviations: Numbers, radius: Fraction) -> Nearness:
+    return by_column(tuple(1 / s for s in deviations), radius)
+
+
+def _balls(
+    core: WeightedCoreMean, share: Fraction, agreed: list[int]
+) -> list[tuple[Fraction, int]]:
+    """The center's noise and the ball's radius after each of these released numbers, computed once."""
+    known = _known_balls(core, share)
+    if len(known) > _MOST_KNOWN:
+        known.clear()
+    for one in agreed:
+        if one not in known:
+            known[one] = _ball(core, share, (("agreement", one),))
+    return [known[one] for one in agreed]
+
+
+@lru_cache(maxsize=16)
+def _known_balls(core: WeightedCoreMean, share: Fraction) -> dict[int, tuple[Fraction, int]]:
+    return {}
+
+
+@lru_cache(maxsize=64)
+def _core(*parts: Any) -> WeightedCoreMean:
+    return WeightedCoreMean(*parts)
 
 
 def sure_share(gamma: Fraction) -> Fraction:

@@ -18,6 +18,7 @@ from . import (
     bound_twins,
     centered_twins,
     filter_twins,
+    outlier_twins,
     refined_twins,
     robust_twins,
     weight_twins,
@@ -76,6 +77,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **weight_twins.TWINS,
     **centered_twins.TWINS,
     **refined_twins.TWINS,
+    **outlier_twins.TWINS,
     **bound_twins.TWINS,
 }
 
@@ -142,4 +144,5 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     **centered_twins.FAULTS,
     **refined_twins.FAULTS,
+    **outlier_twins.FAULTS,
 }
