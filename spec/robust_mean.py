@@ -78,9 +78,9 @@ def first_stage(parameters: Parameters) -> Weights:
 
 
 def histogram_noise(parameters: Parameters) -> Fraction:
-    """The standard deviation in a bin."""
+    """The standard deviation in a bin, at least a sixteenth."""
     moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
-    return multiplier(parameters, 2) * root_up(Fraction(moves))
+    return max(Fraction(1, 16), multiplier(parameters, 2) * root_up(Fraction(moves)))
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:

@@ -22,14 +22,16 @@ Floats = NDArray[np.float64]
 MOST = 1e140  # stands for every larger number: sums and squares of such are finite
 _SEPARATE = 1e-6  # of the largest eigenvalue; nearer ones have no direction of their own
 _HALF_STEPS = range(3, 17)  # slabs of 3/2 to 8 deviations, in halves of one
-_ROUNDS = 8
+_ROUNDS = 4
 _LARGEST_COUNT = 1 << 30
 _BITS = 20
+_NEVER = 1 << 60
 _TIMES, _SHARE = (
     1.1,
     0.002,
 )  # a tail is suspicious from so many times the normal one, and so much more
-_SURPRISE = Fraction(5, 2)  # and so many standard deviations of the noise
+_SURPRISE = 5  # and so many half standard deviations of sampling and noise
+_LARGEST_EXCESS = 1 << 29
 
 
 def eigen(moments: IntArray, d: int) -> tuple[Floats, Floats]:
@@ -78,7 +80,7 @@ def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Intege
     total = np.maximum(kept.sum(axis=1), 1)
     at = PARTS * np.arange(bins) + PARTS // 2 - edge
     median = at[(2 * np.cumsum(kept, axis=1) >= total[:, np.newaxis]).argmax(axis=1)]
-    surprise = _surprises(noise, bins)
+    variances = _variances(noise, bins)
     middles, halves = np.zeros(len(kept), np.int64), np.full(len(kept), 2 * edge, np.int64)
     open_ = total > 1
     for half_steps in _HALF_STEPS:
@@ -86,11 +88,12 @@ def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Intege
         if not (open_ & (width + PARTS // 2 < edge)).any():
             break
         middle = _centered(kept, at, median, width)
-        outside = np.abs(at - middle[:, np.newaxis]) > (width + PARTS // 2)[:, np.newaxis]
-        tails = (kept * outside).sum(axis=1)
-        expected = (total * _normal_tails(width, deviation)) >> _BITS
-        found = open_ & (width + PARTS // 2 < edge)
-        found &= tails > expected + surprise[outside.sum(axis=1)]
+        off = at - middle[:, np.newaxis]
+        outside = np.abs(off) > (width + PARTS // 2)[:, np.newaxis]
+        expected = (total * _normal_tails(off, outside, deviation)) >> _BITS
+        excess = np.minimum((kept * outside).sum(axis=1) - expected, _LARGEST_EXCESS)
+        likely = variances[outside.sum(axis=1)] + _SURPRISE**2 * expected
+        found = open_ & (width + PARTS // 2 < edge) & (excess > 0) & (4 * excess**2 > likely)
         middles[found], halves[found] = middle[found], width[found]
         open_ &= ~found
     return middles, halves
@@ -108,15 +111,16 @@ def _centered(kept: Integers, at: Integers, start: Integers, width: Integers) ->
     return middle
 
 
-def _normal_tails(width: Integers, deviation: Integers) -> Integers:
-    """In 2^-20: suspicious from this share of all on."""
-    beyond = (width + PARTS // 2) / np.maximum(deviation, 1)
-    share = _TIMES * erfc(beyond / math.sqrt(2)) + _SHARE
+def _normal_tails(off: Integers, outside: NDArray[np.bool_], deviation: Integers) -> Integers:
+    """In 2^-20: suspicious from this share of all on, given where the outer bins begin on either side."""
+    share = np.full(len(off), _SHARE)
+    for side in (off, -off):
+        nearest = np.where(outside & (side > 0), side - PARTS // 2, _NEVER).min(axis=1)
+        share += _TIMES / 2 * erfc(nearest / np.maximum(deviation, 1) / math.sqrt(2))
     return np.asarray(np.ceil(share * 2.0**_BITS).astype(np.int64))
 
 
-def _surprises(noise: Fraction, bins: int) -> Integers:
-    """By how many bins: the sum of their noise that is still likely, rounded up, at most 2^60."""
-    squares = [(_SURPRISE * noise) ** 2 * k for k in range(bins + 1)]
-    roots = [math.isqrt(max(0, math.ceil(square) - 1)) + 1 for square in squares]
-    return np.array([min(root, 1 << 60) for root in roots], np.int64)
+def _variances(noise: Fraction, bins: int) -> Integers:
+    """By how many bins: 25 times the variance of the sum of their noise, rounded up, at most 2^61."""
+    exact = (math.ceil(_SURPRISE**2 * noise**2 * k) for k in range(bins + 1))
+    return np.array([min(one, 1 << 61) for one in exact], np.int64)

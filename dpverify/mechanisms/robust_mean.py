@@ -55,6 +55,7 @@ _MOMENTS, _HISTOGRAM = Fraction(1, 5), Fraction(3, 20)
 _UNSURE = 0.001  # the certificate may fail with this probability, twice
 _QUANTILE = 3.1  # of it
 _MOST_KNOWN = 1 << 16
+_LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,11 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             )
         number = 4 if self.directions else 2
         object.__setattr__(self, "shares", checked_shares(self.shares, number))
+        if self.directions and self._histogram_noise() > _MOST_NOISE:
+            raise ValueError(
+                f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on each bin "
+                "than 2^44 records; give a larger budget, or directions = 0."
+            )
 
     @classmethod
     def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
@@ -248,9 +254,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return MovingMoments(self._nearness(), spread, self.adjacency, self._places)
 
     def _histogram_noise(self) -> Fraction:
-        """The standard deviation in a bin."""
+        """The standard deviation in a bin; a sixteenth of a record at least, for which there is a sampler."""
         square = Fraction(histogram_moves(self.directions, self.adjacency))
-        return self._multiplier(2) * root_up(square)
+        return max(_LEAST_NOISE, self._multiplier(2) * root_up(square))
 
     def _sum(self) -> MovingSum:
         shared = self._nearness(), self._multiplier(-1), self.adjacency, self._places

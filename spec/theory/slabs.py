@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
-from math import ceil, isqrt
+from math import ceil
 from typing import Any
 
 import mpmath as mp
@@ -68,8 +68,9 @@ def slab(counts: Sequence[int], deviation: int, noise: Fraction) -> tuple[int, i
 
     deviation: of the normal law that inliers follow, in parts. noise: the deviation of a bin's noise. The
     first half width of 3/2, 2, 5/2, ..., 8 deviations, short of the last bin, that has too much outside:
-    in the bins that are beyond it altogether, more than the share 1.1 P(|N| > beyond) + 0.002 of all, beyond a
-    half bin more than the width, and more by 5/2 deviations of these bins' noise together.
+    in the bins that are beyond it altogether, more than 0.002 of all and 1.1 times the normal law's share
+    beyond where these bins begin on either side; and more by 5/2 standard deviations of that number
+    (its mean, for sampling) and of the noise of these bins together.
     """
     bins = len(counts)
     edge = bins * PARTS // 2
@@ -83,22 +84,30 @@ def slab(counts: Sequence[int], deviation: int, noise: Fraction) -> tuple[int, i
         width = halves * deviation // 2
         reach = width + PARTS // 2
         middle = _middle(kept, at, median, reach)
-        outside = [c for c, x in zip(kept, at, strict=True) if abs(x - middle) > reach]
-        share = mp.mpf("1.1") * mp.erfc(mp.mpf(reach) / max(deviation, 1) / mp.sqrt(2)) + mp.mpf(
-            "0.002"
-        )
-        expected = total * int(mp.ceil(share * 2**20)) // 2**20
-        square = ceil((Fraction(5, 2) * noise) ** 2 * len(outside))
-        surprise = min(isqrt(max(0, square - 1)) + 1, 2**60)
-        if reach < edge and sum(outside) > expected + surprise:
+        outside = {x - middle: c for c, x in zip(kept, at, strict=True) if abs(x - middle) > reach}
+        expected = total * _suspicious(list(outside), deviation) // 2**20
+        excess = min(sum(outside.values()) - expected, 2**29)
+        variance = min(ceil(25 * noise**2 * len(outside)), 2**61) + 25 * expected
+        if reach < edge and excess > 0 and 4 * excess**2 > variance:
             return middle, width
     return 0, 2 * edge
 
 
+def _suspicious(outside: Sequence[int], deviation: int) -> int:
+    """From this share of all on, in 2^-20; bins are given by how far their middles are off."""
+    share = mp.mpf("0.002")
+    for side in (1, -1):
+        begins = [side * off - PARTS // 2 for off in outside if side * off > 0]
+        if begins:
+            beyond = mp.mpf(min(begins)) / max(deviation, 1)
+            share += mp.mpf("0.55") * mp.erfc(beyond / mp.sqrt(2))
+    return int(mp.ceil(share * 2**20))
+
+
 def _middle(kept: Sequence[int], at: Sequence[int], start: int, reach: int) -> int:
-    """Eight rounds of the mean within reach of the last one; a bin counts as far as it is within."""
+    """Four rounds of the mean within reach of the last one; a bin counts as far as it is within."""
     middle, edge = start, at[-1] + PARTS // 2
-    for _ in range(8):
+    for _ in range(4):
         weights = [
             min(max(reach - abs(x - middle), 0), PARTS) * c for x, c in zip(at, kept, strict=True)
         ]
