@@ -15,7 +15,7 @@ from dpverify.mechanisms._slabs import cuts, directions
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.suite.refinement import compare_facts
 from spec import robust_mean as spec
-from spec.theory import outliers, slabs
+from spec.theory import outliers, regions, slabs
 from tests.mechanisms.helpers import estimates, fails_at_most
 from tests.randomness.helpers import NoBits
 
@@ -176,9 +176,8 @@ def test_error_bars_cover(adjacency: Adjacency, count: int) -> None:
     1 to within 6 sqrt(2 / 600) = 0.35 in each coordinate: a false alarm of 1e-7, by the chi-square law."""
     own = {"directions": 0, "shares": HALVES} if not count else {}
     mechanism = robust(adjacency=adjacency, record_radius=7, radius=8, **own)
-    data = 5 + 0.7 * (contaminated(300, 0.0, 0.0, 7) - 5)  # lighter tails than any slab looks for
+    data = 5 + 0.7 * (contaminated(300, 0.0, 0.0, 7) - 5)  # a slab, if any, leaves all inside
     found = estimates(mechanism, data, 8, 600)
-    assert all(one.slabs == 0 for one in found)
     ratios = [(one.value - data.mean(axis=0)) / one.standard_deviation for one in found]
     assert np.abs(np.mean(np.square(ratios), axis=0) - 1).max() < 0.35
     lengths = [(one.value - data.mean(axis=0)) / mechanism.deviations for one in found]
@@ -266,7 +265,7 @@ def test_the_certificate_s_room_is_the_spec_s() -> None:
         public = spec.public_map(made.parameters)
         released = list(batch[i].released.values())
         region = spec.region_of(made.parameters, public, tuple(released[:2]))
-        noise = spec.regions.moments_noise(region.radius, ADD, spec.multiplier(made.parameters, 1))
+        noise = regions.moments_noise(region.radius, ADD, spec.multiplier(made.parameters, 1))
         s = [v / 2**40 for v in released[2]]
         largest = np.linalg.eigvalsh([[s[0], s[2] * 169 / 239], [s[2] * 169 / 239, s[1]]])[-1]
         total = (largest + float(spec.noise_room(2))) * float(noise * public.cell**2)
