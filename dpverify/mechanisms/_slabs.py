@@ -51,6 +51,8 @@ def directions(moments: IntArray, d: int, count: int) -> Integers:
 
     The sign is such that the first of the coordinates that are largest (up to 1e-6) is positive.
     """
+    if d == 1:  # there is only one
+        return np.full((len(moments), count, 1), 1 << DIRECTION_BITS, np.int64)
     values, vectors = eigen(moments, d)
     least = _SEPARATE * np.abs(values).max(axis=1, keepdims=True)
     gaps = np.diff(values, axis=1) > least
