@@ -257,18 +257,18 @@ _NORMAL = Instance(kind="gaussian", parameters={"mean": 3.0, "deviation": 1.0})
 RATES = (
     _rate(
         "noise-against-n",
-        (400, 1000, 2500),
-        {"d": 5, "multiplier": "1/3", "adjacency": ADD, "directions": 0},
+        (500, 1500, 4500),
+        {"d": 20, "multiplier": "1/3", "adjacency": ADD, "directions": 0},
         instance=_NORMAL,
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         curve=Curve(function="expected_error", arguments=("parameters", "n")),
         lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         exponent=Exponent(value=-1, tolerance=0.05),
-        repeats=200,
+        repeats=400,
     ),
     _rate(
         "privacy-for-free",  # the sampling error: that of the inliers' mean goes as n^-1/2
-        (400, 1000, 2500),
+        (500, 1200, 2700),
         {"d": 3, "multiplier": "1/4", "adjacency": REPLACE, "directions": 1},
         instance=Instance(
             kind="contaminated", parameters={"mean": 3.0, "share": 0.1, "offset": 50.0}
