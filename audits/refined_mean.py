@@ -326,10 +326,10 @@ RATES = (
     _rate(
         "privacy-for-free",  # the sampling error: that of the empirical mean goes as n^-1/2
         "n",
-        (60, 180, 500),
-        setting={"d": 3, "power": 1, "noise_multiplier": "1/5", "adjacency": ADD},
+        (150, 450, 1200),
+        setting={"d": 3, "power": 1, "noise_multiplier": "1/2", "adjacency": ADD},
         target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
-        exponent=Exponent(value=-0.5, tolerance=0.15, drift=1.5),
+        exponent=Exponent(value=-0.5, tolerance=0.15, drift=1.6),
         repeats=600,
     ),
 )
