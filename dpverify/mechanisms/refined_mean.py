@@ -124,6 +124,24 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
             parameters["tail"] = default_tail(budget, adjacency, chosen)
         return super(RefinedMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
+    @classmethod
+    def where_it_helps(
+        cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any
+    ) -> RefinedMean | RescaledMean:
+        """Of this mechanism and ``RescaledMean``, both for ``budget``, the one with less noise at n_max.
+
+        After the map the center's noise is sqrt(d) times as long as in any one direction, and the ball
+        must make up for it: in high dimension, or with few records, one stage has less noise than two.
+        Parameters: as for ``for_budget``, from the covariance (or trace, largest and columns), n_max.
+        """
+        first = RescaledMean.for_budget(budget, adjacency=adjacency, **parameters)
+        try:
+            both = cls.for_budget(budget, adjacency=adjacency, **parameters)
+        except ValueError:  # one stage has parameters, so there is no room for two
+            return first
+        noises = [one.expected_noise(one.n_max) * one.radius for one in (first, both)]
+        return both if noises[1] < noises[0] else first
+
     def columns(self) -> int:
         """The dimension."""
         return len(self.matrix)
