@@ -215,6 +215,13 @@ SMALL = (
         matrix=_SHEARED,
         noise_multiplier=Fraction(1, 40),
     ),
+    _small(
+        "weights on a line in the plane",
+        ((3.0, 0.0), (3.5, 0.5), (2.0, -1.0)) * 8,
+        matrix=((16.0, 16.0), (16.0, 16.0)),
+        origin=(3.0, 0.0),
+        noise_multiplier=Fraction(1, 40),
+    ),
     _small("basic, a path", _LINE, filter="basic", noise_multiplier=2),
     _small("basic, nobody", (), filter="basic", noise_multiplier=2),
     _small(

@@ -61,7 +61,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     the radius, not by the reach of friends, and the number needs no shift: at large n the noise is
     about two thirds of the rescaled mean's.
 
-    Data, output, matrix, radius, n_max, tail, filter: as for ``RescaledMean``.
+    Data, output, matrix, origin, radius, n_max, tail, filter: as for ``RescaledMean``.
     record_radius: how far a record is from the mean at most after the map; the released radius adds
     the center's own error in quadrature.
     center_multiplier: the noise multiplier of the first stage. center_epsilon: with the basic filter,
@@ -79,6 +79,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     tail: Fraction
     center_multiplier: Fraction
     filter: Filters = "weights"
+    origin: Numbers | None = None
     center_epsilon: Fraction | None = None
 
     def check_parameters(self) -> None:
@@ -173,10 +174,10 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         number, kept = counted / weight_of(radius), float(number_kept(transcript))
         if number < kept / 4:  # the center is far from the data, or the radius too small
             spread = spread_of(shape, nearness, min(to_float(noise), _MOST))
-            return VectorMeanEstimate(shape.back(point, nearness), kept, spread, 0 * point)
+            return VectorMeanEstimate(shape.place(point, nearness), kept, spread, 0 * point)
         step = np.clip(np.array(moved) / number, -_MOST, _MOST)
         along = shape.back(step, nearness) * (scale / weight_of(radius) / number)
-        value = shape.back(point + step, nearness)
+        value = shape.place(point + step, nearness)
         return VectorMeanEstimate(value, number, spread_of(shape, nearness, scale / number), along)
 
     def expected_noise(self, n: int) -> float:
@@ -213,7 +214,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
 
     def _shape(self) -> Shape:
-        return shape_of(self.matrix)[1]
+        return shape_of(self.matrix, self.origin)[1]
 
 
 @lru_cache(maxsize=1 << 14)

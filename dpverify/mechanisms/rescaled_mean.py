@@ -45,7 +45,9 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
 
     Data: shape (n, d), any unit, within 2^20 radii of zero (else clamped). Output:
     ``VectorMeanEstimate``, or ``Abstained`` when too few records agree.
-    matrix: the public M, its diagonal of shape (d,) or a symmetric positive definite (d, d).
+    matrix: the public M, its diagonal of shape (d,) or a symmetric positive definite (d, d). origin: with
+    a singular M, for data in a plane, a public point of that plane: what of a record is outside the
+    range of M is not looked at, and the estimate has the origin's instead.
     radius: lambda, how far apart friends are at most after the map. Public: never from the number of
     rows under add-remove. ``for_budget`` finds both from ``covariance`` and ``n_max``.
     filter: "weights", or, to compare, one of the random filters it stands for: "gaussian" (noise on
@@ -63,9 +65,10 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     n_max: int
     tail: Fraction
     filter: Filters = "weights"
+    origin: Numbers | None = None
 
     def check_parameters(self) -> None:
-        """A positive definite M, a positive radius, n_max >= 1, a tail in (0, 1 / 10)."""
+        """A positive definite M, or an origin, a positive radius, n_max >= 1, a tail in (0, 1 / 10)."""
         check_shared(self)
 
     @classmethod
@@ -113,7 +116,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         core, shape = self.core(), self._shape()
         nearness, unit = core.nearness, to_float(core.noise_of(transcript))
         released = np.array([float(v) for v in transcript.released["mean"]])
-        value = shape.back(released * (unit / 2.0**40), nearness)
+        value = shape.place(released * (unit / 2.0**40), nearness)
         kept = float(number_kept(transcript))
         return VectorMeanEstimate(value, kept, spread_of(shape, nearness, unit), 0 * value)
 
@@ -131,12 +134,14 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         return self.core().minimum_n(allowed)
 
     def _shape(self) -> Shape:
-        return shape_of(self.matrix)[1]
+        return shape_of(self.matrix, self.origin)[1]
 
 
 def check_shared(mechanism: Any) -> None:
     """Refuse bad parameters that the rescaled and the refined mean share."""
-    object.__setattr__(mechanism, "matrix", shape_of(mechanism.matrix)[0])
+    object.__setattr__(mechanism, "matrix", shape_of(mechanism.matrix, mechanism.origin)[0])
+    if mechanism.origin is not None:
+        object.__setattr__(mechanism, "origin", tuple(map(float, mechanism.origin)))
     if exact(mechanism.radius, "radius") <= 0:
         raise ValueError(f"radius = {mechanism.radius} is not positive; give a public radius > 0.")
     object.__setattr__(mechanism, "n_max", whole(mechanism.n_max, "n_max"))
@@ -166,7 +171,8 @@ def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | Non
         parameters.setdefault("matrix", (1.0,) * columns)
     elif covariance is not None:
         parameters.setdefault("matrix", covariance)
-        values = mapped_spectrum(parameters["matrix"], covariance)
+        origin = parameters.get("origin")
+        values = mapped_spectrum(parameters["matrix"], covariance, origin)
     else:
         return None
     if "radius" not in parameters:
@@ -191,9 +197,9 @@ def isotropic_worst(columns: int, trace: float, largest: float) -> Floats:
     return values
 
 
-def mapped_spectrum(matrix: Any, covariance: Any) -> Floats:
+def mapped_spectrum(matrix: Any, covariance: Any, origin: Any = None) -> Floats:
     """The eigenvalues of M^(-1/4) Sigma M^(-1/4)."""
-    _, shape = shape_of(matrix)
+    _, shape = shape_of(matrix, origin)
     if shape.rows is None and np.ndim(covariance) == 1:
         scales = np.array(shape.scales)
         return np.asarray(spectrum(covariance) * scales**2)
