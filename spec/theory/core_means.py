@@ -66,8 +66,8 @@ def upper_quantile(rare: Any) -> Any:
 
 
 def _down(value: Any) -> Fraction:
-    """To a multiple of 1/16."""
-    return Fraction(int(mp.floor(value * _SIXTEENTHS)), _SIXTEENTHS)
+    """To a positive multiple of 1/16."""
+    return Fraction(max(1, int(mp.floor(value * _SIXTEENTHS))), _SIXTEENTHS)
 
 
 # --- weights by degree --------------------------------------------------------------------------
