@@ -153,12 +153,12 @@ class Round:
 
     def log_masses(self) -> Floats:
         """The natural logarithm of each index's mass, shape (len(gaps) + 1,); for witnesses."""
-        levels, log_level, gaps, rate = self._levels()
+        values, log_level, gaps, rate = self.levels()
         found = np.full(len(gaps) + 1, -np.inf)
         step = max(1, _TABLE // (len(gaps) + 1))
-        for at in range(0, len(levels), step):
+        for at in range(0, len(values), step):
             rows = slice(at, at + step)
-            below, above = log_sides(gaps + levels[rows, np.newaxis], rate)
+            below, above = log_sides(gaps + values[rows, np.newaxis], rate)
             masses = np.zeros((len(below), len(gaps) + 1))
             masses[:, 1:] = np.cumsum(below, axis=1)
             masses[:, :-1] += above
@@ -166,8 +166,11 @@ class Round:
             found = np.logaddexp(found, np.logaddexp.reduce(masses, axis=0))
         return found
 
-    def _levels(self) -> tuple[Floats, Floats, Floats, float]:
-        """Values of Z that matter, their log-masses, the gaps, and 1 / scale of the queries' noise."""
+    def levels(self) -> tuple[Floats, Floats, Floats, float]:
+        """Values of Z that matter, their log-masses, the gaps, and 1 / scale of the queries' noise.
+
+        For witnesses: floats, in units of 1 unless a scale is above 64.
+        """
         scale, own = float(self.common.scale), float(self.own.scale)
         unit = max(1.0, scale / _FINEST, own / _FINEST)
         scale, own = scale / unit, own / unit
