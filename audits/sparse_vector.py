@@ -30,7 +30,7 @@ from dpverify.randomness.bits import IntArray
 from dpverify.rates import Curve, Empirical, Instance, RateClaim
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-_NONE = Fraction(1, 10**4)  # a scale at which noise is 0
+_NONE = Fraction(1, 2**10)  # a scale at which noise is 0
 
 
 class _CountBeside(AboveThreshold):
@@ -44,8 +44,8 @@ class _CountBeside(AboveThreshold):
         levels = self.threshold + DiscreteLaplace(self.scale).draw(bits, size)
         noise = DiscreteLaplace(self.query_scale).draw(bits, size * len(answers))
         noisy = noise.reshape(size, -1) + answers
-        above = np.asarray(noisy >= levels[:, np.newaxis])
-        place = np.where(above.any(axis=1), above.argmax(axis=1), len(answers))
+        above = np.column_stack([noisy >= levels[:, np.newaxis], np.ones(size, np.bool_)])
+        place = above.argmax(axis=1)
         values = np.column_stack([noisy, np.zeros(size, np.int64)])[np.arange(size), place]
         return np.column_stack([place + self.start, values])
 
@@ -80,9 +80,12 @@ class _OneThreshold(AboveThreshold):
         """Level by level of the threshold's noise; each combination of answers once."""
         values, log_level, gaps, rate = self.round_of(center).levels()
         below, above = log_sides(gaps + values[:, np.newaxis], rate)
-        distinct, which = np.unique(outputs, axis=0, return_inverse=True)
+        _, first, which = np.unique(
+            outputs @ (1 << np.arange(len(gaps))), return_index=True, return_inverse=True
+        )
+        distinct = outputs[first]
         each = distinct @ above.T + (1 - distinct) @ below.T + log_level
-        found: LogProbabilities = np.logaddexp.reduce(each, axis=1)[which.ravel()]
+        found: LogProbabilities = np.logaddexp.reduce(each, axis=1)[which]
         return found
 
 
@@ -106,7 +109,6 @@ def _faults(mechanism: SparseVector) -> list[Fault]:
 
         return planted(name, with_stages(mechanism.fixed_plan, change))
 
-    more = dataclasses.replace(mechanism, reports=mechanism.asked, budget=None)
     one = dataclasses.replace(
         first, noise=_OneThreshold(noise.threshold, noise.scale, noise.query_scale)
     )
@@ -115,10 +117,11 @@ def _faults(mechanism: SparseVector) -> list[Fault]:
         everywhere("a threshold without noise", scale=_NONE),
         everywhere("noise on queries as if half of them moved", query_scale=noise.query_scale / 2),
         everywhere("the noisy count is released", _CountBeside),
-        planted("it goes on after the last report", more.fixed_plan),
+        planted("one threshold for all reports, without limit", (one,)),
     ]
-    if not isinstance(mechanism.queries, NextQuery):
-        found.append(planted("one threshold for all reports, without limit", (one,)))
+    if mechanism.reports == 1:
+        more = dataclasses.replace(mechanism, reports=3, budget=None)
+        found.append(planted("it goes on after the last report", more.fixed_plan))
     return found
 
 
@@ -137,22 +140,16 @@ def _high(number: int) -> tuple[Count, ...]:
 
 
 def _next(answers: tuple[bool, ...]) -> Count:
-    """Four counts of small records, then one of large ones; a report starts this again, with others."""
-    since = answers[::-1].index(True) if True in answers else len(answers)
-    reports = sum(answers)
-    if since % 5 == 4:
+    """Four counts of small records, one of large ones, again, then of large ones; how wide follows from
+    the reports so far."""
+    place, reports = len(answers), sum(answers)
+    if place % 5 == 4 or place >= 10:
         return Count(within=(50.0, 60.0 + reports))
-    return Count(within=(-1.0 * reports, 10.0 + since))
+    return Count(within=(0.0 - reports, 10.0 + place))
 
 
 _THRESHOLD = 3
 _BASE = [5.0] * 2 + [55.0] * 3  # one small record fewer than the threshold, as many large ones
-_RISING = (
-    added("small ones rise, large ones stay", _BASE, 5.0),
-    added("all shift by a place", [5.0, 55.0] * 3, 5.0),
-    added("nobody against somebody", [], 5.0),
-)
-
 CONFIGURATIONS: Sequence[Configuration] = (
     _configuration(
         "one-report",
@@ -165,22 +162,14 @@ CONFIGURATIONS: Sequence[Configuration] = (
         ),
     ),
     _configuration(
-        "two-reports",
-        SparseVector.for_budget(
-            PureDP(6),
-            adjacency=_ADD,
-            queries=(_low(4) + _high(1)) * 2,
-            threshold=_THRESHOLD,
-            reports=2,
-        ),
-        _RISING,
-    ),
-    _configuration(
         "chosen-by-answers",
         SparseVector.for_budget(
-            PureDP(6), adjacency=_ADD, queries=NextQuery(_next, 10), threshold=_THRESHOLD, reports=2
+            PureDP(6), adjacency=_ADD, queries=NextQuery(_next, 12), threshold=_THRESHOLD, reports=2
         ),
-        _RISING[:2],
+        (
+            added("small ones rise, large ones stay", _BASE, 5.0),
+            added("all shift by a place", [5.0, 55.0] * 3, 5.0),
+        ),
     ),
 )
 

@@ -10,8 +10,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid import Query
-from dpverify.grid.together import Together
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.randomness import Bits
@@ -57,11 +55,6 @@ class AboveThreshold(Noise):
         gaps = tuple(self.threshold - int(answer) for answer in center[self.start :])
         return Round(gaps, DiscreteLaplace(self.scale), DiscreteLaplace(self.query_scale))
 
-    def check(self, query: Query) -> None:
-        """It reports one of the answers of ``Together``."""
-        if not isinstance(query, Together):
-            raise ValueError(f"AboveThreshold looks through the answers of Together, not {query}.")
-
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """For witnesses only: float64; scales above 64 are seen in coarser units."""
         masses = self.round_of(center).log_masses()
@@ -81,7 +74,7 @@ class AboveThreshold(Noise):
 
     def dropped(self) -> Noise:
         """Scales so small that the first answer at the threshold or above is reported."""
-        return self.rescaled(Fraction(1, 10**4) / self.query_scale)
+        return self.rescaled(Fraction(1, 2**9) / self.query_scale)
 
     @property
     def is_added(self) -> bool:
