@@ -113,15 +113,18 @@ def _faults(mechanism: SparseVector) -> list[Fault]:
         first, noise=_OneThreshold(noise.threshold, noise.scale, noise.query_scale)
     )
     found = [
-        everywhere("queries without noise", query_scale=_NONE),
-        everywhere("a threshold without noise", scale=_NONE),
-        everywhere("noise on queries as if half of them moved", query_scale=noise.query_scale / 2),
         everywhere("the noisy count is released", _CountBeside),
         planted("one threshold for all reports, without limit", (one,)),
     ]
     if mechanism.reports == 1:
         more = dataclasses.replace(mechanism, reports=3, budget=None)
-        found.append(planted("it goes on after the last report", more.fixed_plan))
+        half = noise.query_scale / 2
+        found += [
+            everywhere("queries without noise", query_scale=_NONE),
+            everywhere("a threshold without noise", scale=_NONE),
+            everywhere("noise on queries as if all moved one way", query_scale=half),
+            planted("it goes on after the last report", more.fixed_plan),
+        ]
     return found
 
 
@@ -148,8 +151,9 @@ def _next(answers: tuple[bool, ...]) -> Count:
     return Count(within=(0.0 - reports, 10.0 + place))
 
 
-_THRESHOLD = 3
-_BASE = [5.0] * 2 + [55.0] * 3  # one small record fewer than the threshold, as many large ones
+_THRESHOLD = 13
+_BASE = [5.0, 55.0] * 12 + [55.0]  # one small record fewer than the threshold, as many large ones
+
 CONFIGURATIONS: Sequence[Configuration] = (
     _configuration(
         "one-report",
@@ -157,18 +161,18 @@ CONFIGURATIONS: Sequence[Configuration] = (
             PureDP(3), adjacency=_REPLACE, queries=_low(5) + _high(9), threshold=_THRESHOLD
         ),
         (
-            replaced("five rise, nine fall", _BASE, 5.0, at=4),
+            replaced("five rise, nine fall", _BASE, 5.0, at=1),
             replaced("nine rise, five fall", [*_BASE, 5.0], 55.0, at=0),
         ),
     ),
     _configuration(
         "chosen-by-answers",
         SparseVector.for_budget(
-            PureDP(6), adjacency=_ADD, queries=NextQuery(_next, 12), threshold=_THRESHOLD, reports=2
+            PureDP(5), adjacency=_ADD, queries=NextQuery(_next, 12), threshold=_THRESHOLD, reports=2
         ),
         (
             added("small ones rise, large ones stay", _BASE, 5.0),
-            added("all shift by a place", [5.0, 55.0] * 3, 5.0),
+            added("nobody against somebody", [], 5.0),
         ),
     ),
 )
