@@ -200,7 +200,7 @@ SMALL = (
 )
 
 
-_LONG = 40
+_LONG = 30
 _COUNTS = tuple(Count(within=(0.0, float(i + 1))) for i in range(_LONG))
 
 
@@ -229,7 +229,7 @@ def _rate(name: str, adjacency: Adjacency) -> RateClaim:
         target=Empirical(lambda mechanism, data: np.arange(1, _LONG + 1)),
         error=_off,
         curve=Curve(function="expected_error", arguments=("parameters", "records")),
-        repeats=6000,
+        repeats=4000,
         source="DR14, Theorem 3.24: a count that is reported is near the threshold",
     )
 

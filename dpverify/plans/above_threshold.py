@@ -17,7 +17,7 @@ from dpverify.randomness.bits import IntArray
 from dpverify.randomness.enumeration import Atoms, Formal
 
 _AT_ONCE = 1 << 16  # noises of queries that are drawn together
-_FINEST = 64  # witnesses see a larger scale in units of its 64th part
+_FINEST = 256  # witnesses see a larger scale in units of its 256th part
 _FAR = 45  # scales of noise beyond which nothing is looked for
 _FARTHEST = 300  # likewise, for gaps
 _TABLE = 1 << 21
@@ -56,7 +56,7 @@ class AboveThreshold(Noise):
         return Round(gaps, DiscreteLaplace(self.scale), DiscreteLaplace(self.query_scale))
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """For witnesses only: float64; scales above 64 are seen in coarser units."""
+        """For witnesses only: float64; scales above 256 are seen in coarser units."""
         masses = self.round_of(center).log_masses()
         places = outputs[:, 0] - self.start
         possible = (places >= 0) & (places < len(masses))
@@ -162,7 +162,7 @@ class Round:
     def levels(self) -> tuple[Floats, Floats, Floats, float]:
         """Values of Z that matter, their log-masses, the gaps, and 1 / scale of the queries' noise.
 
-        For witnesses: floats, in units of 1 unless a scale is above 64.
+        For witnesses: floats, in units of 1 unless a scale is above 256.
         """
         scale, own = float(self.common.scale), float(self.own.scale)
         unit = max(1.0, scale / _FINEST, own / _FINEST)

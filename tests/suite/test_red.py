@@ -12,6 +12,7 @@ import pytest
 
 from dpverify.cli import main
 from dpverify.plans import (
+    AboveThreshold,
     DiscreteLaplace,
     KaryResponse,
     Noise,
@@ -65,6 +66,7 @@ def test_halving_the_noise_of_a_stage_is_red(
 
 def test_there_is_a_stage_of_every_kind_to_halve() -> None:
     assert {type(noise) for _, _, noise in STAGES} == {
+        AboveThreshold,
         DiscreteLaplace,
         KaryResponse,
         QuantileChoice,
