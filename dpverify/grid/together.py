@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,22 +48,30 @@ class Together(Query):
 
         Raises ValueError for a query whose sensitivity is not in L1 distance.
         """
-        moves = tuple(query.sensitivity(adjacency, domain) for query in self.queries)
-        for query, moved in zip(self.queries, moves, strict=True):
-            if moved.conclusion.norm is not Norm.L1:
-                raise ValueError(
-                    f"{query} moves in {moved.conclusion.norm} distance, which says nothing of a "
-                    "single answer; give queries of one number, say counts."
-                )
-        counts = all(isinstance(query, Count) for query in self.queries)
-        one_way = counts and adjacency is Adjacency.ADD_REMOVE
-        return sensitivity_lemma(
-            f"every one of {len(moves)} answers",
-            norm=Norm.ONE_WAY if one_way else Norm.L_INFINITY,
-            value=max(moved.conclusion.value for moved in moves),
-            adjacency=adjacency,
-            domain=domain,
-            obligation="theory/above_threshold.py:obligation_together",
-            source=Source("OURS", "several answers, and which way they move"),
-            premises=moves,
-        )
+        return _moves(self.queries, adjacency, domain)
+
+
+@lru_cache(maxsize=32)
+def _moves(
+    queries: tuple[Query, ...], adjacency: Adjacency, domain: Domain
+) -> Derivation[Sensitivity]:
+    """The lemma, once for each list: a budget asks for it many times."""
+    moves = tuple(query.sensitivity(adjacency, domain) for query in queries)
+    for query, moved in zip(queries, moves, strict=True):
+        if moved.conclusion.norm is not Norm.L1:
+            raise ValueError(
+                f"{query} moves in {moved.conclusion.norm} distance, which says nothing of a "
+                "single answer; give queries of one number, say counts."
+            )
+    counts = all(isinstance(query, Count) for query in queries)
+    one_way = counts and adjacency is Adjacency.ADD_REMOVE
+    return sensitivity_lemma(
+        f"every one of {len(moves)} answers",
+        norm=Norm.ONE_WAY if one_way else Norm.L_INFINITY,
+        value=max(moved.conclusion.value for moved in moves),
+        adjacency=adjacency,
+        domain=domain,
+        obligation="theory/above_threshold.py:obligation_together",
+        source=Source("OURS", "several answers, and which way they move"),
+        premises=moves,
+    )

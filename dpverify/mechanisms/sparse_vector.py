@@ -71,7 +71,7 @@ class SparseVector(Mechanism[SparseEstimate]):
     One round a report: the first query, from the last report on, with query + Y >= threshold + Z, for one
     Z of scale 2 noise_multiplier and for each query a Y of twice that. Counts under add-remove all move
     one way, and the scale of Y is that of Z. Of N queries all are on the right side but those within
-    about 6 noise_multiplier ln(2 N reports / beta) of the threshold, with probability 1 - beta. Where a
+    about 6 noise_multiplier ln(2 N / beta) of the threshold, with probability 1 - beta. Where a
     query moves by D, scales are D times as large.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: DR14, Section 3.6 (AboveThreshold, Sparse); the claim of a report is OURS.
