@@ -168,7 +168,7 @@ CONFIGURATIONS: Sequence[Configuration] = (
     _configuration(
         "chosen-by-answers",
         SparseVector.for_budget(
-            PureDP(5), adjacency=_ADD, queries=NextQuery(_next, 12), threshold=_THRESHOLD, reports=2
+            PureDP(5), adjacency=_ADD, queries=NextQuery(_next, 14), threshold=_THRESHOLD, reports=2
         ),
         (
             added("small ones rise, large ones stay", _BASE, 5.0),
