@@ -15,6 +15,7 @@ from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstima
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
+from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
 from dpverify.plans import Abstained
@@ -50,6 +51,7 @@ __all__ = [
     "HistogramEstimate",
     "IterativeMean",
     "MeanEstimate",
+    "NextQuery",
     "NoisyCount",
     "PerfectPrivacy",
     "PrivateQuantile",
@@ -61,6 +63,8 @@ __all__ = [
     "RescaledMean",
     "SeededBits",
     "ShareEstimate",
+    "SparseEstimate",
+    "SparseVector",
     "StabilityHistogram",
     "SystemBits",
     "VarianceAwareMean",

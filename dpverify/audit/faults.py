@@ -96,7 +96,8 @@ def _is_filtered(element: Element) -> bool:
 
 
 def _reusable(stage: Stage, first: Stage, mechanism: Subject) -> bool:
-    return _noisy(stage) and (stage is not first or _width(stage.query, mechanism) > 1)
+    added = stage.noise.is_added
+    return added and _noisy(stage) and (stage is not first or _width(stage.query, mechanism) > 1)
 
 
 def deficit(mechanism: Subject, share: Fraction) -> Fault:

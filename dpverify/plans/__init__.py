@@ -1,5 +1,6 @@
 """The shape that mechanisms share: plans of stages, their laws, and the one implementation."""
 
+from dpverify.plans.above_threshold import AboveThreshold
 from dpverify.plans.filtering import Core, CoreQuery, Filter
 from dpverify.plans.gaussian import UNIT, RoundedGaussian
 from dpverify.plans.kept import KeptCount, KeptMean
@@ -13,6 +14,7 @@ from dpverify.plans.transcripts import Transcript, Transcripts
 
 __all__ = [
     "UNIT",
+    "AboveThreshold",
     "Abstained",
     "AdaptiveStage",
     "Core",

@@ -20,6 +20,7 @@ from . import (
     filter_twins,
     refined_twins,
     robust_twins,
+    sparse_twins,
     weight_twins,
 )
 
@@ -74,6 +75,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **filter_twins.TWINS,
     **robust_twins.TWINS,
     **weight_twins.TWINS,
+    **sparse_twins.TWINS,
     **centered_twins.TWINS,
     **refined_twins.TWINS,
     **bound_twins.TWINS,
@@ -142,4 +144,5 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     **centered_twins.FAULTS,
     **refined_twins.FAULTS,
+    **sparse_twins.FAULTS,
 }

@@ -44,6 +44,7 @@ def test_our_own_trees_fit_together() -> None:
         "randomized_response",
         "refined_mean",
         "rescaled_mean",
+        "sparse_vector",
         "stability_histogram",
         "variance_aware_mean",
     ]
