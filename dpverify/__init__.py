@@ -17,6 +17,7 @@ from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
+from dpverify.mechanisms.winsorized_mean import WinsorizedMean
 from dpverify.plans import Abstained
 from dpverify.privacy import (
     Adjacency,
@@ -65,6 +66,7 @@ __all__ = [
     "SystemBits",
     "VarianceAwareMean",
     "VectorMeanEstimate",
+    "WinsorizedMean",
     "ZeroConcentratedDP",
     "calibrate",
     "compose",
