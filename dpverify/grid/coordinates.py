@@ -248,7 +248,16 @@ class BoxSum(VectorQuery):
         moved = self.radius * (2 if adjacency is Adjacency.REPLACE else 1)
         value = self.width * (moved if self.norm is Norm.L1 else moved**2)
         text = f"the sum of scaled records clipped to {self.radius} in every coordinate"
-        return _lemma(text, value, adjacency, domain, self.width, "obligation_box_sum", self.norm)
+        _check_domain(domain, self.width)
+        return sensitivity_lemma(
+            text,
+            norm=self.norm,
+            value=value,
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/boxes.py:obligation_box_sum",
+            source=Source("OURS", "sums of integer vectors in a box"),
+        )
 
     def unclipped(self) -> Query:
         """The same sum, clamped to the outer box of the grid only."""
@@ -267,22 +276,20 @@ def _check_columns(records: Records, columns: int) -> None:
 
 
 def _lemma(
-    what: str,
-    value: int,
-    adjacency: Adjacency,
-    domain: Domain,
-    columns: int,
-    obligation: str,
-    norm: Norm = Norm.SQUARED_L2,
+    what: str, value: int, adjacency: Adjacency, domain: Domain, columns: int, obligation: str
 ) -> Derivation[Sensitivity]:
-    if domain.columns != columns:
-        raise ValueError(f"{domain}, for {columns} coordinates; give one coordinate a column.")
+    _check_domain(domain, columns)
     return sensitivity_lemma(
         what,
-        norm=norm,
+        norm=Norm.SQUARED_L2,
         value=value,
         adjacency=adjacency,
         domain=domain,
         obligation=f"theory/coordinates.py:{obligation}",
         source=Source("OURS", "coordinates in units of their own"),
     )
+
+
+def _check_domain(domain: Domain, columns: int) -> None:
+    if domain.columns != columns:
+        raise ValueError(f"{domain}, for {columns} coordinates; give one coordinate a column.")

@@ -63,7 +63,7 @@ class WithCount(VectorQuery):
         if adjacency is Adjacency.REPLACE:
             counted = 0
         boxed = isinstance(self.query, BoxSum)
-        where = "coordinates.py:obligation_boxed" if boxed else "joint.py:obligation_with"
+        where = "boxes.py:obligation_boxed" if boxed else "joint.py:obligation_with"
         return sensitivity_lemma(
             f"{inner.query}, with {self.weight} times their number",
             norm=inner.norm,

@@ -62,7 +62,7 @@ class BoundedRange(Guarantee):
 
     @property
     def gaussian(self) -> GaussianPart:
-        """As pure DP of half the length, which is the worst of all (proof in spec/theory/ranges.py)."""
+        """As pure DP of half the length, which is the worst of all (proof in spec/theory/quantiles.py)."""
         return PureDP(self.epsilon / 2).gaussian
 
     def follows_from(self, shown: Guarantee) -> bool:
