@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -104,7 +103,8 @@ def length(parameters: Parameters) -> Fraction:
     multiplier = Fraction(parameters["noise_multiplier"])
     if _laplace(parameters):
         return share / (multiplier * count)
-    return Fraction(3, 2) / (multiplier * centered.root(count / share))
+    found: Fraction = Fraction(3, 2) / (multiplier * centered.root(count / share))
+    return found
 
 
 def quartile_scale(parameters: Parameters) -> Fraction:
@@ -112,37 +112,23 @@ def quartile_scale(parameters: Parameters) -> Fraction:
     return 2 * tables.score_sensitivity(1, 4, parameters["adjacency"]) / length(parameters)
 
 
-def weight(parameters: Parameters) -> int:
-    """Of one record in the joint release: R (d / 64)^(1/4), rounded down; 0 where the number is public."""
-    if parameters["adjacency"] is Adjacency.REPLACE:
-        return 0
-    return math.isqrt(math.isqrt(RADIUS**4 * width(parameters) // 64))
-
-
-def moved(parameters: Parameters) -> int:
-    """The sensitivity of the sum (and the number) in its units."""
-    own = (width(parameters), RADIUS, weight(parameters))
-    return boxes.box_sensitivity(*own, norm(parameters), parameters["adjacency"])
-
-
 def sum_scale(parameters: Parameters) -> Fraction:
     """Of the sum's noise, in its units: multiplier times sensitivity over what is left for it."""
-    left, multiplier = 1 - Fraction(parameters["quartile_share"]), parameters["noise_multiplier"]
+    left, multiplier = 1 - parameters["quartile_share"], Fraction(parameters["noise_multiplier"])
+    d = width(parameters)
     if _laplace(parameters):
-        return Fraction(multiplier) * moved(parameters) / left
-    return Fraction(multiplier) * centered.root(moved(parameters) / left)
+        return multiplier * boxes.box_sensitivity(d, RADIUS, norm(parameters)) / left
+    return multiplier * 2 * RADIUS * centered.root(d / left)
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage; of sums with Gaussian noise squared, in one unit."""
-    adjacency, square = parameters["adjacency"], moved(parameters)
+    """By stage; of the sum with Gaussian noise squared, in one unit."""
+    d = width(parameters)
+    moved = boxes.box_sensitivity(d, RADIUS, norm(parameters))
     if not _laplace(parameters):
-        numbers = width(parameters) + (weight(parameters) > 0)
-        square = centered.unit_sensitivity(square, sum_scale(parameters), numbers)
-    quartiles = {"quartiles": tables.score_sensitivity(1, 4, adjacency)}
-    if adjacency is Adjacency.REPLACE:
-        return {**quartiles, "count": 0, "sum": square}
-    return {**quartiles, "sum and count": square}
+        moved = centered.unit_sensitivity(moved, sum_scale(parameters), d)
+    quartiles = tables.score_sensitivity(1, 4, parameters["adjacency"])
+    return {"quartiles": quartiles, "count": 0, "sum": moved}
 
 
 def quartile_law(parameters: Parameters, rows: Sequence[Record]) -> QuantilesLaw:
@@ -157,51 +143,45 @@ def quartile_law(parameters: Parameters, rows: Sequence[Record]) -> QuantilesLaw
 
 @states(_WINSORIZED, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """quartiles; then sum and number, or the number and then the sum."""
+    """quartiles, the number, the sum."""
     rows = rows_of(records)
     quartiles, scale = quartile_law(parameters, rows), sum_scale(parameters)
 
     def summed(prefix: Prefix) -> IntegerLaw:
         stretch = ranges(parameters, prefix[0])
-        value: Vector = boxes.box_sum(rows, stretch, RADIUS, weight(parameters))
+        value: Vector = boxes.box_sum(rows, stretch, RADIUS)
         if _laplace(parameters):
             return boxes.LaplaceVectorLaw(value, scale)
         return centered.noisy(value, scale)
 
     n, lowest = len(rows), tuple(low for low, _, _ in grids(parameters) for _ in range(2))
-    first = ("quartiles", lambda prefix: quartiles)
-    if parameters["adjacency"] is Adjacency.ADD_REMOVE:
-        return TranscriptLaw((first, ("sum and count", summed)), (lowest,))
-    counted = ("count", lambda prefix: PointLaw((n,)))
-    return TranscriptLaw((first, counted, ("sum", summed)), (lowest, (n,)))
+    stages = (
+        ("quartiles", lambda prefix: quartiles),
+        ("count", lambda prefix: PointLaw((n,))),
+        ("sum", summed),
+    )
+    return TranscriptLaw(stages, (lowest, (n,)))
 
 
-@states(Source("OURS", "error of a noisy sum over a noisy count, in every column"))
+@states(Source("OURS", "error of a noisy sum, in every column"))
 def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     """A bound, in half ranges, on how far the estimate is in any column from the mean of the clipped
     records on the grid; it fails with probability at most beta.
 
-    Let no noise of d + 1 numbers exceed t but for beta, by a union bound over tails 2 e^-x. Then
-    |(S + e) / (n + c) - S / n| <= (|e| + R |c|) / (n - |c|), |e| <= t, |c| <= t / w, and moving into the
-    range brings nothing further away. Raises ValueError where n is too small for that to say anything.
+    By a union bound over d tails of at most 2 e^-x; moving into the range brings nothing further away.
     """
-    scale, logarithm = real(sum_scale(parameters)), mp.log(2 * (width(parameters) + 1) / real(beta))
+    scale, logarithm = real(sum_scale(parameters)), mp.log(2 * width(parameters) / real(beta))
     if _laplace(parameters):
-        t = scale * logarithm + 1
-    else:  # two roundings of half a unit
-        t = scale * (mp.sqrt(2 * logarithm) + 1 / real(UNIT))
-    c = t / weight(parameters) if weight(parameters) else mp.mpf(0)
-    if n - c < parameters["at_least"]:
-        raise ValueError(f"n = {n} is within the count's noise {mp.nstr(c, 3)} of the least number")
-    return (t / RADIUS + c) / (n - c)
+        return (scale * logarithm + 1) / (n * RADIUS)
+    rounded = 1 / real(UNIT)  # half a unit twice
+    return scale * (mp.sqrt(2 * logarithm) + rounded) / (n * RADIUS)
 
 
 def expected_error(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
     """The root mean squared distance from the mean of n normal records of this standard deviation in every
     column, to first order: of noise alone, the quartiles being those of the law.
 
-    Left out: what clipping moves, and the noise of the number, which counts times the distance of the
-    mean from the middle of the range.
+    Left out: what clipping moves.
     """
     spread, cell = Fraction(deviation), grids(parameters)[0][2]
     half = max(cell, times(parameters) * PER_QUARTILE * spread)
@@ -215,9 +195,8 @@ def expected_error(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
 def lower_bound(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
     """No estimate of this privacy has a smaller root mean squared error for all means of n normal
     records of this standard deviation in every column. Pure DP of epsilon is a range of 2 epsilon, and so
-    Gaussian DP; replacing is removing and adding."""
+    Gaussian DP."""
     epsilon = 1 / Fraction(parameters["noise_multiplier"])
-    epsilon *= 2 if parameters["adjacency"] is Adjacency.ADD_REMOVE else 1
     mu = gaussian_of_range(2 * epsilon) if _laplace(parameters) else real(epsilon)
     return centered.least_error(mu, n, [real(Fraction(deviation))] * width(parameters))
 
@@ -225,12 +204,12 @@ def lower_bound(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
 # --- obligations --------------------------------------------------------------------------------
 
 _SLACK = 1 + Fraction(1, 2**18)
-_ENDS = tuple(map(Fraction, (-(10**30), 10**30, 1, 2)))
+_ENDS = tuple(map(Fraction, (-(10**30), 1, 10**30)))
 
 
-def _settings(adjacency: Adjacency, noise: str, d: int, **own: Any) -> dict[str, Any]:
+def _settings(noise: str, d: int, **own: Any) -> dict[str, Any]:
     return {
-        "adjacency": adjacency,
+        "adjacency": Adjacency.REPLACE,
         "noise_multiplier": Fraction(3, 2),
         "lower": (0.0,) * d,
         "upper": (3.0,) * d,
@@ -238,14 +217,8 @@ def _settings(adjacency: Adjacency, noise: str, d: int, **own: Any) -> dict[str,
         "cells": 3,
         "clipped": Fraction(1, 10**4),
         "quartile_share": Fraction(1, 3),
-        "at_least": 1,
         **own,
     }
-
-
-def _all_settings() -> Iterator[tuple[dict[str, Any], int]]:
-    for adjacency, noise, d in product(Adjacency, ("gaussian", "laplace"), (1, 2)):
-        yield _settings(adjacency, noise, d), d
 
 
 @states(_WINSORIZED, _GAUSSIAN)
@@ -254,8 +227,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     of at most ``length`` and for some pair just that; the sum moves by what is left of epsilon, or
     of mu^2 to within 2^-18; and the two add up to (claimed / multiplier)."""
     cases = 0
-    for parameters, d in _all_settings():
-        universe = [(z, 3 - z)[:d] for z in _ENDS[: 4 - d]]
+    for noise, d in product(("gaussian", "laplace"), (1, 2)):
+        parameters = _settings(noise, d)
+        universe = [(z, 3 - z)[:d] for z in _ENDS]
         longest, most = Fraction(0), Fraction(0)
         known: dict[Any, list[IntegerLaw]] = {}
         for pair in neighbors(universe, 4, parameters["adjacency"]):
@@ -293,7 +267,7 @@ def obligation_clipped() -> int:
     cases, distance = 0, 2 * mp.sqrt(2) * mp.erfinv(mp.mpf(1) / 2)
     for text in ("1/2", "1/10", "1/1000", "1/1000000", "1/1000000000000"):
         share = Fraction(text)
-        parameters = _settings(Adjacency.REPLACE, "gaussian", 1, clipped=share)
+        parameters = _settings("gaussian", 1, clipped=share)
         outside = mp.erfc(real(times(parameters)) * distance / mp.sqrt(2))
         require(outside <= real(share) <= 50 * outside, f"{share}: {outside}")
         cases += 1
@@ -306,7 +280,7 @@ def obligation_range() -> int:
     cases = 0
     for cells, low, high in ((3, 0.0, 3.0), (2**20, -7.0, 900.0), (16, 1e300, 1.5e300)):
         own = {"cells": cells, "lower": (low, 0.0), "upper": (high, 1.0)}
-        parameters = _settings(Adjacency.ADD_REMOVE, "gaussian", 2, **own)
+        parameters = _settings("gaussian", 2, **own)
         (first, last, cell), (_, right, fine) = grids(parameters)
         for a, b in ((first, last), (last, first), (first, first), (first + 1, first + 2)):
             found = ranges(parameters, (a, b, right, 0))
@@ -314,7 +288,7 @@ def obligation_range() -> int:
                 RADIUS * c / f / times(parameters)
                 for c, f in zip(found.cells, found.factors, strict=True)
             ]
-            wanted = [max(abs(b - a), 1 / times(parameters)) * cell, right * fine]
+            wanted = [max(Fraction(abs(b - a)), 1 / times(parameters)) * cell, right * fine]
             fits = all(w <= h <= w * Fraction(33, 32) for w, h in zip(wanted, halves, strict=True))
             require(fits, f"{parameters}, {a}, {b}: {halves}, not {wanted}")
             off = found.center[0] * found.cells[0] - Fraction(a + b, 2) * cell
@@ -326,11 +300,10 @@ def obligation_range() -> int:
 def obligation_lower_bound_is_below_error(within: int = 40) -> int:
     """The noise alone is above the lower bound, and within 40 times in one column, or with Gaussian noise."""
     cases = 0
-    for adjacency, noise, d in product(Adjacency, ("gaussian", "laplace"), (1, 100)):
-        if noise == "gaussian" or d == 1:
-            wide = {"upper": (1000.0,) * d, "cells": 2**20, "noise_multiplier": Fraction(4)}
-            parameters = _settings(adjacency, noise, d, **wide)
-            bound, error = lower_bound(parameters, 10**4), expected_error(parameters, 10**4)
-            require(bound <= error <= within * bound, f"{parameters}: {bound}, {error}")
-            cases += 1
+    for noise, d in (("gaussian", 1), ("gaussian", 10), ("gaussian", 100), ("laplace", 1)):
+        wide = {"upper": (1000.0,) * d, "cells": 2**20, "noise_multiplier": Fraction(4)}
+        parameters = _settings(noise, d, **wide)
+        bound, error = lower_bound(parameters, 10**4), expected_error(parameters, 10**4)
+        require(bound <= error <= within * bound, f"{parameters}: {bound}, {error}")
+        cases += 1
     return cases

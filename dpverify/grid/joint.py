@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid.coordinates import BoxSum, ScaledSum
+from dpverify.grid.coordinates import ScaledSum
 from dpverify.grid.queries import Query
 from dpverify.grid.records import Records
 from dpverify.grid.vector_queries import VectorQuery, VectorSum
@@ -24,13 +24,13 @@ from dpverify.privacy.rules import sensitivity_lemma
 class WithCount(VectorQuery):
     """A clipped sum, and as its last coordinate ``weight`` times the number of all records."""
 
-    query: VectorSum | ScaledSum | BoxSum
+    query: VectorSum | ScaledSum
     weight: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.query, (VectorSum, ScaledSum, BoxSum)):
+        if not isinstance(self.query, (VectorSum, ScaledSum)):
             raise TypeError(
-                f"query: a {type(self.query).__name__}; give a VectorSum, a ScaledSum or a BoxSum."
+                f"query: a {type(self.query).__name__}; give a VectorSum or a ScaledSum."
             )
         object.__setattr__(self, "weight", whole(self.weight, "weight"))
         if self.weight < 1:
@@ -53,24 +53,17 @@ class WithCount(VectorQuery):
         return np.array(whole_value, np.int64 if fits else object)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """add-remove: one vector and one count, R^2 + w^2; replace: the count stays, (2R)^2.
-
-        Of boxes likewise, and in L1 weights add up, not their squares.
-        """
+        """add-remove: one vector and one count, R^2 + w^2; replace: the count stays, (2R)^2."""
         shown = self.query.sensitivity(adjacency, domain)
         inner = shown.conclusion
-        counted = self.weight if inner.norm is Norm.L1 else self.weight**2
-        if adjacency is Adjacency.REPLACE:
-            counted = 0
-        boxed = isinstance(self.query, BoxSum)
-        where = "boxes.py:obligation_boxed" if boxed else "joint.py:obligation_with"
+        counted = 0 if adjacency is Adjacency.REPLACE else self.weight**2
         return sensitivity_lemma(
             f"{inner.query}, with {self.weight} times their number",
-            norm=inner.norm,
+            norm=Norm.SQUARED_L2,
             value=inner.value + counted,
             adjacency=adjacency,
             domain=domain,
-            obligation=f"theory/{where}_count",
+            obligation="theory/joint.py:obligation_with_count",
             source=Source("OURS", "a sum and a count under one noise"),
             premises=(shown,),
         )

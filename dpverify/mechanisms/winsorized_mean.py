@@ -14,7 +14,6 @@ from flint import arb
 from dpverify.grid import Count, OneUnit, VectorQuery, interval
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import BoxSum, Stretch
-from dpverify.grid.joint import WithCount, least_counted
 from dpverify.grid.tables import ColumnScores, QuantileScores
 from dpverify.mechanisms._centered import GRAIN, TYPICAL, root, share, stretch_to
 from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _numbers
@@ -34,7 +33,7 @@ from dpverify.plans import (
 from dpverify.plans.search import Nodes, Prefix, Released
 from dpverify.privacy import Adjacency, Norm
 from dpverify.privacy.balls import ball, enclose
-from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.privacy.numbers import exact, to_float, whole
 from dpverify.randomness.bits import IntArray
 
 RADIUS = 1 << 20
@@ -50,10 +49,9 @@ _RANGE = Fraction(3, 2)  # of losses for mu = 1: a range e is (e sqrt(2 pi) / 4)
 class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     """The mean of every column, its records clipped to a range that private quartiles give.
 
-    Data: shape (n, d), d = len(lower), in any unit. Output: ``VectorMeanEstimate``, or ``Abstained``
-    when the released count is below ``at_least``. Claim: with Gaussian noise GaussianDP(1 /
-    noise_multiplier), up to the grid's rounding; with Laplace noise pure DP of 1 / noise_multiplier.
-    Both adjacencies. Under replace the count is public; otherwise one noise is for sum and count.
+    Data: shape (n, d), d = len(lower), n >= 1, in any unit. Output: ``VectorMeanEstimate``; never abstains.
+    Claim, under replace: with Gaussian noise GaussianDP(1 / noise_multiplier), up to the grid's rounding;
+    with Laplace noise pure DP of 1 / noise_multiplier.
 
     Two steps: the quartiles of every column, each by the exponential mechanism on a public grid; the
     noisy sum of the records clipped to (a + b) / 2 -+ k |b - a|, where a and b are what was released.
@@ -61,11 +59,10 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     of normal records with these quartiles a share of at most ``clipped`` is clipped.
     lower, upper: public bounds of every column's quartiles, chosen without looking at the data. Records
     beyond count as a bound for the quartiles; the mean may lie beyond.
-    noise: "gaussian", or "laplace" for pure DP, where the error grows with d^2 and not with d.
+    noise: "gaussian", or "laplace" for pure DP, where the error grows with d^(3/2) and not with d.
     cells: each column's bounds are divided into so many cells, up to twice as many.
     clipped: about 1 / n is best.
     quartile_share: the part of mu^2 (of epsilon with Laplace noise) for the quartiles.
-    at_least: abstain below this released count.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: S11 (the estimator); MT07, DMNS06, DRS22 (its steps). Constants as shipped elsewhere are refuted
     in audits/exhibits.
@@ -77,10 +74,14 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     cells: int = 1 << 20
     clipped: Fraction = Fraction(1, 10**4)
     quartile_share: Fraction = Fraction(1, 2)
-    at_least: int = 1
 
     def check_parameters(self) -> None:
-        """Bounds in order for every column, a kind of noise, shares in (0, 1), whole numbers."""
+        """Replace; bounds in order for every column, a kind of noise, shares in (0, 1), whole numbers."""
+        if self.adjacency is not Adjacency.REPLACE:
+            raise ValueError(
+                f"adjacency = {self.adjacency}: this mean divides by the number of records, which has to "
+                "be public. Use Adjacency.REPLACE, or CoordinatewiseMean."
+            )
         for name in ("lower", "upper"):
             object.__setattr__(self, name, _numbers(getattr(self, name), name))
         if len(self.lower) != len(self.upper):
@@ -100,9 +101,6 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
             raise ValueError(f"clipped = {self.clipped} is outside [1e-100, 1); try '1e-4'.")
         object.__setattr__(self, "clipped", clipped)
         object.__setattr__(self, "quartile_share", share(self.quartile_share, "quartile_share"))
-        object.__setattr__(self, "at_least", whole(self.at_least, "at_least"))
-        if self.at_least < 1:
-            raise ValueError(f"at_least = {self.at_least}; a mean needs at least 1 record.")
         for j, (low, high, _) in enumerate(self._grids()):
             if max(abs(low), abs(high)) > 2 * _MOST_CELLS:
                 raise ValueError(
@@ -120,18 +118,17 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return tuple(a / 2 + b / 2 for a, b in zip(self.lower, self.upper, strict=True))
 
     def plan(self) -> Plan:
-        """The quartiles, and the sum with the count in the same value unless the count is public."""
+        """The quartiles, the public count, and the sum in the range that the quartiles give."""
 
         def build(row: Nodes) -> Stage:
-            return Stage(name, self._query(self.stretch(row)), self._sum_noise())
+            return Stage("sum", self._query(self.stretch(row)), self._sum_noise())
 
-        counted = self.adjacency is Adjacency.ADD_REMOVE
-        name = "sum and count" if counted else "sum"
         bits = max(2, *((high - low).bit_length() for low, high, _ in self._grids()))
         prefix = Prefix(()).also(2 * self.columns(), bits, self.quartiles, [0] * 2 * self.columns())
-        quartiles, last = self._quartile_stage(), prefix.stage(build)
         return (
-            (quartiles, last) if counted else (quartiles, Stage("count", Count(), NoNoise()), last)
+            self._quartile_stage(),
+            Stage("count", Count(), NoNoise()),
+            prefix.stage(build),
         )
 
     def quartiles(self, released: Released, size: int) -> IntArray:
@@ -145,43 +142,24 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return _stretch(self._grids(), self._times(), tuple(row.tolist()))
 
     def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
-        """middle of the range + noisy sum / noisy count, moved into the range first."""
+        """middle of the range + noisy sum / count, moved into the range first."""
         released = {name: np.array([value], object) for name, value in transcript.released.items()}
         stretch = self.stretch(self.quartiles(released, 1)[0])
-        noise, step = self._noise_scale(), Fraction(0)
-        unit = noise / UNIT if self.noise == "gaussian" else Fraction(1)
-        if self.adjacency is Adjacency.ADD_REMOVE:
-            *total, counted = transcript.released["sum and count"]
-            count, step = counted * unit / self._weight(), Fraction(1, self._weight())
-        else:
-            total, count = list(transcript.released["sum"]), Fraction(transcript["count"])
-        if count < self.at_least:
-            return Abstained(f"fewer than {self.at_least} records, by the released count")
-        deviation = to_float(unit) * self._sum_noise().standard_deviation
+        count, unit = transcript["count"], Fraction(1)
+        if self.noise == "gaussian":
+            unit = self._noise_scale() / UNIT
+        deviation = to_float(unit / count) * self._sum_noise().standard_deviation
         with np.errstate(all="ignore"):
             per = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
-            offset = np.clip([to_float(s * unit / count) for s in total], -RADIUS, RADIUS)
+            total = [to_float(s * unit / count) for s in transcript.released["sum"]]
             middle = np.ldexp(np.array(stretch.center, np.float64), stretch.exponents)
-            value = np.clip(middle + offset * per, -_LARGEST, _LARGEST)
-            spread = per * deviation / to_float(count)
-            from_count = offset * per * deviation * to_float(step / count)
-        return VectorMeanEstimate(value, to_float(count), spread, from_count)
-
-    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records abstain with probability at most ``beta``."""
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
-        if self.adjacency is Adjacency.REPLACE:
-            return self.at_least
-        noise, per_record = self._sum_noise(), Fraction(self._weight())
-        if self.noise == "gaussian":
-            per_record *= UNIT / self._noise_scale()
-        return least_counted(self.at_least, per_record, lambda d: noise.falls_short(d, allowed))
+            value = np.clip(middle + np.clip(total, -RADIUS, RADIUS) * per, -_LARGEST, _LARGEST)
+            spread = per * deviation
+        return VectorMeanEstimate(value, float(count), spread, np.zeros(self.columns()))
 
     def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
-        return 0 if self.adjacency is Adjacency.ADD_REMOVE else self.at_least
+        """Nobody has no mean."""
+        return 1
 
     def _grids(self) -> tuple[tuple[int, int, int], ...]:
         return _grids(self.lower, self.upper, self.cells)
@@ -199,38 +177,26 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
 
     def _quartile_scale(self) -> Fraction:
         """Twice the score's sensitivity over the range of losses of each of 2 d choices."""
-        moves, count = (4 if self.adjacency is Adjacency.REPLACE else 3), 2 * self.columns()
+        count, share = 2 * self.columns(), self.quartile_share
         if self.noise == "laplace":
-            return 2 * moves * self.noise_multiplier * count / self.quartile_share
-        return 2 * moves * self.noise_multiplier * root(count / self.quartile_share) / _RANGE
+            return 8 * self.noise_multiplier * count / share
+        return 8 * self.noise_multiplier * root(count / share) / _RANGE
 
     def _query(self, stretch: Stretch) -> VectorQuery:
-        laplace = self.noise == "laplace"
-        total = BoxSum(stretch, RADIUS, Norm.L1 if laplace else Norm.SQUARED_L2)
-        counted = self.adjacency is Adjacency.ADD_REMOVE
-        query = WithCount(total, self._weight()) if counted else total
-        return query if laplace else OneUnit(query, self._noise_scale())
+        if self.noise == "laplace":
+            return BoxSum(stretch, RADIUS, Norm.L1)
+        return OneUnit(BoxSum(stretch, RADIUS), self._noise_scale())
 
     def _sum_noise(self) -> Noise:
-        return (
-            RoundedGaussian(UNIT)
-            if self.noise == "gaussian"
-            else DiscreteLaplace(self._noise_scale())
-        )
+        laplace = self.noise == "laplace"
+        return DiscreteLaplace(self._noise_scale()) if laplace else RoundedGaussian(UNIT)
 
     def _noise_scale(self) -> Fraction:
         """Of the sum, in its units: noise_multiplier times the sensitivity over what is left for it."""
-        d, left, weight = self.columns(), 1 - self.quartile_share, self._weight()
-        moved = 2 * RADIUS if self.adjacency is Adjacency.REPLACE else RADIUS
-        counted = 0 if self.adjacency is Adjacency.REPLACE else weight
+        d, left = self.columns(), 1 - self.quartile_share
         if self.noise == "laplace":
-            return self.noise_multiplier * (d * moved + counted) / left
-        return self.noise_multiplier * root((d * moved**2 + counted**2) / left)
-
-    def _weight(self) -> int:
-        """Of one record in the joint release: the best for a mean an eighth of half the range away from
-        its middle, and Gaussian noise."""
-        return math.isqrt(math.isqrt(RADIUS**4 * self.columns() // 64))
+            return self.noise_multiplier * 2 * RADIUS * d / left
+        return self.noise_multiplier * 2 * RADIUS * root(d / left)
 
     def _times(self) -> Fraction:
         """k, rounded up to 2^-10."""
