@@ -114,8 +114,8 @@ def quartile_scale(parameters: Parameters) -> Fraction:
 
 def sum_scale(parameters: Parameters) -> Fraction:
     """Of the sum's noise, in its units: multiplier times sensitivity over what is left for it."""
-    left, multiplier = 1 - parameters["quartile_share"], Fraction(parameters["noise_multiplier"])
-    d = width(parameters)
+    left = 1 - Fraction(parameters["quartile_share"])
+    d, multiplier = width(parameters), Fraction(parameters["noise_multiplier"])
     if _laplace(parameters):
         return multiplier * boxes.box_sensitivity(d, RADIUS, norm(parameters)) / left
     return multiplier * 2 * RADIUS * centered.root(d / left)
@@ -138,7 +138,7 @@ def quartile_law(parameters: Parameters, rows: Sequence[Record]) -> QuantilesLaw
         cells = tuple(sorted(queries.to_cells(row[j], lower, upper, cell) for row in rows))
         scale = quartile_scale(parameters)
         parts += [QuantileLaw(cells, lower, upper, p, 4, scale) for p in (1, 3)]
-    return QuantilesLaw(tuple(parts), "pure" if _laplace(parameters) else "gaussian")
+    return QuantilesLaw(tuple(parts), "range" if _laplace(parameters) else "gaussian")
 
 
 @states(_WINSORIZED, _GAUSSIAN)

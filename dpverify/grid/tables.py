@@ -100,7 +100,14 @@ class ColumnScores(Query):
         return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """Of any score of any of the quantiles: the largest of theirs."""
+        """replace: of any score of any of the quantiles, the largest of theirs.
+
+        Not stated under add-remove, where no record moves all quantiles as much as one.
+        """
+        if adjacency is not Adjacency.REPLACE:
+            raise ValueError(
+                f"adjacency = {adjacency}: what several quantiles cost together is stated for replace."
+            )
         last = max(column for column, _ in self.scores)
         if domain.columns <= last:
             raise ValueError(f"{domain}, for a quantile of column {last + 1}; give more columns.")

@@ -13,15 +13,7 @@ from scipy.special import logsumexp
 from dpverify.grid import Query
 from dpverify.grid.tables import ColumnScores, QuantileScores
 from dpverify.plans.noise import LogProbabilities, Noise, positive_scale
-from dpverify.privacy import (
-    Derivation,
-    GaussianDP,
-    Guarantee,
-    PrivacyClaim,
-    PureDP,
-    Sensitivity,
-    rules,
-)
+from dpverify.privacy import Derivation, GaussianDP, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.guarantees import BoundedRange
 from dpverify.privacy.numbers import Exact
 from dpverify.randomness import Bits
@@ -134,15 +126,15 @@ Grid = tuple[int, int, int, int]
 class QuantileChoices(Noise):
     """A ``QuantileChoice`` for each row of ``ColumnScores``, independently, all of one scale.
 
-    claimed: what is said of each, "pure" DP of its range or "gaussian" DP; all together compose.
+    claimed: what is said of each, its bounded "range" or the "gaussian" DP that follows; all together compose.
     """
 
     grids: tuple[Grid, ...]
     scale: Fraction
-    claimed: Literal["pure", "gaussian"]
+    claimed: Literal["range", "gaussian"]
 
     def __init__(
-        self, grids: tuple[Grid, ...], scale: Exact, claimed: Literal["pure", "gaussian"]
+        self, grids: tuple[Grid, ...], scale: Exact, claimed: Literal["range", "gaussian"]
     ) -> None:
         object.__setattr__(self, "grids", grids)
         object.__setattr__(self, "scale", positive_scale(scale))
@@ -166,13 +158,8 @@ class QuantileChoices(Noise):
         """Rules: exponential mechanism, its conversion, and their composition."""
         each = rules.exponential_mechanism(sensitivity, self.scale)
         shown = each.conclusion.guarantee
-        if isinstance(shown, BoundedRange):
-            part = shown.gaussian
-            gaussian = self.claimed == "gaussian"
-            to: Guarantee = (
-                GaussianDP.of_square(part.mu_squared) if gaussian else PureDP(shown.epsilon)
-            )
-            each = rules.convert(each, to)
+        if self.claimed == "gaussian" and isinstance(shown, BoundedRange):
+            each = rules.convert(each, GaussianDP.of_square(shown.gaussian.mu_squared))
         return rules.adaptive_compose([each] * len(self.grids))
 
     def check(self, query: Query) -> None:
