@@ -36,7 +36,8 @@ def _exact_range(mechanism: WinsorizedMean) -> Fault:
         ranks = [p * n // 4 for p in (1, 3)] * mechanism.columns()
         found = np.array([row[rank] for row, rank in zip(cells, ranks, strict=True)])
         query: Any = mechanism._query(mechanism.stretch(found - lows))
-        right: BoxSum = query.query if isinstance(query, OneUnit) else query
+        right: Any = query.query if isinstance(query, OneUnit) else query
+        assert isinstance(right, BoxSum)
         return right
 
     def change(stage: Stage) -> Stage:
@@ -54,17 +55,15 @@ def _exact_range(mechanism: WinsorizedMean) -> Fault:
 
 # --- pairs --------------------------------------------------------------------------------------
 
-_NAN, _FAR, _TINY = float("nan"), 1e308, 5e-324
+_FAR = 1e308
 
 
 def _column_replaced() -> tuple[NeighboringPair, ...]:
-    """On 0..8: the first pair moves the sum by a whole range, whatever that is, and both quartiles' scores
+    """On 0..6: the first pair moves the sum by a whole range, whatever that is, and both quartiles' scores
     up on one side of the records and down on the other."""
     return (
-        replaced("from end to end, past the others", [-_FAR, *[4.0] * 3], _FAR),
-        replaced("the quartiles jump", [0.0] * 10 + [8.0] * 30, 0.0, at=39),
-        replaced("a NaN by an outlier, alone", [_NAN], _FAR),
-        replaced("a zero by a subnormal", [-0.0] * 4, _TINY),
+        replaced("from end to end, past the others", [-_FAR, *[3.0] * 3], _FAR),
+        replaced("the quartiles jump", [0.0] * 10 + [6.0] * 30, 0.0, at=39),
     )
 
 
@@ -82,20 +81,20 @@ def _configuration(
 
 
 def _line(budget: Any, **own: Any) -> WinsorizedMean:
-    public: dict[str, Any] = {"lower": (0.0,), "upper": (8.0,), "cells": 16, "nonfinite": "replace"}
+    public: dict[str, Any] = {"lower": (0.0,), "upper": (6.0,), "nonfinite": "replace"}
     share = Fraction(1, 4)
     return WinsorizedMean.for_budget(
         budget, adjacency=REPLACE, quartile_share=share, **public, **own
     )
 
 
-_COLUMN = _line(GaussianDP("3/4"))
-_PURE = _line(PureDP(4), noise="laplace")
+_COLUMN = _line(GaussianDP("3/4"), cells=12)
+_PURE = _line(PureDP(4), cells=6, noise="laplace")
 _ALL = _column_replaced()
 
 CONFIGURATIONS = (
     _configuration("column", _COLUMN, _ALL, _ALL[:1], _exact_range),
-    _configuration("pure", _PURE, _ALL[:2], _ALL[:1], _exact_range),
+    _configuration("pure", _PURE, _ALL[:1], _ALL[:1]),
 )
 
 
@@ -177,7 +176,7 @@ RATES = (
         (500, 1000, 2000, 4000),
         setting={"d": 2, "noise_multiplier": 1, "noise": "gaussian"},
         exponent=Exponent(value=-1, tolerance=0.1),
-        repeats=800,
+        repeats=2000,
     ),
     _rate(
         "error-against-d",
@@ -193,6 +192,6 @@ RATES = (
         (500, 1000, 2000, 4000),
         setting={"d": 1, "noise_multiplier": 1, "noise": "laplace"},
         exponent=Exponent(value=-1, tolerance=0.1),
-        repeats=1500,
+        repeats=4000,
     ),
 )
