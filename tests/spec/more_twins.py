@@ -21,6 +21,7 @@ from . import (
     refined_twins,
     robust_twins,
     weight_twins,
+    winsorized_twins,
 )
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -77,6 +78,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **centered_twins.TWINS,
     **refined_twins.TWINS,
     **bound_twins.TWINS,
+    **winsorized_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -142,4 +144,5 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     **centered_twins.FAULTS,
     **refined_twins.FAULTS,
+    **winsorized_twins.FAULTS,
 }
