@@ -59,7 +59,7 @@ FAULTS: dict[str, list[Plant]] = {
         _patched("times", lambda right, p: right(p) * 2),
     ],
     "winsorized_mean:obligation_range": [
-        # the middle half a cell off; half the range; a range that is a tenth too long
+        # the middle half a cell off; a cell whatever the quartiles; a range that is 1.4 times too long
         _patched("ranges", lambda right, p, q: right(p, (q[0] + 1, q[1], *q[2:]))),
         _patched("ranges", lambda right, p, q: right(p, (min(q[:2]), min(q[:2]), *q[2:]))),
         _patched("ranges", lambda right, p, q: right({**p, "clipped": p["clipped"] ** 2}, q)),
