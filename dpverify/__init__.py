@@ -18,6 +18,7 @@ from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
+from dpverify.mechanisms.winsorized_mean import WinsorizedMean
 from dpverify.plans import Abstained
 from dpverify.privacy import (
     Adjacency,
@@ -69,6 +70,7 @@ __all__ = [
     "SystemBits",
     "VarianceAwareMean",
     "VectorMeanEstimate",
+    "WinsorizedMean",
     "ZeroConcentratedDP",
     "calibrate",
     "compose",

@@ -8,7 +8,7 @@ from dpverify.plans.law import Law
 from dpverify.plans.mechanism import Abstained, Mechanism
 from dpverify.plans.noise import DiscreteLaplace, KaryResponse, Noise, NoNoise
 from dpverify.plans.plan import AdaptiveStage, Filtered, Gate, Plan, Stage, Unless, stages_of
-from dpverify.plans.selection import QuantileChoice
+from dpverify.plans.selection import QuantileChoice, QuantileChoices
 from dpverify.plans.thresholds import ThresholdedGaussian, ThresholdedLaplace, least_threshold
 from dpverify.plans.transcripts import Transcript, Transcripts
 
@@ -32,6 +32,7 @@ __all__ = [
     "Noise",
     "Plan",
     "QuantileChoice",
+    "QuantileChoices",
     "RoundedGaussian",
     "Stage",
     "ThresholdedGaussian",

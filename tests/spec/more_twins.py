@@ -11,7 +11,7 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import _balls, clipped_mean, iterative_mean, private_quantile, stability_histogram
-from spec.theory import shrinking, tables
+from spec.theory import quantiles, shrinking, tables
 from tests.grid.test_vector_queries import FALSE
 
 from . import (
@@ -22,6 +22,7 @@ from . import (
     robust_twins,
     sparse_twins,
     weight_twins,
+    winsorized_twins,
 )
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -79,6 +80,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **centered_twins.TWINS,
     **refined_twins.TWINS,
     **bound_twins.TWINS,
+    **winsorized_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -121,7 +123,7 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     "clipped_mean:obligation_count_is_free": [_patched(clipped_mean, "weight", _costly_weight)],
     "private_quantile:obligation_support": [
-        _patched(private_quantile.QuantileLaw, "score", lambda right, law, t: right(law, t + 1))
+        _patched(quantiles.QuantileLaw, "score", lambda right, law, t: right(law, t + 1))
     ],
     "private_quantile:obligation_error": [
         _patched(private_quantile, "error_bound", lambda right, *given: right(*given) / 3)
@@ -145,4 +147,5 @@ FAULTS: dict[str, list[Plant]] = {
     **centered_twins.FAULTS,
     **refined_twins.FAULTS,
     **sparse_twins.FAULTS,
+    **winsorized_twins.FAULTS,
 }
