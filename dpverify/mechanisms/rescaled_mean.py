@@ -25,7 +25,10 @@ from dpverify.transformations.means import (
 
 Floats = NDArray[np.float64]
 _LEAST_TAIL = Fraction(1, 10**300)
-_LARGEST = 10**9  # multiplier: grids have no unit that is so much finer than the noise
+_LEAST, _LARGEST = (
+    Fraction(1, 10**100),
+    10**9,
+)  # multipliers; above, too few cells are left for noise
 Filters = Literal["weights", "gaussian", "basic"]
 CORES: dict[str, type[CoreMean]] = {
     "weights": WeightedCoreMean,
@@ -145,9 +148,11 @@ def check_shared(mechanism: Any) -> None:
         object.__setattr__(mechanism, "origin", tuple(map(float, mechanism.origin)))
     if exact(mechanism.radius, "radius") <= 0:
         raise ValueError(f"radius = {mechanism.radius} is not positive; give a public radius > 0.")
-    for name in ("noise_multiplier", "center_multiplier"):
-        if exact(getattr(mechanism, name, 1), name) > _LARGEST:
-            raise ValueError(f"{name} is above 1e9: no number of records is enough; give less.")
+    name = "center_multiplier" if hasattr(mechanism, "center_multiplier") else "noise_multiplier"
+    if not _LEAST <= exact(getattr(mechanism, name), name) <= _LARGEST:
+        raise ValueError(
+            f"{name} is outside 1e-100 to 1e9, where no grid serves it; use for_budget."
+        )
     object.__setattr__(mechanism, "n_max", whole(mechanism.n_max, "n_max"))
     if mechanism.n_max < 1:
         raise ValueError(f"n_max = {mechanism.n_max}; say about how many records you expect.")
