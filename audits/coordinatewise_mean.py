@@ -153,4 +153,12 @@ RATES = (
         exponent=Exponent(value=0.78, tolerance=0.1),
         repeats=300,
     ),
+    _rate(
+        "error-against-noise-multiplier",
+        "noise_multiplier",
+        tuple(map(Fraction, ("1/4", "1/2", "1", "2"))),
+        setting={"n": 2000, "d": 4, "adjacency": ADD},
+        exponent=Exponent(value=1, tolerance=0.1),
+        repeats=500,
+    ),
 )

@@ -178,6 +178,7 @@ def _pairs_replaced(to: To, n: int, edge: float, least: int) -> tuple[Neighborin
         replaced("from end to end of its reach", [to(1.0, 0.0), *crowd], to(-1.0, 0.0)),
         replaced("a friend by a stranger", [to(-1.0, 0.0), *crowd], to(_STRANGER, 0.0)),
         replaced("an outlier comes in", [to(-_FAR, _FAR), *crowd], to(1.0, 0.0)),
+        replaced("an outlier by its opposite", [to(-_FAR, 0.0), *crowd], to(_FAR, 0.0)),
         replaced("some on the rim of the ball", [to(1.0, 0.0), *rim], to(-1.0, 0.0)),
         replaced("about to abstain", crowd[:least], to(_STRANGER, 0.0)),
     )
@@ -218,11 +219,12 @@ def _attacked(
     )
 
 
-_HALF = Fraction("5.7")
-"""A center multiplier that takes about half of mu^2 at epsilon = 1."""
+_HALF = Fraction("0.95")
+"""A center multiplier that takes about half of mu^2 at epsilon = 8."""
 
 CONFIGURATIONS = (
-    _attacked("line", ADD, _on_a_line, 10_000, 1, matrix=(1.0,), center_multiplier=_HALF),
+    _attacked("line", ADD, _on_a_line, 10_000, 8, matrix=(1.0,), center_multiplier=_HALF),
+    _attacked("line", REPLACE, _on_a_line, 10_000, 8, matrix=(1.0,), center_multiplier=_HALF),
 )
 
 
@@ -268,8 +270,8 @@ def _refined(setting: Mapping[str, Any]) -> RefinedMean:
         record_radius=tail_radius(deviations, 1e-4),
         n_max=1000,
         tail=Fraction(1, 10**7),
-        center_multiplier=Fraction(setting["multiplier"]),
-        noise_multiplier=Fraction(setting["multiplier"]),
+        center_multiplier=Fraction(setting["noise_multiplier"]),
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
     )
 
 
@@ -294,7 +296,7 @@ RATES = (
         "noise-against-n",
         "n",
         (500, 1500, 4500),
-        setting={"d": 20, "power": 1, "multiplier": "1/2", "adjacency": ADD},
+        setting={"d": 20, "power": 1, "noise_multiplier": "1/2", "adjacency": ADD},
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         curve=_CURVE,
         lower=Curve(function="lower_bound", arguments=("parameters", "n")),
@@ -305,19 +307,29 @@ RATES = (
         "noise-against-d",  # tr M^(1/2) is 1.55, 1.63, 1.64
         "d",
         (10, 100, 1000),
-        setting={"n": 600, "power": 2, "multiplier": "1/2", "adjacency": REPLACE},
+        setting={"n": 600, "power": 2, "noise_multiplier": "1/2", "adjacency": REPLACE},
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         curve=_CURVE,
         exponent=Exponent(value=0, tolerance=0.06),
         repeats=400,
     ),
     _rate(
+        "noise-against-its-multiplier",
+        "noise_multiplier",
+        tuple(map(Fraction, ("1/32", "1/8", "1/2"))),
+        setting={"n": 3000, "d": 20, "power": 1, "adjacency": REPLACE},
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        curve=_CURVE,
+        exponent=Exponent(value=1, tolerance=0.05),
+        repeats=400,
+    ),
+    _rate(
         "privacy-for-free",  # the sampling error: that of the empirical mean goes as n^-1/2
         "n",
-        (100, 300, 900),
-        setting={"d": 3, "power": 1, "multiplier": "1/8", "adjacency": ADD},
+        (150, 450, 1200),
+        setting={"d": 3, "power": 1, "noise_multiplier": "1/2", "adjacency": ADD},
         target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
-        exponent=Exponent(value=-0.5, tolerance=0.15, drift=2.0),
+        exponent=Exponent(value=-0.5, tolerance=0.15, drift=1.6),
         repeats=600,
     ),
 )

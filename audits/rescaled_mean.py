@@ -215,6 +215,13 @@ SMALL = (
         matrix=_SHEARED,
         noise_multiplier=Fraction(1, 40),
     ),
+    _small(
+        "weights on a line in the plane",
+        ((3.0, 0.0), (3.5, 0.5), (2.0, -1.0)) * 8,
+        matrix=((16.0, 16.0), (16.0, 16.0)),
+        origin=(3.0, 0.0),
+        noise_multiplier=Fraction(1, 40),
+    ),
     _small("basic, a path", _LINE, filter="basic", noise_multiplier=2),
     _small("basic, nobody", (), filter="basic", noise_multiplier=2),
     _small(
@@ -263,6 +270,19 @@ RATES = (
         curve=Curve(function="expected_error", arguments=("parameters", "n")),
         source=_SOURCE,
         repeats=1500,
+    ),
+    RateClaim(
+        name="noise-against-epsilon",
+        mechanism=_for_decaying,
+        variable="epsilon",
+        values=(1, 2, 4),
+        setting={"d": 20, "n": 4000, "adjacency": REPLACE},
+        instance=_DECAYING,
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        error=_distance,
+        curve=Curve(function="expected_error", arguments=("parameters", "n")),
+        source=_SOURCE,
+        repeats=600,
     ),
     RateClaim(
         name="error-against-n",

@@ -16,8 +16,10 @@ from dpverify.mechanisms.randomized_response import FrequencyEstimate, Randomize
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.mechanisms.robust_mean import RobustMean, RobustMeanEstimate
+from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
+from dpverify.mechanisms.winsorized_mean import WinsorizedMean
 from dpverify.plans import Abstained
 from dpverify.privacy import (
     Adjacency,
@@ -51,6 +53,7 @@ __all__ = [
     "HistogramEstimate",
     "IterativeMean",
     "MeanEstimate",
+    "NextQuery",
     "NoisyCount",
     "PerfectPrivacy",
     "PrivateQuantile",
@@ -64,10 +67,13 @@ __all__ = [
     "RobustMeanEstimate",
     "SeededBits",
     "ShareEstimate",
+    "SparseEstimate",
+    "SparseVector",
     "StabilityHistogram",
     "SystemBits",
     "VarianceAwareMean",
     "VectorMeanEstimate",
+    "WinsorizedMean",
     "ZeroConcentratedDP",
     "calibrate",
     "compose",

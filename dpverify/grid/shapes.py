@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Numbers = tuple[float, ...]
 Matrix = tuple[Numbers, ...]
 _LARGEST_RATIO = 1e24
+_ZERO, _POSITIVE = 1e-11, 1e-9  # eigenvalues of a singular M, against the largest
 _STEPS = 200
 
 
@@ -24,11 +25,14 @@ _STEPS = 200
 class Shape:
     """The map x -> M^(-1/4) x of a public positive definite M, and how to come back.
 
-    scales: M^(-1/4) for a diagonal M; rows: for any other.
+    scales: M^(-1/4) for a diagonal M; rows: for any other. origin: for a singular M, whose inverse is
+    then the pseudoinverse, the public point's component that the map does not see; rank: of M.
     """
 
     scales: Numbers
     rows: Matrix | None
+    rank: int
+    origin: Numbers | None = None
 
     @property
     def columns(self) -> int:
@@ -44,34 +48,74 @@ class Shape:
         with np.errstate(all="ignore"):
             if self.rows is None:
                 return np.asarray(np.ldexp(images, nearness.exponent) / np.array(self.scales))
-            return np.asarray(np.ldexp(images @ _inverse(nearness).T, nearness.exponent))
+            return np.asarray(np.ldexp(images @ _inverse(nearness, self.rank).T, nearness.exponent))
+
+    def place(self, images: Floats, nearness: Nearness) -> Floats:
+        """``back`` for a point: with its public component outside the range of a singular M."""
+        return self.back(images, nearness) + (0.0 if self.origin is None else np.array(self.origin))
 
 
-def shape_of(matrix: Any) -> tuple[Numbers | Matrix, Shape]:
+def shape_of(matrix: Any, origin: Any = None) -> tuple[Numbers | Matrix, Shape]:
     """M as tuples, and its map. matrix: the diagonal, shape (d,), or the matrix, shape (d, d).
 
-    Raises TypeError or ValueError unless it is symmetric and positive definite.
+    origin: a public point of the plane that the data lie in, shape (d,), where M is singular.
+    Raises TypeError or ValueError unless M is symmetric and positive definite, or semidefinite with an
+    origin.
     """
     array = _real(matrix)
     if array.ndim == 1:
         diagonal: Numbers = tuple(array.tolist())
         if not diagonal or not min(diagonal) > 0:
-            raise ValueError("matrix: a diagonal of M needs d >= 1 positive numbers.")
+            raise ValueError(
+                "matrix: a diagonal of M needs d >= 1 positive numbers; leave constant columns out."
+            )
         _check_ratio(min(diagonal), max(diagonal))
         # two square roots: by IEEE 754 the same scales on every machine, as no power would be
-        return diagonal, Shape(tuple((1 / np.sqrt(np.sqrt(array))).tolist()), None)
+        if origin is not None:
+            raise ValueError(
+                "origin belongs to a singular M; this diagonal is positive, leave it out."
+            )
+        scales = tuple((1 / np.sqrt(np.sqrt(array))).tolist())
+        return diagonal, Shape(scales, None, len(scales))
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
         raise ValueError(
             f"matrix of shape {array.shape}; give M as (d, d), or its diagonal as (d,)."
         )
     if not np.array_equal(array, array.T):
         raise ValueError("matrix is not symmetric; give (M + M.T) / 2.")
-    _require_positive_definite(array)
+    rows = tuple(tuple(row) for row in array.tolist())
+    return rows, _matrix_shape(rows, None if origin is None else tuple(_real(origin).tolist()))
+
+
+@lru_cache(maxsize=16)
+def _matrix_shape(rows: Matrix, origin: Numbers | None) -> Shape:
+    array = np.array(rows)
+    if origin is None:
+        _require_positive_definite(array)
     values, vectors = np.linalg.eigh(array)
+    if origin is not None:
+        zeros = _zeros(values, len(origin))
+        flat, values, vectors = vectors[:, :zeros], values[zeros:], vectors[:, zeros:]
+        origin = tuple((flat @ (flat.T @ np.array(origin))).tolist())
     _check_ratio(float(values[0]), float(values[-1]))
     root = (vectors * values**-0.25) @ vectors.T
-    rows = tuple(tuple(row) for row in array.tolist())
-    return rows, Shape((), tuple(tuple(row) for row in root.tolist()))
+    return Shape((), tuple(tuple(row) for row in root.tolist()), len(values), origin)
+
+
+def _zeros(values: Floats, columns: int) -> int:
+    """How many eigenvalues, in ascending order, are zero; none may be near it."""
+    if columns != len(values):
+        raise ValueError(f"origin has {columns} numbers for {len(values)} columns; give a point.")
+    zeros = int((np.abs(values) <= _ZERO * values[-1]).sum())
+    rest = values[zeros:]
+    if not values[-1] > 0 or values[0] < -_ZERO * values[-1] or rest[0] < _POSITIVE * rest[-1]:
+        raise ValueError(
+            f"matrix: eigenvalues from {values[0]:.3g} to {values[-1]:.3g} are not each positive or zero: "
+            f"none may be negative, all zero, or {_ZERO:g} to {_POSITIVE:g} times the largest."
+        )
+    if not zeros:
+        raise ValueError("origin belongs to a singular M; this one is not, leave it out.")
+    return zeros
 
 
 def spectrum(covariance: Any) -> Floats:
@@ -134,8 +178,8 @@ def _require_positive_definite(array: Floats) -> None:
 
 
 _NOT_POSITIVE = (
-    "matrix is not positive definite, or not by enough to tell: its least eigenvalue is {}. Project "
-    "the data on the range of a singular covariance, or add a floor: M + eta I."
+    "matrix is not positive definite, or not by enough to tell: its least eigenvalue is {}. For data in "
+    "a plane give a public point of it (origin=...), or add a floor: M + eta I."
 )
 
 
@@ -147,9 +191,14 @@ def _nearness(shape: Shape, radius: Fraction) -> Nearness:
 
 
 @lru_cache(maxsize=16)
-def _inverse(nearness: Nearness) -> Floats:
-    """Of C / 2^shift: from cells of y to cells of x."""
+def _inverse(nearness: Nearness, rank: int) -> Floats:
+    """Of C / 2^shift, or its pseudoinverse: from cells of y to cells of x."""
     matrix = np.array(nearness.matrix, dtype=np.float64)
-    found: Floats = np.asarray(np.linalg.inv(matrix) * 2.0**nearness.shift, dtype=np.float64)
+    if rank == len(matrix):
+        found: Floats = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    else:  # C is rounded: what was zero no longer is
+        u, values, v = np.linalg.svd(matrix)
+        found = np.asarray((v[:rank].T / values[:rank]) @ u[:, :rank].T, dtype=np.float64)
+    found *= 2.0**nearness.shift
     found.flags.writeable = False
     return found

@@ -23,6 +23,7 @@ from dpverify.grid.vectors import (
     OUTER_BOX,
     Matrix,
     Vector,
+    check_rank,
     checked_center,
     checked_exponent,
     checked_matrix,
@@ -248,6 +249,7 @@ def _check_map(query: VectorSum | MaskedSum) -> None:
     object.__setattr__(query, "exponent", checked_exponent(query.exponent))
     if query.matrix is not None:
         matrix = checked_matrix(query.matrix, len(query.center))
+        check_rank(matrix, len(query.center))
         object.__setattr__(query, "matrix", matrix)
 
 

@@ -160,7 +160,7 @@ def checked_center(center: Any) -> Vector:
 
 
 def checked_matrix(rows: Any, columns: int) -> Matrix:
-    """The matrix as tuples. Raises unless it is of integers, of so many columns and of full rank."""
+    """The matrix as tuples. Raises unless it is of integers and of so many columns."""
     matrix = tuple(_vector(row, "matrix") for row in rows)
     lengths = sorted({len(row) for row in matrix})
     if lengths != [columns]:
@@ -169,13 +169,17 @@ def checked_matrix(rows: Any, columns: int) -> Matrix:
             "and rows of one entry a column."
         )
     check_word_budget(max(abs(entry) for row in matrix for entry in row), "matrix")
+    return matrix
+
+
+def check_rank(matrix: Matrix, columns: int) -> None:
+    """Raise ValueError unless the matrix is of full rank."""
     rank = fmpz_mat(matrix).rank()
     if rank < min(len(matrix), columns):
         raise ValueError(
             f"matrix: of rank {rank}, with {len(matrix)} rows and {columns} columns, so it is "
             "singular. Give a matrix of full rank, with more bits if rounding took it away."
         )
-    return matrix
 
 
 def _vector(values: Any, name: str) -> Vector:

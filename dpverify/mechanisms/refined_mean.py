@@ -18,6 +18,7 @@ from dpverify.mechanisms.rescaled_mean import (
     CORES,
     Filters,
     RescaledMean,
+    bounded_float,
     check_shared,
     default_tail,
     number_kept,
@@ -61,7 +62,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     the radius, not by the reach of friends, and the number needs no shift: at large n the noise is
     about two thirds of the rescaled mean's.
 
-    Data, output, matrix, radius, n_max, tail, filter: as for ``RescaledMean``.
+    Data, output, matrix, origin, radius, n_max, tail, filter: as for ``RescaledMean``.
     record_radius: how far a record is from the mean at most after the map; the released radius adds
     the center's own error in quadrature.
     center_multiplier: the noise multiplier of the first stage. center_epsilon: with the basic filter,
@@ -79,6 +80,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     tail: Fraction
     center_multiplier: Fraction
     filter: Filters = "weights"
+    origin: Numbers | None = None
     center_epsilon: Fraction | None = None
 
     def check_parameters(self) -> None:
@@ -124,6 +126,24 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
             parameters["tail"] = default_tail(budget, adjacency, chosen)
         return super(RefinedMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
+    @classmethod
+    def where_it_helps(
+        cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any
+    ) -> RefinedMean | RescaledMean:
+        """Of this mechanism and ``RescaledMean``, both for ``budget``, the one with less noise at n_max.
+
+        After the map the center's noise is sqrt(d) times as long as in any one direction, and the ball
+        must make up for it: in high dimension, or with few records, one stage has less noise than two.
+        Parameters: as for ``for_budget``, from the covariance (or trace, largest and columns), n_max.
+        """
+        first = RescaledMean.for_budget(budget, adjacency=adjacency, **parameters)
+        try:
+            both = cls.for_budget(budget, adjacency=adjacency, **parameters)
+        except ValueError:  # one stage has parameters, so there is no room for two
+            return first
+        noises = [one.expected_noise(one.n_max) * one.radius for one in (first, both)]
+        return both if noises[1] < noises[0] else first
+
     def columns(self) -> int:
         """The dimension."""
         return len(self.matrix)
@@ -151,14 +171,14 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         point = _within_reach(rounded_multiples(mean, [noise / UNIT]))[0].astype(np.float64)
         nearness = core.nearness
         scale = min(to_float(total.unit(radius)), _MOST)
-        *moved, counted = (_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
+        *moved, counted = (bounded_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
         number, kept = counted / weight_of(radius), float(number_kept(transcript))
         if number < kept / 4:  # the center is far from the data, or the radius too small
             spread = spread_of(shape, nearness, min(to_float(noise), _MOST))
-            return VectorMeanEstimate(shape.back(point, nearness), kept, spread, 0 * point)
+            return VectorMeanEstimate(shape.place(point, nearness), kept, spread, 0 * point)
         step = np.clip(np.array(moved) / number, -_MOST, _MOST)
         along = shape.back(step, nearness) * (scale / weight_of(radius) / number)
-        value = shape.back(point + step, nearness)
+        value = shape.place(point + step, nearness)
         return VectorMeanEstimate(value, number, spread_of(shape, nearness, scale / number), along)
 
     def expected_noise(self, n: int) -> float:
@@ -195,7 +215,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
 
     def _shape(self) -> Shape:
-        return shape_of(self.matrix)[1]
+        return shape_of(self.matrix, self.origin)[1]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -222,10 +242,6 @@ def _numbers(batch: Transcripts, first: Plan) -> tuple[list[Numbered], IntArray]
 
 def _within_reach(cells: IntArray) -> IntArray:
     return np.clip(cells, -_FAR, _FAR).astype(np.int64)
-
-
-def _float(value: int) -> float:
-    return float(min(max(value, -int(_MOST)), int(_MOST)))
 
 
 def center_radius(values: Floats) -> float:

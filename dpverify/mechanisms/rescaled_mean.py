@@ -25,6 +25,10 @@ from dpverify.transformations.means import (
 
 Floats = NDArray[np.float64]
 _LEAST_TAIL = Fraction(1, 10**300)
+_LEAST, _LARGEST = (
+    Fraction(1, 10**100),
+    10**9,
+)  # multipliers; above, too few cells are left for noise
 Filters = Literal["weights", "gaussian", "basic"]
 CORES: dict[str, type[CoreMean]] = {
     "weights": WeightedCoreMean,
@@ -45,7 +49,9 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
 
     Data: shape (n, d), any unit, within 2^20 radii of zero (else clamped). Output:
     ``VectorMeanEstimate``, or ``Abstained`` when too few records agree.
-    matrix: the public M, its diagonal of shape (d,) or a symmetric positive definite (d, d).
+    matrix: the public M, its diagonal of shape (d,) or a symmetric positive definite (d, d). origin: with
+    a singular M, for data in a plane, a public point of that plane: what of a record is outside the
+    range of M is not looked at, and the estimate has the origin's instead.
     radius: lambda, how far apart friends are at most after the map. Public: never from the number of
     rows under add-remove. ``for_budget`` finds both from ``covariance`` and ``n_max``.
     filter: "weights", or, to compare, one of the random filters it stands for: "gaussian" (noise on
@@ -63,9 +69,10 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     n_max: int
     tail: Fraction
     filter: Filters = "weights"
+    origin: Numbers | None = None
 
     def check_parameters(self) -> None:
-        """A positive definite M, a positive radius, n_max >= 1, a tail in (0, 1 / 10)."""
+        """A positive definite M, or an origin, a positive radius, n_max >= 1, a tail in (0, 1 / 10)."""
         check_shared(self)
 
     @classmethod
@@ -112,8 +119,8 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
             return Abstained(transcript.stopped)
         core, shape = self.core(), self._shape()
         nearness, unit = core.nearness, to_float(core.noise_of(transcript))
-        released = np.array([float(v) for v in transcript.released["mean"]])
-        value = shape.back(released * (unit / 2.0**40), nearness)
+        released = np.array([bounded_float(v) for v in transcript.released["mean"]])
+        value = shape.place(released * (unit / 2.0**40), nearness)
         kept = float(number_kept(transcript))
         return VectorMeanEstimate(value, kept, spread_of(shape, nearness, unit), 0 * value)
 
@@ -131,14 +138,21 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         return self.core().minimum_n(allowed)
 
     def _shape(self) -> Shape:
-        return shape_of(self.matrix)[1]
+        return shape_of(self.matrix, self.origin)[1]
 
 
 def check_shared(mechanism: Any) -> None:
     """Refuse bad parameters that the rescaled and the refined mean share."""
-    object.__setattr__(mechanism, "matrix", shape_of(mechanism.matrix)[0])
+    object.__setattr__(mechanism, "matrix", shape_of(mechanism.matrix, mechanism.origin)[0])
+    if mechanism.origin is not None:
+        object.__setattr__(mechanism, "origin", tuple(map(float, mechanism.origin)))
     if exact(mechanism.radius, "radius") <= 0:
         raise ValueError(f"radius = {mechanism.radius} is not positive; give a public radius > 0.")
+    name = "center_multiplier" if hasattr(mechanism, "center_multiplier") else "noise_multiplier"
+    if not _LEAST <= exact(getattr(mechanism, name), name) <= _LARGEST:
+        raise ValueError(
+            f"{name} is outside 1e-100 to 1e9, where no grid serves it; use for_budget."
+        )
     object.__setattr__(mechanism, "n_max", whole(mechanism.n_max, "n_max"))
     if mechanism.n_max < 1:
         raise ValueError(f"n_max = {mechanism.n_max}; say about how many records you expect.")
@@ -150,6 +164,11 @@ def check_shared(mechanism: Any) -> None:
         )
     if mechanism.filter not in CORES:
         raise ValueError(f"filter = {mechanism.filter!r}; write 'weights', 'gaussian' or 'basic'.")
+
+
+def bounded_float(value: int) -> float:
+    """As a float whose square is finite: 1e140 stands for every larger number."""
+    return float(min(max(value, -(10**140)), 10**140))
 
 
 def number_kept(transcript: Transcript) -> int:
@@ -166,7 +185,8 @@ def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | Non
         parameters.setdefault("matrix", (1.0,) * columns)
     elif covariance is not None:
         parameters.setdefault("matrix", covariance)
-        values = mapped_spectrum(parameters["matrix"], covariance)
+        origin = parameters.get("origin")
+        values = mapped_spectrum(parameters["matrix"], covariance, origin)
     else:
         return None
     if "radius" not in parameters:
@@ -191,9 +211,9 @@ def isotropic_worst(columns: int, trace: float, largest: float) -> Floats:
     return values
 
 
-def mapped_spectrum(matrix: Any, covariance: Any) -> Floats:
+def mapped_spectrum(matrix: Any, covariance: Any, origin: Any = None) -> Floats:
     """The eigenvalues of M^(-1/4) Sigma M^(-1/4)."""
-    _, shape = shape_of(matrix)
+    _, shape = shape_of(matrix, origin)
     if shape.rows is None and np.ndim(covariance) == 1:
         scales = np.array(shape.scales)
         return np.asarray(spectrum(covariance) * scales**2)

@@ -26,7 +26,7 @@ def gaussian(rng: Generator, n: int, d: int, *, mean: float, deviation: float) -
 
 def decaying(rng: Generator, n: int, d: int, *, mean: float, power: float) -> Floats:
     """Independent normal coordinates of standard deviation j^-power in column j = 1, 2, ..."""
-    return mean + rng.normal(size=(n, d)) * np.arange(1, d + 1) ** -power
+    return mean + rng.normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power
 
 
 def contaminated(

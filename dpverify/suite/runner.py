@@ -11,6 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
+import threadpoolctl
+
 import dpverify
 from dpverify.suite.events import (
     EXIT_INTERRUPTED,
@@ -170,7 +172,7 @@ def results(
             yield do(unit, options)
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_set_up_worker)
     try:
         of = {pool.submit(do, unit, options): unit for unit in units}
         pending: set[Future[UnitFinished]] = set(of)
@@ -204,6 +206,11 @@ def _finished(
         )
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches the whole process group; the parent alone decides what it means."""
+def _set_up_worker() -> None:
+    """The parent alone decides what Ctrl-C means, and each worker computes in one thread.
+
+    Ctrl-C reaches the whole process group. Workers whose linear algebra takes all cores each slow one
+    another down up to twentyfold.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpoolctl.threadpool_limits(1)

@@ -92,20 +92,24 @@ def rescaling(matrix: Any, radius: Any) -> Rescaling:
 
 
 def quarter_root(matrix: Any) -> Any:
-    """M^(-1/4), at the working precision."""
+    """M^(-1/4), at the working precision; of a singular M the pseudoinverse's fourth root.
+
+    Zero is what is below 1e-10 of the largest eigenvalue: floats of a singular matrix are not exactly 0.
+    """
     values, vectors = mp.eigsy(mp.matrix([[mp.mpf(entry) for entry in row] for row in matrix]))
-    powers = mp.diag([value ** mp.mpf("-0.25") for value in values])
+    zero = mp.mpf("1e-10") * max(values)
+    powers = mp.diag([value ** mp.mpf("-0.25") if value > zero else mp.mpf(0) for value in values])
     return vectors * powers * vectors.T
 
 
 def spectrum(matrix: Any) -> list[Any]:
-    """The eigenvalues of M."""
+    """The eigenvalues of M, none below zero (where floats of a singular matrix may be)."""
     if not isinstance(matrix[0], tuple):
         return [mp.mpf(entry) for entry in matrix]
     found = mp.eigsy(
         mp.matrix([[mp.mpf(entry) for entry in row] for row in matrix]), eigvals_only=True
     )
-    return list(found)
+    return [max(value, mp.mpf(0)) for value in found]
 
 
 def _cells(value: float, cell: Fraction) -> int:

@@ -298,11 +298,9 @@ def test_bets_stop_where_the_bar_was_reached() -> None:
     pair = replace(PAIR, name=result.bets[0].pair)
     made = witness_of(result, subject="s", pairs=[pair])
     small(made)
-    total = 0.0
-    for needed, bet in enumerate(result.bets, 1):  # noqa: B007
-        total += bet.log_growth
-        if total >= np.log(1e6):
-            break
+    growth = np.cumsum([bet.log_growth for bet in result.bets])
+    assert growth.max() >= np.log(1e6)
+    needed = int(np.argmax(growth >= np.log(1e6))) + 1
     assert 10 < needed < 100
     kept = [bet.stake for bet in result.bets[:needed]]
     stakes = [stake for _, _, stake, *_ in made["bets"]]

@@ -105,6 +105,54 @@ def test_a_shape_and_its_grid_are_values() -> None:
     assert one.nearness(RADIUS) != one.nearness(2 * RADIUS)
 
 
+# --- singular matrices: data in a plane that has a public point ----------------------------------
+
+FLAT = np.array([[2.0, 1.0, 0.0], [1.0, 1.0, -1.0], [0.0, -1.0, 2.0]])
+"""Of rank 2: (1, -2, -1) is mapped to zero."""
+
+
+def test_a_point_of_the_plane_comes_back_and_nothing_outside_is_seen() -> None:
+    normal = np.array([1.0, -2.0, -1.0]) / math.sqrt(6)
+    origin = np.array([5.0, 7.0, 9.0])
+    _, shape = shape_of(FLAT, origin)
+    near = shape.nearness(RADIUS)
+    assert shape.rank == 2
+    moved = np.random.default_rng(6).normal(size=(40, 3)) * 30
+    plane = origin + moved - np.outer(moved @ normal, normal)
+    images = near.images(plane)
+    back = shape.place(images.astype(np.float64), near)
+    assert np.abs(back - plane).max() < 2.0**-16
+    # noise outside the range does not come back, and a record's height above the plane is not seen
+    noisy = images + np.outer(np.linspace(0, 2**30, 40), normal)
+    assert np.abs(shape.place(noisy, near) - back).max() < 2.0**-8
+    assert np.abs(near.images(plane + 3 * normal) - images).max() <= 2
+
+
+@pytest.mark.parametrize("d", [2, 40, 300])
+def test_float_covariances_of_any_rank_are_seen_to_be_singular(d: int) -> None:
+    part = np.random.default_rng(d).normal(size=(d, (d + 1) // 2))
+    matrix = part @ part.T
+    _, shape = shape_of((matrix + matrix.T) / 2, np.zeros(d))
+    assert shape.rank == (d + 1) // 2
+
+
+@pytest.mark.parametrize(
+    ("matrix", "origin", "message"),
+    [
+        (FLAT, [0.0, 0.0], "origin has 2 numbers for 3 columns"),
+        (FLAT, [0.0, 0.0, math.nan], "not finite"),
+        (np.eye(2), [0.0, 0.0], "this one is not, leave it out"),
+        ([1.0, 2.0], [0.0, 0.0], "this diagonal is positive, leave it out"),
+        (np.zeros((2, 2)), [0.0, 0.0], "all zero"),
+        ([[1.0, 2.0], [2.0, 1.0]], [0.0, 0.0], "none may be negative"),
+        ([[1.0, 0.0], [0.0, 1e-10]], [0.0, 0.0], "are not each positive or zero"),
+    ],
+)
+def test_an_origin_is_for_singular_matrices(matrix: Any, origin: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        shape_of(matrix, origin)
+
+
 # --- refusals -------------------------------------------------------------------------------------
 
 

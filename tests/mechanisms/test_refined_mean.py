@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpverify import Abstained, Adjacency, ApproxDP, RefinedMean, SeededBits
+from dpverify import Abstained, Adjacency, ApproxDP, RefinedMean, RescaledMean, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
 from dpverify.grid.masks import Counted, distinct, each_once, sums_in_balls
 from dpverify.plans.kept import rounded_multiples
@@ -41,6 +41,20 @@ def refined(**changes: Any) -> RefinedMean:
 
 
 # --- claims -------------------------------------------------------------------------------------
+
+
+def _chosen(d: int, n_max: int) -> RefinedMean | RescaledMean:
+    """tr M^(1/2) = 1 in every dimension."""
+    budget, covariance = ApproxDP(1, "1e-6"), (float(d) ** -2,) * d
+    return RefinedMean.where_it_helps(budget, adjacency=ADD, covariance=covariance, n_max=n_max)
+
+
+def test_there_are_two_stages_where_they_have_less_noise() -> None:
+    """Few dimensions and many records for two; with many dimensions, or too few records, one."""
+    for d, n_max in ((2, 3000), (100, 10**5)):
+        assert isinstance(_chosen(d, n_max), RefinedMean)
+    for d, n_max in ((10_000, 1000), (2, 180)):
+        assert isinstance(_chosen(d, n_max), RescaledMean)
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])

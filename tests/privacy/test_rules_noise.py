@@ -136,6 +136,14 @@ def test_explicit_laws_keep_what_the_rule_promises(name: str) -> None:
     assert holds(rule, cases())
 
 
+def test_rounded_gaussian_noise_takes_an_l1_sensitivity_for_an_l2_one() -> None:
+    """|x|_2 <= |x|_1, with equality where one coordinate alone moves: the same claim as of its square."""
+    for moved, sigma in ((Fraction(3, 2), Fraction(2)), (Fraction(6), Fraction(5, 3))):
+        of_l1 = rules.rounded_gaussian(lemma(moved, norm=Norm.L1), sigma).conclusion.guarantee
+        of_l2 = rules.rounded_gaussian(lemma(moved**2, norm=Norm.SQUARED_L2), sigma)
+        assert of_l1 == of_l2.conclusion.guarantee == GaussianDP(moved / sigma)
+
+
 def test_rounded_gaussian_noise_has_nothing_to_spare_at_the_thresholds() -> None:
     assert all(len(case.sticks) > 1 for case in laws.threshold_cases())
     rule, _ = _RULES["rounded Gaussian"]
@@ -252,7 +260,7 @@ def test_false_twins_of_exact_laplace_noise_are_caught(twin: Rule) -> None:
 _OF_SCORES = {Norm.L_INFINITY, Norm.RANGE}
 _NOISES: list[tuple[str, Callable[..., Any], set[Norm], str]] = [
     ("discrete Gaussian", rules.discrete_gaussian, {Norm.SQUARED_L2}, "sigma"),
-    ("rounded Gaussian", rules.rounded_gaussian, {Norm.SQUARED_L2}, "sigma"),
+    ("rounded Gaussian", rules.rounded_gaussian, {Norm.L1, Norm.SQUARED_L2}, "sigma"),
     ("the exponential mechanism", rules.exponential_mechanism, _OF_SCORES, "scale"),
     ("discrete Laplace", rules.discrete_laplace, {Norm.L1}, "scale"),
 ]

@@ -45,8 +45,10 @@ def test_our_own_trees_fit_together() -> None:
         "refined_mean",
         "rescaled_mean",
         "robust_mean",
+        "sparse_vector",
         "stability_histogram",
         "variance_aware_mean",
+        "winsorized_mean",
     ]
     assert list(suite.exhibits) == [
         "clean_mean",
@@ -57,6 +59,8 @@ def test_our_own_trees_fit_together() -> None:
         "filtered_mean",
         "filtered_mean_published",
         "radius_by_rows",
+        "winsorized_half_range",
+        "winsorized_one_sided",
     ]
     assert unsourced(suite) == []
 

@@ -1,0 +1,71 @@
+"""Candidates for made-up leaks, and what they are worth on fresh draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dpverify.audit.outputs.draws import Draws, Floats
+from dpverify.audit.outputs.laws import encode
+from dpverify.audit.witnesses.learned import Candidate, Effort, candidates
+
+Maker = Callable[[np.random.Generator, int, int], Any]
+"""rng, size, side to outputs."""
+FRESH = 4000
+
+
+def advantage(own: Floats, other: Floats) -> float:
+    own, other = np.sort(own), np.sort(other)
+    cuts = np.concatenate([own, other])
+    below = np.searchsorted(own, cuts) / len(own), np.searchsorted(other, cuts) / len(other)
+    return float(np.max(np.abs(below[0] - below[1])))
+
+
+def upward(own: Floats, other: Floats) -> float:
+    """max P(own score >= t) - P(other score >= t)."""
+    own, other = np.sort(own), np.sort(other)
+    below = np.searchsorted(own, own) / len(own), np.searchsorted(other, own) / len(other)
+    return float(np.max(below[1] - below[0]))
+
+
+def area(own: Floats, other: Floats) -> float:
+    """P(score of own > score of other), a tie being one half."""
+    below = np.searchsorted(np.sort(other), own), np.searchsorted(np.sort(other), own, "right")
+    return float((below[0] + below[1]).mean() / (2 * len(other)))
+
+
+def learn(
+    make: Maker,
+    size: int = 1000,
+    effort: Effort = Effort.QUICK,
+    difference: Floats | None = None,
+    law_known: bool = False,
+) -> tuple[list[Candidate], Draws, Draws]:
+    """Candidates, and fresh draws of both sides."""
+    rng = np.random.default_rng(0)
+    own, other = (encode(make(rng, size, side)) for side in (0, 1))
+    found = candidates(
+        own, other, law_known=law_known, difference=difference, seed=0, effort=effort
+    )
+    fresh, other_fresh = (encode(make(rng, FRESH, side)) for side in (0, 1))
+    return found, fresh, other_fresh
+
+
+def worth(
+    make: Maker,
+    *,
+    size: int = 1000,
+    effort: Effort = Effort.QUICK,
+    difference: Any = None,
+    words: str = "",
+) -> dict[str, float]:
+    """The advantage of each candidate whose description has these words."""
+    found, own, other = learn(make, size, effort, difference)
+    named = [one for one in found if words in one.description]
+    return {one.description: advantage(one.score(own), one.score(other)) for one in named}
+
+
+def same_vectors(rng: Any, size: int, side: int) -> Any:
+    return rng.normal(size=(size, 20)).round(1)
