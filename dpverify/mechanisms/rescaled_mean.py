@@ -149,7 +149,8 @@ def check_shared(mechanism: Any) -> None:
     if exact(mechanism.radius, "radius") <= 0:
         raise ValueError(f"radius = {mechanism.radius} is not positive; give a public radius > 0.")
     name = "center_multiplier" if hasattr(mechanism, "center_multiplier") else "noise_multiplier"
-    if not _LEAST <= exact(getattr(mechanism, name), name) <= _LARGEST:
+    given = exact(getattr(mechanism, name), name)
+    if given > 0 and not _LEAST <= given <= _LARGEST:
         raise ValueError(
             f"{name} is outside 1e-100 to 1e9, where no grid serves it; use for_budget."
         )
