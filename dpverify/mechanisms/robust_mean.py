@@ -17,8 +17,8 @@ from dpverify.grid.nearness import Nearness, by_column
 from dpverify.mechanisms._shrinking import checked_shares, root_up
 from dpverify.mechanisms._slabs import MOST, cuts, directions, eigen
 from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _numbers
-from dpverify.mechanisms.refined_mean import _ball, _float, _within_reach
-from dpverify.mechanisms.rescaled_mean import default_tail
+from dpverify.mechanisms.refined_mean import _ball, _within_reach
+from dpverify.mechanisms.rescaled_mean import bounded_float, default_tail
 from dpverify.plans import (
     UNIT,
     Abstained,
@@ -208,7 +208,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         points, radii = self._places(batch)
         radius, point = int(radii[0]), points[0].astype(np.float64)
         scale = min(to_float(self._sum().unit(radius)), MOST)
-        *moved, counted = (_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
+        *moved, counted = (bounded_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
         number, agreed = counted / weight_of(radius), float(transcript["agreement"])
         if number < agreed / 4:  # the center is far from the data, or the radius too small
             noise = min(to_float(self.core().noise_of(transcript)), MOST)
