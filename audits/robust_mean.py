@@ -230,7 +230,7 @@ def _robust(setting: Mapping[str, Any]) -> RobustMean:
         record_radius=float(np.sqrt(d)) + 4,
         n_max=1000,
         tail=Fraction(1, 10**7),
-        noise_multiplier=Fraction(setting["multiplier"]),
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
         directions=setting["directions"],
         shares=_HALVES if not setting["directions"] else _QUARTERS,
     )
@@ -244,12 +244,11 @@ def _rate(name: str, values: tuple[Any, ...], setting: Mapping[str, Any], **own:
     return RateClaim(
         name=name,
         mechanism=_robust,
-        variable="n",
         values=values,
         setting=setting,
+        **{"variable": "n", **own},
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         source="OURS, a robust mean by released regions",
-        **own,
     )
 
 
@@ -259,7 +258,7 @@ RATES = (
     _rate(
         "noise-against-n",
         (500, 1500, 4500),
-        {"d": 20, "multiplier": "1/3", "adjacency": ADD, "directions": 0},
+        {"d": 20, "noise_multiplier": "1/3", "adjacency": ADD, "directions": 0},
         instance=_NORMAL,
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         curve=Curve(function="expected_error", arguments=("parameters", "n")),
@@ -268,9 +267,20 @@ RATES = (
         repeats=400,
     ),
     _rate(
+        "noise-against-its-multiplier",
+        tuple(map(Fraction, ("1/12", "1/6", "1/3"))),
+        {"d": 20, "n": 1500, "adjacency": ADD, "directions": 0},
+        variable="noise_multiplier",
+        instance=_NORMAL,
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        curve=Curve(function="expected_error", arguments=("parameters", "n")),
+        exponent=Exponent(value=1, tolerance=0.05),
+        repeats=400,
+    ),
+    _rate(
         "privacy-for-free",  # the sampling error: that of the inliers' mean goes as n^-1/2
         (500, 1200, 2700),
-        {"d": 3, "multiplier": "1/4", "adjacency": REPLACE, "directions": 1},
+        {"d": 3, "noise_multiplier": "1/4", "adjacency": REPLACE, "directions": 1},
         instance=Instance(
             kind="contaminated", parameters={"mean": 3.0, "share": 0.1, "offset": 50.0}
         ),

@@ -102,7 +102,6 @@ class AuditResult:
 
     def __str__(self) -> str:
         best = self.strongest
-        caught = sum(fault.caught for fault in self.faults)
         shown = f"; mu >= {self.mu:.4g}; rho >= {self.rho:.4g}" if self.mu else ""
         lines = [
             f"{self.verdict}: {MEANING[self.verdict]}.",
@@ -111,11 +110,18 @@ class AuditResult:
             f"{best.claimed:.4g}){shown} (false-alarm probability {self.alpha:g} over everything looked at)",
             *_at_every_epsilon(self.certificates),
             f"on         {best}",
-            f"faults     {caught} of {len(self.faults)} planted faults caught"
-            + "".join(f"; missed: {f.name}" for f in self.faults if not f.caught),
+            *self._faults(),
             f"seed       {self.seed}, {self.draws} draws of at most {self.trials} a side and pair",
         ]
         return "\n".join(lines)
+
+    def _faults(self) -> list[str]:
+        """None where the claim is refuted: nothing was planted."""
+        if self.verdict is Verdict.VIOLATED:
+            return []
+        caught = sum(fault.caught for fault in self.faults)
+        missed = "".join(f"; missed: {f.name}" for f in self.faults if not f.caught)
+        return [f"faults     {caught} of {len(self.faults)} planted faults caught{missed}"]
 
 
 def _at_every_epsilon(certificates: Sequence[Certificate]) -> list[str]:
@@ -146,7 +152,8 @@ def audit(
     seconds: float | None = None,
     curve: int = 0,
 ) -> AuditResult:
-    """Attack ``subject`` on every pair, in both directions, and then each planted fault likewise.
+    """Attack ``subject`` on every pair, in both directions, and unless that refutes its claim each planted
+    fault likewise.
 
     subject: one of our mechanisms, or any function f(dataset) of its own randomness (with
     ``vectorized=True``: f(dataset, size), which returns ``size`` outputs).
@@ -194,10 +201,12 @@ def audit(
         attack = FixedAttack(guarantee, listed, trials, alpha, chosen, curve)
         certificates = attack.all_pairs(target, 0)
         draws = 2 * trials * len(listed)
+    violated = any(certificate.refuted for certificate in certificates)
     tries = min(trials, FAULT_TRIALS) if sequential else trials
     each = FixedAttack(guarantee, listed, tries, alpha / max(1, len(planted)), chosen)
-    results = tuple(each.fault(name, target, 1 + i) for i, (name, target) in enumerate(planted))
-    verdict = _verdict(any(certificate.refuted for certificate in certificates), results)
+    attacked = [] if violated else planted  # what they show is that silence means something
+    results = tuple(each.fault(name, target, 1 + i) for i, (name, target) in enumerate(attacked))
+    verdict = _verdict(violated, results)
     said = (certificates, results, alpha, trials, chosen, draws, tuple(betting.bets))
     return AuditResult(verdict, guarantee, adjacency, *said)
 
