@@ -41,7 +41,8 @@ class Norm(Enum):
 
     SQUARED_L2 is the square of the Euclidean distance, which is rational where that is not. RANGE is
     the largest change of a coordinate minus the smallest. KEYS: one record touches at most so many
-    keys of a histogram and adds one to each. KEEP: the sum over records of the changes of their
+    keys of a histogram and adds one to each. MOVED: the histogram counts a public number of things, of which
+    so many go to other keys. KEEP: the sum over records of the changes of their
     keep-probabilities; when those that fall are lowered first and the others raised then, every set
     of kept records on the way is friendly.
     """
@@ -52,6 +53,7 @@ class Norm(Enum):
     RANGE = "range"
     HAMMING = "Hamming"
     KEYS = "keys a record"
+    MOVED = "things moved"
     KEEP = "keep-probability"
 
     def __str__(self) -> str:
