@@ -28,7 +28,7 @@ from dpverify.plans import (
 from dpverify.privacy import Domain
 from dpverify.privacy.numbers import Exact, exact, whole
 
-GROUPS_PER_THRESHOLD = 8
+GROUPS_PER_THRESHOLD = 10
 _ROOT = Fraction(1414213563, 10**9)  # a little above the square root of 2
 _MOST_EXPONENT = 450  # every bucket is within the range of floats
 _LEAST_DEVIATION, _LARGEST_DEVIATION = Fraction(1, 2**10), Fraction(2**45)
@@ -63,7 +63,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
     The classes below say which variance. Parameters they share:
     d: how many numbers a record has.
     delta: the largest probability with which a bucket may surface that no group named before.
-    groups: how many; by default 8 times the threshold, and no more than half of ``records``. A record's
+    groups: how many; by default 10 times the threshold, and no more than half of ``records``. A record's
     group is a public hash of it.
     records: about how many there will be, if that is public; too few for groups of two are refused.
     cell: records are rounded to its multiples, a power of two; variances far above cell^2 are found.
@@ -179,7 +179,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
 
         For independent normal records of any covariance, far above the cell and within 2^40 of them;
         on other data it may abstain however many there are. Raises ValueError if the groups are too
-        few for this beta. The bound is in spec/theory/groups.py.
+        few for this beta. The bound is in spec/theory/group_votes.py.
         """
         allowed = exact(beta, "beta")
         if not 0 < allowed < 1:
@@ -193,7 +193,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         pairs = 1
         while self.off(pairs) > _BAD:
             pairs += 1
-        low, high = 0, 1
+        low, high = 2 * pairs - 1, 2 * pairs
         while bdtr(2 * pairs - 1, high, 1 / self.group_count) > _BAD:
             low, high = high, 2 * high
         while high - low > 1:
