@@ -7,11 +7,14 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from dpverify.privacy import Source, SourceStatus, states
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .theory import group_votes, groups
-from .theory.laws import TranscriptLaw
+from .theory.laws import TranscriptLaw, real
 from .theory.obligations import Departure, require
+from .theory.profiles import gaussian_profile
 
 Parameters = Mapping[str, Any]
 
@@ -55,6 +58,56 @@ def obligation_kth_largest(
             enough = sum(value >= found for value in values) >= k
             require(
                 enough and sum(value > found for value in values) < k, f"{values}, {k}: {found}"
+            )
+            cases += 1
+    return cases
+
+
+def obligation_delta(claimed: Callable[[Parameters], int] = group_votes.threshold_of) -> int:
+    """With the threshold ``claimed`` no votes of neighbors have more than delta at epsilon = 1, some have
+    all of ``group_votes.surfaces`` in the limit of large epsilon; one lower, some have more than delta."""
+    cases = 0
+    for adjacency, delta in product(Adjacency, ("1/20", "1/4", "1e-6")):
+        parameters = group_votes.base(adjacency, "laplace", delta)
+        threshold = claimed(parameters)
+        case = f"{adjacency}, delta {delta}, threshold {threshold}"
+        pairs = group_votes.moved_pairs(parameters, threshold)
+        require(max(p.profile(q, Fraction(1)) for p, q in pairs) <= real(parameters["delta"]), case)
+        alone = max(p.profile(q, Fraction(99)) for p, q in pairs)
+        require(abs(alone - group_votes.surfaces(parameters, threshold)) < mp.mpf(10) ** -20, case)
+        least = threshold == groups.moved(adjacency) + 1
+        require(
+            least or group_votes.surfaces(parameters, threshold - 1) > real(parameters["delta"]),
+            case,
+        )
+        cases += len(pairs)
+    return cases
+
+
+def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
+    """Of votes of neighbors whose buckets are all large the loss is ``claimed`` / multiplier, and some
+    have it; with Gaussian noise the profile is that of mu = claimed / multiplier, and some have most."""
+    cases = 0
+    for adjacency in Adjacency:
+        t = groups.moved(adjacency)
+        laplace, gaussian = (
+            group_votes.base(adjacency, noise, "1e-6") for noise in ("laplace", "gaussian")
+        )
+        gaussian |= {"noise_multiplier": Fraction(4)}
+        sides = [((0, 60 + shift), (1, 60 - shift)) for shift in (0, t)]
+        losses = [
+            group_votes.model(laplace, sides[i], 20).largest_loss(
+                group_votes.model(laplace, sides[1 - i], 20)
+            )
+            for i in (0, 1)
+        ]
+        require(abs(max(losses) - real(claimed)) < mp.mpf(10) ** -5, f"{adjacency}: {losses}")
+        for epsilon in map(Fraction, ("0", "1/4", "1/2")):
+            own, other = (group_votes.model(gaussian, side, 9) for side in sides)
+            most, found = gaussian_profile(claimed**2 / 16, epsilon), own.profile(other, epsilon)
+            require(
+                most * mp.mpf("0.95") < found <= most * (1 + mp.mpf(10) ** -5),
+                f"{adjacency}: {found}",
             )
             cases += 1
     return cases

@@ -21,7 +21,6 @@ from .groups import Cells, Hash, members, moved, votes
 from .laws import TranscriptLaw, closed, real
 from .laws import real_exponential as e
 from .obligations import require
-from .profiles import gaussian_profile
 from .tables import Counts, ThresholdedGaussianLaw, ThresholdedLaplaceLaw, ThresholdedLaw
 
 Parameters = Mapping[str, Any]
@@ -117,49 +116,6 @@ def base(adjacency: Adjacency, noise: str, delta: str) -> dict[str, Any]:
     """Parameters of a small model."""
     given: dict[str, Any] = {"adjacency": adjacency, "noise": noise, "delta": Fraction(delta)}
     return given | {"noise_multiplier": Fraction(1), "groups": None, "records": None}
-
-
-def obligation_delta(claimed: Callable[[Parameters], int] = threshold_of) -> int:
-    """With the threshold ``claimed`` no votes of neighbors have more than delta at epsilon = 1, some have
-    all of ``surfaces`` in the limit of large epsilon; one lower, some have more than delta."""
-    cases = 0
-    for adjacency, delta in product(Adjacency, ("1/20", "1/4", "1e-6")):
-        parameters = base(adjacency, "laplace", delta)
-        threshold = claimed(parameters)
-        case = f"{adjacency}, delta {delta}, threshold {threshold}"
-        pairs = moved_pairs(parameters, threshold)
-        require(max(p.profile(q, Fraction(1)) for p, q in pairs) <= real(parameters["delta"]), case)
-        alone = max(p.profile(q, Fraction(99)) for p, q in pairs)
-        require(abs(alone - surfaces(parameters, threshold)) < mp.mpf(10) ** -20, case)
-        least = threshold == moved(adjacency) + 1
-        require(least or surfaces(parameters, threshold - 1) > real(parameters["delta"]), case)
-        cases += len(pairs)
-    return cases
-
-
-def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Of votes of neighbors whose buckets are all large the loss is ``claimed`` / multiplier, and some
-    have it; with Gaussian noise the profile is that of mu = claimed / multiplier, and some have most."""
-    cases = 0
-    for adjacency in Adjacency:
-        t = moved(adjacency)
-        laplace, gaussian = (base(adjacency, noise, "1e-6") for noise in ("laplace", "gaussian"))
-        gaussian |= {"noise_multiplier": Fraction(4)}
-        sides = [((0, 60 + shift), (1, 60 - shift)) for shift in (0, t)]
-        losses = [
-            model(laplace, sides[i], 20).largest_loss(model(laplace, sides[1 - i], 20))
-            for i in (0, 1)
-        ]
-        require(abs(max(losses) - real(claimed)) < mp.mpf(10) ** -5, f"{adjacency}: {losses}")
-        for epsilon in map(Fraction, ("0", "1/4", "1/2")):
-            own, other = (model(gaussian, side, 9) for side in sides)
-            most, found = gaussian_profile(claimed**2 / 16, epsilon), own.profile(other, epsilon)
-            require(
-                most * mp.mpf("0.95") < found <= most * (1 + mp.mpf(10) ** -5),
-                f"{adjacency}: {found}",
-            )
-            cases += 1
-    return cases
 
 
 # --- how good it is -----------------------------------------------------------------------------
