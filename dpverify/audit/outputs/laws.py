@@ -95,7 +95,7 @@ def _of_tuples(column: NDArray[Any]) -> NDArray[Any]:
     return numbers[which]
 
 
-def _of_distinct(rows: Sequence[tuple[int, ...]]) -> NDArray[Any]:
+def _of_distinct(rows: list[tuple[int, ...]]) -> NDArray[Any]:
     """``_of_tuples``, one by one."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     longest = _MOST_ENTRIES
@@ -104,7 +104,7 @@ def _of_distinct(rows: Sequence[tuple[int, ...]]) -> NDArray[Any]:
     shown = np.minimum(lengths, longest)
     for length in np.unique(shown[shown > 0]).tolist():
         there = np.flatnonzero(shown == length)
-        numbers[there, 2 : 2 + length] = [rows[i][:length] for i in there]
+        numbers[there, 2 : 2 + length] = [rows[i][:length] for i in there.tolist()]
     return numbers
 
 
