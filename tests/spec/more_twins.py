@@ -18,6 +18,7 @@ from . import (
     bound_twins,
     centered_twins,
     filter_twins,
+    group_twins,
     refined_twins,
     robust_twins,
     weight_twins,
@@ -77,6 +78,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **centered_twins.TWINS,
     **refined_twins.TWINS,
     **bound_twins.TWINS,
+    **group_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -142,4 +144,5 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     **centered_twins.FAULTS,
     **refined_twins.FAULTS,
+    **group_twins.FAULTS,
 }

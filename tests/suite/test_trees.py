@@ -39,12 +39,14 @@ def test_our_own_trees_fit_together() -> None:
         "clipped_mean",
         "coordinatewise_mean",
         "iterative_mean",
+        "kth_largest_variance",
         "noisy_count",
         "private_quantile",
         "randomized_response",
         "refined_mean",
         "rescaled_mean",
         "stability_histogram",
+        "sum_of_variances",
         "variance_aware_mean",
     ]
     assert list(suite.exhibits) == [
