@@ -109,8 +109,8 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         least = 2 if self.groups is None else 2 * self.groups
         if records < least:
             raise ValueError(
-                f"records = {records} do not make {least // 2} groups of two. Have at least {least} "
-                "records, or give fewer groups."
+                f"records = {records}; groups of two need at least {least} records here. "
+                "Have more records, or give fewer groups."
             )
 
     def columns(self) -> int:

@@ -10,8 +10,8 @@ import mpmath as mp
 import pytest
 
 from dpverify.privacy import Adjacency
-from spec import kth_largest_variance as kth
 from spec.theory import group_votes, groups
+from spec.theory.laws import real_exponential
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -20,7 +20,7 @@ def _threshold_for_one_vote(parameters: Any) -> int:
     """Under replace two groups change, but each of two new buckets is taken for the only one."""
     low, delta = 2, mp.mpf(parameters["delta"].numerator) / parameters["delta"].denominator
     model = group_votes.model(parameters, (), 2)
-    while model.below(2 - low, group_votes.e) > delta:
+    while model.below(2 - low, real_exponential) > delta:
         low += 1
     return max(low, 2)
 
@@ -46,9 +46,9 @@ TWINS: dict[str, dict[str, Any]] = {
     "kth_largest_variance:obligation_kth_largest": {
         "k-th smallest": lambda k: lambda values: sorted(values)[k - 1],
         "from 0 on": lambda k: lambda values: sorted(values, reverse=True)[k % len(values)],
-        "of different values": lambda k: lambda values: sorted({*values}, reverse=True)[
-            min(k, len({*values})) - 1
-        ],
+        "of different values": lambda k: (
+            lambda values: sorted({*values}, reverse=True)[min(k, len({*values})) - 1]
+        ),
     },
     "sum_of_variances:obligation_sum_over": {
         "all": lambda some: lambda values: sum(values),
@@ -96,6 +96,6 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     "kth_largest_variance:obligation_delta": [
         _patched(group_votes, "surfaces", lambda right, p, t: right(p, t + 1)),
-        _patched(kth.group_votes, "surfaces", lambda right, p, t: right(p, t) / 2),
+        _patched(group_votes, "surfaces", lambda right, p, t: right(p, t) / 2),
     ],
 }
