@@ -123,3 +123,15 @@ def error_bound(parameters: Parameters, n: int) -> Any:
 
 expected_error = group_votes.expected_error
 lower_bound = group_votes.lower_bound
+
+
+def obligation_lower_bound_is_below_error() -> int:
+    """The groups that the rule takes are above the bound, within 40 times."""
+    cases = 0
+    for epsilon, delta in product(map(Fraction, ("1/10", "1", "3")), ("1e-3", "1e-9")):
+        given = group_votes.base(Adjacency.ADD_REMOVE, "laplace", delta)
+        taken = group_votes.groups_of(given | {"noise_multiplier": 1 / epsilon})
+        least = lower_bound(epsilon, Fraction(delta), Fraction(1, 100))
+        require(least <= taken <= 40 * least, f"{epsilon}, {delta}: {least}, {taken}")
+        cases += 1
+    return cases

@@ -14,7 +14,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency
+from dpverify.privacy import Adjacency, Source, states
 
 from .chi_square import interval, tail, upper
 from .groups import Cells, Hash, members, moved, votes
@@ -198,6 +198,7 @@ def expected_error(parameters: Parameters) -> Any:
     return mp.sqrt(real(scale(parameters)) ** 2 + mp.mpf(1) / 12)
 
 
+@states(Source("OURS", "no mechanism shows a key much earlier"))
 def lower_bound(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
     """With fewer groups any mechanism that never names a bucket that no group is in abstains, or errs,
     with probability above ``beta`` on some data: all of a bucket, against all of another.

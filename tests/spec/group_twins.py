@@ -10,6 +10,7 @@ import mpmath as mp
 import pytest
 
 from dpverify.privacy import Adjacency
+from spec import kth_largest_variance as kth
 from spec.theory import group_votes, groups
 from spec.theory.laws import real_exponential
 
@@ -93,6 +94,10 @@ FAULTS: dict[str, list[Plant]] = {
         # noise for one count a group; then for one group whatever the adjacency
         _patched(group_votes, "scale", lambda right, p: right(p) / 2),
         _patched(group_votes, "moved", lambda right, adjacency: 1),
+    ],
+    "kth_largest_variance:obligation_lower_bound_is_below_error": [
+        _patched(kth, "lower_bound", lambda right, *given: 50 * right(*given)),
+        _patched(kth, "lower_bound", lambda right, *given: right(*given) // 4),
     ],
     "kth_largest_variance:obligation_delta": [
         _patched(group_votes, "surfaces", lambda right, p, t: right(p, t + 1)),
