@@ -101,7 +101,7 @@ def pairs_replaced(mechanism: GroupVotes) -> tuple[NeighboringPair, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _ByIndex(GroupBuckets):
+class GroupsByIndex(GroupBuckets):
     """The first two records are a group, the next two another."""
 
     def members(self, records: Records) -> list[NDArray[np.intp]]:
@@ -127,7 +127,7 @@ def _faults(mechanism: GroupVotes) -> list[Fault]:
     lower = type(noise)(noise.scale, noise.threshold - 1)
     found = [planted("a threshold for > used with >=", noise=lower)]
     if mechanism.adjacency is Adjacency.ADD_REMOVE:
-        found.append(planted("groups by index", query=_ByIndex(*fields)))
+        found.append(planted("groups by index", query=GroupsByIndex(*fields)))
     return found
 
 

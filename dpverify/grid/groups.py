@@ -124,7 +124,7 @@ class GroupBuckets(Query):
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """One record more or less changes one group; one replaced changes two."""
         return sensitivity_lemma(
-            f"the buckets of {self.groups} groups of records, by a public hash of the record",
+            f"the histogram of {self.groups} groups of records",
             norm=Norm.MOVED,
             value=2 if adjacency is Adjacency.REPLACE else 1,
             adjacency=adjacency,
