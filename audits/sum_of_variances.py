@@ -26,7 +26,7 @@ _CROWDS = SumOfVariances(
 )
 _THREE = SumOfVariances(
     adjacency=_REPLACE, noise_multiplier=Fraction(1, 4), d=3, over=(0, 2), delta=Fraction(3, 10),
-    groups=4, noise="gaussian", cell=Fraction(1, 4),
+    groups=7, key=1, noise="gaussian", cell=Fraction(1, 4),
 )  # fmt: skip
 
 SMALL = (
@@ -34,7 +34,7 @@ SMALL = (
         name="12 and 13 groups, laplace", mechanism=_CROWDS, data=Crafted(_CROWDS).groups(12, 13)
     ),
     SmallInstance(
-        name="four groups, gaussian, replace",
+        name="seven groups, gaussian, replace",
         mechanism=_THREE,
         data=((0.0, 3.0, 1.0), (0.5, 9.0, 8.0), (1.5, 1e308, 0.125), (0.5, 9.0, 8.0)) * 3,
     ),
