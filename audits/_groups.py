@@ -23,6 +23,8 @@ GroupVotes = KthLargestVariance | SumOfVariances
 Rows = list[list[float]]
 _FAR = float(3 * 2**17)  # a near and a far record have a variance of 1.1 times 2^36
 _CANDIDATES = 6000
+RECORDS_A_GROUP = 20
+"""In rates."""
 
 
 def parts_of(mechanism: GroupVotes) -> tuple[Stage, GroupBuckets, Any]:
@@ -151,15 +153,18 @@ def _votes(mechanism: GroupVotes, data: Any) -> dict[float, int]:
 
 
 def _of_the_fullest(estimate: Any, votes: dict[float, int]) -> float:
-    """Of its vote count, as a share of all groups; what is withheld counts as 0."""
+    """Of its vote count, over the number of records; what is withheld counts as 0."""
     fullest = max(votes, key=votes.__getitem__)
     seen = getattr(estimate, "votes", {}).get(fullest, 0)
-    return float(abs(seen - votes[fullest]) / sum(votes.values()))
+    return float(abs(seen - votes[fullest]) / (RECORDS_A_GROUP * sum(votes.values())))
 
 
 def rates(make: Callable[[Mapping[str, Any]], GroupVotes], noise: str) -> tuple[RateClaim, ...]:
-    """The noise of the fullest bucket's votes, as a share of all groups; against groups and epsilon."""
-    curve = Curve(function="expected_error", arguments=("parameters",), per="groups")
+    """The noise of the fullest bucket's votes over the number of records; against that and epsilon.
+
+    There are as many groups as records allow: a public 20th of them.
+    """
+    curve = Curve(function="expected_error", arguments=("parameters",), per="n")
     normal = Instance(kind="gaussian", parameters={"mean": 50.0, "deviation": 1.4})
 
     def rate(name: str, variable: str, values: tuple[Any, ...], **setting: Any) -> RateClaim:
@@ -168,7 +173,7 @@ def rates(make: Callable[[Mapping[str, Any]], GroupVotes], noise: str) -> tuple[
             mechanism=make,
             variable=variable,
             values=values,
-            setting={"n": 8000, "d": 2, "noise": noise, **setting},
+            setting={"d": 2, "noise": noise, **setting},
             instance=normal,
             target=Empirical(_votes),
             error=_of_the_fullest,
@@ -180,6 +185,6 @@ def rates(make: Callable[[Mapping[str, Any]], GroupVotes], noise: str) -> tuple[
 
     half = Fraction(1, 2)
     return (
-        rate("error-against-groups", "groups", (60, 120, 240, 480), epsilon=half),
-        rate("error-against-epsilon", "epsilon", (half / 2, half, 2 * half), groups=200),
+        rate("error-against-n", "n", (1200, 2400, 4800, 9600), epsilon=half),
+        rate("error-against-epsilon", "epsilon", (half / 2, half, 2 * half), n=4000),
     )

@@ -9,7 +9,7 @@ from typing import Any
 from dpverify import Adjacency, ApproxDP, KthLargestVariance
 from dpverify.audit import Configuration, SmallInstance
 
-from ._groups import Crafted, configuration, rates
+from ._groups import RECORDS_A_GROUP, Crafted, configuration, rates
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _SECOND: dict[str, Any] = {"d": 2, "k": 2, "groups": 40}
@@ -55,7 +55,7 @@ def _make(setting: Mapping[str, Any]) -> KthLargestVariance:
         noise_multiplier=1 / Fraction(setting["epsilon"]),
         noise=setting["noise"],
         d=setting["d"],
-        groups=setting["groups"],
+        groups=setting["n"] // RECORDS_A_GROUP,
         delta=Fraction(1, 100),
     )
 

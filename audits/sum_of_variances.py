@@ -9,7 +9,7 @@ from typing import Any
 from dpverify import Adjacency, SumOfVariances
 from dpverify.audit import Configuration, SmallInstance
 
-from ._groups import Crafted, configuration, rates
+from ._groups import RECORDS_A_GROUP, Crafted, configuration, rates
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _ONE: dict[str, Any] = {"d": 2, "over": (1,), "delta": "0.05", "groups": 40}
@@ -48,7 +48,7 @@ def _make(setting: Mapping[str, Any]) -> SumOfVariances:
         over=(0,),
         noise=setting["noise"],
         d=setting["d"],
-        groups=setting["groups"],
+        groups=setting["n"] // RECORDS_A_GROUP,
         delta=Fraction(1, 100),
     )
 
