@@ -17,9 +17,12 @@ from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstima
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
+from dpverify.mechanisms.robust_mean import RobustMean, RobustMeanEstimate
+from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.sum_of_variances import SumOfVariances
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
+from dpverify.mechanisms.winsorized_mean import WinsorizedMean
 from dpverify.plans import Abstained
 from dpverify.privacy import (
     Adjacency,
@@ -54,6 +57,7 @@ __all__ = [
     "IterativeMean",
     "KthLargestVariance",
     "MeanEstimate",
+    "NextQuery",
     "NoisyCount",
     "PerfectPrivacy",
     "PrivateQuantile",
@@ -63,14 +67,19 @@ __all__ = [
     "RandomizedResponse",
     "RefinedMean",
     "RescaledMean",
+    "RobustMean",
+    "RobustMeanEstimate",
     "SeededBits",
     "ShareEstimate",
+    "SparseEstimate",
+    "SparseVector",
     "StabilityHistogram",
     "SumOfVariances",
     "SystemBits",
     "VarianceAwareMean",
     "VarianceEstimate",
     "VectorMeanEstimate",
+    "WinsorizedMean",
     "ZeroConcentratedDP",
     "calibrate",
     "compose",

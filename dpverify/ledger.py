@@ -135,7 +135,7 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
-    return value
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _compare_entry(key: str, old: Entry, new: Entry) -> list[Difference]:

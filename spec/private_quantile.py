@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -14,8 +12,9 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from .theory import queries, tables
-from .theory.laws import Exponential, Outcome, TranscriptLaw, closed, real, real_exponential
+from .theory.laws import TranscriptLaw, closed, real, real_exponential
 from .theory.obligations import Departure, datasets, neighbors, require
+from .theory.quantiles import QuantileLaw
 
 Parameters = Mapping[str, Any]
 
@@ -65,84 +64,6 @@ def scale(parameters: Parameters) -> Fraction:
     """2 multiplier times the sensitivity: then losses lie in an interval of length 1 / multiplier."""
     found: Fraction = 2 * parameters["noise_multiplier"] * sensitivities(parameters)["cell"]
     return found
-
-
-@states(Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3"))
-@dataclass(frozen=True)
-class QuantileLaw:
-    """Mass proportional to e^(-score(t) / scale) on every cell t of lower..upper; sorted ``cells``."""
-
-    cells: tuple[int, ...]
-    lower: int
-    upper: int
-    numerator: int
-    denominator: int
-    scale: Fraction
-
-    def score(self, t: int) -> int:
-        """As ``tables.score``, by bisection."""
-        wanted = self.numerator * len(self.cells)
-        below, up_to = bisect_left(self.cells, t), bisect_right(self.cells, t)
-        return max(0, self.denominator * below - wanted, wanted - self.denominator * up_to)
-
-    def stretches(self, *others: QuantileLaw) -> list[tuple[int, int]]:
-        """(first, last) of the cells with a record, one by one, and of the runs between them."""
-        records = {z for law in (self, *others) for z in law.cells}
-        starts = sorted({self.lower, *records, *(z + 1 for z in records if z < self.upper)})
-        return list(zip(starts, [first - 1 for first in starts[1:]] + [self.upper], strict=True))
-
-    def total(self, e: Exponential) -> Any:
-        """The sum of all weights, stretch by stretch."""
-        weights = (
-            (last - first + 1) * e(self.score(first) / self.scale)
-            for first, last in self.stretches()
-        )
-        return sum(weights, Fraction(0))
-
-    def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """The mass of cell t; 0 outside the grid."""
-        (t,) = outcome
-        if not self.lower <= t <= self.upper:
-            return Fraction(0)
-        return e(self.score(t) / self.scale) / self.total(e)
-
-    def moves(self, other: QuantileLaw) -> list[Fraction]:
-        """By how much each stretch's score is larger in the other law, over the scale.
-
-        The loss of a cell is that plus ln(the other total / the own one), the same for all cells.
-        """
-        self._same_grid(other)
-        firsts = (first for first, _ in self.stretches(other))
-        return [(other.score(t) - self.score(t)) / self.scale for t in firsts]
-
-    def largest_loss(self, other: QuantileLaw) -> Any:
-        """A real number, not a rational one: totals are sums of exponentials."""
-        if self == other:
-            return Fraction(0)
-        totals = mp.log(other.total(real_exponential)) - mp.log(self.total(real_exponential))
-        return real(max(self.moves(other))) + totals
-
-    def profile(self, other: QuantileLaw, epsilon: Fraction) -> Any:
-        """Sum over the stretches of both of size * max(0, P - e^epsilon Q)."""
-        self._same_grid(other)
-        totals = self.total(real_exponential), other.total(real_exponential)
-        found, factor = mp.mpf(0), mp.exp(real(epsilon))
-        for first, last in self.stretches(other):
-            own, theirs = (
-                real_exponential(law.score(first) / self.scale) / total
-                for law, total in zip((self, other), totals, strict=True)
-            )
-            found += (last - first + 1) * max(mp.mpf(0), own - factor * theirs)
-        return found
-
-    def facts(self) -> tuple[Any, ...]:
-        """Cells, grid, quantile, scale."""
-        grid = (self.lower, self.upper, self.numerator, self.denominator)
-        return ("QuantileChoice", self.cells, *grid, self.scale)
-
-    def _same_grid(self, other: QuantileLaw) -> None:
-        if self.facts()[2:] != other.facts()[2:]:
-            raise ValueError("the grid, the quantile and the scale must be the same on neighbors")
 
 
 @states(

@@ -23,6 +23,7 @@ class Configuration:
     friendly: of a mechanism with a filter, pairs that attack what runs behind it (``KeptPart``).
     opening: pairs that attack the first stage by itself (``Opening``), for a mechanism of which no pair
     shows a missing share of that stage's noise; such faults are planted there only.
+    quick_trials: draws a side and pair under ``--quick``, where fewer than usual show every fault.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Configuration:
     faults: Sequence[Fault] = ()
     friendly: Sequence[NeighboringPair] = ()
     opening: Sequence[NeighboringPair] = ()
+    quick_trials: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,7 +96,16 @@ def _is_filtered(element: Element) -> bool:
 
 
 def _reusable(stage: Stage, first: Stage, mechanism: Subject) -> bool:
-    return _noisy(stage) and (stage is not first or _width(stage.query, mechanism) > 1)
+    if stage is first and _is_table(stage.query, mechanism):  # a choice adds nothing
+        return False
+    added = stage.noise.is_added
+    return added and _noisy(stage) and (stage is not first or _width(stage.query, mechanism) > 1)
+
+
+def _is_table(query: Query, mechanism: Subject) -> bool:
+    if isinstance(query, MovingQuery):
+        return False
+    return query.evaluate(np.zeros((3, mechanism.columns()))).ndim > 1
 
 
 def deficit(mechanism: Subject, share: Fraction) -> Fault:

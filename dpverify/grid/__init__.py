@@ -11,6 +11,7 @@ from dpverify.grid.linear import (
 )
 from dpverify.grid.queries import Answers, ClampedSum, Count, Query, interval, quantize
 from dpverify.grid.records import Records, ingest
+from dpverify.grid.together import Together
 from dpverify.grid.vector_queries import UNIT, MaskedSum, OneUnit, VectorQuery, VectorSum
 from dpverify.grid.vectors import (
     OUTER_BOX,
@@ -31,6 +32,7 @@ __all__ = [
     "OneUnit",
     "Query",
     "Records",
+    "Together",
     "VectorQuery",
     "VectorSum",
     "check_word_budget",

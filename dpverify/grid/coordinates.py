@@ -26,6 +26,7 @@ from dpverify.grid.vectors import (
     checked_exponent,
     checked_radius,
     clip_to_ball,
+    clip_to_box,
 )
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.numbers import whole
@@ -206,6 +207,63 @@ class ScaledSum(VectorQuery):
         return replace(self, clipped=False)
 
 
+@dataclass(frozen=True, slots=True)
+class BoxSum(VectorQuery):
+    """The sum over records of their images under a ``stretch``, each coordinate clipped to ``radius``.
+
+    norm: of the sensitivity, L1 (for Laplace noise) or squared L2.
+    """
+
+    stretch: Stretch
+    radius: int
+    norm: Norm = Norm.SQUARED_L2
+    clipped: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        if self.norm not in (Norm.L1, Norm.SQUARED_L2):
+            raise ValueError(f"norm = {self.norm}; a clipped sum has one in L1 or squared L2.")
+
+    @property
+    def width(self) -> int:
+        """One number a coordinate."""
+        return len(self.stretch.center)
+
+    def largest(self, rows: int) -> int:
+        """The radius for each record; without clipping, as far as the outer box goes."""
+        return rows * (self.radius if self.clipped else 2 * OUTER_BOX * _LARGEST_FACTOR)
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """Shape (width,), exact for every n."""
+        total: Integers = np.zeros(self.width, object)
+        for image in self.stretch.images(records):
+            total += column_sums(clip_to_box(image, self.radius) if self.clipped else image)
+        kind = np.int64 if self.largest(len(records)) < WORD else object
+        return np.array(total.tolist(), kind)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """A coordinate moves by R, or by 2R under replace; d of them add up, or their squares do."""
+        if not self.clipped:
+            raise ValueError(UNCLIPPED)
+        moved = self.radius * (2 if adjacency is Adjacency.REPLACE else 1)
+        value = self.width * (moved if self.norm is Norm.L1 else moved**2)
+        text = f"the sum of scaled records clipped to {self.radius} in every coordinate"
+        _check_domain(domain, self.width)
+        return sensitivity_lemma(
+            text,
+            norm=self.norm,
+            value=value,
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/boxes.py:obligation_box_sum",
+            source=Source("OURS", "sums of integer vectors in a box"),
+        )
+
+    def unclipped(self) -> Query:
+        """The same sum, clamped to the outer box of the grid only."""
+        return replace(self, clipped=False)
+
+
 def _blocks(records: Records) -> Iterator[Records]:
     step = max(1, _BLOCK // records.shape[1])
     for start in range(0, len(records), step):
@@ -220,8 +278,7 @@ def _check_columns(records: Records, columns: int) -> None:
 def _lemma(
     what: str, value: int, adjacency: Adjacency, domain: Domain, columns: int, obligation: str
 ) -> Derivation[Sensitivity]:
-    if domain.columns != columns:
-        raise ValueError(f"{domain}, for {columns} coordinates; give one coordinate a column.")
+    _check_domain(domain, columns)
     return sensitivity_lemma(
         what,
         norm=Norm.SQUARED_L2,
@@ -231,3 +288,8 @@ def _lemma(
         obligation=f"theory/coordinates.py:{obligation}",
         source=Source("OURS", "coordinates in units of their own"),
     )
+
+
+def _check_domain(domain: Domain, columns: int) -> None:
+    if domain.columns != columns:
+        raise ValueError(f"{domain}, for {columns} coordinates; give one coordinate a column.")

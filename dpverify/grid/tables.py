@@ -75,6 +75,55 @@ class QuantileScores(Query):
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnScores(Query):
+    """The scores of some quantiles, each of a column of its own or of one that others are of as well.
+
+    scores: for each quantile the column and what is scored there. Raises ValueError without any, or for
+    a column below 0.
+    """
+
+    scores: tuple[tuple[int, QuantileScores], ...]
+
+    def __post_init__(self) -> None:
+        if not self.scores or min(column for column, _ in self.scores) < 0:
+            raise ValueError("give at least one quantile, of a column from 0 on.")
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """One row a quantile: its column's clamped cells in increasing order, shape (quantiles, n)."""
+        rows: dict[tuple[int, ...], NDArray[np.int64]] = {}
+        found = np.empty((len(self.scores), len(records)), np.int64)
+        for k, (column, scored) in enumerate(self.scores):
+            grid = (column, scored.lower, scored.upper, scored.exponent)
+            if grid not in rows:
+                rows[grid] = scored.evaluate(records[:, column : column + 1])[0]
+            found[k] = rows[grid]
+        return found
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """replace: of any score of any of the quantiles, the largest of theirs.
+
+        Not stated under add-remove, where no record moves all quantiles as much as one.
+        """
+        if adjacency is not Adjacency.REPLACE:
+            raise ValueError(
+                f"adjacency = {adjacency}: what several quantiles cost together is stated for replace."
+            )
+        last = max(column for column, _ in self.scores)
+        if domain.columns <= last:
+            raise ValueError(f"{domain}, for a quantile of column {last + 1}; give more columns.")
+        shown = [scored.sensitivity(adjacency, domain).conclusion for _, scored in self.scores]
+        return sensitivity_lemma(
+            f"the score of every cell for {len(self.scores)} quantiles",
+            norm=Norm.L_INFINITY,
+            value=max(one.value for one in shown),
+            adjacency=adjacency,
+            domain=domain,
+            obligation=f"{_SPEC}:obligation_quantile_scores",
+            source=Source("S11", "private quantiles by the exponential mechanism"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class KeyedCounts(Query):
     """How many records lie in each bin that is not empty; bins are ``width`` cells of 2^exponent wide.
 

@@ -18,6 +18,7 @@ from dpverify.mechanisms.rescaled_mean import (
     CORES,
     Filters,
     RescaledMean,
+    bounded_float,
     check_shared,
     default_tail,
     number_kept,
@@ -170,7 +171,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         point = _within_reach(rounded_multiples(mean, [noise / UNIT]))[0].astype(np.float64)
         nearness = core.nearness
         scale = min(to_float(total.unit(radius)), _MOST)
-        *moved, counted = (_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
+        *moved, counted = (bounded_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
         number, kept = counted / weight_of(radius), float(number_kept(transcript))
         if number < kept / 4:  # the center is far from the data, or the radius too small
             spread = spread_of(shape, nearness, min(to_float(noise), _MOST))
@@ -241,10 +242,6 @@ def _numbers(batch: Transcripts, first: Plan) -> tuple[list[Numbered], IntArray]
 
 def _within_reach(cells: IntArray) -> IntArray:
     return np.clip(cells, -_FAR, _FAR).astype(np.int64)
-
-
-def _float(value: int) -> float:
-    return float(min(max(value, -int(_MOST)), int(_MOST)))
 
 
 def center_radius(values: Floats) -> float:

@@ -25,6 +25,10 @@ from dpverify.transformations.means import (
 
 Floats = NDArray[np.float64]
 _LEAST_TAIL = Fraction(1, 10**300)
+_LEAST, _LARGEST = (
+    Fraction(1, 10**100),
+    10**9,
+)  # multipliers; above, too few cells are left for noise
 Filters = Literal["weights", "gaussian", "basic"]
 CORES: dict[str, type[CoreMean]] = {
     "weights": WeightedCoreMean,
@@ -115,7 +119,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
             return Abstained(transcript.stopped)
         core, shape = self.core(), self._shape()
         nearness, unit = core.nearness, to_float(core.noise_of(transcript))
-        released = np.array([float(v) for v in transcript.released["mean"]])
+        released = np.array([bounded_float(v) for v in transcript.released["mean"]])
         value = shape.place(released * (unit / 2.0**40), nearness)
         kept = float(number_kept(transcript))
         return VectorMeanEstimate(value, kept, spread_of(shape, nearness, unit), 0 * value)
@@ -144,6 +148,12 @@ def check_shared(mechanism: Any) -> None:
         object.__setattr__(mechanism, "origin", tuple(map(float, mechanism.origin)))
     if exact(mechanism.radius, "radius") <= 0:
         raise ValueError(f"radius = {mechanism.radius} is not positive; give a public radius > 0.")
+    name = "center_multiplier" if hasattr(mechanism, "center_multiplier") else "noise_multiplier"
+    given = exact(getattr(mechanism, name), name)
+    if given > 0 and not _LEAST <= given <= _LARGEST:
+        raise ValueError(
+            f"{name} is outside 1e-100 to 1e9, where no grid serves it; use for_budget."
+        )
     object.__setattr__(mechanism, "n_max", whole(mechanism.n_max, "n_max"))
     if mechanism.n_max < 1:
         raise ValueError(f"n_max = {mechanism.n_max}; say about how many records you expect.")
@@ -155,6 +165,11 @@ def check_shared(mechanism: Any) -> None:
         )
     if mechanism.filter not in CORES:
         raise ValueError(f"filter = {mechanism.filter!r}; write 'weights', 'gaussian' or 'basic'.")
+
+
+def bounded_float(value: int) -> float:
+    """As a float whose square is finite: 1e140 stands for every larger number."""
+    return float(min(max(value, -(10**140)), 10**140))
 
 
 def number_kept(transcript: Transcript) -> int:

@@ -1,5 +1,6 @@
 """The shape that mechanisms share: plans of stages, their laws, and the one implementation."""
 
+from dpverify.plans.above_threshold import AboveThreshold
 from dpverify.plans.filtering import Core, CoreQuery, Filter
 from dpverify.plans.gaussian import UNIT, RoundedGaussian
 from dpverify.plans.kept import KeptCount, KeptMean
@@ -7,7 +8,7 @@ from dpverify.plans.law import Law
 from dpverify.plans.mechanism import Abstained, Mechanism
 from dpverify.plans.noise import DiscreteLaplace, KaryResponse, Noise, NoNoise
 from dpverify.plans.plan import AdaptiveStage, Filtered, Gate, Plan, Stage, Unless, stages_of
-from dpverify.plans.selection import QuantileChoice
+from dpverify.plans.selection import QuantileChoice, QuantileChoices
 from dpverify.plans.thresholds import (
     ThresholdedGaussian,
     ThresholdedLaplace,
@@ -18,6 +19,7 @@ from dpverify.plans.transcripts import Transcript, Transcripts
 
 __all__ = [
     "UNIT",
+    "AboveThreshold",
     "Abstained",
     "AdaptiveStage",
     "Core",
@@ -35,6 +37,7 @@ __all__ = [
     "Noise",
     "Plan",
     "QuantileChoice",
+    "QuantileChoices",
     "RoundedGaussian",
     "Stage",
     "ThresholdedGaussian",

@@ -70,9 +70,7 @@ class MovingSum(MovingQuery):
     def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
         """Exact integers, one rounding."""
         points, radii = self.place(batch)
-        few = len(points) < _FEW
-        data = each_once(mapped.images) if few else mapped.distinct
-        sums, numbers = sums_in_balls(data, points, radii)
+        sums, numbers = self.totals(mapped, points, radii, batch)
         weights = np.maximum(radii // 8, 1)  # as weight_of
         wide = int(weights.max()) * len(mapped.images) >= WORD
         counted = weights * (numbers.astype(object) if wide else numbers)
@@ -80,12 +78,19 @@ class MovingSum(MovingQuery):
         factors = [UNIT / self.unit(int(radius)) for radius in found]
         return rounded_multiples(np.column_stack([sums, counted]), factors, which)
 
+    def totals(
+        self, mapped: Mapped, points: Integers, radii: Integers, batch: Transcripts
+    ) -> tuple[Integers, Integers]:
+        """The sums about the points, shape (size, width - 1), and the numbers, shape (size,)."""
+        few = len(points) < _FEW
+        return sums_in_balls(each_once(mapped.images) if few else mapped.distinct, points, radii)
+
     def unit(self, radius: int) -> Fraction:
         """The standard deviation of the noise, in cells."""
         square = radius**2 + weight_of(radius) ** 2
         if self.adjacency is Adjacency.REPLACE:
             square = 4 * radius**2
-        return self.spread * _root_above(square)
+        return self.spread * root_above(square)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """(2^40 / spread + sqrt(width))^2, wherever the ball lies."""
@@ -107,7 +112,7 @@ def weight_of(radius: int) -> int:
     return max(1, radius // 8)
 
 
-def _root_above(square: int) -> Fraction:
+def root_above(square: int) -> Fraction:
     """sqrt(square), rounded up to 2^-20."""
     root = math.isqrt(square << 40)
     return Fraction(root if root * root == square << 40 else root + 1, 1 << 20)

@@ -73,6 +73,11 @@ class Noise(ABC):
         return distance >= 1 or beta >= 1
 
     @property
+    def is_added(self) -> bool:
+        """Whether what is released is the query's value plus a noise, of as many numbers."""
+        return True
+
+    @property
     def standard_deviation(self) -> float:
         """Of one coordinate, in units of the query; for people, not for claims."""
         return 0.0

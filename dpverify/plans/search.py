@@ -139,6 +139,8 @@ class Prefix:
     def stage(self, build: Callable[[Nodes], Stage]) -> Stage | AdaptiveStage:
         """The stage built from them: declared as for the start; plain where they cannot change."""
         declared = build(np.array(self.start, np.int64))
+        if not self.parts:
+            return declared
         bits = np.repeat([b for _, b, _ in self.parts], [count for count, _, _ in self.parts])
         if bits.max() <= 1:
             return declared

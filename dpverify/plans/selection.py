@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dpverify.grid import Query
-from dpverify.grid.tables import QuantileScores
+from dpverify.grid.tables import ColumnScores, QuantileScores
 from dpverify.plans.noise import LogProbabilities, Noise, positive_scale
-from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
+from dpverify.privacy import Derivation, GaussianDP, PrivacyClaim, Sensitivity, rules
+from dpverify.privacy.guarantees import BoundedRange
 from dpverify.privacy.numbers import Exact
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
@@ -114,3 +116,66 @@ class QuantileChoice(Noise):
         ranks = self.denominator * np.repeat(counted, 2) - self.numerator * center.shape[1]
         # ranks[i] counts the records before group i, ranks[i + 1] also those in it
         return starts, sizes, np.maximum(0, np.maximum(ranks[:-1], -ranks[1:]))
+
+
+Grid = tuple[int, int, int, int]
+"""lower, upper, numerator, denominator of a ``QuantileChoice``."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class QuantileChoices(Noise):
+    """A ``QuantileChoice`` for each row of ``ColumnScores``, independently, all of one scale.
+
+    claimed: what is said of each, its bounded "range" or the "gaussian" DP that follows; all together compose.
+    """
+
+    grids: tuple[Grid, ...]
+    scale: Fraction
+    claimed: Literal["range", "gaussian"]
+
+    def __init__(
+        self, grids: tuple[Grid, ...], scale: Exact, claimed: Literal["range", "gaussian"]
+    ) -> None:
+        object.__setattr__(self, "grids", grids)
+        object.__setattr__(self, "scale", positive_scale(scale))
+        object.__setattr__(self, "claimed", claimed)
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Exact draws, shape (size, choices)."""
+        columns = [
+            choice.sample(bits, center[k : k + 1], size) for k, choice in enumerate(self._choices())
+        ]
+        return np.concatenate(columns, axis=1)
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """For witnesses only: float64."""
+        total = np.zeros(len(outputs))
+        for k, choice in enumerate(self._choices()):
+            total += choice.log_probability(outputs[:, k : k + 1], center[k : k + 1])
+        return total
+
+    def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
+        """Rules: exponential mechanism, its conversion, and their composition."""
+        each = rules.exponential_mechanism(sensitivity, self.scale)
+        shown = each.conclusion.guarantee
+        if self.claimed == "gaussian" and isinstance(shown, BoundedRange):
+            each = rules.convert(each, GaussianDP.of_square(shown.gaussian.mu_squared))
+        return rules.adaptive_compose([each] * len(self.grids))
+
+    def check(self, query: Query) -> None:
+        """It scores what ``ColumnScores`` of the same grids and quantiles gives, and nothing else."""
+        if not isinstance(query, ColumnScores) or len(query.scores) != len(self.grids):
+            raise ValueError(f"{len(self.grids)} choices need as many ColumnScores, not {query}.")
+        for choice, (_, scored) in zip(self._choices(), query.scores, strict=True):
+            choice.check(scored)
+
+    def rescaled(self, factor: Fraction) -> Noise:
+        """The same choices of scale * factor."""
+        return QuantileChoices(self.grids, self.scale * factor, self.claimed)
+
+    def dropped(self) -> Noise:
+        """Of scales so small that only cells of the least score are left."""
+        return self.rescaled(Fraction(1, 10**4) / self.scale)
+
+    def _choices(self) -> list[QuantileChoice]:
+        return [QuantileChoice(*grid, self.scale) for grid in self.grids]

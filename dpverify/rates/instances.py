@@ -29,6 +29,16 @@ def decaying(rng: Generator, n: int, d: int, *, mean: float, power: float) -> Fl
     return mean + rng.normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power
 
 
+def contaminated(
+    rng: Generator, n: int, d: int, *, mean: float, share: float, offset: float
+) -> Floats:
+    """Normal coordinates of deviation 1, but for a share of the records (rounded down), which is
+    moved by ``offset`` in every coordinate."""
+    found = rng.normal(mean, 1.0, (n, d))
+    found[: int(share * n)] += offset
+    return found
+
+
 def uniform(rng: Generator, n: int, d: int, *, low: float, high: float) -> Floats:
     """Independent uniform coordinates."""
     return rng.uniform(low, high, (n, d))
@@ -109,6 +119,7 @@ KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
         for function in (
             gaussian,
             decaying,
+            contaminated,
             uniform,
             evenly,
             bernoulli,

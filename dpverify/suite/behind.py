@@ -10,6 +10,7 @@ import mpmath as mp
 
 from dpverify.audit import Configuration
 from dpverify.audit.kept import KeptPart
+from dpverify.plans import AboveThreshold
 from dpverify.plans.moving import MovingQuery
 from dpverify.plans.plan import Plan, stages_of
 from dpverify.privacy import point_of
@@ -49,9 +50,13 @@ _DIGITS_OF_SUMS = 20
 
 
 def one_number_decides(plan: Plan) -> bool:
-    """Whether a released number decides the scales of what follows, so that their losses do not add up."""
+    """Whether what is released decides the losses of what follows, so that these do not add up: a number
+    its scales, the place of a report which queries are left."""
     later = stages_of(plan)[1:]
-    return bool(later) and all(isinstance(stage.query, MovingQuery) for stage in later)
+    return bool(later) and all(
+        isinstance(stage.query, MovingQuery) or isinstance(stage.noise, AboveThreshold)
+        for stage in later
+    )
 
 
 def summed(suite: Suite, p: Any, q: Any, epsilon: Fraction) -> Any:

@@ -70,11 +70,14 @@ class Options:
     digits: int = DEFAULT_DIGITS
     seconds: float | None = None
 
-    @property
-    def extent(self) -> dict[str, Any]:
-        """How long an audit attacks: so many draws, or sequentially for so many seconds a unit."""
+    def extent(self, quick: int | None = None) -> dict[str, Any]:
+        """How long an audit attacks: so many draws, or sequentially for so many seconds a unit.
+
+        quick: how many are enough for this unit under --quick, where it says so.
+        """
         if self.seconds is None:
-            return {"trials": self.trials}
+            own = quick is not None and self.trials == QUICK_TRIALS and not self.thorough
+            return {"trials": quick if own else self.trials}
         return {"trials": _ENDLESS, "sequential": True, "seconds": self.seconds, "curve": 0}
 
     def replay(self, unit: Unit) -> str:
@@ -158,7 +161,7 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
         faults=[*planted, *own],
         alpha=TOTAL_ALPHA / certified_units(suite),
         seed=seed_of(name, options.seed),
-        **{"curve": CURVE, **options.extent},
+        **{"curve": CURVE, **options.extent(configuration.quick_trials)},
     )
     outcome = {
         Verdict.CONSISTENT: Outcome.HELD,
@@ -177,7 +180,7 @@ def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
         pairs=exhibit.pairs,
         alpha=TOTAL_ALPHA / certified_units(suite),
         seed=seed_of(name, options.seed),
-        **options.extent,
+        **options.extent(),
     )
     refuted = result.verdict is Verdict.VIOLATED
     return audited(

@@ -22,6 +22,7 @@ from .laws import DiscreteLaplaceLaw, real, real_exponential
 _SHARES = Source("OURS", "the mean of records that agree: shares of a budget")
 Parameters = Mapping[str, Any]
 _SIXTEENTHS = 16
+_LEAST = Fraction(1, _SIXTEENTHS)
 
 
 def least(holds: Callable[[int], bool]) -> int:
@@ -189,7 +190,8 @@ class Gaussian:
         """Noise scales on the number kept and on the number of rows."""
         m = real(self.multiplier)
         share = min((5 * m / self.n_max) ** (mp.mpf(2) / 3), mp.mpf(1) / 10)
-        return _down(m / mp.sqrt(share)), _down(m / mp.sqrt(share / 2))
+        scales = _down(m / mp.sqrt(share)), _down(m / mp.sqrt(share / 2))
+        return max(scales[0], _LEAST), max(scales[1], _LEAST)  # more than the share needs
 
     @property
     def shifts(self) -> tuple[int, int]:

@@ -45,8 +45,12 @@ def reach(radius: int, adjacency: Adjacency) -> int:
 
 def noise(radius: int, adjacency: Adjacency, spread: Fraction) -> Fraction:
     """The standard deviation of the noise in cells: spread D, D rounded up to 2^-20."""
-    square = reach(radius, adjacency) * 4**20
-    return spread * Fraction(math.isqrt(square - 1) + 1, 2**20)
+    return spread * root_up(reach(radius, adjacency))
+
+
+def root_up(square: int) -> Fraction:
+    """The square root of a positive integer, rounded up to 2^-20."""
+    return Fraction(math.isqrt(square * 4**20 - 1) + 1, 2**20)
 
 
 def in_unit(value: Vector, deviation: Fraction) -> Vector:

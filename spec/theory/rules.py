@@ -76,6 +76,34 @@ def exponential_mechanism(moved: Fraction, scale: Fraction, *, one_way: bool) ->
 
 
 @states(
+    Source(
+        "DR14",
+        "Theorem 3.23, AboveThreshold",
+        SourceStatus.CHANGED_CONSTANTS,
+        "a profile, on integers",
+    ),
+    Source("OURS", "AboveThreshold of queries that move one way has a bounded range"),
+)
+def above_threshold(
+    moved: int, scale: Fraction, query_scale: Fraction, *, one_way: bool
+) -> tuple[Fraction, Fraction]:
+    """(the largest loss, the largest loss minus the smallest) of one report.
+
+    Proof. P, Q: the laws for answers q, q'; K(k | z) and L(k | z): that k is reported when the threshold's
+    noise is z. Let every q' <= q + D. Y < T + z - q_i implies Y < T + (z + D) - q_i', and a report at z
+    asks for Y >= T + z - q_k, at z + D for Y >= T + z + D - q_k', which is at most 2 D further (D if no
+    query falls): K(k | z) <= e^(2 D / query_scale) L(k | z + D), and z + D instead of z costs
+    e^(D / scale). One way, from the side where queries are larger: with z itself, answers below stay
+    below, and a report is at most D further. So losses are at most D / scale + 2 D / query_scale, or one
+    way D / scale + D / query_scale on one side and D / query_scale on the other. QED.
+    The profile is proved in dpverify/privacy/rules/above_threshold.py and held against small models by
+    theory/above_threshold.py:obligation_profile.
+    """
+    step, query = moved / scale, moved / query_scale
+    return (step + query, step + 2 * query) if one_way else (step + 2 * query, 2 * step + 4 * query)
+
+
+@states(
     Source("BS16", "composition of zCDP", note="adaptive"),
     Source("DRS22", "composition of GDP", note="adaptive"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -141,6 +142,11 @@ _REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"tail": 0}, ValueError, "tail"),
     ({"tail": "1/10"}, ValueError, "tail"),
     ({"filter": "friendly"}, ValueError, "filter"),
+    (
+        {"noise_multiplier": Fraction(10**300)},
+        ValueError,
+        "noise_multiplier is outside 1e-100 to 1e9",
+    ),
 ]
 
 
@@ -156,6 +162,14 @@ def test_bad_parameters_are_refused(own: Any, kind: type[Exception], message: st
     }
     with pytest.raises(kind, match=message):
         RescaledMean(**parameters | own)
+
+
+@pytest.mark.parametrize("kind", ["weights", "gaussian"])
+@pytest.mark.parametrize("multiplier", ["1e-100", "1e-9", "1e-3", "1e9"])
+def test_extreme_multipliers_have_a_release(kind: Any, multiplier: str) -> None:
+    mechanism = replace(made(filter=kind), noise_multiplier=Fraction(multiplier), budget=None)
+    batch = mechanism.law(cloud(40)).sample(SeededBits(1), 2)
+    assert all(isinstance(mechanism.estimate(batch[i]), Estimate | Abstained) for i in range(2))
 
 
 def test_data_of_another_shape_are_refused() -> None:

@@ -15,13 +15,14 @@ from scipy import stats
 
 from dpverify import SeededBits
 from dpverify.grid import Count
-from dpverify.grid.tables import QuantileScores
-from dpverify.plans import QuantileChoice, Stage
+from dpverify.grid.tables import ColumnScores, QuantileScores
+from dpverify.plans import QuantileChoice, QuantileChoices, Stage
+from dpverify.privacy import Adjacency, BoundedRange, Domain, GaussianDP
 from dpverify.randomness import Bits, enumerate_law
 from dpverify.randomness.bits import IntArray
-from spec.private_quantile import QuantileLaw
 from spec.theory.laws import real, real_exponential
 from spec.theory.obligations import datasets
+from spec.theory.quantiles import QuantileLaw
 from tests.randomness.helpers import STAND_INS, formal_exponential
 
 FALSE_ALARM = 1e-7
@@ -157,3 +158,33 @@ def test_a_choice_goes_with_the_scores_of_its_own_grid_and_quantile() -> None:
             Stage("cell", scores, other)
     with pytest.raises(ValueError, match="not Count"):
         Stage("cell", Count(), QuantileChoice(0, 15, 1, 2, 8))
+
+
+def test_several_choices_are_independent_and_cost_what_each_costs() -> None:
+    """Masses are products, and add up to 1; ranges add up as ranges or, Gaussian, in squares."""
+    scores = tuple((j, QuantileScores(0, 3, 0, p, 4)) for j in (0, 1) for p in (1, 3))
+    grids = ((0, 3, 1, 4), (0, 3, 3, 4)) * 2
+    query, data = ColumnScores(scores), np.array([(0.2, 3.0), (2.0, 1e308), (1.0, -5.0)])
+    noise = QuantileChoices(grids, 6, "gaussian")
+    middle = query.evaluate(data)
+    every = np.array(list(product(range(4), repeat=4)))
+    masses = np.exp(noise.log_probability(every, middle))
+    each = [
+        np.exp(QuantileChoice(*g, 6).log_probability(every[:, [k]], middle[[k]]))
+        for k, g in enumerate(grids)
+    ]
+    assert np.allclose(masses, np.prod(each, axis=0), rtol=1e-12)
+    assert abs(masses.sum() - 1) < 1e-12
+    assert noise.log_probability(np.array([[0, 0, 0, 4]]), middle)[0] == -np.inf
+    drawn = noise.sample(SeededBits(5), middle, 3)
+    assert drawn.shape == (3, 4)
+    sensitivity = query.sensitivity(Adjacency.REPLACE, Domain(2))
+    square = BoundedRange(Fraction(4, 3)).gaussian.mu_squared
+    assert noise.claim(sensitivity).conclusion.guarantee == GaussianDP.of_square(4 * square)
+    apart = QuantileChoices(grids, 6, "range").claim(sensitivity).conclusion.guarantee
+    assert apart.largest_loss == 4 * Fraction(4, 3)
+    assert noise.rescaled(Fraction(1, 2)) == QuantileChoices(grids, 3, "gaussian")
+    with pytest.raises(ValueError, match="need as many ColumnScores"):
+        Stage("quantiles", ColumnScores(scores[:2]), noise)
+    with pytest.raises(ValueError, match="QuantileScores of just these"):
+        Stage("quantiles", ColumnScores(scores[::-1]), noise)

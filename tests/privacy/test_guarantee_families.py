@@ -111,7 +111,7 @@ def test_pure_dp_is_gaussian_exactly_from_the_corner_of_its_curve_on(epsilon: st
         corner = 1 / (1 + mp.exp(real(Fraction(epsilon))))
         mu = -2 * mp.sqrt(2) * mp.erfinv(2 * corner - 1)
         edge = Fraction(int(mu * 2**180), 2**180)
-    for claim in (PureDP(epsilon), ApproxDP(epsilon, 0), BoundedRange(epsilon)):
+    for claim in (PureDP(epsilon), ApproxDP(epsilon, 0), BoundedRange(2 * Fraction(epsilon))):
         assert claim.implies(GaussianDP(edge * _HAIR))
         assert not claim.implies(GaussianDP(edge / _HAIR))
         assert claim.implies(ApproximateGaussianDP(edge * _HAIR, "1e-9"))

@@ -11,7 +11,7 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import _balls, clipped_mean, iterative_mean, private_quantile, stability_histogram
-from spec.theory import shrinking, tables
+from spec.theory import quantiles, shrinking, tables
 from tests.grid.test_vector_queries import FALSE
 
 from . import (
@@ -19,9 +19,12 @@ from . import (
     centered_twins,
     filter_twins,
     group_twins,
+    outlier_twins,
     refined_twins,
     robust_twins,
+    sparse_twins,
     weight_twins,
+    winsorized_twins,
 )
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -75,10 +78,13 @@ TWINS: dict[str, dict[str, Any]] = {
     **filter_twins.TWINS,
     **robust_twins.TWINS,
     **weight_twins.TWINS,
+    **sparse_twins.TWINS,
     **centered_twins.TWINS,
     **refined_twins.TWINS,
+    **outlier_twins.TWINS,
     **bound_twins.TWINS,
     **group_twins.TWINS,
+    **winsorized_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -121,7 +127,7 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     "clipped_mean:obligation_count_is_free": [_patched(clipped_mean, "weight", _costly_weight)],
     "private_quantile:obligation_support": [
-        _patched(private_quantile.QuantileLaw, "score", lambda right, law, t: right(law, t + 1))
+        _patched(quantiles.QuantileLaw, "score", lambda right, law, t: right(law, t + 1))
     ],
     "private_quantile:obligation_error": [
         _patched(private_quantile, "error_bound", lambda right, *given: right(*given) / 3)
@@ -145,4 +151,7 @@ FAULTS: dict[str, list[Plant]] = {
     **centered_twins.FAULTS,
     **refined_twins.FAULTS,
     **group_twins.FAULTS,
+    **outlier_twins.FAULTS,
+    **sparse_twins.FAULTS,
+    **winsorized_twins.FAULTS,
 }

@@ -45,9 +45,12 @@ def test_our_own_trees_fit_together() -> None:
         "randomized_response",
         "refined_mean",
         "rescaled_mean",
+        "robust_mean",
+        "sparse_vector",
         "stability_histogram",
         "sum_of_variances",
         "variance_aware_mean",
+        "winsorized_mean",
     ]
     assert list(suite.exhibits) == [
         "clean_mean",
@@ -58,6 +61,8 @@ def test_our_own_trees_fit_together() -> None:
         "filtered_mean",
         "filtered_mean_published",
         "radius_by_rows",
+        "winsorized_half_range",
+        "winsorized_one_sided",
     ]
     assert unsourced(suite) == []
 

@@ -62,8 +62,8 @@ class BoundedRange(Guarantee):
 
     @property
     def gaussian(self) -> GaussianPart:
-        """As pure DP."""
-        return PureDP(self.epsilon).gaussian
+        """As pure DP of half the length, which is the worst of all (proof in spec/theory/quantiles.py)."""
+        return PureDP(self.epsilon / 2).gaussian
 
     def follows_from(self, shown: Guarantee) -> bool:
         """From a shorter interval, or from pure DP of half the length: losses in [-e, e]."""

@@ -5,6 +5,7 @@ Each rule checks its side conditions, computes its numbers on the safe side, and
 the two against each other and against brute force.
 """
 
+from dpverify.privacy.rules.above_threshold import above_threshold
 from dpverify.privacy.rules.composition import (
     adaptive_compose,
     advanced_compose,
@@ -36,6 +37,7 @@ from dpverify.privacy.rules.transfer import (
 )
 
 __all__ = [
+    "above_threshold",
     "adaptive_compose",
     "add_delta_event",
     "add_total_variation_event",

@@ -284,7 +284,8 @@ def _filter_cost(share: Fraction, adjacency: Adjacency) -> int:
 
 
 def _sixteenths(value: float) -> Fraction:
-    return Fraction(math.floor(_SIXTEENTH * value), _SIXTEENTH)
+    """Rounded down, but not to nothing: more noise than its share needs."""
+    return Fraction(max(1, math.floor(_SIXTEENTH * value)), _SIXTEENTH)
 
 
 def _rounded_up(rows: int) -> int:

@@ -1,0 +1,281 @@
+"""Attacks on ``robust_mean``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpverify import Adjacency, ApproxDP, RobustMean
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added
+from dpverify.audit.faults import FaultyLaw
+from dpverify.grid import ingest
+from dpverify.plans import NoNoise, Plan, RoundedGaussian, Stage, Transcripts
+from dpverify.plans.mapped import Mapped
+from dpverify.plans.moving import MovingQuery
+from dpverify.plans.noise import LogProbabilities
+from dpverify.plans.plan import stages_of, with_stages
+from dpverify.plans.regions import MovingMoments, SlabSum
+from dpverify.privacy import Derivation, Domain, Sensitivity
+from dpverify.randomness import Bits
+from dpverify.randomness.bits import IntArray
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+
+# --- planted faults -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Faulty(MovingQuery):
+    """Another value after the same transcript; it has no sensitivity that anybody has proved."""
+
+    base: Any
+    value: Callable[[Any, Mapped, Transcripts], Any]
+    columns: int
+
+    @property
+    def nearness(self) -> Any:  # type: ignore[override]
+        """The base's."""
+        return self.base.nearness
+
+    @property
+    def width(self) -> int:
+        """Of the value."""
+        return self.columns
+
+    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+        """The faulty value."""
+        return np.asarray(self.value(self.base, mapped, batch))
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """None."""
+        raise ValueError("a planted fault has no proved sensitivity")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class OnlyOccupied(RoundedGaussian):
+    """Noise on the bins in which there is somebody, and none on the others."""
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Empty bins stay at 0."""
+        noisy = RoundedGaussian(self.scale).sample(bits, center, size)
+        return np.where(center == 0, 0, noisy)
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """-inf where an empty bin shows anybody."""
+        empty = np.broadcast_to(center == 0, outputs.shape)
+        shown = np.where(empty, np.broadcast_to(center, outputs.shape), outputs)
+        own = RoundedGaussian(self.scale).log_probability(shown, center)
+        return np.where((empty & (outputs != 0)).any(axis=1), -np.inf, own)
+
+
+def _plan_fault(name: str, mechanism: RobustMean, plan: Plan) -> Fault:
+    def law(data: ArrayLike) -> FaultyLaw:
+        records = ingest(data, mechanism.domain)
+        return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
+
+    return Fault(name, law)
+
+
+def _changed(mechanism: RobustMean, stage: str, **parts: Any) -> Plan:
+    """The plan with parts of one stage replaced."""
+    return with_stages(
+        mechanism.fixed_plan,
+        lambda one: dataclasses.replace(one, **parts) if one.name == stage else one,
+    )
+
+
+def _query(mechanism: RobustMean, name: str) -> Any:
+    return next(s.query for s in stages_of(mechanism.fixed_plan) if s.name == name)
+
+
+def _unmasked(mechanism: RobustMean) -> Fault:
+    """A far record's square is as large as it likes."""
+    query = _query(mechanism, "moments")
+
+    def value(base: MovingMoments, mapped: Mapped, batch: Transcripts) -> IntArray:
+        def place(rows: Transcripts) -> tuple[Any, Any]:
+            points, radii = base.place(rows)
+            return points, np.full_like(radii, 1 << 21)  # twice the ball
+
+        wide = dataclasses.replace(base, place=place).after(mapped, batch)
+        factor = base.unit(1 << 21) / base.unit(int(base.place(batch)[1][0]))
+        return np.asarray(np.rint(wide * float(factor)), np.int64)
+
+    wrong = Faulty(query, value, query.width)
+    return _plan_fault(
+        "moments of records outside the ball too",
+        mechanism,
+        _changed(mechanism, "moments", query=wrong),
+    )
+
+
+def _occupied(mechanism: RobustMean) -> Fault:
+    """An empty bin stays empty."""
+    noise = next(s.noise for s in stages_of(mechanism.fixed_plan) if s.name == "histogram")
+    assert isinstance(noise, RoundedGaussian)
+    plan = _changed(mechanism, "histogram", noise=OnlyOccupied(noise.scale))
+    return _plan_fault("noise on occupied bins only", mechanism, plan)
+
+
+def _exact_number(mechanism: RobustMean) -> Fault:
+    """As if the number between the slabs were public."""
+    query = _query(mechanism, "sum and count")
+
+    def value(base: SlabSum, mapped: Mapped, batch: Transcripts) -> IntArray:
+        numbers: IntArray = base.totals(mapped, *base.place(batch), batch)[1]
+        return numbers[:, np.newaxis]
+
+    exact = Stage("exact", Faulty(query, value, 1), NoNoise())
+    plan = (*mechanism.fixed_plan[:-1], exact, mechanism.fixed_plan[-1])
+    return _plan_fault("releases the number between the slabs without noise", mechanism, plan)
+
+
+# --- pairs --------------------------------------------------------------------------------------
+# In deviations the radius of friends is 1 and that of the ball a little more than 0.99: a record there
+# is a friend of a crowd at 0, and moves the mean, the moments, a bin and the sum by as much as any.
+
+_RIM = 0.985
+_FAR = 8e307
+_N = 1000
+_SHARES = tuple(map(Fraction, ("0.25", "0.23", "0.29", "0.23")))
+
+
+def _pairs(least: int) -> tuple[NeighboringPair, ...]:
+    """least: so many friends that the first stage is about to abstain."""
+    crowd = [0.0] * _N
+    return (
+        added("a friend on the rim of the ball", crowd, _RIM),
+        added("a record at one and a half times the radius", crowd, 1.5),
+        added("about to abstain", crowd[:least], _FAR),
+    )
+
+
+def _attacked(name: str) -> Configuration:
+    """Every stage has about a quarter of mu^2, so that each shows."""
+    mechanism = RobustMean.for_budget(
+        ApproxDP(12, "1e-6"),
+        adjacency=ADD,
+        deviations=(1.0,),
+        radius=1,
+        record_radius=0.99,
+        n_max=_N,
+        gamma=0,
+        directions=1,
+        bins=2,
+        shares=_SHARES,
+    )
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=_pairs(mechanism.minimum_n(beta="1/2")),
+        faults=[fault(mechanism) for fault in (_unmasked, _occupied, _exact_number)],
+        quick_trials=130_000,
+        opening=(added("a stranger moves the agreement by 5", [0.0] * _N, 9.0),),
+    )
+
+
+CONFIGURATIONS = (_attacked("line"),)
+
+
+# --- small instances ----------------------------------------------------------------------------
+
+
+def _small(adjacency: Adjacency, d: int, count: int, **own: Any) -> RobustMean:
+    parts = 4 if count else 2
+    given: dict[str, Any] = {
+        "adjacency": adjacency,
+        "noise_multiplier": Fraction(1, 8),
+        "deviations": (1.0, 0.5)[:d],
+        "radius": 1,
+        "record_radius": 0.75,
+        "n_max": 30,
+        "tail": Fraction(1, 1000),
+        "gamma": Fraction(0),
+        "directions": count,
+        "bins": 2,
+        "shares": (Fraction(1, parts),) * parts,
+        **own,
+    }
+    return RobustMean(**given)
+
+
+_LINE = [0.25] * 40 + [-0.5, 1.0, 1e308]
+_PLANE: Any = [(0.25, 0.5)] * 34 + [(0.5, -0.25), (1.0, -7.0)]
+
+SMALL = (
+    SmallInstance(name="line, add-remove", mechanism=_small(ADD, 1, 1), data=_LINE),
+    SmallInstance(name="line, no direction, replace", mechanism=_small(REPLACE, 1, 0), data=_LINE),
+    SmallInstance(name="plane, no direction, add-remove", mechanism=_small(ADD, 2, 0), data=_PLANE),
+    SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, 1, 1), data=()),
+)
+
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _robust(setting: Mapping[str, Any]) -> RobustMean:
+    """The radii do not depend on n, so that the error is noise over n."""
+    d = setting["d"]
+    return RobustMean(
+        adjacency=setting["adjacency"],
+        deviations=(1.0,) * d,
+        radius=2 * float(np.sqrt(d)) + 5,
+        record_radius=float(np.sqrt(d)) + 4,
+        n_max=1000,
+        tail=Fraction(1, 10**7),
+        noise_multiplier=Fraction(setting["multiplier"]),
+        directions=setting["directions"],
+        shares=_HALVES if not setting["directions"] else _QUARTERS,
+    )
+
+
+_HALVES, _QUARTERS = (Fraction(1, 2),) * 2, (Fraction(1, 4),) * 4
+
+
+def _rate(name: str, values: tuple[Any, ...], setting: Mapping[str, Any], **own: Any) -> RateClaim:
+    """Normal data about 3 in each coordinate; the error is a distance."""
+    return RateClaim(
+        name=name,
+        mechanism=_robust,
+        variable="n",
+        values=values,
+        setting=setting,
+        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
+        source="OURS, a robust mean by released regions",
+        **own,
+    )
+
+
+_NORMAL = Instance(kind="gaussian", parameters={"mean": 3.0, "deviation": 1.0})
+
+RATES = (
+    _rate(
+        "noise-against-n",
+        (500, 1500, 4500),
+        {"d": 20, "multiplier": "1/3", "adjacency": ADD, "directions": 0},
+        instance=_NORMAL,
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        curve=Curve(function="expected_error", arguments=("parameters", "n")),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        exponent=Exponent(value=-1, tolerance=0.05),
+        repeats=400,
+    ),
+    _rate(
+        "privacy-for-free",  # the sampling error: that of the inliers' mean goes as n^-1/2
+        (500, 1200, 2700),
+        {"d": 3, "multiplier": "1/4", "adjacency": REPLACE, "directions": 1},
+        instance=Instance(
+            kind="contaminated", parameters={"mean": 3.0, "share": 0.1, "offset": 50.0}
+        ),
+        target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
+        exponent=Exponent(value=-0.5, tolerance=0.15, drift=2.0),
+        repeats=200,
+    ),
+)

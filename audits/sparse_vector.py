@@ -1,0 +1,237 @@
+"""Attacks on ``sparse_vector``.
+
+The worst pairs have queries that rise and are not reported, then queries that fall and are: the answers
+"below" move the threshold along, and the report pays twice. Under add-remove nothing falls beside what
+rises; there the report is on a query that stays.
+
+Of scales 2 / epsilon and 4 / epsilon a threshold whose noise is not drawn anew after a report is no fault:
+c reports lose (c + 1) / 2 epsilon, less than c epsilon. It is one where reports have no limit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpverify import Adjacency, NextQuery, PureDP, SparseVector
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.audit.faults import FaultyLaw
+from dpverify.grid import Count, ingest
+from dpverify.plans import AboveThreshold, DiscreteLaplace, Plan, stages_of
+from dpverify.plans.above_threshold import log_sides
+from dpverify.plans.noise import LogProbabilities
+from dpverify.plans.plan import with_stages
+from dpverify.randomness import Bits
+from dpverify.randomness.bits import IntArray
+from dpverify.rates import Curve, Empirical, Instance, RateClaim
+
+_ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+_NONE = Fraction(1, 2**10)  # a scale at which noise is 0
+
+
+class _CountBeside(AboveThreshold):
+    """The noisy answer that reached the threshold is released beside its index (0 if there is none)."""
+
+    __slots__ = ()
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Shape (size, 2)."""
+        answers = center[self.start :]
+        levels = self.threshold + DiscreteLaplace(self.scale).draw(bits, size)
+        noise = DiscreteLaplace(self.query_scale).draw(bits, size * len(answers))
+        noisy = noise.reshape(size, -1) + answers
+        above = np.column_stack([noisy >= levels[:, np.newaxis], np.ones(size, np.bool_)])
+        place = above.argmax(axis=1)
+        values = np.column_stack([noisy, np.zeros(size, np.int64)])[np.arange(size), place]
+        return np.column_stack([place + self.start, values])
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """Given the value v, the threshold's noise is at most v - threshold."""
+        values, log_level, gaps, rate = self.round_of(center).levels()
+        below, _ = log_sides(gaps + values[:, np.newaxis], rate)
+        before = np.cumsum(np.column_stack([np.zeros(len(values)), below]), axis=1)
+        up_to = np.logaddexp.accumulate(before + log_level[:, np.newaxis], axis=0)
+        place, released = outputs[:, 0] - self.start, outputs[:, 1]
+        level = np.clip(released - self.threshold - int(values[0]), 0, len(values) - 1)
+        none = place == len(gaps)
+        level[none] = len(values) - 1
+        distance = np.abs(released - np.append(center[self.start :], 0)[place])
+        own = np.where(none, 0.0, np.log(np.tanh(rate / 2)) - rate * distance)
+        found: LogProbabilities = up_to[level.astype(np.intp), place.astype(np.intp)] + own
+        return found
+
+
+class _OneThreshold(AboveThreshold):
+    """Every query is answered, against one noisy threshold, however many are above."""
+
+    __slots__ = ()
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Answers 0 and 1, shape (size, queries)."""
+        levels = self.threshold + DiscreteLaplace(self.scale).draw(bits, size)
+        noise = DiscreteLaplace(self.query_scale).draw(bits, size * len(center))
+        return (noise.reshape(size, -1) + center >= levels[:, np.newaxis]).astype(np.int64)
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """Level by level of the threshold's noise; each combination of answers once."""
+        values, log_level, gaps, rate = self.round_of(center).levels()
+        below, above = log_sides(gaps + values[:, np.newaxis], rate)
+        _, first, which = np.unique(
+            outputs @ (1 << np.arange(len(gaps))), return_index=True, return_inverse=True
+        )
+        distinct = outputs[first]
+        each = distinct @ above.T + (1 - distinct) @ below.T + log_level
+        found: LogProbabilities = np.logaddexp.reduce(each, axis=1)[which]
+        return found
+
+
+def _faults(mechanism: SparseVector) -> list[Fault]:
+    """The mechanism's own: which noise is missing, what else is released, when it stops."""
+    first = stages_of(mechanism.fixed_plan)[0]
+    noise = first.noise
+    assert isinstance(noise, AboveThreshold)
+
+    def planted(name: str, plan: Plan) -> Fault:
+        def law(data: Any) -> FaultyLaw:
+            records = ingest(data, mechanism.domain)
+            return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
+
+        return Fault(name, law)
+
+    def everywhere(name: str, kind: type[AboveThreshold] = AboveThreshold, **changed: Any) -> Fault:
+        def change(stage: Any) -> Any:
+            given = {f.name: getattr(stage.noise, f.name) for f in dataclasses.fields(noise)}
+            return dataclasses.replace(stage, noise=kind(**given | changed))
+
+        return planted(name, with_stages(mechanism.fixed_plan, change))
+
+    one = dataclasses.replace(
+        first, noise=_OneThreshold(noise.threshold, noise.scale, noise.query_scale)
+    )
+    found = [
+        everywhere("the noisy count is released", _CountBeside),
+        planted("one threshold for all reports, without limit", (one,)),
+    ]
+    if mechanism.reports == 1:
+        more = dataclasses.replace(mechanism, reports=3, budget=None)
+        half = noise.query_scale / 2
+        found += [
+            everywhere("queries without noise", query_scale=_NONE),
+            everywhere("a threshold without noise", scale=_NONE),
+            everywhere("noise on queries as if all moved one way", query_scale=half),
+            planted("it goes on after the last report", more.fixed_plan),
+        ]
+    return found
+
+
+def _configuration(
+    name: str, mechanism: SparseVector, pairs: Sequence[NeighboringPair]
+) -> Configuration:
+    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=_faults(mechanism))
+
+
+def _low(number: int) -> tuple[Count, ...]:
+    return tuple(Count(within=(0.0, 10.0 + i)) for i in range(number))
+
+
+def _high(number: int) -> tuple[Count, ...]:
+    return tuple(Count(within=(50.0, 60.0 + i)) for i in range(number))
+
+
+def _next(answers: tuple[bool, ...]) -> Count:
+    """Four counts of small records, one of large ones, again, then of large ones; how wide follows from
+    the reports so far."""
+    place, reports = len(answers), sum(answers)
+    if place % 5 == 4 or place >= 10:
+        return Count(within=(50.0, 60.0 + reports))
+    return Count(within=(0.0 - reports, 10.0 + place))
+
+
+_THRESHOLD = 13
+_BASE = [5.0, 55.0] * 12 + [55.0]  # one small record fewer than the threshold, as many large ones
+
+CONFIGURATIONS: Sequence[Configuration] = (
+    _configuration(
+        "one-report",
+        SparseVector.for_budget(
+            PureDP(3), adjacency=_REPLACE, queries=_low(5) + _high(9), threshold=_THRESHOLD
+        ),
+        (
+            replaced("five rise, nine fall", _BASE, 5.0, at=1),
+            replaced("nine rise, five fall", [*_BASE, 5.0], 55.0, at=0),
+        ),
+    ),
+    _configuration(
+        "chosen-by-answers",
+        SparseVector.for_budget(
+            PureDP(5), adjacency=_ADD, queries=NextQuery(_next, 14), threshold=_THRESHOLD, reports=2
+        ),
+        (
+            added("small ones rise, large ones stay", _BASE, 5.0),
+            added("nobody against somebody", [], 5.0),
+        ),
+    ),
+)
+
+_QUARTER: dict[str, Any] = {"noise_multiplier": Fraction(1, 4), "threshold": 2}
+
+SMALL = (
+    SmallInstance(
+        name="one report of three, replace",
+        mechanism=SparseVector(adjacency=_REPLACE, queries=_low(2) + _high(1), **_QUARTER),
+        data=(5.0, 5.0, 5.0, 11.0, 55.0),
+    ),
+    SmallInstance(
+        name="two reports of four, add-remove",
+        mechanism=SparseVector(
+            adjacency=_ADD, queries=_low(2) + _high(2), reports=2, by_range=True, **_QUARTER
+        ),
+        data=(5.0, 10.5, 60.5),
+    ),
+    SmallInstance(
+        name="two reports, chosen by the answers",
+        mechanism=SparseVector(adjacency=_ADD, queries=NextQuery(_next, 6), reports=2, **_QUARTER),
+        data=(5.0, -0.5, 55.0, 55.0, 55.0),
+    ),
+)
+
+
+_LONG = 30
+_COUNTS = tuple(Count(within=(0.0, float(i + 1))) for i in range(_LONG))
+
+
+def _reader(setting: Mapping[str, Any]) -> SparseVector:
+    return SparseVector(
+        adjacency=setting["adjacency"],
+        noise_multiplier=1 / Fraction(setting["epsilon"]),
+        queries=_COUNTS,
+        threshold=_LONG // 2,
+    )
+
+
+def _off(estimate: Any, counts: Any) -> float:
+    """How far the count that was reported is from the threshold; if none was, the largest."""
+    return float(abs(counts[estimate.above[0] if estimate.above else -1] - _LONG // 2))
+
+
+def _rate(name: str, adjacency: Adjacency) -> RateClaim:
+    return RateClaim(
+        name=name,
+        mechanism=_reader,
+        variable="epsilon",
+        values=tuple(map(Fraction, ("1/2", "1", "2", "4"))),
+        setting={"n": _LONG, "adjacency": adjacency},
+        instance=Instance(kind="evenly", parameters={"low": 0.0, "high": float(_LONG)}),
+        target=Empirical(lambda mechanism, data: np.arange(1, _LONG + 1)),
+        error=_off,
+        curve=Curve(function="expected_error", arguments=("parameters", "records")),
+        repeats=4000,
+        source="DR14, Theorem 3.24: a count that is reported is near the threshold",
+    )
+
+
+RATES = (_rate("error-against-epsilon", _ADD), _rate("error-under-replace", _REPLACE))

@@ -1,0 +1,77 @@
+"""Several queries of one number each, as one query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.queries import Count, Query
+from dpverify.grid.records import Records
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.rules import sensitivity_lemma
+
+
+@dataclass(frozen=True, slots=True)
+class Together(Query):
+    """The answers of several queries side by side, each an integer.
+
+    Raises TypeError for what is no query, ValueError for none at all or one of several numbers.
+    """
+
+    queries: tuple[Query, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queries", tuple(self.queries))
+        if not self.queries:
+            raise ValueError("There is no query to ask; give at least one, say Count().")
+        for query in self.queries:
+            if not isinstance(query, Query):
+                raise TypeError(f"{query!r} is not a query; write Count(within=(0.0, 1.0)).")
+
+    def evaluate(self, records: Records) -> NDArray[Any]:
+        """Shape (number of queries,). Raises ValueError for a query of more than one number."""
+        values = [query.evaluate(records) for query in self.queries]
+        for query, value in zip(self.queries, values, strict=True):
+            if value.shape != (1,):
+                raise ValueError(
+                    f"{query} does not answer with one number; give queries that do, say counts."
+                )
+        found: NDArray[Any] = np.concatenate(values)
+        return found
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """The largest of theirs; under add-remove counts all move the same way.
+
+        Raises ValueError for a query whose sensitivity is not in L1 distance.
+        """
+        return _moves(self.queries, adjacency, domain)
+
+
+@lru_cache(maxsize=32)
+def _moves(
+    queries: tuple[Query, ...], adjacency: Adjacency, domain: Domain
+) -> Derivation[Sensitivity]:
+    """The lemma, once for each list: a budget asks for it many times."""
+    moves = tuple(query.sensitivity(adjacency, domain) for query in queries)
+    for query, moved in zip(queries, moves, strict=True):
+        if moved.conclusion.norm is not Norm.L1:
+            raise ValueError(
+                f"{query} moves in {moved.conclusion.norm} distance, which says nothing of a "
+                "single answer; give queries of one number, say counts."
+            )
+    counts = all(isinstance(query, Count) for query in queries)
+    one_way = counts and adjacency is Adjacency.ADD_REMOVE
+    return sensitivity_lemma(
+        f"every one of {len(moves)} answers",
+        norm=Norm.ONE_WAY if one_way else Norm.L_INFINITY,
+        value=max(moved.conclusion.value for moved in moves),
+        adjacency=adjacency,
+        domain=domain,
+        obligation="theory/above_threshold.py:obligation_together",
+        source=Source("OURS", "several answers, and which way they move"),
+        premises=moves,
+    )

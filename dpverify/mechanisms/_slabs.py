@@ -1,0 +1,128 @@
+"""From noisy second moments to directions, from noisy histograms to slabs: post-processing of a batch.
+
+Directions are those of the largest eigenvalues, rounded to integers. A slab is cut where the noisy
+histogram has more in its tails than a normal law would: about a mean of what is near the median.
+All is in integers once the directions are rounded, so that a spec can say the same.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfc
+
+from dpverify.grid.linear import Integers
+from dpverify.plans.regions import DIRECTION_BITS, OFF_DIAGONAL, PARTS
+from dpverify.randomness.bits import IntArray
+
+Floats = NDArray[np.float64]
+MOST = 1e140  # stands for every larger number: sums and squares of such are finite
+_SEPARATE = 1e-6  # of the largest eigenvalue; nearer ones have no direction of their own
+_HALF_STEPS = range(3, 17)  # slabs of 3/2 to 8 deviations, in halves of one
+_ROUNDS = 4
+_LARGEST_COUNT = 1 << 30
+_BITS = 20
+_NEVER = 1 << 60
+_TIMES, _SHARE = (
+    1.1,
+    0.002,
+)  # a tail is suspicious from so many times the normal one, and so much more
+_SURPRISE = 5  # and so many half standard deviations of sampling and noise
+_LARGEST_EXCESS = 1 << 29
+
+
+def eigen(moments: IntArray, d: int) -> tuple[Floats, Floats]:
+    """Eigenvalues in rising order, shape (size, d), and eigenvectors as columns, shape (size, d, d)."""
+    found = np.zeros((len(moments), d, d))
+    rows, columns = np.triu_indices(d, 1)
+    values = np.clip(moments, -int(MOST), int(MOST)).astype(np.float64)
+    found[:, rows, columns] = found[:, columns, rows] = values[:, d:] / float(OFF_DIAGONAL)
+    found[:, range(d), range(d)] = values[:, :d]
+    values, vectors = np.linalg.eigh(found)
+    return np.asarray(values), np.asarray(vectors)
+
+
+def directions(moments: IntArray, d: int, count: int) -> Integers:
+    """Of the ``count`` largest eigenvalues, shape (size, count, d); where an eigenvalue has others within
+    1e-6 of the largest, the axis of that number.
+
+    The sign is such that the first of the coordinates that are largest (up to 1e-6) is positive.
+    """
+    if d == 1:  # there is only one
+        return np.full((len(moments), count, 1), 1 << DIRECTION_BITS, np.int64)
+    values, vectors = eigen(moments, d)
+    least = _SEPARATE * np.abs(values).max(axis=1, keepdims=True)
+    gaps = np.diff(values, axis=1) > least
+    end = np.ones((len(values), 1), np.bool_)
+    alone = np.hstack([end, gaps]) & np.hstack([gaps, end]) & (least > 0)
+    found = np.zeros((len(values), count, d), np.int64)
+    for j in range(count):
+        one = vectors[:, :, d - 1 - j]
+        sizes = np.abs(one)
+        first = (sizes >= sizes.max(axis=1, keepdims=True) - _SEPARATE).argmax(axis=1)
+        signs = np.where(np.take_along_axis(one, first[:, np.newaxis], 1) < 0, -1.0, 1.0)
+        rounded = np.rint(one * signs * 2.0**DIRECTION_BITS).astype(np.int64)
+        axis = np.where(np.arange(d) == j, 1 << DIRECTION_BITS, 0)
+        found[:, j] = np.where(alone[:, d - 1 - j, np.newaxis], rounded, axis)
+    return found
+
+
+def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Integers, Integers]:
+    """Middles and half widths of slabs, in parts of a bin, each of shape (rows,).
+
+    counts: noisy histograms, shape (rows, bins). deviation: of the law, in parts, shape (rows,). noise: the
+    standard deviation in a bin. Where nothing is suspicious the slab is wider than all bins.
+    """
+    bins = counts.shape[1]
+    edge = bins * PARTS // 2
+    kept = np.clip(counts, -_LARGEST_COUNT, _LARGEST_COUNT).astype(np.int64)
+    total = np.maximum(kept.sum(axis=1), 1)
+    at = PARTS * np.arange(bins) + PARTS // 2 - edge
+    median = at[(2 * np.cumsum(kept, axis=1) >= total[:, np.newaxis]).argmax(axis=1)]
+    variances = _variances(noise, bins)
+    middles, halves = np.zeros(len(kept), np.int64), np.full(len(kept), 2 * edge, np.int64)
+    open_ = total > 1
+    for half_steps in _HALF_STEPS:
+        width = half_steps * deviation // 2
+        if not (open_ & (width + PARTS // 2 < edge)).any():
+            break
+        middle = _centered(kept, at, median, width)
+        off = at - middle[:, np.newaxis]
+        outside = np.abs(off) > (width + PARTS // 2)[:, np.newaxis]
+        expected = (total * _normal_tails(off, outside, deviation)) >> _BITS
+        excess = np.minimum((kept * outside).sum(axis=1) - expected, _LARGEST_EXCESS)
+        likely = variances[outside.sum(axis=1)] + _SURPRISE**2 * expected
+        found = open_ & (width + PARTS // 2 < edge) & (excess > 0) & (4 * excess**2 > likely)
+        middles[found], halves[found] = middle[found], width[found]
+        open_ &= ~found
+    return middles, halves
+
+
+def _centered(kept: Integers, at: Integers, start: Integers, width: Integers) -> Integers:
+    """The mean of what is within ``width`` of it, from a start, some rounds; bins count in part."""
+    middle = start.copy()
+    edge = int(at[-1]) + PARTS // 2
+    for _ in range(_ROUNDS):
+        off = at - middle[:, np.newaxis]
+        inside = np.clip((width + PARTS // 2)[:, np.newaxis] - np.abs(off), 0, PARTS)
+        number = np.maximum((inside * kept).sum(axis=1), 1)
+        middle = np.clip(middle + (inside * kept * off).sum(axis=1) // number, -edge, edge)
+    return middle
+
+
+def _normal_tails(off: Integers, outside: NDArray[np.bool_], deviation: Integers) -> Integers:
+    """In 2^-20: suspicious from this share of all on, given where the outer bins begin on either side."""
+    share = np.full(len(off), _SHARE)
+    for side in (off, -off):
+        nearest = np.where(outside & (side > 0), side - PARTS // 2, _NEVER).min(axis=1)
+        share += _TIMES / 2 * erfc(nearest / np.maximum(deviation, 1) / math.sqrt(2))
+    return np.asarray(np.ceil(share * 2.0**_BITS).astype(np.int64))
+
+
+def _variances(noise: Fraction, bins: int) -> Integers:
+    """By how many bins: 25 times the variance of the sum of their noise, rounded up, at most 2^61."""
+    exact = (math.ceil(_SURPRISE**2 * noise**2 * k) for k in range(bins + 1))
+    return np.array([min(one, 1 << 61) for one in exact], np.int64)

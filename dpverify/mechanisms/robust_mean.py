@@ -1,0 +1,391 @@
+"""``robust_mean``: the mean of most records, whatever a share of them is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri
+
+from dpverify.grid.linear import Integers
+from dpverify.grid.nearness import Nearness, by_column
+from dpverify.mechanisms._shrinking import checked_shares, root_up
+from dpverify.mechanisms._slabs import MOST, cuts, directions, eigen
+from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _numbers
+from dpverify.mechanisms.refined_mean import _ball, _within_reach
+from dpverify.mechanisms.rescaled_mean import bounded_float, default_tail
+from dpverify.plans import (
+    UNIT,
+    Abstained,
+    Mechanism,
+    Plan,
+    RoundedGaussian,
+    Stage,
+    Transcript,
+    Transcripts,
+)
+from dpverify.plans.kept import rounded_multiples
+from dpverify.plans.moving import MovingSum, weight_of
+from dpverify.plans.regions import (
+    DIRECTION_BITS,
+    MovingHistogram,
+    MovingMoments,
+    SlabSum,
+    histogram_moves,
+    part_of,
+)
+from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
+from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy.numbers import Exact, approximately, exact, to_float, whole
+from dpverify.transformations.means import WeightedCoreMean
+
+Floats = NDArray[np.float64]
+_LAST = "sum and count"
+_MOST_GAMMA = Fraction(3, 20)
+_LEAST_TAIL = Fraction(1, 10**300)
+_MOST_BINS = 64
+_LARGEST_DEVIATION = 1 << 30  # in parts of a bin: slabs are never that wide
+_CENTERS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
+_MOMENTS, _HISTOGRAM = Fraction(1, 5), Fraction(3, 20)
+_UNSURE = 0.001  # the certificate may fail with this probability, twice
+_QUANTILE = 3.1  # of it
+_MOST_KNOWN = 1 << 16
+_LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
+
+
+@dataclass(frozen=True, slots=True)
+class RobustMeanEstimate(VectorMeanEstimate):
+    """A private mean, with what is known of how far outliers may have moved it.
+
+    slabs: how many directions were cut. certificate: in deviations, a bound on the distance between the
+    mean of the records that were averaged and that of the inliers among them, for at most a share gamma of
+    outliers among them; it fails with probability at most 1 / 500, over the noise alone. None without
+    second moments or with too few records.
+    """
+
+    slabs: int = 0
+    certificate: float | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobustMean(Mechanism[RobustMeanEstimate]):
+    """The mean of vectors of known spread, a share of which may be anything; no bound on where it is.
+
+    The mean of records that agree is a center; outliers that are far have no friends and no weight. Second
+    moments of the records in a ball about it show the directions in which others hide; histograms
+    along these say where they are cut off; the rest is summed and counted under one noise.
+
+    Data: shape (n, d), within 2^20 radii of zero (else clamped). Output: ``RobustMeanEstimate``, or
+    ``Abstained`` when too few records agree.
+    deviations: public standard deviations of the columns, of inliers.
+    radius: how far apart inliers are at most, but for a few pairs; record_radius: how far from their
+    mean. Both in deviations, of all columns together.
+    gamma: the share of outliers that is allowed for, at most 3 / 20: inliers that are all friends agree
+    to n (1 - 6 gamma + 4 gamma^2) (theorem in spec/robust_mean.py), of which nothing is left at 0.19.
+    directions: how many are looked at; 0 to look at none, which saves what that costs. bins: of each.
+    shares: of mu^2, for the center, the moments, the histograms, the sum; the first and last if
+    directions is 0. n_max, tail: as for ``RescaledMean``.
+    Claim: approximate GDP of mu = 1 / noise_multiplier and delta = tail, for all data.
+    Errors: TypeError or ValueError for parameters, for data of another shape, and under replace for
+    fewer records than any center needs.
+    Source: OURS; DKKLMS19 (spectral filter), BHS23 (weights by agreement).
+    """
+
+    deviations: Numbers
+    radius: float
+    record_radius: float
+    n_max: int
+    tail: Fraction
+    gamma: Fraction = Fraction(1, 10)
+    directions: int = 2
+    bins: int = 24
+    shares: tuple[Fraction, ...] = (Fraction(1, 5), _MOMENTS, _HISTOGRAM, Fraction(9, 20))
+
+    def check_parameters(self) -> None:
+        """Positive deviations and radii, gamma at most 3 / 20, an even number of bins, shares of sum 1."""
+        object.__setattr__(self, "deviations", _numbers(self.deviations, "deviations"))
+        with np.errstate(all="ignore"):
+            scales = 1 / np.array(self.deviations, np.float64)
+        if not self.deviations or not (np.isfinite(scales) & (scales > 0)).all():
+            raise ValueError(
+                "deviations: give one positive number a column, whose inverse is a float too."
+            )
+        for name in ("radius", "record_radius"):
+            if exact(getattr(self, name), name) <= 0:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)} is not positive; give one above 0."
+                )
+        for name, low, high in (
+            ("n_max", 1, 1 << 60),
+            ("directions", 0, len(self.deviations)),
+            ("bins", 2, _MOST_BINS),
+        ):
+            value = whole(getattr(self, name), name)
+            if not low <= value <= high:
+                raise ValueError(f"{name} = {value}; give an integer from {low} to {high}.")
+            object.__setattr__(self, name, value)
+        if self.bins % 2:
+            raise ValueError(f"bins = {self.bins} is odd; give an even number, half for each side.")
+        self._check_fractions()
+
+    def _check_fractions(self) -> None:
+        for name in ("tail", "gamma"):
+            object.__setattr__(self, name, exact(getattr(self, name), name))
+        if not _LEAST_TAIL < self.tail < Fraction(1, 10):
+            raise ValueError(
+                f"tail = {approximately(self.tail)} is outside (1e-300, 1/10); give a share of your delta."
+            )
+        if not 0 <= self.gamma <= _MOST_GAMMA:
+            raise ValueError(
+                f"gamma = {approximately(self.gamma)} is outside [0, 3/20]: with more outliers too few "
+                "records are sure to agree, and nothing is proved about the center."
+            )
+        number = 4 if self.directions else 2
+        object.__setattr__(self, "shares", checked_shares(self.shares, number))
+        if self.directions and self._histogram_noise() > _MOST_NOISE:
+            raise ValueError(
+                f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on each bin "
+                "than 2^44 records; give a larger budget, or directions = 0."
+            )
+
+    @classmethod
+    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+        """The mechanism with the least noise whose claim is ``budget``, on the safe side.
+
+        Parameters that are left out are chosen for normal inliers, n_max records and gamma: radii that 1
+        in 50 pairs and 1 in 200 records exceed, a tenth of delta as tail, no directions where n_max records
+        would not show outliers at half the radius, and the center's share for the least noise at the end.
+        """
+        if "deviations" not in parameters or "n_max" not in parameters:
+            raise TypeError("give deviations, one a column, and n_max, about how many records.")
+        d = len(_numbers(parameters["deviations"], "deviations"))
+        parameters.setdefault("radius", math.sqrt(2 * chdtri(d, 0.02)) if d else 1.0)
+        parameters.setdefault("record_radius", math.sqrt(chdtri(d, 0.005)) if d else 1.0)
+        parameters.setdefault("tail", default_tail(budget, adjacency, "weights"))
+        if "shares" not in parameters:
+            trial = cls(
+                adjacency=adjacency,
+                noise_multiplier=Fraction(1),
+                **{**parameters, "directions": 0, "shares": (Fraction(1, 2),) * 2},
+            )
+            parameters.update(_shared(budget, trial, parameters.get("directions")))
+        return super(RobustMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
+
+    def columns(self) -> int:
+        """The dimension."""
+        return len(self.deviations)
+
+    def plan(self) -> Plan:
+        """The mean of those who agree, second moments, histograms, the sum between slabs."""
+        total = Stage(_LAST, self._sum(), RoundedGaussian(UNIT))
+        if not self.directions:
+            return (*self.core().plan, total)
+        histogram = MovingHistogram(
+            self._nearness(), self.bins, self.directions, self._places, self._along
+        )
+        return (
+            *self.core().plan,
+            Stage("moments", self._moments(), RoundedGaussian(UNIT)),
+            Stage("histogram", histogram, RoundedGaussian(self._histogram_noise())),
+            total,
+        )
+
+    def core(self) -> WeightedCoreMean:
+        """The center's part, with the share that inliers are sure to agree to."""
+        expected = max(1, math.floor(self.n_max * sure_share(self.gamma)))
+        return _core(self.adjacency, self._nearness(), self._multiplier(0), expected, self.tail)
+
+    def estimate(self, transcript: Transcript) -> RobustMeanEstimate | Abstained:
+        """center + noisy sum / noisy number; the center alone where the number is too small."""
+        if transcript.stopped is not None:
+            return Abstained(transcript.stopped)
+        batch = _batch_of(transcript)
+        points, radii = self._places(batch)
+        radius, point = int(radii[0]), points[0].astype(np.float64)
+        scale = min(to_float(self._sum().unit(radius)), MOST)
+        *moved, counted = (bounded_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
+        number, agreed = counted / weight_of(radius), float(transcript["agreement"])
+        if number < agreed / 4:  # the center is far from the data, or the radius too small
+            noise = min(to_float(self.core().noise_of(transcript)), MOST)
+            value = self._back(point)
+            return RobustMeanEstimate(
+                value, agreed, self._back(np.full_like(point, noise)), 0 * value
+            )
+        step = np.clip(np.array(moved) / number, -MOST, MOST)
+        off = scale / weight_of(radius)
+        slabs, certificate = self._certified(batch, radius, number - _QUANTILE * off)
+        return RobustMeanEstimate(
+            self._back(point + step),
+            number,
+            self._back(np.full_like(point, scale / number)),
+            self._back(step) * (off / number),
+            slabs,
+            certificate,
+        )
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n such that n records, all but a share gamma of them friends of each other, abstain
+        with probability at most ``beta``."""
+        allowed = exact(beta, "beta")
+        if not 0 < allowed < 1:
+            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        return math.ceil(self.core().minimum_n(allowed) / sure_share(self.gamma))
+
+    def fewest_records(self) -> int:
+        """Under replace: with fewer, and be they all equal, 999 of 1000 releases would abstain."""
+        return self.core().minimum_n(Fraction(999, 1000))
+
+    # --- stages -----------------------------------------------------------------------------------
+
+    def _nearness(self) -> Nearness:
+        return _nearness(self.deviations, exact(self.radius, "radius"))
+
+    def _multiplier(self, part: int) -> Fraction:
+        """noise_multiplier / sqrt(share); part: of the shares, -1 the last."""
+        return self.noise_multiplier * root_up(1 / self.shares[part])
+
+    def _moments(self) -> MovingMoments:
+        spread = self._multiplier(1)
+        return MovingMoments(self._nearness(), spread, self.adjacency, self._places)
+
+    def _histogram_noise(self) -> Fraction:
+        """The standard deviation in a bin; a sixteenth of a record at least, for which there is a sampler."""
+        square = Fraction(histogram_moves(self.directions, self.adjacency))
+        return max(_LEAST_NOISE, self._multiplier(2) * root_up(square))
+
+    def _sum(self) -> MovingSum:
+        shared = self._nearness(), self._multiplier(-1), self.adjacency, self._places
+        if not self.directions:
+            return MovingSum(*shared)
+        return SlabSum(*shared, self.bins, self._along, self._slabs)
+
+    # --- what was released decides ----------------------------------------------------------------
+
+    def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        """Centers and radii of the balls, in cells."""
+        core = self.core()
+        share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
+        agreed, which = np.unique(batch.values["agreement"][:, 0], return_inverse=True)
+        known = _balls(core, share, agreed.tolist())
+        factors = [noise / UNIT for noise, _ in known]
+        points = _within_reach(rounded_multiples(batch.values["mean"], factors, which))
+        return points, np.array([radius for _, radius in known], np.int64)[which]
+
+    def _along(self, batch: Transcripts) -> Integers:
+        """Directions, by the released second moments."""
+        return directions(batch.values["moments"], self.columns(), self.directions)
+
+    def _slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        """Middles and half widths, by the released histograms."""
+        radii, parts = np.unique(self._places(batch)[1], return_inverse=True)
+        unit = Fraction(2) ** (DIRECTION_BITS - self._nearness().exponent)
+        known = [math.floor(unit / part_of(int(r), self.bins)) for r in radii]
+        deviation = np.array([min(k, _LARGEST_DEVIATION) for k in known], np.int64)[parts]
+        counts = batch.values["histogram"].reshape(-1, self.bins)
+        repeated = np.repeat(deviation, self.directions)
+        shape = len(batch), self.directions
+        middles, halves = cuts(counts, repeated, self._histogram_noise())
+        return middles.reshape(shape), halves.reshape(shape)
+
+    def _certified(
+        self, batch: Transcripts, radius: int, number: float
+    ) -> tuple[int, float | None]:
+        """How many slabs, and the certificate. The spec has the proof (certificate)."""
+        if not self.directions:
+            return 0, None
+        used = int((self._slabs(batch)[1] < self.bins * 128 * 2).sum())
+        largest = float(eigen(batch.values["moments"], self.columns())[0][0, -1])
+        room = math.sqrt(2 * self.columns()) + math.sqrt(-2 * math.log(_UNSURE))
+        if number <= 0:
+            return used, None
+        noise = to_float(self._moments().unit(radius)) * 4.0 ** self._nearness().exponent
+        variance = max(0.0, largest / 2.0**40 + room * 1.001) * noise / number
+        return used, math.sqrt(float(self.gamma / (1 - self.gamma)) * variance)
+
+    def _back(self, cells: Floats) -> Floats:
+        """From cells to the data's units."""
+        with np.errstate(all="ignore"):
+            found = np.ldexp(cells, self._nearness().exponent) * np.array(self.deviations)
+        return np.asarray(found)
+
+
+@lru_cache(maxsize=64)
+def _nearness(deviations: Numbers, radius: Fraction) -> Nearness:
+    return by_column(tuple(1 / s for s in deviations), radius)
+
+
+def _balls(
+    core: WeightedCoreMean, share: Fraction, agreed: list[int]
+) -> list[tuple[Fraction, int]]:
+    """The center's noise and the ball's radius after each of these released numbers, computed once."""
+    known = _known_balls(core, share)
+    if len(known) > _MOST_KNOWN:
+        known.clear()
+    for one in agreed:
+        if one not in known:
+            known[one] = _ball(core, share, (("agreement", one),))
+    return [known[one] for one in agreed]
+
+
+@lru_cache(maxsize=16)
+def _known_balls(core: WeightedCoreMean, share: Fraction) -> dict[int, tuple[Fraction, int]]:
+    return {}
+
+
+@lru_cache(maxsize=64)
+def _core(*parts: Any) -> WeightedCoreMean:
+    return WeightedCoreMean(*parts)
+
+
+def sure_share(gamma: Fraction) -> Fraction:
+    """1 - 6 gamma + 4 gamma^2: the agreement over n, of friends but for a share gamma of anything."""
+    return 1 - 6 * gamma + 4 * gamma**2
+
+
+def _batch_of(transcript: Transcript) -> Transcripts:
+    values = {k: np.array([v], object) for k, v in transcript.released.items()}
+    return Transcripts(values, np.array([len(values)], np.intp), np.array([-1], np.intp), ())
+
+
+def _shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str, Any]:
+    """Directions and shares, of a few the ones of least noise at n_max records, among those with which so
+    many rarely abstain, if there are any."""
+    if not isinstance(budget, ApproxDP):
+        raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")
+    mu = calibrate(lambda mu: ApproximateGaussianDP(mu, trial.tail, 0), budget)
+    size, d, n = math.sqrt(to_float(mu.mu_squared)), trial.columns(), trial.n_max
+    looked = math.sqrt(2 * d) * math.sqrt(histogram_moves(1, trial.adjacency))
+    seen = looked / (n * size * math.sqrt(_MOMENTS)) <= float(trial.gamma) / 4
+    count = (min(2, d) if seen else 0) if wanted is None else wanted
+    spent = _MOMENTS + _HISTOGRAM if count else Fraction(0)
+    found: list[tuple[bool, float, Fraction]] = []
+    multiplier = Fraction(math.ceil(2**30 / size), 2**30)
+    for part in (Fraction(str(share)) for share in _CENTERS):
+        if part + spent >= 1:
+            continue
+        shares = (part, 1 - part)
+        made = _with(trial, multiplier, shares)
+        core = made.core()
+        noise = core.expected_noise(core.n_max) * to_float(exact(trial.radius, "radius"))
+        reach = math.hypot(trial.record_radius, noise * math.sqrt(d))
+        abstains = core.minimum_n(Fraction(1, 1000)) > core.n_max
+        found.append((abstains, reach / math.sqrt(1 - part - spent), part))
+    _, least, part = min(found)
+    if not math.isfinite(least):
+        raise ValueError(
+            f"No share of {budget} leaves room for a center at n_max = {n}; raise one of them."
+        )
+    last = 1 - part - spent
+    return {
+        "directions": count,
+        "shares": (part, _MOMENTS, _HISTOGRAM, last) if count else (part, last),
+    }
+
+
+def _with(trial: RobustMean, multiplier: Fraction, shares: tuple[Fraction, ...]) -> RobustMean:
+    return replace(trial, noise_multiplier=multiplier, shares=shares)

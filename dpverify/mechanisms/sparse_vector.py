@@ -1,0 +1,172 @@
+"""``sparse_vector``: which of many queries reach a threshold, paying for those that do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+
+from dpverify.grid import Query
+from dpverify.grid.together import Together
+from dpverify.plans import AboveThreshold, Abstained, Mechanism, Plan, Stage, Transcript
+from dpverify.plans.search import Nodes, Prefix, Released
+from dpverify.privacy import Adjacency, Domain, Guarantee, Norm, ZeroConcentratedDP
+from dpverify.privacy.numbers import whole
+from dpverify.randomness.bits import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class NextQuery:
+    """Queries that are chosen as the answers come in.
+
+    after: a public function from the answers so far (True: reported) to the next query; it must not look
+    at the data. most: how many queries are asked at most.
+    """
+
+    after: Callable[[tuple[bool, ...]], Query]
+    most: int
+
+    def __post_init__(self) -> None:
+        if not callable(self.after):
+            raise TypeError(f"after = {self.after!r}; give a function from answers to a query.")
+        if whole(self.most, "most") < 1:
+            raise ValueError(f"most = {self.most}; at least one query is asked.")
+
+    def asked(self, reports: tuple[int, ...]) -> tuple[Query, ...]:
+        """All queries, where these are reported and no other one is."""
+        answers = tuple(i in reports for i in range(self.most))
+        return tuple(self.after(answers[:i]) for i in range(self.most))
+
+    def __str__(self) -> str:
+        return f"{getattr(self.after, '__name__', 'a function')}, at most {self.most} times"
+
+
+@dataclass(frozen=True, slots=True)
+class SparseEstimate:
+    """Which queries were reported as above the threshold, by their places in the list, in order.
+
+    answered: how many queries have an answer; those of them that are not reported are below.
+    """
+
+    above: tuple[int, ...]
+    answered: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseVector(Mechanism[SparseEstimate]):
+    """The first ``reports`` of a list of integer queries that reach a public threshold, about.
+
+    Data: one column, shape (n,) or (n, 1). Output: ``SparseEstimate``; never abstains. Claim: each report
+    is as private as an integer that moves by 2 under discrete Laplace noise of scale
+    2 noise_multiplier, so (1 / noise_multiplier)-DP and better; queries that are not reported are free.
+    queries: a tuple of queries of one number each, or ``NextQuery``, whose queries must not move further
+    than those it asks while nothing is reported. threshold: an integer.
+    reports: it stops after so many.
+    by_range: for counts under add-remove, claim a bounded range of 3 / (2 noise_multiplier) for each
+    report instead; ``for_budget`` takes what needs less noise.
+
+    One round a report: the first query, from the last report on, with query + Y >= threshold + Z, for one
+    Z of scale 2 noise_multiplier and for each query a Y of twice that. Counts under add-remove all move
+    one way, and the scale of Y is that of Z. Of N queries all are on the right side but those within
+    about 6 noise_multiplier ln(2 N / beta) of the threshold, with probability 1 - beta. Where a
+    query moves by D, scales are D times as large.
+    Errors: TypeError or ValueError for parameters and for data that are not a real column.
+    Source: DR14, Section 3.6 (AboveThreshold, Sparse); the claim of a report is OURS.
+    """
+
+    queries: tuple[Query, ...] | NextQuery
+    threshold: int
+    reports: int = 1
+    by_range: bool = False
+
+    def check_parameters(self) -> None:
+        """Queries of one number each, an integer threshold, no more reports than queries."""
+        if not isinstance(self.queries, NextQuery):
+            if isinstance(self.queries, Query) or not hasattr(self.queries, "__iter__"):
+                raise TypeError(
+                    f"queries = {self.queries!r}; give a tuple of queries, or NextQuery(function, most)."
+                )
+            object.__setattr__(self, "queries", tuple(self.queries))
+        object.__setattr__(self, "threshold", whole(self.threshold, "threshold"))
+        self._together(()).evaluate(np.zeros((0, 1)))  # of nobody: only how many numbers answer
+        if not isinstance(self.by_range, bool):
+            raise TypeError(f"by_range = {self.by_range!r}; write True or False.")
+        if not 1 <= whole(self.reports, "reports") <= self.asked:
+            raise ValueError(
+                f"reports = {self.reports} of {self.asked} queries; give a number from 1 to {self.asked}."
+            )
+
+    @property
+    def asked(self) -> int:
+        """How many queries there are at most."""
+        return self.queries.most if isinstance(self.queries, NextQuery) else len(self.queries)
+
+    @classmethod
+    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+        """As in ``Mechanism``; unless by_range is given, it is taken where it surely needs less noise."""
+        plain = super(SparseVector, cls).for_budget(budget, adjacency=adjacency, **parameters)
+        if "by_range" in parameters or plain.reports == 1 or not plain.one_way:
+            return plain
+        rho = plain.reports * Fraction(9, 32) / plain.noise_multiplier**2
+        if not ZeroConcentratedDP(rho).implies(budget):  # what the ranges imply
+            return plain
+        return super(SparseVector, cls).for_budget(
+            budget, adjacency=adjacency, **parameters, by_range=True
+        )
+
+    @property
+    def one_way(self) -> bool:
+        """Whether all queries move the same way between neighbors, whatever these are."""
+        shown = self._together(()).sensitivity(self.adjacency, Domain(1)).conclusion
+        return shown.norm is Norm.ONE_WAY
+
+    def plan(self) -> Plan:
+        """One stage a report, each from where the one before it stopped."""
+        return tuple(self._places(i).stage(self._stage_after(i)) for i in range(self.reports))
+
+    def estimate(self, transcript: Transcript) -> SparseEstimate | Abstained:
+        """Their places, and how far the list was read."""
+        places = [transcript[_name(i)] for i in range(self.reports)]
+        above = tuple(place for place in places if place < self.asked)
+        answered = above[-1] + 1 if len(above) == self.reports else self.asked
+        return SparseEstimate(above, answered)
+
+    def _places(self, reports: int) -> Prefix:
+        """The places of the reports before a round that matter for it; 0 before any is known."""
+        names = [_name(i) for i in range(reports)]
+        if not isinstance(self.queries, NextQuery):
+            names = names[-1:]
+
+        def found(released: Released, size: int) -> IntArray:
+            return np.column_stack([released[name][:, 0] for name in names])
+
+        start = Prefix(())
+        bits = self.asked.bit_length()
+        return start.also(len(names), bits, found, [0] * len(names)) if names else start
+
+    def _stage_after(self, reports: int) -> Callable[[Nodes], Stage]:
+        noise = self._noise()
+
+        def build(places: Nodes) -> Stage:
+            before = tuple(places.tolist())
+            begin = min(before[-1] + 1, self.asked) if before else 0
+            return Stage(_name(reports), self._together(before), noise(begin))
+
+        return build
+
+    def _noise(self) -> Callable[[int], AboveThreshold]:
+        shown = self._together(()).sensitivity(self.adjacency, Domain(1)).conclusion
+        scale = 2 * self.noise_multiplier * max(shown.value, Fraction(1))
+        own = scale if shown.norm is Norm.ONE_WAY else 2 * scale
+        return lambda start: AboveThreshold(self.threshold, scale, own, start, self.by_range)
+
+    def _together(self, reports: tuple[int, ...]) -> Together:
+        queries = self.queries
+        return Together(queries.asked(reports) if isinstance(queries, NextQuery) else queries)
+
+
+def _name(report: int) -> str:
+    return f"report {report + 1}"

@@ -1,0 +1,245 @@
+"""Queries about a public region that the transcript decided: second moments, histograms, sums.
+
+The region is a ball, then slabs across it. Which records are inside is decided by each record and
+released numbers alone, in integers, so every bound here holds wherever the region lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpverify.grid import UNIT
+from dpverify.grid.linear import WORD, Integers, largest
+from dpverify.grid.masks import each_once
+from dpverify.grid.nearness import Nearness
+from dpverify.plans.kept import rounded_multiples, unit_sensitivity
+from dpverify.plans.mapped import Mapped
+from dpverify.plans.moving import MovingQuery, MovingSum, root_above
+from dpverify.plans.transcripts import Transcripts
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.numbers import render
+from dpverify.privacy.rules import sensitivity_lemma
+from dpverify.randomness.bits import IntArray
+
+OFF_DIAGONAL = Fraction(239, 169)
+"""The weight of an entry off the diagonal: just below sqrt(2), so that lengths are at most Frobenius'."""
+DIRECTION_BITS = 12
+"""Directions are vectors of integers, 2^12 long up to rounding."""
+PARTS = 256
+"""Of a bin, in which slabs are measured."""
+
+Place = Callable[[Transcripts], tuple[Integers, Integers]]
+"""From a batch to points (integer cells, shape (size, d)) and radii (size,)."""
+Along = Callable[[Transcripts], Integers]
+"""From a batch to directions, integers of shape (size, J, d)."""
+Slabs = Callable[[Transcripts], tuple[Integers, Integers]]
+"""From a batch to the slabs' middles and half widths, in parts of a bin, each of shape (size, J)."""
+
+_SPEC = "theory/regions.py"
+_SOURCE = Source("OURS", "queries about a released region")
+_FEW = 8  # so many regions are not worth a sort of the records
+_BLOCK = 1 << 20  # numbers that are held at a time
+
+
+@dataclass(frozen=True, slots=True)
+class MovingMoments(MovingQuery):
+    """The sum of y y^T over the records in a ball, y from its center, in 2^-40 of a noise.
+
+    First the diagonal, then the entries above it row by row, times ``OFF_DIAGONAL``. With D = R^2
+    (add-remove) or sqrt(2) R^2 (replace), rounded up, the value is round(2^40 entries / (spread D)): noise
+    of standard deviation spread D is then 2^40.
+    """
+
+    nearness: Nearness
+    spread: Fraction
+    adjacency: Adjacency
+    place: Place
+
+    @property
+    def width(self) -> int:
+        """d (d + 1) / 2."""
+        return self.nearness.width * (self.nearness.width + 1) // 2
+
+    def unit(self, radius: int) -> Fraction:
+        """The standard deviation of the noise, in squared cells."""
+        return self.spread * root_above((1 + (self.adjacency is Adjacency.REPLACE)) * radius**4)
+
+    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+        """Exact integers, one rounding."""
+        points, radii = self.place(batch)
+        d = self.nearness.width
+        above = np.triu_indices(d, 1)
+        sums: Integers = np.zeros((len(points), d, d), object)
+        for rows, moved, often in _in_balls(mapped, points, radii):
+            short = _fits(radii[rows].astype(object) ** 2, often)
+            kept = moved if short else moved.astype(object)
+            sums[rows] = (kept * often[..., np.newaxis]).transpose(0, 2, 1) @ kept
+        sums = _shortened(sums)
+        found, which = np.unique(radii, return_inverse=True)
+        factors = [UNIT / self.unit(int(radius)) for radius in found]
+        own = rounded_multiples(sums[:, range(d), range(d)], factors, which)
+        if d == 1:
+            return own
+        weighted = [factor * OFF_DIAGONAL for factor in factors]
+        return np.column_stack([own, rounded_multiples(sums[:, *above], weighted, which)])
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """(2^40 / spread + sqrt(width))^2, wherever the ball lies."""
+        _require_same(self, self.adjacency, adjacency)
+        return sensitivity_lemma(
+            f"second moments of records in a ball, in 2^-40 of {render(self.spread)} of their bound",
+            norm=Norm.SQUARED_L2,
+            value=unit_sensitivity(self.spread, self.width),
+            adjacency=adjacency,
+            domain=domain,
+            obligation=f"{_SPEC}:obligation_moments",
+            source=_SOURCE,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MovingHistogram(MovingQuery):
+    """How many records of a ball have v . y in each bin, for each of ``count`` directions v.
+
+    y: from the center. The bins, ``bins`` (an even number) for each direction, cover the ball whatever
+    the data; what is beyond by rounding counts in the last one.
+    """
+
+    nearness: Nearness
+    bins: int
+    count: int
+    place: Place
+    along: Along
+
+    @property
+    def width(self) -> int:
+        """bins count."""
+        return self.bins * self.count
+
+    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+        """Shape (size, width), direction by direction."""
+        points, radii = self.place(batch)
+        half, found = self.bins // 2, np.zeros((len(points), self.width), np.int64)
+        along, parts = self.along(batch), parts_of(radii, self.bins)
+        offsets = self.bins * np.arange(self.count) + half
+        for rows, moved, often in _in_balls(mapped, points, radii):
+            places = (moved @ along[rows].transpose(0, 2, 1)) // (PARTS * parts[rows])
+            bins = np.clip(places, -half, half - 1) + offsets
+            bins += self.width * np.arange(len(bins))[:, np.newaxis, np.newaxis]
+            weights = np.broadcast_to(often[..., np.newaxis], bins.shape)
+            size = self.width * len(bins)
+            numbers = np.bincount(bins.ravel(), weights.ravel(), size)  # exact: below 2^53
+            found[rows] = numbers.astype(np.int64).reshape(-1, self.width)
+        return found
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """count under add-remove, twice as much under replace; squared L2."""
+        if not isinstance(adjacency, Adjacency):
+            raise ValueError(f"a histogram about a point has no bound under {adjacency}.")
+        return sensitivity_lemma(
+            f"histograms of records in a ball along {self.count} directions",
+            norm=Norm.SQUARED_L2,
+            value=histogram_moves(self.count, adjacency),
+            adjacency=adjacency,
+            domain=domain,
+            obligation=f"{_SPEC}:obligation_histogram",
+            source=_SOURCE,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SlabSum(MovingSum):
+    """As ``MovingSum``, of the records in the ball that are in every slab |v . y - m| <= t too."""
+
+    bins: int
+    along: Along
+    slabs: Slabs
+
+    def totals(
+        self, mapped: Mapped, points: Integers, radii: Integers, batch: Transcripts
+    ) -> tuple[Integers, Integers]:
+        """Exactly, one region after the other."""
+        sums: Integers = np.zeros(points.shape, object)
+        numbers = np.zeros(len(points), np.int64)
+        along, parts = self.along(batch), parts_of(radii, self.bins)
+        middles, halves = (part[:, np.newaxis] * parts for part in self.slabs(batch))
+        for rows, moved, often in _in_balls(mapped, points, radii):
+            off = np.abs(moved @ along[rows].transpose(0, 2, 1) - middles[rows])
+            chosen = often * (off <= halves[rows]).all(axis=2)
+            kept = moved if _fits(radii[rows].astype(object), often) else moved.astype(object)
+            sums[rows] = (chosen[:, np.newaxis] @ kept)[:, 0]
+            numbers[rows] = chosen.sum(axis=1)
+        return _shortened(sums), numbers
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """That of a ``MovingSum``, whatever the slabs."""
+        _require_same(self, self.adjacency, adjacency)
+        return sensitivity_lemma(
+            "the sum and number of records in a ball and between slabs, in 2^-40 of "
+            f"{render(self.spread)} of its bound",
+            norm=Norm.SQUARED_L2,
+            value=unit_sensitivity(self.spread, self.width),
+            adjacency=adjacency,
+            domain=domain,
+            obligation=f"{_SPEC}:obligation_slab_sum",
+            source=_SOURCE,
+        )
+
+
+def histogram_moves(count: int, adjacency: Adjacency) -> int:
+    """Squared L2: one bin a direction changes by one, or two bins do."""
+    return count * (2 if adjacency is Adjacency.REPLACE else 1)
+
+
+def part_of(radius: int, bins: int) -> int:
+    """A part of a bin, in cells times 2^12: the bins cover [-radius, radius]."""
+    return max(1, -(-(radius << DIRECTION_BITS) // (bins * PARTS // 2)))
+
+
+def parts_of(radii: Integers, bins: int) -> Integers:
+    """``part_of`` each radius, shape (size, 1, 1)."""
+    found, which = np.unique(radii, return_inverse=True)
+    parts = np.array([part_of(int(radius), bins) for radius in found], np.int64)
+    return parts[which][:, np.newaxis, np.newaxis]
+
+
+def _in_balls(
+    mapped: Mapped, points: Integers, radii: Integers
+) -> Iterator[tuple[slice, Integers, Integers]]:
+    """Balls by their rows, some at a time: every record from each center, shape (rows, m, d), and how
+    often it occurs inside, shape (rows, m). Of a record outside both are 0."""
+    data = each_once(mapped.images) if len(points) < _FEW else mapped.distinct
+    most = radii.max(initial=0)
+    low, high = points.min(axis=0, initial=0) - most, points.max(axis=0, initial=0) + most
+    near = ((data.vectors >= low) & (data.vectors <= high)).all(axis=1)
+    vectors, counts = data.vectors[near], data.counts[near]
+    step = max(1, _BLOCK // max(1, vectors.size))
+    kind = np.int64 if points.shape[1] * int(most) ** 2 < WORD else object
+    for start in range(0, len(points), step):
+        rows = slice(start, start + step)
+        moved = vectors - points[rows, np.newaxis]
+        within = radii[rows, np.newaxis]
+        box = (np.abs(moved) <= within[..., np.newaxis]).all(axis=2)
+        squares = (np.where(box[..., np.newaxis], moved, 0).astype(kind) ** 2).sum(axis=2)
+        inside = box & (squares <= within.astype(kind) ** 2)
+        yield rows, np.where(inside[..., np.newaxis], moved, 0), inside * counts
+
+
+def _fits(most: Integers, often: Integers) -> bool:
+    """Whether sums of so many numbers of at most this size need one word."""
+    return bool(int(most.max(initial=0)) * int(often.sum(axis=1).max(initial=0)) < WORD >> 1)
+
+
+def _shortened(values: Integers) -> Integers:
+    return values.astype(np.int64) if largest(values) < WORD else values
+
+
+def _require_same(query: MovingQuery, own: Adjacency, adjacency: object) -> None:
+    if adjacency is not own:
+        raise ValueError(
+            f"{type(query).__name__} is in units for {own}, not {adjacency}; make it for that one."
+        )

@@ -1,0 +1,331 @@
+"""Spec of ``robust_mean``: weights by agreement, second moments, histograms, a sum between slabs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, states
+
+from . import rescaled_mean
+from .refined_mean import ball_radius, center, center_noise
+from .theory import joint, moving, outliers, regions, slabs
+from .theory.core_means import Weights, gaussian_shift
+from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
+from .theory.laws import Outcome, TranscriptLaw, real
+from .theory.obligations import Departure, require
+from .theory.regions import Region
+from .theory.rescaled_laws import _weighted
+from .theory.rescaling import Rescaling
+from .theory.shrinking import root_up
+
+Parameters = Mapping[str, Any]
+Prefix = tuple[Outcome, ...]
+
+DEPARTURES = (
+    Departure(
+        "DH20, Algorithms 1 and 2",
+        "noise is added to sums about released points, whose sensitivity holds for all data",
+        "the papers' is an error bound on good samples; no translation-equivariant estimator has one",
+    ),
+    Departure(
+        "DKKLMS19, the filter",
+        "one round, along directions and with tails that were released with noise",
+        "what was released may be used at will; a filter of the data themselves has no sensitivity",
+    ),
+    Departure(
+        "BHS23, the stable mean",
+        "weights 2 degree - n in one released agreement, known spreads, a second sum about the mean",
+        "a few hundred records suffice, where the paper's constants ask for 10^5",
+    ),
+)
+_MEAN = Source("OURS", "a robust mean by released regions")
+_GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
+_UNSURE = mp.mpf(1) / 1000
+
+
+# --- public numbers -----------------------------------------------------------------------------
+
+
+def public_map(parameters: Parameters) -> Rescaling:
+    """Columns in deviations; a cell is the largest power of two that is at most 2^-20 radii."""
+    given = Fraction(parameters["radius"])
+    cell = joint.largest_power(lambda c: c * 2**20 <= given)
+    scales = tuple(1 / float(s) for s in parameters["deviations"])
+    return Rescaling(math.floor(given / cell), cell, scales)
+
+
+def multiplier(parameters: Parameters, part: int) -> Fraction:
+    """noise_multiplier / sqrt(share), the root rounded up to 2^-40."""
+    share = Fraction(parameters["shares"][part])
+    return Fraction(parameters["noise_multiplier"]) * root_up(1 / share)
+
+
+def first_stage(parameters: Parameters) -> Weights:
+    """The center's noise scales, for the records that are sure to agree."""
+    gamma = Fraction(parameters["gamma"])
+    sure = max(1, math.floor(parameters["n_max"] * (1 - 6 * gamma + 4 * gamma**2)))
+    width = len(parameters["deviations"])
+    own = multiplier(parameters, 0), sure, Fraction(parameters["tail"])
+    return Weights(parameters["adjacency"], *own, width)
+
+
+def histogram_noise(parameters: Parameters) -> Fraction:
+    """The standard deviation in a bin, at least a sixteenth."""
+    moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
+    return max(Fraction(1, 16), multiplier(parameters, 2) * root_up(Fraction(moves)))
+
+
+def sensitivities(parameters: Parameters) -> dict[str, int]:
+    """By stage; that of the agreement in L1, all others squared."""
+    first, d = first_stage(parameters), len(parameters["deviations"])
+    found = {
+        "agreement": first.moves,
+        "mean": moving.unit_sensitivity(first.spread, d),
+    }
+    if parameters["directions"]:
+        width = d * (d + 1) // 2
+        found["moments"] = moving.unit_sensitivity(multiplier(parameters, 1), width)
+        moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
+        found["histogram"] = moves
+    found["sum and count"] = moving.unit_sensitivity(multiplier(parameters, -1), d + 1)
+    return found
+
+
+def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Region:
+    """The ball about the released mean; then, as far as they are released, directions and slabs."""
+    (agreed,), mean, *rest = prefix
+    noise = center_noise(first_stage(parameters), public.radius, (agreed,))
+    radius = ball_radius(parameters, public, noise)
+    bins, count = parameters["bins"], parameters["directions"]
+    part = regions.part_of(radius, bins)
+    along: tuple[Any, ...] = ()
+    cut: tuple[tuple[int, int], ...] = ()
+    if rest:
+        along = slabs.directions(rest[0], public.width, count)
+    if len(rest) > 1:
+        deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
+        cut = tuple(
+            slabs.slab(rest[1][i * bins : (i + 1) * bins], deviation, histogram_noise(parameters))
+            for i in range(count)
+        )
+    return Region(center(mean, noise), radius, along, cut, part)
+
+
+# --- the law ------------------------------------------------------------------------------------
+
+
+@states(_MEAN, _GAUSSIAN)
+def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
+    """Agreement and mean; moments in the ball about it; histograms along the moments' directions; sum and
+    number between the slabs that these show."""
+    public, first = public_map(parameters), first_stage(parameters)
+    images = [public.image(record) for record in records]
+    counts, adjacency = Counter(images), parameters["adjacency"]
+    before = _weighted(first, public, images, public.degrees(images))
+
+    def about(value: Callable[[Region], tuple[Outcome, Fraction]]) -> Any:
+        @cache
+        def stage(prefix: Prefix) -> RoundedGaussianLaw:
+            return RoundedGaussianLaw(*value(region_of(parameters, public, prefix)))
+
+        return stage
+
+    def moments(region: Region) -> tuple[Outcome, Fraction]:
+        spread = multiplier(parameters, 1)
+        noise = regions.moments_noise(region.radius, adjacency, spread)
+        exact = regions.moments(counts, region)
+        return tuple(round(UNIT * v / noise) for v in exact), UNIT
+
+    def histogram(region: Region) -> tuple[Outcome, Fraction]:
+        found = regions.histogram(counts, region, parameters["bins"])
+        return found, histogram_noise(parameters)
+
+    def total(region: Region) -> tuple[Outcome, Fraction]:
+        noise = moving.noise(region.radius, adjacency, multiplier(parameters, -1))
+        return moving.in_unit(regions.slab_sum(counts, region), noise), UNIT
+
+    stages = [*before.stages]
+    if parameters["directions"]:
+        stages += [("moments", about(moments)), ("histogram", about(histogram))]
+    stages.append(("sum and count", about(total)))
+    example = before.example
+    for _, stage in stages[1:-1]:
+        likely: Any = stage(example)
+        example = (*example, likely.center)
+    return TranscriptLaw(tuple(stages), example)
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def _ratio(parameters: Parameters, agreed: int, most: int | None = None) -> joint.Ratio:
+    """The last stage after this agreement; |sum / number| at most the radius, or ``most`` cells."""
+    public = public_map(parameters)
+    noise = center_noise(first_stage(parameters), public.radius, (agreed,))
+    radius = ball_radius(parameters, public, noise)
+    own = moving.noise(radius, parameters["adjacency"], multiplier(parameters, -1))
+    return joint.Ratio(own, radius if most is None else most, public.width, moving.weight(radius))
+
+
+@states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
+def expected_error(parameters: Parameters, n: int) -> Any:
+    """The root mean squared |estimate - mean| to first order, in deviations, of n records that are all
+    friends and all inside, of which no slab cuts any."""
+    first, public = first_stage(parameters), public_map(parameters)
+    off = real(center_noise(first, public.radius, (n - first.shift,))) * mp.sqrt(public.width)
+    return joint.expected_error(_ratio(parameters, n - first.shift), n, off) * real(public.cell)
+
+
+@states(Source("OURS", "error of a robust mean, for any outliers"))
+def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction) -> Any:
+    """A bound in deviations on the distance of the estimate from the inliers' mean, that fails with
+    probability at most beta, whatever floor(gamma n) of the n records are; without directions.
+
+    Inliers: all friends, and within ``within`` of their mean. Four parts of beta. The agreement is at least
+    ``outliers.sure_agreement``, so r = that - shift - t at least is released. The center is then
+    ``outliers.center_bias`` off at most, and c deviations of its noise. All inliers are inside if ``within``
+    and that together are at most the radius R. Outliers inside are within R of the center, so the mean of
+    all inside is off by at most a share gamma of R and the center's error; that of the noise is as in
+    theory/joint.py for the fewest inside. Raises ValueError where that does not hold.
+    """
+    first, public = first_stage(parameters), public_map(parameters)
+    inliers = n - math.floor(Fraction(parameters["gamma"]) * n)
+    sure = outliers.sure_agreement(n, inliers)
+    agreed = sure - first.shift - gaussian_shift(first.scale, beta / 4) + 1
+    if parameters["directions"] or agreed < first.least:
+        raise ValueError(f"n = {n}: {agreed} may be released, or slabs may be cut")
+    off, cells = center_noise(first, public.radius, (agreed,)), within / public.cell
+    bias = outliers.center_bias(n, inliers, cells, Fraction(public.radius))
+    away = real(bias) + real(off) * joint.normal_length(public.width, beta / 4)
+    away += 4 * mp.sqrt(public.width)  # roundings of records and center to cells
+    ratio = _ratio(parameters, agreed)
+    if real(cells) + away > ratio.radius:
+        raise ValueError(f"inliers at {within} may be outside the ball of {ratio.radius} cells")
+    share = real(Fraction(n - inliers, n)) * (ratio.radius + away)
+    noise = joint.error_bound(ratio, inliers, beta / 2, -(-n // 4))
+    return (share + noise) * real(public.cell)
+
+
+@states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
+def lower_bound(parameters: Parameters, n: int) -> Any:
+    """That of a rescaled mean with all of the budget, without outliers, in the data's units."""
+    matrix = tuple(float(s) ** 2 for s in parameters["deviations"])
+    return rescaled_mean.lower_bound({**parameters, "matrix": matrix, "filter": "weights"}, n)
+
+
+@states(Source("OURS", "the largest eigenvalue of symmetric normal noise"))
+def noise_room(d: int) -> Any:
+    """The noise on second moments, in standard deviations, has a largest eigenvalue above this with
+    probability at most 1 / 1000: sqrt(2 d) + sqrt(2 ln 1000), times 1.001 for the weight 239 / 169.
+
+    With normal entries of variance 1 on the diagonal and 1/2 off it, u^T E u has increments of mean square
+    2 - 2 (u . v)^2 <= 2 |u - v|^2, those of sqrt(2) g . u; so the mean of the maximum is at most
+    sqrt(2) E|g| <= sqrt(2 d) (Sudakov and Fernique). It is 1-Lipschitz in Frobenius' norm, so it is further
+    above by t with probability at most exp(-t^2 / 2). Off the diagonal the variance is 1 / (239 / 169)^2,
+    1.00002 times 1/2; rounding to 2^-40 is less than what is left of 1.001.
+    """
+    return (mp.sqrt(2 * d) + mp.sqrt(-2 * mp.log(_UNSURE))) * mp.mpf("1.001")
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+
+def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
+    quarter = (Fraction(1, 4),) * 4
+    return {
+        "adjacency": adjacency,
+        "noise_multiplier": Fraction(1, 4),
+        "deviations": (1.0,) * d,
+        "radius": 2,
+        "record_radius": 2,
+        "n_max": 60,
+        "tail": Fraction(1, 1000),
+        "gamma": Fraction(0),
+        "directions": 1,
+        "bins": 4,
+        "shares": quarter,
+        "budget": None,
+        "nonfinite": "refuse",
+        **changes,
+    }
+
+
+def _crowds(parameters: Parameters) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Sixty records at 0 and one more, or another one: on the rim of the ball that is released where it is
+    no friend, inside, outside, far away."""
+    d, public = len(parameters["deviations"]), public_map(parameters)
+    crowd: list[Any] = [Fraction(0) if d == 1 else (Fraction(0),) * d] * 60
+    lonely = law(parameters, [*crowd, Fraction(9) if d == 1 else (Fraction(9),) * d])
+    rim = region_of(parameters, public, lonely.example).radius * public.cell
+    ends = [rim, -rim, Fraction(1, 2), rim + public.cell, Fraction(10**30)]
+    records: list[Any] = [x if d == 1 else (x, Fraction(0)) for x in ends]
+    if d == 2:
+        records.append((Fraction(0), rim))
+    for record in records:
+        if parameters["adjacency"] is Adjacency.ADD_REMOVE:
+            yield [*crowd, record], crowd
+        else:
+            yield from (([*crowd, record], [*crowd, other]) for other in records)
+
+
+@states(_MEAN, _GAUSSIAN)
+def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
+    """After the same released numbers, no stage's exact mu is above what the code's sensitivity says; that
+    of moments (in a plane), histogram and sum is within 1% of ``claimed`` times it for some pair."""
+    cases = 0
+    for adjacency, d in product(Adjacency, (1, 2)):
+        parameters = _parameters(adjacency, d)
+        stated, first = sensitivities(parameters), first_stage(parameters)
+        scales = {"agreement": first.scale, "histogram": histogram_noise(parameters)}
+        largest: dict[str, Fraction] = {}
+        for left, right in _crowds(parameters):
+            laws = [law(parameters, records) for records in (left, right)]
+            for prefixes in (laws[0].example, laws[1].example):
+                for i, (name, stage) in enumerate(laws[0].stages):
+                    one, other = stage(prefixes[:i]), laws[1].stages[i][1](prefixes[:i])
+                    if not isinstance(one, RoundedGaussianLaw) or not isinstance(
+                        other, RoundedGaussianLaw
+                    ):
+                        continue
+                    found = one.mu_squared(other)
+                    own = Fraction(stated[name]) ** (2 if name == "agreement" else 1)
+                    most = own / scales.get(name, UNIT) ** 2
+                    require(found <= most * claimed**2, f"{name}, {left[-1]}, {right[-1]}: {found}")
+                    share = found / most
+                    largest[name] = max(largest.get(name, Fraction(0)), share)
+                    cases += 1
+        for name in ("moments", "histogram", "sum and count"):
+            if name == "moments" and d == 1 and adjacency is Adjacency.REPLACE:
+                continue  # on a line y^2 is no less than 0: half of it at most
+            near = largest[name] >= claimed**2 * Fraction(98, 100)
+            require(near, f"{name}, {adjacency}, d = {d}: {float(largest[name])} of what is stated")
+    return cases
+
+
+@states(Source("OURS", "error of a robust mean, for any outliers"))
+def obligation_bounds_are_in_order(within: int = 60) -> int:
+    """Without outliers the expected error is between the lower bound and so many times it, and below the
+    bound that fails with probability 1 / 100; with outliers the latter is larger."""
+    cases = 0
+    for adjacency, d, n in product(Adjacency, (1, 10), (2000, 10**5)):
+        radius = Fraction(3 + 2 * math.isqrt(d))
+        own = {"radius": 2 * radius, "record_radius": 2 * radius, "n_max": n, "directions": 0}
+        shares = (Fraction(1, 4), Fraction(3, 4))
+        parameters = _parameters(adjacency, d, **own, shares=shares, noise_multiplier=Fraction(2))
+        error, beta = expected_error(parameters, n), Fraction(1, 100)
+        lower, upper = lower_bound(parameters, n), error_bound(parameters, n, beta, radius)
+        shown = f"{adjacency}, d = {d}, n = {n}: {lower}, {error}, {upper}"
+        require(lower <= error <= within * lower and error <= upper, shown)
+        robust = {**parameters, "gamma": Fraction(1, 20)}
+        worse = error_bound(robust, n, beta, radius / 2)
+        require(worse >= real(Fraction(1, 20) * radius), f"{shown}; with outliers {worse}")
+        cases += 1
+    return cases

@@ -1,0 +1,214 @@
+"""What is asked about a region that was released: second moments, histograms, sums between slabs.
+
+The region (center, radius, directions, slabs) is read off the transcript, so it is the same for both
+neighbors, and whether a record y is inside is decided by y and the region alone. So a value is a sum of
+contributions f(y), 0 outside; it moves by |f(y)| (add-remove) or |f(y) - f(z)| (replace).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from dpverify.privacy import Adjacency, Source, states
+
+from . import moving
+from .gaussian_laws import UNIT
+from .moving import root_up, unit_sensitivity
+from .obligations import neighbors, require
+from .vectors import Vector, squared_norm
+
+_REGIONS = Source("OURS", "queries about a released region")
+_ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
+Images = Mapping[Vector, int]
+
+OFF_DIAGONAL = Fraction(239, 169)
+"""Of an entry of y y^T off the diagonal, which occurs twice: at most sqrt(2)."""
+LENGTH = 2**12
+"""Of a direction, up to rounding."""
+PARTS = 256
+"""Of a bin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A ball in cells; directions and for each a slab |v . y - middle part| <= half part, y from the
+    center."""
+
+    center: Vector
+    radius: int
+    directions: tuple[Vector, ...] = ()
+    slabs: tuple[tuple[int, int], ...] = ()
+    part: int = 1
+
+
+def inside(images: Images, region: Region) -> dict[Vector, int]:
+    """The records in the ball and all slabs, from the center, with how often each occurs."""
+    found: Counter[Vector] = Counter()
+    for image, often in images.items():
+        y = tuple(a - c for a, c in zip(image, region.center, strict=True))
+        slabs = zip(region.directions, region.slabs, strict=False)
+        if squared_norm(y) <= region.radius**2 and all(
+            abs(dot(v, y) - m * region.part) <= t * region.part for v, (m, t) in slabs
+        ):
+            found[y] += often
+    return found
+
+
+def dot(v: Vector, y: Vector) -> int:
+    """The inner product."""
+    return sum(a * b for a, b in zip(v, y, strict=True))
+
+
+@states(_REGIONS)
+def moments(images: Images, region: Region) -> tuple[Fraction, ...]:
+    """The sum of y_i y_i for each i, then of OFF_DIAGONAL y_i y_j for i < j, row by row."""
+    rows, d = inside(images, region), len(region.center)
+    pairs = [(i, i) for i in range(d)] + [(i, j) for i in range(d) for j in range(i + 1, d)]
+    return tuple(
+        (OFF_DIAGONAL if i != j else 1) * Fraction(sum(k * y[i] * y[j] for y, k in rows.items()))
+        for i, j in pairs
+    )
+
+
+@states(_REGIONS)
+def moments_reach(radius: int, adjacency: Adjacency) -> int:
+    """Squared: R^4, or 2 R^4 under replace.
+
+    With the weight sqrt(2) off the diagonal the length of y y^T is Frobenius' norm, |y|^2; a lesser weight
+    makes no length larger. |y y^T - z z^T|^2 = |y|^4 + |z|^4 - 2 (y . z)^2 <= 2 R^4.
+    """
+    return (2 if adjacency is Adjacency.REPLACE else 1) * radius**4
+
+
+def moments_noise(radius: int, adjacency: Adjacency, spread: Fraction) -> Fraction:
+    """The standard deviation of the noise in squared cells: spread D, D rounded up to 2^-20."""
+    return spread * root_up(moments_reach(radius, adjacency))
+
+
+def part_of(radius: int, bins: int) -> int:
+    """A part of a bin, in cells times LENGTH, rounded up: the bins cover [-R, R]."""
+    return max(1, -(-2 * radius * LENGTH // (bins * PARTS)))
+
+
+@states(_REGIONS)
+def histogram(images: Images, region: Region, bins: int) -> Vector:
+    """For each direction how many records of the ball have v . y in each of so many bins about 0; the
+    first and the last bin have no end."""
+    width, found = PARTS * part_of(region.radius, bins), []
+    ball = Region(region.center, region.radius)
+    rows = inside(images, ball)
+    for v in region.directions:
+        counts = [0] * bins
+        for y, often in rows.items():
+            counts[min(max(dot(v, y) // width + bins // 2, 0), bins - 1)] += often
+        found += counts
+    return tuple(found)
+
+
+@states(_REGIONS)
+def histogram_moves(count: int, adjacency: Adjacency) -> int:
+    """Squared: a record is in one bin a direction; a replaced one leaves it and comes into another."""
+    return count * (2 if adjacency is Adjacency.REPLACE else 1)
+
+
+@states(_REGIONS)
+def slab_sum(images: Images, region: Region) -> Vector:
+    """The sum of y over the region, then ``moving.weight`` times the number; it moves as
+    ``moving.reach`` says, for its proof asks no more of who is inside."""
+    rows = inside(images, region)
+    sums = (sum(k * y[i] for y, k in rows.items()) for i in range(len(region.center)))
+    return (*sums, moving.weight(region.radius) * sum(rows.values()))
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_SKEW = (LENGTH * 3 // 5, LENGTH * 4 // 5)
+_CASES: tuple[tuple[Region, tuple[Vector, ...]], ...] = (
+    (
+        Region((0, 0), 5, ((LENGTH, 0), _SKEW), ((0, 256), (-20, 300)), LENGTH // 64),
+        ((5, 0), (0, 5), (-4, 3), (4, -3), (-3, 4), (1, -1), (0, 0), (6, 0)),
+    ),
+    (
+        Region((2, -7), 10, (_SKEW,), ((100, 400),), LENGTH // 50),
+        ((12, -7), (-8, -7), (2, 3), (2, -17), (8, 1), (8, -15), (9, -14), (30, 30)),
+    ),
+    (
+        Region((2**41,), 3, ((LENGTH,),), ((0, 900),), LENGTH // 300),
+        tuple((2**41 + z,) for z in (0, 3, -3, 2, 4, -(2**42))),
+    ),
+)
+
+
+def _moves(
+    value: Callable[..., Sequence[Fraction | int]],
+    where: tuple[Any, ...],
+    universe: Sequence[Vector],
+    adjacency: Adjacency,
+) -> Iterator[tuple[Sequence[Fraction | int], Sequence[Fraction | int], Fraction]]:
+    """The values, which take ``where`` too, of neighbors of at most two records, and how far apart they
+    are, squared."""
+    for left, right in neighbors(universe, 2, adjacency):
+        values = value(Counter(left), *where), value(Counter(right), *where)
+        square = sum((Fraction(a - b) ** 2 for a, b in zip(*values, strict=True)), Fraction(0))
+        yield *values, square
+
+
+@states(_REGIONS)
+def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach) -> int:
+    """Over all neighbors of at most two records in a plane the second moments move by exactly this at
+    most, on a line by no more; and in 2^-40 of the noise by no more than ``unit_sensitivity``."""
+    cases = 0
+    for (region, universe), adjacency in product(_CASES, _ALL):
+        ball = Region(region.center, region.radius)
+        most, largest = claimed(region.radius, adjacency), Fraction(0)
+        spread = Fraction(10**6 + 1, 3)
+        deviation = moments_noise(region.radius, adjacency, spread)
+        d = len(region.center)
+        stated = unit_sensitivity(spread, d * (d + 1) // 2)
+        for left, right, square in _moves(moments, (ball,), universe, adjacency):
+            units = (tuple(round(UNIT * v / deviation) for v in side) for side in (left, right))
+            unit = sum((a - b) ** 2 for a, b in zip(*units, strict=True))
+            require(square <= most, f"{region}, {adjacency}: {square} is more than {most}")
+            require(unit <= stated, f"{region}, {adjacency}: {unit} units, stated {stated}")
+            largest, cases = max(largest, square), cases + 1
+        if d > 1:
+            require(largest == most, f"{region}, {adjacency}: at most {largest}, not {most}")
+    return cases
+
+
+@states(_REGIONS)
+def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_moves) -> int:
+    """Over the same neighbors and 2 to 8 bins the histograms move by exactly this at most."""
+    cases = 0
+    for (region, universe), adjacency, bins in product(_CASES, _ALL, (2, 4, 8)):
+        most, largest = claimed(len(region.directions), adjacency), Fraction(0)
+        for *_, square in _moves(histogram, (region, bins), universe, adjacency):
+            largest, cases = max(largest, square), cases + 1
+        require(largest == most, f"{region}, {bins} bins, {adjacency}: {largest}, not {most}")
+    return cases
+
+
+@states(_REGIONS)
+def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach) -> int:
+    """Over the same neighbors the sum between slabs moves by at most this, and in some region by exactly
+    this; slabs leave out some record of every ball."""
+    cases, attained = 0, set()
+    for (region, universe), adjacency in product(_CASES, _ALL):
+        ball = Region(region.center, region.radius)
+        images = Counter(universe)
+        fewer = sum(inside(images, region).values()) < sum(inside(images, ball).values())
+        require(fewer, f"{region}: the slabs leave nobody out")
+        most = claimed(region.radius, adjacency)
+        for slabs in (region, ball):
+            for *_, square in _moves(slab_sum, (slabs,), universe, adjacency):
+                require(square <= most, f"{slabs}, {adjacency}: {square} is more than {most}")
+                if square == most and slabs is region:
+                    attained.add(adjacency)
+                cases += 1
+    require(attained == set(_ALL), f"attained between slabs: {attained}")
+    return cases

@@ -1,0 +1,122 @@
+"""From released second moments to directions, and from released histograms to slabs.
+
+Nothing here bounds a privacy loss: it is post-processing. It is stated so that the law of what comes
+after is known, number by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+from math import ceil
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Source, SourceStatus, states
+
+from .laws import real
+from .regions import LENGTH, OFF_DIAGONAL, PARTS
+from .vectors import Vector
+
+FILTER = Source(
+    "DKKLMS19",
+    "the spectral filter: outliers are cut off along directions of large variance",
+    SourceStatus.CHANGED_CONSTANTS,
+    "one round, on released moments and histograms; the test of a tail is ours",
+)
+_SEPARATE = mp.mpf(10) ** -6
+_MOST = 2**30
+
+
+@states(FILTER)
+def directions(moments: Sequence[int], d: int, count: int) -> tuple[Vector, ...]:
+    """The eigenvectors of the largest eigenvalues, the largest first, 2^12 long, rounded.
+
+    moments: the diagonal, then what is above it, times OFF_DIAGONAL. The first coordinate among the largest
+    (to 1e-6) is positive. Where another eigenvalue is as near as 1e-6 of the largest one of all, in size,
+    the axis of that number (from 0) takes the place.
+    """
+    matrix = mp.zeros(d)
+    above = iter(moments[d:])
+    for i in range(d):
+        matrix[i, i] = mp.mpf(moments[i])
+        for j in range(i + 1, d):
+            matrix[i, j] = matrix[j, i] = mp.mpf(next(above)) / real(OFF_DIAGONAL)
+    values, vectors = mp.eigsy(matrix)
+    order = sorted(range(d), key=lambda i: values[i])
+    least = _SEPARATE * max(abs(value) for value in values)
+    found = []
+    for j in range(count):
+        place = d - 1 - j
+        near = [values[order[k]] for k in (place - 1, place + 1) if 0 <= k < d]
+        own = values[order[place]]
+        if least == 0 or any(abs(own - other) <= least for other in near):
+            found.append(tuple(LENGTH * (i == j) for i in range(d)))
+            continue
+        one = [vectors[i, order[place]] for i in range(d)]
+        most = max(abs(x) for x in one)
+        sign = next(1 if x > 0 else -1 for x in one if abs(x) >= most - _SEPARATE)
+        found.append(tuple(int(mp.nint(LENGTH * sign * x)) for x in one))
+    return tuple(found)
+
+
+@states(FILTER)
+def slab(counts: Sequence[int], deviation: int, noise: Fraction) -> tuple[int, int]:
+    """(middle, half width) in parts of a bin, from one noisy histogram; (0, all bins) for no cut.
+
+    deviation: of the normal law that inliers follow, in parts. noise: the deviation of a bin's noise. The
+    first half width of 3/2, 2, 5/2, ..., 8 deviations, short of the last bin, that has too much outside:
+    in the bins that are beyond it altogether, more than 0.002 of all and 1.1 times the normal law's share
+    beyond where these bins begin on either side; and more by 5/2 standard deviations of that number
+    (its mean, for sampling) and of the noise of these bins together.
+    """
+    bins = len(counts)
+    edge = bins * PARTS // 2
+    kept = [min(max(c, -_MOST), _MOST) for c in counts]
+    total = sum(kept)
+    at = [PARTS * k + PARTS // 2 - edge for k in range(bins)]
+    if total <= 1:
+        return 0, 2 * edge
+    median = next(x for x, s in zip(at, accumulate(kept), strict=True) if 2 * s >= total)
+    for halves in range(3, 17):
+        width = halves * deviation // 2
+        reach = width + PARTS // 2
+        middle = _middle(kept, at, median, reach)
+        outside = {x - middle: c for c, x in zip(kept, at, strict=True) if abs(x - middle) > reach}
+        expected = total * _suspicious(list(outside), deviation) // 2**20
+        excess = min(sum(outside.values()) - expected, 2**29)
+        variance = min(ceil(25 * noise**2 * len(outside)), 2**61) + 25 * expected
+        if reach < edge and excess > 0 and 4 * excess**2 > variance:
+            return middle, width
+    return 0, 2 * edge
+
+
+def _suspicious(outside: Sequence[int], deviation: int) -> int:
+    """From this share of all on, in 2^-20; bins are given by how far their middles are off."""
+    share = mp.mpf("0.002")
+    for side in (1, -1):
+        begins = [side * off - PARTS // 2 for off in outside if side * off > 0]
+        if begins:
+            beyond = mp.mpf(min(begins)) / max(deviation, 1)
+            share += mp.mpf("0.55") * mp.erfc(beyond / mp.sqrt(2))
+    return int(mp.ceil(share * 2**20))
+
+
+def _middle(kept: Sequence[int], at: Sequence[int], start: int, reach: int) -> int:
+    """Four rounds of the mean within reach of the last one; a bin counts as far as it is within."""
+    middle, edge = start, at[-1] + PARTS // 2
+    for _ in range(4):
+        weights = [
+            min(max(reach - abs(x - middle), 0), PARTS) * c for x, c in zip(at, kept, strict=True)
+        ]
+        number = max(1, sum(weights))
+        moved = sum(w * (x - middle) for w, x in zip(weights, at, strict=True))
+        middle = min(max(middle + moved // number, -edge), edge)
+    return middle
+
+
+def is_open(found: tuple[int, int], bins: int) -> Any:
+    """Whether nothing was cut."""
+    return found[1] == bins * PARTS

@@ -1,0 +1,309 @@
+"""Spec of ``winsorized_mean``: quartiles of every column, then a sum of the records in their range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Norm, Source, states
+
+from .theory import boxes, centered, queries, tables
+from .theory.coordinates import Stretch, rows_of, stretch_about
+from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
+from .theory.joint import largest_power
+from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
+from .theory.obligations import Departure, neighbors, require
+from .theory.quantiles import QuantileLaw, QuantilesLaw, gaussian_of_range
+from .theory.vectors import Record, Vector
+
+Parameters = Mapping[str, Any]
+Prefix = tuple[Outcome, ...]
+RADIUS = 2**20
+"""Half a range in units of the sum."""
+PER_QUARTILE = Fraction(1349, 1000)
+"""How far apart the quartiles of N(0, 1) are, rounded up."""
+
+DEPARTURES = (
+    Departure(
+        "S11, the Winsorized mean",
+        "the range is k times as long as the distance of the quartiles, k of a public share of clipped "
+        "normal records, and not n^(1/3 + 1/10) times",
+        "normal records need sqrt(2 ln n); the longer range makes the noise 8 to 200 times larger",
+    ),
+    Departure(
+        "S11, the Winsorized mean",
+        "quartiles are cells of a public grid, and a range is never shorter than two of its cells",
+        "a real number near a record leaks it; the noise always has a scale above 0",
+    ),
+    Departure(
+        "S11, the Winsorized mean",
+        "a choice of scores that move by q has the scale 2 q / epsilon, and noise the scale of a whole "
+        "range over epsilon",
+        "as in two public implementations the whole is 3 epsilon-DP and 1.5 epsilon-DP",
+    ),
+)
+_WINSORIZED = Source("S11", "the Winsorized mean", note="private quartiles, then a clipped mean")
+_GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
+
+
+def width(parameters: Parameters) -> int:
+    """d."""
+    return len(parameters["lower"])
+
+
+def grids(parameters: Parameters) -> list[tuple[int, int, Fraction]]:
+    """For every column (lower, upper, cell): bounds in cells, rounded to the nearest.
+
+    The cell is the largest power of two of which the bounds hold ``cells``.
+    """
+    found = []
+    for low, high in zip(parameters["lower"], parameters["upper"], strict=True):
+        a, b = Fraction(low), Fraction(high)
+        cell = largest_power(lambda c, w=b - a: c * parameters["cells"] <= w)  # type: ignore[misc]
+        found.append((round(a / cell), round(b / cell), cell))
+    return found
+
+
+def times(parameters: Parameters) -> Fraction:
+    """Half a range over the distance of the quartiles, k: sqrt(2 ln(1 / clipped)) / 1.349, up to 2^-10.
+
+    P(|N(0, 1)| > t) <= e^(-t^2 / 2), so of normal records at most a share ``clipped`` lies outside.
+    """
+    k = mp.sqrt(-2 * mp.log(real(Fraction(parameters["clipped"])))) / real(PER_QUARTILE)
+    return Fraction(int(mp.ceil(k * 2**10)), 2**10)
+
+
+def ranges(parameters: Parameters, quartiles: Outcome) -> Stretch:
+    """The map to the sum's units: half a range, k |b - a| or a cell at the least, is RADIUS of them."""
+    middles, squares = [], []
+    pairs = zip(quartiles[::2], quartiles[1::2], strict=True)
+    for (_, _, cell), (a, b) in zip(grids(parameters), pairs, strict=True):
+        middles.append(Fraction(a + b, 2) * cell)
+        squares.append((max(Fraction(1), times(parameters) * abs(b - a)) * cell) ** 2)
+    return stretch_about(middles, squares, Fraction(1), RADIUS)
+
+
+def _laplace(parameters: Parameters) -> bool:
+    return bool(parameters["noise"] == "laplace")
+
+
+def norm(parameters: Parameters) -> Norm:
+    """Of the sum's sensitivity."""
+    return Norm.L1 if _laplace(parameters) else Norm.SQUARED_L2
+
+
+def length(parameters: Parameters) -> Fraction:
+    """The range of losses of each of the 2 d choices. All have ``quartile_share`` of epsilon, or of mu^2,
+    of which 3/2 mu is a range."""
+    share, count = Fraction(parameters["quartile_share"]), 2 * width(parameters)
+    multiplier = Fraction(parameters["noise_multiplier"])
+    if _laplace(parameters):
+        return share / (multiplier * count)
+    found: Fraction = Fraction(3, 2) / (multiplier * centered.root(count / share))
+    return found
+
+
+def quartile_scale(parameters: Parameters) -> Fraction:
+    """Twice the score's sensitivity over ``length``."""
+    return 2 * tables.score_sensitivity(1, 4, parameters["adjacency"]) / length(parameters)
+
+
+def sum_scale(parameters: Parameters) -> Fraction:
+    """Of the sum's noise, in its units: multiplier times sensitivity over what is left for it."""
+    left = 1 - Fraction(parameters["quartile_share"])
+    d, multiplier = width(parameters), Fraction(parameters["noise_multiplier"])
+    if _laplace(parameters):
+        return multiplier * boxes.box_sensitivity(d, RADIUS, norm(parameters)) / left
+    return multiplier * 2 * RADIUS * centered.root(d / left)
+
+
+def sensitivities(parameters: Parameters) -> dict[str, int]:
+    """By stage; of the sum with Gaussian noise squared, in one unit."""
+    d = width(parameters)
+    moved = boxes.box_sensitivity(d, RADIUS, norm(parameters))
+    if not _laplace(parameters):
+        moved = centered.unit_sensitivity(moved, sum_scale(parameters), d)
+    quartiles = tables.score_sensitivity(1, 4, parameters["adjacency"])
+    return {"quartiles": quartiles, "count": 0, "sum": moved}
+
+
+def quartile_law(parameters: Parameters, rows: Sequence[Record]) -> QuantilesLaw:
+    """Quartiles 1/4 and 3/4 of every column in turn."""
+    parts = []
+    for j, (lower, upper, cell) in enumerate(grids(parameters)):
+        cells = tuple(sorted(queries.to_cells(row[j], lower, upper, cell) for row in rows))
+        scale = quartile_scale(parameters)
+        parts += [QuantileLaw(cells, lower, upper, p, 4, scale) for p in (1, 3)]
+    return QuantilesLaw(tuple(parts), "range" if _laplace(parameters) else "gaussian")
+
+
+@states(_WINSORIZED, _GAUSSIAN)
+def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
+    """quartiles, the number, the sum."""
+    rows = rows_of(records)
+    quartiles, scale = quartile_law(parameters, rows), sum_scale(parameters)
+
+    def summed(prefix: Prefix) -> IntegerLaw:
+        stretch = ranges(parameters, prefix[0])
+        value: Vector = boxes.box_sum(rows, stretch, RADIUS)
+        if _laplace(parameters):
+            return boxes.LaplaceVectorLaw(value, scale)
+        return centered.noisy(value, scale)
+
+    n, lowest = len(rows), tuple(low for low, _, _ in grids(parameters) for _ in range(2))
+    stages = (
+        ("quartiles", lambda prefix: quartiles),
+        ("count", lambda prefix: PointLaw((n,))),
+        ("sum", summed),
+    )
+    return TranscriptLaw(stages, (lowest, (n,)))
+
+
+@states(Source("OURS", "error of a noisy sum, in every column"))
+def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
+    """A bound, in half ranges, on how far the estimate is in any column from the mean of the clipped
+    records on the grid; it fails with probability at most beta.
+
+    By a union bound over d tails of at most 2 e^-x; moving into the range brings nothing further away.
+    """
+    scale, logarithm = real(sum_scale(parameters)), mp.log(2 * width(parameters) / real(beta))
+    if _laplace(parameters):
+        return (scale * logarithm + 1) / (n * RADIUS)
+    rounded = 1 / real(UNIT)  # half a unit twice
+    return scale * (mp.sqrt(2 * logarithm) + rounded) / (n * RADIUS)
+
+
+def expected_error(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
+    """The root mean squared distance from the mean of n normal records of this standard deviation in every
+    column, to first order: of noise alone, the quartiles being those of the law.
+
+    Left out: what clipping moves.
+    """
+    spread, cell = Fraction(deviation), grids(parameters)[0][2]
+    half = max(cell, times(parameters) * PER_QUARTILE * spread)
+    stretch = stretch_about([Fraction(0)], [half**2], Fraction(1), RADIUS)
+    unit, scale = real(stretch.cells[0] / stretch.factors[0]), real(sum_scale(parameters))
+    each = scale * (mp.sqrt(2) if _laplace(parameters) else 1)  # of large scales
+    return mp.sqrt(width(parameters)) * each * unit / n
+
+
+@states(Source("OURS", "lower bound for normal means of unlike spreads", note="by tracing"))
+def lower_bound(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
+    """No estimate of this privacy has a smaller root mean squared error for all means of n normal
+    records of this standard deviation in every column. Pure DP of epsilon is a range of 2 epsilon, and so
+    Gaussian DP."""
+    epsilon = 1 / Fraction(parameters["noise_multiplier"])
+    mu = gaussian_of_range(2 * epsilon) if _laplace(parameters) else real(epsilon)
+    return centered.least_error(mu, n, [real(Fraction(deviation))] * width(parameters))
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_SLACK = 1 + Fraction(1, 2**18)
+_ENDS = tuple(map(Fraction, (-(10**30), 1, 10**30)))
+
+
+def _settings(noise: str, d: int, **own: Any) -> dict[str, Any]:
+    return {
+        "adjacency": Adjacency.REPLACE,
+        "noise_multiplier": Fraction(3, 2),
+        "lower": (0.0,) * d,
+        "upper": (3.0,) * d,
+        "noise": noise,
+        "cells": 3,
+        "clipped": Fraction(1, 10**4),
+        "quartile_share": Fraction(1, 3),
+        **own,
+    }
+
+
+@states(_WINSORIZED, _GAUSSIAN)
+def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
+    """Of all neighbors of at most 4 records of a small universe: the losses of every choice have a range
+    of at most ``length`` and for some pair just that; the sum moves by what is left of epsilon, or
+    of mu^2 to within 2^-18; and the two add up to (claimed / multiplier)."""
+    cases = 0
+    for noise, d in product(("gaussian", "laplace"), (1, 2)):
+        parameters = _settings(noise, d)
+        universe = [(z, 3 - z)[:d] for z in _ENDS]
+        longest, most = Fraction(0), Fraction(0)
+        known: dict[Any, list[IntegerLaw]] = {}
+        for pair in neighbors(universe, 4, parameters["adjacency"]):
+            for records in pair:
+                if records not in known:
+                    known[records] = [one for _, one in law(parameters, records).stage_laws()]
+            sides: Any = [known[records] for records in pair]
+            longest = max(longest, *sides[0][0].ranges(sides[1][0]))
+            most = max(most, _last_loss(sides[0][-1], sides[1][-1]))
+            cases += 1
+        case = f"{parameters}: range {float(longest)}, {float(most)} of the sum"
+        share, whole = parameters["quartile_share"], claimed / parameters["noise_multiplier"]
+        require(longest == length(parameters), case)
+        if _laplace(parameters):
+            require(2 * d * longest == share * whole and most == (1 - share) * whole, case)
+            continue
+        left, all_quartiles = (1 - share) * whole**2, 2 * d * gaussian_of_range(longest) ** 2
+        require(left <= most * _SLACK and most <= left * _SLACK, case)
+        paid = real(share * whole**2)
+        require(all_quartiles <= paid * real(_SLACK) and paid <= all_quartiles * 1.2, case)
+    return cases
+
+
+def _last_loss(own: Any, theirs: Any) -> Fraction:
+    """mu^2 of Gaussian noise, the largest loss of Laplace noise."""
+    if isinstance(own, RoundedGaussianLaw):
+        return own.mu_squared(theirs)
+    loss: Fraction = own.largest_loss(theirs)
+    return loss
+
+
+def obligation_clipped() -> int:
+    """Of normal records about the middle of their quartiles, at most ``clipped`` lie outside the range,
+    and more than a fiftieth of that."""
+    cases, distance = 0, 2 * mp.sqrt(2) * mp.erfinv(mp.mpf(1) / 2)
+    for text in ("1/2", "1/10", "1/1000", "1/1000000", "1/1000000000000"):
+        share = Fraction(text)
+        parameters = _settings("gaussian", 1, clipped=share)
+        outside = mp.erfc(real(times(parameters)) * distance / mp.sqrt(2))
+        require(outside <= real(share) <= 50 * outside, f"{share}: {outside}")
+        cases += 1
+    return cases
+
+
+def obligation_range() -> int:
+    """RADIUS units are half the range, or up to 1/32 more, about the middle of the quartiles, which may
+    come in either order; equal ones leave a cell on either side."""
+    cases = 0
+    for cells, low, high in ((3, 0.0, 3.0), (2**20, -7.0, 900.0), (16, 1e300, 1.5e300)):
+        own = {"cells": cells, "lower": (low, 0.0), "upper": (high, 1.0)}
+        parameters = _settings("gaussian", 2, **own)
+        (first, last, cell), (_, right, fine) = grids(parameters)
+        for a, b in ((first, last), (last, first), (first, first), (first + 1, first + 2)):
+            found = ranges(parameters, (a, b, right, 0))
+            halves = [
+                RADIUS * c / f / times(parameters)
+                for c, f in zip(found.cells, found.factors, strict=True)
+            ]
+            wanted = [max(Fraction(abs(b - a)), 1 / times(parameters)) * cell, right * fine]
+            fits = all(w <= h <= w * Fraction(33, 32) for w, h in zip(wanted, halves, strict=True))
+            require(fits, f"{parameters}, {a}, {b}: {halves}, not {wanted}")
+            off = found.center[0] * found.cells[0] - Fraction(a + b, 2) * cell
+            require(abs(off) <= found.cells[0] / 2, f"{parameters}: the middle is {off} away")
+            cases += 1
+    return cases
+
+
+def obligation_lower_bound_is_below_error(within: int = 40) -> int:
+    """The noise alone is above the lower bound, and within 40 times in one column, or with Gaussian noise."""
+    cases = 0
+    for noise, d in (("gaussian", 1), ("gaussian", 10), ("gaussian", 100), ("laplace", 1)):
+        wide = {"upper": (1000.0,) * d, "cells": 2**20, "noise_multiplier": Fraction(4)}
+        parameters = _settings(noise, d, **wide)
+        bound, error = lower_bound(parameters, 10**4), expected_error(parameters, 10**4)
+        require(bound <= error <= within * bound, f"{parameters}: {bound}, {error}")
+        cases += 1
+    return cases

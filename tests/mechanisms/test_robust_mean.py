@@ -1,0 +1,275 @@
+"""``robust_mean``: budgets, refusals, typed results on every dataset, outliers, slabs, certificates."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpverify import Abstained, Adjacency, ApproxDP, RobustMean, SeededBits
+from dpverify import RobustMeanEstimate as Estimate
+from dpverify.mechanisms._slabs import cuts, directions
+from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.suite.refinement import compare_facts
+from spec import robust_mean as spec
+from spec.theory import outliers, regions, slabs
+from tests.mechanisms.helpers import estimates, fails_at_most
+from tests.randomness.helpers import NoBits
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+BUDGET = ApproxDP(1, "1e-6")
+QUARTERS, HALVES = (Fraction(1, 4),) * 4, (Fraction(1, 2),) * 2
+Floats = NDArray[np.float64]
+
+
+def robust(**changes: Any) -> RobustMean:
+    """Little noise, so that a few hundred records are enough."""
+    given: dict[str, Any] = {
+        "adjacency": ADD,
+        "noise_multiplier": Fraction(1, 4),
+        "deviations": (1.0, 0.5),
+        "radius": 6,
+        "record_radius": 4,
+        "n_max": 300,
+        "tail": Fraction(1, 10**7),
+        "directions": 1,
+        "bins": 16,
+        "shares": QUARTERS,
+        **changes,
+    }
+    return RobustMean(**given)
+
+
+def contaminated(n: int, share: float, offset: Any, seed: int) -> Floats:
+    """Two normal columns of deviations 1 and 1/2 about (5, 5), the first records moved."""
+    found: Floats = 5 + np.random.default_rng(seed).normal(size=(n, 2)) * (1.0, 0.5)
+    found[: int(share * n)] += offset
+    return found
+
+
+# --- claims -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("n_max", [1500, 20_000])
+def test_a_budget_is_met_by_all_stages_together(adjacency: Adjacency, n_max: int) -> None:
+    made = RobustMean.for_budget(BUDGET, adjacency=adjacency, deviations=(1.0,) * 10, n_max=n_max)
+    assert made.claim.guarantee == BUDGET
+    assert made.directions == (2 if n_max == 20_000 else 0)
+    composed = made.composed
+    assert isinstance(composed, ApproximateGaussianDP)
+    square = 1 / made.noise_multiplier**2  # roots and rounding cost less than 2^-30 of it
+    assert abs(composed.mu_squared / square - 1) < Fraction(1, 2**30)
+    assert made.minimum_n() <= n_max
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"gamma": "0.16"}, ValueError, r"outside \[0, 3/20\]"),
+    ({"gamma": -1}, ValueError, r"outside \[0, 3/20\]"),
+    ({"deviations": (1.0, 0.0)}, ValueError, "deviations: give one positive number"),
+    ({"deviations": (1.0, 5e-324)}, ValueError, "deviations: give one positive number"),
+    ({"radius": 0}, ValueError, "radius = 0 is not positive"),
+    ({"record_radius": -1}, ValueError, "record_radius = -1 is not positive"),
+    ({"tail": 1}, ValueError, "outside"),
+    ({"n_max": 0}, ValueError, "n_max = 0"),
+    ({"directions": 3}, ValueError, "directions = 3; give an integer from 0 to 2"),
+    ({"bins": 7}, ValueError, "bins = 7 is odd"),
+    ({"bins": 66}, ValueError, "bins = 66"),
+    ({"directions": 0}, ValueError, "give 2 positive numbers"),
+    ({"noise_multiplier": 0}, ValueError, "is not positive"),
+    ({"noise_multiplier": "1e400"}, ValueError, "more noise on each bin"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "message"), BAD, ids=range(len(BAD)))
+def test_bad_parameters_are_refused(
+    change: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        robust(**change)
+
+
+def test_no_bit_is_drawn_for_refused_data() -> None:
+    with pytest.raises(ValueError, match="Record 0 is not finite"):
+        robust().release([(1.0, np.inf)], NoBits())
+    made = robust(adjacency=REPLACE)
+    with pytest.raises(ValueError, match=f"needs at least {made.fewest_records()}"):
+        made.release(np.zeros((made.fewest_records() - 1, 2)), NoBits())
+
+
+def test_a_budget_without_public_numbers_is_refused() -> None:
+    with pytest.raises(TypeError, match="give deviations"):
+        RobustMean.for_budget(BUDGET, adjacency=ADD, n_max=1000)
+    with pytest.raises(ValueError, match="leaves room for a center at n_max = 20"):
+        RobustMean.for_budget(BUDGET, adjacency=ADD, deviations=(1.0,), n_max=20)
+
+
+# --- every dataset ------------------------------------------------------------------------------
+
+DATA: list[Any] = [
+    np.zeros((0, 2)),
+    np.zeros((1, 2)),
+    np.zeros((2, 2)),
+    np.full((200, 2), 1e308),
+    np.full((200, 2), 5e-324),
+    np.repeat([[0.0, 0.0], [100.0, 0.0]], 100, axis=0),
+    contaminated(200, 0.1, (2.5, 0.0), 1),
+    contaminated(200, 0.1, 1e300, 2),
+]
+WORLDS: list[dict[str, Any]] = [
+    {},
+    {"directions": 2},
+    {"adjacency": REPLACE},
+    {"directions": 0, "shares": HALVES},
+    {"noise_multiplier": "1e-9"},
+    {"noise_multiplier": "1e6", "n_max": 10**9},
+    {"record_radius": 1e9},
+    {"record_radius": "1e-9", "adjacency": REPLACE},
+]
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=range(len(WORLDS)))
+def test_every_dataset_has_a_typed_release_and_the_spec_s_law(world: dict[str, Any]) -> None:
+    mechanism = robust(**world)
+    data = [
+        one for one in DATA if len(one) >= mechanism.fewest_records() or mechanism.adjacency is ADD
+    ]
+    for one in data:
+        found = mechanism.release(one, SeededBits(1))
+        assert isinstance(found, (Abstained, Estimate))
+        if isinstance(found, Estimate):
+            assert found.value.shape == (2,)
+            assert not np.isnan(found.value).any()
+    stages = 5 if mechanism.directions else 3
+    assert compare_facts(spec, mechanism, data) == stages * (1 + len(data))
+
+
+def test_data_without_a_majority_abstain() -> None:
+    """A release needs noise of more than 20 standard deviations."""
+    crowds = np.repeat([[0.0, 0.0], [1e6, 0.0]], 200, axis=0)
+    assert all(isinstance(one, Abstained) for one in estimates(robust(), crowds, 3, 300))
+
+
+def test_neither_batch_nor_order_matters() -> None:
+    mechanism, rng = robust(directions=2), np.random.default_rng(4)
+    data = contaminated(300, 0.1, (2.5, 0.5), 5)
+    laws = [mechanism.law(data), mechanism.law(data[rng.permutation(300)])]
+    batches = [law.sample(SeededBits(6), 40) for law in laws]
+    for name, values in batches[0].values.items():
+        assert np.array_equal(values, batches[1].values[name]), name
+    one_by_one = [laws[0].log_likelihood(batches[0].select(np.array([i]))) for i in range(40)]
+    assert np.array_equal(np.concatenate(one_by_one), laws[0].log_likelihood(batches[0]))
+
+
+# --- accuracy -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("count", [0, 1])
+def test_error_bars_cover(adjacency: Adjacency, count: int) -> None:
+    """Of 600 releases the squares of errors about the mean of all, over the stated deviations, have mean
+    1 to within 6 sqrt(2 / 600) = 0.35 in each coordinate: a false alarm of 1e-7, by the chi-square law."""
+    own = {"directions": 0, "shares": HALVES} if not count else {}
+    mechanism = robust(adjacency=adjacency, record_radius=7, radius=8, **own)
+    data = 5 + 0.7 * (contaminated(300, 0.0, 0.0, 7) - 5)  # a slab, if any, leaves all inside
+    found = estimates(mechanism, data, 8, 600)
+    ratios = [(one.value - data.mean(axis=0)) / one.standard_deviation for one in found]
+    assert np.abs(np.mean(np.square(ratios), axis=0) - 1).max() < 0.35
+    lengths = [(one.value - data.mean(axis=0)) / mechanism.deviations for one in found]
+    expected = float(spec.expected_error(mechanism.parameters, 300))
+    assert abs(np.mean(np.square(lengths)) * 2 / expected**2 - 1) < 0.35
+
+
+@pytest.mark.parametrize("at", [1e9, 9.0, 6.0])
+def test_the_error_bound_holds_for_any_outliers(at: float) -> None:
+    """Outliers far, just outside, or within reach: false alarm below 1e-6."""
+    given = {"directions": 0, "shares": HALVES, "record_radius": 8, "radius": 6}
+    mechanism = robust(gamma=Fraction(1, 20), noise_multiplier=Fraction(1, 16), **given)
+    rng = np.random.default_rng(9)
+    inliers = rng.uniform(-2, 2, size=(570, 2)) * mechanism.deviations
+    data = np.concatenate([inliers, np.full((30, 2), at) * (1.0, 0.0)])
+    beta, within = Fraction(1, 20), Fraction(3)
+    bound = float(spec.error_bound(mechanism.parameters, 600, beta, within))
+    found = estimates(mechanism, data, 10)
+    assert all(isinstance(one, Estimate) for one in found)
+    errors = [
+        float(np.linalg.norm((one.value - inliers.mean(axis=0)) / mechanism.deviations))
+        for one in found
+    ]
+    assert fails_at_most(errors, bound, float(beta))
+
+
+def test_slabs_cut_hidden_outliers_off_and_certificates_hold() -> None:
+    """A tenth of the records are 3 deviations away: without directions the mean is 0.3 off. Fixed seeds."""
+    data = contaminated(4000, 0.1, (3.0, 0.0), 11)
+    inliers, moved = data[400:], data.mean(axis=0) - data[400:].mean(axis=0)
+    with_slabs, without = (
+        robust(n_max=4000, noise_multiplier=1, record_radius=5, **own)
+        for own in ({}, {"directions": 0, "shares": HALVES})
+    )
+    found = estimates(with_slabs, data, 12, 60)
+    errors = [np.linalg.norm(one.value - inliers.mean(axis=0)) for one in found]
+    plain = [
+        np.linalg.norm(one.value - inliers.mean(axis=0)) for one in estimates(without, data, 13, 60)
+    ]
+    assert all(one.slabs == 1 for one in found)
+    assert np.median(plain) > 0.8 * np.linalg.norm(moved)
+    assert max(errors) < np.median(plain) / 3
+    assert all(max(errors) < one.certificate < 1 for one in found)
+
+
+def test_clean_data_are_not_cut() -> None:
+    """60 releases of normal data, none of them cut. Fixed seed."""
+    data = contaminated(4000, 0.0, 0.0, 14)
+    mechanism = robust(n_max=4000, noise_multiplier=1, record_radius=5, directions=2)
+    assert all(one.slabs == 0 for one in estimates(mechanism, data, 15, 60))
+
+
+# --- exact parts --------------------------------------------------------------------------------
+
+
+def test_directions_and_slabs_are_the_spec_s() -> None:
+    rng = np.random.default_rng(16)
+    for d in (1, 2, 4):
+        moments = rng.integers(-(2**50), 2**50, (20, d * (d + 1) // 2))
+        moments[0] = 0
+        for row, found in zip(moments.tolist(), directions(moments, d, min(d, 2)), strict=True):
+            assert slabs.directions(row, d, min(d, 2)) == tuple(map(tuple, found.tolist()))
+    normal = np.exp(-(np.linspace(-4, 4, 16) ** 2) / 2) * 1000
+    cut = 0
+    for noise in (Fraction(1), Fraction(20), Fraction(10**6)):
+        counts = (normal + rng.normal(size=(40, 16)) * float(noise)).astype(np.int64)
+        counts[20:, 13] += 900
+        deviation = rng.integers(1, 800, 40)
+        for found, *given in zip(
+            np.transpose(cuts(counts, deviation, noise)), counts, deviation, strict=True
+        ):
+            expected = slabs.slab([int(c) for c in given[0]], int(given[1]), noise)
+            assert expected == tuple(found.tolist())
+            cut += not slabs.is_open(expected, 16)
+    assert 20 < cut < 120
+
+
+def test_the_certificate_s_room_is_the_spec_s() -> None:
+    made = robust(gamma="0.1", n_max=4000, noise_multiplier=1, record_radius=5)
+    batch = made.law(contaminated(4000, 0.1, (3.0, 0.0), 17)).sample(SeededBits(18), 5)
+    for i in range(5):
+        one = made.estimate(batch[i])
+        assert isinstance(one, Estimate)
+        assert one.certificate is not None
+        public = spec.public_map(made.parameters)
+        released = list(batch[i].released.values())
+        region = spec.region_of(made.parameters, public, tuple(released[:2]))
+        noise = regions.moments_noise(region.radius, ADD, spec.multiplier(made.parameters, 1))
+        s = [v / 2**40 for v in released[2]]
+        largest = np.linalg.eigvalsh([[s[0], s[2] * 169 / 239], [s[2] * 169 / 239, s[1]]])[-1]
+        total = (largest + float(spec.noise_room(2))) * float(noise * public.cell**2)
+        deviation = one.standard_deviation[0] * 8 / float(region.radius * public.cell)
+        fewest = one.count - 3.1 * deviation * one.count
+        stated = float(outliers.leaning(Fraction(1, 10), Fraction(total / fewest)))
+        assert abs(one.certificate**2 / stated - 1) < 0.02

@@ -1,0 +1,84 @@
+"""False twins and planted faults of the robust mean's obligations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dpverify.privacy import Adjacency
+from spec import robust_mean
+from spec.theory import moving, outliers, regions
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _other(adjacency: Adjacency) -> Adjacency:
+    add, replace = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+    return replace if adjacency is add else add
+
+
+TWINS: dict[str, dict[str, Any]] = {
+    "theory.regions:obligation_moments": {
+        "half": lambda radius, adjacency: regions.moments_reach(radius, adjacency) // 2,
+        "double": lambda radius, adjacency: 2 * regions.moments_reach(radius, adjacency),
+        "adjacencies swapped": lambda radius, adjacency: regions.moments_reach(
+            radius, _other(adjacency)
+        ),
+        "the radius for its square": lambda radius, adjacency: radius**2,
+    },
+    "theory.regions:obligation_histogram": {
+        "one direction": lambda count, adjacency: regions.histogram_moves(1, adjacency),
+        "adjacencies swapped": lambda count, adjacency: regions.histogram_moves(
+            count, _other(adjacency)
+        ),
+        "one more": lambda count, adjacency: 1 + regions.histogram_moves(count, adjacency),
+    },
+    "theory.regions:obligation_slab_sum": {
+        "half": lambda radius, adjacency: moving.reach(radius, adjacency) // 4,
+        "one more": lambda radius, adjacency: moving.reach(radius, adjacency) + 1,
+    },
+    "theory.outliers:obligation_sure_agreement": {
+        "outliers that agree": lambda n, inliers: 2 * inliers - n,
+        "one more": lambda n, inliers: outliers.sure_agreement(n, inliers) + 1,
+    },
+    "theory.outliers:obligation_center_bias": {
+        "half": lambda *given: outliers.center_bias(*given) / 2,
+        "double": lambda *given: outliers.center_bias(*given) * 2,
+        "outliers as near as inliers": lambda n, m, spread, radius: outliers.center_bias(
+            n, m, spread, Fraction(0)
+        ),
+    },
+    "theory.outliers:obligation_leaning": {
+        "share squared": lambda share, variance: share**2 * variance,
+        "double": lambda share, variance: 2 * outliers.leaning(share, variance),
+    },
+    "robust_mean:obligation_loss": {"nine tenths": Fraction(9, 10), "double": Fraction(2)},
+}
+
+
+def _scaled(where: Any, name: str, factor: int | Fraction) -> Plant:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = getattr(where, name)
+        factors = factor.numerator, factor.denominator
+        patch.setattr(where, name, lambda *given: right(*given) * factors[0] / factors[1])
+
+    return plant
+
+
+FAULTS: dict[str, list[Plant]] = {
+    "theory.regions:obligation_moments": [
+        # a weight above sqrt(2); and a claim without room for rounding
+        lambda patch: patch.setattr(regions, "OFF_DIAGONAL", Fraction(3, 2)),
+        lambda patch: patch.setattr(
+            regions, "unit_sensitivity", lambda spread, width: int((2**40 / spread) ** 2)
+        ),
+    ],
+    "robust_mean:obligation_bounds_are_in_order": [
+        _scaled(robust_mean, "lower_bound", 70),
+        _scaled(robust_mean, "lower_bound", Fraction(1, 60)),
+        _scaled(robust_mean, "error_bound", Fraction(1, 70)),
+    ],
+}
