@@ -5,11 +5,13 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans and .mechanisms
 dpverify.audit, imported on its own.
 """
 
+from dpverify.mechanisms._groups import VarianceEstimate
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
 from dpverify.mechanisms.clipped_mean import ClippedMean, VectorMeanEstimate
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
 from dpverify.mechanisms.iterative_mean import IterativeMean
+from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
@@ -18,6 +20,7 @@ from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.mechanisms.robust_mean import RobustMean, RobustMeanEstimate
 from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
+from dpverify.mechanisms.sum_of_variances import SumOfVariances
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
 from dpverify.mechanisms.winsorized_mean import WinsorizedMean
 from dpverify.plans import Abstained
@@ -52,6 +55,7 @@ __all__ = [
     "GaussianDP",
     "HistogramEstimate",
     "IterativeMean",
+    "KthLargestVariance",
     "MeanEstimate",
     "NextQuery",
     "NoisyCount",
@@ -70,8 +74,10 @@ __all__ = [
     "SparseEstimate",
     "SparseVector",
     "StabilityHistogram",
+    "SumOfVariances",
     "SystemBits",
     "VarianceAwareMean",
+    "VarianceEstimate",
     "VectorMeanEstimate",
     "WinsorizedMean",
     "ZeroConcentratedDP",

@@ -41,7 +41,7 @@ class SmallInstance:
 
     name: str
     mechanism: Mechanism[Any]
-    data: Sequence[float] = field(default=())
+    data: Sequence[Any] = field(default=())
     max_choices: int = 12
 
 

@@ -20,7 +20,7 @@ from dpverify.plans import (
     ThresholdedGaussian,
     ThresholdedLaplace,
     Transcript,
-    least_threshold,
+    rarely_surfacing,
 )
 from dpverify.privacy import Adjacency, Domain
 from dpverify.privacy.numbers import Exact, exact, to_float
@@ -149,15 +149,7 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         else:
             kind, scale = ThresholdedGaussian, self.noise_multiplier * (_ROOT if replaced else 1)
         moves = self._query().sensitivity(self.adjacency, Domain(1))
-
-        def surfaces_rarely(threshold: int) -> bool:
-            try:
-                shown = kind(scale, threshold).claim(moves).conclusion.guarantee
-            except ValueError:  # it would surface almost surely
-                return False
-            return shown.delta_floor <= self.delta
-
-        return kind(scale, least_threshold(surfaces_rarely))
+        return rarely_surfacing(kind, scale, moves, self.delta)
 
 
 _ROOT = Fraction(1414213563, 10**9)  # a little above the square root of 2

@@ -9,7 +9,12 @@ from dpverify.plans.mechanism import Abstained, Mechanism
 from dpverify.plans.noise import DiscreteLaplace, KaryResponse, Noise, NoNoise
 from dpverify.plans.plan import AdaptiveStage, Filtered, Gate, Plan, Stage, Unless, stages_of
 from dpverify.plans.selection import QuantileChoice, QuantileChoices
-from dpverify.plans.thresholds import ThresholdedGaussian, ThresholdedLaplace, least_threshold
+from dpverify.plans.thresholds import (
+    ThresholdedGaussian,
+    ThresholdedLaplace,
+    least_threshold,
+    rarely_surfacing,
+)
 from dpverify.plans.transcripts import Transcript, Transcripts
 
 __all__ = [
@@ -41,5 +46,6 @@ __all__ = [
     "Transcripts",
     "Unless",
     "least_threshold",
+    "rarely_surfacing",
     "stages_of",
 ]

@@ -176,6 +176,24 @@ class ExactCounts(_Thresholded):
         return tuple(rows)
 
 
+def rarely_surfacing(
+    kind: type[ThresholdedLaplace | ThresholdedGaussian],
+    scale: Fraction,
+    moves: Derivation[Sensitivity],
+    delta: Fraction,
+) -> ThresholdedLaplace | ThresholdedGaussian:
+    """Noise of this scale, with the least threshold for which the rule's delta is at most ``delta``."""
+
+    def holds(threshold: int) -> bool:
+        try:
+            shown = kind(scale, threshold).claim(moves).conclusion.guarantee
+        except ValueError:  # it would surface almost surely
+            return False
+        return shown.delta_floor <= delta
+
+    return kind(scale, least_threshold(holds))
+
+
 def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:
     """Each row's shown (key, value) pairs as one flat tuple, shape (size,), dtype object."""
     rows, columns = np.nonzero(shown)

@@ -239,6 +239,32 @@ def gaussian_stability_histogram(
     return steps * keys / sigma**2, 1 - (1 - surfaces) ** keys
 
 
+@states(Source("OURS", "thresholded histograms of a public number of things, some of which move"))
+def moved_histogram(
+    scale: Fraction, threshold: int, moved: int, *, gaussian: bool = False
+) -> tuple[Fraction, Any]:
+    """(epsilon, delta), or (mu^2, delta): ``moved`` of the things that are counted go to other keys.
+
+    The same proof. Counts change by 2 ``moved`` in all, and in squares by 2 moved^2 at most, where all
+    go from one key to another. The keys A that only x has hold ``moved`` at most together: a partition of
+    that number, for more in A surfaces more often. P(nothing of A surfaces) is the product over its parts
+    c of 1 - P(c + Z >= threshold); m is the least over partitions, and also bounds what only x' has. QED.
+    """
+
+    def surfaces(count: int) -> Any:
+        if gaussian:
+            away = real(threshold - count - Fraction(1, 2)) / real(scale)
+            return mp.erfc(away / mp.sqrt(2)) / 2
+        q = mp.exp(-1 / real(scale))
+        return q ** (threshold - count) / (1 + q)
+
+    hidden = [mp.mpf(1)]
+    for total in range(1, moved + 1):
+        hidden.append(min((1 - surfaces(c)) * hidden[total - c] for c in range(1, total + 1)))
+    change = Fraction(2 * moved**2) / scale**2 if gaussian else Fraction(2 * moved) / scale
+    return change, 1 - hidden[moved]
+
+
 @states(
     Source(
         "TCKMS22",

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audits._groups import GroupsByIndex
 from dpverify.audit.sensitivity import (
     OutputNorm,
     audit_sensitivity,
@@ -30,6 +31,7 @@ from dpverify.grid import (
     Query,
     VectorSum,
 )
+from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.tables import KeyedCounts, QuantileScores
 from dpverify.privacy import Adjacency, Domain, Norm, exact
@@ -62,6 +64,7 @@ LIBRARY: list[tuple[Query, Domain, tuple[Adjacency, ...]]] = [
     (Answers(4), ONE, (REPLACE,)),
     (QuantileScores(-5, 20, -2, 1, 3), ONE, (ADD, REPLACE)),
     (KeyedCounts(3, 1, -2), ONE, (ADD, REPLACE)),
+    (GroupBuckets(KthLargest(1), 1, 6, 0), ONE, (ADD, REPLACE)),
 ]
 
 
@@ -271,3 +274,10 @@ def test_bad_parameters_are_refused(bad: dict[str, Any], error: type[Exception],
 def test_a_lemma_that_does_not_exist_is_refused_by_the_query() -> None:
     with pytest.raises(ValueError, match="add-remove keeps private"):
         attack(Answers(3), ADD, ONE)
+
+
+def test_groups_by_index_are_refuted_under_add_remove_alone() -> None:
+    """Every later record goes to another group."""
+    query = GroupsByIndex(KthLargest(1), 1, 6, 0)
+    for adjacency, violated in ((ADD, True), (REPLACE, False)):
+        assert attack(query, adjacency, ONE, calls=1000).violated is violated

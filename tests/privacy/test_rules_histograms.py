@@ -265,7 +265,10 @@ _HISTOGRAMS: list[tuple[Callable[..., Any], str]] = [
 @pytest.mark.parametrize(("rule", "width"), _HISTOGRAMS)
 def test_premises_that_are_about_no_number_of_keys_are_refused(rule: Any, width: str) -> None:
     for premise, message in (
-        (lemma(1), "a thresholded histogram needs a sensitivity in keys a record distance, but"),
+        (
+            lemma(1),
+            "a thresholded histogram needs a sensitivity in keys a record or things moved distance, but",
+        ),
         (_keys("3/2"), "a record touches a whole number of keys, at least 1."),
         (_keys(0), "a record touches a whole number of keys, at least 1."),
         (_keys(1, Groups(Adjacency.REPLACE, 2)), "no claim under groups of 2, replace."),

@@ -158,7 +158,7 @@ LEMMAS = (
     Lemma("tie at a threshold", _GAUSSIAN, a_tie_surfaces_at_odd_thresholds, a_tie_always_surfaces),
     Lemma(
         "keys of a record",
-        f"{_EVENTS}:_keys",
+        f"{_EVENTS}:_change",
         a_replaced_record_moves_its_keys_and_the_others,
         a_replaced_record_moves_its_keys,
     ),

@@ -18,6 +18,7 @@ from . import (
     bound_twins,
     centered_twins,
     filter_twins,
+    group_twins,
     outlier_twins,
     refined_twins,
     robust_twins,
@@ -82,6 +83,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **refined_twins.TWINS,
     **outlier_twins.TWINS,
     **bound_twins.TWINS,
+    **group_twins.TWINS,
     **winsorized_twins.TWINS,
 }
 
@@ -148,6 +150,7 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     **centered_twins.FAULTS,
     **refined_twins.FAULTS,
+    **group_twins.FAULTS,
     **outlier_twins.FAULTS,
     **sparse_twins.FAULTS,
     **winsorized_twins.FAULTS,

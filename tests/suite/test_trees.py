@@ -39,6 +39,7 @@ def test_our_own_trees_fit_together() -> None:
         "clipped_mean",
         "coordinatewise_mean",
         "iterative_mean",
+        "kth_largest_variance",
         "noisy_count",
         "private_quantile",
         "randomized_response",
@@ -47,6 +48,7 @@ def test_our_own_trees_fit_together() -> None:
         "robust_mean",
         "sparse_vector",
         "stability_histogram",
+        "sum_of_variances",
         "variance_aware_mean",
         "winsorized_mean",
     ]

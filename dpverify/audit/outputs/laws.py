@@ -85,7 +85,18 @@ def _of_tuples(column: NDArray[Any]) -> NDArray[Any]:
 
     A histogram is key, count, key, count, ...: a key that only one side shows is an entry of its own.
     """
-    rows = [row if isinstance(row, tuple) else () for row in column]
+    rows = [row if isinstance(row, tuple) else () for row in column.tolist()]
+    distinct = list(dict.fromkeys(rows))  # many draws are alike, and each is looked at once
+    place = dict(zip(distinct, range(len(distinct)), strict=True))
+    which = np.fromiter(map(place.__getitem__, rows), dtype=np.intp, count=len(rows))
+    numbers = _of_distinct(distinct)
+    if numbers.size and not _beyond(numbers):
+        numbers = numbers.astype(np.int64)
+    return numbers[which]
+
+
+def _of_distinct(rows: list[tuple[int, ...]]) -> NDArray[Any]:
+    """``_of_tuples``, one by one."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     longest = _MOST_ENTRIES
     numbers = np.zeros((len(rows), 2 + longest), dtype=object)
@@ -93,7 +104,7 @@ def _of_tuples(column: NDArray[Any]) -> NDArray[Any]:
     shown = np.minimum(lengths, longest)
     for length in np.unique(shown[shown > 0]).tolist():
         there = np.flatnonzero(shown == length)
-        numbers[there, 2 : 2 + length] = [rows[i][:length] for i in there]
+        numbers[there, 2 : 2 + length] = [rows[i][:length] for i in there.tolist()]
     return numbers
 
 

@@ -267,7 +267,8 @@ def _range(v: Numbers) -> Any:
 
 
 def _keys(v: Numbers) -> Any:
-    """One record adds one to each of its keys, and another takes one from each of its own."""
+    """One record adds one to each of its keys, and another takes one from each of its own; a thing that
+    moves does both."""
     entries = v.ravel().tolist()
     return max(sum(x for x in entries if x > 0), -sum(x for x in entries if x < 0))
 
@@ -311,6 +312,7 @@ _MEASURES: dict[Norm | OutputNorm, Measure] = {
     Norm.RANGE: _simple(Norm.RANGE, _range),
     Norm.HAMMING: _simple(Norm.HAMMING, np.count_nonzero),
     Norm.KEYS: _simple(Norm.KEYS, _keys),
+    Norm.MOVED: _simple(Norm.MOVED, _keys),
 }
 _MEASURES[Norm.L1] = _MEASURES[OutputNorm.L1]
 _MEASURES[Norm.L_INFINITY] = _MEASURES[OutputNorm.L_INFINITY]

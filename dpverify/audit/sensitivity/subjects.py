@@ -15,6 +15,7 @@ from dpverify.audit.sensitivity.norms import AnyNorm, Measure, measure_of
 from dpverify.audit.sensitivity.values import Value, nothing, read
 from dpverify.audit.structure.result import describe
 from dpverify.grid import Query, ingest
+from dpverify.grid.groups import GroupBuckets
 from dpverify.grid.tables import KeyedCounts, QuantileScores
 from dpverify.privacy import Adjacency, Domain, Exact, exact
 
@@ -109,7 +110,7 @@ def _as_they_are(left: Value, right: Value) -> tuple[Value, Value]:
 
 
 def _aligned(query: Query) -> Aligned:
-    if isinstance(query, KeyedCounts):
+    if isinstance(query, (KeyedCounts, GroupBuckets)):
         return _by_key
     if isinstance(query, QuantileScores):
         return lambda left, right: _scores(query, left, right)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 from flint import arb
@@ -101,16 +102,18 @@ def stability_histogram(
     touches at most k keys, once each (the premise). Restricted to outputs without a key that only
     one of the neighbors has, both laws are at least (1 - d)^k times laws of ratio e^epsilon, so
     (epsilon, 1 - (1 - d)^k)-DP with epsilon = k / scale (add-remove) or 2 k / scale (replace).
+    Where k of a public number of things move to other keys (MOVED), several may meet at a key that is
+    new: epsilon = 2 k / scale, and delta is that of the worst partition of k into counts.
     """
-    most, moved = _keys(keys)
-    scale, least = positive_scale(scale), _threshold(threshold)
-    epsilon = moved / scale
+    change = _change(keys)
+    scale, least = positive_scale(scale), _threshold(threshold, change)
+    epsilon = change.total / scale
 
-    def surfaces() -> arb:
+    def surfaces(count: int) -> arb:
         q = ball(-1 / scale).exp()
-        return ball(-(least - 1) / scale).exp() / (1 + q)
+        return ball(-(least - count) / scale).exp() / (1 + q)
 
-    delta = _surfacing(surfaces, most)
+    delta = _surfacing(surfaces, change)
     rule = f"key threshold {least} under discrete Laplace noise of scale {render(scale)}"
     return derive(claim_of(_approximate(epsilon, delta), keys), rule, (keys,), _HISTOGRAM)
 
@@ -122,16 +125,17 @@ def gaussian_stability_histogram(
     """As ``stability_histogram`` with noise round(sigma N(0, 1)): approximate GDP.
 
     A key that one record holds surfaces with probability Phi(-(threshold - 3/2) / sigma); mu =
-    sqrt(k) / sigma (add-remove) or sqrt(2 k) / sigma (replace), delta = 1 - (1 - that)^k.
+    sqrt(k) / sigma (add-remove) or sqrt(2 k) / sigma (replace), delta = 1 - (1 - that)^k. Where k things
+    move, all may go from one key to another: mu = sqrt(2) k / sigma.
     """
-    most, moved = _keys(keys)
-    sigma, least = positive_scale(sigma, "sigma"), _threshold(threshold)
+    change = _change(keys)
+    sigma, least = positive_scale(sigma, "sigma"), _threshold(threshold, change)
 
-    def surfaces() -> arb:
-        return (ball((least - Fraction(3, 2)) / sigma) / arb(2).sqrt()).erfc() / 2
+    def surfaces(count: int) -> arb:
+        return (ball((least - count - Fraction(1, 2)) / sigma) / arb(2).sqrt()).erfc() / 2
 
-    delta = _surfacing(surfaces, most)
-    guarantee = ApproximateGaussianDP.of_square(moved / sigma**2, delta)
+    delta = _surfacing(surfaces, change)
+    guarantee = ApproximateGaussianDP.of_square(change.squares / sigma**2, delta)
     rule = f"key threshold {least} under rounded Gaussian noise of deviation {render(sigma)}"
     return derive(claim_of(guarantee, keys), rule, (keys,), _GAUSSIAN_HISTOGRAM)
 
@@ -232,34 +236,75 @@ def _require_promise(delta: Fraction) -> None:
 _NOTHING = "the deltas add up to {}: together they promise nothing."
 
 
-def _keys(keys: Derivation[Sensitivity]) -> tuple[int, Fraction]:
-    """(keys of one record, total change of the counts between neighbors)."""
-    require_norm(keys, (Norm.KEYS,), "a thresholded histogram")
+_MOST_MOVED = 16  # partitions are listed
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Of the counts between neighbors: the sum of all changes, the sum of their squares, and what the
+    keys that only one of the neighbors has may hold together."""
+
+    total: Fraction
+    squares: Fraction
+    alone: tuple[tuple[int, ...], ...]
+
+
+def _change(keys: Derivation[Sensitivity]) -> _Change:
+    require_norm(keys, (Norm.KEYS, Norm.MOVED), "a thresholded histogram")
     premise = keys.conclusion
+    moved = premise.norm is Norm.MOVED
     if premise.value.denominator != 1 or premise.value < 1:
-        raise ValueError(f"{premise}; a record touches a whole number of keys, at least 1.")
+        what = (
+            "a whole number of things move" if moved else "a record touches a whole number of keys"
+        )
+        raise ValueError(f"{premise}; {what}, at least 1.")
     if not isinstance(premise.adjacency, Adjacency):
         raise ValueError(f"a thresholded histogram has no claim under {premise.adjacency}.")
-    steps = 2 if premise.adjacency is Adjacency.REPLACE else 1
-    return premise.value.numerator, steps * premise.value
+    most = premise.value.numerator
+    if not moved:
+        steps = 2 if premise.adjacency is Adjacency.REPLACE else 1
+        return _Change(Fraction(steps * most), Fraction(steps * most), ((1,) * most,))
+    if most > _MOST_MOVED:
+        raise ValueError(f"{premise}; a thresholded histogram is for up to {_MOST_MOVED}.")
+    return _Change(Fraction(2 * most), Fraction(2 * most**2), tuple(_partitions(most, most)))
 
 
-def _threshold(threshold: int) -> int:
-    least = whole(threshold, "threshold")
-    if least < 2:
+def _partitions(total: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """The ways to write the total as a sum of positive integers up to the largest."""
+    if not total:
+        yield ()
+    for first in range(min(total, largest), 0, -1):
+        for rest in _partitions(total - first, first):
+            yield first, *rest
+
+
+def _threshold(threshold: int, change: _Change) -> int:
+    least, alone = whole(threshold, "threshold"), max(map(max, change.alone))
+    if least <= alone:
+        held = "one record holds" if alone == 1 else f"{alone} things that move hold"
         raise ValueError(
-            f"threshold = {least}: a key that one record holds would surface about every other time. "
-            "Give a threshold of 2 or more, as large as the data allow."
+            f"threshold = {least}: a key that {held} would surface about every other time. "
+            f"Give a threshold of {alone + 1} or more, as large as the data allow."
         )
     return least
 
 
-def _surfacing(single: Callable[[], arb], most: int) -> Fraction:
-    """1 - (1 - single)^most, without cancellation, rounded up."""
-    delta = round_up(enclose(lambda: -((most * (-single()).log1p()).expm1())).upper)
+def _surfacing(single: Callable[[int], arb], change: _Change) -> Fraction:
+    """Of the worst keys that only one of the neighbors has: the probability that one surfaces.
+
+    1 minus the product of 1 - single(count), without cancellation, rounded up.
+    """
+
+    def one_of(counts: tuple[int, ...]) -> Fraction:
+        def chance() -> arb:
+            return -sum(((-single(count)).log1p() for count in counts), arb(0)).expm1()
+
+        return round_up(enclose(chance).upper)
+
+    delta = max(map(one_of, change.alone))
     if delta >= 1:
         raise ValueError(
-            f"one of {most} keys that only one record holds would surface almost surely; raise the "
-            "threshold or the noise."
+            f"one of {len(change.alone[-1])} keys that only one record holds would surface almost "
+            "surely; raise the threshold or the noise."
         )
     return delta

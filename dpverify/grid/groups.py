@@ -1,0 +1,235 @@
+"""Statistics of groups of records, counted by bucket: the same idea as ``KeyedCounts``, of groups.
+
+Which group a record is in is a fixed public function of the record itself and of which of its equals it
+is, so one record more or less changes one group, and nobody is moved to another one. The function is
+a hash that looks random; accuracy needs that, the sensitivity does not. What it is on integers, and why
+it is enough, is in spec/theory/groups.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.linear import WORD, Integers, largest
+from dpverify.grid.queries import Query, quantize
+from dpverify.grid.records import Records
+from dpverify.grid.vectors import OUTER_BOX, checked_exponent
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.numbers import whole
+from dpverify.privacy.rules import sensitivity_lemma
+
+ZERO = -(1 << 10)
+"""The bucket of zero: below that of any other number."""
+MOST_GROUPS = 1 << 20
+_MOST_KEY = 1 << 63
+_GOLDEN = 0x9E3779B97F4A7C15
+_BLOCK = 1 << 20  # numbers that are mapped at a time, and the most squares that are added in int64
+_LOW = 21  # bits of the lower word of a difference, which has at most 42
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class KthLargest:
+    """The k-th largest coordinate, k from 1 on."""
+
+    k: int
+
+    def of(self, sums: Integers) -> int:
+        """Of a group's sums, one a column."""
+        return int(np.sort(sums)[-self.k])
+
+    def check(self, columns: int) -> None:
+        """Raise ValueError unless there is a k-th."""
+        if not 1 <= whole(self.k, "k") <= columns:
+            raise ValueError(f"k = {self.k} is outside 1..{columns}, the numbers of a record.")
+
+
+@dataclass(frozen=True, slots=True)
+class SumOver:
+    """The sum of these coordinates, each counted from 0 and named once."""
+
+    coordinates: tuple[int, ...]
+
+    def of(self, sums: Integers) -> int:
+        """Of a group's sums, one a column."""
+        return sum(map(int, sums[list(self.coordinates)].tolist()))
+
+    def check(self, columns: int) -> None:
+        """Raise ValueError unless these are coordinates, at least one."""
+        named = [whole(i, "coordinates") for i in self.coordinates]
+        if not named or len({*named}) < len(named) or not {*named} <= {*range(columns)}:
+            raise ValueError(
+                f"coordinates = {self.coordinates}: name at least one of 0..{columns - 1}, each once."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBuckets(Query):
+    """How many groups have their statistic in each bucket: [4^b, 4^(b + 1)), or zero.
+
+    A record counts as round(x / 2^exponent) in each of ``columns`` columns, clamped to 2^40 cells. The
+    records of each of ``groups`` groups are put in order by a hash, and paired in that order; one may be
+    left over. A group of p pairs has the sum of the squared differences over 2 p in each column, an
+    estimate of its variance in squared cells; with no pair it has zeros. The statistic is of those.
+    key: another number gives another hash. Raises ValueError for parameters out of range.
+    """
+
+    statistic: KthLargest | SumOver
+    columns: int
+    groups: int
+    exponent: int
+    key: int = 0
+
+    def __post_init__(self) -> None:
+        if whole(self.columns, "columns") < 1:
+            raise ValueError(f"columns = {self.columns}; a record has at least one number.")
+        self.statistic.check(self.columns)
+        if not 1 <= whole(self.groups, "groups") <= MOST_GROUPS:
+            raise ValueError(f"groups = {self.groups}; give a number from 1 to 2^20.")
+        if not 0 <= whole(self.key, "key") < _MOST_KEY:
+            raise ValueError(f"key = {self.key} is outside 0..2^63 - 1.")
+        checked_exponent(self.exponent)
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """Buckets in increasing order and their numbers of groups, shape (buckets, 2)."""
+        counts = Counter(self.buckets(records))
+        return np.array(sorted(counts.items()), np.int64)
+
+    def buckets(self, records: Records) -> list[int]:
+        """Each group's."""
+        return [self._bucket(records, members) for members in self.members(records)]
+
+    def members(self, records: Records) -> list[NDArray[np.intp]]:
+        """Each group's records by index, in the order in which they are paired."""
+        prints = self._fingerprints(records)
+        order = self._ordered(records, prints)
+        copies = _copies(self._as_before(records, order, prints))
+        prints = prints[order]
+        steps = 2 * copies.astype(np.uint64) * np.uint64(_GOLDEN)
+        labels = _mixed(prints + steps + np.uint64(_GOLDEN)) % np.uint64(self.groups)
+        places = _mixed(prints + steps + np.uint64(2 * _GOLDEN % (1 << 64)))
+        sorted_ = np.lexsort(
+            (places, labels)
+        )  # stable: ties as they were, by fingerprint and record
+        ends = np.searchsorted(labels[sorted_], np.arange(1, self.groups, dtype=np.uint64))
+        return np.split(order[sorted_], ends)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """One record more or less changes one group; one replaced changes two."""
+        return sensitivity_lemma(
+            f"the histogram of {self.groups} groups of records",
+            norm=Norm.MOVED,
+            value=2 if adjacency is Adjacency.REPLACE else 1,
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/groups.py:obligation_group_buckets",
+            source=Source(
+                "DJYZZ24", "Algorithm 2, groups of records", note="by a hash, not by index"
+            ),
+        )
+
+    def _cells(self, records: Records) -> NDArray[np.int64]:
+        return quantize(records, -OUTER_BOX, OUTER_BOX, self.exponent)
+
+    def _fingerprints(self, records: Records) -> Words:
+        """sum over columns of an odd number times the cell, modulo 2^64, shape (n,)."""
+        factors = multipliers(self.columns, self.key)
+        found = np.zeros(len(records), np.uint64)
+        for some in self._blocks(len(records)):
+            cells = self._cells(records[some]).view(np.uint64)
+            np.einsum("ij,j->i", cells, factors, out=found[some])
+        return found
+
+    def _blocks(self, rows: int) -> Iterator[slice]:
+        step = max(1, _BLOCK // self.columns)
+        return (slice(start, start + step) for start in range(0, rows, step))
+
+    def _as_before(
+        self, records: Records, order: NDArray[np.intp], prints: Words
+    ) -> NDArray[np.bool_]:
+        """Whether a record is in the cells of the one before it in this order, shape (n,)."""
+        same = np.zeros(len(order), np.bool_)
+        same[1:] = prints[order[1:]] == prints[order[:-1]]
+        places = np.flatnonzero(same)
+        for some in self._blocks(len(places)):
+            pair = (self._cells(records[order[places[some] - back]]) for back in (0, 1))
+            same[places[some]] = np.equal(*pair).all(axis=1)
+        return same
+
+    def _ordered(self, records: Records, prints: Words) -> NDArray[np.intp]:
+        """By fingerprint, and by cells where different records have the same one."""
+        order = np.argsort(prints, kind="stable")
+        alike = np.zeros(len(order), np.bool_)
+        alike[1:] = prints[order[1:]] == prints[order[:-1]]
+        collided = alike & ~self._as_before(records, order, prints)
+        starts = np.flatnonzero(~alike)
+        runs = np.unique(np.searchsorted(starts, np.flatnonzero(collided), side="right")) - 1
+        ends = np.append(starts[1:], len(order))
+        for run in runs.tolist():
+            some = slice(starts[run], ends[run])
+            rows = self._cells(records[order[some]])
+            order[some] = order[some][np.lexsort(rows.T[::-1])]
+        return order
+
+    def _bucket(self, records: Records, members: NDArray[np.intp]) -> int:
+        """floor(log4) of the statistic of sums over 2 p."""
+        pairs = len(members) // 2
+        sums: Integers = np.zeros(self.columns, np.int64)
+        for some in self._blocks(pairs):
+            one, two = (members[side : 2 * pairs : 2][some] for side in (0, 1))
+            sums = _added(
+                sums, sums_of_squares(self._cells(records[one]) - self._cells(records[two]))
+            )
+        total = self.statistic.of(sums)
+        return floor_log2(Fraction(total, 2 * pairs)) // 2 if total else ZERO
+
+
+def multipliers(columns: int, key: int) -> Words:
+    """An odd number for each column, by the key."""
+    counters = np.arange(1, columns + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
+    return _mixed(counters + _mixed(np.array([key], np.uint64))) | np.uint64(1)
+
+
+def _mixed(words: Words) -> Words:
+    """The finalizer of SplitMix64, a bijection of 64-bit words.
+
+    Source: G. L. Steele, D. Lea and C. H. Flood, Fast splittable pseudorandom number generators, OOPSLA
+    2014.
+    """
+    found = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return found ^ (found >> np.uint64(31))
+
+
+def _copies(as_before: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many equal ones stand before each, shape (n,)."""
+    places = np.arange(len(as_before))
+    return places - np.maximum.accumulate(np.where(as_before, 0, places))
+
+
+def sums_of_squares(differences: NDArray[np.int64]) -> Integers:
+    """Exactly, of each column; of magnitudes up to 2^41, and at most 2^20 rows."""
+    if len(differences) * largest(differences) ** 2 < WORD:
+        return np.asarray(np.einsum("ij,ij->j", differences, differences))
+    low, high = differences & ((1 << _LOW) - 1), differences >> _LOW
+    parts = (
+        np.einsum("ij,ij->j", a, b).astype(object)
+        for a, b in ((high, high), (high, low), (low, low))
+    )
+    squares, cross, rest = parts
+    total: Integers = (squares << (2 * _LOW)) + (cross << (_LOW + 1)) + rest
+    return total
+
+
+def _added(a: Integers, b: Integers) -> Integers:
+    """In int64 where that is certain to do."""
+    kind = object if largest(a) + largest(b) >= WORD else np.int64
+    total: Integers = a.astype(kind) + b.astype(kind)
+    return total

@@ -1,0 +1,227 @@
+"""What ``kth_largest_variance`` and ``sum_of_variances`` share: groups vote for a bucket."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from numpy.typing import ArrayLike
+from scipy.special import bdtr
+
+from dpverify.grid.cells import floor_log2, power_of_two
+from dpverify.grid.groups import MOST_GROUPS, ZERO, GroupBuckets, KthLargest, SumOver
+from dpverify.plans import (
+    Abstained,
+    Law,
+    Mechanism,
+    Plan,
+    Stage,
+    ThresholdedGaussian,
+    ThresholdedLaplace,
+    Transcript,
+    rarely_surfacing,
+)
+from dpverify.privacy import Domain
+from dpverify.privacy.numbers import Exact, exact, whole
+
+GROUPS_PER_THRESHOLD = 10
+_ROOT = Fraction(1414213563, 10**9)  # a little above the square root of 2
+_MOST_EXPONENT = 450  # every bucket is within the range of floats
+_LEAST_DEVIATION, _LARGEST_DEVIATION = Fraction(1, 2**10), Fraction(2**45)
+_BAD = 1 / 20  # of a group: that it has too few records, and that its variances are off
+_VALID = 0.8 * math.log(8 / 9) + 0.2 * math.log(2)  # relative entropy of 4/5 and 9/10
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceEstimate:
+    """A variance, up to a factor of about 4, in the square of the data's unit.
+
+    ``value`` is twice the lower edge of the bucket [4^b, 4^(b + 1)) that most groups voted for, or 0.
+    ``votes`` are the noisy numbers of groups by bucket (named likewise), of ``groups`` in all; a bucket
+    of fewer than ``threshold`` is not shown. ``standard_deviation`` is that of a vote count's noise.
+    """
+
+    value: float
+    votes: Mapping[float, int]
+    groups: int
+    threshold: int
+    standard_deviation: float
+
+    def __str__(self) -> str:
+        most = max(self.votes.values())
+        return f"{self.value:.6g}, within a factor of 4 ({most} of {self.groups} groups)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupVotes(Mechanism[VarianceEstimate]):
+    """Groups of records each estimate a variance; the bucket that most of them name is released.
+
+    The classes below say which variance. Parameters they share:
+    d: how many numbers a record has.
+    delta: the largest probability with which a bucket may surface that no group named before.
+    groups: how many; by default 10 times the threshold, and no more than half of ``records``. A record's
+    group is a public hash of it.
+    records: about how many there will be, if that is public; too few for groups of two are refused.
+    cell: records are rounded to its multiples, a power of two; variances far above cell^2 are found.
+    Values beyond 2^40 cells count as lying there.
+    key: of the public hash, 0..2^63 - 1. Privacy does not rest on it.
+    noise: "laplace" or "gaussian".
+    """
+
+    d: int
+    delta: Fraction
+    groups: int | None = None
+    records: int | None = None
+    cell: Fraction = Fraction(1, 2**20)
+    key: int = 0
+    noise: Literal["laplace", "gaussian"] = "laplace"
+
+    @abstractmethod
+    def statistic(self) -> KthLargest | SumOver:
+        """Of a group's variances."""
+
+    @abstractmethod
+    def off(self, pairs: int) -> float:
+        """At most the probability that the statistic of so many normal pairs is off by a factor 2."""
+
+    def check_parameters(self) -> None:
+        """A power of two, a delta in (0, 1), a known noise, and records enough for the groups."""
+        object.__setattr__(self, "d", whole(self.d, "d"))
+        cell = power_of_two(self.cell)
+        if abs(floor_log2(cell)) > _MOST_EXPONENT:
+            raise ValueError(f"cell = {self.cell} is outside 2^-450..2^450; take another unit.")
+        object.__setattr__(self, "cell", cell)
+        delta = exact(self.delta, "delta")
+        if not 0 < delta < 1:
+            raise ValueError(f"delta = {self.delta} is outside (0, 1); try '1e-6'.")
+        object.__setattr__(self, "delta", delta)
+        if self.noise not in ("laplace", "gaussian"):
+            raise ValueError(f"noise = {self.noise!r}; write 'laplace' or 'gaussian'.")
+        self._query(1 if self.groups is None else self.groups)  # refuses what it does not take
+        if self.records is not None:
+            self._check_records(whole(self.records, "records"))
+
+    def _check_records(self, records: int) -> None:
+        least = 2 if self.groups is None else 2 * self.groups
+        if records < least:
+            raise ValueError(
+                f"records = {records}; groups of two need at least {least} records here. "
+                "Have more records, or give fewer groups."
+            )
+
+    def columns(self) -> int:
+        """d."""
+        return self.d
+
+    def replacement(self) -> float | tuple[float, ...]:
+        """The origin."""
+        return 0.0 if self.d == 1 else (0.0,) * self.d
+
+    def law(self, data: ArrayLike) -> Law:
+        """As in ``Mechanism``; refuses groups that together are below the threshold, and standard
+        deviations that no Gaussian noise is drawn for."""
+        noise = self._fixed_noise()
+        if self.group_count < noise.threshold:
+            raise ValueError(
+                f"All {self.group_count} groups together are below the threshold, "
+                f"{noise.threshold}. Give at least {noise.threshold} groups, so at least "
+                f"{2 * noise.threshold} records, or a larger budget or delta."
+            )
+        if self.noise == "gaussian" and not _LEAST_DEVIATION <= noise.scale <= _LARGEST_DEVIATION:
+            raise ValueError(
+                f"noise_multiplier = {self.noise_multiplier}: Gaussian noise is drawn for standard "
+                "deviations from 2^-10 to 2^45; take noise='laplace' or another budget."
+            )
+        return Mechanism.law(self, data)
+
+    def plan(self) -> Plan:
+        """One stage: noise on the number of groups in every bucket that occurs, small ones withheld."""
+        query = self._query(1 if self.groups is None else self.groups)
+        moves = query.sensitivity(self.adjacency, Domain(self.d))
+        scale = self.noise_multiplier * moves.conclusion.value
+        kind: type[ThresholdedLaplace | ThresholdedGaussian]
+        if self.noise == "laplace":  # a group that changes moves two counts by one
+            kind, scale = ThresholdedLaplace, 2 * scale
+        else:
+            kind, scale = ThresholdedGaussian, _ROOT * scale
+        noise = rarely_surfacing(kind, scale, moves, self.delta)
+        if self.groups is None:
+            groups = min(GROUPS_PER_THRESHOLD * noise.threshold, MOST_GROUPS)
+            query = self._query(groups if self.records is None else min(groups, self.records // 2))
+        return (Stage("votes", query, noise),)
+
+    def estimate(self, transcript: Transcript) -> VarianceEstimate | Abstained:
+        """The bucket of most votes; of several the lowest."""
+        noise, flat = self._fixed_noise(), transcript.released["votes"]
+        if not len(flat):
+            return Abstained(
+                f"no bucket has {noise.threshold} or more of {self.group_count} groups"
+            )
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        votes = {self._named(bucket): count for bucket, count in pairs}
+        value = max(votes, key=lambda name: (votes[name], -name))
+        deviation = noise.added.standard_deviation
+        return VarianceEstimate(value, votes, self.group_count, noise.threshold, deviation)
+
+    @property
+    def group_count(self) -> int:
+        """``groups``, or as many as the rule says."""
+        query = self._stage("votes").query
+        assert isinstance(query, GroupBuckets)
+        return query.groups
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n known to be enough for an estimate within a factor 4, except w.p. ``beta``.
+
+        For independent normal records of any covariance, far above the cell and within 2^40 of them;
+        on other data it may abstain however many there are. Raises ValueError if the groups are too
+        few for this beta. The bound is in spec/theory/group_votes.py.
+        """
+        allowed = exact(beta, "beta")
+        if not 0 < allowed < 1:
+            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        missed = self._missed()
+        if missed > allowed:
+            raise ValueError(
+                f"{self.group_count} groups: they may miss with probability {missed:.2g}, more than "
+                f"beta = {beta}. Give more groups."
+            )
+        pairs = 1
+        while self.off(pairs) > _BAD:
+            pairs += 1
+        low, high = 2 * pairs - 1, 2 * pairs
+        while bdtr(2 * pairs - 1, high, 1 / self.group_count) > _BAD:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            rare = bdtr(2 * pairs - 1, middle, 1 / self.group_count) <= _BAD
+            low, high = (low, middle) if rare else (middle, high)
+        return high
+
+    def _missed(self) -> float:
+        """If each group is valid with probability 9/10: at most this, that the estimate is off."""
+        noise, groups = self._fixed_noise(), self.group_count
+        others = groups // 5
+        best = -(-(groups - others) // 2)
+        half = -(-(best - others) // 2)
+        withheld = noise.below(noise.threshold - best) + noise.below(1 - half)
+        return (
+            math.exp(-_VALID * groups) + withheld + others * noise.below(1 - (best - others - half))
+        )
+
+    def _named(self, bucket: int) -> float:
+        if bucket == ZERO:
+            return 0.0
+        return math.ldexp(1.0, 2 * (bucket + floor_log2(self.cell)) + 1)
+
+    def _query(self, groups: int) -> GroupBuckets:
+        return GroupBuckets(self.statistic(), self.d, groups, floor_log2(self.cell), self.key)
+
+    def _fixed_noise(self) -> ThresholdedLaplace | ThresholdedGaussian:
+        noise = self._stage("votes").noise
+        assert isinstance(noise, (ThresholdedLaplace, ThresholdedGaussian))
+        return noise

@@ -1,0 +1,71 @@
+"""Spec of ``sum_of_variances``: groups vote for the bucket of a sum of variances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations, product
+from typing import Any
+
+from dpverify.privacy import Source, SourceStatus, states
+
+from .kth_largest_variance import DEPARTURES as _SHARED
+from .theory import group_votes, groups
+from .theory.laws import TranscriptLaw
+from .theory.obligations import Departure, require
+
+Parameters = Mapping[str, Any]
+
+DEPARTURES = (
+    *_SHARED,
+    Departure(
+        "DJYZZ24, Algorithm 6",
+        "a group needs as many pairs for a sum as for a single variance, whatever the dimension",
+        "Chernoff's bound for one chi-square variable holds for every weighted mean of them",
+    ),
+)
+
+
+def sensitivities(parameters: Parameters) -> dict[str, int]:
+    """By stage: how many groups a record changes."""
+    return {"votes": groups.moved(parameters["adjacency"])}
+
+
+def coordinates(parameters: Parameters) -> tuple[int, ...]:
+    """Those named; by default all."""
+    over = parameters["over"]
+    return tuple(range(parameters["d"])) if over is None else tuple(over)
+
+
+@states(Source("DJYZZ24", "Algorithm 6, SumVar", SourceStatus.CHANGED_CONSTANTS))
+def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
+    """The thresholded histogram of the groups' buckets."""
+    return group_votes.law_of(parameters, records, groups.sum_over(coordinates(parameters)))
+
+
+def obligation_sum_over(
+    claimed: Callable[[Sequence[int]], Callable[[list[Fraction]], Fraction]] = groups.sum_over,
+) -> int:
+    """The sum over a subset and that over the others make the whole, and one coordinate is itself."""
+    cases = 0
+    for values in product(map(Fraction, (0, 1, 5)), repeat=3):
+        for size in range(4):
+            for some in combinations(range(3), size):
+                others = [i for i in range(3) if i not in some]
+                found = [claimed(part)(list(values)) for part in (some, others)]
+                require(sum(found) == sum(values), f"{values}, {some}: {found}")
+                single = size != 1 or found[0] == values[some[0]]
+                require(single, f"{values}, {some}: {found}")
+                cases += 1
+    return cases
+
+
+@states(Source("DJYZZ24", "Lemma on SumVar, within a factor 4", SourceStatus.CHANGED_CONSTANTS))
+def error_bound(parameters: Parameters, n: int) -> Any:
+    """At most the probability that the estimate, from n normal records of any covariance, is not within a
+    factor 4 of the sum of variances (``group_votes.failure``)."""
+    return group_votes.failure(parameters, n, group_votes.off_by_two)
+
+
+expected_error = group_votes.expected_error
+lower_bound = group_votes.lower_bound

@@ -1,0 +1,211 @@
+"""Votes of groups: the release, what it loses between neighbors, and how good its estimate is.
+
+What groups are and how they vote is in ``groups``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from math import comb
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .chi_square import interval, tail, upper
+from .groups import Cells, Hash, members, moved, votes
+from .laws import TranscriptLaw, closed, real
+from .laws import real_exponential as e
+from .obligations import require
+from .tables import Counts, ThresholdedGaussianLaw, ThresholdedLaplaceLaw, ThresholdedLaw
+
+Parameters = Mapping[str, Any]
+
+FARTHEST = 2**40
+ROOT = Fraction(1414213563, 10**9)
+"""At least the square root of 2."""
+PER_THRESHOLD = 10
+BAD = Fraction(1, 20)
+"""Of a group: the probability of too few records, and the probability that its variances are off."""
+
+
+def scale(parameters: Parameters) -> Fraction:
+    """The noise's: every group that changes moves two counts by one, and all may move the same two."""
+    found: Fraction = parameters["noise_multiplier"] * moved(parameters["adjacency"])
+    return found * (2 if parameters["noise"] == "laplace" else ROOT)
+
+
+def model(parameters: Parameters, counts: Counts, threshold: int) -> ThresholdedLaw:
+    """The law of these counts."""
+    laplace = parameters["noise"] == "laplace"
+    kind = ThresholdedLaplaceLaw if laplace else ThresholdedGaussianLaw
+    return kind(counts, scale(parameters), threshold)
+
+
+def surfaces(parameters: Parameters, threshold: int) -> Any:
+    """The largest probability that a bucket surfaces that only one of two neighbors has.
+
+    Of one with a vote, or under replace also of two with one each, or of one with two.
+    """
+    law = model(parameters, (), threshold)
+    one, two = (law.below(1 + votes - threshold, e) for votes in (1, 2))
+    return max(2 * one - one**2, two) if moved(parameters["adjacency"]) == 2 else one
+
+
+def threshold_of(parameters: Parameters) -> int:
+    """The least with surfaces(threshold) <= delta, above what can surface alone."""
+    delta, low = real(parameters["delta"]), moved(parameters["adjacency"])
+    high = low + 1
+    while surfaces(parameters, high) > delta:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if surfaces(parameters, middle) <= delta else (middle, high)
+    return high
+
+
+def groups_of(parameters: Parameters) -> int:
+    """What is given, or 10 times the threshold, and no more than half the records expected."""
+    if parameters["groups"] is not None:
+        return int(parameters["groups"])
+    groups = PER_THRESHOLD * threshold_of(parameters)
+    return groups if parameters["records"] is None else min(groups, parameters["records"] // 2)
+
+
+def cells_of(record: Any, cell: Fraction) -> Cells:
+    """Each number in cells, rounded to the nearest, ties to even, clamped."""
+    numbers = (record,) if isinstance(record, Fraction) else record
+    return tuple(min(max(round(number / cell), -FARTHEST), FARTHEST) for number in numbers)
+
+
+def law_of(parameters: Parameters, records: Sequence[Any], statistic: Any) -> TranscriptLaw:
+    """(bucket, groups + Z) for every bucket that groups name and that has groups + Z >= threshold."""
+    cells = [cells_of(record, Fraction(parameters["cell"])) for record in records]
+    grouped = members(cells, Hash(groups_of(parameters), parameters["key"]))
+    counts = Counter(votes(grouped, parameters["d"], statistic))
+    table = tuple(sorted(counts.items()))
+    return closed("votes", model(parameters, table, threshold_of(parameters)))
+
+
+def _tables(things: int, keys: int) -> Iterator[tuple[int, ...]]:
+    """How many of the things have each key."""
+    return (t for t in product(range(things + 1), repeat=keys) if sum(t) == things)
+
+
+def moved_pairs(
+    parameters: Parameters, threshold: int
+) -> list[tuple[ThresholdedLaw, ThresholdedLaw]]:
+    """The laws of all votes of 5 groups for 4 buckets, and of those in which as many as change differ;
+    of those with the same counts on the buckets that differ, one."""
+    found = {}
+    for left, right in product(_tables(5, 4), repeat=2):
+        if sum(abs(a - b) for a, b in zip(left, right, strict=True)) <= 2 * moved(
+            parameters["adjacency"]
+        ):
+            sides = [tuple((i, c) for i, c in enumerate(t) if c) for t in (left, right)]
+            own, other = (model(parameters, side, threshold) for side in sides)
+            found[tuple(own.differing(other))] = own, other
+    return list(found.values())
+
+
+def base(adjacency: Adjacency, noise: str, delta: str) -> dict[str, Any]:
+    """Parameters of a small model."""
+    given: dict[str, Any] = {"adjacency": adjacency, "noise": noise, "delta": Fraction(delta)}
+    return given | {"noise_multiplier": Fraction(1), "groups": None, "records": None}
+
+
+# --- how good it is -----------------------------------------------------------------------------
+
+
+def off_by_two(pairs: int) -> Any:
+    """Chernoff's bounds on P(chi2_l <= l / 2) and P(chi2_l >= 2 l), l = ``pairs``, added.
+
+    e^(-l (ln 2 - 1/2) / 2) + e^(-l (1 - ln 2) / 2). They hold for every weighted mean of chi2_1 / 1 as
+    well, sum w_j chi_j: ln E e^(t chi_j w_j) = -ln(1 - 2 t w_j) / 2 is convex in w_j and 0 at 0, so the sum
+    over j is at most what it is with all weight on one. The sum of the variances of normal records,
+    whatever their covariance, is such a mean by an orthogonal change of coordinates.
+    """
+    half = real(Fraction(pairs, 2))
+    return mp.exp(-half * (mp.log(2) - mp.mpf(1) / 2)) + mp.exp(-half * (1 - mp.log(2)))
+
+
+def obligation_off_by_two(claimed: Callable[[int], Any] = off_by_two) -> int:
+    """It is at least the two exact tails, and within 40 times as much up to 100 pairs; and they fall."""
+    cases, before = 0, mp.inf
+    for pairs in (1, 2, 3, 5, 13, 31, 52, 100):
+        exact = exactly_off(1, 1, pairs)
+        require(exact < before, f"{pairs} pairs are off more often than fewer: {exact}")
+        bound, before = claimed(pairs), exact
+        require(exact <= bound <= 40 * exact, f"{pairs} pairs: {exact}, said to be {bound}")
+        cases += 1
+    return cases
+
+
+def exactly_off(k: int, d: int, pairs: int) -> Any:
+    """k P(chi2_l <= l / 2) + (d - k + 1) P(chi2_l >= 2 l): if none of this, the k-th largest of the
+    variances of a group is within a factor of 2 of the k-th largest variance.
+
+    For the k largest are then at least half of it, and all but k - 1 at most twice.
+    """
+    low = 1 - tail(pairs, interval(Fraction(pairs, 2)))
+    return upper(k * low + (d - k + 1) * tail(pairs, interval(2 * pairs)))
+
+
+def failure(parameters: Parameters, n: int, off: Callable[[int], Any]) -> Any:
+    """At most the probability that the estimate of n normal records is not within a factor 4; ``off``: of
+    a group of so many pairs, that its statistic is off by more than a factor 2.
+
+    Proof, for a hash that is a uniform choice for each slot. Let l be the least with off(l) <= 1/20; off falls. A
+    group is valid with probability 9/10 at least, if it has 2 l records except with probability 1/20:
+    its size is binomial. Sizes are negatively associated, and given them groups are independent, so the number of
+    valid groups has Chernoff's bound e^(-m KL(4/5 || 9/10)) for at most 4 m / 5. The valid ones are within a
+    factor 2 of the truth s, in [s / 2, 2 s): that meets at most two buckets [4^b, 4^(b + 1)). The fuller
+    of them has best >= (m - m/5) / 2 votes; all other buckets together have others <= m/5. It surfaces and
+    wins unless its noise is below threshold - best, or at most -h, or another's noise is at least best -
+    others - h; of others there are at most m/5. If either bucket wins, the value 2 4^b is within a factor
+    4 of s: s / 2 < 4^(b + 1) and 2 s >= 4^b. QED.
+    """
+    m, pairs = groups_of(parameters), 1
+    while off(pairs) > real(BAD):
+        pairs += 1
+    small = sum(_binomial(n, m, i) for i in range(min(2 * pairs, n + 1)))
+    if small > real(BAD):
+        return mp.mpf(1)
+    others = m // 5
+    best = -((others - m) // 2)
+    half = -((others - best) // 2)
+    law = model(parameters, (), threshold_of(parameters))
+    valid = mp.exp(-m * (mp.log(mp.mpf(8) / 9) * 4 + mp.log(2)) / 5)
+    wrong = law.below(law.threshold - best, e) + law.below(1 - half, e)
+    return valid + wrong + others * law.below(1 - (best - others - half), e)
+
+
+def _binomial(n: int, m: int, i: int) -> Any:
+    return comb(n, i) * mp.power(mp.mpf(1) / m, i) * mp.power(1 - mp.mpf(1) / m, n - i)
+
+
+def expected_error(parameters: Parameters) -> Any:
+    """The root mean squared error of a vote count that surely surfaces: the noise's deviation.
+
+    Laplace: sqrt(2 w) / (1 - w), w = e^(-1 / scale). Gaussian: sqrt(scale^2 + 1/12), from scale 1 on.
+    """
+    if parameters["noise"] == "laplace":
+        w = e(1 / scale(parameters))
+        return mp.sqrt(2 * w) / (1 - w)
+    return mp.sqrt(real(scale(parameters)) ** 2 + mp.mpf(1) / 12)
+
+
+@states(Source("OURS", "no mechanism shows a key much earlier"))
+def lower_bound(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
+    """With fewer groups any mechanism that never names a bucket that no group is in abstains, or errs,
+    with probability above ``beta`` on some data: all of a bucket, against all of another.
+
+    By (epsilon, delta) for one group changed: p_c, the probability of naming a bucket that c groups are in,
+    has p_0 = 0 and p_(c + 1) <= e^epsilon p_c + delta. So p_c <= delta (e^(c epsilon) - 1) / (e^epsilon - 1).
+    """
+    growth = real(1 - beta) * mp.expm1(real(epsilon)) / real(delta)
+    return int(mp.ceil(mp.log1p(growth) / real(epsilon) - mp.mpf(10) ** -20))

@@ -1,0 +1,177 @@
+"""Groups of records by a public hash: whose statistics are counted by bucket, and what one record moves.
+
+Records are tuples of integers (cells). A hash is two functions of a record and of how many equal ones
+came before it (``copy``): its group, and its place among that group's records.
+
+Proof of the sensitivity. The records that equal z are copies 0, 1, ..., c - 1 of it, whatever their
+positions; one more adds copy c and leaves the others what they were. So the sets of (record, copy) of
+neighbors differ in that one, and so do the groups' sets: in one group, any way the functions are. A
+group's statistic is a function of its set. One record replaced is one taken away and one added. QED.
+With groups by position, or with several records changing copy, more than one group would change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .obligations import neighbors, require
+
+Cells = tuple[int, ...]
+Slot = tuple[Cells, int]
+"""A record, and which of its equals it is."""
+Group = list[Cells]
+Statistic = Callable[[Sequence[int]], int]
+
+ZERO = -1024
+"""The bucket of zero."""
+_WORD = 2**64
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+# --- a record's group ---------------------------------------------------------------------------
+
+
+def mixed(word: int) -> int:
+    """SplitMix64's finalizer."""
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % _WORD
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % _WORD
+    return word ^ (word >> 31)
+
+
+@dataclass(frozen=True)
+class Hash:
+    """The shipped one, for a key; ``factors`` stand in for its multipliers, to make records collide."""
+
+    groups: int
+    key: int = 0
+    factors: tuple[int, ...] | None = None
+
+    def fingerprint(self, record: Cells) -> int:
+        """The sum of an odd number for each column times its cell, modulo 2^64."""
+        found = 0
+        for i, cell in enumerate(record):
+            factor = mixed(((i + 1) * _GOLDEN + mixed(self.key)) % _WORD) | 1
+            found += cell * (factor if self.factors is None else self.factors[i])
+        return found % _WORD
+
+    def group(self, slot: Slot) -> int:
+        """0..groups - 1."""
+        record, copy = slot
+        return mixed((self.fingerprint(record) + (2 * copy + 1) * _GOLDEN) % _WORD) % self.groups
+
+    def place(self, slot: Slot) -> tuple[Any, ...]:
+        """By the second hash; ties by what was hashed."""
+        record, copy = slot
+        own = self.fingerprint(record)
+        return mixed((own + (2 * copy + 2) * _GOLDEN) % _WORD), own, record, copy
+
+
+def slots(records: Sequence[Cells]) -> list[Slot]:
+    """Each record with the number of equal ones before it."""
+    before: Counter[Cells] = Counter()
+    found = []
+    for record in records:
+        found.append((record, before[record]))
+        before[record] += 1
+    return found
+
+
+def members(records: Sequence[Cells], by: Any) -> list[Group]:
+    """Each group's records, in their places."""
+    found: list[list[Slot]] = [[] for _ in range(by.groups)]
+    for slot in slots(records):
+        found[by.group(slot)].append(slot)
+    return [[record for record, _ in sorted(group, key=by.place)] for group in found]
+
+
+# --- a group's vote -----------------------------------------------------------------------------
+
+
+def variances(group: Group, d: int) -> list[Fraction]:
+    """Half the mean squared difference of pairs in order, in each column; 0 where there is no pair."""
+    pairs = list(zip(group[::2], group[1::2], strict=False))
+    sums = [sum((a[i] - b[i]) ** 2 for a, b in pairs) for i in range(d)]
+    return [Fraction(total, 2 * len(pairs)) if pairs else Fraction(0) for total in sums]
+
+
+def bucket(value: Fraction) -> int:
+    """The b with 4^b <= value < 4^(b + 1)."""
+    if not value:
+        return ZERO
+    b = 0
+    while Fraction(4) ** b > value:
+        b -= 1
+    while Fraction(4) ** (b + 1) <= value:
+        b += 1
+    return b
+
+
+def kth_largest(k: int) -> Callable[[list[Fraction]], Fraction]:
+    """The k-th of the values in falling order."""
+    return lambda values: sorted(values, reverse=True)[k - 1]
+
+
+def sum_over(coordinates: Sequence[int]) -> Callable[[list[Fraction]], Fraction]:
+    """Of these coordinates."""
+    return lambda values: sum((values[i] for i in coordinates), Fraction(0))
+
+
+def votes(groups: list[Group], d: int, statistic: Any) -> list[int]:
+    """Every group's bucket."""
+    return [bucket(statistic(variances(group, d))) for group in groups]
+
+
+def moved(adjacency: Adjacency) -> int:
+    """How many groups one record changes."""
+    return 2 if adjacency is Adjacency.REPLACE else 1
+
+
+_SMALL_HASHES: tuple[Any, ...] = (
+    *(Hash(groups, key) for groups in (1, 2, 5) for key in (0, 7)),
+    Hash(3, 0, factors=(0, 0)),  # all records collide
+    Hash(3, 0, factors=(1, -1)),
+    Hash(5, 24),  # two groups may move to one bucket, with few records
+)
+
+
+_THREE = ((1, 0), (0, 0), (9, 1))
+
+
+@states(Source("DJYZZ24", "Algorithm 2, groups of records", note="by a hash, not by index"))
+def obligation_group_buckets(claimed: Callable[[Adjacency], int] = moved) -> int:
+    """``claimed`` is the largest number of groups whose members change, of all neighbors of at most 6
+    records of small universes, with duplicates, for any of several hashes (one under which all records
+    collide); and of votes that move from bucket to bucket, where as many of them may meet in a new one."""
+    cases = 0
+    for adjacency in Adjacency:
+        most, most_votes, met = 0, 0, 0
+        pairs = [*product(_SMALL_HASHES, neighbors(_THREE, 3, adjacency))]
+        pairs += product((_SMALL_HASHES[-1],), neighbors(_THREE[1:], 6, adjacency))
+        for by, (left, right) in pairs:
+            sides = [members(side, by) for side in (left, right)]
+            most = max(most, sum(a != b for a, b in zip(*sides, strict=True)))
+            counts = [Counter(votes(side, 2, kth_largest(1))) for side in sides]
+            gained = counts[0] - counts[1]
+            most_votes = max(most_votes, gained.total())
+            met = max([met, *(n for key, n in gained.items() if not counts[1][key])])
+            cases += 1
+        found = {most, most_votes, met}
+        require(found == {claimed(adjacency)}, f"{adjacency}: {found}, not {claimed(adjacency)}")
+    return cases
+
+
+def obligation_buckets() -> int:
+    """Every positive value lies in its bucket, and buckets rise with it; zero is below all others."""
+    values = sorted(Fraction(p, q) for p, q in product(range(70), (1, 2, 3, 64, 1000)))
+    found = [bucket(value) for value in values]
+    require(found == sorted(found), f"buckets do not rise: {found}")
+    for value, b in zip(values, found, strict=True):
+        require(not value or Fraction(4) ** b <= value < 4 * Fraction(4) ** b, f"{value} in {b}")
+    return len(values)
