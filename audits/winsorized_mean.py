@@ -117,7 +117,7 @@ SMALL = (
             quartile_share=Fraction(1, 4),
             **_SMALL,
         ),
-        data=((1.5, -1e308),),  # type: ignore[arg-type]
+        data=((1.5, -1e308),),
     ),
     SmallInstance(
         name="one column, Laplace noise",  # the share makes all scales one
