@@ -27,7 +27,7 @@ from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import with_stages
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
-from dpverify.rates import Curve, Empirical, Instance, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _NONE = Fraction(1, 2**10)  # a scale at which noise is 0
@@ -209,24 +209,31 @@ def _reader(setting: Mapping[str, Any]) -> SparseVector:
         adjacency=setting["adjacency"],
         noise_multiplier=1 / Fraction(setting["epsilon"]),
         queries=_COUNTS,
-        threshold=_LONG // 2,
+        threshold=setting["n"] // 2,
     )
 
 
 def _off(estimate: Any, counts: Any) -> float:
     """How far the count that was reported is from the threshold; if none was, the largest."""
-    return float(abs(counts[estimate.above[0] if estimate.above else -1] - _LONG // 2))
+    return float(abs(counts[estimate.above[0] if estimate.above else -1] - counts[-1] // 2))
 
 
-def _rate(name: str, adjacency: Adjacency) -> RateClaim:
+def _rate(
+    name: str,
+    variable: str,
+    values: tuple[str, ...],
+    setting: Mapping[str, Any],
+    exponent: Exponent | None = None,
+) -> RateClaim:
     return RateClaim(
         name=name,
         mechanism=_reader,
-        variable="epsilon",
-        values=tuple(map(Fraction, ("1/2", "1", "2", "4"))),
-        setting={"n": _LONG, "adjacency": adjacency},
+        variable=variable,
+        values=tuple(int(v) if variable == "n" else Fraction(v) for v in values),
+        setting=setting,
+        exponent=exponent,
         instance=Instance(kind="evenly", parameters={"low": 0.0, "high": float(_LONG)}),
-        target=Empirical(lambda mechanism, data: np.arange(1, _LONG + 1)),
+        target=Empirical(lambda mechanism, data: np.arange(1, _LONG + 1) * (len(data) // _LONG)),
         error=_off,
         curve=Curve(function="expected_error", arguments=("parameters", "records")),
         repeats=4000,
@@ -234,4 +241,15 @@ def _rate(name: str, adjacency: Adjacency) -> RateClaim:
     )
 
 
-RATES = (_rate("error-against-epsilon", _ADD), _rate("error-under-replace", _REPLACE))
+_BUDGETS = ("1/2", "1", "2", "4")
+RATES = (
+    _rate(
+        "error-against-epsilon",
+        "epsilon",
+        _BUDGETS,
+        {"n": _LONG, "adjacency": _ADD},
+        Exponent(value=-1, tolerance=0.2),  # of errors of a few records, which are whole
+    ),
+    _rate("error-under-replace", "epsilon", _BUDGETS, {"n": _LONG, "adjacency": _REPLACE}),
+    _rate("error-against-n", "n", ("30", "60", "120"), {"epsilon": 1, "adjacency": _ADD}),
+)

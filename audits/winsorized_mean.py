@@ -185,6 +185,14 @@ RATES = (
         repeats=500,
     ),
     _rate(
+        "error-against-noise-multiplier",
+        "noise_multiplier",
+        tuple(map(Fraction, ("1/4", "1/2", "1"))),
+        setting={"n": 4000, "d": 1, "noise": "gaussian"},
+        exponent=Exponent(value=1, tolerance=0.1),
+        repeats=1500,
+    ),
+    _rate(
         "error-against-n-pure",
         "n",
         (500, 1000, 2000, 4000),
