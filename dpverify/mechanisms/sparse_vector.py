@@ -13,7 +13,7 @@ from dpverify.grid import Query
 from dpverify.grid.together import Together
 from dpverify.plans import AboveThreshold, Abstained, Mechanism, Plan, Stage, Transcript
 from dpverify.plans.search import Nodes, Prefix, Released
-from dpverify.privacy import Adjacency, Domain, Guarantee, Norm, ZeroConcentratedDP
+from dpverify.privacy import Adjacency, Domain, GaussianDP, Guarantee, Norm, ZeroConcentratedDP
 from dpverify.privacy.numbers import whole
 from dpverify.randomness.bits import IntArray
 
@@ -111,11 +111,13 @@ class SparseVector(Mechanism[SparseEstimate]):
         if "by_range" in parameters or plain.reports == 1 or not plain.one_way:
             return plain
         rho = plain.reports * Fraction(9, 32) / plain.noise_multiplier**2
-        if not ZeroConcentratedDP(rho).implies(budget):  # what the ranges imply
+        gaussian = isinstance(budget, GaussianDP)  # ranges add up to little of that too
+        if not gaussian and not ZeroConcentratedDP(rho).implies(budget):  # what the ranges imply
             return plain
-        return super(SparseVector, cls).for_budget(
+        ranged = super(SparseVector, cls).for_budget(
             budget, adjacency=adjacency, **parameters, by_range=True
         )
+        return ranged if ranged.noise_multiplier < plain.noise_multiplier else plain
 
     @property
     def one_way(self) -> bool:
