@@ -185,6 +185,6 @@ def rates(make: Callable[[Mapping[str, Any]], GroupVotes], noise: str) -> tuple[
 
     half = Fraction(1, 2)
     return (
-        rate("error-against-n", "n", (1200, 2400, 4800, 9600), epsilon=half),
+        rate("error-against-n", "n", (2400, 4800, 9600), epsilon=half),
         rate("error-against-epsilon", "epsilon", (half / 2, half, 2 * half), n=4000),
     )
