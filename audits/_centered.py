@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpverify import Adjacency
-from dpverify.audit import Fault, NeighboringPair, added, replaced
-from dpverify.audit.faults import FaultyLaw
-from dpverify.grid import OneUnit, Records, ingest
+from dpverify.audit import Configuration, Fault, NeighboringPair, added, replaced
+from dpverify.audit.faults import plan_fault
+from dpverify.grid import OneUnit, Records
 from dpverify.grid.coordinates import ScaledSum, SideCounts, Stretch
 from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball
@@ -25,17 +24,19 @@ from .clipped_mean import Faulty
 Change = Callable[[Stage], Stage]
 _SEARCHES = ("side", "spread")
 
+
+def attacked(
+    name: str,
+    mechanism: Mechanism[Any],
+    pairs: Sequence[NeighboringPair],
+    *faults: Callable[[Any], Fault],
+) -> Configuration:
+    """A configuration with these faults planted in the mechanism."""
+    planted = [fault(mechanism) for fault in faults]
+    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=planted)
+
+
 # --- planted faults -----------------------------------------------------------------------------
-
-
-def plan_fault(name: str, mechanism: Mechanism[Any], plan: Plan) -> Fault:
-    """What this plan would do."""
-
-    def law(data: ArrayLike) -> FaultyLaw:
-        records = ingest(data, mechanism.domain)
-        return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
-
-    return Fault(name, law)
 
 
 def changed(mechanism: Mechanism[Any], change: Change, names: tuple[str, ...]) -> Plan:

@@ -15,34 +15,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpverify import RescaledMean
 from dpverify.audit import Fault
-from dpverify.audit.faults import FaultyLaw
+from dpverify.audit.faults import plan_fault
 from dpverify.grid import Query, ingest
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import KeptCount, Plan
 from dpverify.plans.filtering import Filter
 from dpverify.plans.law import Law
 from dpverify.plans.mapped import Mapped
-from dpverify.plans.moving import MovingQuery
 from dpverify.plans.plan import with_filters, with_stages
 from dpverify.plans.transcripts import Transcripts
-from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Sensitivity
+from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import Friendly
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import BoolArray, IntArray
 from dpverify.transformations.degree_weights import Agreement
 
+from ._moving import Faulty
+
 Weigh = Callable[[IntArray], IntArray]
 """From the numbers of friends of n records to their weights, 0 to n."""
 FROZEN = 30
 """What stands for n in n / 2 where that is frozen."""
-
-
-def _fault(name: str, mechanism: RescaledMean, plan: Plan) -> Fault:
-    def law(data: ArrayLike) -> Law:
-        records = ingest(data, mechanism.domain)
-        return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
-
-    return Fault(name, law)
 
 
 # --- weights ------------------------------------------------------------------------------------
@@ -69,33 +62,6 @@ class Weighed(Mapped):
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Faulty(MovingQuery):
-    """What ``value`` makes of the mapped records; nobody has proved a sensitivity of it."""
-
-    base: Any
-    value: Callable[[Any, Mapped, Transcripts], IntArray]
-
-    @property
-    def nearness(self) -> Nearness:  # type: ignore[override]
-        """The right one."""
-        found: Nearness = self.base.nearness
-        return found
-
-    @property
-    def width(self) -> int:
-        """That of the right query."""
-        return int(self.base.width)
-
-    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
-        """The faulty value."""
-        return self.value(self.base, mapped, batch)
-
-    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """None."""
-        raise ValueError("a planted fault has no proved sensitivity")
-
-
 def _with_queries(plan: Plan, change: Callable[[Query], Query]) -> Plan:
     return with_stages(plan, lambda s: dataclasses.replace(s, query=change(s.query)))
 
@@ -110,7 +76,9 @@ def _weights(name: str, mechanism: RescaledMean, weigh: Weigh) -> Fault:
         found: IntArray = base.after(known[id(mapped)], batch)
         return found
 
-    return _fault(name, mechanism, _with_queries(mechanism.fixed_plan, lambda q: Faulty(q, value)))
+    return plan_fault(
+        name, mechanism, _with_queries(mechanism.fixed_plan, lambda q: Faulty.of(q, value))
+    )
 
 
 def hard_threshold(mechanism: RescaledMean) -> Fault:
@@ -150,7 +118,7 @@ def no_shift(mechanism: RescaledMean) -> Fault:
         return query
 
     plan = _with_queries(mechanism.fixed_plan, change)
-    return _fault("the shift left out", mechanism, plan)
+    return plan_fault("the shift left out", mechanism, plan)
 
 
 def radius_by_rows(mechanism: RescaledMean, rows: int) -> Fault:
@@ -200,7 +168,7 @@ class FaultyFilter(Filter):
 
 def _filtered(name: str, mechanism: RescaledMean, rule: Keep) -> Fault:
     plan = with_filters(mechanism.fixed_plan, lambda base: FaultyFilter(base, rule))
-    return _fault(name, mechanism, plan)
+    return plan_fault(name, mechanism, plan)
 
 
 def keeps_everything(mechanism: RescaledMean) -> Fault:

@@ -10,15 +10,15 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
-from dpverify.grid import MaskedSum, OneUnit, Records, VectorQuery, ingest
+from dpverify.audit.faults import plan_fault
+from dpverify.grid import MaskedSum, OneUnit, Records, VectorQuery
 from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball, clip_to_box, inside_ball, to_cells
-from dpverify.plans import NoNoise, Plan, Stage
-from dpverify.plans.law import Law
+from dpverify.plans import NoNoise, Stage
 from dpverify.privacy import Derivation, Domain, Sensitivity
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
@@ -53,13 +53,6 @@ class Faulty(VectorQuery):
         raise ValueError("a planted fault has no proved sensitivity")
 
 
-def _plan_fault(name: str, mechanism: ClippedMean, plan: Plan) -> Fault:
-    def law(data: ArrayLike) -> Law:
-        return Law(plan, ingest(data, mechanism.domain), mechanism.adjacency, mechanism.domain)
-
-    return Fault(name, law)
-
-
 def _noisy(mechanism: ClippedMean) -> tuple[Stage, OneUnit, Any]:
     """The noisy stage, its query, and within it the query of records (with center and radius)."""
     stage = mechanism.fixed_plan[-1]
@@ -73,7 +66,7 @@ def _value_fault(name: str, mechanism: ClippedMean, value: Value) -> Fault:
     stage, query, _ = _noisy(mechanism)
     wrong = dataclasses.replace(query, query=Faulty(query.query, value))
     plan = (*mechanism.fixed_plan[:-1], dataclasses.replace(stage, query=wrong))
-    return _plan_fault(name, mechanism, plan)
+    return plan_fault(name, mechanism, plan)
 
 
 def _counted(mechanism: ClippedMean, vectors: NDArray[Any]) -> list[int]:
@@ -126,7 +119,7 @@ def _unpaid_weight(mechanism: ClippedMean) -> Fault:
     noise = stage.noise.rescaled(Fraction(math.sqrt(ratio)))
     assert noise is not None
     plan = (*mechanism.fixed_plan[:-1], dataclasses.replace(stage, noise=noise))
-    return _plan_fault("does not pay for the number", mechanism, plan)
+    return plan_fault("does not pay for the number", mechanism, plan)
 
 
 def _exact_gate(mechanism: ClippedMean) -> Fault:
@@ -147,7 +140,7 @@ def _leak(name: str, mechanism: ClippedMean, value: Value) -> Fault:
     """The right plan, after a value that is released as it is."""
     _, query, _ = _noisy(mechanism)
     exact = Stage("exact", Faulty(query.query, value), NoNoise())
-    return _plan_fault(name, mechanism, (exact, *mechanism.fixed_plan))
+    return plan_fault(name, mechanism, (exact, *mechanism.fixed_plan))
 
 
 # --- pairs --------------------------------------------------------------------------------------

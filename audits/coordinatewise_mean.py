@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dpverify import Adjacency, ApproxDP, CoordinatewiseMean, GaussianDP
-from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance
+from dpverify.audit import SmallInstance
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 from . import _centered as shared
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-
-
-def _attacked(
-    name: str,
-    mechanism: CoordinatewiseMean,
-    pairs: Sequence[NeighboringPair],
-    *faults: Callable[[Any], Fault],
-) -> Configuration:
-    planted = [fault(mechanism) for fault in faults]
-    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=planted)
 
 
 _LINE = CoordinatewiseMean.for_budget(
@@ -49,7 +39,7 @@ _PLANE = CoordinatewiseMean.for_budget(
 )
 
 CONFIGURATIONS = (
-    _attacked(
+    shared.attacked(
         "column",
         _LINE,
         shared.line_added(),
@@ -58,7 +48,9 @@ CONFIGURATIONS = (
         shared.unpaid_weight,
         shared.unpaid_steps,
     ),
-    _attacked("plane", _PLANE, shared.plane_replaced(), shared.exact_medians, shared.one_column),
+    shared.attacked(
+        "plane", _PLANE, shared.plane_replaced(), shared.exact_medians, shared.one_column
+    ),
 )
 
 

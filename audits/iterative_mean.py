@@ -8,12 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpverify import Adjacency, ApproxDP, GaussianDP, IterativeMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
-from dpverify.audit.faults import FaultyLaw
-from dpverify.grid import OneUnit, Records, ingest
+from dpverify.audit.faults import plan_fault
+from dpverify.grid import OneUnit, Records
 from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball, to_cells
 from dpverify.plans import NoNoise, Plan, Stage
@@ -26,14 +25,6 @@ ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Change = Callable[[Stage], Stage]
 
 # --- planted faults -----------------------------------------------------------------------------
-
-
-def _plan_fault(name: str, mechanism: IterativeMean, plan: Plan) -> Fault:
-    def law(data: ArrayLike) -> FaultyLaw:
-        records = ingest(data, mechanism.domain)
-        return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
-
-    return Fault(name, law)
 
 
 def _changed(mechanism: IterativeMean, change: Change) -> Plan:
@@ -65,7 +56,7 @@ def _unpaid_steps(mechanism: IterativeMean) -> Fault:
         radius, whole = (_total(q).radius for q in (query, alone))
         return _rescaled(stage, alone.scale * radius / (query.scale * whole))
 
-    return _plan_fault("pays for one step alone", mechanism, _changed(mechanism, change))
+    return plan_fault("pays for one step alone", mechanism, _changed(mechanism, change))
 
 
 def _total(query: OneUnit) -> Any:
@@ -83,7 +74,7 @@ def _unpaid_weight(mechanism: IterativeMean) -> Fault:
         radius, weight = _total(stage.query).radius, stage.query.query.weight
         return _rescaled(stage, Fraction((radius**2 / (radius**2 + weight**2)) ** 0.5))
 
-    return _plan_fault("does not pay for the number", mechanism, _changed(mechanism, change))
+    return plan_fault("does not pay for the number", mechanism, _changed(mechanism, change))
 
 
 def _own_center(mechanism: IterativeMean) -> Fault:
@@ -108,7 +99,7 @@ def _own_center(mechanism: IterativeMean) -> Fault:
         wrong = dataclasses.replace(query, query=Faulty(query.query, value))
         return dataclasses.replace(stage, query=wrong)
 
-    return _plan_fault("takes a center from the data", mechanism, _changed(mechanism, change))
+    return plan_fault("takes a center from the data", mechanism, _changed(mechanism, change))
 
 
 def _exact_gate(mechanism: IterativeMean) -> Fault:
@@ -117,7 +108,7 @@ def _exact_gate(mechanism: IterativeMean) -> Fault:
     assert isinstance(query, OneUnit)
     value = Faulty(query.query, lambda records: [len(records) >= mechanism.at_least])
     plan = (Stage("exact", value, NoNoise()), *mechanism.fixed_plan)
-    return _plan_fault("shrinks by the exact number", mechanism, plan)
+    return plan_fault("shrinks by the exact number", mechanism, plan)
 
 
 # --- pairs --------------------------------------------------------------------------------------

@@ -5,61 +5,27 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpverify import Adjacency, ApproxDP, RefinedMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
-from dpverify.grid import ingest
+from dpverify.audit.faults import plan_fault
 from dpverify.grid.masks import sums_in_balls
-from dpverify.grid.nearness import Nearness
 from dpverify.grid.shapes import tail_radius
-from dpverify.plans import NoNoise, Plan, Stage, Transcripts
-from dpverify.plans.law import Law
+from dpverify.plans import NoNoise, Stage, Transcripts
 from dpverify.plans.mapped import Mapped
-from dpverify.plans.moving import MovingQuery, MovingSum, weight_of
-from dpverify.privacy import Derivation, Domain, Sensitivity
+from dpverify.plans.moving import MovingSum, weight_of
 from dpverify.randomness.bits import IntArray
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
+from ._moving import Faulty, Value
+
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-Value = Callable[[MovingSum, Mapped, Transcripts], Any]
 
 # --- planted faults -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Faulty(MovingQuery):
-    """Another value after the same transcript; it has no sensitivity that anybody has proved."""
-
-    nearness: Nearness
-    base: MovingSum
-    value: Value
-    columns: int
-
-    @property
-    def width(self) -> int:
-        """Of the value."""
-        return self.columns
-
-    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
-        """The faulty value."""
-        return np.asarray(self.value(self.base, mapped, batch))
-
-    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """None."""
-        raise ValueError("a planted fault has no proved sensitivity")
-
-
-def _plan_fault(name: str, mechanism: RefinedMean, plan: Plan) -> Fault:
-    def law(data: ArrayLike) -> Law:
-        return Law(plan, ingest(data, mechanism.domain), mechanism.adjacency, mechanism.domain)
-
-    return Fault(name, law)
 
 
 def _last(mechanism: RefinedMean) -> tuple[Stage, MovingSum]:
@@ -71,9 +37,9 @@ def _last(mechanism: RefinedMean) -> tuple[Stage, MovingSum]:
 
 def _value_fault(name: str, mechanism: RefinedMean, value: Value) -> Fault:
     stage, query = _last(mechanism)
-    wrong = Faulty(query.nearness, query, value, query.width)
+    wrong = Faulty.of(query, value)
     plan = (*mechanism.fixed_plan[:-1], dataclasses.replace(stage, query=wrong))
-    return _plan_fault(name, mechanism, plan)
+    return plan_fault(name, mechanism, plan)
 
 
 def _placed(query: MovingSum, place: Any, mapped: Mapped, batch: Transcripts) -> IntArray:
@@ -137,9 +103,9 @@ def _exact_number(mechanism: RefinedMean) -> Fault:
         numbers: IntArray = sums_in_balls(mapped.distinct, points, radii)[1]
         return numbers[:, np.newaxis]
 
-    exact = Stage("exact", Faulty(query.nearness, query, value, 1), NoNoise())
+    exact = Stage("exact", Faulty.of(query, value, 1), NoNoise())
     plan = (*mechanism.fixed_plan[:-1], exact, stage)
-    return _plan_fault("releases the number inside without noise", mechanism, plan)
+    return plan_fault("releases the number inside without noise", mechanism, plan)
 
 
 # --- pairs --------------------------------------------------------------------------------------

@@ -3,59 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpverify import Adjacency, ApproxDP, RobustMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added
-from dpverify.audit.faults import FaultyLaw
-from dpverify.grid import ingest
+from dpverify.audit.faults import plan_fault
 from dpverify.plans import NoNoise, Plan, RoundedGaussian, Stage, Transcripts
 from dpverify.plans.mapped import Mapped
-from dpverify.plans.moving import MovingQuery
 from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import stages_of, with_stages
 from dpverify.plans.regions import MovingMoments, SlabSum
-from dpverify.privacy import Derivation, Domain, Sensitivity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
+from ._moving import Faulty
+
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
 # --- planted faults -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Faulty(MovingQuery):
-    """Another value after the same transcript; it has no sensitivity that anybody has proved."""
-
-    base: Any
-    value: Callable[[Any, Mapped, Transcripts], Any]
-    columns: int
-
-    @property
-    def nearness(self) -> Any:  # type: ignore[override]
-        """The base's."""
-        return self.base.nearness
-
-    @property
-    def width(self) -> int:
-        """Of the value."""
-        return self.columns
-
-    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
-        """The faulty value."""
-        return np.asarray(self.value(self.base, mapped, batch))
-
-    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """None."""
-        raise ValueError("a planted fault has no proved sensitivity")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -73,14 +44,6 @@ class OnlyOccupied(RoundedGaussian):
         shown = np.where(empty, np.broadcast_to(center, outputs.shape), outputs)
         own = RoundedGaussian(self.scale).log_probability(shown, center)
         return np.where((empty & (outputs != 0)).any(axis=1), -np.inf, own)
-
-
-def _plan_fault(name: str, mechanism: RobustMean, plan: Plan) -> Fault:
-    def law(data: ArrayLike) -> FaultyLaw:
-        records = ingest(data, mechanism.domain)
-        return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
-
-    return Fault(name, law)
 
 
 def _changed(mechanism: RobustMean, stage: str, **parts: Any) -> Plan:
@@ -108,8 +71,8 @@ def _unmasked(mechanism: RobustMean) -> Fault:
         factor = base.unit(1 << 21) / base.unit(int(base.place(batch)[1][0]))
         return np.asarray(np.rint(wide * float(factor)), np.int64)
 
-    wrong = Faulty(query, value, query.width)
-    return _plan_fault(
+    wrong = Faulty.of(query, value)
+    return plan_fault(
         "moments of records outside the ball too",
         mechanism,
         _changed(mechanism, "moments", query=wrong),
@@ -121,7 +84,7 @@ def _occupied(mechanism: RobustMean) -> Fault:
     noise = next(s.noise for s in stages_of(mechanism.fixed_plan) if s.name == "histogram")
     assert isinstance(noise, RoundedGaussian)
     plan = _changed(mechanism, "histogram", noise=OnlyOccupied(noise.scale))
-    return _plan_fault("noise on occupied bins only", mechanism, plan)
+    return plan_fault("noise on occupied bins only", mechanism, plan)
 
 
 def _exact_number(mechanism: RobustMean) -> Fault:
@@ -132,9 +95,9 @@ def _exact_number(mechanism: RobustMean) -> Fault:
         numbers: IntArray = base.totals(mapped, *base.place(batch), batch)[1]
         return numbers[:, np.newaxis]
 
-    exact = Stage("exact", Faulty(query, value, 1), NoNoise())
+    exact = Stage("exact", Faulty.of(query, value, 1), NoNoise())
     plan = (*mechanism.fixed_plan[:-1], exact, mechanism.fixed_plan[-1])
-    return _plan_fault("releases the number between the slabs without noise", mechanism, plan)
+    return plan_fault("releases the number between the slabs without noise", mechanism, plan)
 
 
 # --- pairs --------------------------------------------------------------------------------------

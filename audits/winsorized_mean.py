@@ -11,12 +11,13 @@ import numpy as np
 
 from dpverify import Adjacency, GaussianDP, PureDP, WinsorizedMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, replaced
+from dpverify.audit.faults import plan_fault
 from dpverify.grid import OneUnit, Records
 from dpverify.grid.coordinates import BoxSum
 from dpverify.plans import Stage
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
-from ._centered import changed, plan_fault
+from ._centered import changed
 from .clipped_mean import Faulty
 
 REPLACE = Adjacency.REPLACE

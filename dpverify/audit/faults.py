@@ -195,6 +195,11 @@ class FaultyLaw(Law):
         """A faulty stage may have no claim at all."""
 
 
+def plan_fault(name: str, mechanism: Subject, plan: Plan) -> Fault:
+    """The mechanism with another plan, which may have no claim at all."""
+    return Fault(name, _law_of(mechanism, plan))
+
+
 def _law_of(
     mechanism: Subject, plan: Plan, kind: type[Law] = FaultyLaw, **options: Any
 ) -> Callable[[ArrayLike], Law]:

@@ -125,6 +125,11 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         """As in ``Mechanism``; refuses groups that together are below the threshold, and standard
         deviations that no Gaussian noise is drawn for."""
         noise = self._fixed_noise()
+        if noise.threshold > MOST_GROUPS:
+            raise ValueError(
+                f"The threshold is {noise.threshold}, more than the 2^20 groups there may be; take a "
+                "larger budget or delta."
+            )
         if self.group_count < noise.threshold:
             raise ValueError(
                 f"All {self.group_count} groups together are below the threshold, "

@@ -182,6 +182,10 @@ def test_bad_parameters_are_refused(change: Any, kind: Any, message: str) -> Non
 def test_what_can_show_nothing_is_refused_before_a_draw(kind: Any) -> None:
     with pytest.raises(ValueError, match=r"together are below the threshold.*Give at least"):
         variance(kind, groups=3).release([1.0, 2.0], NoBits())
+    with pytest.raises(
+        ValueError, match=r"more than the 2\^20 groups there may be; take a larger budget"
+    ):
+        variance(kind, noise_multiplier=10**7).release([1.0, 2.0], NoBits())
     with pytest.raises(ValueError, match=r"from 2\^-10 to 2\^45"):
         variance(kind, noise="gaussian", noise_multiplier=Fraction(1, 2**12)).release([], NoBits())
     for data, message in (([[1.0, 2.0]], r"shape \(n, 1\)"), ([np.nan], "is not finite")):

@@ -12,6 +12,8 @@ from dpverify.privacy import Adjacency
 from spec import robust_mean
 from spec.theory import moving, outliers, regions
 
+from .refined_twins import scaled
+
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -59,15 +61,6 @@ TWINS: dict[str, dict[str, Any]] = {
 }
 
 
-def _scaled(where: Any, name: str, factor: int | Fraction) -> Plant:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        right = getattr(where, name)
-        factors = factor.numerator, factor.denominator
-        patch.setattr(where, name, lambda *given: right(*given) * factors[0] / factors[1])
-
-    return plant
-
-
 FAULTS: dict[str, list[Plant]] = {
     "theory.regions:obligation_moments": [
         # a weight above sqrt(2); and a claim without room for rounding
@@ -77,8 +70,8 @@ FAULTS: dict[str, list[Plant]] = {
         ),
     ],
     "robust_mean:obligation_bounds_are_in_order": [
-        _scaled(robust_mean, "lower_bound", 70),
-        _scaled(robust_mean, "lower_bound", Fraction(1, 60)),
-        _scaled(robust_mean, "error_bound", Fraction(1, 70)),
+        scaled(robust_mean, "lower_bound", 70),
+        scaled(robust_mean, "lower_bound", Fraction(1, 60)),
+        scaled(robust_mean, "error_bound", Fraction(1, 70)),
     ],
 }

@@ -33,7 +33,7 @@ TWINS: dict[str, dict[str, Any]] = {
 }
 
 
-def _scaled(where: Any, name: str, factor: int | Fraction) -> Plant:
+def scaled(where: Any, name: str, factor: int | Fraction) -> Plant:
     def plant(patch: pytest.MonkeyPatch) -> None:
         right = getattr(where, name)
         factors = factor.numerator, factor.denominator
@@ -50,8 +50,8 @@ FAULTS: dict[str, list[Plant]] = {
         lambda patch: patch.setattr(moving, "weight", lambda radius: 1 + radius),
     ],
     "refined_mean:obligation_lower_bound_is_below_error": [
-        _scaled(refined_mean, "lower_bound", 70),
-        _scaled(refined_mean, "lower_bound", Fraction(1, 60)),
-        _scaled(refined_mean, "expected_error", Fraction(1, 70)),
+        scaled(refined_mean, "lower_bound", 70),
+        scaled(refined_mean, "lower_bound", Fraction(1, 60)),
+        scaled(refined_mean, "expected_error", Fraction(1, 70)),
     ],
 }

@@ -23,6 +23,7 @@ from spec.theory.laws import DiscreteLaplaceLaw, KaryResponseLaw
 from spec.theory.obligations import ObligationFailed, datasets, neighbors, require
 
 from .more_twins import ELSEWHERE, FAULTS, TWINS
+from .refined_twins import scaled
 
 Obligation = Callable[..., int]
 
@@ -141,32 +142,22 @@ def _unnormalized_response(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _scaled(where: Any, name: str, factor: int | Fraction) -> Plant:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        right = getattr(where, name)
-        patch.setattr(
-            where, name, lambda *given: right(*given) * factor.numerator / factor.denominator
-        )
-
-    return plant
-
-
 _FAULTS: dict[str, list[Plant]] = {
     "noisy_count:obligation_mass": [_one_sided_tail, _shifted_distribution_function],
     "randomized_response:obligation_mass": [_unnormalized_response],
     "noisy_count:obligation_lower_bound_is_below_error": [
-        _scaled(lower_bounds, "two_point", 8),
-        _scaled(lower_bounds, "two_point", Fraction(1, 8)),
+        scaled(lower_bounds, "two_point", 8),
+        scaled(lower_bounds, "two_point", Fraction(1, 8)),
     ],
     "bounded_mean:obligation_lower_bound_is_below_error": [
-        _scaled(lower_bounds, "two_point", 13),
-        _scaled(lower_bounds, "two_point", Fraction(1, 13)),
-        _scaled(bounded_mean, "expected_error", Fraction(1, 13)),
+        scaled(lower_bounds, "two_point", 13),
+        scaled(lower_bounds, "two_point", Fraction(1, 13)),
+        scaled(bounded_mean, "expected_error", Fraction(1, 13)),
     ],
     "randomized_response:obligation_lower_bound_is_below_error": [
-        _scaled(lower_bounds, "local_two_point", 16),
-        _scaled(lower_bounds, "local_two_point", Fraction(1, 16)),
-        _scaled(randomized_response, "expected_error", 16),
+        scaled(lower_bounds, "local_two_point", 16),
+        scaled(lower_bounds, "local_two_point", Fraction(1, 16)),
+        scaled(randomized_response, "expected_error", 16),
     ],
     **FAULTS,
 }

@@ -57,5 +57,8 @@ def spread_for(mu_squared: Fraction, width: int) -> Fraction:
     root = Fraction(math.isqrt(math.floor(mu_squared * 4**60)), 2**60)
     left = root - Fraction(math.isqrt(width) + 1, 1 << 40) * (1 + Fraction(1, 2**30))
     if left <= 0:
-        raise ValueError(f"a budget of mu = {float(root):.3g} leaves nothing for {width} columns.")
+        raise ValueError(
+            f"a budget of mu = {float(root):.3g} leaves nothing for {width} columns; give a larger "
+            "budget (a smaller noise_multiplier)."
+        )
     return Fraction(math.ceil(2**40 / left), 2**40)
