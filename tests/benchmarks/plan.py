@@ -172,7 +172,8 @@ def measure(points: Points, name: str, setting: Setting, run: int) -> None:
 
 def row(points: Points, name: str, setting: Setting) -> list[list[str]]:
     """Cells, a line a kind."""
-    at = {"table": name, "law": setting.name, "rho": setting.rho, "n": setting.n}
+    at: dict[str, str | int] = {"table": name, "law": setting.name, "rho": setting.rho}
+    at["n"] = setting.n
     values = {kind: points.values(kind=kind, **at) for kind in (NONE, *KINDS)}
     lines = []
     for kind in KINDS:
