@@ -1,0 +1,261 @@
+"""Means of anisotropic vectors between what is proved of them and what no method can beat.
+
+The instances of dimension_free.py: d = 1000, normal data, (1, 1e-6)-DP under add-remove, mean (1, ..., 1),
+of which methods that need a box know that it is within 100 of zero. Upper bounds, expected errors and lower
+bounds are the functions that ``dpverify rates`` takes from spec/; measured are the points of
+dimension_free.py, of which evidence/2026-11-22-bounds.csv keeps medians, their 95% intervals (order
+statistics) and root mean squares.
+
+best / lower: the best method's measured error over the larger of two lower bounds, of privacy (tracing) and
+of sampling (the trace of Sigma over n), which no method beats in root mean square at every mean. Once for
+the root mean square, once for the median, which may be a little below a bound on the former. target: at
+most 12 for instance 1 at n = 10,000. noise / tracing: what of RefinedMean's expected error is due to privacy, over
+what must be. Beside it the older bounds: by buckets of like variances, and by packing, which holds for
+pure DP alone (failure 1/2, means in the ball about the box).
+
+    python -m tests.benchmarks.bounds                               the tables, from the kept points
+    python -m tests.benchmarks.bounds --figures docs/figures        the pictures, with dpverify[plots]
+    python -m tests.benchmarks.bounds --collect FILE...             new points, of dimension_free.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, fields
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+
+from dpverify import Adjacency
+from spec import coordinatewise_mean, refined_mean, rescaled_mean, variance_aware_mean
+from spec.theory import buckets, centered, packing, tracing_bound
+from tests.benchmarks.dimension_free import BUDGET, NONE, VARIANCES, D, methods
+from tests.benchmarks.errors import Points, digits, interval
+from tests.benchmarks.timing import table
+
+KEPT = Path(__file__).parent / "evidence" / "2026-11-22-bounds.csv"
+ADJACENCY = Adjacency.ADD_REMOVE
+OURS = ("rescaled", "refined")
+BASELINES = ("coordinatewise", "variance aware, known", "variance aware", "iterative")
+TARGET, AT = 12.0, (1, 10_000)
+BETA = Fraction(1, 20)
+"""That an upper bound fails."""
+RARELY = 1e-3
+_REACH = Fraction(100 * math.isqrt(D))  # the ball about the box is a little larger
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Errors of one method at one size: the median with its interval (infinite for fewer than 6 runs),
+    and the root mean square, which is infinite where a run abstained."""
+
+    instance: int
+    n: int
+    method: str
+    runs: int
+    low: float
+    median: float
+    high: float
+    rms: float
+
+
+def collect(points: Iterable[Points]) -> list[Measured]:
+    """Of the methods that are drawn, all that was measured; the same run in two files counts once."""
+    found: dict[tuple[int, int, str], dict[int, float]] = {}
+    for one in points:
+        for point in one.found.values():
+            key: Any = point["key"]
+            name = str(key["method"]).removesuffix(f" ({ADJACENCY})")
+            if name in (NONE, *OURS, *BASELINES):
+                place = found.setdefault((key["instance"], key["n"], name), {})
+                place[key["run"]] = float(point["value"])
+    return [_summary(*key, list(runs.values())) for key, runs in sorted(found.items())]
+
+
+def _summary(instance: int, n: int, method: str, errors: Sequence[float]) -> Measured:
+    low, median, high = interval(errors)
+    rms = float(np.sqrt(np.mean(np.square(errors))))
+    rounded = [float(f"{value:.4g}") for value in (low, median, high, rms)]
+    return Measured(instance, n, method, len(errors), *rounded)
+
+
+def write(measured: Sequence[Measured], path: Path = KEPT) -> None:
+    """One line each, with a header."""
+    with path.open("w", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow([field.name for field in fields(Measured)])
+        lines.writerows(astuple(one) for one in measured)
+
+
+def read(path: Path = KEPT) -> list[Measured]:
+    """What ``write`` wrote."""
+    with path.open(newline="") as file:
+        return [
+            Measured(
+                int(line["instance"]),
+                int(line["n"]),
+                line["method"],
+                int(line["runs"]),
+                *(float(line[name]) for name in ("low", "median", "high", "rms")),
+            )
+            for line in csv.DictReader(file)
+        ]
+
+
+# --- what is proved -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """At one n: upper bounds and expected errors, infinite where there are none, and lower bounds."""
+
+    n: int
+    rescaled_bound: float
+    rescaled_expected: float
+    refined_expected: float
+    refined_noise: float
+    sampling: float
+    tracing: float
+    buckets: float
+    packing: float
+
+    @property
+    def lower(self) -> float:
+        """Of any method of this privacy."""
+        return max(self.sampling, self.tracing)
+
+
+@cache
+def bounds_at(instance: int, n: int) -> Bounds:
+    """By the specs, for the mechanisms as they were measured: n_max = n, the covariance public."""
+    variances = [Fraction(value) for value in VARIANCES[instance].tolist()]
+    rescaled, refined = _parameters("rescaled", instance, n), _parameters("refined", instance, n)
+    sampling = tracing_bound.sampling_error(variances, n)
+    noise = rescaled_mean.expected_error(rescaled, n)
+    second = refined_mean.expected_error(refined, n)
+    budget: dict[str, Any] = {"epsilon": Fraction(BUDGET.epsilon), "delta": Fraction(BUDGET.delta)}
+    best = buckets.best_bucket([Fraction(math.sqrt(v)) for v in variances])
+    try:  # in three parts of beta: noise, number, sampling
+        bound = float(
+            rescaled_mean.error_bound(rescaled, n, BETA / 3, VARIANCES[instance].tolist())
+        )
+    except ValueError:  # it may abstain
+        bound = math.inf
+    return Bounds(
+        n,
+        bound,
+        float(mp.hypot(noise, sampling)),
+        float(mp.hypot(second, sampling)),
+        float(second),
+        float(sampling),
+        float(tracing_bound.least_error(variances=variances, n=n, **budget)),
+        float(len(best) * min(best) / (24 * n * budget["epsilon"])),
+        float(
+            packing.least_radius(
+                epsilon=budget["epsilon"], d=D, n=n, reach=_REACH, beta=Fraction(1, 2)
+            )
+        ),
+    )
+
+
+def _parameters(name: str, instance: int, n: int) -> dict[str, Any]:
+    full = f"{name} ({ADJACENCY})"
+    made = next(method for method in methods(instance, n) if method.name == full)
+    found: dict[str, Any] = made.mechanism.parameters
+    return found
+
+
+@cache
+def least_n(name: str, instance: int) -> int:
+    """From here on the search for medians leaves one with probability ``RARELY`` at most, by its spec."""
+    parameters = _parameters(name, instance, 1)
+    if name == "coordinatewise":
+        steps = coordinatewise_mean.steps(parameters)
+        shared = steps
+    else:
+        steps = variance_aware_mean.side_steps(parameters)
+        shared = steps + variance_aware_mean.spread_steps(parameters)
+    low, high = 1, 10**6
+    while low < high:
+        middle = (low + high) // 2
+        missed = centered.chance_of_missing(parameters, middle, steps, shared)
+        low, high = (low, middle) if missed <= RARELY else (middle + 1, high)
+    return low
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def best(measured: Sequence[Measured], instance: int, n: int) -> Measured | None:
+    """The private method of the least root mean square."""
+    there = [
+        one
+        for one in measured
+        if (one.instance, one.n) == (instance, n) and one.method != NONE and math.isfinite(one.rms)
+    ]
+    return min(there, key=lambda one: one.rms, default=None)
+
+
+def ratios(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
+    """A row for each n."""
+    for n in sorted({one.n for one in measured if one.instance == instance}):
+        found, known = best(measured, instance, n), bounds_at(instance, n)
+        if found is None:
+            continue
+        worst = max(found.rms, found.median) / known.lower
+        judged = ("met" if worst <= TARGET else "MISSED") if (instance, n) == AT else ""
+        numbers = (found.median, found.rms, known.sampling, known.tracing)
+        yield [
+            str(n),
+            f"{found.method} /{found.runs}",
+            *map(digits, numbers),
+            f"{found.rms / known.lower:.2f}",
+            f"{found.median / known.lower:.2f}",
+            judged,
+            f"{known.refined_noise / known.tracing:.1f}",
+            *map(digits, (known.buckets, known.packing, known.rescaled_bound)),
+        ]
+
+
+COLUMNS = (
+    *("n", "best / runs", "median", "root mean sq.", "sampling", "tracing"),
+    *("best / lower", "of medians", "target", "noise / tracing"),
+    *("buckets", "packing", "bound"),
+)
+
+
+def main() -> None:
+    """Print the tables, or make the pictures."""
+    parser = argparse.ArgumentParser(description="Upper bounds, measured errors, lower bounds.")
+    parser.add_argument("--collect", type=Path, nargs="+", help="files of dimension_free.py")
+    parser.add_argument("--kept", type=Path, default=KEPT)
+    parser.add_argument("--figures", type=Path, help="folder to draw into")
+    given = parser.parse_args()
+    if given.collect:
+        write(collect(Points(path) for path in given.collect), given.kept)
+    measured = read(given.kept)
+    if given.figures:
+        from tests.benchmarks.pictures import draw
+
+        for instance in VARIANCES:
+            print(draw(measured, instance, given.figures))
+        return
+    print(__doc__)
+    for instance in VARIANCES:
+        print(f"\ninstance {instance}: variances as in dimension_free.py\n")
+        table(COLUMNS, ratios(measured, instance))
+        needed = [f"{name} {least_n(name, instance)}" for name in BASELINES[:3]]
+        print(
+            f"\nmedians are missed with probability {RARELY} at most from n = {', '.join(needed)}"
+        )
+
+
+if __name__ == "__main__":
+    main()
