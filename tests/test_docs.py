@@ -12,6 +12,10 @@ from dpverify.suite.trees import load
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {
+    path: path.read_text(encoding="utf-8") for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
+}
+LARGEST_FIGURE = 150_000
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
@@ -51,3 +55,30 @@ def test_the_architecture_names_every_floor_and_file() -> None:
             for file in folder.glob("[!_]*.py"):
                 if folder.name != "mechanisms":
                     assert file.stem in ARCHITECTURE, file
+
+
+def test_links_within_the_project_lead_somewhere() -> None:
+    found = 0
+    for path, text in PAGES.items():
+        for target in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
+            found += 1
+    assert found >= 10
+
+
+def test_benchmarks_that_pages_run_exist() -> None:
+    named = {
+        name for text in PAGES.values() for name in re.findall(r"python -m (tests\.[\w.]+)", text)
+    }
+    assert len(named) >= 3
+    for name in named:
+        assert (ROOT / (name.replace(".", "/") + ".py")).is_file(), name
+
+
+def test_figures_are_small_and_shown() -> None:
+    shown = "".join(text for path, text in PAGES.items() if path.parent.name == "docs")
+    figures = list((ROOT / "docs" / "figures").iterdir())
+    assert len(figures) >= 3
+    for path in figures:
+        assert f"figures/{path.name})" in shown, path.name
+        assert path.stat().st_size < LARGEST_FIGURE, path.name

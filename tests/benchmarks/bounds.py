@@ -6,14 +6,15 @@ bounds are the functions that ``dpverify rates`` takes from spec/; measured are 
 dimension_free.py, of which evidence/2026-11-22-bounds.csv keeps medians, their 95% intervals (order
 statistics) and root mean squares.
 
-best / lower: the best method's measured error over the larger of two lower bounds, of privacy (tracing) and
-of sampling (the trace of Sigma over n), which no method beats in root mean square at every mean. Once for
-the root mean square, once for the median, which may be a little below a bound on the former. target: at
-most 12 for instance 1 at n = 10,000. noise / tracing: what of RefinedMean's expected error is due to privacy, over
-what must be. Beside it the older bounds: by buckets of like variances, and by packing, which holds for
+best / lower: the error of the best method over the larger of two lower bounds, of privacy (tracing) and of
+sampling (the trace of Sigma over n), which no method beats in root mean square at every mean. Once for the
+root mean square, once for the median; few runs may be below it by chance, and a median is below what it
+bounds. target: at most 12 for instance 1 at n = 10,000. noise / tracing: what of RefinedMean's expected
+error is due to privacy, over what must be. Beside it the older bounds: by buckets of like variances, and by packing, which holds for
 pure DP alone (failure 1/2, means in the ball about the box).
 
     python -m tests.benchmarks.bounds                               the tables, from the kept points
+    python -m tests.benchmarks.bounds --page                        the table of docs/rates.md
     python -m tests.benchmarks.bounds --figures docs/figures        the pictures, with dpverify[plots]
     python -m tests.benchmarks.bounds --collect FILE...             new points, of dimension_free.py
 """
@@ -38,7 +39,7 @@ from spec import coordinatewise_mean, refined_mean, rescaled_mean, variance_awar
 from spec.theory import buckets, centered, packing, tracing_bound
 from tests.benchmarks.dimension_free import BUDGET, NONE, VARIANCES, D, methods
 from tests.benchmarks.errors import Points, digits, interval
-from tests.benchmarks.timing import table
+from tests.benchmarks.timing import header, table
 
 KEPT = Path(__file__).parent / "evidence" / "2026-11-22-bounds.csv"
 ADJACENCY = Adjacency.ADD_REMOVE
@@ -114,7 +115,7 @@ def read(path: Path = KEPT) -> list[Measured]:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """At one n: upper bounds and expected errors, infinite where there are none, and lower bounds."""
+    """At one n, from 300 on: what is proved of ours, what is expected of them, and lower bounds."""
 
     n: int
     rescaled_bound: float
@@ -142,15 +143,11 @@ def bounds_at(instance: int, n: int) -> Bounds:
     second = refined_mean.expected_error(refined, n)
     budget: dict[str, Any] = {"epsilon": Fraction(BUDGET.epsilon), "delta": Fraction(BUDGET.delta)}
     best = buckets.best_bucket([Fraction(math.sqrt(v)) for v in variances])
-    try:  # in three parts of beta: noise, number, sampling
-        bound = float(
-            rescaled_mean.error_bound(rescaled, n, BETA / 3, VARIANCES[instance].tolist())
-        )
-    except ValueError:  # it may abstain
-        bound = math.inf
+    # in three parts of beta: noise, number, sampling
+    bound = rescaled_mean.error_bound(rescaled, n, BETA / 3, VARIANCES[instance].tolist())
     return Bounds(
         n,
-        bound,
+        float(bound),
         float(mp.hypot(noise, sampling)),
         float(mp.hypot(second, sampling)),
         float(second),
@@ -194,11 +191,11 @@ def least_n(name: str, instance: int) -> int:
 
 
 def best(measured: Sequence[Measured], instance: int, n: int) -> Measured | None:
-    """The private method of the least root mean square."""
+    """The private method of the least root mean square, of those with runs enough for an interval."""
     there = [
         one
         for one in measured
-        if (one.instance, one.n) == (instance, n) and one.method != NONE and math.isfinite(one.rms)
+        if (one.instance, one.n) == (instance, n) and one.method != NONE and math.isfinite(one.high)
     ]
     return min(there, key=lambda one: one.rms, default=None)
 
@@ -224,6 +221,39 @@ def ratios(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
         ]
 
 
+def medians(measured: Sequence[Measured], instance: int) -> Iterator[list[str]]:
+    """All that was measured, as in the pictures."""
+    for one in measured:
+        if one.instance == instance:
+            ends = f"[{digits(one.low)}, {digits(one.high)}] /{one.runs}"
+            yield [one.method, str(one.n), f"{digits(one.median)} {ends}", digits(one.rms)]
+
+
+def page(measured: Sequence[Measured]) -> Iterator[str]:
+    """The table of docs/rates.md: the best method by n, its root mean square over the lower bound."""
+    sizes = sorted({one.n for one in measured if best(measured, one.instance, one.n)})
+    yield "| n | " + " | ".join(f"instance {i}" for i in VARIANCES) + " |"
+    yield "|---|" + "---|" * len(VARIANCES)
+    for n in sizes:
+        cells = []
+        for instance in VARIANCES:
+            found = best(measured, instance, n)
+            if found is None:
+                cells.append("not measured")
+                continue
+            ratio = found.rms / bounds_at(instance, n).lower
+            cells.append(f"{NAMES[found.method]} {digits(found.rms)}, {ratio:.2f}")
+        yield f"| {n:,} | " + " | ".join(cells) + " |"
+
+
+NAMES = {
+    "rescaled": "`RescaledMean`",
+    "refined": "`RefinedMean`",
+    "coordinatewise": "`CoordinatewiseMean`",
+    "variance aware, known": "`VarianceAwareMean`",
+    "variance aware": "`VarianceAwareMean`, unknown",
+    "iterative": "`IterativeMean`",
+}
 COLUMNS = (
     *("n", "best / runs", "median", "root mean sq.", "sampling", "tracing"),
     *("best / lower", "of medians", "target", "noise / tracing"),
@@ -236,6 +266,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Upper bounds, measured errors, lower bounds.")
     parser.add_argument("--collect", type=Path, nargs="+", help="files of dimension_free.py")
     parser.add_argument("--kept", type=Path, default=KEPT)
+    parser.add_argument("--page", action="store_true", help="the table of docs/rates.md")
     parser.add_argument("--figures", type=Path, help="folder to draw into")
     given = parser.parse_args()
     if given.collect:
@@ -247,10 +278,16 @@ def main() -> None:
         for instance in VARIANCES:
             print(draw(measured, instance, given.figures))
         return
-    print(__doc__)
+    if given.page:
+        print("\n".join(page(measured)))
+        return
+    header("Means of anisotropic vectors, between bounds", "python -m tests.benchmarks.bounds")
+    print(f"\n{__doc__}")
     for instance in VARIANCES:
         print(f"\ninstance {instance}: variances as in dimension_free.py\n")
         table(COLUMNS, ratios(measured, instance))
+        print()
+        table(("method", "n", "median", "root mean sq."), medians(measured, instance))
         needed = [f"{name} {least_n(name, instance)}" for name in BASELINES[:3]]
         print(
             f"\nmedians are missed with probability {RARELY} at most from n = {', '.join(needed)}"

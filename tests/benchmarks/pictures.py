@@ -17,7 +17,7 @@ LAWS = {
     2: "variances 1 / i",
     3: "variances max(exp(-(i - 1) / 10), 10⁻⁶)",
 }
-NS = tuple(round(n) for n in np.geomspace(400, 30_000, 40))
+NS = tuple(round(n) for n in np.geomspace(400, 30_000, 25))
 _Y = (2e-4, 3e3)
 _SIZE = (8.0, 6.2)  # inches
 POINTS = {  # label, color, marker
@@ -45,10 +45,10 @@ LINES: tuple[tuple[str, Callable[[Bounds], float], dict[str, Any]], ...] = (
         lambda b: b.refined_expected,
         {"color": "#009e73", "linewidth": 1, "linestyle": "--"},
     ),
-    ("least: sampling", lambda b: b.sampling, {"color": "#888888", "linewidth": 1.2}),
-    ("least: privacy (tracing)", lambda b: b.tracing, {"color": "black", "linewidth": 1.6}),
+    ("lower bound: sampling", lambda b: b.sampling, {"color": "#888888", "linewidth": 1.2}),
+    ("lower bound: privacy, by tracing", lambda b: b.tracing, {"color": "black", "linewidth": 1.6}),
     (
-        "least under pure DP (packing)",
+        "lower bound for pure DP, by packing",
         lambda b: b.packing,
         {"color": "black", "linewidth": 1, "linestyle": ":"},
     ),
@@ -77,7 +77,7 @@ def draw(measured: Sequence[Measured], instance: int, folder: Path, kind: str = 
 def _lines(axes: Any, instance: int) -> None:
     known = [bounds_at(instance, n) for n in NS]
     for label, value, style in LINES:
-        axes.plot(NS, [_finite(value(b)) for b in known], label=label, zorder=2, **style)
+        axes.plot(NS, [value(b) for b in known], label=label, zorder=2, **style)
     sure = least_n("variance aware, known", instance)
     axes.axvspan(NS[0], sure, color="#d55e00", alpha=0.06, linewidth=0, zorder=0)
     axes.text(
@@ -91,17 +91,15 @@ def _lines(axes: Any, instance: int) -> None:
     )
 
 
-def _finite(value: float) -> float:
-    return value if math.isfinite(value) else math.nan
-
-
 def _points(axes: Any, measured: Sequence[Measured]) -> None:
-    """Medians, with an interval from 6 runs on; a thin line joins them. Abstaining has no place."""
+    """Medians, with an interval from 6 runs on; a thin line joins those of
+    baselines. A little aside of n, lest they hide each other. Abstaining has no place."""
     found = sorted((m for m in measured if math.isfinite(m.median)), key=lambda m: m.n)
     if not found:
         return
     label, color, marker = POINTS[found[0].method]
-    n, median = [m.n for m in found], [m.median for m in found]
+    aside = 1 + 0.012 * (list(POINTS).index(found[0].method) - len(POINTS) // 2)
+    n, median = [m.n * aside for m in found], [m.median for m in found]
     low = [m.median - m.low if math.isfinite(m.high) else 0.0 for m in found]
     high = [m.high - m.median if math.isfinite(m.high) else 0.0 for m in found]
     axes.errorbar(

@@ -133,6 +133,7 @@ TABLES: dict[str, Callable[[], Iterator[Setting]]] = {
     "C": steep,
     "unlike": unlike,
 }
+COLUMNS = ("", "rho", "n", "kind", "runs", NONE, "ours", "PLAN", "ratio", "overhead", "target")
 
 
 @cache
@@ -224,10 +225,9 @@ def main() -> None:
     header("Errors of variance_aware_mean beside published ones", "python -m tests.benchmarks.plan")
     print(f"# points by the code that made them: {points.codes()}; now {code()}\n")
     print(__doc__)
-    columns = ("", "rho", "n", "kind", "runs", NONE, "ours", "PLAN", "ratio", "overhead", "target")
     for name, settings in chosen.items():
         print(f"\n{name}\n")
-        table(columns, [line for setting in settings for line in row(points, name, setting)])
+        table(COLUMNS, [line for setting in settings for line in row(points, name, setting)])
 
 
 if __name__ == "__main__":
