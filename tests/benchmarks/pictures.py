@@ -58,8 +58,6 @@ LINES: tuple[tuple[str, Callable[[Bounds], float], dict[str, Any]], ...] = (
 def draw(measured: Sequence[Measured], instance: int, folder: Path, kind: str = "svg") -> Path:
     """One picture; the same bytes for the same points."""
     import matplotlib as mpl
-
-    mpl.use("Agg")
     from matplotlib.figure import Figure
 
     with mpl.rc_context({"svg.hashsalt": "dpverify", "font.size": 10}):
@@ -83,7 +81,7 @@ def _lines(axes: Any, instance: int) -> None:
     axes.text(
         sure * 0.97,
         _Y[0] * 1.3,
-        f"n < {sure}: a search for {D} medians\nmay miss one (chance above {RARELY})",
+        f"n < {sure}: a search for {D} medians\nmay miss one (bound above {RARELY})",
         ha="right",
         va="bottom",
         fontsize=8.5,
@@ -92,8 +90,8 @@ def _lines(axes: Any, instance: int) -> None:
 
 
 def _points(axes: Any, measured: Sequence[Measured]) -> None:
-    """Medians, with an interval from 6 runs on; a thin line joins those of
-    baselines. A little aside of n, lest they hide each other. Abstaining has no place."""
+    """Medians, with an interval from 6 runs on, a little aside of n, lest they hide each other; a thin
+    line joins those of baselines. Abstaining has no place."""
     found = sorted((m for m in measured if math.isfinite(m.median)), key=lambda m: m.n)
     if not found:
         return
