@@ -31,7 +31,7 @@ POINTS = {  # label, color, marker
 }
 LINES: tuple[tuple[str, Callable[[Bounds], float], dict[str, Any]], ...] = (
     (
-        "RescaledMean: proved, 95%",
+        "RescaledMean: bound, 95%, all friends",
         lambda b: b.rescaled_bound,
         {"color": "#0072b2", "linewidth": 1.6},
     ),
