@@ -16,7 +16,7 @@ Ours: means over the runs, +- 1.96 standard errors, in both kinds: "known", the 
 "unknown", found from a least one on, which is what PLAN does. ratio: of our mean to PLAN's. It is loose
 where the sampling error is most of both, since their 50 datasets are not ours (C at d = 64: without
 privacy they have 0.688 and 0.776 from one law). overhead: the same of both over the error without privacy
-on the same data, for which that cancels. target: at most 1.1.
+on the same data, for which that cancels. target: at most 1.1, for the ratio and for the overhead.
 
 unlike: three laws in 1000 dimensions, mean 1 in every column, known to be within 100, at the rho that
 (1, 1e-6) allows (0.02436). The figures beside ours are means of 2 to 5 runs of prototypes in floats: PLAN
