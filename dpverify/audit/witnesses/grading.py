@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import chdtrc, expit, ndtri
 
 from dpverify.audit.graded import HEAVIEST, poisson_mean
 from dpverify.audit.outputs.draws import Floats
@@ -22,10 +22,11 @@ from dpverify.audit.witnesses.choosing import Grade, Task, Witness
 _RAREST = 60  # hits of the first level, on both sides
 _WIDER = 1.4  # a level has so many times the draws of the one above
 _POWER = 1.3  # as for a single event
-_BETTER = 0.05  # what weights must promise above a single event, relative to its epsilon
+_BETTER = 0.01  # what weights must promise above a single event, relative to its epsilon
 _ROUNDS, _NEWTON = 3, 25
 _BENDS = (0.5, 1.5, 3.0, 5.0)  # of minus the logarithm of the share of scores that are as high
 _BEND, _NEAR = 0.5, 0.02  # how much the log-odds bend, of the claimed epsilon and this
+_UNLIKELY = 0.01
 _BEYOND, _FARTHEST = 40.0, 2.0  # epsilons; a step in log-odds
 
 
@@ -45,7 +46,6 @@ def graded(witness: Witness, own: Floats, other: Floats, task: Task) -> Witness:
     if not first.any():
         return witness
     sides = np.array([[len(own)], [len(other)]])
-    seen = (counts + 0.5 / len(cuts)) / (sides + 1)
     odds = _smooth(counts, float(sides[0, 0] / sides[1, 0]), task.points[0][0])
     smooth = np.array([expit(odds), expit(-odds)]) * counts.sum(axis=0) / sides
     plain = _promised(smooth[:, first], None, task)
@@ -57,10 +57,10 @@ def graded(witness: Witness, own: Floats, other: Floats, task: Task) -> Witness:
         epsilon = _promised(smooth, tried, task)
         if epsilon > best:
             best, weights = epsilon, tried
-    if best <= plain + _BETTER * abs(plain):
+    if best <= plain + _BETTER * abs(plain) or not _fits(
+        counts[:, weights > 0], expit(odds[weights > 0])
+    ):
         return witness
-    if _promised(seen, weights, task) < _promised(seen[:, first], None, task):
-        return witness  # the curve says so, the counts do not
     return replace(witness, grades=_merged(cuts, weights), promise=witness.promise + best - plain)
 
 
@@ -103,6 +103,13 @@ def _smooth(counts: Floats, sides: float, claimed: float) -> Floats:
         fitted = fitted + step * min(1.0, _FARTHEST / max(np.abs(basis @ step).max(), _FARTHEST))
     found: Floats = basis @ fitted + base
     return found
+
+
+def _fits(counts: Floats, share: Floats) -> bool:
+    """Whether the counts of levels with weight are no further from the curve than chance explains, by chi-square."""
+    both = counts.sum(axis=0)
+    squares = (counts[0] - both * share) ** 2 / (both * share * (1 - share) + 1)
+    return bool(chdtrc(len(both), float(squares.sum())) > _UNLIKELY)
 
 
 def _weights(masses: Floats, epsilon: float) -> Counts:
