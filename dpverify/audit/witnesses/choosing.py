@@ -29,12 +29,21 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
+class Grade:
+    """The level of scores from this threshold up to that of the grade before it, and its weight."""
+
+    threshold: float
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
 class Witness:
     """The event {sign * score >= threshold}; more likely on the side it was chosen for.
 
     aim: what it is to show. promise: positive where a refutation is expected; for one (epsilon, delta)
     the epsilon by which the certified bound will exceed the claimed one, for a whole profile the number
     of standard errors to spare.
+    grades: several events instead of the one, with weights, from the highest scores on (``graded``).
     """
 
     candidate: Candidate
@@ -42,20 +51,35 @@ class Witness:
     threshold: float
     aim: Aim
     promise: float
+    grades: tuple[Grade, ...] = ()
 
     def __str__(self) -> str:
+        if self.grades:
+            told = ", ".join(
+                f"{grade.weight} x [{self._event(grade.threshold)}]" for grade in self.grades
+            )
+            return f"weights of levels {told}"
+        return self._event(self.threshold)
+
+    def _event(self, threshold: float) -> str:
         text = self.candidate.description
         if "{threshold}" not in text:
             return text if self.sign > 0 else f"not ({text})"
         if self.sign < 0:
             text = text.replace(">= {threshold}", "<= {threshold}")
-        return text.format(threshold=f"{self.sign * self.threshold:.6g}")
+        return text.format(threshold=f"{self.sign * threshold:.6g}")
 
     def happens(self, scores: Floats) -> NDArray[np.bool_]:
         """In which of the draws with these scores (the candidate's) the event happens."""
         if self.sign > 0:
             return np.asarray(scores >= self.threshold, dtype=np.bool_)
         return np.asarray(scores <= -self.threshold, dtype=np.bool_)
+
+    def counts(self, scores: Floats) -> Counts:
+        """How many of these scores are in each level, in the order of the grades."""
+        above = [np.count_nonzero(self.sign * scores >= grade.threshold) for grade in self.grades]
+        found: Counts = np.diff(above, prepend=0)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
