@@ -22,7 +22,7 @@ from dpverify.audit.witnesses.choosing import Grade, Task, Witness
 _RAREST = 60  # hits of the first level, on both sides
 _WIDER = 1.4  # a level has so many times the draws of the one above
 _POWER = 1.3  # as for a single event
-_BETTER = 0.01  # what weights must promise above a single event, relative to its epsilon
+_BETTER = 0.04  # what weights must promise above a single event, relative to its epsilon
 _ROUNDS, _NEWTON = 3, 25
 _BENDS = (0.5, 1.5, 3.0, 5.0)  # of minus the logarithm of the share of scores that are as high
 _BEND, _NEAR = 0.5, 0.02  # how much the log-odds bend, of the claimed epsilon and this
