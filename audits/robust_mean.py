@@ -176,6 +176,11 @@ SMALL = (
     SmallInstance(name="line, add-remove", mechanism=_small(ADD, 1, 1), data=_LINE),
     SmallInstance(name="line, no direction, replace", mechanism=_small(REPLACE, 1, 0), data=_LINE),
     SmallInstance(name="plane, no direction, add-remove", mechanism=_small(ADD, 2, 0), data=_PLANE),
+    SmallInstance(
+        name="line, a soft core, replace",
+        mechanism=_small(REPLACE, 1, 1, full=Fraction(3, 4)),
+        data=_LINE,
+    ),
     SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, 1, 1), data=()),
 )
 
