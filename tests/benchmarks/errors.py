@@ -171,10 +171,10 @@ def degrees_once() -> Iterator[None]:
         return
     true, known = module.degrees, {}
 
-    def remembered(rows: Any, radius: int) -> Any:
+    def remembered(rows: Any, radius: int, progress: Any = None) -> Any:
         key = hashlib.blake2b(np.ascontiguousarray(rows).data).hexdigest(), radius
         if key not in known:
-            known[key] = true(rows, radius)
+            known[key] = true(rows, radius, progress)
         return known[key]
 
     with mock.patch.object(module, "degrees", remembered):
