@@ -21,9 +21,9 @@ The few pairs in between are decided from the rows themselves (``friends``). Whe
 bounds are r^2, and nothing is in between. E^2 comes from one product of floats, (2 z_i, -N_i, 1) with
 (z_j, 1, -N_j), which is -E^2 for N = |z|^2. If all N are at most 2^51, the magnitudes of its terms add
 up, by Cauchy-Schwarz, to at most 2 |z_i| |z_j| + N_i + N_j <= 2^53. So every entry and every partial
-sum is an integer that float64 holds, in whatever order they are added (as in ``linear``). Where all
-rows are within r / 2 of c, all are friends. Otherwise r is below twice the largest |y - c|, and both
-bounds on E^2 are integers of at most 2^53, too.
+sum is an integer that float64 holds, in whatever order they are added (as in ``linear``). Rows within
+r / 2 of c are friends of each other without a look. Where there are others, r is below twice the
+largest |y - c|, and both bounds on E^2 are integers of at most 2^53, too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def degrees(
     rows: integers of any size, shape (n, d). The count of row i is #{j : |y_i - y_j| <= radius}, exact,
     with the boundary included. ``progress(done, n)`` is called from time to time with the number of
     rows whose counts are complete. Takes time O(n^2 d) at the speed of a float64 matrix product, and
-    memory O(n d); O(n log n) for d = 1. Beyond 61 bits an entry is a Python integer, and slow.
+    memory O(n d); O(n log n) for d = 1, and O(n d) where all are within half the radius of their
+    median (each one beyond it costs n d). Beyond 61 bits an entry is a Python integer, and slow.
     Errors: TypeError for anything but integers, ValueError for another shape or a negative radius.
     """
     given, most = _matrix(rows, "rows"), _radius(radius)
@@ -109,6 +110,8 @@ class _Ball:
 
     center: Integers
     core: Indices
+    sure: int
+    """So many of the core, its last ones, are within half of the radius of the center."""
     others: Indices
     square: int
     """The largest squared distance from the center."""
@@ -151,24 +154,38 @@ class _Rounded:
 def _counted(rows: Integers, ball: _Ball, radius: int, counts: NDArray[np.int64]) -> Iterator[int]:
     """Adds the core's pairs with all rows of the ball; after each block the rows that are done."""
     members, size = np.concatenate([ball.core, ball.others]), len(ball.core)
-    if 4 * ball.square <= radius**2:
-        # within radius / 2 of the center, so all of them are friends, and core: 4 radii are in reach
-        counts[ball.core] += size
-        yield size
-        return
-    rounded = _rounded(rows, members, ball, radius)
     found = np.zeros(len(members), np.int64)
-    for start in range(0, size, _ROWS):
-        some = slice(start, min(start + _ROWS, size))
+    first = size - ball.sure
+    found[first:size] += ball.sure
+    if ball.sure < len(members):
+        rounded = _rounded(rows, members, ball, radius)
+    for some in _runs(0, first, _ROWS):
         against = rounded.friends_of(some)
         found[some] += _sums(against(some), 1)
-        for first in range(some.stop, len(members), _COLUMNS):
-            others = slice(first, min(first + _COLUMNS, len(members)))
-            block = against(others)
-            found[some] += _sums(block, 1)
-            found[others] += _sums(block, 0)
-        yield some.stop - start
+        _count(against, some, _runs(some.stop, len(members), _COLUMNS), found)
+        yield some.stop - some.start
+    for some in _runs(first, size, _ROWS):
+        if size < len(members):
+            _count(rounded.friends_of(some), some, _runs(size, len(members), _COLUMNS), found)
+        yield some.stop - some.start
     counts[members] += found
+
+
+def _count(
+    against: Callable[[slice], NDArray[np.bool_]],
+    some: slice,
+    parts: Iterator[slice],
+    found: NDArray[np.int64],
+) -> None:
+    """Adds the pairs of some members with others, on both sides."""
+    for others in parts:
+        block = against(others)
+        found[some] += _sums(block, 1)
+        found[others] += _sums(block, 0)
+
+
+def _runs(start: int, stop: int, step: int) -> Iterator[slice]:
+    return (slice(at, min(at + step, stop)) for at in range(start, stop, step))
 
 
 def _sums(block: NDArray[np.bool_], axis: int) -> NDArray[np.uint16]:
@@ -198,17 +215,20 @@ def _rounded(rows: Integers, members: Indices, ball: _Ball, radius: int) -> _Rou
 def _ball(rows: Integers, left: Indices, radius: int) -> _Ball:
     """The next ball: the rows left that are in it. All of them are core if none is outside."""
     center, reach = _chosen(rows, left, radius)
-    near, core, square = np.zeros(len(left), np.bool_), np.zeros(len(left), np.bool_), 0
+    near, core, sure = (np.zeros(len(left), np.bool_) for _ in range(3))
+    square = 0
     for part in _parts(len(left), rows.shape[1]):
         offsets = _difference(rows[left[part]], center)
         boxed = np.flatnonzero((np.abs(offsets) <= reach).all(axis=1))
         squares = squared_norms(offsets[boxed])
         near[part.start + boxed] = inside = squares <= reach**2
         core[part.start + boxed] = squares <= (reach - radius) ** 2
+        sure[part.start + boxed] = 4 * squares <= radius**2  # core: 4 radii are in reach
         square = max(square, largest(squares[inside]))
     if near.all():
         core = near
-    return _Ball(center, left[core], left[near & ~core], square)
+    ordered = np.concatenate([left[core & ~sure], left[sure]])
+    return _Ball(center, ordered, int(sure.sum()), left[near & ~core], square)
 
 
 def _chosen(rows: Integers, left: Indices, radius: int) -> tuple[Integers, int]:

@@ -122,9 +122,8 @@ def hard_cases() -> list[Case]:
     edge = np.zeros((9, 2), np.int64)
     edge[0], edge[1], edge[2] = (2**25, 2**25), (-(2**25), -(2**25)), (2**25, -(2**25) + 1)
     found += [(edge, radius) for radius in (2**26, math.isqrt(2**53), math.isqrt(2**53) + 1)]
-    for seed in range(
-        30
-    ):  # spread over a ball of larger cells, some pairs at a distance in between
+    # spread over a ball of larger cells, some pairs at a distance in between
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         rows = rng.integers(-(2 ** (20 + seed)), 2 ** (20 + seed), (40, 1 + seed % 5))
         rows[::7] = rows[0] + rng.integers(-9, 10, rows[::7].shape)
@@ -193,7 +192,11 @@ def all_core(ball: Any, *_: Any) -> Any:
 
 
 def twice_as_narrow(ball: Any, _: Any, __: Any, radius: int) -> Any:
-    return dataclasses.replace(ball, square=0) if ball.square <= radius**2 else ball
+    return dataclasses.replace(ball, sure=len(ball.core)) if ball.square <= radius**2 else ball
+
+
+def one_too_sure(ball: Any, *_: Any) -> Any:
+    return dataclasses.replace(ball, sure=min(ball.sure + 1, len(ball.core)))
 
 
 def decided(rounded: Any, bound: float) -> Any:
@@ -213,6 +216,7 @@ FAULTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "rows at the rim of a ball leave with its core": ("_ball", changed(all_core)),
     "rows beyond the core are not compared": ("_ball", changed(core_alone)),
     "all are friends within the radius of a center": ("_ball", changed(twice_as_narrow)),
+    "one more is within half the radius": ("_ball", changed(one_too_sure)),
     "undecided pairs are friends": ("_rounded", changed(lambda it, *_: decided(it, it.maybe))),
     "undecided pairs are not friends": ("_rounded", changed(lambda it, *_: decided(it, it.sure))),
     "rounding has no width": ("_rounded", changed(without_width)),
@@ -236,7 +240,7 @@ def test_planted_faults_are_seen(fault: str) -> None:
 def test_rounding_moves_pairs_by_all_that_the_bounds_allow() -> None:
     """Across the side of a cell of 2^7, nearer than their cells; and from end to end, farther."""
     center, both = np.zeros(4, np.int64), np.arange(2)
-    ball = module._Ball(center, both, both[:0], 2**60)
+    ball = module._Ball(center, both, 0, both[:0], 2**60)
     for other, radius in ((-1, 2), (2**9 + 2**7 - 1, 2 * (2**9 + 2**7 - 1))):
         rows = np.array([[0] * 4, [other] * 4])
         for within, close in ((radius, True), (radius - 1, False)):
