@@ -16,7 +16,7 @@ files, unchanged, under GNU Octave 7.3, with eps = 1, C = 0.5 and a vector of no
 (the files add a d x d matrix and report its spectral norm, which is twice as large and more).
 
     python -m tests.benchmarks.robust_experiment [--n 100,1000] [--d 100,200] [--runs 20] [--kinds mixed]
-        [--results FILE] [--keep] [--picture FILE.png]      (pictures need matplotlib)
+        [--methods robust,zero] [--seconds 300] [--results FILE] [--keep] [--picture FILE.png]      (pictures need matplotlib)
 
 Releases that were measured before are not made again.
 """
@@ -133,7 +133,7 @@ def picture(points: Points, sizes: list[int], kinds: list[str], path: Path) -> N
         sharey=True,
         squeeze=False,
     )
-    marks = dict(zip(NAMES, ("o-", "s-", "^-", "v-", "k--"), strict=True))
+    marks = dict(zip(NAMES, ("o-", "s-", "^-", "v-", "--"), strict=True))
     for kind, line in zip(kinds, axes, strict=True):
         for n, panel in zip(sizes, line, strict=True):
             for name, mark in marks.items():
@@ -155,8 +155,19 @@ def picture(points: Points, sizes: list[int], kinds: list[str], path: Path) -> N
         panel.set_xlabel("dimension")
     for panel in axes[:, 0]:
         panel.set_ylabel("excess L2 error")
-    handles, labels = axes[0][-1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", ncols=len(labels), fontsize=8, frameon=False)
+    named: dict[str, Any] = {}
+    for panel in axes.flat:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    labels = [label for label in (*NAMES, "paper 1", "paper 2") if label in named]
+    figure.legend(
+        [named[label] for label in labels],
+        labels,
+        loc="upper center",
+        ncols=len(labels),
+        fontsize=8,
+        frameon=False,
+    )
     figure.tight_layout(rect=(0, 0, 1, 0.95))
     figure.savefig(path, dpi=110)
 
@@ -166,14 +177,14 @@ def _curve(points: Points, panel: Any, n: int, kind: str, name: str, mark: str) 
     for d in DIMENSIONS:
         values = points.values(n=n, d=d, kind=kind, method=name)
         if values and math.isfinite(interval(values)[1]):
-            found[d] = interval(values) if len(values) > 5 else (np.median(values),) * 3
+            found[d] = interval(values) if len(values) > 5 else (float(np.median(values)),) * 3
     if not found:
         return
     low, middle, high = (np.array([ends[i] for ends in found.values()]) for i in range(3))
     above = np.where(np.isfinite(high), high, middle) - middle
-    panel.errorbar(
-        list(found), middle, (middle - low, above), fmt=mark, markersize=4, capsize=2, label=name
-    )
+    shades = {"fmt": mark, "color": "k" if name == "zero" else f"C{NAMES.index(name)}"}
+    bars = (middle - low, above)
+    panel.errorbar(list(found), middle, bars, markersize=4, capsize=2, label=name, **shades)
 
 
 def main() -> None:
@@ -181,6 +192,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Excess errors against the dimension.")
     for name, default in (("n", SIZES), ("d", DIMENSIONS), ("kinds", KINDS)):
         parser.add_argument(f"--{name}", default=",".join(map(str, default)))
+    parser.add_argument("--methods", default=",".join(("not private", *NAMES)))
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no run after these")
     parser.add_argument("--results", type=Path, default=Path("robust_experiment.jsonl"))
@@ -194,7 +206,7 @@ def main() -> None:
         for d in dimensions:
             for kind in kinds:
                 with degrees_once():
-                    for name in ("not private", *NAMES):
+                    for name in given.methods.split(","):
                         measured(points, name, n, d, kind, given.runs, until)
     header(
         f"Excess errors with a share {SHARE} of outliers, at {BUDGET}",
