@@ -277,6 +277,7 @@ def _robust(setting: Mapping[str, Any]) -> RobustMean:
         tail=Fraction(1, 10**7),
         noise_multiplier=Fraction(setting["noise_multiplier"]),
         directions=setting["directions"],
+        full=setting.get("full"),
         shares=_HALVES if not setting["directions"] else _QUARTERS,
     )
 
@@ -310,7 +311,7 @@ RATES = (
     ),
     _rate(
         "noise-against-its-multiplier",
-        tuple(map(Fraction, ("1/12", "1/6", "1/3"))),
+        tuple(map(Fraction, ("1/24", "1/12", "1/6", "1/3"))),
         {"d": 20, "n": 1500, "adjacency": ADD, "directions": 0},
         variable="noise_multiplier",
         instance=_NORMAL,
@@ -321,8 +322,14 @@ RATES = (
     ),
     _rate(
         "privacy-for-free",  # the sampling error: that of the inliers' mean goes as n^-1/2
-        (500, 1200, 2700),
-        {"d": 3, "noise_multiplier": "1/4", "adjacency": REPLACE, "directions": 1},
+        (400, 800, 1600),
+        {
+            "d": 3,
+            "noise_multiplier": "3/8",
+            "adjacency": REPLACE,
+            "directions": 1,
+            "full": Fraction(9, 10),
+        },
         instance=Instance(
             kind="contaminated", parameters={"mean": 3.0, "share": 0.1, "offset": 50.0}
         ),
