@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpverify import Adjacency, ApproxDP, RobustMean
-from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.plans import NoNoise, Plan, RoundedGaussian, Stage, Transcripts
 from dpverify.plans.mapped import Mapped
@@ -21,6 +21,7 @@ from dpverify.plans.regions import MovingMoments, SlabSum
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
+from dpverify.transformations import SoftMean
 
 from ._moving import Faulty
 
@@ -144,7 +145,83 @@ def _attacked(name: str) -> Configuration:
     )
 
 
-CONFIGURATIONS = (_attacked("line"),)
+# --- a soft core, under replace -----------------------------------------------------------------
+
+
+class Steep(SoftMean):
+    """By weights that are in full for half as many friends beyond half of all; its reach is as claimed."""
+
+    __slots__ = ()
+
+    def weighted_sum(self, mapped: Mapped) -> tuple[list[int], int]:
+        """By those weights."""
+        return mapped.soft_sum(_half_as_far(self.full))
+
+
+def _half_as_far(full: Fraction) -> Fraction:
+    return (full + Fraction(1, 2)) / 2
+
+
+def _steeper(mechanism: RobustMean) -> Fault:
+    """Of both stages."""
+    query = _query(mechanism, "mean")
+    parts = (getattr(query, field.name) for field in dataclasses.fields(query))
+    agreement = _query(mechanism, "agreement")
+    wrong = {
+        "mean": Steep(*parts),
+        "agreement": dataclasses.replace(agreement, full=_half_as_far(query.full)),
+    }
+    plan = with_stages(
+        mechanism.fixed_plan,
+        lambda one: dataclasses.replace(one, query=wrong.get(one.name, one.query)),
+    )
+    return plan_fault("weights twice as steep as claimed", mechanism, plan)
+
+
+_MANY = 4000
+
+
+def _three(side: int) -> list[float]:
+    """So many records on either side of the others, who alone know all."""
+    return [-1.0] * side + [0.0] * (_MANY - 2 * side) + [1.0] * side
+
+
+def _soft(name: str) -> Configuration:
+    """From one side to the other: who knows it changes, so that those of one side count more, and others less.
+
+    With a tenth on each side the mean moves by 9/10 of its reach, and the sum by nearly all of it.
+    """
+    mechanism = RobustMean.for_budget(
+        ApproxDP(8, "1e-6"),
+        adjacency=REPLACE,
+        deviations=(1.0,),
+        radius=1,
+        record_radius=1.03,
+        n_max=_MANY,
+        gamma=0,
+        full=Fraction(9, 10),
+        directions=0,
+        shares=(Fraction(11, 20), Fraction(9, 20)),
+    )
+    least = mechanism.core().minimum_n(Fraction(1, 2))
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=(
+            replaced("from one side to the other", _three(_MANY // 10), 1.0),
+            replaced("large sides", _three(3 * _MANY // 10), 1.0),
+            replaced("about to abstain", [0.0] * least, _FAR),
+        ),
+        faults=[fault(mechanism) for fault in (_steeper, _exact_number)],
+        quick_trials=90_000,
+        opening=(
+            replaced("who knows all knows nobody", _three(9 * _MANY // 20), 9.0, at=_MANY // 2),
+        ),
+    )
+
+
+_HALVES, _QUARTERS = (Fraction(1, 2),) * 2, (Fraction(1, 4),) * 4
+CONFIGURATIONS = (_attacked("line"), _soft("soft-core"))
 
 
 # --- small instances ----------------------------------------------------------------------------
@@ -176,6 +253,11 @@ SMALL = (
     SmallInstance(name="line, add-remove", mechanism=_small(ADD, 1, 1), data=_LINE),
     SmallInstance(name="line, no direction, replace", mechanism=_small(REPLACE, 1, 0), data=_LINE),
     SmallInstance(name="plane, no direction, add-remove", mechanism=_small(ADD, 2, 0), data=_PLANE),
+    SmallInstance(
+        name="line, a soft core, replace",
+        mechanism=_small(REPLACE, 1, 1, full=Fraction(3, 4)),
+        data=_LINE,
+    ),
     SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, 1, 1), data=()),
 )
 
@@ -195,11 +277,9 @@ def _robust(setting: Mapping[str, Any]) -> RobustMean:
         tail=Fraction(1, 10**7),
         noise_multiplier=Fraction(setting["noise_multiplier"]),
         directions=setting["directions"],
+        full=setting.get("full"),
         shares=_HALVES if not setting["directions"] else _QUARTERS,
     )
-
-
-_HALVES, _QUARTERS = (Fraction(1, 2),) * 2, (Fraction(1, 4),) * 4
 
 
 def _rate(name: str, values: tuple[Any, ...], setting: Mapping[str, Any], **own: Any) -> RateClaim:
@@ -231,7 +311,7 @@ RATES = (
     ),
     _rate(
         "noise-against-its-multiplier",
-        tuple(map(Fraction, ("1/12", "1/6", "1/3"))),
+        tuple(map(Fraction, ("1/24", "1/12", "1/6", "1/3"))),
         {"d": 20, "n": 1500, "adjacency": ADD, "directions": 0},
         variable="noise_multiplier",
         instance=_NORMAL,
@@ -242,8 +322,14 @@ RATES = (
     ),
     _rate(
         "privacy-for-free",  # the sampling error: that of the inliers' mean goes as n^-1/2
-        (500, 1200, 2700),
-        {"d": 3, "noise_multiplier": "1/4", "adjacency": REPLACE, "directions": 1},
+        (400, 800, 1600),
+        {
+            "d": 3,
+            "noise_multiplier": "3/8",
+            "adjacency": REPLACE,
+            "directions": 1,
+            "full": Fraction(9, 10),
+        },
         instance=Instance(
             kind="contaminated", parameters={"mean": 3.0, "share": 0.1, "offset": 50.0}
         ),

@@ -17,7 +17,7 @@ from dpverify.privacy import Adjacency, Source, states
 from . import rescaled_mean
 from .refined_mean import ball_radius, center, center_noise
 from .theory import joint, moving, outliers, regions, slabs
-from .theory.core_means import Weights, gaussian_shift
+from .theory.core_means import Soft, Weights, gaussian_shift
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, require
@@ -70,11 +70,14 @@ def multiplier(parameters: Parameters, part: int) -> Fraction:
 
 def first_stage(parameters: Parameters) -> Weights:
     """The center's noise scales, for the records that are sure to agree."""
-    gamma = Fraction(parameters["gamma"])
-    sure = max(1, math.floor(parameters["n_max"] * (1 - 6 * gamma + 4 * gamma**2)))
+    gamma, full = Fraction(parameters["gamma"]), parameters["full"]
+    weight = 1 - 2 * gamma
+    if full is not None:
+        weight = min(weight / (2 * full - 1), Fraction(1))
+    sure = max(1, math.floor(parameters["n_max"] * (2 * (1 - gamma) * weight - 1)))
     width = len(parameters["deviations"])
-    own = multiplier(parameters, 0), sure, Fraction(parameters["tail"])
-    return Weights(parameters["adjacency"], *own, width)
+    own = parameters["adjacency"], multiplier(parameters, 0), sure, Fraction(parameters["tail"])
+    return Weights(*own, width) if full is None else Soft(*own, width, full)
 
 
 def histogram_noise(parameters: Parameters) -> Fraction:
@@ -198,12 +201,13 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction
     """
     first, public = first_stage(parameters), public_map(parameters)
     inliers = n - math.floor(Fraction(parameters["gamma"]) * n)
-    sure = outliers.sure_agreement(n, inliers)
+    sure = outliers.sure_agreement(n, inliers, parameters["full"])
     agreed = sure - first.shift - gaussian_shift(first.scale, beta / 4) + 1
     if parameters["directions"] or agreed < first.least:
         raise ValueError(f"n = {n}: {agreed} may be released, or slabs may be cut")
     off, cells = center_noise(first, public.radius, (agreed,)), within / public.cell
-    bias = outliers.center_bias(n, inliers, cells, Fraction(public.radius))
+    own = cells, Fraction(public.radius), parameters["full"]
+    bias = outliers.center_bias(n, inliers, *own)
     away = real(bias) + real(off) * joint.normal_length(public.width, beta / 4)
     away += 4 * mp.sqrt(public.width)  # roundings of records and center to cells
     ratio = _ratio(parameters, agreed)
@@ -249,6 +253,7 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
         "n_max": 60,
         "tail": Fraction(1, 1000),
         "gamma": Fraction(0),
+        "full": None,
         "directions": 1,
         "bins": 4,
         "shares": quarter,
@@ -281,8 +286,10 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     """After the same released numbers, no stage's exact mu is above what the code's sensitivity says; that
     of moments (in a plane), histogram and sum is within 1% of ``claimed`` times it for some pair."""
     cases = 0
-    for adjacency, d in product(Adjacency, (1, 2)):
-        parameters = _parameters(adjacency, d)
+    for adjacency, d, full in product(Adjacency, (1, 2), (None, Fraction(9, 10))):
+        if full is not None and adjacency is not Adjacency.REPLACE:
+            continue
+        parameters = _parameters(adjacency, d, full=full)
         stated, first = sensitivities(parameters), first_stage(parameters)
         scales = {"agreement": first.scale, "histogram": histogram_noise(parameters)}
         largest: dict[str, Fraction] = {}

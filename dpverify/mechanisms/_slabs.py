@@ -30,7 +30,7 @@ _TIMES, _SHARE = (
     1.1,
     0.002,
 )  # a tail is suspicious from so many times the normal one, and so much more
-_SURPRISE = 5  # and so many half standard deviations of sampling and noise
+_SURPRISE = 4  # and so many half standard deviations of sampling and noise
 _LARGEST_EXCESS = 1 << 29
 
 
@@ -123,6 +123,6 @@ def _normal_tails(off: Integers, outside: NDArray[np.bool_], deviation: Integers
 
 
 def _variances(noise: Fraction, bins: int) -> Integers:
-    """By how many bins: 25 times the variance of the sum of their noise, rounded up, at most 2^61."""
+    """By how many bins: 16 times the variance of the sum of their noise, rounded up, at most 2^61."""
     exact = (math.ceil(_SURPRISE**2 * noise**2 * k) for k in range(bins + 1))
     return np.array([min(one, 1 << 61) for one in exact], np.int64)

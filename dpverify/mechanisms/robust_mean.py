@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
@@ -14,6 +14,14 @@ from scipy.special import chdtri
 
 from dpverify.grid.linear import Integers
 from dpverify.grid.nearness import Nearness, by_column
+from dpverify.mechanisms._robust_shares import (
+    HISTOGRAM,
+    MOMENTS,
+    chosen_full,
+    core_of,
+    shared,
+    sure_share,
+)
 from dpverify.mechanisms._shrinking import checked_shares, root_up
 from dpverify.mechanisms._slabs import MOST, cuts, directions, eigen
 from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _numbers
@@ -39,10 +47,10 @@ from dpverify.plans.regions import (
     histogram_moves,
     part_of,
 )
-from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
-from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy import Adjacency, Guarantee
 from dpverify.privacy.numbers import Exact, approximately, exact, to_float, whole
 from dpverify.transformations.means import WeightedCoreMean
+from dpverify.transformations.soft_core import checked_full
 
 Floats = NDArray[np.float64]
 _LAST = "sum and count"
@@ -50,8 +58,6 @@ _MOST_GAMMA = Fraction(3, 20)
 _LEAST_TAIL = Fraction(1, 10**300)
 _MOST_BINS = 64
 _LARGEST_DEVIATION = 1 << 30  # in parts of a bin: slabs are never that wide
-_CENTERS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
-_MOMENTS, _HISTOGRAM = Fraction(1, 5), Fraction(3, 20)
 _UNSURE = 0.001  # the certificate may fail with this probability, twice
 _QUANTILE = 3.1  # of it
 _MOST_KNOWN = 1 << 16
@@ -85,8 +91,10 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     deviations: public standard deviations of the columns, of inliers.
     radius: how far apart inliers are at most, but for a few pairs; record_radius: how far from their
     mean. Both in deviations, of all columns together.
-    gamma: the share of outliers that is allowed for, at most 3 / 20: inliers that are all friends agree
-    to n (1 - 6 gamma + 4 gamma^2) (theorem in spec/robust_mean.py), of which nothing is left at 0.19.
+    gamma: the share of outliers that is allowed for, at most 3 / 20.
+    full: None for degree weights: inliers that are all friends agree to n (1 - 6 gamma + 4 gamma^2), of which
+    nothing is left at 0.19. Under replace also a share of all, above 1/2, from which on friends make a record
+    count in full (soft core): then to n (1 - 2 gamma) if full <= 1 - gamma. Theorems in spec/theory/outliers.py.
     directions: how many are looked at; 0 to look at none, which saves what that costs. bins: of each.
     shares: of mu^2, for the center, the moments, the histograms, the sum; the first and last if
     directions is 0. n_max, tail: as for ``RescaledMean``.
@@ -102,9 +110,10 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     n_max: int
     tail: Fraction
     gamma: Fraction = Fraction(1, 10)
+    full: Fraction | None = None
     directions: int = 2
     bins: int = 24
-    shares: tuple[Fraction, ...] = (Fraction(1, 5), _MOMENTS, _HISTOGRAM, Fraction(9, 20))
+    shares: tuple[Fraction, ...] = (Fraction(1, 5), MOMENTS, HISTOGRAM, Fraction(9, 20))
 
     def check_parameters(self) -> None:
         """Positive deviations and radii, gamma at most 3 / 20, an even number of bins, shares of sum 1."""
@@ -145,6 +154,13 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
                 f"gamma = {approximately(self.gamma)} is outside [0, 3/20]: with more outliers too few "
                 "records are sure to agree, and nothing is proved about the center."
             )
+        if self.full is not None:
+            object.__setattr__(self, "full", checked_full(exact(self.full, "full")))
+            if self.adjacency is not Adjacency.REPLACE:
+                raise ValueError(
+                    f"full = {self.full} under {self.adjacency}: a soft core has bounds for replace only; leave "
+                    "it out for degree weights."
+                )
         number = 4 if self.directions else 2
         object.__setattr__(self, "shares", checked_shares(self.shares, number))
         if self.directions and self._histogram_noise() > _MOST_NOISE:
@@ -159,7 +175,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
         Parameters that are left out are chosen for normal inliers, n_max records and gamma: radii that 1
         in 50 pairs and 1 in 200 records exceed, a tenth of delta as tail, no directions where n_max records
-        would not show outliers at half the radius, and the center's share for the least noise at the end.
+        would not show outliers at half the radius, the center's share for the least noise at the end, and of
+        ``FULL`` what leaves the center the least noise if all inliers are friends.
         """
         if "deviations" not in parameters or "n_max" not in parameters:
             raise TypeError("give deviations, one a column, and n_max, about how many records.")
@@ -167,13 +184,15 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         parameters.setdefault("radius", math.sqrt(2 * chdtri(d, 0.02)) if d else 1.0)
         parameters.setdefault("record_radius", math.sqrt(chdtri(d, 0.005)) if d else 1.0)
         parameters.setdefault("tail", default_tail(budget, adjacency, "weights"))
+        gamma = exact(parameters.get("gamma", Fraction(1, 10)), "gamma")
+        parameters.setdefault("full", chosen_full(adjacency, gamma))
         if "shares" not in parameters:
             trial = cls(
                 adjacency=adjacency,
                 noise_multiplier=Fraction(1),
                 **{**parameters, "directions": 0, "shares": (Fraction(1, 2),) * 2},
             )
-            parameters.update(_shared(budget, trial, parameters.get("directions")))
+            parameters.update(shared(budget, trial, parameters.get("directions")))
         return super(RobustMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
@@ -197,8 +216,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def core(self) -> WeightedCoreMean:
         """The center's part, with the share that inliers are sure to agree to."""
-        expected = max(1, math.floor(self.n_max * sure_share(self.gamma)))
-        return _core(self.adjacency, self._nearness(), self._multiplier(0), expected, self.tail)
+        expected = max(1, math.floor(self.n_max * sure_share(self.gamma, self.full)))
+        own = self._nearness(), self._multiplier(0), expected, self.tail
+        return core_of(self.adjacency, *own, self.full)
 
     def estimate(self, transcript: Transcript) -> RobustMeanEstimate | Abstained:
         """center + noisy sum / noisy number; the center alone where the number is too small."""
@@ -234,7 +254,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         allowed = exact(beta, "beta")
         if not 0 < allowed < 1:
             raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
-        return math.ceil(self.core().minimum_n(allowed) / sure_share(self.gamma))
+        rounding = 0 if self.full is None else 2 / (2 * self.full - 1)
+        least = self.core().minimum_n(allowed) + rounding
+        return math.ceil(least / sure_share(self.gamma, self.full))
 
     def fewest_records(self) -> int:
         """Under replace: with fewer, and be they all equal, 999 of 1000 releases would abstain."""
@@ -337,55 +359,6 @@ def _known_balls(core: WeightedCoreMean, share: Fraction) -> dict[int, tuple[Fra
     return {}
 
 
-@lru_cache(maxsize=64)
-def _core(*parts: Any) -> WeightedCoreMean:
-    return WeightedCoreMean(*parts)
-
-
-def sure_share(gamma: Fraction) -> Fraction:
-    """1 - 6 gamma + 4 gamma^2: the agreement over n, of friends but for a share gamma of anything."""
-    return 1 - 6 * gamma + 4 * gamma**2
-
-
 def _batch_of(transcript: Transcript) -> Transcripts:
     values = {k: np.array([v], object) for k, v in transcript.released.items()}
     return Transcripts(values, np.array([len(values)], np.intp), np.array([-1], np.intp), ())
-
-
-def _shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str, Any]:
-    """Directions and shares, of a few the ones of least noise at n_max records, among those with which so
-    many rarely abstain, if there are any."""
-    if not isinstance(budget, ApproxDP):
-        raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")
-    mu = calibrate(lambda mu: ApproximateGaussianDP(mu, trial.tail, 0), budget)
-    size, d, n = math.sqrt(to_float(mu.mu_squared)), trial.columns(), trial.n_max
-    looked = math.sqrt(2 * d) * math.sqrt(histogram_moves(1, trial.adjacency))
-    seen = looked / (n * size * math.sqrt(_MOMENTS)) <= float(trial.gamma) / 4
-    count = (min(2, d) if seen else 0) if wanted is None else wanted
-    spent = _MOMENTS + _HISTOGRAM if count else Fraction(0)
-    found: list[tuple[bool, float, Fraction]] = []
-    multiplier = Fraction(math.ceil(2**30 / size), 2**30)
-    for part in (Fraction(str(share)) for share in _CENTERS):
-        if part + spent >= 1:
-            continue
-        shares = (part, 1 - part)
-        made = _with(trial, multiplier, shares)
-        core = made.core()
-        noise = core.expected_noise(core.n_max) * to_float(exact(trial.radius, "radius"))
-        reach = math.hypot(trial.record_radius, noise * math.sqrt(d))
-        abstains = core.minimum_n(Fraction(1, 1000)) > core.n_max
-        found.append((abstains, reach / math.sqrt(1 - part - spent), part))
-    _, least, part = min(found)
-    if not math.isfinite(least):
-        raise ValueError(
-            f"No share of {budget} leaves room for a center at n_max = {n}; raise one of them."
-        )
-    last = 1 - part - spent
-    return {
-        "directions": count,
-        "shares": (part, _MOMENTS, _HISTOGRAM, last) if count else (part, last),
-    }
-
-
-def _with(trial: RobustMean, multiplier: Fraction, shares: tuple[Fraction, ...]) -> RobustMean:
-    return replace(trial, noise_multiplier=multiplier, shares=shares)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -49,11 +50,26 @@ class Mapped:
     @cached_property
     def weighted_sum(self) -> tuple[list[int], int]:
         """(the sum of the images, each times its excess, and the sum of the excesses), exactly."""
-        used = np.flatnonzero(self.excess)
-        total = int(self.excess.sum())
+        return self._sum_by(self.excess)
+
+    def soft_sum(self, full: Fraction) -> tuple[list[int], int]:
+        """The same by weights clip(q (2 degree - n - 1), 0, (2 p - q) n), full = p / q."""
+        if full not in self._soft_sums:
+            p, q, n = full.numerator, full.denominator, len(self.degrees)
+            weights = np.clip(q * (2 * self.degrees - n - 1), 0, (2 * p - q) * n)
+            self._soft_sums[full] = self._sum_by(np.asarray(weights))
+        return self._soft_sums[full]
+
+    @cached_property
+    def _soft_sums(self) -> dict[Fraction, tuple[list[int], int]]:
+        return {}
+
+    def _sum_by(self, weights: IntArray) -> tuple[list[int], int]:
+        used = np.flatnonzero(weights)
+        total = int(weights.sum())
         if not len(used):
             return [0] * self.nearness.width, 0
         about = self.images[used[len(used) // 2]]  # any of them: what is near it needs one word
-        sums = matmul(self.excess[used][np.newaxis], self.images[used] - about)[0]
+        sums = matmul(weights[used][np.newaxis], self.images[used] - about)[0]
         found = [int(s) + total * int(a) for s, a in zip(sums, about, strict=True)]
         return found, total

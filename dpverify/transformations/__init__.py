@@ -3,5 +3,13 @@
 from dpverify.transformations.basic_filter import BasicFilter
 from dpverify.transformations.degree_weights import Agreement, WeightedMean
 from dpverify.transformations.gaussian_filter import GaussianFilter
+from dpverify.transformations.soft_core import SoftAgreement, SoftMean
 
-__all__ = ["Agreement", "BasicFilter", "GaussianFilter", "WeightedMean"]
+__all__ = [
+    "Agreement",
+    "BasicFilter",
+    "GaussianFilter",
+    "SoftAgreement",
+    "SoftMean",
+    "WeightedMean",
+]

@@ -102,12 +102,20 @@ class WeightedMean(MovingQuery):
 
     def noise(self, released: int) -> Fraction:
         """The standard deviation of the noise, in cells."""
-        return reach(self.adjacency) * self.nearness.radius * self.spread / max(1, released)
+        return self.reach() * self.nearness.radius * self.spread / max(1, released)
+
+    def reach(self) -> Fraction:
+        """In radii over the released agreement."""
+        return reach(self.adjacency)
+
+    def weighted_sum(self, mapped: Mapped) -> tuple[list[int], int]:
+        """The sum of the weighted images, and of the weights."""
+        return mapped.weighted_sum
 
     def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
         """Exact: one rounding of a rational. Without weights: 0."""
         column = batch.values["agreement"][:, 0]
-        sums, total = mapped.weighted_sum
+        sums, total = self.weighted_sum(mapped)
         if not total:
             return np.zeros((len(batch), self.width), np.int64)
         seen, which = _different(column)

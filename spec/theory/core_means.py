@@ -16,6 +16,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
+from . import soft_weights
 from .filters import gaussian_probability
 from .laws import DiscreteLaplaceLaw, real, real_exponential
 
@@ -96,6 +97,11 @@ class Weights:
         return 5 if self.adjacency is Adjacency.ADD_REMOVE else 6
 
     @property
+    def slack(self) -> int:
+        """2 under replace, for the way over n - 1 records."""
+        return 0 if self.adjacency is Adjacency.ADD_REMOVE else 2
+
+    @property
     def reach(self) -> Fraction:
         """How far the mean moves, in radii over the released agreement."""
         return Fraction(17, 16) * (1 if self.adjacency is Adjacency.ADD_REMOVE else 2)
@@ -109,9 +115,9 @@ class Weights:
 
     @property
     def shift(self) -> int:
-        """moves + t with P(noise > t) <= tail; under replace 2 more, for the way over n - 1 records."""
+        """moves + slack + t with P(noise > t) <= tail."""
         above = least(lambda t: bool(gaussian_probability(0, self.scale, t) <= real(self.tail)))
-        return self.moves + above + (0 if self.adjacency is Adjacency.ADD_REMOVE else 2)
+        return self.moves + above + self.slack
 
     @property
     def spread(self) -> Fraction:
@@ -122,6 +128,29 @@ class Weights:
     def noise(self, radius: int, released: int) -> Fraction:
         """The standard deviation of the noise on the mean, in cells."""
         return self.reach * radius * self.spread / max(1, released)
+
+
+@states(_SHARES)
+@dataclass(frozen=True, slots=True)
+class Soft(Weights):
+    """The same with a soft core's weights, for replace alone; no way over n - 1 records."""
+
+    full: Fraction
+
+    @property
+    def moves(self) -> int:
+        """By how much its agreement moves at most."""
+        return soft_weights.moves(self.full)
+
+    @property
+    def slack(self) -> int:
+        """None."""
+        return 0
+
+    @property
+    def reach(self) -> Fraction:
+        """How far its mean moves, in radii over the released agreement."""
+        return soft_weights.reach(self.full, Fraction(1))
 
 
 # --- the basic filter ---------------------------------------------------------------------------

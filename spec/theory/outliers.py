@@ -14,37 +14,47 @@ from math import floor
 
 from dpverify.privacy import Source, states
 
+from . import soft_weights
 from .filters import degrees
 from .obligations import require
-from .weights import agreement, weighted_mean
+from .weights import agreement, weights
 
 _OUTLIERS = Source("OURS", "weights by agreement with outliers")
 _SPECTRAL = Source("DKKLMS19", "Section 5: second moments bound what outliers do to a mean")
 
 
-@states(_OUTLIERS)
-def sure_agreement(n: int, inliers: int) -> int:
-    """The agreement is at least floor(2 m (2 m - n) / n) - n: with k = gamma n,
-    floor(n (1 - 6 gamma + 4 gamma^2)).
+def sure_weight(n: int, inliers: int, full: Fraction | None = None) -> Fraction:
+    """Of an inlier at least, over n: 2 m / n - 1 by degree; with a soft core (2 m - n - 1) / ((2 full - 1) n),
+    from 0 to 1."""
+    if full is None:
+        return Fraction(2 * inliers - n, n)
+    return min(max(Fraction(2 * inliers - n - 1) / ((2 * full - 1) * n), Fraction(0)), Fraction(1))
 
-    An inlier has m friends at least, so a weight of at least 2 m - n. Lonely outliers attain it.
+
+@states(_OUTLIERS)
+def sure_agreement(n: int, inliers: int, full: Fraction | None = None) -> int:
+    """The agreement is at least floor(2 m w - n), w the weight of m friends: with k = gamma n,
+    floor(n (1 - 6 gamma + 4 gamma^2)) by degree, n (1 - 2 gamma) with a soft core where w = 1.
+
+    An inlier has m friends at least, so that weight. Lonely outliers attain it.
     """
-    return 2 * inliers * (2 * inliers - n) // n - n
+    return (2 * inliers * sure_weight(n, inliers, full)).__floor__() - n
 
 
 @states(_OUTLIERS)
-def center_bias(n: int, inliers: int, spread: Fraction, radius: Fraction) -> Fraction:
-    """How far the weighted mean is from the inliers' at most.
+def center_bias(
+    n: int, inliers: int, spread: Fraction, radius: Fraction, full: Fraction | None = None
+) -> Fraction:
+    """How far the weighted mean is from the inliers' at most; some inlier has weight for certain.
 
-    Inliers have weights from 2 m - n to n, so within k of m, and sum (x - mean) = 0 over them: their part of
-    sum w (x - mean) is at most m k ``spread``, over a total weight of at least m (2 m - n). An outlier of
+    Inliers have weights from w to 1, so within (1 - w) / 2 of one number, and sum (x - mean) = 0 over them: their
+    part of the weighted sum of x - mean is at most m (1 - w) / 2 ``spread``, over at least m w. An outlier of
     positive weight has more than n / 2 > k friends, so an inlier among them, and is within spread + radius;
-    all outliers weigh k n at most, which is the share k n / (k n + m (2 m - n)) at most.
+    all outliers weigh k at most, which is the share k / (k + m w) at most.
     """
-    k, least = n - inliers, inliers * (2 * inliers - n)
-    return Fraction(k, 2 * inliers - n) * spread + Fraction(k * n, k * n + least) * (
-        spread + radius
-    )
+    k, least = n - inliers, sure_weight(n, inliers, full)
+    share = Fraction(k) / (k + inliers * least)
+    return (1 - least) / (2 * least) * spread + share * (spread + radius)
 
 
 @states(_SPECTRAL)
@@ -77,25 +87,31 @@ def _crowds(
                         yield crowd, [Fraction(x) for x in others]
 
 
+_FULL = (None, Fraction(9, 10), Fraction(3, 5))
+
+
 def _degrees(records: list[Fraction]) -> tuple[int, ...]:
     return degrees(records, lambda x, y: abs(x - y) <= 4)
 
 
 @states(_OUTLIERS)
-def obligation_sure_agreement(claimed: Callable[[int, int], int] = sure_agreement) -> int:
-    """On a line the agreement is never less, and exactly this for some with and without outliers; it
-    is floor(n (1 - 6 gamma + 4 gamma^2)) too."""
-    cases, attained = 0, set()
-    for crowd, others in _crowds():
-        n, found = len(crowd + others), agreement(_degrees(crowd + others))
-        least = claimed(n, len(crowd))
-        gamma = Fraction(len(others), n)
-        require(least == floor(n * (1 - 6 * gamma + 4 * gamma**2)), f"{n}, {gamma}: {least}")
-        require(found >= least, f"{crowd} and {others}: {found}, not {least}")
-        if found == least:
-            attained.add(len(others))
-        cases += 1
-    require(attained == {0, 1, 2}, f"attained with {attained} outliers")
+def obligation_sure_agreement(claimed: Callable[..., int] = sure_agreement) -> int:
+    """On a line the agreement is never less, and exactly this for some with and without outliers; by degree
+    it is floor(n (1 - 6 gamma + 4 gamma^2)) too."""
+    cases = 0
+    for full in _FULL:
+        attained = set()
+        for crowd, others in _crowds():
+            n, counts = len(crowd + others), _degrees(crowd + others)
+            found = agreement(counts) if full is None else soft_weights.agreement(counts, full)
+            least, gamma = claimed(n, len(crowd), full), Fraction(len(others), n)
+            by_degree = floor(n * (1 - 6 * gamma + 4 * gamma**2))
+            require(full is not None or least == by_degree, f"{n}, {gamma}: {least}")
+            require(found >= least, f"{crowd} and {others}, {full}: {found}, not {least}")
+            if found == least:
+                attained.add(len(others))
+            cases += 1
+        require(attained == {0, 1, 2}, f"attained with {attained} outliers, full = {full}")
     return cases
 
 
@@ -103,15 +119,21 @@ def obligation_sure_agreement(claimed: Callable[[int, int], int] = sure_agreemen
 def obligation_center_bias(claimed: Callable[..., Fraction] = center_bias) -> int:
     """On a line the weighted mean is never further from the inliers', and for some it is as far but for
     a fifth."""
-    cases, nearest = 0, Fraction(0)
-    for crowd, others in _crowds():
-        records = crowd + others
-        (mean,) = weighted_mean([(x,) for x in records], _degrees(records))
-        most = claimed(len(records), len(crowd), max(map(abs, crowd)), Fraction(4))
-        require(abs(mean) <= most, f"{crowd} and {others}: {mean}, claimed {most}")
-        nearest = max(nearest, abs(mean) / most if most else Fraction(0))
-        cases += 1
-    require(nearest >= Fraction(4, 5), f"at most {float(nearest)} of what is claimed")
+    cases = 0
+    for full in _FULL:
+        nearest = Fraction(0)
+        for crowd, others in _crowds():
+            records = crowd + others
+            if not sure_weight(len(records), len(crowd), full):
+                continue
+            counts = _degrees(records)
+            own = weights(counts) if full is None else soft_weights.weights(counts, full)
+            mean = sum((w * x for w, x in zip(own, records, strict=True)), Fraction(0)) / sum(own)
+            most = claimed(len(records), len(crowd), max(map(abs, crowd)), Fraction(4), full)
+            require(abs(mean) <= most, f"{crowd} and {others}, {full}: {mean}, claimed {most}")
+            nearest = max(nearest, abs(mean) / most if most else Fraction(0))
+            cases += 1
+        require(nearest >= Fraction(4, 5), f"full = {full}: at most {float(nearest)} of that")
     return cases
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
-from .core_means import Basic, Gaussian, Setting, Weights
+from . import soft_weights
+from .core_means import Basic, Gaussian, Setting, Soft, Weights
 from .filtered_laws import Core, FilteredLaw
 from .filters import (
     Image,
@@ -75,7 +76,11 @@ def agreement(degrees: Sequence[int]) -> int:
 def weighted_mean(images: Sequence[Image], degrees: Sequence[int]) -> tuple[Fraction, ...]:
     """sum of max(0, 2 degree - n) images / K, in cells; () without weights."""
     n = len(images)
-    weights = [max(0, 2 * degree - n) for degree in degrees]
+    return averaged(images, [max(0, 2 * degree - n) for degree in degrees])
+
+
+def averaged(images: Sequence[Image], weights: Sequence[int]) -> tuple[Fraction, ...]:
+    """The mean by these weights, in cells; () without weights."""
     total = sum(weights)
     if not total:
         return ()
@@ -89,8 +94,12 @@ def weighted_mean(images: Sequence[Image], degrees: Sequence[int]) -> tuple[Frac
 def _weighted(
     plan: Weights, public: Rescaling, images: Sequence[Image], degrees: Sequence[int]
 ) -> TranscriptLaw:
-    center = agreement(degrees) - plan.shift
-    mean = weighted_mean(images, degrees) or (Fraction(0),) * public.width
+    if isinstance(plan, Soft):
+        center = soft_weights.agreement(degrees, plan.full) - plan.shift
+        mean = averaged(images, soft_weights.weights(degrees, plan.full))
+    else:
+        center, mean = agreement(degrees) - plan.shift, weighted_mean(images, degrees)
+    mean = mean or (Fraction(0),) * public.width
     unit = UNIT / plan.noise(public.radius, 1)
 
     def after(prefix: tuple[Outcome, ...]) -> RoundedGaussianLaw | None:

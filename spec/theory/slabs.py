@@ -69,7 +69,7 @@ def slab(counts: Sequence[int], deviation: int, noise: Fraction) -> tuple[int, i
     deviation: of the normal law that inliers follow, in parts. noise: the deviation of a bin's noise. The
     first half width of 3/2, 2, 5/2, ..., 8 deviations, short of the last bin, that has too much outside:
     in the bins that are beyond it altogether, more than 0.002 of all and 1.1 times the normal law's share
-    beyond where these bins begin on either side; and more by 5/2 standard deviations of that number
+    beyond where these bins begin on either side; and more by 2 standard deviations of that number
     (its mean, for sampling) and of the noise of these bins together.
     """
     bins = len(counts)
@@ -87,7 +87,7 @@ def slab(counts: Sequence[int], deviation: int, noise: Fraction) -> tuple[int, i
         outside = {x - middle: c for c, x in zip(kept, at, strict=True) if abs(x - middle) > reach}
         expected = total * _suspicious(list(outside), deviation) // 2**20
         excess = min(sum(outside.values()) - expected, 2**29)
-        variance = min(ceil(25 * noise**2 * len(outside)), 2**61) + 25 * expected
+        variance = min(ceil(16 * noise**2 * len(outside)), 2**61) + 16 * expected
         if reach < edge and excess > 0 and 4 * excess**2 > variance:
             return middle, width
     return 0, 2 * edge

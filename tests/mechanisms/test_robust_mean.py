@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpverify import Abstained, Adjacency, ApproxDP, RobustMean, SeededBits
 from dpverify import RobustMeanEstimate as Estimate
+from dpverify.mechanisms._robust_shares import chosen_full, sure_share
 from dpverify.mechanisms._slabs import cuts, directions
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.suite.refinement import compare_facts
@@ -66,6 +68,37 @@ def test_a_budget_is_met_by_all_stages_together(adjacency: Adjacency, n_max: int
     assert made.minimum_n() <= n_max
 
 
+def test_a_soft_core_is_taken_where_it_has_less_noise() -> None:
+    """Of reach / sure agreement: 17/8 / (1 - 6 gamma + 4 gamma^2) by degree."""
+    shares = [chosen_full(REPLACE, Fraction(gamma)) for gamma in ("0", "0.05", "0.1", "0.15")]
+    assert shares == [None, None, Fraction(9, 10), Fraction(5, 6)]
+    assert chosen_full(ADD, Fraction(1, 10)) is None
+    made = RobustMean.for_budget(BUDGET, adjacency=REPLACE, deviations=(1.0,) * 10, n_max=1500)
+    by_degree = RobustMean.for_budget(
+        BUDGET, adjacency=REPLACE, deviations=(1.0,) * 10, n_max=1500, full=None
+    )
+    assert made.full == Fraction(9, 10)
+    sure = [math.floor(1500 * sure_share(one.gamma, one.full)) for one in (made, by_degree)]
+    noises = [one.core().expected_noise(n) for one, n in zip((made, by_degree), sure, strict=True)]
+    assert noises[0] < noises[1] * 0.8
+    own = {"noise_multiplier": Fraction(1), "n_max": 1500, "gamma": "0.1", "adjacency": REPLACE}
+    assert robust(full="9/10", **own).minimum_n() < robust(**own).minimum_n() * 0.8
+
+
+@pytest.mark.parametrize("full", ["9/10", "3/4"])
+def test_from_minimum_n_on_inliers_alone_are_enough(full: str) -> None:
+    """As many records as are promised to be enough, a tenth of them far away: at most 3 of 300 abstain, of
+    which 0.3 are expected (1 in 1000, a false alarm of 3e-4)."""
+    made = robust(adjacency=REPLACE, full=full, gamma="0.1", noise_multiplier=1)
+    counts = []
+    for n in (made.minimum_n(), made.minimum_n() * 3 // 5):
+        data = np.zeros((n, 2))
+        data[: n // 10, 0] = 1e3 * np.arange(1, n // 10 + 1)
+        counts.append(sum(isinstance(one, Abstained) for one in estimates(made, data, 3, 300)))
+    assert counts[0] <= 3
+    assert counts[1] >= 100
+
+
 # --- refusals -----------------------------------------------------------------------------------
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -81,6 +114,8 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"bins": 7}, ValueError, "bins = 7 is odd"),
     ({"bins": 66}, ValueError, "bins = 66"),
     ({"directions": 0}, ValueError, "give 2 positive numbers"),
+    ({"full": "1/2", "adjacency": REPLACE}, ValueError, "give a rational above 1/2"),
+    ({"full": "9/10"}, ValueError, "bounds for replace only"),
     ({"noise_multiplier": 0}, ValueError, "is not positive"),
     ({"noise_multiplier": "1e400"}, ValueError, "more noise on each bin"),
 ]
@@ -125,6 +160,8 @@ WORLDS: list[dict[str, Any]] = [
     {},
     {"directions": 2},
     {"adjacency": REPLACE},
+    {"adjacency": REPLACE, "full": "9/10"},
+    {"adjacency": REPLACE, "full": "3/4", "noise_multiplier": "1e6", "n_max": 10**9},
     {"directions": 0, "shares": HALVES},
     {"noise_multiplier": "1e-9"},
     {"noise_multiplier": "1e6", "n_max": 10**9},
@@ -185,11 +222,14 @@ def test_error_bars_cover(adjacency: Adjacency, count: int) -> None:
     assert abs(np.mean(np.square(lengths)) * 2 / expected**2 - 1) < 0.35
 
 
-@pytest.mark.parametrize("at", [1e9, 9.0, 6.0])
-def test_the_error_bound_holds_for_any_outliers(at: float) -> None:
+@pytest.mark.parametrize(
+    ("at", "own"),
+    [(1e9, {}), (9.0, {}), (6.0, {}), (9.0, {"adjacency": REPLACE, "full": "9/10"})],
+)
+def test_the_error_bound_holds_for_any_outliers(at: float, own: dict[str, Any]) -> None:
     """Outliers far, just outside, or within reach: false alarm below 1e-6."""
     given = {"directions": 0, "shares": HALVES, "record_radius": 8, "radius": 6}
-    mechanism = robust(gamma=Fraction(1, 20), noise_multiplier=Fraction(1, 16), **given)
+    mechanism = robust(gamma=Fraction(1, 20), noise_multiplier=Fraction(1, 16), **given, **own)
     rng = np.random.default_rng(9)
     inliers = rng.uniform(-2, 2, size=(570, 2)) * mechanism.deviations
     data = np.concatenate([inliers, np.full((30, 2), at) * (1.0, 0.0)])

@@ -43,14 +43,21 @@ TWINS: dict[str, dict[str, Any]] = {
         "one more": lambda radius, adjacency: moving.reach(radius, adjacency) + 1,
     },
     "theory.outliers:obligation_sure_agreement": {
-        "outliers that agree": lambda n, inliers: 2 * inliers - n,
-        "one more": lambda n, inliers: outliers.sure_agreement(n, inliers) + 1,
+        "outliers that agree": lambda n, inliers, full: 2 * inliers - n,
+        "one more": lambda *given: outliers.sure_agreement(*given) + 1,
+        "by degree": lambda n, inliers, full: outliers.sure_agreement(n, inliers),
+        "inliers in full": lambda n, inliers, full: (
+            outliers.sure_agreement(n, inliers) if full is None else 2 * inliers - n
+        ),
     },
     "theory.outliers:obligation_center_bias": {
         "half": lambda *given: outliers.center_bias(*given) / 2,
         "double": lambda *given: outliers.center_bias(*given) * 2,
-        "outliers as near as inliers": lambda n, m, spread, radius: outliers.center_bias(
-            n, m, spread, Fraction(0)
+        "outliers as near as inliers": lambda n, m, spread, radius, full: outliers.center_bias(
+            n, m, spread, Fraction(0), full
+        ),
+        "half of it with a soft core": lambda *given: (
+            outliers.center_bias(*given) / (1 if given[-1] is None else 2)
         ),
     },
     "theory.outliers:obligation_leaning": {

@@ -2,8 +2,9 @@
 
 from dpverify.transformations.means.basic import BasicCoreMean
 from dpverify.transformations.means.gaussian import GaussianCoreMean
+from dpverify.transformations.means.soft import SoftCoreMean
 from dpverify.transformations.means.weights import WeightedCoreMean
 
 CoreMean = BasicCoreMean | GaussianCoreMean | WeightedCoreMean
 
-__all__ = ["BasicCoreMean", "CoreMean", "GaussianCoreMean", "WeightedCoreMean"]
+__all__ = ["BasicCoreMean", "CoreMean", "GaussianCoreMean", "SoftCoreMean", "WeightedCoreMean"]

@@ -9,6 +9,7 @@ from statistics import NormalDist
 
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import UNIT, Gate, Plan, RoundedGaussian, Stage, Transcript, Unless
+from dpverify.plans.moving import MovingQuery
 from dpverify.privacy import Adjacency
 from dpverify.transformations.degree_weights import (
     LEAST,
@@ -40,27 +41,51 @@ class WeightedCoreMean:
     def plan(self) -> Plan:
         """The agreement, lowered so that it is rarely above the true ones; then the mean."""
         return (
-            Stage("agreement", Agreement(self.nearness, self.shift), self.noise),
+            Stage("agreement", self.agreement, self.noise),
             Gate("agreement", LEAST, TOO_FEW),
             Stage("mean", self.query, RoundedGaussian(UNIT)),
             Unless(
                 "the released agreement is above that of one of the neighbors",
                 self.tail,
-                "theory/weighted_releases.py:obligation_bad_event",
+                self.bad_event,
             ),
         )
 
     @property
+    def bad_event(self) -> str:
+        """What shows that it is as rare as that."""
+        return "theory/weighted_releases.py:obligation_bad_event"
+
+    @property
+    def moves(self) -> int:
+        """By how much the agreement moves at most."""
+        return moves(self.adjacency)
+
+    @property
+    def slack(self) -> int:
+        """How far below both agreements the released one must be."""
+        return slack(self.adjacency)
+
+    @property
+    def agreement(self) -> MovingQuery:
+        """Of the first stage."""
+        return Agreement(self.nearness, self.shift)
+
+    @property
     def query(self) -> WeightedMean:
         """The mean's."""
-        left = 1 / self.multiplier**2 - (moves(self.adjacency) / self.noise.scale) ** 2
-        spread = spread_for(left, self.nearness.width)
-        return WeightedMean(self.nearness, spread, self.adjacency)
+        return WeightedMean(self.nearness, self.spread, self.adjacency)
+
+    @property
+    def spread(self) -> Fraction:
+        """Of the mean's noise, from what the agreement leaves of mu^2."""
+        left = 1 / self.multiplier**2 - (self.moves / self.noise.scale) ** 2
+        return spread_for(left, self.nearness.width)
 
     @property
     def noise(self) -> RoundedGaussian:
         """On the agreement."""
-        moved = moves(self.adjacency)
+        moved = self.moves
         quantile = -NormalDist().inv_cdf(float(self.tail))
         share = (moved * quantile * float(self.multiplier) / self.n_max) ** (2 / 3)
         scale = moved * float(self.multiplier) / math.sqrt(min(share, _LARGEST_SHARE))
@@ -70,7 +95,7 @@ class WeightedCoreMean:
     def shift(self) -> int:
         """g + t with P(noise >= t + 1) <= tail: a release above an agreement that is g less needs that."""
         above = least(lambda t: self.noise.falls_short(t + 1, self.tail))
-        return moves(self.adjacency) + above + slack(self.adjacency)
+        return self.moves + above + self.slack
 
     def noise_of(self, transcript: Transcript) -> Fraction:
         """The standard deviation of the released mean, in cells."""

@@ -1,0 +1,88 @@
+"""How ``robust_mean`` shares its budget, and which records its center counts in full: from public numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from dpverify.plans.regions import histogram_moves
+from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
+from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy.numbers import exact, to_float
+from dpverify.transformations.degree_weights import reach as weighted_reach
+from dpverify.transformations.means import SoftCoreMean, WeightedCoreMean
+from dpverify.transformations.soft_core import reach as soft_reach
+
+if TYPE_CHECKING:
+    from dpverify.mechanisms.robust_mean import RobustMean
+
+FULL = (Fraction(9, 10), Fraction(5, 6), Fraction(3, 4))
+_CENTERS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
+MOMENTS, HISTOGRAM = Fraction(1, 5), Fraction(3, 20)
+
+
+@lru_cache(maxsize=64)
+def core_of(*parts: Any) -> WeightedCoreMean:
+    """The center's part, from adjacency, nearness, multiplier, records expected to agree, tail, full."""
+    return WeightedCoreMean(*parts[:5]) if parts[5] is None else SoftCoreMean(*parts)
+
+
+def sure_share(gamma: Fraction, full: Fraction | None = None) -> Fraction:
+    """The agreement over n, of friends but for a share gamma of anything: 2 (1 - gamma) w - 1, w the weight of
+    a record with a share 1 - gamma of friends, at most 1; 1 - 6 gamma + 4 gamma^2 for degree weights."""
+    own = 1 - 2 * gamma
+    return 2 * (1 - gamma) * (own if full is None else min(own / (2 * full - 1), Fraction(1))) - 1
+
+
+def chosen_full(adjacency: Adjacency, gamma: Fraction) -> Fraction | None:
+    """Of ``FULL`` and degree weights the one of least reach over ``sure_share``."""
+    if adjacency is not Adjacency.REPLACE:
+        return None
+
+    def noise(full: Fraction | None) -> Fraction:
+        reach = weighted_reach(adjacency) if full is None else soft_reach(full)
+        return reach / max(sure_share(gamma, full), Fraction(1, 1000))
+
+    return min((None, *FULL), key=noise)
+
+
+def shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str, Any]:
+    """Directions and shares, of a few the ones of least noise at n_max records, among those with which so
+    many rarely abstain, if there are any."""
+    if not isinstance(budget, ApproxDP):
+        raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")
+    mu = calibrate(lambda mu: ApproximateGaussianDP(mu, trial.tail, 0), budget)
+    size, d, n = math.sqrt(to_float(mu.mu_squared)), trial.columns(), trial.n_max
+    looked = math.sqrt(2 * d) * math.sqrt(histogram_moves(1, trial.adjacency))
+    seen = looked / (n * size * math.sqrt(MOMENTS)) <= float(trial.gamma) / 4
+    count = (min(2, d) if seen else 0) if wanted is None else wanted
+    spent = MOMENTS + HISTOGRAM if count else Fraction(0)
+    found: list[tuple[bool, float, Fraction]] = []
+    multiplier = Fraction(math.ceil(2**30 / size), 2**30)
+    for part in (Fraction(str(share)) for share in _CENTERS):
+        if part + spent >= 1:
+            continue
+        shares = (part, 1 - part)
+        made = _with(trial, multiplier, shares)
+        core = made.core()
+        noise = core.expected_noise(core.n_max) * to_float(exact(trial.radius, "radius"))
+        reach = math.hypot(trial.record_radius, noise * math.sqrt(d))
+        abstains = core.minimum_n(Fraction(1, 1000)) > core.n_max
+        found.append((abstains, reach / math.sqrt(1 - part - spent), part))
+    _, least, part = min(found)
+    if not math.isfinite(least):
+        raise ValueError(
+            f"No share of {budget} leaves room for a center at n_max = {n}; raise one of them."
+        )
+    last = 1 - part - spent
+    return {
+        "directions": count,
+        "shares": (part, MOMENTS, HISTOGRAM, last) if count else (part, last),
+    }
+
+
+def _with(trial: RobustMean, multiplier: Fraction, shares: tuple[Fraction, ...]) -> RobustMean:
+    return replace(trial, noise_multiplier=multiplier, shares=shares)

@@ -1,0 +1,134 @@
+"""``soft_core``: each record counts in full from a public share of friends on, and not up to half of them.
+
+Where a share gamma of the records are outliers, inliers count in full if that share is at most 1 - gamma. Then
+what is lost of the agreement is what the outliers have, where ``degree_weights`` loses three times as much.
+For replace alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpverify.grid.nearness import Nearness
+from dpverify.plans.kept import unit_sensitivity
+from dpverify.plans.mapped import Mapped
+from dpverify.plans.moving import MovingQuery
+from dpverify.plans.transcripts import Transcripts
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.numbers import render
+from dpverify.privacy.rules import sensitivity_lemma
+from dpverify.privacy.sources import states
+from dpverify.randomness.bits import IntArray
+from dpverify.transformations.degree_weights import WeightedMean
+
+_SPEC = "soft_core.py"
+_SOURCE = Source(
+    "OURS",
+    "the mean by a soft core",
+    note="weights that rise from half of all to a public share; the idea of a core from TCKMS22",
+)
+_FINEST = 100  # so that sums of weights fit a word for 10^8 records
+
+
+def checked_full(full: Fraction) -> Fraction:
+    """A share of friends from which on a record may count in full; ValueError for any other."""
+    if not Fraction(1, 2) < full <= 1 or full.denominator > _FINEST:
+        raise ValueError(
+            f"full = {full}; give a rational above 1/2 and at most 1 of denominator at most {_FINEST}, say 9/10."
+        )
+    return full
+
+
+def moves(full: Fraction) -> int:
+    """By how much the agreement moves under replace at most."""
+    return math.ceil(2 + 4 / (2 * full - 1))
+
+
+def reach(full: Fraction) -> Fraction:
+    """How far the mean moves under replace at most, in radii over the released agreement."""
+    return (1 + (Fraction(3, 2) - full) ** 2 / 4) / (full - Fraction(1, 2))
+
+
+@states(_SOURCE)
+@dataclass(frozen=True, slots=True)
+class SoftAgreement(MovingQuery):
+    """floor(2 N) - n minus a public ``shift``, N the sum of weights, 1 for a record that counts in full.
+
+    n where all do; n (1 - 2 gamma) where a share gamma has no weight; 0 for nobody.
+    """
+
+    nearness: Nearness
+    full: Fraction
+    shift: int
+
+    @property
+    def width(self) -> int:
+        """1."""
+        return 1
+
+    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+        """Shape (size, 1); the transcript does not matter."""
+        value = agreement_of(mapped, self.full) - self.shift
+        return np.full((len(batch), 1), value, dtype=np.int64)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """ceil(2 + 4 / (2 full - 1)). Raises ValueError under any adjacency but replace."""
+        _require_replace(adjacency)
+        return sensitivity_lemma(
+            f"the agreement from {self.full} of all on (friends by {self.nearness.predicate})",
+            norm=Norm.L1,
+            value=moves(self.full),
+            adjacency=adjacency,
+            domain=domain,
+            obligation=f"{_SPEC}:obligation_agreement",
+            source=_SOURCE,
+        )
+
+
+@states(_SOURCE)
+@dataclass(frozen=True, slots=True)
+class SoftMean(WeightedMean):
+    """``WeightedMean`` by the soft core's weights, with its reach."""
+
+    full: Fraction
+
+    def reach(self) -> Fraction:
+        """In radii over the released agreement."""
+        return reach(self.full)
+
+    def weighted_sum(self, mapped: Mapped) -> tuple[list[int], int]:
+        """By the soft core's integers."""
+        return mapped.soft_sum(self.full)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """(2^40 / s + sqrt(width))^2 where the released agreement is at least 1 and not above those of both
+        neighbors. Raises ValueError under any adjacency but replace."""
+        _require_replace(adjacency)
+        return sensitivity_lemma(
+            f"the mean by a soft core from {self.full} of all on, in 2^-40 of {render(self.spread)} of its "
+            f"reach (friends by {self.nearness.predicate})",
+            norm=Norm.SQUARED_L2,
+            value=unit_sensitivity(self.spread, self.width),
+            adjacency=adjacency,
+            domain=domain,
+            obligation=f"{_SPEC}:obligation_reach",
+            source=_SOURCE,
+        )
+
+
+def agreement_of(mapped: Mapped, full: Fraction) -> int:
+    """floor(2 N) - n; 0 for nobody."""
+    n = len(mapped.degrees)
+    top = (2 * full.numerator - full.denominator) * n
+    return 2 * mapped.soft_sum(full)[1] // top - n if n else 0
+
+
+def _require_replace(adjacency: Adjacency) -> None:
+    if adjacency is not Adjacency.REPLACE:
+        raise ValueError(
+            f"a soft core moves under {adjacency}; it has bounds for replace only. Take filter='weights'."
+        )

@@ -1,0 +1,123 @@
+"""Spec of ``soft_core``: a record counts in full from a public share of friends on.
+
+What is stated and proved is in theory/soft_weights.py; here are its weights for records, and obligations on every
+small graph, on crafted and random larger ones, and on those that a search makes worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import chain, product
+from math import floor
+from typing import Any
+
+from dpverify.privacy import states
+
+from .theory import embeddings, soft_weights
+from .theory.core_means import Soft
+from .theory.filters import degrees, gaussian_probability
+from .theory.laws import real
+from .theory.obligations import require
+from .theory.soft_weights import (
+    FULL,
+    REPLACE,
+    SOFT,
+    STABILITY,
+    agreements,
+    climbed,
+    larger,
+    parties,
+    small,
+    weight,
+)
+
+Reach = Callable[[Fraction, Fraction], Fraction]
+
+
+@states(SOFT)
+def law(
+    records: Sequence[Any], are_friends: Callable[[Any, Any], bool], full: Fraction
+) -> tuple[int, tuple[int, ...]]:
+    """(the agreement, the weight of each record): no coins."""
+    counts = degrees(records, are_friends)
+    return soft_weights.agreement(counts, full), soft_weights.weights(counts, full)
+
+
+@states(STABILITY)
+def obligation_agreement(claimed: Callable[[Fraction], int] = soft_weights.moves) -> int:
+    """On every graph of at most 5 records, and on larger ones, the agreement moves by at most this, rounded
+    down or not; and by exactly this for some, rounded down, where full >= 3/4."""
+    cases = 0
+    for full in FULL:
+        largest = 0
+        groups = (parties(n, full) for n in (20, 41, 200, 2000))
+        for sides in chain(small(), groups, larger(full)):
+            left, right = agreements(sides, full)
+            rounded = abs(floor(left) - floor(right))
+            most = max(abs(left - right), Fraction(rounded))
+            require(most <= claimed(full), f"{sides}, full = {full}: {left} and {right}")
+            largest = max(largest, rounded)
+            cases += 1
+        attained = full < Fraction(3, 4) or largest == claimed(full)
+        require(attained, f"full = {full}: at most {largest}, claimed {claimed(full)}")
+    return cases
+
+
+@states(STABILITY)
+def obligation_reach(
+    claimed: Reach = soft_weights.reach,
+    weigh: Callable[[Fraction], embeddings.Weight] = weight,
+) -> int:
+    """On the same graphs, and on those that a search finds, no records make the mean move by more than this,
+    wherever they are, and whatever agreement above 0 is left; and by 17/20 of it for some."""
+    cases = 0
+    for full in FULL:
+        nearest = Fraction(0)
+        searches = (climbed(full, n, 60, 7 * n) for n in (9, 40))
+        for sides in chain(larger(full), small(), *searches):
+            least = min(agreements(sides, full, weigh))
+            if least <= 0:
+                continue
+            moved, most = embeddings.mean_moves(sides, weigh(full)), claimed(full, least)
+            require(moved <= most, f"{sides}: {float(moved)} radii, claimed {float(most)}")
+            nearest = max(nearest, moved / most)
+            cases += 1
+        least_share = Fraction(17, 20) if full >= Fraction(3, 4) else Fraction(4, 5)
+        require(
+            nearest >= least_share, f"full = {full}: at most {float(nearest)} of what is claimed"
+        )
+    return cases
+
+
+# --- what is released ---------------------------------------------------------------------------
+
+
+@states(STABILITY)
+def taken_off(plan: Soft) -> int:
+    """What is taken off the noisy agreement: moves + t with P(noise > t) <= tail.
+
+    The smaller of two neighbors' exact agreements is S. Both, rounded down, are at most floor(S) + moves: so
+    what is left is above S under either with probability at most ``tail``, and where it is not, and at least 1,
+    the means are at most reach / (what is left) apart. As in theory/weighted_releases.py the rest is a
+    composition of two Gaussian releases; where nothing has weight S <= 0, and whatever is left is above it.
+    """
+    return plan.shift
+
+
+@states(STABILITY)
+def obligation_bad_event(claimed: Callable[[Soft], int] = taken_off) -> int:
+    """Of crafted pairs what is left of the agreement is above the smaller exact one with probability at most
+    ``tail``, and more than half of that for some."""
+    cases, nearest = 0, real(0)
+    for full, n in product(FULL, (20, 41, 200)):
+        exact = agreements(parties(n, full), full)
+        for multiplier, tail in ((1, 10), (4, 1000), (9, 10**6)):
+            plan = Soft(REPLACE, Fraction(multiplier), n, Fraction(1, tail), 1, full)
+            room = floor(min(exact)) + claimed(plan) - floor(max(exact))
+            above = gaussian_probability(0, plan.scale, room)
+            require(above <= real(plan.tail), f"n = {n}, {plan}: probability {above}")
+            nearest = max(nearest, above * tail)
+            cases += 1
+    require(nearest >= real(Fraction(1, 2)), f"at most {nearest} of the probability")
+    return cases
