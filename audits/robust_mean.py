@@ -124,7 +124,7 @@ def _pairs(least: int) -> tuple[NeighboringPair, ...]:
 def _attacked(name: str) -> Configuration:
     """Every stage has about a quarter of mu^2, so that each shows."""
     mechanism = RobustMean.for_budget(
-        ApproxDP(12, "1e-6"),
+        ApproxDP(16, "1e-6"),
         adjacency=ADD,
         deviations=(1.0,),
         radius=1,
@@ -140,7 +140,7 @@ def _attacked(name: str) -> Configuration:
         mechanism=mechanism,
         pairs=_pairs(mechanism.minimum_n(beta="1/2")),
         faults=[fault(mechanism) for fault in (_unmasked, _occupied, _exact_number)],
-        quick_trials=130_000,
+        quick_trials=110_000,
         opening=(added("a stranger moves the agreement by 5", [0.0] * _N, 9.0),),
     )
 
