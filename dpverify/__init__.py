@@ -12,6 +12,7 @@ from dpverify.mechanisms.clipped_mean import ClippedMean, VectorMeanEstimate
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
 from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
+from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEstimate
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
@@ -56,6 +57,8 @@ __all__ = [
     "HistogramEstimate",
     "IterativeMean",
     "KthLargestVariance",
+    "LargeVariances",
+    "LargeVariancesEstimate",
     "MeanEstimate",
     "NextQuery",
     "NoisyCount",

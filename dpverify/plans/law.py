@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid import Query, Records
+from dpverify.grid import Derived, Query, Records
 from dpverify.grid.nearness import Nearness
 from dpverify.plans.filtering import Core, CoreQuery, Filter
 from dpverify.plans.mapped import Mapped
@@ -77,7 +77,10 @@ class Law:
     def center(self, query: Query) -> IntArray:
         """The exact value of a query on the data, computed once."""
         if query not in self._centers:
-            self._centers[query] = query.evaluate(self._records)
+            if isinstance(query, Derived):
+                self._centers[query] = query.of(self.center(query.base))
+            else:
+                self._centers[query] = query.evaluate(self._records)
         return self._centers[query]
 
     def center_after(self, stage: Stage, prefix: Sequence[tuple[int, ...]]) -> IntArray:

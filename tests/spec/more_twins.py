@@ -19,6 +19,7 @@ from . import (
     centered_twins,
     filter_twins,
     group_twins,
+    level_twins,
     outlier_twins,
     refined_twins,
     robust_twins,
@@ -84,6 +85,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **outlier_twins.TWINS,
     **bound_twins.TWINS,
     **group_twins.TWINS,
+    **level_twins.TWINS,
     **winsorized_twins.TWINS,
 }
 
@@ -151,6 +153,7 @@ FAULTS: dict[str, list[Plant]] = {
     **centered_twins.FAULTS,
     **refined_twins.FAULTS,
     **group_twins.FAULTS,
+    **level_twins.FAULTS,
     **outlier_twins.FAULTS,
     **sparse_twins.FAULTS,
     **winsorized_twins.FAULTS,

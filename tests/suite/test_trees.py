@@ -40,6 +40,7 @@ def test_our_own_trees_fit_together() -> None:
         "coordinatewise_mean",
         "iterative_mean",
         "kth_largest_variance",
+        "large_variances",
         "noisy_count",
         "private_quantile",
         "randomized_response",
