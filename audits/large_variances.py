@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dpverify import Adjacency, LargeVariances, PureDP
+from dpverify import Adjacency, LargeVariances, PureDP, UnknownCovarianceMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
-from dpverify.grid.groups import GroupBuckets
 from dpverify.grid.levels import BucketTable, LevelCounts
 from dpverify.plans import AboveThreshold, Stage
 from dpverify.plans.plan import with_stages
@@ -43,7 +42,7 @@ class Crafted:
     others; entering: the same two kinds, farther out.
     """
 
-    def __init__(self, mechanism: LargeVariances) -> None:
+    def __init__(self, mechanism: LargeVariances | UnknownCovarianceMean) -> None:
         self.grouping = mechanism.ladder().grouping
         first = np.arange(mechanism.d) < (mechanism.d + 2) // 3
         steps = np.arange(_CANDIDATES)[:, np.newaxis] / 2**12
@@ -85,7 +84,9 @@ class Crafted:
         return [int(b >= bucket) for b in buckets]
 
 
-def _pairs(mechanism: LargeVariances) -> tuple[NeighboringPair, ...]:
+def pairs_of(
+    mechanism: LargeVariances | UnknownCovarianceMean,
+) -> tuple[NeighboringPair, ...]:
     """Answers about the threshold that move against each other; crowds; nobody."""
     crafted, d, least = Crafted(mechanism), mechanism.d, mechanism.ladder().threshold
     m = crafted.grouping.groups
@@ -112,16 +113,18 @@ def _pairs(mechanism: LargeVariances) -> tuple[NeighboringPair, ...]:
 # --- planted faults -----------------------------------------------------------------------------
 
 
-def _faults(mechanism: LargeVariances) -> list[Fault]:
+def faults_of(mechanism: LargeVariances | UnknownCovarianceMean) -> list[Fault]:
     """The mechanism's own: what decides a record's group, and noise for less than what moves."""
     plan = mechanism.fixed_plan
     adding = mechanism.adjacency is ADD
 
-    def grouped(query: Any) -> Any:
-        if isinstance(query, LevelCounts):
-            return dataclasses.replace(query, grouping=grouped(query.grouping))
-        assert isinstance(query, GroupBuckets)
-        return GroupsByIndex(*(getattr(query, f.name) for f in dataclasses.fields(query)))
+    def indexed(stage: Stage) -> Stage:
+        query = stage.query
+        if not isinstance(query, LevelCounts):
+            return stage
+        own = [getattr(query.grouping, f.name) for f in dataclasses.fields(query.grouping)]
+        wrong = dataclasses.replace(query, grouping=GroupsByIndex(*own))
+        return dataclasses.replace(stage, query=wrong)
 
     def halved(stage: Stage) -> Stage:
         noise = stage.noise
@@ -133,14 +136,14 @@ def _faults(mechanism: LargeVariances) -> list[Fault]:
     what = "noise on answers as if all moved one way" if adding else "noise for one group"
     found = [plan_fault(what, mechanism, with_stages(plan, halved))]
     if adding:
-        by_index = with_stages(plan, lambda s: dataclasses.replace(s, query=grouped(s.query)))
+        by_index = with_stages(plan, indexed)
         found.append(plan_fault("groups by index", mechanism, by_index))
     return found
 
 
 def _configuration(name: str, mechanism: LargeVariances) -> Configuration:
     return Configuration(
-        name=name, mechanism=mechanism, pairs=_pairs(mechanism), faults=_faults(mechanism)
+        name=name, mechanism=mechanism, pairs=pairs_of(mechanism), faults=faults_of(mechanism)
     )
 
 

@@ -22,6 +22,7 @@ from dpverify.mechanisms.robust_mean import RobustMean, RobustMeanEstimate
 from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.sum_of_variances import SumOfVariances
+from dpverify.mechanisms.unknown_covariance_mean import UnknownCovarianceMean
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
 from dpverify.mechanisms.winsorized_mean import WinsorizedMean
 from dpverify.plans import Abstained
@@ -79,6 +80,7 @@ __all__ = [
     "StabilityHistogram",
     "SumOfVariances",
     "SystemBits",
+    "UnknownCovarianceMean",
     "VarianceAwareMean",
     "VarianceEstimate",
     "VectorMeanEstimate",

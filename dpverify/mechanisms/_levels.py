@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
@@ -139,7 +138,6 @@ def fullest(votes: tuple[int, ...]) -> int | None:
     return min(pairs)[1] if pairs else None
 
 
-@lru_cache(maxsize=1 << 16)
 def bucket_from(votes: tuple[int, ...]) -> int:
     """The fullest bucket, from 0 to HIGHEST; 0 where none surfaced."""
     found = fullest(votes)
@@ -148,7 +146,12 @@ def bucket_from(votes: tuple[int, ...]) -> int:
 
 def buckets_from(column: IntArray) -> IntArray:
     """For each transcript of a batch, shape (size, 1)."""
-    return np.array([[bucket_from(tuple(votes))] for votes in column], np.int64).reshape(-1, 1)
+    if column.ndim > 1:  # of one transcript
+        return np.array([[bucket_from(tuple(votes))] for votes in column], np.int64)
+    alike = np.fromiter(map(id, column), np.int64, len(column))  # equal draws share a tuple
+    _, first, which = np.unique(alike, return_index=True, return_inverse=True)
+    found = np.array([bucket_from(column[i]) for i in first], np.int64)
+    return found[which][:, np.newaxis]
 
 
 def _tops(released: Released, size: int) -> IntArray:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from scipy.special import bdtr, gammainc, gammaincc
 from scipy.stats import binom
@@ -19,11 +20,12 @@ from dpverify.plans import (
     DiscreteLaplace,
     Mechanism,
     Plan,
+    Stage,
     ThresholdedGaussian,
     Transcript,
 )
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, whole
+from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
 RECORDS_A_GROUP = 10
 MOST_PAIRS = 25
@@ -142,39 +144,8 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         allowed = exact(beta, "beta")
         if not 0 < allowed < 1:
             raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
-        ladder, missed, least = self.ladder(), 0.0, 2
-        if self.delta is not None:
-            stage = self._stage(VOTES)
-            assert isinstance(stage.noise, ThresholdedGaussian)
-            assert isinstance(stage.query, GroupBuckets)
-            missed = votes_missed(stage.noise, stage.query.groups)
-            least = records_needed(self._off, stage.query.groups)
-        missed += noise_missed(ladder)
-        if missed > allowed:
-            raise ValueError(
-                f"{ladder.grouping.groups} groups, {self.reports} reports: noise may hide a column with "
-                f"probability {missed:.2g}, more than beta = {beta}. Raise n_max or the budget, or give "
-                "fewer reports."
-            )
-
-        def enough(n: int) -> bool:
-            return missed + groups_missed(n, self.d, ladder.grouping.groups) <= allowed
-
-        low, high = least - 1, least
-        while not enough(high):
-            if high > 1 << 50:
-                raise ValueError(
-                    f"{ladder.grouping.groups} groups are too few for beta = {beta}; raise n_max."
-                )
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
-
-    def _off(self, pairs: int) -> float:
-        """At most the probability that the largest of so many pairs' variances is off by a factor 2."""
-        return float(gammainc(pairs / 2, pairs / 4) + self.d * gammaincc(pairs / 2, pairs))
+        votes = None if self.delta is None else self._stage(VOTES)
+        return least_records(self.ladder(), votes, to_float(allowed))
 
     def _query(self, groups: int) -> GroupBuckets:
         return GroupBuckets(KthLargest(1), self.d, groups, floor_log2(self.cell), self.key)
@@ -183,8 +154,8 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
 NO_BUCKET = "no bucket of the largest variance has enough groups"
 
 
-def check_ladder(mechanism: LargeVariances) -> None:
-    """Refuse bad parameters of a ladder."""
+def check_ladder(mechanism: Any) -> None:
+    """Refuse bad parameters of a ladder: of this mechanism, and of one that has such a part."""
     for name in ("d", "n_max", "reports"):
         object.__setattr__(mechanism, name, whole(getattr(mechanism, name), name))
     if mechanism.d < 1:
@@ -220,6 +191,45 @@ def ladder_groups(n_max: int) -> int:
 def default_depth(d: int) -> int:
     """ceil(log2(d)) + 3: columns below all levels have less than 1 / d of the largest deviation each."""
     return (d - 1).bit_length() + 3
+
+
+def least_records(ladder: Ladder, votes: Stage | None, allowed: float) -> int:
+    """The least n with which the largest variance, if it is voted for, and all reports are right except with
+    this probability. Raises ValueError if there are too few groups."""
+    missed, least, groups, d = (
+        noise_missed(ladder),
+        2,
+        ladder.grouping.groups,
+        ladder.grouping.columns,
+    )
+    if votes is not None:
+        assert isinstance(votes.noise, ThresholdedGaussian)
+        assert isinstance(votes.query, GroupBuckets)
+        missed += votes_missed(votes.noise, votes.query.groups)
+        least = records_needed(lambda pairs: largest_off(d, pairs), votes.query.groups)
+    if missed > allowed:
+        raise ValueError(
+            f"{groups} groups, {ladder.reports} reports: noise may hide a column with probability "
+            f"{missed:.2g}, more than beta = {allowed:.2g}. Raise n_max or the budget, or give fewer reports."
+        )
+
+    def enough(n: int) -> bool:
+        return missed + groups_missed(n, d, groups) <= allowed
+
+    low, high = least - 1, least
+    while not enough(high):
+        if high > 1 << 50:
+            raise ValueError(f"{groups} groups are too few for beta = {allowed:.2g}; raise n_max.")
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def largest_off(d: int, pairs: int) -> float:
+    """At most the probability that the largest of d variances by so many pairs is off by a factor 2."""
+    return float(gammainc(pairs / 2, pairs / 4) + d * gammaincc(pairs / 2, pairs))
 
 
 def noise_missed(ladder: Ladder) -> float:

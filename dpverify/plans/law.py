@@ -202,7 +202,10 @@ class Law:
 
     def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Which live transcripts go on: a function of what they have released."""
-        return np.asarray(batch.values[gate.stage][live, 0] >= gate.at_least, dtype=np.bool_)
+        column = batch.values[gate.stage][live]
+        if column.ndim == 1:  # histograms: flat tuples of keys and counts
+            return np.array([max(h[1::2], default=0) >= gate.at_least for h in column], np.bool_)
+        return np.asarray(column[:, 0] >= gate.at_least, dtype=np.bool_)
 
     def _drawn(
         self, stage: Stage, batch: Transcripts, rows: Rows, bits: Bits, core: Core | None
@@ -233,7 +236,8 @@ class Law:
     def _width(self, query: Query) -> int:
         if isinstance(query, (CoreQuery, MovingQuery)):
             return query.width
-        return len(self.center(query))
+        center = self.center(query)
+        return len(center) if center.ndim == 1 else 0  # a table has rows as the data have buckets
 
     def _gates(self) -> list[Gate]:
         return gates_of(self._plan)

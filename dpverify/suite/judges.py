@@ -147,14 +147,15 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
     configuration = suite.configuration(key)
     whole = configuration.mechanism
     mechanism: Mechanism[Any] | KeptPart | Opening = whole
-    pairs, own, elsewhere = configuration.pairs, configuration.faults, set[str]()
+    pairs, own, elsewhere = configuration.pairs, configuration.faults, {*configuration.elsewhere}
+    only = configuration.attacked
     if name.endswith(BEHIND_THE_FILTER):
-        mechanism, pairs, own = KeptPart(whole), configuration.friendly, ()
+        mechanism, pairs, own, only = KeptPart(whole), configuration.friendly, (), None
     elif name.endswith(OPENING):
-        mechanism, pairs, own = Opening(whole), configuration.opening, ()
+        mechanism, pairs, own, only = Opening(whole), configuration.opening, (), None
     elif configuration.opening:
-        elsewhere = {stage.name for stage in stages_of(whole.fixed_plan[:1])}
-    planted = generic_faults(mechanism, thorough=options.thorough, elsewhere=elsewhere)
+        elsewhere |= {stage.name for stage in stages_of(whole.fixed_plan[:1])}
+    planted = generic_faults(mechanism, thorough=options.thorough, elsewhere=elsewhere, only=only)
     result = audit(
         mechanism,
         pairs=pairs,
