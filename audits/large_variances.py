@@ -29,7 +29,7 @@ _LEVEL = 4**11
 _FAR = (2.4 * _LEVEL) ** 0.5
 """A pair that is so far apart has a variance of 1.2 levels, with another pair that is not, of 0.6; one that
 is sqrt(2) times as far apart has 1.2 with another pair."""
-_CANDIDATES = 2500
+_CANDIDATES = 2000
 Row = list[float]
 
 # --- pairs --------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def pairs_of(
     if mechanism.adjacency is ADD:
         near = crafted.filled(least - 1, least - 1, without=(group,))
         in_pairs = [[x] * d for x in (0.0, 0.0, _FAR, _FAR) * (m // 2)]
-        evens = [[x] * d for x in (0.0, 0.0, 4 * _FAR, 0.0) * m]
+        evens = [[x] * d for x in (0.0, 0.0, 4 * _FAR, 0.0) * 2 * m]
         return (
             added("some columns rise, others fall", [*near, *base], entering),
             added("equal records in pairs", in_pairs, [0.0] * d),
@@ -113,10 +113,8 @@ def pairs_of(
 # --- planted faults -----------------------------------------------------------------------------
 
 
-def faults_of(mechanism: LargeVariances | UnknownCovarianceMean) -> list[Fault]:
-    """The mechanism's own: what decides a record's group, and noise for less than what moves."""
-    plan = mechanism.fixed_plan
-    adding = mechanism.adjacency is ADD
+def by_index(mechanism: LargeVariances | UnknownCovarianceMean) -> Fault:
+    """The first two records are a group, the next two another."""
 
     def indexed(stage: Stage) -> Stage:
         query = stage.query
@@ -126,25 +124,27 @@ def faults_of(mechanism: LargeVariances | UnknownCovarianceMean) -> list[Fault]:
         wrong = dataclasses.replace(query, grouping=GroupsByIndex(*own))
         return dataclasses.replace(stage, query=wrong)
 
+    plan = with_stages(mechanism.fixed_plan, indexed)
+    return plan_fault("groups by index", mechanism, plan)
+
+
+def _halved(mechanism: LargeVariances) -> Fault:
+    """Noise on answers for moves of one sign; or under replace, all noise for one group."""
+    adding = mechanism.adjacency is ADD
+
     def halved(stage: Stage) -> Stage:
         noise = stage.noise
-        if not isinstance(noise, AboveThreshold):
-            return stage
+        assert isinstance(noise, AboveThreshold)
         half = dataclasses.replace(noise, query_scale=noise.query_scale / 2)
         return dataclasses.replace(stage, noise=half if adding else noise.rescaled(Fraction(1, 2)))
 
     what = "noise on answers as if all moved one way" if adding else "noise for one group"
-    found = [plan_fault(what, mechanism, with_stages(plan, halved))]
-    if adding:
-        by_index = with_stages(plan, indexed)
-        found.append(plan_fault("groups by index", mechanism, by_index))
-    return found
+    return plan_fault(what, mechanism, with_stages(mechanism.fixed_plan, halved))
 
 
 def _configuration(name: str, mechanism: LargeVariances) -> Configuration:
-    return Configuration(
-        name=name, mechanism=mechanism, pairs=pairs_of(mechanism), faults=faults_of(mechanism)
-    )
+    faults = [_halved(mechanism), *([by_index(mechanism)] if mechanism.adjacency is ADD else [])]
+    return Configuration(name=name, mechanism=mechanism, pairs=pairs_of(mechanism), faults=faults)
 
 
 _ATTACKED: dict[str, Any] = {
