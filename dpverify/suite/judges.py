@@ -273,9 +273,30 @@ def _exact_pair(
         square = sum((a.mu_squared(b) for a, b in differing), Fraction(0))
         return None, suite.theory["profiles"].gaussian_profile(square, epsilon)
     if any(loss is None for loss in losses):
-        raise RefinementFailed("several stages differ, one without a bound on its loss")
+        return None, _mixed(suite, differing, epsilon)
     total = sum(losses, Fraction(0))
     return total, suite.theory["profiles"].profile(total, Fraction(0), epsilon)
+
+
+def _mixed(suite: Suite, differing: list[tuple[Any, Any]], epsilon: Fraction) -> Any:
+    """At most the delta of stages of several kinds: squares of mu add up, so do bounds on the others'
+    losses, by which epsilon is less; keys that only one side has surface with the rest of delta."""
+    square, shift, missed = Fraction(0), Fraction(0), mp.mpf(0)
+    for a, b in differing:
+        if hasattr(a, "mu_squared"):
+            square += a.mu_squared(b)
+        elif hasattr(a, "gaussian_part"):
+            own, rare = a.gaussian_part(b)
+            square, missed = square + own, missed + rare
+        else:
+            loss = a.largest_loss(b)
+            if loss is None:
+                raise RefinementFailed("several stages differ, one without a bound on its loss")
+            shift += loss
+    profiles = suite.theory["profiles"]
+    if not square:
+        return missed + profiles.profile(shift, Fraction(0), epsilon)
+    return missed + profiles.gaussian_profile(square, epsilon - shift)
 
 
 def _judge_refinement(suite: Suite, name: str, options: Options) -> Judgment:

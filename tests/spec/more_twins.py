@@ -24,6 +24,7 @@ from . import (
     refined_twins,
     robust_twins,
     sparse_twins,
+    unknown_twins,
     weight_twins,
     winsorized_twins,
 )
@@ -86,6 +87,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **bound_twins.TWINS,
     **group_twins.TWINS,
     **level_twins.TWINS,
+    **unknown_twins.TWINS,
     **winsorized_twins.TWINS,
 }
 
@@ -154,6 +156,7 @@ FAULTS: dict[str, list[Plant]] = {
     **refined_twins.FAULTS,
     **group_twins.FAULTS,
     **level_twins.FAULTS,
+    **unknown_twins.FAULTS,
     **outlier_twins.FAULTS,
     **sparse_twins.FAULTS,
     **winsorized_twins.FAULTS,
