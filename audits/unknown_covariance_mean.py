@@ -142,7 +142,7 @@ def _averaging() -> Configuration:
     start = np.zeros(mechanism.reports + 2, np.int64)
     start[1:-1] = mechanism.ladder().asked  # no report
     mean = mechanism.mean_for(start)
-    scale = mean.matrix[0] ** 0.25
+    scale = mechanism.rough_for(start).matrix[0] ** 0.25
     edge = 0.9999 * float(mean.radius) * scale
     least = mean.minimum_n(beta="1/2")
     pairs: tuple[NeighboringPair, ...] = (
@@ -207,17 +207,17 @@ def _unknown(setting: Mapping[str, Any]) -> UnknownCovarianceMean:
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Normal columns of deviation j^-power about 3; the error is a distance."""
+    """Normal columns about 3 of a variance in the middle of a level; the error is a distance."""
     return RateClaim(
         name=name,
         mechanism=_unknown,
         variable=variable,
         values=values,
-        instance=Instance(kind="decaying", parameters={"mean": 3.0, "power": "power"}),
+        instance=Instance(kind="gaussian", parameters={"mean": 3.0, "deviation": "deviation"}),
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         source="DJYZZ24, Algorithm 2: a mean of unknown covariance",
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
-        curve=Curve(function="noise_error", arguments=("parameters", "n", "power")),
+        curve=Curve(function="noise_error", arguments=("parameters", "n", "deviation", "power")),
         **claimed,
     )
 
@@ -226,17 +226,23 @@ RATES = (
     _rate(
         "noise-against-n",
         "n",
-        (2000, 4000, 8000),
-        setting={"d": 8, "power": 2, "noise_multiplier": Fraction(1, 4), "adjacency": ADD},
+        (4000, 8000, 16_000),
+        setting={
+            "d": 8,
+            "deviation": 1.4,
+            "power": 0,
+            "noise_multiplier": Fraction(1, 4),
+            "adjacency": ADD,
+        },
         exponent=Exponent(value=-1, tolerance=0.1),
-        lower=Curve(function="lower_bound", arguments=("parameters", "n", "power")),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n", "deviation", "power")),
         repeats=300,
     ),
     _rate(
         "noise-against-its-multiplier",
         "noise_multiplier",
         tuple(map(Fraction, ("1/16", "1/8", "1/4"))),
-        setting={"n": 4000, "d": 8, "power": 2, "adjacency": REPLACE},
+        setting={"n": 8000, "d": 8, "deviation": 1.4, "power": 0, "adjacency": REPLACE},
         exponent=Exponent(value=1, tolerance=0.1),
         repeats=300,
     ),

@@ -189,19 +189,25 @@ def typical(parameters: Parameters, variances: Sequence[Any]) -> Prefix:
     return (top, *((p,) for p in places), (min(max(bucket(summed), 0), 40), shown))
 
 
+def _variances(parameters: Parameters, deviation: Any, power: Any) -> list[Any]:
+    """deviation^2 j^(-2 power), j from 1 to d."""
+    top, own = mp.mpf(deviation) ** 2, mp.mpf(power)
+    return [top * mp.mpf(j) ** (-2 * own) for j in range(1, parameters["d"] + 1)]
+
+
 @states(_OURS)
-def noise_error(parameters: Parameters, n: int, power: Any) -> Any:
-    """The root mean squared |estimate - mean of the records| of n normal records of variances j^(-2 power), j
-    from 1 to d, to first order: the refined mean's for the typical levels."""
-    variances = [mp.mpf(j) ** (-2 * mp.mpf(power)) for j in range(1, parameters["d"] + 1)]
+def noise_error(parameters: Parameters, n: int, deviation: Any, power: Any) -> Any:
+    """The root mean squared |estimate - mean of the records| of n normal records with columns of deviations
+    deviation j^-power, to first order: the refined mean's for the typical levels."""
+    variances = _variances(parameters, deviation, power)
     return refined_mean.expected_error(mean_part(parameters, typical(parameters, variances)), n)
 
 
 @states(_OURS)
-def expected_error(parameters: Parameters, n: int, power: Any) -> Any:
+def expected_error(parameters: Parameters, n: int, deviation: Any, power: Any) -> Any:
     """About the mean of the population: with the sampling error sqrt(tr / n) beside it."""
-    trace = mp.fsum(mp.mpf(j) ** (-2 * mp.mpf(power)) for j in range(1, parameters["d"] + 1))
-    return mp.sqrt(noise_error(parameters, n, power) ** 2 + trace / n)
+    trace = mp.fsum(_variances(parameters, deviation, power))
+    return mp.sqrt(noise_error(parameters, n, deviation, power) ** 2 + trace / n)
 
 
 @states(_PAPER)
@@ -217,11 +223,9 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, prefix: Prefix) 
 
 
 @states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
-def lower_bound(parameters: Parameters, n: int, power: Any) -> Any:
-    """That of a mean with known variances j^(-2 power) and all of the budget, mu = 1 / noise_multiplier; votes
-    and reports are private beside."""
-    d = parameters["d"]
-    matrix = tuple(float(mp.mpf(j) ** (-2 * mp.mpf(power))) for j in range(1, d + 1))
+def lower_bound(parameters: Parameters, n: int, deviation: Any, power: Any) -> Any:
+    """That of a mean with known variances and all of the budget, mu = 1 / noise_multiplier."""
+    matrix = tuple(map(float, _variances(parameters, deviation, power)))
     own = {**mean_part(parameters, _example(parameters)), "matrix": matrix}
     half = parameters["noise_multiplier"] * Fraction(1414, 1000)
     return refined_mean.lower_bound({**own, "noise_multiplier": half, "center_multiplier": half}, n)
@@ -256,7 +260,8 @@ def mu_squared(parameters: Parameters) -> Fraction:
     votes = 2 / Fraction(votes_part(parameters)["noise_multiplier"]) ** 2
     reports = parameters["reports"] / Fraction(ladder_part(parameters)["noise_multiplier"]) ** 2
     names = ("center_multiplier", "noise_multiplier")
-    return votes + reports + sum(1 / Fraction(mean[name]) ** 2 for name in names)
+    means = sum((1 / Fraction(mean[name]) ** 2 for name in names), Fraction(0))
+    return Fraction(votes + reports + means)
 
 
 @states(_OURS)
@@ -281,9 +286,9 @@ def obligation_any_transcript(
     for adjacency, d, reports in product(Adjacency, (2, 5), (1, 2)):
         given = _model(adjacency, d, reports, depth=30)
         stated = sensitivities(given)
-        asked = range(0, 30 * d + 1, 13)
+        asked = range(0, 30 * d + 1, 29)
         for places in product((*asked, 30 * d), repeat=reports):
-            for top, others in product((-1024, 0, 17, 90), repeat=2):
+            for top, others in product((-1024, 17, 90), repeat=2):
                 prefix = ((top, 9), *((place,) for place in places), (others, 9))
                 own = claimed(given, prefix)
                 low, high = min(own["matrix"]), max(own["matrix"])
@@ -320,7 +325,7 @@ def obligation_lower_bound_is_below_error(within: int = 150) -> int:
     cases = 0
     for adjacency, d, power in product(Adjacency, (4, 50), (0, 1)):
         given = _model(adjacency, d, min(d, 5))
-        bound, error = (f(given, 10**5, power) for f in (lower_bound, expected_error))
+        bound, error = (f(given, 10**5, 1, power) for f in (lower_bound, expected_error))
         require(bound <= error <= within * bound, f"{adjacency}, {d}, {power}: {bound}, {error}")
         cases += 1
     return cases

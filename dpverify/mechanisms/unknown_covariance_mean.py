@@ -166,13 +166,13 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
 
     def mean_for(self, row: Nodes) -> RefinedMean:
         """The refined mean after these released numbers: the ladder's, then the others' bucket."""
-        return _refined(self, self._rough(row))
+        return _refined(self, self.rough_for(row))
 
     def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
         """That of the refined mean."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
-        mean = self.mean_for(row_of(self._prefix(), transcript))
+        mean = self.mean_for(row_of(self.prefix(), transcript))
         names = [stage.name for stage in stages_of(mean.fixed_plan)]
         return mean.estimate(Transcript({name: transcript.released[name] for name in names}))
 
@@ -180,7 +180,8 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         """About the length of the noise of n records, after these levels were released."""
         length = math.fsum(to_float(root) for root in rough.roots)
         mean = _refined(self, rough)
-        return mean.expected_noise(n) * to_float(mean.radius) * math.sqrt(length)
+        radius = to_float(exact(mean.radius, "radius"))
+        return mean.expected_noise(n) * radius * math.sqrt(length)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n known to be enough for independent normal columns, except with probability ``beta``:
@@ -191,12 +192,12 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         allowed = exact(beta, "beta")
         if not 0 < allowed < 1:
             raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
-        core = self.mean_for(_start(self._prefix())).core()
+        core = self.mean_for(_start(self.prefix())).core()
         levels = least_records(self.ladder(), self._stage(VOTES), to_float(allowed / 2))
         return max(levels, core.minimum_n(allowed / 2))
 
     def _mean(self) -> Plan:
-        prefix = self._prefix()
+        prefix = self.prefix()
         shown = self.mean_for(_start(prefix)).fixed_plan
 
         def element(name: str) -> Stage | AdaptiveStage:
@@ -208,13 +209,16 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
 
         return tuple(element(part.name) if isinstance(part, Stage) else part for part in shown)
 
-    def _prefix(self) -> Prefix:
+    def prefix(self) -> Prefix:
+        """What the mean's stages are built from: the ladder's numbers, then the others' bucket."""
+
         def sums(released: Released, size: int) -> IntArray:
             return buckets_from(released[OTHERS])
 
         return self.ladder().prefix(self.reports).also(1, 6, sums, (0,))
 
-    def _rough(self, row: Nodes) -> RoughCovariance:
+    def rough_for(self, row: Nodes) -> RoughCovariance:
+        """M and the radius, after these released numbers."""
         levels, below = self.ladder().found(row[:-1])
         return rough(levels, below, int(row[-1]), self.d, self.cell, self.n_max)
 
@@ -247,14 +251,15 @@ def _surfaced(votes: Stage, reason: str) -> Gate:
 def _refined(mechanism: UnknownCovarianceMean, rough: RoughCovariance) -> RefinedMean:
     """About the diagonal that was found."""
     scale = mechanism.noise_multiplier
+    record = rough.record_radius
+    radii: Any = {"radius": exact(mechanism.reach, "reach") * record, "record_radius": record}
     return RefinedMean(
         adjacency=mechanism.adjacency,
         nonfinite=mechanism.nonfinite,
         noise_multiplier=scale * root(1 / mechanism._left()),
         center_multiplier=scale * root(1 / mechanism.center_share),
         matrix=rough.matrix,
-        radius=exact(mechanism.reach, "reach") * rough.record_radius,
-        record_radius=rough.record_radius,
+        **radii,
         n_max=mechanism.n_max,
         tail=mechanism.tail,
     )

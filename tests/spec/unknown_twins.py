@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spec import large_variances
 from spec import unknown_covariance_mean as unknown
 from spec.theory import rough_covariance
 
@@ -17,7 +18,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def _without_a_floor(parameters: Any, prefix: Any) -> dict[str, Any]:
     """The others' entries follow their sum, however small or large that is."""
     own = unknown.mean_part(parameters, prefix)
-    others = unknown.large_variances.top_of(prefix[-1])
+    others = large_variances.top_of(prefix[-1])
     last = own["matrix"][-1] * 4.0 ** (-80 if others == 0 else 0)
     return {**own, "matrix": (*own["matrix"][:-1], last)}
 
@@ -26,7 +27,9 @@ TWINS: dict[str, dict[str, Any]] = {
     "theory.rough_covariance:obligation_radius": {
         "half": lambda *given: rough_covariance.radius_squared(*given) / 2,
         "three times": lambda *given: 3 * rough_covariance.radius_squared(*given),
-        "whatever n": lambda *given: rough_covariance.radius_squared(*given[:-1], 2),
+        "whatever n": lambda levels, below, others, d, n_max: rough_covariance.radius_squared(
+            levels, below, others, d, 2
+        ),
     },
     "theory.rough_covariance:obligation_one_mean": {
         "half": Fraction(1, 2),
