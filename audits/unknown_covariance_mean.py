@@ -184,7 +184,7 @@ def _small(adjacency: Adjacency, **own: Any) -> UnknownCovarianceMean:
     return UnknownCovarianceMean(adjacency=adjacency, **given | own)
 
 
-_LINE = (0.0, 8.0) * 20
+_LINE = (0.0, 1.0) * 20
 
 SMALL = (
     SmallInstance(name="line, add-remove", mechanism=_small(ADD, d=1), data=_LINE),

@@ -54,12 +54,11 @@ def baselines(d: int, shape: str) -> tuple[Method, ...]:
     ball: dict[str, Any] = {"center": (0.0,) * d, "reach": 100, **fixed}
     deviations = tuple(np.arange(1.0, d + 1) ** -POWERS[shape])
     far: dict[str, Any] = {"center": (0.0,) * d, "radius": 100 * math.ceil(math.sqrt(d)), **fixed}
-    known = {"n_max": N, "covariance": tuple(x**2 for x in deviations), **fixed}
     return (
         Method("variance aware", "variance_aware_mean", {**ball, "least_deviation": "1/1000"}),
         Method("coordinatewise, known", "coordinatewise_mean", {**ball, "deviations": deviations}),
         Method("iterative", "iterative_mean", far),
-        Method("refined, known", "refined_mean", known),
+        Method("variance aware, known", "variance_aware_mean", {**ball, "deviations": deviations}),
     )
 
 
