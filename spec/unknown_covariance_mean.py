@@ -213,7 +213,7 @@ def expected_error(parameters: Parameters, n: int, deviation: Any, power: Any) -
 @states(_PAPER)
 def error_bound(parameters: Parameters, n: int, beta: Fraction, prefix: Prefix) -> Any:
     """A bound on |M^(-1/4) (estimate - mean)| that fails with probability at most beta once ``prefix`` was
-    released, for n records whose images are within the radius of that of their mean (so all are friends):
+    released, for n records whose images are within 9/10 of the radius of that of their mean (so all are friends):
     the refined mean's. ``large_variances.error_bound`` says how rarely levels are wrong; the image of a normal
     record is beyond the radius with probability at most 1 / n_max (theory/rough_covariance.py).
     """
