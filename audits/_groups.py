@@ -46,8 +46,11 @@ class Crafted:
     near, far: by group, records about 0 and about 3 2^17.
     """
 
-    def __init__(self, mechanism: GroupVotes) -> None:
-        _, self.query, _ = parts_of(mechanism)
+    def __init__(self, mechanism: GroupVotes | GroupBuckets) -> None:
+        if isinstance(mechanism, GroupBuckets):
+            self.query = mechanism
+        else:
+            self.query = parts_of(mechanism)[1]
         steps = np.arange(_CANDIDATES) / 2**10
         self.near, self.far = (self._by_group(start + steps) for start in (0.0, _FAR))
 
@@ -72,10 +75,10 @@ class Crafted:
         raise ValueError("no near record is twice in a group; take more candidates.")
 
 
-def pairs_added(mechanism: GroupVotes) -> tuple[NeighboringPair, ...]:
+def pairs_added(mechanism: GroupVotes | GroupBuckets) -> tuple[NeighboringPair, ...]:
     """A group moves, between large buckets or to a new one; equal records stand next to each other."""
-    crafted, d = Crafted(mechanism), mechanism.d
-    m = crafted.query.groups
+    crafted = Crafted(mechanism)
+    m, d = crafted.query.groups, crafted.query.columns
     side_by_side = [[float(value)] * d for value in (0, 0, 1, 1)] * (m // 2)
     return (
         added("a group moves", crafted.groups(m // 2, m // 2), crafted.far[m - m // 2 * 2][0]),
@@ -84,7 +87,7 @@ def pairs_added(mechanism: GroupVotes) -> tuple[NeighboringPair, ...]:
     )
 
 
-def pairs_replaced(mechanism: GroupVotes) -> tuple[NeighboringPair, ...]:
+def pairs_replaced(mechanism: GroupVotes | GroupBuckets) -> tuple[NeighboringPair, ...]:
     """Two groups move alike, between large buckets or to a new one."""
     crafted = Crafted(mechanism)
     m = crafted.query.groups

@@ -12,6 +12,7 @@ from dpverify.mechanisms.clipped_mean import ClippedMean, VectorMeanEstimate
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
 from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
+from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEstimate
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
@@ -21,6 +22,7 @@ from dpverify.mechanisms.robust_mean import RobustMean, RobustMeanEstimate
 from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.sum_of_variances import SumOfVariances
+from dpverify.mechanisms.unknown_covariance_mean import UnknownCovarianceMean
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
 from dpverify.mechanisms.winsorized_mean import WinsorizedMean
 from dpverify.plans import Abstained
@@ -56,6 +58,8 @@ __all__ = [
     "HistogramEstimate",
     "IterativeMean",
     "KthLargestVariance",
+    "LargeVariances",
+    "LargeVariancesEstimate",
     "MeanEstimate",
     "NextQuery",
     "NoisyCount",
@@ -76,6 +80,7 @@ __all__ = [
     "StabilityHistogram",
     "SumOfVariances",
     "SystemBits",
+    "UnknownCovarianceMean",
     "VarianceAwareMean",
     "VarianceEstimate",
     "VectorMeanEstimate",

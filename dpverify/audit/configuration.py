@@ -23,6 +23,9 @@ class Configuration:
     friendly: of a mechanism with a filter, pairs that attack what runs behind it (``KeptPart``).
     opening: pairs that attack the first stage by itself (``Opening``), for a mechanism of which no pair
     shows a missing share of that stage's noise; such faults are planted there only.
+    elsewhere: stages whose missing shares of noise another configuration, or another mechanism's, attacks.
+    attacked: the stages whose generic faults are planted here, where several configurations share them;
+    None: all of them.
     quick_trials: draws a side and pair under ``--quick``, where fewer than usual show every fault.
     """
 
@@ -32,6 +35,8 @@ class Configuration:
     faults: Sequence[Fault] = ()
     friendly: Sequence[NeighboringPair] = ()
     opening: Sequence[NeighboringPair] = ()
+    elsewhere: frozenset[str] = frozenset()
+    attacked: frozenset[str] | None = None
     quick_trials: int | None = None
 
 

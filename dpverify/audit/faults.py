@@ -59,19 +59,24 @@ class Fault:
 
 
 def generic_faults(
-    mechanism: Subject, *, thorough: bool = False, elsewhere: Collection[str] = ()
+    mechanism: Subject,
+    *,
+    thorough: bool = False,
+    elsewhere: Collection[str] = (),
+    only: Collection[str] | None = None,
 ) -> list[Fault]:
     """Every generic fault that applies to a stage or a gate of this mechanism's plan.
 
     What runs behind a filter is attacked apart, for friendly neighbors (``KeptPart``). elsewhere: stages
-    whose missing shares of noise are planted apart (``Opening``).
+    whose missing shares of noise are planted apart (``Opening``). only: the stages looked at, if not all.
     """
     plan = mechanism.fixed_plan
     in_the_open = tuple(e for e in plan if not _is_filtered(e))
     stages = stages_of(in_the_open)
     factors = THOROUGH_FACTORS if thorough and is_closed(plan) else QUICK_FACTORS
     found: list[Fault] = []
-    for stage in stages:
+    seen = [stage for stage in stages if only is None or stage.name in only]
+    for stage in seen:
         apart = stage.name in elsewhere
         for name, changed in _stage_faults(stage, mechanism, factors):
             if apart and name in _SHARES_OF_NOISE:
@@ -84,7 +89,8 @@ def generic_faults(
             if stage.name == source or type(stages[0].noise) is type(stage.noise):
                 found.append(Fault(f"{stage.name}: noise reused from {source}", reuse))
     for gate in (element for element in in_the_open if isinstance(element, Gate)):
-        if _noisy(next(stage for stage in stages if stage.name == gate.stage)):
+        read = next(stage for stage in stages if stage.name == gate.stage)
+        if read in seen and _noisy(read) and not _is_table(read.query, mechanism):
             law = _law_of(mechanism, plan, ExactGateLaw)
             found.append(Fault(f"gate on {gate.stage}: reads the exact value", law))
     return found
@@ -96,7 +102,7 @@ def _is_filtered(element: Element) -> bool:
 
 
 def _reusable(stage: Stage, first: Stage, mechanism: Subject) -> bool:
-    if stage is first and _is_table(stage.query, mechanism):  # a choice adds nothing
+    if _is_table(first.query, mechanism):  # what surfaced of a table is no noise to use again
         return False
     added = stage.noise.is_added
     return added and _noisy(stage) and (stage is not first or _width(stage.query, mechanism) > 1)
@@ -238,6 +244,8 @@ class ExactGateLaw(FaultyLaw):
     def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """All or none."""
         stage = next(s for s in stages_of(self._plan) if s.name == gate.stage)
+        if batch.values[gate.stage].ndim == 1:  # what surfaced of a histogram
+            return super().passes(gate, batch, live)
         exact = np.atleast_2d(self._centers_of(stage, None, batch, live))[:, 0]
         return np.broadcast_to(np.asarray(exact >= gate.at_least, np.bool_), len(live)).copy()
 

@@ -9,7 +9,7 @@ from dpverify.grid.linear import (
     squared_distances,
     squared_norms,
 )
-from dpverify.grid.queries import Answers, ClampedSum, Count, Query, interval, quantize
+from dpverify.grid.queries import Answers, ClampedSum, Count, Derived, Query, interval, quantize
 from dpverify.grid.records import Records, ingest
 from dpverify.grid.together import Together
 from dpverify.grid.vector_queries import UNIT, MaskedSum, OneUnit, VectorQuery, VectorSum
@@ -28,6 +28,7 @@ __all__ = [
     "Answers",
     "ClampedSum",
     "Count",
+    "Derived",
     "MaskedSum",
     "OneUnit",
     "Query",

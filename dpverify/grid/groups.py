@@ -178,8 +178,8 @@ class GroupBuckets(Query):
             order[some] = order[some][np.lexsort(rows.T[::-1])]
         return order
 
-    def _bucket(self, records: Records, members: NDArray[np.intp]) -> int:
-        """floor(log4) of the statistic of sums over 2 p."""
+    def sums(self, records: Records, members: NDArray[np.intp]) -> tuple[Integers, int]:
+        """Of a group's squared differences, one a column, and its number of pairs."""
         pairs = len(members) // 2
         sums: Integers = np.zeros(self.columns, np.int64)
         for some in self._blocks(pairs):
@@ -187,6 +187,11 @@ class GroupBuckets(Query):
             sums = _added(
                 sums, sums_of_squares(self._cells(records[one]) - self._cells(records[two]))
             )
+        return sums, pairs
+
+    def _bucket(self, records: Records, members: NDArray[np.intp]) -> int:
+        """floor(log4) of the statistic of sums over 2 p."""
+        sums, pairs = self.sums(records, members)
         total = self.statistic.of(sums)
         return floor_log2(Fraction(total, 2 * pairs)) // 2 if total else ZERO
 

@@ -41,6 +41,25 @@ class Query(ABC):
         return None
 
 
+class Derived(Query):
+    """A function of the value of another query, ``base``, which a law then computes once for all such."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def base(self) -> Query:
+        """What it is a function of."""
+
+    @abstractmethod
+    def of(self, value: NDArray[Any]) -> NDArray[np.int64]:
+        """Its value, from the value of ``base``."""
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """Through the base."""
+        return self.of(self.base.evaluate(records))
+
+
 @dataclass(frozen=True, slots=True)
 class Count(Query):
     """The number of records; with ``within`` = (a, b), of those with a <= first column <= b."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -189,34 +189,13 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         allowed = exact(beta, "beta")
         if not 0 < allowed < 1:
             raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
-        missed = self._missed()
+        missed = votes_missed(self._fixed_noise(), self.group_count)
         if missed > allowed:
             raise ValueError(
                 f"{self.group_count} groups: they may miss with probability {missed:.2g}, more than "
                 f"beta = {beta}. Give more groups."
             )
-        pairs = 1
-        while self.off(pairs) > _BAD:
-            pairs += 1
-        low, high = 2 * pairs - 1, 2 * pairs
-        while bdtr(2 * pairs - 1, high, 1 / self.group_count) > _BAD:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            rare = bdtr(2 * pairs - 1, middle, 1 / self.group_count) <= _BAD
-            low, high = (low, middle) if rare else (middle, high)
-        return high
-
-    def _missed(self) -> float:
-        """If each group is valid with probability 9/10: at most this, that the estimate is off."""
-        noise, groups = self._fixed_noise(), self.group_count
-        others = groups // 5
-        best = -(-(groups - others) // 2)
-        half = -(-(best - others) // 2)
-        withheld = noise.below(noise.threshold - best) + noise.below(1 - half)
-        return (
-            math.exp(-_VALID * groups) + withheld + others * noise.below(1 - (best - others - half))
-        )
+        return records_needed(self.off, self.group_count)
 
     def _named(self, bucket: int) -> float:
         if bucket == ZERO:
@@ -230,3 +209,27 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         noise = self._stage("votes").noise
         assert isinstance(noise, (ThresholdedLaplace, ThresholdedGaussian))
         return noise
+
+
+def records_needed(off: Callable[[int], float], groups: int) -> int:
+    """The least n with which a group has a statistic within a factor 2 with probability 9/10."""
+    pairs = 1
+    while off(pairs) > _BAD:
+        pairs += 1
+    low, high = 2 * pairs - 1, 2 * pairs
+    while bdtr(2 * pairs - 1, high, 1 / groups) > _BAD:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        rare = bdtr(2 * pairs - 1, middle, 1 / groups) <= _BAD
+        low, high = (low, middle) if rare else (middle, high)
+    return high
+
+
+def votes_missed(noise: ThresholdedLaplace | ThresholdedGaussian, groups: int) -> float:
+    """If each group is valid with probability 9/10: at most this, that the estimate is off."""
+    others = groups // 5
+    best = -(-(groups - others) // 2)
+    half = -(-(best - others) // 2)
+    withheld = noise.below(noise.threshold - best) + noise.below(1 - half)
+    return math.exp(-_VALID * groups) + withheld + others * noise.below(1 - (best - others - half))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid import Query, Records
+from dpverify.grid import Derived, Query, Records
 from dpverify.grid.nearness import Nearness
 from dpverify.plans.filtering import Core, CoreQuery, Filter
 from dpverify.plans.mapped import Mapped
@@ -77,7 +77,10 @@ class Law:
     def center(self, query: Query) -> IntArray:
         """The exact value of a query on the data, computed once."""
         if query not in self._centers:
-            self._centers[query] = query.evaluate(self._records)
+            if isinstance(query, Derived):
+                self._centers[query] = query.of(self.center(query.base))
+            else:
+                self._centers[query] = query.evaluate(self._records)
         return self._centers[query]
 
     def center_after(self, stage: Stage, prefix: Sequence[tuple[int, ...]]) -> IntArray:
@@ -199,7 +202,10 @@ class Law:
 
     def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Which live transcripts go on: a function of what they have released."""
-        return np.asarray(batch.values[gate.stage][live, 0] >= gate.at_least, dtype=np.bool_)
+        column = batch.values[gate.stage][live]
+        if column.ndim == 1:  # histograms: flat tuples of keys and counts
+            return np.array([max(h[1::2], default=0) >= gate.at_least for h in column], np.bool_)
+        return np.asarray(column[:, 0] >= gate.at_least, dtype=np.bool_)
 
     def _drawn(
         self, stage: Stage, batch: Transcripts, rows: Rows, bits: Bits, core: Core | None
@@ -230,7 +236,8 @@ class Law:
     def _width(self, query: Query) -> int:
         if isinstance(query, (CoreQuery, MovingQuery)):
             return query.width
-        return len(self.center(query))
+        center = self.center(query)
+        return len(center) if center.ndim == 1 else 0  # a table has rows as the data have buckets
 
     def _gates(self) -> list[Gate]:
         return gates_of(self._plan)

@@ -42,7 +42,8 @@ class Stage:
 class Gate:
     """Go on only if the released value of ``stage`` is at least ``at_least``; else abstain.
 
-    It reads what is released already, so it costs nothing.
+    Of a thresholded histogram: if some shown count is. It reads what is released already, so it costs
+    nothing.
     """
 
     stage: str

@@ -147,14 +147,15 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
     configuration = suite.configuration(key)
     whole = configuration.mechanism
     mechanism: Mechanism[Any] | KeptPart | Opening = whole
-    pairs, own, elsewhere = configuration.pairs, configuration.faults, set[str]()
+    pairs, own, elsewhere = configuration.pairs, configuration.faults, {*configuration.elsewhere}
+    only = configuration.attacked
     if name.endswith(BEHIND_THE_FILTER):
-        mechanism, pairs, own = KeptPart(whole), configuration.friendly, ()
+        mechanism, pairs, own, only = KeptPart(whole), configuration.friendly, (), None
     elif name.endswith(OPENING):
-        mechanism, pairs, own = Opening(whole), configuration.opening, ()
+        mechanism, pairs, own, only = Opening(whole), configuration.opening, (), None
     elif configuration.opening:
-        elsewhere = {stage.name for stage in stages_of(whole.fixed_plan[:1])}
-    planted = generic_faults(mechanism, thorough=options.thorough, elsewhere=elsewhere)
+        elsewhere |= {stage.name for stage in stages_of(whole.fixed_plan[:1])}
+    planted = generic_faults(mechanism, thorough=options.thorough, elsewhere=elsewhere, only=only)
     result = audit(
         mechanism,
         pairs=pairs,
@@ -272,9 +273,30 @@ def _exact_pair(
         square = sum((a.mu_squared(b) for a, b in differing), Fraction(0))
         return None, suite.theory["profiles"].gaussian_profile(square, epsilon)
     if any(loss is None for loss in losses):
-        raise RefinementFailed("several stages differ, one without a bound on its loss")
+        return None, _mixed(suite, differing, epsilon)
     total = sum(losses, Fraction(0))
     return total, suite.theory["profiles"].profile(total, Fraction(0), epsilon)
+
+
+def _mixed(suite: Suite, differing: list[tuple[Any, Any]], epsilon: Fraction) -> Any:
+    """At most the delta of stages of several kinds: squares of mu add up, so do bounds on the others'
+    losses, by which epsilon is less; keys that only one side has surface with the rest of delta."""
+    square, shift, missed = Fraction(0), Fraction(0), mp.mpf(0)
+    for a, b in differing:
+        if hasattr(a, "mu_squared"):
+            square += a.mu_squared(b)
+        elif hasattr(a, "gaussian_part"):
+            own, rare = a.gaussian_part(b)
+            square, missed = square + own, missed + rare
+        else:
+            loss = a.largest_loss(b)
+            if loss is None:
+                raise RefinementFailed("several stages differ, one without a bound on its loss")
+            shift += loss
+    profiles = suite.theory["profiles"]
+    if not square:
+        return missed + profiles.profile(shift, Fraction(0), epsilon)
+    return missed + profiles.gaussian_profile(square, epsilon - shift)
 
 
 def _judge_refinement(suite: Suite, name: str, options: Options) -> Judgment:

@@ -20,7 +20,7 @@ from dpverify.audit import SmallInstance
 from dpverify.audit.kept import filtered_of
 from dpverify.grid import ingest
 from dpverify.grid.nearness import Nearness
-from dpverify.plans import Filtered, Law, Mechanism, RoundedGaussian, stages_of
+from dpverify.plans import Filtered, Law, Mechanism, RoundedGaussian, ThresholdedGaussian, stages_of
 from dpverify.plans.filtering import Filter
 from dpverify.plans.plan import is_latent, with_filters
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
@@ -192,7 +192,7 @@ def _formal_numbers(mechanism: Mechanism[Any], root: Fraction) -> _StandIns:
     scales = [
         Fraction(getattr(stage.noise, "scale", 1))
         for stage in stages_of(mechanism.fixed_plan)
-        if not isinstance(stage.noise, RoundedGaussian)
+        if not isinstance(stage.noise, (RoundedGaussian, ThresholdedGaussian))
     ]
     return _StandIns(root, math.lcm(*(scale.numerator for scale in scales)))
 

@@ -236,6 +236,16 @@ class ThresholdedGaussianLaw(ThresholdedLaw):
             return sum((self.mass(z, e) for z in range(-_STAND_INS_REACH, d)), Fraction(0))
         return mp.erfc(real((Fraction(1, 2) - d) / self.scale) / mp.sqrt(2)) / 2
 
+    def gaussian_part(self, other: ThresholdedGaussianLaw) -> tuple[Fraction, Any]:
+        """(mu^2 of the keys that both have, what the others surface with at most): what is withheld is
+        post-processing, and a key that one side lacks shows with the probability of surfacing."""
+        counts, others = dict(self.counts), dict(other.counts)
+        both = counts.keys() & others.keys()
+        square = sum((Fraction(counts[k] - others[k]) ** 2 for k in both), Fraction(0))
+        alone = [(counts | others)[k] for k in counts.keys() ^ others.keys()]
+        rare = sum(1 - self.below(self.threshold - c, real_exponential) for c in alone)
+        return square / self.scale**2, mp.mpf(rare)
+
     def cuts(self, count: int, other: int) -> Iterable[int]:
         """Every value; what lies beyond has a mass below the working precision."""
         reach = ceil(self.scale * int(mp.sqrt(2 * mp.log(10) * mp.mp.dps) + 2))

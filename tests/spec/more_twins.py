@@ -19,11 +19,13 @@ from . import (
     centered_twins,
     filter_twins,
     group_twins,
+    level_twins,
     outlier_twins,
     refined_twins,
     robust_twins,
     soft_twins,
     sparse_twins,
+    unknown_twins,
     weight_twins,
     winsorized_twins,
 )
@@ -86,6 +88,8 @@ TWINS: dict[str, dict[str, Any]] = {
     **outlier_twins.TWINS,
     **bound_twins.TWINS,
     **group_twins.TWINS,
+    **level_twins.TWINS,
+    **unknown_twins.TWINS,
     **winsorized_twins.TWINS,
 }
 
@@ -153,6 +157,8 @@ FAULTS: dict[str, list[Plant]] = {
     **centered_twins.FAULTS,
     **refined_twins.FAULTS,
     **group_twins.FAULTS,
+    **level_twins.FAULTS,
+    **unknown_twins.FAULTS,
     **outlier_twins.FAULTS,
     **sparse_twins.FAULTS,
     **winsorized_twins.FAULTS,

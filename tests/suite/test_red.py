@@ -35,7 +35,10 @@ STAGES = [
     for key, configuration in SUITE.configurations.items()
     for stage in stages_of(configuration.mechanism.plan())
     if not isinstance(stage.noise, NoNoise)
+    if configuration.attacked is None or stage.name in configuration.attacked
+    if stage.name not in configuration.elsewhere
 ]
+"""Each stage where its noise is attacked; of one that several configurations have, in one of them."""
 
 
 def _halve(patch: pytest.MonkeyPatch, noise: Noise) -> None:

@@ -40,6 +40,7 @@ def test_our_own_trees_fit_together() -> None:
         "coordinatewise_mean",
         "iterative_mean",
         "kth_largest_variance",
+        "large_variances",
         "noisy_count",
         "private_quantile",
         "randomized_response",
@@ -49,6 +50,7 @@ def test_our_own_trees_fit_together() -> None:
         "sparse_vector",
         "stability_histogram",
         "sum_of_variances",
+        "unknown_covariance_mean",
         "variance_aware_mean",
         "winsorized_mean",
     ]

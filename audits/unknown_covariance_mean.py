@@ -1,0 +1,249 @@
+"""Attacks on ``unknown_covariance_mean``.
+
+No pair moves all stages most at once, so each of three configurations gives most of mu^2 to other stages,
+and its pairs and generic faults are of those. A missing share of the agreement's noise, which is a small
+part of the center's, is planted where ``refined_mean`` is attacked, and one of a report's, whose loss is that
+of no Gaussian part, in ``large_variances``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpverify import Adjacency, UnknownCovarianceMean
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added
+from dpverify.audit.faults import FaultyLaw, plan_fault
+from dpverify.grid import ingest
+from dpverify.grid.groups import GroupBuckets
+from dpverify.grid.levels import LevelCounts
+from dpverify.plans import AdaptiveStage, Plan
+from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
+from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+
+from . import large_variances
+from ._groups import pairs_replaced
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+_VOTES, _MEAN = frozenset({"largest", "others"}), frozenset({"agreement", "mean", "sum and count"})
+
+_QUICK = 12_000
+
+# --- planted faults -----------------------------------------------------------------------------
+
+
+def _one_group(mechanism: UnknownCovarianceMean) -> Fault:
+    """Under replace: noise for the group that a record enters, and none for the one that it leaves."""
+
+    def change(stage: Any) -> Any:
+        groups = isinstance(stage.query, (LevelCounts, GroupBuckets))
+        return rescaled_stage(stage, Fraction(1, 2)) if groups else stage
+
+    return plan_fault("pays for one group alone", mechanism, _changed(mechanism, change))
+
+
+def _exact_sum(mechanism: UnknownCovarianceMean) -> Fault:
+    """The votes for the other columns' sum are released as they are."""
+
+    def change(stage: Any) -> Any:
+        if stage.name != "others":
+            return stage
+        return dataclasses.replace(stage, noise=stage.noise.dropped())
+
+    return plan_fault("the others' sum without noise", mechanism, _changed(mechanism, change))
+
+
+def _own_variances(mechanism: UnknownCovarianceMean) -> Fault:
+    """M is of the records' own variances: the units in which all others are released follow each record."""
+
+    def law(data: ArrayLike) -> FaultyLaw:
+        records = ingest(data, mechanism.domain)
+        some = np.clip(records, -1e9, 1e9) if len(records) else np.zeros((1, mechanism.d))
+        spread = some.std(axis=0).max()
+        bucket = int(np.clip(np.log2(max(spread / float(mechanism.cell), 1.0)), 0, 40))
+
+        def element(part: Any) -> Any:
+            if not isinstance(part, AdaptiveStage) or part.name not in _MEAN:
+                return part
+            row = np.array([bucket, *([0] * mechanism.reports), bucket], np.int64)
+            stages = stages_of(mechanism.mean_for(row).fixed_plan)
+            return next(stage for stage in stages if stage.name == part.name)
+
+        plan: Plan = tuple(map(element, mechanism.fixed_plan))
+        return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
+
+    return Fault("M from the data's own variances", law)
+
+
+def _changed(mechanism: UnknownCovarianceMean, change: Any) -> Plan:
+    return with_stages(mechanism.fixed_plan, change)
+
+
+# --- configurations -----------------------------------------------------------------------------
+
+
+def _made(adjacency: Adjacency, multiplier: str, **own: Any) -> UnknownCovarianceMean:
+    return UnknownCovarianceMean(
+        adjacency=adjacency, noise_multiplier=Fraction(multiplier), tail=Fraction(1, 10**6), **own
+    )
+
+
+def _voting() -> Configuration:
+    """Under replace, nearly all of mu^2 for the two votes: of one column they are the same."""
+    mechanism = _made(
+        REPLACE,
+        "3/5", d=1, n_max=1600, reports=1, reach="1/1000",
+        votes_share="9/10", ladder_share="1/50", center_share="1/50",
+    )  # fmt: skip
+    query = stages_of(mechanism.fixed_plan)[0].query
+    assert isinstance(query, GroupBuckets)
+    return Configuration(
+        name="votes",
+        mechanism=mechanism,
+        pairs=pairs_replaced(query),
+        faults=[_one_group(mechanism), _exact_sum(mechanism)],
+        attacked=_VOTES,
+        quick_trials=_QUICK,
+    )
+
+
+def _climbing() -> Configuration:
+    """Nearly all of mu^2 for one report, and few friends, so that no mean is taken; as many groups in it as vote, so that votes find its level."""
+    mechanism = _made(
+        ADD,
+        "1/3", d=3, n_max=600, groups=300, reports=1, depth=2, reach="1/1000",
+        votes_share="1/20", ladder_share="17/20", center_share="1/50",
+    )  # fmt: skip
+    return Configuration(
+        name="ladder",
+        mechanism=mechanism,
+        pairs=large_variances.pairs_of(mechanism)[:3],
+        faults=[large_variances.by_index(mechanism)],
+        attacked=frozenset({"report 1"}),
+        elsewhere=frozenset({"report 1"}),
+        quick_trials=_QUICK,
+    )
+
+
+def _averaging() -> Configuration:
+    """Nearly all of mu^2 for center and sum, about half each; friends only as far as the radius."""
+    n = 4000
+    mechanism = _made(
+        ADD,
+        "3/5", d=1, n_max=n, reports=1, reach="49/50", cell=1,
+        votes_share="1/25", ladder_share="1/50", center_share="47/100",
+    )  # fmt: skip
+    zeros = np.zeros((n, 1))
+    start = np.zeros(mechanism.reports + 2, np.int64)
+    start[1:-1] = mechanism.ladder().asked  # no report
+    mean = mechanism.mean_for(start)
+    scale = mechanism.rough_for(start).matrix[0] ** 0.25
+    edge = 0.9999 * float(mean.radius) * scale
+    least = mean.minimum_n(beta="1/2")
+    pairs: tuple[NeighboringPair, ...] = (
+        added("a friend at the end of its reach", zeros, [edge]),
+        added("a stranger", zeros, [9 * edge]),
+        added("about to abstain", zeros[:least], [9 * edge]),
+        added("an outlier beside a crowd far from zero", zeros + 50 * edge, [1e8]),
+    )
+    return Configuration(
+        name="mean",
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=[_own_variances(mechanism)],
+        attacked=_MEAN,
+        elsewhere=frozenset({"agreement"}),
+        quick_trials=_QUICK,
+    )
+
+
+CONFIGURATIONS = (_voting(), _climbing(), _averaging())
+
+# --- small instances ----------------------------------------------------------------------------
+
+
+def _small(adjacency: Adjacency, **own: Any) -> UnknownCovarianceMean:
+    """Two groups vote, and surface together; noise of a report of scale 1/8 and 1/4."""
+    given: dict[str, Any] = {
+        "noise_multiplier": Fraction(1, 32 if adjacency is ADD else 64),
+        "n_max": 4,
+        "groups": 2,
+        "reports": 1,
+        "depth": 2,
+        "tail": Fraction(1, 20),
+        "votes_share": Fraction(1, 8),
+        "ladder_share": Fraction(1, 4),
+        "center_share": Fraction(1, 4),
+        "cell": Fraction(1),
+    }
+    return UnknownCovarianceMean(adjacency=adjacency, **given | own)
+
+
+_LINE = (0.0, 1.0) * 20
+
+SMALL = (
+    SmallInstance(name="line, add-remove", mechanism=_small(ADD, d=1), data=_LINE),
+    SmallInstance(name="line, replace", mechanism=_small(REPLACE, d=1), data=_LINE),
+)
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _unknown(setting: Mapping[str, Any]) -> UnknownCovarianceMean:
+    """Of fixed n_max, so that the radius does not follow n."""
+    return UnknownCovarianceMean(
+        adjacency=setting["adjacency"],
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
+        d=setting["d"],
+        n_max=6000,
+        reports=3,
+        tail=Fraction(1, 10**7),
+    )
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    """Normal columns about 3 of a variance in the middle of a level; the error is a distance."""
+    return RateClaim(
+        name=name,
+        mechanism=_unknown,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="gaussian", parameters={"mean": 3.0, "deviation": "deviation"}),
+        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
+        source="DJYZZ24, Algorithm 2: a mean of unknown covariance",
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        curve=Curve(function="noise_error", arguments=("parameters", "n", "deviation", "power")),
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "noise-against-n",
+        "n",
+        (4000, 8000, 16_000),
+        setting={
+            "d": 8,
+            "deviation": 1.4,
+            "power": 0,
+            "noise_multiplier": Fraction(1, 4),
+            "adjacency": ADD,
+        },
+        exponent=Exponent(value=-1, tolerance=0.1),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n", "deviation", "power")),
+        repeats=300,
+    ),
+    _rate(
+        "noise-against-its-multiplier",
+        "noise_multiplier",
+        tuple(map(Fraction, ("1/16", "1/8", "1/4"))),
+        setting={"n": 8000, "d": 8, "deviation": 1.4, "power": 0, "adjacency": REPLACE},
+        exponent=Exponent(value=1, tolerance=0.1),
+        repeats=300,
+    ),
+)

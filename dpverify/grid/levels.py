@@ -1,0 +1,120 @@
+"""How many groups of records have a column's variance at a level or above, for all columns and levels.
+
+The groups are those of ``groups``: one record more or less changes one of them, and a group is in or out
+of each of these numbers. The largest exact work, a table of every group's bucket in every column, is
+one query that others are functions of. What it is on integers is in spec/theory/levels.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.groups import ZERO, GroupBuckets
+from dpverify.grid.linear import WORD, Integers, largest
+from dpverify.grid.queries import Derived, Query
+from dpverify.grid.records import Records
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.numbers import whole
+from dpverify.privacy.rules import sensitivity_lemma
+
+_WORD = 32
+_SOURCE = Source(
+    "DJYZZ24", "Algorithm 4, FindLargeVariances", note="a ladder of levels instead of one"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketTable(Query):
+    """The bucket of each group's variance in each column, shape (groups, columns); see ``groups``.
+
+    grouping: how records form groups; its statistic does not matter.
+    """
+
+    grouping: GroupBuckets
+
+    def evaluate(self, records: Records) -> NDArray[np.int64]:
+        """-1024 for a variance of zero."""
+        grouping = self.grouping
+        found = np.full((grouping.groups, grouping.columns), ZERO, np.int64)
+        for row, members in enumerate(grouping.members(records)):
+            sums, pairs = grouping.sums(records, members)
+            if pairs:
+                found[row] = buckets_of(sums, 2 * pairs)
+        return found
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """Raises ValueError: a row may change altogether."""
+        raise ValueError("a table of buckets has no sensitivity; ask how many groups are above.")
+
+
+@dataclass(frozen=True, slots=True)
+class LevelCounts(Derived):
+    """For each level b, from the highest on, and each column: how many groups have a bucket of b or more.
+
+    Shape (levels * columns,), all columns at the first level, then at the second, ... hidden: columns
+    whose answers are the public number -groups instead, far below those of any other column.
+    Raises ValueError for levels that do not fall, or a hidden column that is none.
+    """
+
+    grouping: GroupBuckets
+    levels: tuple[int, ...]
+    hidden: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        levels = [whole(b, "levels") for b in self.levels]
+        if not levels or any(low >= high for high, low in pairwise(levels)):
+            raise ValueError(f"levels = {self.levels}; give buckets from the highest down.")
+        if not {whole(i, "hidden") for i in self.hidden} <= {*range(self.grouping.columns)}:
+            raise ValueError(
+                f"hidden = {self.hidden}: name columns from 0 to {self.grouping.columns - 1}."
+            )
+
+    @property
+    def base(self) -> BucketTable:
+        """The groups' buckets."""
+        return BucketTable(self.grouping)
+
+    def of(self, value: NDArray[np.int64]) -> NDArray[np.int64]:
+        """From the table."""
+        found = np.array([(value >= b).sum(axis=0) for b in self.levels], np.int64)
+        found[:, list(self.hidden)] = -self.grouping.groups
+        return found.ravel()
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """One record more or less changes one group, and each answer by 1 at most, either way; a
+        replaced one changes two groups."""
+        return sensitivity_lemma(
+            f"groups above {len(self.levels)} levels in {self.grouping.columns} columns",
+            norm=Norm.L_INFINITY,
+            value=2 if adjacency is Adjacency.REPLACE else 1,
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/levels.py:obligation_level_counts",
+            source=_SOURCE,
+        )
+
+
+def buckets_of(sums: Integers, divisor: int) -> NDArray[np.int64]:
+    """floor(log4(sum / divisor)), exactly, -1024 for a sum of 0; sums from 0 on, divisor >= 1.
+
+    With 4^j >= divisor, q = floor(4^j sum / divisor) is positive for a positive sum, and it has the same
+    floor(log4) as the quotient, plus j.
+    """
+    j = (divisor.bit_length() + 1) // 2
+    wide = sums.dtype == object or largest(sums) << 2 * j >= WORD
+    scaled = (sums.astype(object) if wide else sums) << 2 * j
+    bits = _bit_lengths(scaled // divisor)
+    return np.where(np.asarray(sums == 0, np.bool_), ZERO, (bits - 1) // 2 - j)
+
+
+def _bit_lengths(values: Integers) -> NDArray[np.int64]:
+    if values.dtype == object:
+        return np.array([int(v).bit_length() for v in values.tolist()], np.int64)
+    high = values >> _WORD  # frexp of less than 53 bits is exact
+    low = values & ((1 << _WORD) - 1)
+    bits = np.where(high > 0, np.frexp(high)[1] + _WORD, np.frexp(low)[1])
+    return np.asarray(bits, np.int64)

@@ -1,0 +1,70 @@
+"""A diagonal matrix and radii from released levels of variances: exact arithmetic, no data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+EXCESS = Fraction(9, 2)
+"""So many times the lower edge of its level, a power of 4, a variance is taken to be at most."""
+LN_2 = Fraction(7, 10)
+"""A little above the natural logarithm of 2."""
+_FINE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RoughCovariance:
+    """A diagonal M, and the radius about their mean of records of such a covariance after M^(-1/4).
+
+    roots: of the diagonal, in the data's unit, exactly. record_radius: rarely exceeded, see ``rough``.
+    """
+
+    roots: tuple[Fraction, ...]
+    record_radius: Fraction
+
+    @property
+    def matrix(self) -> tuple[float, ...]:
+        """The diagonal, each number the nearest float."""
+        return tuple(float(root**2) for root in self.roots)
+
+
+def rough(
+    levels: Mapping[int, int], below: int, others: int, d: int, cell: Fraction, n_max: int
+) -> RoughCovariance:
+    """From each reported column's level, the level that the others are below, and that of their sum.
+
+    A reported column at level b has M_jj = 4^b cell^2; each of the m others t^2, where m t^2 = 4^others
+    cell^2 (up to 2^-20), but no more than 4^below cell^2 and no less than 4^-8 of that, for the grid's sake.
+    The radius r is EXCESS^(1/2) times
+    tr + 2 sqrt(sq ln n_max) + 2 max ln n_max, rooted: tr is the sum of the variances' lower edges over the
+    roots of M, max the largest and sq the sum of squares, of those others at most tr max: then
+    |M^(-1/4) (x - mean)| exceeds r with probability at most 1 / n_max for normal x of variances up to EXCESS
+    times the edges (Hsu, Kakade and Zhang 2012).
+    """
+    m = d - len(levels)
+    roots = {column: Fraction(2) ** b for column, b in levels.items()}
+    trace = sum(roots.values(), Fraction(0))
+    squares = sum((root**2 for root in roots.values()), Fraction(0))
+    most = max(roots.values(), default=Fraction(0))
+    if m:
+        total, edge = Fraction(4) ** others, Fraction(4) ** (below - 1)
+        spread = min(
+            Fraction(2) ** others * Fraction(_FINE, math.isqrt(m * _FINE**2)), Fraction(2) ** below
+        )
+        spread = max(spread, Fraction(2) ** (below - 8))
+        summed, single = total / spread, min(edge, total) / spread
+        trace, squares, most = trace + summed, squares + summed * single, max(most, single)
+        roots |= {column: spread for column in range(d) if column not in levels}
+    log = LN_2 * n_max.bit_length()
+    square = EXCESS * (trace + 2 * root_up(squares * log) + 2 * most * log)
+    return RoughCovariance(
+        tuple(cell * roots[column] for column in range(d)), root_up(square * cell)
+    )
+
+
+def root_up(square: Fraction) -> Fraction:
+    """The square root, rounded up by less than 2^-20 of itself, for a positive number."""
+    shift = 2 * max(0, (square.denominator.bit_length() - square.numerator.bit_length()) // 2 + 22)
+    return Fraction(math.isqrt(math.floor(square * 2**shift)) + 1, 2 ** (shift // 2))

@@ -1,0 +1,275 @@
+"""``unknown_covariance_mean``: the mean of vectors with noise shaped by privately found variances."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.groups import GroupBuckets, KthLargest, SumOver
+from dpverify.mechanisms._centered import root, share
+from dpverify.mechanisms._levels import VOTES, Ladder, buckets_from, row_of, votes_for
+from dpverify.mechanisms._rough_covariance import RoughCovariance, rough
+from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
+from dpverify.mechanisms.large_variances import (
+    NO_BUCKET,
+    check_ladder,
+    default_depth,
+    ladder_groups,
+    least_records,
+    noise_missed,
+)
+from dpverify.mechanisms.refined_mean import RefinedMean
+from dpverify.plans import (
+    Abstained,
+    AdaptiveStage,
+    Gate,
+    Mechanism,
+    Plan,
+    Stage,
+    ThresholdedGaussian,
+    Transcript,
+)
+from dpverify.plans.plan import stages_of
+from dpverify.plans.search import Nodes, Prefix, Released
+from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
+from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.randomness.bits import IntArray
+
+OTHERS = "others"
+NO_SUM = "no bucket of the sum of the other variances has enough groups"
+_MOST_EXPONENT = 400  # squares of what variances there may be are floats
+_DEEPEST = 30
+_MOST_REPORTS = 64
+_RARE = 1 / 20  # that noise hides a column, where the rule chooses how many reports there are
+_SHARES = ("votes_share", "ladder_share", "center_share")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
+    """The mean of vectors whose covariance is unknown, with no bound on where it is.
+
+    Data: shape (n, d), in any unit, variances far above cell^2, values within 2^40 cells. Output:
+    ``VectorMeanEstimate``, or ``Abstained``. Claim: the composition of its stages; noise_multiplier is
+    about 1 / mu of it.
+    Four steps, each on all records: groups of records vote for the largest variance; ``reports`` columns
+    of large variances are found, as by ``LargeVariances``; groups vote for the sum of the other columns'
+    variances; then ``RefinedMean`` with a diagonal M of these: each reported column's variance, and for the
+    others the average of theirs. With s_j the standard deviations and mu as above the noise is about
+    (sum of s_j reported + sqrt((d - k) sum of s_j^2 of the others)) c / (n mu), c some times what it is with
+    known variances, and the n at which it is good grows with d^(1/4) and no sqrt(d).
+    Accuracy is promised for independent normal columns; a covariance with large correlations has records
+    beyond the radius, and the noise is then that of the variances, or it abstains.
+    n_max: about how many records are expected, public. reports: how many columns at most; ``for_budget``
+    takes as many as the groups can carry at n_max. tail: the probability of each of three rare events that
+    make the claim's delta. votes_share, ladder_share, center_share: of mu^2, for the two votes, the reports,
+    and the center of the refined mean. reach: how far friends are apart, in radii of records; with 2 all
+    records within the radius are friends, which is quick to see. depth, groups, cell, key: as for ``LargeVariances``.
+    Errors: TypeError or ValueError for parameters and for data of another shape.
+    Source: DJYZZ24, Algorithm 2, with one mean about M in place of two (OURS).
+    """
+
+    d: int
+    n_max: int
+    reports: int
+    tail: Fraction
+    votes_share: Fraction = Fraction(1, 20)
+    ladder_share: Fraction = Fraction(1, 8)
+    center_share: Fraction = Fraction(1, 10)
+    reach: Exact = 2
+    depth: int | None = None
+    groups: int | None = None
+    cell: Fraction = Fraction(1, 2**20)
+    key: int = 0
+
+    def check_parameters(self) -> None:
+        """As for ``LargeVariances``; shares that leave something for the mean, a tail in (0, 1 / 10)."""
+        check_ladder(self)
+        if abs(floor_log2(self.cell)) > _MOST_EXPONENT:
+            raise ValueError(f"cell = {self.cell} is outside 2^-400..2^400; take another unit.")
+        if self.depth is not None and self.depth > _DEEPEST:
+            raise ValueError(f"depth = {self.depth}; one grid serves at most {_DEEPEST} levels.")
+        for name in _SHARES:
+            object.__setattr__(self, name, share(getattr(self, name), name))
+        if self._left() <= 0:
+            raise ValueError(
+                f"{' + '.join(_SHARES)} = {1 - self._left()} leaves nothing for the mean; give shares that "
+                "add up to less than 1."
+            )
+        object.__setattr__(self, "reach", exact(self.reach, "reach"))
+        if exact(self.reach, "reach") <= 0:
+            raise ValueError(f"reach = {self.reach} is not positive; leave it out for 2.")
+        object.__setattr__(self, "tail", exact(self.tail, "tail"))
+        if not 0 < self.tail < Fraction(1, 10):
+            raise ValueError(
+                f"tail = {self.tail} is outside (0, 1/10); give a share of your delta."
+            )
+
+    @classmethod
+    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+        """The mechanism with the least noise whose claim is ``budget``, on the safe side.
+
+        tail: by default a 20th of the budget's delta. reports: by default as many as at n_max noise hides a
+        column with probability at most 1/20, up to 64 and d, at least 1. From public numbers alone.
+        """
+        if "tail" not in parameters:
+            if not isinstance(budget, ApproxDP):
+                raise ValueError(
+                    f"budget = {budget}: say which ``tail`` of it rare events may take."
+                )
+            parameters["tail"] = budget.delta / 20
+        if "reports" not in parameters:
+            tail = exact(parameters["tail"], "tail")
+            mu = calibrate(lambda mu: ApproximateGaussianDP(mu, 3 * tail, 0), budget)
+            multiplier = Fraction(1 / math.sqrt(to_float(mu.mu_squared)))
+            trial = cls(adjacency=adjacency, noise_multiplier=multiplier, reports=1, **parameters)
+            parameters["reports"] = _most_reports(trial)
+        return super(UnknownCovarianceMean, cls).for_budget(
+            budget, adjacency=adjacency, **parameters
+        )
+
+    def columns(self) -> int:
+        """d."""
+        return self.d
+
+    def replacement(self) -> float | tuple[float, ...]:
+        """The origin."""
+        return 0.0 if self.d == 1 else (0.0,) * self.d
+
+    def plan(self) -> Plan:
+        """The votes, the reports, the others' sum; then each stage of the mean with what follows of them."""
+        ladder = self.ladder()
+        votes = self._votes(VOTES, self._query)
+        found = (votes, _surfaced(votes, NO_BUCKET), *ladder.rounds())
+        first = self._votes(OTHERS, lambda groups: self._sum(groups, ()))
+
+        def others(row: Nodes) -> Stage:
+            named = tuple(sorted(ladder.found(row)[0]))
+            assert isinstance(first.query, GroupBuckets)
+            return replace(first, query=self._sum(first.query.groups, named))
+
+        rest = ladder.prefix(self.reports).stage(others)
+        return (*found, rest, _surfaced(first, NO_SUM), *self._mean())
+
+    def ladder(self) -> Ladder:
+        """The reports."""
+        groups = ladder_groups(self.n_max) if self.groups is None else self.groups
+        depth = default_depth(self.d) if self.depth is None else self.depth
+        own = self.noise_multiplier * root(self.reports / self.ladder_share)
+        return Ladder(self._query(groups), self.adjacency, self.reports, depth, None, own)
+
+    def mean_for(self, row: Nodes) -> RefinedMean:
+        """The refined mean after these released numbers: the ladder's, then the others' bucket."""
+        return _refined(self, self.rough_for(row))
+
+    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+        """That of the refined mean."""
+        if transcript.stopped is not None:
+            return Abstained(transcript.stopped)
+        mean = self.mean_for(row_of(self.prefix(), transcript))
+        names = [stage.name for stage in stages_of(mean.fixed_plan)]
+        return mean.estimate(Transcript({name: transcript.released[name] for name in names}))
+
+    def expected_noise(self, rough: RoughCovariance, n: int) -> float:
+        """About the length of the noise of n records, after these levels were released."""
+        length = math.fsum(to_float(root) for root in rough.roots)
+        mean = _refined(self, rough)
+        radius = to_float(exact(mean.radius, "radius"))
+        return mean.expected_noise(n) * radius * math.sqrt(length)
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n known to be enough for independent normal columns, except with probability ``beta``:
+        for the levels to be right, as for ``LargeVariances``, and then for records that are all friends.
+
+        Raises ValueError if the groups are too few for this beta.
+        """
+        allowed = exact(beta, "beta")
+        if not 0 < allowed < 1:
+            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        core = self.mean_for(_start(self.prefix())).core()
+        levels = least_records(self.ladder(), self._stage(VOTES), to_float(allowed / 2))
+        return max(levels, core.minimum_n(allowed / 2))
+
+    def _mean(self) -> Plan:
+        prefix = self.prefix()
+        shown = self.mean_for(_start(prefix)).fixed_plan
+
+        def element(name: str) -> Stage | AdaptiveStage:
+            return prefix.stage(
+                lambda row: next(
+                    s for s in stages_of(self.mean_for(row).fixed_plan) if s.name == name
+                )
+            )
+
+        return tuple(element(part.name) if isinstance(part, Stage) else part for part in shown)
+
+    def prefix(self) -> Prefix:
+        """What the mean's stages are built from: the ladder's numbers, then the others' bucket."""
+
+        def sums(released: Released, size: int) -> IntArray:
+            return buckets_from(released[OTHERS])
+
+        return self.ladder().prefix(self.reports).also(1, 6, sums, (0,))
+
+    def rough_for(self, row: Nodes) -> RoughCovariance:
+        """M and the radius, after these released numbers."""
+        levels, below = self.ladder().found(row[:-1])
+        return rough(levels, below, int(row[-1]), self.d, self.cell, self.n_max)
+
+    def _votes(self, name: str, query: Any) -> Stage:
+        multiplier = self.noise_multiplier * root(2 / self.votes_share)
+        return votes_for(name, query, self.adjacency, multiplier, self.tail, self.n_max)
+
+    def _left(self) -> Fraction:
+        return 1 - self.votes_share - self.ladder_share - self.center_share
+
+    def _query(self, groups: int) -> GroupBuckets:
+        return GroupBuckets(KthLargest(1), self.d, groups, floor_log2(self.cell), self.key)
+
+    def _sum(self, groups: int, named: tuple[int, ...]) -> GroupBuckets:
+        """Over the columns that are not named; over all of them if there is no other."""
+        rest = tuple(i for i in range(self.d) if i not in {*named}) or tuple(range(self.d))
+        return replace(self._query(groups), statistic=SumOver(rest))
+
+
+def _start(prefix: Prefix) -> Nodes:
+    return np.array(prefix.start, np.int64)
+
+
+def _surfaced(votes: Stage, reason: str) -> Gate:
+    assert isinstance(votes.noise, ThresholdedGaussian)
+    return Gate(votes.name, votes.noise.threshold, reason)
+
+
+@lru_cache(maxsize=1 << 10)
+def _refined(mechanism: UnknownCovarianceMean, rough: RoughCovariance) -> RefinedMean:
+    """About the diagonal that was found."""
+    scale = mechanism.noise_multiplier
+    record = rough.record_radius
+    radii: Any = {"radius": exact(mechanism.reach, "reach") * record, "record_radius": record}
+    return RefinedMean(
+        adjacency=mechanism.adjacency,
+        nonfinite=mechanism.nonfinite,
+        noise_multiplier=scale * root(1 / mechanism._left()),
+        center_multiplier=scale * root(1 / mechanism.center_share),
+        matrix=rough.matrix,
+        **radii,
+        n_max=mechanism.n_max,
+        tail=mechanism.tail,
+    )
+
+
+def _most_reports(trial: UnknownCovarianceMean) -> int:
+    """The most that are rarely wrong at n_max; 1 if none are."""
+    low, high = 1, min(_MOST_REPORTS, trial.d) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        ladder = replace(trial, reports=middle).ladder()
+        low, high = (middle, high) if noise_missed(ladder) <= _RARE else (low, middle)
+    return low

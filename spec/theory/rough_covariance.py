@@ -1,0 +1,184 @@
+"""A diagonal matrix and a radius from released levels of variances, exactly; and how d enters the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from itertools import product
+from math import floor, isqrt
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Source, states
+
+from .laws import real
+from .obligations import require
+
+_OURS = Source("OURS", "one mean about a diagonal of released variances")
+EXCESS = Fraction(9, 2)
+LN_2 = Fraction(7, 10)
+"""At least ln 2."""
+_FINE = 2**20
+
+
+def root_up(square: Fraction) -> Fraction:
+    """A number a little above the square root, by less than 2^-20 of it: in fixed point of even precision."""
+    ones = square.denominator.bit_length() - square.numerator.bit_length()
+    bits = max(0, ones // 2 + 22)
+    return Fraction(isqrt(floor(square * 4**bits)) + 1, 2**bits)
+
+
+@states(_OURS)
+def roots(
+    levels: Mapping[int, int], below: int, others: int, d: int
+) -> tuple[dict[int, Fraction], int]:
+    """The roots of the diagonal M, in cells, and how many columns were not reported.
+
+    2^b for a column at level b; for each of m others about 2^others / sqrt(m), within 2^-8 and 1 of 2^below.
+    """
+    found = {column: Fraction(2) ** b for column, b in levels.items()}
+    m = d - len(levels)
+    if m:
+        spread = Fraction(2) ** others * _FINE / isqrt(m * _FINE**2)
+        spread = max(min(spread, Fraction(2) ** below), Fraction(2) ** (below - 8))
+        found |= {column: spread for column in range(d) if column not in levels}
+    return found, m
+
+
+@states(_OURS, Source("DJYZZ24", "Lemma 3.2, the radius of friends", note="of a diagonal"))
+def radius_squared(
+    levels: Mapping[int, int], below: int, others: int, d: int, n_max: int
+) -> Fraction:
+    """r^2, in cells: EXCESS (tr + 2 sqrt(sq t) + 2 top t), t >= ln n_max, both roots rounded up.
+
+    Let A = M^(-1/2) Sigma for a diagonal Sigma with Sigma_jj at most EXCESS times 4^b for the reported columns,
+    EXCESS 4^(below - 1) for the others, whose sum is at most EXCESS 4^others. Then A has the trace EXCESS tr,
+    EXCESS top the largest, and the sum of squares is at most EXCESS^2 sq: of the others at most their sum times
+    their largest. |M^(-1/4) (x - mean)|^2 is a weighted sum of chi_1^2 for normal x, and above tr(A) +
+    2 sqrt(tr(A^2) t) + 2 |A| t with probability at most e^-t (Laurent and Massart; Hsu, Kakade and Zhang).
+    EXCESS sqrt(sq t) = sqrt(EXCESS^2 sq t). QED.
+    """
+    entries, m = roots(levels, below, others, d)
+    trace = sum((entries[i] for i in levels), Fraction(0))
+    squares = sum((entries[i] ** 2 for i in levels), Fraction(0))
+    top = max((entries[i] for i in levels), default=Fraction(0))
+    if m:
+        spread = next(entry for i, entry in entries.items() if i not in levels)
+        single = min(Fraction(4) ** (below - 1), Fraction(4) ** others) / spread
+        summed = Fraction(4) ** others / spread
+        trace, squares, top = trace + summed, squares + summed * single, max(top, single)
+    t = LN_2 * n_max.bit_length()
+    return EXCESS * (trace + 2 * root_up(squares * t) + 2 * top * t)
+
+
+def diagonal(
+    levels: Mapping[int, int], below: int, others: int, d: int, cell: Fraction, n_max: int
+) -> tuple[tuple[float, ...], Fraction]:
+    """M in the data's units, each entry the nearest float, and the radius of records."""
+    entries, _ = roots(levels, below, others, d)
+    matrix = tuple(float((cell * entries[i]) ** 2) for i in range(d))
+    return matrix, root_up(radius_squared(levels, below, others, d, n_max) * cell)
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+
+def obligation_radius(
+    claimed: Callable[[Mapping[int, int], int, int, int, int], Fraction] = radius_squared,
+) -> int:
+    """Chernoff's bound, at its best exponent, on P(|M^(-1/4) x|^2 > claimed) is at most 1 / n_max for columns
+    of EXCESS times their edges, of which the others are as uneven as ``below`` allows; and at half of
+    ``claimed`` it is above."""
+    cases = 0
+    for n_max, reported, m in product((100, 10**5), (0, 1, 3), (1, 40)):
+        levels, below, d = {i: 6 - i for i in range(reported)}, 4, reported + m
+        for others in (1, 3) if m == 1 else (3, 5):
+            entries, _ = roots(levels, below, others, d)
+            left, values = Fraction(4) ** others, []
+            for i, entry in entries.items():
+                edge = Fraction(4) ** levels[i] if i in levels else min(left, Fraction(4) ** 3)
+                left -= 0 if i in levels else edge
+                values.append(real(EXCESS * edge / entry))
+            case = f"{n_max}, {levels}, {m} others of {others}"
+            square = real(claimed(levels, below, others, d, n_max))
+            log = mp.log(n_max)
+            require(
+                _best_exponent(values, square) >= log, f"{case}: {mp.nstr(square, 6)} is too small"
+            )
+            require(
+                _best_exponent(values, square / 2) < log,
+                f"{case}: {mp.nstr(square, 6)} is too large",
+            )
+            cases += 1
+    return cases
+
+
+def _best_exponent(values: list[Any], square: Any) -> Any:
+    """sup over s of s square + 1/2 sum ln(1 - 2 s a), by thirds: it is concave."""
+    largest = max(values)
+
+    def exponent(s: Any) -> Any:
+        return s * square + mp.fsum(mp.log(1 - 2 * s * a) for a in values if a) / 2
+
+    low, high = mp.mpf(0), (1 - mp.mpf(10) ** -9) / (2 * largest)
+    for _ in range(60):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (left, high) if exponent(left) < exponent(right) else (low, right)
+    return exponent(low)
+
+
+@states(_OURS)
+def obligation_one_mean(claimed: Fraction = Fraction(1)) -> int:
+    """The noise S + T of one mean about M, with S the sum of the reported roots and T = sqrt(m total) of the
+    others, is at most claimed times sqrt(2 (S^2 + T^2)) of two means at half the squared mu each, with
+    equality for S = T (Cauchy and Schwarz)."""
+    cases, nearest = 0, mp.mpf(0)
+    for s, t in product(range(1, 6), repeat=2):
+        one, two = mp.mpf(s + t), mp.sqrt(2 * (s * s + t * t))
+        require(one <= real(claimed) * two * (1 + mp.mpf(10) ** -20), f"{s}, {t}: {one}, {two}")
+        nearest, cases = max(nearest, one / two), cases + 1
+    require(nearest >= real(claimed) * (1 - mp.mpf(10) ** -20), f"at most {nearest}")
+    return cases
+
+
+_MULTIPLIER = 5
+
+
+def reports_at(n: Any, d: Any) -> Any:
+    """How many rounds n records carry: their noise is below a margin of n / 40, of ladder_share 1/8."""
+    log = mp.log(20 * d * (mp.log(d, 2) + 3))
+    return (n / (240 * mp.sqrt(8) * _MULTIPLIER * log)) ** 2
+
+
+def records_for(d: Any, alpha: Any) -> Any:
+    """About how many records make the noise at most alpha where the deviations add up to 1 and those that are
+    not reported are all alike: the n with 2 multipliers times sqrt(d) |s_bottom|_2 / n = alpha, by bisection.
+
+    |s_bottom|_2 <= 1 / sqrt(k) if k deviations are reported, for each other one is at most 1 / k.
+    """
+    low, high = mp.mpf(1), mp.mpf(10) ** 30
+    for _ in range(200):
+        middle = mp.sqrt(low * high)
+        k = max(mp.mpf(1), reports_at(middle, d))
+        noise = 2 * _MULTIPLIER * mp.sqrt(d / k) / middle
+        low, high = (low, middle) if noise <= alpha else (middle, high)
+    return high
+
+
+@states(Source("DJYZZ24", "Theorem 4.1, the term of d^(1/4)", note="up to logarithms"))
+def obligation_exponent(claimed: Fraction = Fraction(1, 4)) -> int:
+    """From d = 10^2 to 10^8 at fixed alpha and epsilon the number of records grows with the exponent
+    ``claimed``, up to 0.04 for the logarithm of the number of answers."""
+    ds = [mp.mpf(10) ** i for i in range(2, 9)]
+    for alpha in (mp.mpf("1e-3"), mp.mpf("5e-4"), mp.mpf("2e-4")):
+        needed = [records_for(d, alpha) for d in ds]
+        for d, n in zip(ds, needed, strict=True):
+            require(1 < reports_at(n, d) < d, f"{alpha}: at d = {d} the others do not dominate")
+        logs = [mp.log(n) for n in needed]
+        x = [mp.log(d) for d in ds]
+        middle = [mp.fsum(v) / len(ds) for v in (x, logs)]
+        slope = mp.fsum((a - middle[0]) * (b - middle[1]) for a, b in zip(x, logs, strict=True))
+        slope /= mp.fsum((a - middle[0]) ** 2 for a in x)
+        require(abs(slope - real(claimed)) <= mp.mpf("0.04"), f"{alpha}: {mp.nstr(slope, 6)}")
+    return 3 * len(ds)
