@@ -5,6 +5,10 @@ L2 distance of a release from the mean of the data, in pixels of 0 to 16 for dig
 diamonds (half a carat, 2%, 2%, 5000 dollars, 1 mm three times). Cells: the median of as many releases,
 with order statistics that hold the true median with probability 95%, and their number.
 
+"diamonds as they are": in their own units (carat, %, dollars, mm), with nothing known of the scales but that
+values are below 10^5 and, where a method needs it, that no standard deviation is below 1/20 or above 10^4;
+errors are in rough scales, as above.
+
     python -m tests.benchmarks.real_means [--releases 40] [--results FILE] [--keep]
 
 Diamonds need plotnine (pip install 'dpverify[data]'); without it they are left out.
@@ -15,14 +19,14 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dpverify import Abstained, Adjacency, ApproxDP, SeededBits
 from tests.benchmarks.errors import Floats, Method, Points, code, distance, seed_of, shown
-from tests.benchmarks.real_data import DATASETS, Public
+from tests.benchmarks.real_data import DATASETS, SCALES, Public
 from tests.benchmarks.timing import header, table
 
 EPSILONS = ("1", "1/5")
@@ -43,40 +47,65 @@ def methods(public: Public) -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "iterative", "iterative_mean", {**ball, "deviation": math.sqrt(public.largest)}
 
 
-def errors(method: Method, data: Floats, releases: int, seed: int) -> list[float]:
-    """Of releases from one law."""
+def without_scales(public: Public) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Likewise, with nothing known of the columns' scales."""
+    d = len(public.center)
+    origin, widest = (0.0,) * d, 1e5
+    ball = {"center": origin, "radius": widest * math.sqrt(d)}
+    box = {"center": origin, "reach": widest}
+    yield "unknown covariance", "unknown_covariance_mean", {"d": d, "n_max": public.n_max}
+    yield "variance aware", "variance_aware_mean", {**box, "least_deviation": "1/20"}
+    yield "coordinatewise", "coordinatewise_mean", {**box, "deviations": (1e4,) * d}
+    yield "iterative", "iterative_mean", {**ball, "deviation": 1e4}
+    yield "clipped", "clipped_mean", ball
+
+
+def errors(
+    method: Method, data: Floats, releases: int, seed: int, unit: Sequence[float]
+) -> list[float]:
+    """Of releases from one law; unit: one for each column."""
     if method.mechanism is None:
         return [math.inf] * releases
     drawn = method.mechanism.law(data).sample(SeededBits(seed), releases)
     found = (method.mechanism.estimate(drawn[i]) for i in range(releases))
-    mean = data.mean(axis=0)
-    return [math.inf if isinstance(x, Abstained) else distance(x.value, mean) for x in found]
+    mean = data.mean(axis=0) / unit
+    return [math.inf if isinstance(x, Abstained) else distance(x.value / unit, mean) for x in found]
 
 
-def measure(points: Points, name: str, data: Floats, public: Public, releases: int) -> None:
-    """All methods, adjacencies and budgets on one dataset."""
+Listed = Sequence[tuple[str, str, dict[str, Any]]]
+
+
+def measure(
+    points: Points, name: str, data: Floats, listed: Listed, releases: int, unit: Sequence[float]
+) -> None:
+    """All of these methods, adjacencies and budgets on one dataset."""
     rows = []
     for adjacency in Adjacency.ADD_REMOVE, Adjacency.REPLACE:
-        for label, module, parameters in methods(public):
+        for label, module, parameters in listed:
             cells = [f"{label} ({adjacency})"]
             for epsilon in EPSILONS:
                 fixed = {"budget": ApproxDP(epsilon, DELTA), "adjacency": adjacency}
                 method = Method(cells[0], module, {**fixed, **parameters})
                 key = {"data": name, "method": cells[0], "epsilon": epsilon}
-                cells.append(shown(_values(points, method, data, releases, key)))
+                cells.append(shown(_values(points, method, data, releases, key, unit)))
             rows.append(cells)
             print(cells, file=sys.stderr, flush=True)
     table((name, *(f"epsilon = {epsilon}" for epsilon in EPSILONS)), rows)
 
 
 def _values(
-    points: Points, method: Method, data: Floats, releases: int, key: dict[str, str]
+    points: Points,
+    method: Method,
+    data: Floats,
+    releases: int,
+    key: dict[str, str],
+    unit: Sequence[float],
 ) -> list[float]:
     made: list[float] = []
 
     def value(run: int) -> float:
         if not made:
-            made.extend(errors(method, data, releases, seed_of(*key.values())))
+            made.extend(errors(method, data, releases, seed_of(*key.values()), unit))
         return made[run]
 
     for run in range(releases if method.kind is not None else 0):
@@ -100,8 +129,13 @@ def main() -> None:
             print(f"{name}: left out; pip install 'dpverify[data]'\n")
             continue
         data, public = found
-        measure(points, name, data, public, given.releases)
+        unit = (1.0,) * len(public.center)
+        measure(points, name, data, [*methods(public)], given.releases, unit)
         print()
+        if name == "diamonds":
+            raw, blind = f"{name} as they are", [*without_scales(public)]
+            measure(points, raw, data * SCALES, blind, given.releases, SCALES)
+            print()
 
 
 if __name__ == "__main__":
