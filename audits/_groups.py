@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpverify import Adjacency, KthLargestVariance, SumOfVariances
+from dpverify import Adjacency, KthLargestVariance, NumberOfReports, SumOfVariances
 from dpverify.audit import Configuration, Fault, NeighboringPair, added, replaced
 from dpverify.grid import ingest
-from dpverify.grid.groups import GroupBuckets
+from dpverify.grid.groups import GroupBuckets, ReportsWorth
 from dpverify.grid.records import Records
 from dpverify.plans import Law, Stage, ThresholdedGaussian, ThresholdedLaplace, Transcript
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
-GroupVotes = KthLargestVariance | SumOfVariances
+GroupVotes = KthLargestVariance | SumOfVariances | NumberOfReports
 Rows = list[list[float]]
 _FAR = float(3 * 2**17)  # a near and a far record have a variance of 1.1 times 2^36
 _CANDIDATES = 6000
@@ -55,7 +55,7 @@ class Crafted:
         self.near, self.far = (self._by_group(start + steps) for start in (0.0, _FAR))
 
     def _by_group(self, values: NDArray[np.float64]) -> list[Rows]:
-        rows = np.repeat(values[:, np.newaxis], self.query.columns, axis=1)
+        rows = _rows(self.query, values)
         return [rows[members].tolist() for members in self.query.members(rows)]
 
     def groups(self, alone: int, spread: int) -> Rows:
@@ -75,15 +75,24 @@ class Crafted:
         raise ValueError("no near record is twice in a group; take more candidates.")
 
 
+def _rows(query: GroupBuckets, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Records of these numbers in all columns; where numbers of reports are voted for, 0 in the last, so that
+    two reports are worth it where there is any variance, and one where there is none."""
+    rows = np.repeat(values[:, np.newaxis], query.columns, axis=1)
+    if isinstance(query.statistic, ReportsWorth):
+        rows[:, -1] = 0.0
+    return rows
+
+
 def pairs_added(mechanism: GroupVotes | GroupBuckets) -> tuple[NeighboringPair, ...]:
     """A group moves, between large buckets or to a new one; equal records stand next to each other."""
     crafted = Crafted(mechanism)
-    m, d = crafted.query.groups, crafted.query.columns
-    side_by_side = [[float(value)] * d for value in (0, 0, 1, 1)] * (m // 2)
+    m = crafted.query.groups
+    side_by_side = _rows(crafted.query, np.array([0.0, 0.0, 1.0, 1.0] * (m // 2))).tolist()
     return (
         added("a group moves", crafted.groups(m // 2, m // 2), crafted.far[m - m // 2 * 2][0]),
         added("a bucket appears", crafted.groups(m, 0), crafted.far[0][0]),
-        added("equal records in pairs", side_by_side, [0.0] * d),
+        added("equal records in pairs", side_by_side, side_by_side[0]),
     )
 
 

@@ -14,6 +14,7 @@ from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
 from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEstimate
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
+from dpverify.mechanisms.number_of_reports import NumberOfReports, ReportsEstimate
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.mechanisms.refined_mean import RefinedMean
@@ -63,6 +64,7 @@ __all__ = [
     "MeanEstimate",
     "NextQuery",
     "NoisyCount",
+    "NumberOfReports",
     "PerfectPrivacy",
     "PrivateQuantile",
     "Profile",
@@ -70,6 +72,7 @@ __all__ = [
     "QuantileEstimate",
     "RandomizedResponse",
     "RefinedMean",
+    "ReportsEstimate",
     "RescaledMean",
     "RobustMean",
     "RobustMeanEstimate",

@@ -51,8 +51,8 @@ DEPARTURES = (
     ),
     Departure(
         "DJYZZ24, Remark 2",
-        "how many reports there are follows from n_max and the budget, as many as the groups carry; there "
-        "from dyadic buckets of the variances",
+        "how many reports there are follows from n_max and the budget, as many as the groups carry, unless it is "
+        "given, say by ``number_of_reports``; there from dyadic buckets of the variances",
         "a report costs accuracy of other columns' levels alone, as long as noise stays below the margin",
     ),
 )
@@ -320,12 +320,12 @@ def obligation_typical(claimed: Callable[[Parameters, Sequence[Any]], Prefix] = 
 
 
 @states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
-def obligation_lower_bound_is_below_error(within: int = 150) -> int:
-    """The error to first order is above the lower bound, and within 150 times."""
+def obligation_lower_bound_is_below_error(claimed: int = 150) -> int:
+    """The error to first order is above the lower bound, and within ``claimed`` times."""
     cases = 0
     for adjacency, d, power in product(Adjacency, (4, 50), (0, 1)):
         given = _model(adjacency, d, min(d, 5))
         bound, error = (f(given, 10**5, 1, power) for f in (lower_bound, expected_error))
-        require(bound <= error <= within * bound, f"{adjacency}, {d}, {power}: {bound}, {error}")
+        require(bound <= error <= claimed * bound, f"{adjacency}, {d}, {power}: {bound}, {error}")
         cases += 1
     return cases

@@ -8,10 +8,13 @@ it is enough, is in spec/theory/groups.py.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +43,7 @@ class KthLargest:
     """The k-th largest coordinate, k from 1 on."""
 
     k: int
+    averaged: ClassVar[bool] = True  # whether it is of sums over twice the number of pairs
 
     def of(self, sums: Integers) -> int:
         """Of a group's sums, one a column."""
@@ -56,6 +60,7 @@ class SumOver:
     """The sum of these coordinates, each counted from 0 and named once."""
 
     coordinates: tuple[int, ...]
+    averaged: ClassVar[bool] = True
 
     def of(self, sums: Integers) -> int:
         """Of a group's sums, one a column."""
@@ -71,6 +76,35 @@ class SumOver:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportsWorth:
+    """4^j for the least k = 2^j of which k columns of their own cost hardly more than of the best k.
+
+    The cost of k is the noise of a mean with M = diag(the k largest variances, the others' average): the sum
+    of the k largest standard deviations + sqrt((d - k) times the sum of the other variances). Hardly:
+    an eighth. Roots are rounded down to 2^-20; it is the same in any unit, but for that.
+    """
+
+    averaged: ClassVar[bool] = False
+
+    def of(self, sums: Integers) -> int:
+        """Of a group's sums, one a column."""
+        ordered = sorted(map(int, sums.tolist()), reverse=True)
+        own = [0, *accumulate(math.isqrt(value << 40) for value in ordered)]
+        rest = [*accumulate(reversed(ordered), initial=0)][::-1]
+        d = len(ordered)
+        costs: list[int] = []
+        while (k := 1 << len(costs)) <= d:
+            costs.append(own[k] + math.isqrt((d - k) * rest[k] << 40))
+        return int(4 ** next(j for j, cost in enumerate(costs) if 8 * cost <= 9 * min(costs)))
+
+    def check(self, columns: int) -> None:
+        """Every number of columns will do."""
+
+
+Statistic = KthLargest | SumOver | ReportsWorth
+
+
+@dataclass(frozen=True, slots=True)
 class GroupBuckets(Query):
     """How many groups have their statistic in each bucket: [4^b, 4^(b + 1)), or zero.
 
@@ -81,7 +115,7 @@ class GroupBuckets(Query):
     key: another number gives another hash. Raises ValueError for parameters out of range.
     """
 
-    statistic: KthLargest | SumOver
+    statistic: Statistic
     columns: int
     groups: int
     exponent: int
@@ -193,7 +227,8 @@ class GroupBuckets(Query):
         """floor(log4) of the statistic of sums over 2 p."""
         sums, pairs = self.sums(records, members)
         total = self.statistic.of(sums)
-        return floor_log2(Fraction(total, 2 * pairs)) // 2 if total else ZERO
+        parts = 2 * pairs if self.statistic.averaged else 1
+        return floor_log2(Fraction(total, parts)) // 2 if total else ZERO
 
 
 def multipliers(columns: int, key: int) -> Words:

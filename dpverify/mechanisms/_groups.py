@@ -1,4 +1,4 @@
-"""What ``kth_largest_variance`` and ``sum_of_variances`` share: groups vote for a bucket."""
+"""What ``kth_largest_variance``, ``sum_of_variances`` and ``number_of_reports`` share: groups vote."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
 from dpverify.grid.cells import floor_log2, power_of_two
-from dpverify.grid.groups import MOST_GROUPS, ZERO, GroupBuckets, KthLargest, SumOver
+from dpverify.grid.groups import MOST_GROUPS, ZERO, GroupBuckets, Statistic
 from dpverify.plans import (
     Abstained,
     Law,
@@ -81,7 +81,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
     noise: Literal["laplace", "gaussian"] = "laplace"
 
     @abstractmethod
-    def statistic(self) -> KthLargest | SumOver:
+    def statistic(self) -> Statistic:
         """Of a group's variances."""
 
     @abstractmethod

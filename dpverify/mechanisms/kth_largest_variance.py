@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scipy.special import gammainc, gammaincc
 
-from dpverify.grid.groups import KthLargest, SumOver
+from dpverify.grid.groups import KthLargest, Statistic
 from dpverify.mechanisms._groups import GroupVotes
 
 
@@ -29,7 +29,7 @@ class KthLargestVariance(GroupVotes):
 
     k: int = 1
 
-    def statistic(self) -> KthLargest | SumOver:
+    def statistic(self) -> Statistic:
         """The k-th largest."""
         return KthLargest(self.k)
 

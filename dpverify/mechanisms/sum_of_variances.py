@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpverify.grid.groups import KthLargest, SumOver
+from dpverify.grid.groups import Statistic, SumOver
 from dpverify.mechanisms._groups import GroupVotes
 
 _LOW, _HIGH = (math.log(2) - 0.5) / 2, (1 - math.log(2)) / 2
@@ -28,7 +28,7 @@ class SumOfVariances(GroupVotes):
 
     over: tuple[int, ...] | None = None
 
-    def statistic(self) -> KthLargest | SumOver:
+    def statistic(self) -> Statistic:
         """The sum."""
         return SumOver(tuple(range(self.d)) if self.over is None else tuple(self.over))
 

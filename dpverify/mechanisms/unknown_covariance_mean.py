@@ -67,7 +67,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
     Accuracy is promised for independent normal columns; a covariance with large correlations has records
     beyond the radius, and the noise is then that of the variances, or it abstains.
     n_max: about how many records are expected, public. reports: how many columns at most; ``for_budget``
-    takes as many as the groups can carry at n_max. tail: the probability of each of three rare events that
+    takes as many as the groups can carry at n_max; ``NumberOfReports`` finds one privately. tail: the probability of each of three rare events that
     make the claim's delta. votes_share, ladder_share, center_share: of mu^2, for the two votes, the reports,
     and the center of the refined mean. reach: how far friends are apart, in radii of records; with 2 all
     records within the radius are friends, which is quick to see. depth, groups, cell, key: as for ``LargeVariances``.

@@ -19,8 +19,11 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import mpmath as mp
+
 from dpverify.privacy import Adjacency, Source, states
 
+from .laws import real
 from .obligations import neighbors, require
 
 Cells = tuple[int, ...]
@@ -121,6 +124,23 @@ def kth_largest(k: int) -> Callable[[list[Fraction]], Fraction]:
 def sum_over(coordinates: Sequence[int]) -> Callable[[list[Fraction]], Fraction]:
     """Of these coordinates."""
     return lambda values: sum((values[i] for i in coordinates), Fraction(0))
+
+
+def reports_cost(values: Sequence[Fraction], k: int) -> Any:
+    """The noise of a mean with M = diag(the k largest of these variances, the others' average), in units of
+    that of one column: sum of the k largest roots + sqrt((d - k) times the sum of the others)."""
+    ordered = sorted(values, reverse=True)
+    rest = real(sum(ordered[k:], Fraction(0)))
+    return mp.fsum(mp.sqrt(real(v)) for v in ordered[:k]) + mp.sqrt((len(values) - k) * rest)
+
+
+def reports_worth(values: list[Fraction]) -> Fraction:
+    """4^j for the least k = 2^j, up to the number of values, that costs at most 9/8 of the best such k."""
+    numbers = [2**j for j in range(len(values).bit_length())]
+    costs = [reports_cost(values, k) for k in numbers]
+    return Fraction(
+        next(k for k, c in zip(numbers, costs, strict=True) if 8 * c <= 9 * min(costs)) ** 2
+    )
 
 
 def votes(groups: list[Group], d: int, statistic: Any) -> list[int]:

@@ -26,6 +26,10 @@ def _threshold_for_one_vote(parameters: Any) -> int:
     return max(low, 2)
 
 
+def _powers(values: Sequence[Any]) -> list[int]:
+    return [2**j for j in range(len(values).bit_length())]
+
+
 TWINS: dict[str, dict[str, Any]] = {
     "theory.groups:obligation_group_buckets": {
         "always one": lambda adjacency: 1,
@@ -50,6 +54,13 @@ TWINS: dict[str, dict[str, Any]] = {
         "of different values": lambda k: (
             lambda values: sorted({*values}, reverse=True)[min(k, len({*values})) - 1]
         ),
+    },
+    "number_of_reports:obligation_reports_worth": {
+        "the best": lambda values: min(
+            (groups.reports_cost(values, k), Fraction(k**2)) for k in _powers(values)
+        )[1],
+        "always one": lambda values: Fraction(1),
+        "not squared": lambda values: Fraction(round(groups.reports_worth(values) ** 0.5)),
     },
     "sum_of_variances:obligation_sum_over": {
         "all": lambda some: lambda values: sum(values),

@@ -42,6 +42,7 @@ def test_our_own_trees_fit_together() -> None:
         "kth_largest_variance",
         "large_variances",
         "noisy_count",
+        "number_of_reports",
         "private_quantile",
         "randomized_response",
         "refined_mean",

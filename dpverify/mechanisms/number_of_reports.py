@@ -1,0 +1,82 @@
+"""``number_of_reports``: how many columns of large variance are worth a report each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scipy.special import gammainc, gammaincc
+
+from dpverify.grid.groups import ReportsWorth, Statistic
+from dpverify.mechanisms._groups import GroupVotes, VarianceEstimate, records_needed
+from dpverify.plans import Abstained, Transcript
+from dpverify.privacy.numbers import Exact, exact
+
+
+@dataclass(frozen=True, slots=True)
+class ReportsEstimate(VarianceEstimate):
+    """How many reports are worth their cost: ``value``, a power of 2; the rest as in ``VarianceEstimate``,
+    the buckets being powers of 2."""
+
+    @property
+    def reports(self) -> int:
+        """As an integer."""
+        return int(self.value)
+
+    def __str__(self) -> str:
+        return f"{self.reports} ({max(self.votes.values())} of {self.groups} groups)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberOfReports(GroupVotes):
+    """How many columns ``UnknownCovarianceMean`` should report, from the variances, wherever the means are.
+
+    Data: shape (n, d). Output: ``ReportsEstimate``, or ``Abstained`` where no number surfaces. Claim:
+    noise="laplace": ApproxDP(1 / noise_multiplier, delta of the threshold); "gaussian":
+    ApproximateGaussianDP(1 / noise_multiplier, the same, 0).
+    Each group of records votes for the least k = 1, 2, 4, ... up to d whose noise is at most 9/8 of the best
+    such k's, by its own variances: the sum of the k largest standard deviations, and the root of d - k times
+    the sum of the other variances. A histogram of these votes is released. Where the variances fall
+    geometrically about log2 d reports are worth it, where they are equal one is. Other parameters, with
+    defaults: ``GroupVotes``.
+    Errors: TypeError or ValueError for parameters and for data of another shape.
+    Source: DJYZZ24, Remark 2, with one vote of each group in place of a histogram of columns (OURS).
+    """
+
+    def statistic(self) -> Statistic:
+        """The number, as a power of 4."""
+        return ReportsWorth()
+
+    def off(self, pairs: int) -> float:
+        """No variance may be off by a factor 2."""
+        return float(self.d * (gammainc(pairs / 2, pairs / 4) + gammaincc(pairs / 2, pairs)))
+
+    def estimate(self, transcript: Transcript) -> VarianceEstimate | Abstained:
+        """The number of most votes; of several the lowest."""
+        found = GroupVotes.estimate(self, transcript)
+        if isinstance(found, Abstained):
+            return found
+        shown = found.groups, found.threshold, found.standard_deviation
+        return ReportsEstimate(found.value, found.votes, *shown)
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n with which nine of ten groups of normal records are expected to know every variance within a
+        factor 2; that no number surfaces has probability at most ``beta``, for any data.
+
+        Raises ValueError if the groups are too few for this beta. The bounds are in spec/number_of_reports.py.
+        """
+        allowed = exact(beta, "beta")
+        if not 0 < allowed < 1:
+            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        noise = self._fixed_noise()
+        fullest = -(-self.group_count // self.d.bit_length())  # so many votes at least
+        missed = noise.below(noise.threshold - fullest)
+        if missed > allowed:
+            raise ValueError(
+                f"{self.group_count} groups: with probability {missed:.2g} no number surfaces, more than "
+                f"beta = {beta}. Give more groups."
+            )
+        return records_needed(self.off, self.group_count)
+
+    def _named(self, bucket: int) -> float:
+        return math.ldexp(1.0, bucket)
