@@ -219,6 +219,6 @@ def test_its_witness_is_verified_and_a_tampered_one_is_not(result: AuditResult) 
         (lambda old: [[w, x * 1000, y] for w, x, y in old], "too many hits"),
     ):
         assert why in refusal(forged(made, levels, value))
-    higher = lambda old: [[old[0][0] * 1.2, 0.0]]  # noqa: E731
+    higher = [[1.2 * made["certificate"]["certified"][0][0], 0.0]]
     assert "do not refute" in refusal(forged(made, ("certificate", "certified"), higher))
     assert "promised" in refusal(forged(made, ("points", 0), [0.05, 0.0]))

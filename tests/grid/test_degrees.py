@@ -195,10 +195,6 @@ def twice_as_narrow(ball: Any, _: Any, __: Any, radius: int) -> Any:
     return dataclasses.replace(ball, sure=len(ball.core)) if ball.square <= radius**2 else ball
 
 
-def one_too_sure(ball: Any, *_: Any) -> Any:
-    return dataclasses.replace(ball, sure=min(ball.sure + 1, len(ball.core)))
-
-
 def decided(rounded: Any, bound: float) -> Any:
     """Whatever is undecided."""
     return dataclasses.replace(rounded, sure=bound, maybe=bound)
@@ -216,7 +212,10 @@ FAULTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "rows at the rim of a ball leave with its core": ("_ball", changed(all_core)),
     "rows beyond the core are not compared": ("_ball", changed(core_alone)),
     "all are friends within the radius of a center": ("_ball", changed(twice_as_narrow)),
-    "one more is within half the radius": ("_ball", changed(one_too_sure)),
+    "one more is within half the radius": (
+        "_ball",
+        changed(lambda it, *_: dataclasses.replace(it, sure=min(it.sure + 1, len(it.core)))),
+    ),
     "undecided pairs are friends": ("_rounded", changed(lambda it, *_: decided(it, it.maybe))),
     "undecided pairs are not friends": ("_rounded", changed(lambda it, *_: decided(it, it.sure))),
     "rounding has no width": ("_rounded", changed(without_width)),
@@ -251,8 +250,7 @@ def test_rounding_moves_pairs_by_all_that_the_bounds_allow() -> None:
 
 def bounds(rows: Any, radius: int) -> list[tuple[int, float, float]]:
     """Of each ball: how many rows are in it, and the bounds between which pairs are undecided."""
-    seen: list[tuple[int, float, float]] = []
-    right = module._rounded
+    seen, right = list[tuple[int, float, float]](), module._rounded
 
     def watched(*given: Any) -> Any:
         found = right(*given)
