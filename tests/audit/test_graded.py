@@ -173,7 +173,7 @@ PAIR = NeighboringPair(
 )
 
 
-def audited(seed: int, claim: str = "0.1") -> AuditResult:
+def audited(seed: int, curve: int = 0) -> AuditResult:
     """All answers against one noisy threshold, without a stop: the sparse vector of Chen and Machanavajjhala."""
     rng = np.random.default_rng(seed)
 
@@ -183,12 +183,13 @@ def audited(seed: int, claim: str = "0.1") -> AuditResult:
 
     return audit(
         above,
-        claim=PureDP(claim),
+        claim=PureDP("0.1"),
         pairs=[PAIR],
         trials=300_000,
         alpha=0.05,
         seed=seed,
         vectorized=True,
+        curve=curve,
     )
 
 
@@ -205,6 +206,13 @@ def test_an_audit_of_a_pure_claim_grades_its_event(result: AuditResult) -> None:
     assert 0.1 < best.epsilon < 0.4319  # the largest epsilon of any event on this pair
     assert best.delta_at(0.1) == best.certified_delta == 0.0
     assert "weights of levels" in str(result)
+
+
+def test_events_along_the_curve_are_single_ones() -> None:
+    found = audited(1, curve=4).certificates
+    assert any(certificate.levels for certificate in found[:2])
+    assert len({certificate.event for certificate in found[2:]}) == len(found[2:]) > 1
+    assert all(certificate.region is not None for certificate in found[2:])
 
 
 def test_its_witness_is_verified_and_a_tampered_one_is_not(result: AuditResult) -> None:

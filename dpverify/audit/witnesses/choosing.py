@@ -158,7 +158,7 @@ def along_curve(
         (p, _), (q, _) = (_estimate(np.asarray(h), len(own), 0.0) for h in happens)
         aim = replace(witness.aim, share=share_of(math.sqrt((1 - p) / p), math.sqrt((1 - q) / q)))
         aim = replace(aim, impossible=False)
-        found.append(replace(witness, threshold=float(threshold), aim=aim))
+        found.append(replace(witness, threshold=float(threshold), aim=aim, grades=()))
     return tuple(found)
 
 
