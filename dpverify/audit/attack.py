@@ -13,27 +13,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpverify.audit.certificates import Certificate, certify_graded, fewest_draws, tested_points
+from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
 from dpverify.audit.certificates import certify as certified
-from dpverify.audit.graded import LEAST_ALPHA, Level, used
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import Floats, together
 from dpverify.audit.outputs.laws import AuditedLaw, Draws, all_failed, is_known
-from dpverify.audit.regions import Counted, Counts
+from dpverify.audit.regions import Counted
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Task, Witness, along_curve, choose, likelihood_ratio
 from dpverify.audit.witnesses.features import Candidate
-from dpverify.audit.witnesses.grading import graded
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.privacy import Guarantee
 from dpverify.randomness import SeededBits
 
 DIRECTIONS = ("left over right", "right over left")
-_MAIN = 0.8  # of alpha for the most promising direction; the others share the rest
+_MAIN = 0.9  # of alpha for the most promising direction; the others share the rest
 _WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
 _CHUNK = 1 << 22  # numbers drawn at a time
 _ENOUGH = 50_000  # draws a side from which some may be spent on a second look
-_LEARNING, _CHOOSING, _CERTIFYING, _AGAIN, _USED = range(5)
+_LEARNING, _CHOOSING, _CERTIFYING, _AGAIN = range(4)
 
 
 class InvalidRun(ValueError):
@@ -157,18 +155,17 @@ class FixedAttack:
         def chosen(refute: bool = False) -> tuple[Witness, Witness]:
             task = Task(points, self.alpha * _MAIN, left, refute)
             found = self._candidates(pair, laws, first, known)
-            events = choose([second[0]], [second[1]], found, task, (first[0], first[1]))
-            return self._graded(events, second, task)
+            return choose([second[0]], [second[1]], found, task, (first[0], first[1]))
 
         witnesses = chosen()
         doubtful = max(witness.promise for witness in witnesses) <= 0
         least = fewest_draws(self.guarantee, self.alpha / 2)
-        affordable = self.trials >= _ENOUGH and left - 2 * choosing >= least
+        affordable = self.trials >= _ENOUGH and left - choosing >= least
         if doubtful and not known and len(points) == 1 and affordable:
-            # Better fewer draws on the right event: all that was seen teaches, twice as many choose.
+            # Better fewer draws on the right event: all that was seen teaches, as many again choose.
             first = [together(batches) for batches in zip(first, second, strict=True)]
-            second = drawn(_AGAIN, 2 * choosing)
-            left -= 2 * choosing
+            second = drawn(_AGAIN, choosing)
+            left -= choosing
             witnesses = chosen(refute=True)
         task = Task(points, self.alpha * _MAIN, left)
         along = tuple(
@@ -194,46 +191,19 @@ class FixedAttack:
         )
         return [likelihood_ratio(*laws), *learned] if known else learned
 
-    def _graded(
-        self, events: tuple[Witness, Witness], draws: Sequence[Draws], task: Task
-    ) -> tuple[Witness, Witness]:
-        """With levels, where the claim is one pure epsilon, and alpha large enough for these."""
-        ((_, delta), *more) = task.points
-        if more or delta or task.alpha * (1 - _MAIN) / (2 * len(self.pairs)) < LEAST_ALPHA:
-            return events
-        scores = [[one.candidate.score(batch) for batch in draws] for one in events]
-        left, right = events
-        return (
-            graded(left, scores[0][0], scores[0][1], task),
-            graded(right, scores[1][1], scores[1][0], task),
-        )
-
     def certify(self, stream: int, study: Study, shots: Sequence[Shot]) -> list[Certificate]:
         """Fresh draws on these events; another seed or stream gives other draws."""
         draws, address = study.draws, (self.seed, stream, study.index)
         witnesses = [shot.witness for shot in shots]
-        sizes = used(draws, (*address, _USED))
         counts = [
-            _hits(law, witnesses, (*address, side, _CERTIFYING), draws, sizes[side])
+            _hits(law, witnesses, (*address, side, _CERTIFYING), draws)
             for side, law in enumerate(study.laws)
         ]
         name, found = self.pairs[study.index].name, []
         for k, shot in enumerate(shots):
+            counted = Counted(counts[shot.side][k], draws, counts[1 - shot.side][k], draws)
             where = (name, DIRECTIONS[shot.side], str(shot.witness))
-            own, other = counts[shot.side][k], counts[1 - shot.side][k]
-            if shot.witness.grades:
-                given = zip(shot.witness.grades, own.tolist(), other.tolist(), strict=True)
-                levels = tuple(Level(grade.weight, a, b) for grade, a, b in given)
-                enough = max(sizes) <= draws
-                drawn = sizes[shot.side], sizes[1 - shot.side]
-                claimed = shot.witness.aim.point[0]
-                certificate = certify_graded(
-                    where, levels if enough else (), drawn, claimed, shot.alpha
-                )
-            else:
-                counted = Counted(int(own[0]), draws, int(other[0]), draws)
-                aim = shot.witness.aim
-                certificate = certified(where, counted, aim, shot.alpha, self.guarantee)
+            certificate = certified(where, counted, shot.witness.aim, shot.alpha, self.guarantee)
             if math.isnan(certificate.epsilon):
                 raise InvalidRun(f"The counts of {certificate} give no bound.")
             found.append(certificate)
@@ -258,7 +228,7 @@ def suggested_direction(pair: NeighboringPair) -> Floats | None:
 def study_sizes(trials: int, law_known: bool) -> tuple[int, int]:
     """How many of these draws learn events (few where the law is known), and choose among them."""
     learning = min(max(trials // 16, min(trials // 5, 500)), 10_000 if law_known else 60_000)
-    choosing = min(max(trials // 10, min(trials // 5, 500)), 200_000)
+    choosing = min(max(trials // 6, min(trials // 5, 500)), 200_000)
     return learning, choosing
 
 
@@ -282,22 +252,17 @@ def _strength(certificate: Certificate) -> tuple[bool, float]:
 
 
 def _hits(
-    law: AuditedLaw, witnesses: Sequence[Witness], address: tuple[int, ...], size: int, used: int
-) -> list[Counts]:
-    """How often each event happens in ``size`` draws, or each of its levels in the first ``used``."""
-    total = [np.zeros(max(1, len(witness.grades)), np.int64) for witness in witnesses]
-    seen = 0
+    law: AuditedLaw, witnesses: Sequence[Witness], address: tuple[int, ...], size: int
+) -> list[int]:
+    """How often each event happens in ``size`` draws."""
+    total = [0] * len(witnesses)
     for draws in _in_chunks(law, address, size):
         scores: dict[int, Floats] = {}
         for k, witness in enumerate(witnesses):
             key = id(witness.candidate)
             if key not in scores:
                 scores[key] = witness.candidate.score(draws)
-            if witness.grades:
-                total[k] += witness.counts(scores[key][: max(0, used - seen)])
-            else:
-                total[k] += np.count_nonzero(witness.happens(scores[key]))
-        seen += len(draws)
+            total[k] += int(np.count_nonzero(witness.happens(scores[key])))
     return total
 
 

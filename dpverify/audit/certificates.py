@@ -13,8 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from dpverify.audit.graded import Level, epsilon_at_least
-from dpverify.audit.regions import OUTWARD, Counted, Region, at_least, region
+from dpverify.audit.regions import Counted, Region, at_least, region
 from dpverify.privacy import Guarantee, points_of
 
 Point = tuple[float, float]
@@ -35,10 +34,8 @@ class Certificate:
     everywhere: a lower bound on delta at every epsilon, of an event that is impossible on the other
     side by its law, wrong with probability ``alpha`` besides; 0 where that is not known.
     refuted: whether the guarantee that was audited fails.
-    method: "joint" from a number of draws fixed beforehand (``regions``); "graded" likewise, of several
-    events with weights (``graded``), levels: then hits are those of all of them, and draws the Poisson
-    numbers that were used; or "betting" (``betting``): then counts are of the last event, and alpha is
-    that of the whole attack.
+    method: "joint" from a number of draws fixed beforehand (``regions``), or "betting" (``betting``);
+    then counts are of the last event, and alpha is that of the whole attack.
     """
 
     pair: str
@@ -53,17 +50,16 @@ class Certificate:
     epsilon: float
     claimed: float
     alpha: float
-    method: Literal["joint", "graded", "betting"] = "joint"
+    method: Literal["joint", "betting"] = "joint"
     mu: float = 0.0
     rho: float = 0.0
     everywhere: float = 0.0
     refuted: bool = False
-    levels: tuple[Level, ...] = ()
 
     @property
     def region(self) -> Region | None:
-        """Where the event's two probabilities are, but for ``alpha``; None where that is not the method."""
-        if self.method != "joint":
+        """Where the event's two probabilities are, but for ``alpha``; None of a sequential audit."""
+        if self.method == "betting":
             return None
         counted = Counted(self.hits, self.draws, self.other_hits, self.other_draws)
         return region(counted, self.share, self.alpha)
@@ -90,9 +86,6 @@ class Certificate:
 
     def __str__(self) -> str:
         counts = f"{self.hits}/{self.draws} against {self.other_hits}/{self.other_draws}"
-        if self.levels:
-            each = ", ".join(f"{level.hits}:{level.other_hits}" for level in self.levels)
-            counts = f"{each} in {self.draws} and {self.other_draws} draws"
         return f"pair {self.pair!r}, {self.direction}, event: {self.event}; {counts}"
 
 
@@ -136,35 +129,6 @@ def certify(
         rho=found.rho(),
         everywhere=least,
         refuted=refutes(found, guarantee),
-    )
-
-
-def certify_graded(
-    where: tuple[str, str, str],
-    levels: tuple[Level, ...],
-    draws: tuple[int, int],
-    epsilon: float,
-    alpha: float,
-) -> Certificate:
-    """The certificate of these levels against a pure epsilon. where: (pair, direction, events).
-
-    draws: the Poisson numbers on the own side and on the other.
-    """
-    found = epsilon_at_least(levels, alpha)
-    return Certificate(
-        *where,
-        sum(level.hits for level in levels),
-        draws[0],
-        sum(level.other_hits for level in levels),
-        draws[1],
-        0,
-        0.0,
-        found,
-        epsilon,
-        alpha,
-        method="graded",
-        refuted=found > epsilon * (1 + OUTWARD),
-        levels=levels,
     )
 
 

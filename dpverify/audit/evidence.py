@@ -11,7 +11,6 @@ It stays below 10 kB: what is too large is shortened and told by a digest.
     events       [pair, direction, event in words]
     certificate  method, alpha, certified: [[epsilon, delta]], what is shown besides, rounded down.
                  "joint": share, counts: [hits, draws, other hits, other draws] of the one event.
-                 "graded": levels: [weight, hits, other hits] of each event, among Poisson numbers of draws
                  "betting": level, omitted: the log growth of bets that are left out, never above 0
     bets         [event, point, stake, both, own, other, neither], the first two by their position
     pairs        name, kinds; data: [left, right], or that as base64 of zlib of JSON, or null; then
@@ -86,7 +85,7 @@ def witness_of(
                 "guarantee": shortened(str(result.guarantee), _LONG),
                 "adjacency": shortened(str(result.adjacency), _SHORT),
             },
-            **_shown(result, most_bets),
+            **(_betting(result, most_bets) if result.bets else _joint(result)),
             "run": _run(result, replay),
         }
         made["pairs"] = _pairs(made["events"], known, room)
@@ -111,23 +110,6 @@ def write_witness(
     file = Path(path)
     file.write_text(compact(made), encoding="ascii")
     return file
-
-
-def _shown(result: AuditResult, most_bets: int) -> dict[str, Any]:
-    if result.bets:
-        return _betting(result, most_bets)
-    return _graded(result) if result.strongest.levels else _joint(result)
-
-
-def _graded(result: AuditResult) -> dict[str, Any]:
-    best = result.strongest
-    levels = [[level.weight, level.hits, level.other_hits] for level in best.levels]
-    (point,) = set(tested_points(result.guarantee))
-    return {
-        "points": [list(_on_claim(result.guarantee, point))],
-        "events": [list(_event(best))],
-        "certificate": {**_certificate(best), "levels": levels},
-    }
 
 
 def _joint(result: AuditResult) -> dict[str, Any]:

@@ -3,9 +3,7 @@
 "joint": hits ~ Binomial(draws, p), other hits ~ Binomial(other draws, q), A = P(at least hits | p), B = P(at
 most other hits | q), z = -(normal quantile); (p, q) is rejected if A or B <= alpha / 100, or w z(A) + v z(B)
 >= z(0.98 alpha), v^2 = 1 - w^2 = share / 64. All p <= e^epsilon q + delta must be: in a cell of q, at its
-largest p and smallest q. "graded": of disjoint events, hit x times on their own side and y on the other among
-Poisson numbers of draws, X ~ Binomial(x + y, <= e^epsilon / (1 + e^epsilon)) given x + y: P(sum of weights
-times X >= seen) <= alpha at that end. "betting": the product of 1 + stake (1{own} - e^epsilon 1{other} - delta) must reach
+largest p and smallest q. "betting": the product of 1 + stake (1{own} - e^epsilon 1{other} - delta) must reach
 1 / level, of chance <= level under the claim (Ville 1939). Not known: what was observed, or fixed before it.
 """
 
@@ -43,9 +41,7 @@ def check(witness: Any) -> list[str]:
     _require(known and witness["events"] and witness["points"], "no pair, direction or point")
     said += [on_claim(claim["guarantee"], *point) for point in witness["points"]]
     _require(0 < proof["alpha"] <= run["alpha"] < 1, "alpha exceeds that of the run, or is none")
-    said.append(
-        {"joint": joint, "graded": graded, "betting": betting}[proof["method"]](witness, proof)
-    )
+    said.append({"joint": joint, "betting": betting}[proof["method"]](witness, proof))
     return [*said, f"NOT KNOWN here: whether it was observed; replay: {run['replay'] or run}"]
 
 
@@ -130,51 +126,6 @@ def joint(witness: Any, proof: Any) -> str:
                 ends = score(k, n, mp.exp(epsilon) * q + delta), score(m - j, m, 1 - q)
                 cells += [(q, high, a, ends[1]), (low, q, ends[0], b)]
     return f"{k}/{n} against {j}/{m} refutes it at level {proof['alpha']}"
-
-
-def masses(draws: int, share: Any) -> tuple[int, list[int]]:
-    """The least value that matters, and from there the masses of Binomial(draws, share), over 2^-80, up."""
-    at, over, under = int(draws * share), int(share * ONE), int((1 - share) * ONE)
-    peak = mp.binomial(draws, at) * share**at * (1 - share) ** (draws - at)
-    below, above = [int(peak * 2**140)], [int(peak * 2**140)]
-    while below[-1] and len(below) <= at:
-        k = at - len(below) + 1  # from k to k - 1
-        below.append(below[-1] * k * under // ((draws - k + 1) * over))
-    while above[-1] and at + len(above) <= draws:
-        k = at + len(above) - 1  # from k to k + 1
-        above.append(above[-1] * (draws - k) * over // ((k + 1) * under))
-    return at - len(below) + 1, [(mass >> 60) + 2 for mass in (*below[:0:-1], *above)]
-
-
-def folded(*both: list[int]) -> list[int]:
-    """The masses of a sum, rounded up: one product of two long integers."""
-    left, right = (b"".join(mass.to_bytes(24, "little") for mass in masses) for masses in both)
-    size, product = sum(map(len, both)) - 1, int.from_bytes(left, "little")
-    product *= int.from_bytes(right, "little")
-    text = product.to_bytes(24 * size + 24, "little")
-    return [
-        (int.from_bytes(text[at : at + 24], "little") >> 80) + 1 for at in range(0, 24 * size, 24)
-    ]
-
-
-def graded(witness: Any, proof: Any) -> str:
-    """That the weighted hits refute the point, and the certified epsilon besides."""
-    levels, run = proof["levels"], witness["run"]
-    whole = all(type(n) is int and n >= 0 for level in levels for n in level)
-    _require(whole and all(0 < w <= 100 for w, _, _ in levels), "impossible counts or weights")
-    hits, others = sum(x for _, x, _ in levels), sum(y for *_, y in levels)
-    _require(max(hits, others) <= run["trials"] and hits + others <= run["draws"], "too many hits")
-    seen = sum(w * x for w, x, _ in levels)
-    for epsilon, delta in [*witness["points"], *proof["certified"]]:
-        start, sums, share = 0, [1 << 80], 1 / (1 + mp.exp(-mp.mpf(epsilon)))
-        for weight, x, y in levels:
-            low, found = masses(x + y, share)
-            spread = [0] * (weight * (len(found) - 1) + 1)
-            spread[::weight] = found
-            start, sums = start + weight * low, folded(sums, spread)
-        enough = sum(sums[max(0, seen - start) :]) <= proof["alpha"] * 2.0**80
-        _require(delta == 0 and enough, f"the levels do not refute ({epsilon}, {delta})")
-    return f"the levels {levels} refute it at level {proof['alpha']}"
 
 
 def betting(witness: Any, proof: Any) -> str:

@@ -263,7 +263,7 @@ def test_the_published_truths_on_pattern_pairs() -> None:
         (SVT_2, [FALSE] * 5 + [TRUE], 0.0876),
     ):
         assert isinstance(mechanism.function, SparseVector)
-        pair = mechanism.pairs[1]
+        pair = SVT_4.pairs[0]
         sides = (mechanism.function.probability(s, answers) for s in (pair.left, pair.right))
         assert _ratio(*sides) == pytest.approx(printed, abs=5e-5)
 

@@ -45,7 +45,7 @@ def test_only_a_doubtful_first_look_is_followed_by_another(monkeypatch: pytest.M
     """Exact: every draw is of one use, and all of them are used. Odds 9 are far above e, e are not."""
     monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
     learning, choosing = study_sizes(TRIALS, law_known=False)
-    for odds, looks in ((9.0, 1), (math.e, 3)):
+    for odds, looks in ((9.0, 1), (math.e, 2)):
         sizes: list[int] = []
         refuted, draws = certified(odds, 0, sizes, 1e-6)
         assert refuted == (odds > math.e)

@@ -18,22 +18,15 @@ from dpverify.audit.witnesses.features import Candidate
 
 _THRESHOLDS = 400
 _POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
-_OPTIMISM = 2.0  # the best of many looks better than it is, by about two standard errors
+_OPTIMISM = 1.5  # the best of many looks better than it is, by one or two standard errors
 _EXPECTED = 1.05  # the deficit of noise that a close look is for
 _PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
+_LEARNED = 0.015  # and one that learned: there are many, and some look good by chance
 _EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of many events
 _COMMON = 150  # hits; of rarer events there are so many that some are evident by chance
 _A_STANDARD_ERROR = 0.005  # of epsilon, as promises are compared
 _BEYOND = 300.0
 _TINY = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class Grade:
-    """The level of scores from this threshold up to that of the grade before it, and its weight."""
-
-    threshold: float
-    weight: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,6 @@ class Witness:
     aim: what it is to show. promise: positive where a refutation is expected; for one (epsilon, delta)
     the epsilon by which the certified bound will exceed the claimed one, for a whole profile the number
     of standard errors to spare.
-    grades: several events instead of the one, with weights, from the highest scores on (``graded``).
     """
 
     candidate: Candidate
@@ -51,35 +43,20 @@ class Witness:
     threshold: float
     aim: Aim
     promise: float
-    grades: tuple[Grade, ...] = ()
 
     def __str__(self) -> str:
-        if self.grades:
-            told = ", ".join(
-                f"{grade.weight} x [{self._event(grade.threshold)}]" for grade in self.grades
-            )
-            return f"weights of levels {told}"
-        return self._event(self.threshold)
-
-    def _event(self, threshold: float) -> str:
         text = self.candidate.description
         if "{threshold}" not in text:
             return text if self.sign > 0 else f"not ({text})"
         if self.sign < 0:
             text = text.replace(">= {threshold}", "<= {threshold}")
-        return text.format(threshold=f"{self.sign * threshold:.6g}")
+        return text.format(threshold=f"{self.sign * self.threshold:.6g}")
 
     def happens(self, scores: Floats) -> NDArray[np.bool_]:
         """In which of the draws with these scores (the candidate's) the event happens."""
         if self.sign > 0:
             return np.asarray(scores >= self.threshold, dtype=np.bool_)
         return np.asarray(scores <= -self.threshold, dtype=np.bool_)
-
-    def counts(self, scores: Floats) -> Counts:
-        """How many of these scores are in each level, in the order of the grades."""
-        above = [np.count_nonzero(self.sign * scores >= grade.threshold) for grade in self.grades]
-        found: Counts = np.diff(above, prepend=0)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +99,7 @@ def choose(
     not learn are judged on ``learned_on`` as well. A candidate with ``both_signs=False`` rises with
     the odds of left.
     """
-    best = [_nothing(task), _nothing(task)]
+    best, plainest = [_nothing(task), _nothing(task)], [-np.inf, -np.inf]
     fresh = [list(left), list(right)]
     more = [[], []] if learned_on is None else [[draws] for draws in learned_on]
     for candidate in candidates:
@@ -139,7 +116,9 @@ def choose(
                 threshold, aim, promise = _best_threshold(own, other, task)
                 if candidate.both_signs is False and threshold == np.inf:
                     aim = Aim(aim.point, aim.share, impossible=True)
-                if promise > best[side].promise + _PLAINER:
+                plain = promise - _LEARNED * candidate.fitted
+                if plain > plainest[side] + _PLAINER:
+                    plainest[side] = plain
                     best[side] = Witness(candidate, sign, threshold, aim, promise)
     return best[0], best[1]
 
@@ -158,7 +137,7 @@ def along_curve(
         (p, _), (q, _) = (_estimate(np.asarray(h), len(own), 0.0) for h in happens)
         aim = replace(witness.aim, share=share_of(math.sqrt((1 - p) / p), math.sqrt((1 - q) / q)))
         aim = replace(aim, impossible=False)
-        found.append(replace(witness, threshold=float(threshold), aim=aim, grades=()))
+        found.append(replace(witness, threshold=float(threshold), aim=aim))
     return tuple(found)
 
 
