@@ -14,7 +14,13 @@ from scipy.stats import binomtest, kstest
 
 from audits.classical import CLASSICAL, Classical
 from audits.classical.counts import LAPLACE, NOISY_HIST_1, NOISY_HIST_2
-from audits.classical.exact import exponential_cdf, laplace_cdf, under_exponential, under_laplace
+from audits.classical.exact import (
+    Floats,
+    exponential_cdf,
+    laplace_cdf,
+    under_exponential,
+    under_laplace,
+)
 from audits.classical.noisy_max import RNM_1, RNM_2, RNM_3, RNM_4, largest_at_most, wins
 from audits.classical.rappor import RAPPOR, bloom_filter, set_probabilities
 from audits.classical.sparse_vector import (
@@ -198,13 +204,20 @@ def _sequence_truth(mechanism: Classical) -> float:
 
 
 def _value_truth() -> float:
-    """The density's ratio is that of the events {k FALSE, value <= v} at low v."""
-    function = SVT_3.function
-    assert isinstance(function, ValueInstead)
+    """The densities' ratio of {k FALSE, then this value}: of values below the threshold there are none."""
+
+    def density(data: Dataset, k: int, value: float) -> float:
+        def given(rho: Floats) -> Floats:
+            below = [laplace_cdf(rho - query, 20.0) for query in data[:k]]
+            agree: Floats = np.prod(below, axis=0) * (rho <= value)
+            return agree
+
+        return under_laplace(20.0, [*data[:k], value], given) * math.exp(-abs(value - data[k]) / 20)
+
+    (pair,) = SVT_3.pairs
     return max(
-        _ratio(function.value_at_most(pair.left, k, v), function.value_at_most(pair.right, k, v))
-        for pair in SVT_3.pairs
-        for k, v in itertools.product(range(10), (-5.0, -1.0, 0.0, 5.0))
+        _ratio(density(pair.left, k, v), density(pair.right, k, v))
+        for k, v in itertools.product(range(1, 10), (-5.0, -1.0, 0.0, 1.0, 5.0))
     )
 
 
