@@ -14,6 +14,7 @@ from dpverify.audit.certificates import Aim, Point
 from dpverify.audit.outputs.draws import Floats
 from dpverify.audit.outputs.laws import AuditedLaw, Draws
 from dpverify.audit.regions import Counts, share_of
+from dpverify.audit.witnesses.events import fingerprints
 from dpverify.audit.witnesses.features import Candidate
 
 _THRESHOLDS = 400
@@ -25,6 +26,7 @@ _LEARNED = 0.04  # and one that learned: there are many, and some look good by c
 _EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of many events
 _COMMON = 150  # hits; of rarer events there are so many that some are evident by chance
 _A_STANDARD_ERROR = 0.005  # of epsilon, as promises are compared
+_NARROW, _REPEATED = 64, 4
 _BEYOND = 300.0
 _TINY = 1e-12
 
@@ -73,6 +75,26 @@ class Task:
     refute: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A batch, with equal outputs scored once where there are many: a score is a function of one draw."""
+
+    draws: Draws
+    places: NDArray[np.intp] | None
+
+    @classmethod
+    def of(cls, draws: Draws) -> _Scored:
+        if draws.raw is not None or draws.numbers.shape[1] > _NARROW:
+            return cls(draws, None)
+        _, first, places = np.unique(fingerprints(draws), return_index=True, return_inverse=True)
+        few = _REPEATED * len(first) <= len(draws)
+        return cls(draws.select(first), places) if few else cls(draws, None)
+
+    def by(self, candidate: Candidate) -> Floats:
+        found = candidate.score(self.draws)
+        return found if self.places is None else found[self.places]
+
+
 def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
     """The best score there is where both laws are known (Neyman, Pearson 1933)."""
 
@@ -100,12 +122,12 @@ def choose(
     the odds of left.
     """
     best, plainest = [_nothing(task), _nothing(task)], [-np.inf, -np.inf]
-    fresh = [list(left), list(right)]
-    more = [[], []] if learned_on is None else [[draws] for draws in learned_on]
+    fresh = [[_Scored.of(draws) for draws in batches] for batches in (left, right)]
+    more = [[], []] if learned_on is None else [[_Scored.of(draws)] for draws in learned_on]
     for candidate in candidates:
         scores = [
             np.concatenate(
-                [candidate.score(d) for d in (batches + ([] if candidate.fitted else old))]
+                [one.by(candidate) for one in batches + ([] if candidate.fitted else old)]
             )
             for batches, old in zip(fresh, more, strict=True)
         ]
