@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid.queries import Query, quantize
+from dpverify.grid.queries import UNCLIPPED, Query, quantize
 from dpverify.grid.records import Records
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.numbers import exact
 from dpverify.privacy.rules import sensitivity_lemma
 
-_FARTHEST_CELL = 1 << 50
+_FARTHEST_CELL, _OUTER_BOX = 1 << 50, 1 << 40
 _STEEPEST, _FLATTEST = Fraction(1, 2), 1 - Fraction(1, 1 << 12)
 _GUARD_BITS = 3
 _WORD_LIMIT = 1 << 62
@@ -39,6 +39,7 @@ class SmoothMedians(Query):
 
     columns: Columns
     decay: Fraction
+    clipped: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "decay", exact(self.decay, "decay"))
@@ -59,7 +60,12 @@ class SmoothMedians(Query):
     @property
     def weights(self) -> tuple[int, ...]:
         """W_0, W_1, ...: the first is the unit of scales in a cell."""
-        return weights_of(max(upper - lower for lower, upper, _ in self.columns), self.decay)
+        return weights_of(self.longest, self.decay)
+
+    @property
+    def longest(self) -> int:
+        """Cells between the bounds, in the column that has most."""
+        return max(upper - lower for lower, upper, _ in self.columns)
 
     @property
     def unit(self) -> int:
@@ -77,6 +83,8 @@ class SmoothMedians(Query):
         """Every column's clamped cells in increasing order, shape (columns, n)."""
         found = np.empty((len(self.columns), len(records)), np.int64)
         for j, (lower, upper, exponent) in enumerate(self.columns):
+            if not self.clipped:
+                lower, upper = -_OUTER_BOX, _OUTER_BOX
             found[j] = np.sort(quantize(records[:, j], lower, upper, exponent))
         return found
 
@@ -93,7 +101,8 @@ class SmoothMedians(Query):
 
         What cannot be larger than what is found already is left out.
         """
-        reach, most = around.shape[1] // 2, max(upper - lower for lower, upper, _ in self.columns)
+        reach = around.shape[1] // 2
+        most = self.longest if self.clipped else 2 * _FARTHEST_CELL
         large = self.unit * most >= _WORD_LIMIT
         found = np.full(len(around), self.unit, dtype=object if large else np.int64)
         for k, weight in enumerate(self.weights[:reach]):
@@ -113,6 +122,8 @@ class SmoothMedians(Query):
 
         Not stated under add-remove, where the number of records, and so the rank, is private.
         """
+        if not self.clipped:
+            raise ValueError(UNCLIPPED)
         if adjacency is not Adjacency.REPLACE:
             raise ValueError(
                 f"adjacency = {adjacency}: the median's rank needs the number of records, which has to be "
@@ -129,6 +140,10 @@ class SmoothMedians(Query):
             obligation="theory/smooth.py:obligation_smooth",
             source=Source("NRS07", "smooth sensitivity of the median", note="on a public grid"),
         )
+
+    def unclipped(self) -> Query:
+        """The same of records that are clamped to the outer box of the grid only."""
+        return replace(self, clipped=False)
 
 
 @lru_cache(maxsize=64)

@@ -61,7 +61,7 @@ class SmoothMedian(Mechanism[MediansEstimate]):
     def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """The mechanism whose claim is ``budget``, an (epsilon, delta) unless ``decay`` is given.
 
-        The least noise for this decay; for several columns, whose losses are composed, nearly the least.
+        The noise is within 2^-10 of the least for this decay, and of few bits, which makes draws fast.
         Raises ValueError besides for a budget without a delta, and one that is too small for any decay.
         """
         lower = parameters.get("lower", ())
@@ -79,7 +79,7 @@ class SmoothMedian(Mechanism[MediansEstimate]):
                     "to a factor of 1 + 2^-12 for all neighbors. Give more, or fewer columns."
                 )
             parameters["decay"] = decay
-        if not isinstance(budget, ApproxDP) or columns < 2:
+        if not isinstance(budget, ApproxDP) or not columns:
             return super(SmoothMedian, cls).for_budget(budget, adjacency=adjacency, **parameters)
         least = _least_multiplier(budget, columns, Fraction(parameters["decay"]))
         return cls(adjacency=adjacency, noise_multiplier=least, budget=budget, **parameters)
@@ -126,7 +126,7 @@ class SmoothMedian(Mechanism[MediansEstimate]):
 
 
 def _least_multiplier(budget: ApproxDP, columns: int, decay: Fraction) -> Fraction:
-    """Within 2^-10, for the coarse composition: it is an upper bound too, and takes far less time."""
+    """Within 2^-10 and simple; of several columns by the coarse composition, which is a bound too."""
 
     def holds(multiplier: Fraction) -> bool:
         together = Profile([(SmoothLaplace(1 / multiplier, 1 / decay), columns)])

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from dpverify.randomness.bits import Bits, BoolArray, IntArray
 from dpverify.randomness.samplers import discrete_laplace
 
-_DIGITS = 30
-_WORD_LIMIT = 1 << 62
+_DIGITS = 40
+_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +58,60 @@ def rounded_laplace(bits: Bits, scale: Fraction, size: int, *, digits: int = _DI
 
     drawn = bits.until_accepted(size, attempt)
     known = np.where(drawn < 0, -drawn, drawn) - 1  # the digits of |Z| so far, as an integer
-    found, last = _rounded(known, digits, scale)
-    for i in np.flatnonzero(np.asarray(found != last, dtype=np.bool_)).tolist():
-        found[i] = _refined(bits, int(known[i]), digits, scale)
+    found, open_ = _rounded(known, digits, scale)
+    known = known[open_].astype(object)
+    while len(open_):
+        digits += 1
+        known = 2 * known + _digit(bits, digits, len(open_))
+        values, still = _rounded(known, digits, scale)
+        found = found if found.dtype == values.dtype else found.astype(object)
+        found[open_] = values
+        known, open_ = known[still], open_[still]
     return np.where(drawn < 0, -found, found)
 
 
-def _rounded(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, IntArray]:
-    """floor(scale x + 1/2) at x = known 2^-digits, and just before (known + 1) 2^-digits."""
+def _rounded(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, NDArray[np.intp]]:
+    """floor(scale x + 1/2) at x = known 2^-digits, and where it is more just before (known + 1) 2^-digits.
+
+    By so many of the digits as 64-bit integers have room for, and where these do not decide, by all.
+    """
+    slope, most = 2 * scale.numerator, int(known.max(initial=0)) + 1
+    few = 0  # digits left out at first
+    while (
+        few < digits and _needed(slope, most >> few, scale.denominator << (digits - few)) >= _LIMIT
+    ):
+        few += 1
+    if _needed(slope, most >> few, scale.denominator << (digits - few)) >= _LIMIT:
+        return _exactly(known.astype(object), digits, scale)
+    first, open_ = _exactly((known >> few).astype(np.int64), digits - few, scale)
+    if few == 0 or not len(open_):
+        return first, open_
+    values, still = _exactly(known[open_].astype(object), digits, scale)
+    found = first.astype(object)
+    found[open_] = values
+    return found, open_[still]
+
+
+def _needed(slope: int, most: int, half: int) -> int:
+    """More than any number on the way."""
+    return slope * (most + 1) + 3 * half
+
+
+def _exactly(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, NDArray[np.intp]]:
     slope, half = 2 * scale.numerator, scale.denominator << digits
-    if slope * (int(known.max(initial=0)) + 1) + 3 * half >= _WORD_LIMIT:
-        known = known.astype(object)
     first: IntArray = (slope * known + half) // (2 * half)
     last: IntArray = -((-slope * (known + 1) - half) // (2 * half)) - 1
-    return first, last
+    return first, np.flatnonzero(np.asarray(first != last, dtype=np.bool_))
 
 
-def _refined(bits: Bits, known: int, digits: int, scale: Fraction) -> int:
-    """The same of one number, with as many more digits as it takes."""
-    while True:
-        digits += 1
-        weight = 1 << digits
+def _digit(bits: Bits, place: int, size: int) -> IntArray:
+    """The binary digits of weight 2^-place of exponential numbers: 1 with odds e^-(2^-place)."""
 
-        def digit(pending: NDArray[np.intp], weight: int = weight) -> tuple[IntArray, BoolArray]:
-            proposed = bits.below(2, len(pending))
-            kept = np.asarray(proposed == 0, dtype=np.bool_)
-            ones = np.flatnonzero(~kept)
-            kept[ones] = bits.bernoulli_exp(np.ones(len(ones), dtype=np.int64), weight)
-            return proposed, kept
+    def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
+        proposed = bits.below(2, len(pending))
+        kept = np.asarray(proposed == 0, dtype=np.bool_)
+        ones = np.flatnonzero(~kept)
+        kept[ones] = bits.bernoulli_exp(np.ones(len(ones), dtype=np.int64), 1 << place)
+        return proposed, kept
 
-        known = 2 * known + int(bits.until_accepted(1, digit)[0])
-        first, last = _rounded(np.array([known], dtype=object), digits, scale)
-        if first[0] == last[0]:
-            return int(first[0])
+    return bits.until_accepted(size, attempt)
