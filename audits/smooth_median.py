@@ -146,7 +146,11 @@ def _configuration(
     name: str, mechanism: SmoothMedian, pairs: Sequence[NeighboringPair], *faults: str
 ) -> Configuration:
     return Configuration(
-        name=name, mechanism=mechanism, pairs=pairs, faults=_faults(mechanism, *faults)
+        name=name,
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=_faults(mechanism, *faults),
+        quick_trials=80_000,
     )
 
 
@@ -170,7 +174,7 @@ _PLANE = SmoothMedian(
     lower=(0.0, -4.0),
     upper=(8.0, 4.0),
     cells=8,
-    decay=Fraction(1, 2),
+    decay=Fraction(7, 8),
 )
 _WIDE_PAIRS = (
     replaced("from end to end", [0.0], -_FAR),

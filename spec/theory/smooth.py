@@ -45,7 +45,7 @@ def weights(most: int, decay: Fraction) -> list[int]:
     found = [2 ** ((most * -(-1 // (1 - decay))).bit_length() + 3)]
     while found[-1] * most > found[0]:
         found.append(-(-found[-1] * decay.numerator // decay.denominator))
-    return found[:-1]
+    return found[:-1] or found
 
 
 @states(_SMOOTH)
