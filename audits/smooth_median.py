@@ -182,6 +182,7 @@ _WIDE_PAIRS = (
     replaced("a cliff", [-1e300] * 4 + [1e300] * 3, _FAR, at=0),
 )
 _PLANE_PAIRS = (
+    replaced("both columns from end to end", [(0.0, 4.0)], (_FAR, -_FAR)),
     replaced("both columns from the middle to an end", [(4.0, 0.0)], (-_FAR, _FAR)),
     replaced("one column alone", [(4.0, 0.0)] * 2, (4.0, _FAR)),
 )

@@ -74,6 +74,7 @@ def smooth_scale(cells: Sequence[int], lower: int, upper: int, table: Sequence[i
 
 
 Scale = Callable[[Sequence[int], int, int, Sequence[int]], int]
+Profile = Callable[[Fraction, Fraction, Fraction], Any]
 
 
 def smooth_median(
@@ -197,26 +198,28 @@ _PAIRS = tuple(
 
 
 @states(_NOISE)
-def obligation_profile(claimed: Callable[[Fraction, Fraction, Fraction], Any] = profile) -> int:
+def obligation_profile(claimed: Profile = profile) -> int:
     """No pair of a grid of smaller shifts and growths is beyond the profile, both ways; from shift + ln g on
     the largest one attains it, and below it reaches a third of it."""
-    cases = 0
-    for shift, growth in _PAIRS:
-        end = Fraction(str(mp.nstr(real(shift) + mp.log(real(growth)), 20)))
-        for share in map(Fraction, ("0", "1/10", "1/2", "9/10", "1001/1000", "11/10", "3/2")):
-            epsilon = share * end
-            found = mp.mpf(0)
-            for i, j in product(range(5), repeat=2):
-                x, r = real(shift) * i / 4, 1 + real(growth - 1) * j / 4
-                wide, narrow = (mp.mpf(0), r), (x, mp.mpf(1))
-                for pair in ((wide, narrow), (narrow, wide)):
-                    found = max(found, real_profile(*pair, real(epsilon)))
-                    cases += 1
-            stated = claimed(shift, growth, epsilon)
-            case = f"shift {shift}, growth {growth}, epsilon {epsilon}: {found}, claimed {stated}"
-            require(found <= stated * (1 + mp.mpf(10) ** -12), case)
-            attained = 1 - mp.mpf(10) ** -12 if share > 1 else mp.mpf(1) / 3
-            require(found >= attained * stated, case)
+    with mp.workdps(30):
+        return sum(_profile_cases(shift, growth, claimed) for shift, growth in _PAIRS)
+
+
+def _profile_cases(shift: Fraction, growth: Fraction, claimed: Profile) -> int:
+    cases, end = 0, Fraction(str(mp.nstr(real(shift) + mp.log(real(growth)), 20)))
+    for share in map(Fraction, ("0", "1/10", "1/2", "9/10", "1001/1000", "11/10", "3/2")):
+        epsilon, found = share * end, mp.mpf(0)
+        for i, j in product(range(5), repeat=2):
+            x, r = real(shift) * i / 4, 1 + real(growth - 1) * j / 4
+            wide, narrow = (mp.mpf(0), r), (x, mp.mpf(1))
+            for pair in ((wide, narrow), (narrow, wide)):
+                found = max(found, real_profile(*pair, real(epsilon)))
+                cases += 1
+        stated = claimed(shift, growth, epsilon)
+        case = f"shift {shift}, growth {growth}, epsilon {epsilon}: {found}, claimed {stated}"
+        require(found <= stated * (1 + mp.mpf(10) ** -12), case)
+        attained = 1 - mp.mpf(10) ** -12 if share > 1 else mp.mpf(1) / 3
+        require(found >= attained * stated, case)
     return cases
 
 

@@ -73,8 +73,8 @@ def _patched(module: Any, name: str, change: Callable[..., Any]) -> Plant:
 
 FAULTS: dict[str, list[Plant]] = {
     "smooth_median:obligation_profile": [
-        # the rank of the record before; weights of a smaller decay
-        _patched(smooth, "rank", lambda right, n: max(1, right(n) - 1)),
+        # a scale that is four fifths of what it should be; weights of a smaller decay
+        _patched(smooth, "smooth_scale", lambda right, *given: right(*given) * 4 // 5),
         _patched(smooth, "weights", lambda right, most, decay: right(most, decay)[::2]),
     ],
     "smooth_median:obligation_error": [
