@@ -245,8 +245,9 @@ def _by_noise(setting: Mapping[str, Any]) -> SmoothMedian:
 
 
 def _medians(mechanism: SmoothMedian, data: NDArray[np.float64]) -> NDArray[np.float64]:
-    ordered: NDArray[np.float64] = np.sort(data, axis=0)
-    return ordered[(len(data) + 1) // 2 - 1]
+    ordered = np.sort(data, axis=0)
+    found: NDArray[np.float64] = ordered[(len(data) + 1) // 2 - 1]
+    return found
 
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:

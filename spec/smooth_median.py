@@ -13,7 +13,7 @@ from dpverify.privacy import Adjacency, ApproxDP, Source, SourceStatus, states
 
 from .theory import queries, smooth
 from .theory.joint import largest_power
-from .theory.laws import TranscriptLaw, closed, real
+from .theory.laws import TranscriptLaw, closed, real, real_exponential
 from .theory.obligations import Departure, datasets, require
 from .theory.vectors import Record
 
@@ -210,8 +210,7 @@ def obligation_error() -> int:
         ((median, scale),) = stage.parts()
         (most,), reach = error_bound(parameters, rows, beta), range(median - 120, median + 121)
         masses = {
-            z: mp.mpf(smooth.rounded_mass(z - median, scale, smooth.real_exponential))
-            for z in reach
+            z: mp.mpf(smooth.rounded_mass(z - median, scale, real_exponential)) for z in reach
         }
         beyond = sum(mass for z, mass in masses.items() if abs(z - median) > most)
         require(beyond <= real(beta), f"{rows}: {beyond} is above {beta}")

@@ -81,7 +81,8 @@ def _log_moments(orders: _Floats, shift: float, loss: float) -> _Floats:
         -slow * shift - np.log(beyond),
     ]
     found: _Floats = np.logaddexp.reduce(pieces) - np.log(2) - (1 + orders) * loss
-    return np.maximum(found, response)
+    larger: _Floats = np.maximum(found, response)
+    return larger
 
 
 def _rounded(loss: float) -> Fraction:

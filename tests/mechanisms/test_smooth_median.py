@@ -26,6 +26,7 @@ from dpverify.plans import SmoothNoise, Transcript
 from dpverify.privacy import Profile, SmoothLaplace
 from spec import smooth_median as spec
 from spec.theory import smooth
+from spec.theory.laws import real_exponential
 from tests.mechanisms.helpers import EDGE_DATA, EDGE_RECORDS, estimates, mean_square_fits
 from tests.randomness.helpers import NoBits
 
@@ -262,7 +263,5 @@ def test_log_probabilities_are_the_specs(data: list[float]) -> None:
     noise = stage.noise  # type: ignore[union-attr]
     found = noise.log_probability(outputs, law.center(stage.query))  # type: ignore[union-attr]
     ((_, exact),) = spec.law(mechanism.parameters, [Fraction(x) for x in data]).stage_laws()
-    wanted = [
-        float(mp.log(exact.probability((z,), smooth.real_exponential))) for z in range(-60, 160)
-    ]
+    wanted = [float(mp.log(exact.probability((z,), real_exponential))) for z in range(-60, 160)]
     assert np.allclose(found, wanted, rtol=1e-9, atol=1e-9)
