@@ -44,6 +44,8 @@ class SmoothMedian(Mechanism[MediansEstimate]):
     noise_multiplier S. S bounds how far the median of this dataset can move by one replaced record, and
     decay^k times how far the medians of datasets that differ in k records more can; it is a cell at the
     least. So noise is small where many records are near the median, however wide the bounds are.
+    ``PrivateQuantile`` is nearer nearly always, 5 to 10 times at (1, 1e-6) and hardly at epsilon 8
+    (tests/benchmarks/medians.py): the tails of this noise need a delta, and are paid in ln(1 / delta) / epsilon.
     lower, upper: public bounds of every column's median, chosen without looking at the data.
     cells: each column's bounds are divided into so many cells, up to twice as many.
     decay: in [1/2, 1 - 2^-12]; ``for_budget`` takes the one with least noise on records that are even about

@@ -71,7 +71,9 @@ def test_it_is_read_as_it_is_written() -> None:
 
 def test_no_loss_bounds_it() -> None:
     own = SmoothLaplace("1/2", "11/10")
-    assert own.largest_loss is own.concentrated is own.gaussian is None
+    assert own.largest_loss is None
+    assert own.concentrated is None
+    assert own.gaussian is None
     assert own.delta_floor == 0
     assert not own.implies(PureDP(100))
     assert own.implies(ApproxDP(1, own.delta_at(1).upper))
