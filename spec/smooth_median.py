@@ -38,7 +38,7 @@ DEPARTURES = (
         "delta is the exact one of a shift together with a dilation, not delta / 2 for each with a factor of "
         "1 + e^(epsilon / 2); epsilon is not divided in halves",
         "a shift under Laplace noise is pure, so after a dilation it costs no factor on delta; at (1, 1e-6) "
-        "the noise is 0.69 times as long",
+        "the noise is two thirds as long",
     ),
 )
 _MEDIAN = Source("NRS07", "smooth sensitivity of the median", note="on a public grid")

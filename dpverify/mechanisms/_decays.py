@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -14,7 +15,7 @@ from dpverify.privacy.numbers import to_float
 
 _Floats = NDArray[np.float64]
 _CANDIDATES, _STEPS, _ORDERS = 160, 40, 48
-_SIGNIFICANT = 6
+_SIGNIFICANT, _LARGEST = 6, 1e6
 
 
 @lru_cache(maxsize=64)
@@ -26,7 +27,8 @@ def best_decay(budget: ApproxDP, columns: int) -> Fraction | None:
     the budget leaves: one column's exact profile, or Chernoff's bound for the losses of several.
     """
     losses = -np.log1p(-np.geomspace(2.0**-12, 0.5, _CANDIDATES))  # ln of the growth
-    epsilon, log_delta = to_float(budget.epsilon), float(np.log(to_float(budget.delta)))
+    epsilon = min(to_float(budget.epsilon), _LARGEST)
+    log_delta = math.log(budget.delta.numerator) - math.log(budget.delta.denominator)
     one = columns == 1
     shifts = np.array(
         [

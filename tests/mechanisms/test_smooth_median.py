@@ -207,6 +207,8 @@ BAD_BUDGETS: list[tuple[Any, dict[str, Any], str]] = [
     (ApproxDP("1/1000", "1e-9"), {}, "too little for 1 columns"),
     (ApproxDP("1/10", "1e-9"), {"decay": "1/2"}, "no noise suffices. Leave the decay out"),
     (PureDP(1), {"decay": "1/2"}, "There is no least noise"),
+    (ApproxDP(1, "1e-6"), {"decay": 0}, "outside"),
+    (ApproxDP("1e-400", "1e-6"), {}, "too little"),
 ]
 
 
@@ -265,3 +267,14 @@ def test_log_probabilities_are_the_specs(data: list[float]) -> None:
     ((_, exact),) = spec.law(mechanism.parameters, [Fraction(x) for x in data]).stage_laws()
     wanted = [float(mp.log(exact.probability((z,), real_exponential))) for z in range(-60, 160)]
     assert np.allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+FAR_BUDGETS = [("1e9", "1e-6"), ("2", "1e-3000"), ("50", "9/10"), ("1e-3", "1/2")]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), FAR_BUDGETS)
+def test_far_budgets_are_met_too(epsilon: str, delta: str) -> None:
+    """The search for a decay is in floats, and stays in their range."""
+    budget = ApproxDP(epsilon, delta)
+    made = SmoothMedian.for_budget(budget, adjacency=REPLACE, lower=(0.0,), upper=(1.0,))
+    assert made.composed.implies(budget)
