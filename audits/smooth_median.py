@@ -189,7 +189,7 @@ _PLANE_PAIRS = (
 
 CONFIGURATIONS = (
     _configuration("steep", _STEEP, _pairs(64.0)),
-    _configuration("budget", _BUDGET, _pairs(64.0)),
+    _configuration("budget", _BUDGET, _pairs(64.0), *tuple(_QUERIES)[:3]),
     _configuration("wide", _WIDE, _WIDE_PAIRS),
     _configuration("plane", _PLANE, _PLANE_PAIRS, "no bounds beyond the records"),
 )
