@@ -20,6 +20,7 @@ from dpverify.mechanisms.randomized_response import FrequencyEstimate, Randomize
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.mechanisms.robust_mean import RobustMean, RobustMeanEstimate
+from dpverify.mechanisms.smooth_median import MediansEstimate, SmoothMedian
 from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.sum_of_variances import SumOfVariances
@@ -62,6 +63,7 @@ __all__ = [
     "LargeVariances",
     "LargeVariancesEstimate",
     "MeanEstimate",
+    "MediansEstimate",
     "NextQuery",
     "NoisyCount",
     "NumberOfReports",
@@ -78,6 +80,7 @@ __all__ = [
     "RobustMeanEstimate",
     "SeededBits",
     "ShareEstimate",
+    "SmoothMedian",
     "SparseEstimate",
     "SparseVector",
     "StabilityHistogram",

@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from flint import arb
 
-from dpverify.grid import Count, OneUnit, VectorQuery, interval
-from dpverify.grid.cells import floor_log2
+from dpverify.grid import Count, OneUnit, VectorQuery
 from dpverify.grid.coordinates import BoxSum, Stretch
 from dpverify.grid.tables import ColumnScores, QuantileScores
 from dpverify.mechanisms._centered import GRAIN, TYPICAL, root, share, stretch_to
-from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _numbers
+from dpverify.mechanisms._column_grids import checked_bounds, checked_cells, grids_of, middle_of
+from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate
 from dpverify.plans import (
     UNIT,
     Abstained,
@@ -33,12 +33,11 @@ from dpverify.plans import (
 from dpverify.plans.search import Nodes, Prefix, Released
 from dpverify.privacy import Adjacency, Norm
 from dpverify.privacy.balls import ball, enclose
-from dpverify.privacy.numbers import exact, to_float, whole
+from dpverify.privacy.numbers import exact, to_float
 from dpverify.randomness.bits import IntArray
 
 RADIUS = 1 << 20
 """Half a column's range in the units of the sum."""
-_MOST_CELLS = 1 << 24
 _SMALLEST = Fraction(1, 10**100)
 _LARGEST = float(np.finfo(np.float64).max)
 _PER_QUARTILE = Fraction(1349, 1000)  # the quartiles of N(0, 1) are 1.349 apart
@@ -83,32 +82,17 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
                 f"adjacency = {self.adjacency}: this mean divides by the number of records, which has to "
                 "be public. Use Adjacency.REPLACE, or CoordinatewiseMean."
             )
-        for name in ("lower", "upper"):
-            object.__setattr__(self, name, _numbers(getattr(self, name), name))
-        if len(self.lower) != len(self.upper):
-            raise ValueError(
-                f"{len(self.lower)} lower and {len(self.upper)} upper bounds; give one of each for "
-                "every column."
-            )
-        for j, ends in enumerate(zip(self.lower, self.upper, strict=True)):
-            interval(*ends, f"lower and upper of column {j}")
+        lower, upper = checked_bounds(self.lower, self.upper)
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
         if self.noise not in ("gaussian", "laplace"):
             raise ValueError(f"noise = {self.noise!r}; write 'gaussian' or 'laplace'.")
-        object.__setattr__(self, "cells", whole(self.cells, "cells"))
-        if not 2 <= self.cells <= _MOST_CELLS:
-            raise ValueError(f"cells = {self.cells} is outside 2..2^24; leave it out for 2^20.")
+        object.__setattr__(self, "cells", checked_cells(lower, upper, self.cells))
         clipped = exact(self.clipped, "clipped")
         if not _SMALLEST <= clipped < 1:
             raise ValueError(f"clipped = {self.clipped} is outside [1e-100, 1); try '1e-4'.")
         object.__setattr__(self, "clipped", clipped)
         object.__setattr__(self, "quartile_share", share(self.quartile_share, "quartile_share"))
-        for j, (low, high, _) in enumerate(self._grids()):
-            if max(abs(low), abs(high)) > 2 * _MOST_CELLS:
-                raise ValueError(
-                    f"The bounds of column {j} are {max(abs(low), abs(high))} cells from zero, beyond "
-                    "2^25: they are too near each other for that. Subtract a public constant from the "
-                    "data, or give fewer cells."
-                )
 
     def columns(self) -> int:
         """The dimension."""
@@ -116,7 +100,7 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
 
     def replacement(self) -> float | tuple[float, ...]:
         """The middle of the bounds."""
-        return tuple(a / 2 + b / 2 for a, b in zip(self.lower, self.upper, strict=True))
+        return middle_of(self.lower, self.upper)
 
     def plan(self) -> Plan:
         """The quartiles, the public count, and the sum in the range that the quartiles give."""
@@ -164,7 +148,7 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return 1
 
     def _grids(self) -> tuple[tuple[int, int, int], ...]:
-        return _grids(self.lower, self.upper, self.cells)
+        return grids_of(self.lower, self.upper, self.cells)
 
     def _quartile_stage(self) -> Stage:
         scores = [
@@ -203,17 +187,6 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     def _times(self) -> Fraction:
         """k, rounded up to 2^-10."""
         return _times(self.clipped)
-
-
-@lru_cache(maxsize=16)
-def _grids(lower: Numbers, upper: Numbers, cells: int) -> tuple[tuple[int, int, int], ...]:
-    """For every column the bounds in cells, rounded to the nearest, and the cell's exponent."""
-    found = []
-    for low, high in zip(map(Fraction, lower), map(Fraction, upper), strict=True):
-        exponent = floor_log2((high - low) / cells)
-        cell = Fraction(2) ** exponent
-        found.append((round(low / cell), round(high / cell), exponent))
-    return tuple(found)
 
 
 @lru_cache(maxsize=16)

@@ -9,6 +9,7 @@ from dpverify.plans.mechanism import Abstained, Mechanism
 from dpverify.plans.noise import DiscreteLaplace, KaryResponse, Noise, NoNoise
 from dpverify.plans.plan import AdaptiveStage, Filtered, Gate, Plan, Stage, Unless, stages_of
 from dpverify.plans.selection import QuantileChoice, QuantileChoices
+from dpverify.plans.smooth import SmoothNoise
 from dpverify.plans.thresholds import (
     ThresholdedGaussian,
     ThresholdedLaplace,
@@ -39,6 +40,7 @@ __all__ = [
     "QuantileChoice",
     "QuantileChoices",
     "RoundedGaussian",
+    "SmoothNoise",
     "Stage",
     "ThresholdedGaussian",
     "ThresholdedLaplace",

@@ -17,6 +17,7 @@ from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import GaussianDP
 from dpverify.privacy.guarantees.noise import BoundedRange
 from dpverify.privacy.guarantees.parts import Parts, concentrated_ranges, total_of
+from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.inversion import inverted, inverted_above
 from dpverify.privacy.meshes import DEPTHS, FINENESS, is_exact, is_too_large
 from dpverify.privacy.transforms import has_transform
@@ -70,7 +71,7 @@ def _without_tables(parts: Parts, at: Fraction) -> tuple[Enclosure, bool]:
         return Enclosure(_ZERO, _ZERO), True
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0].delta_at(at), True
-    attained = [p for p, _ in parts if not isinstance(p, ZeroConcentratedDP)]
+    attained = [p for p, _ in parts if not isinstance(p, (ZeroConcentratedDP, SmoothLaplace))]
     low = max((p.delta_at(at).lower for p in attained), default=_ZERO)
     rho = total_of(parts, "concentrated")
     high = ZeroConcentratedDP(shortened(rho)).delta_at(at).upper if rho else _ONE
@@ -101,7 +102,10 @@ def _below(parts: Parts, at: Fraction, bits: int) -> Fraction:
 
 
 def _attaining(part: Guarantee) -> Guarantee:
-    """A mechanism with this guarantee: Gaussian noise, randomized response of half the length."""
+    """A mechanism with this guarantee: Gaussian noise, randomized response of half the length; of a
+    Laplace shift on which side of the middle it is, which has odds of more than e^(shift / 2)."""
     if isinstance(part, ZeroConcentratedDP):
         return GaussianDP.of_square(2 * part.rho)
+    if isinstance(part, SmoothLaplace):
+        return PureDP(part.shift / 2)
     return PureDP(part.epsilon / 2) if isinstance(part, BoundedRange) else part

@@ -45,7 +45,9 @@ class Norm(Enum):
     keys of a histogram and adds one to each. MOVED: the histogram counts a public number of things, of which
     so many go to other keys. KEEP: the sum over records of the changes of their
     keep-probabilities; when those that fall are lowered first and the others raised then, every set
-    of kept records on the way is friendly.
+    of kept records on the way is friendly. SMOOTH: numbers, each with a
+    scale of its own; a number moves by at most the smaller of its scales on the two sides, and the scale
+    changes by at most this factor.
     """
 
     L1 = "L1"
@@ -57,6 +59,7 @@ class Norm(Enum):
     KEYS = "keys a record"
     MOVED = "things moved"
     KEEP = "keep-probability"
+    SMOOTH = "smooth"
 
     def __str__(self) -> str:
         return self.value
@@ -90,6 +93,9 @@ class Sensitivity:
 
     def __str__(self) -> str:
         what = f"{self.query} (friends by {self.predicate})" if self.predicate else self.query
+        if self.norm is Norm.SMOOTH:
+            change = f"which changes by a factor of at most {render(self.value)}"
+            return f"{what} moves by at most its own scale, {change}"
         return f"{what} moves by at most {render(self.value)} in {self.norm} distance"
 
 

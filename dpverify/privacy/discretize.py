@@ -17,6 +17,7 @@ from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import GaussianDP
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.parts import Parts
+from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.losses import (
     Losses,
     ProfileTable,
@@ -88,6 +89,8 @@ def _own_losses(part: Guarantee, mesh: Fraction, bits: int, upper: bool) -> Loss
             part = GaussianDP.of_square(2 * part.rho)
         elif isinstance(part, BoundedRange):
             return _own_losses(PureDP(part.epsilon / 2), mesh, bits, upper)
+        elif isinstance(part, SmoothLaplace):
+            return _own_losses(PureDP(part.shift / 2), mesh, bits, upper)
     corners = (_above if upper else _below)(part, mesh, bits)
     return from_corners(mesh, corners, bits=bits, upper=upper)
 
@@ -96,10 +99,13 @@ def _above(part: Guarantee, mesh: Fraction, bits: int) -> dict[int, arb]:
     """The profile at the multiples of the mesh: its chords lie above it.
 
     Of a bound that is not convex, points that stick out are left out: the true profile is convex
-    and lies below the rest, so it lies below the chords of the rest.
+    and lies below the rest, so it lies below the chords of the rest. It holds in both directions, so at 0
+    it lies below the chords from -epsilon to epsilon as well: what (epsilon, delta)-DP says there.
     """
     last = _last(part, mesh, bits)
     values = [part.delta_ball(k * mesh) for k in range(last + 1)]
+    at_zero = [d + (1 - d) * (ball(k * mesh) / 2).tanh() for k, d in enumerate(values)]
+    values[0] = min(at_zero, key=lambda value: float(value.mid()))
     return _lower_hull(values, mesh)
 
 

@@ -13,6 +13,7 @@ from dpverify.privacy.guarantees.base import Guarantee
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.parts import Parts
+from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.losses import common_mesh
 from dpverify.privacy.numbers import to_float
 
@@ -136,6 +137,11 @@ def _shape(part: Guarantee) -> _Shape:
         epsilon = _moderate(part.epsilon)
         spacing = part.epsilon / 2  # of the lower bound's atoms
         return _Shape(min(epsilon**2 / 8, epsilon), epsilon**2 / 4, epsilon, spacing, True)
+    if isinstance(part, SmoothLaplace):
+        shift, tail = _moderate(part.shift), _moderate(part.growth - 1)
+        least = min(shift**2, shift) + tail**2  # of the variance; the tail sets the mesh
+        finer = max(1.0, 0.05 * math.sqrt(least) / tail)
+        return _Shape(least / 2, least, math.inf, None, True, finer)
     rho = _moderate(part.concentrated or Fraction(0))
     coarseness = 0.3 if isinstance(part, ZeroConcentratedDP) else 1.0  # conversion is loose anyway
     return _Shape(rho, 2 * rho, math.inf, None, True, coarseness)

@@ -40,6 +40,12 @@ PAPERS: dict[str, Paper] = {
             "STOC 2009",
         ),
         Paper(
+            "NRS07",
+            "Smooth sensitivity and sampling in private data analysis",
+            "Nissim, Raskhodnikova, Smith",
+            "STOC 2007",
+        ),
+        Paper(
             "HT10",
             "On the geometry of differential privacy",
             "Hardt, Talwar",

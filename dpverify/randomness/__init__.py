@@ -4,6 +4,7 @@ from dpverify.randomness.bits import Bits, SeededBits, SystemBits
 from dpverify.randomness.choice import Choice, weighted_choice
 from dpverify.randomness.cipher import CipherBits
 from dpverify.randomness.enumeration import EnumeratedBits, EnumeratedLaw, enumerate_law
+from dpverify.randomness.rounded import RoundedLaplace, rounded_laplace
 from dpverify.randomness.samplers import (
     discrete_gaussian,
     discrete_laplace,
@@ -18,6 +19,7 @@ __all__ = [
     "CipherBits",
     "EnumeratedBits",
     "EnumeratedLaw",
+    "RoundedLaplace",
     "SeededBits",
     "SystemBits",
     "discrete_gaussian",
@@ -26,5 +28,6 @@ __all__ = [
     "enumerate_law",
     "randomized_response",
     "rounded_gaussian",
+    "rounded_laplace",
     "weighted_choice",
 ]

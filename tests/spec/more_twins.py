@@ -23,6 +23,7 @@ from . import (
     outlier_twins,
     refined_twins,
     robust_twins,
+    smooth_twins,
     soft_twins,
     sparse_twins,
     unknown_twins,
@@ -90,6 +91,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **group_twins.TWINS,
     **level_twins.TWINS,
     **unknown_twins.TWINS,
+    **smooth_twins.TWINS,
     **winsorized_twins.TWINS,
 }
 
@@ -161,5 +163,6 @@ FAULTS: dict[str, list[Plant]] = {
     **unknown_twins.FAULTS,
     **outlier_twins.FAULTS,
     **sparse_twins.FAULTS,
+    **smooth_twins.FAULTS,
     **winsorized_twins.FAULTS,
 }

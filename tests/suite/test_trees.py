@@ -48,6 +48,7 @@ def test_our_own_trees_fit_together() -> None:
         "refined_mean",
         "rescaled_mean",
         "robust_mean",
+        "smooth_median",
         "sparse_vector",
         "stability_histogram",
         "sum_of_variances",

@@ -9,6 +9,7 @@ from dpverify.privacy.guarantees.lifted import Lifted
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.profile import Profile
 from dpverify.privacy.guarantees.reading import calibrate, parse_guarantee, point_of, points_of
+from dpverify.privacy.guarantees.smooth import SmoothLaplace
 
 __all__ = [
     "ApproxDP",
@@ -23,6 +24,7 @@ __all__ = [
     "PerfectPrivacy",
     "Profile",
     "PureDP",
+    "SmoothLaplace",
     "ZeroConcentratedDP",
     "calibrate",
     "parse_guarantee",

@@ -12,11 +12,19 @@ from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import ApproximateGaussianDP, GaussianDP
 from dpverify.privacy.guarantees.group import Group
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
+from dpverify.privacy.guarantees.smooth import SmoothLaplace
 
 Parts = tuple[tuple[Guarantee, int], ...]
 """Guarantees whose losses are composed, and their numbers."""
 
-_SIMPLE = (PureDP, ZeroConcentratedDP, GaussianDP, BoundedRange, DiscreteLaplaceShift)
+_SIMPLE = (
+    PureDP,
+    ZeroConcentratedDP,
+    GaussianDP,
+    BoundedRange,
+    DiscreteLaplaceShift,
+    SmoothLaplace,
+)
 _ZERO = Fraction(0)
 
 

@@ -16,6 +16,7 @@ from dpverify.privacy.guarantees.group import Group
 from dpverify.privacy.guarantees.lifted import Lifted
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.profile import Profile
+from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.numbers import exact
 
 _CLOSE, _TABLED = Fraction(1, 1 << 50), Fraction(1, 1 << 20)
@@ -90,6 +91,7 @@ _READERS: dict[tuple[str, int], Callable[..., Guarantee]] = {
     ("agaussian", 3): lambda mu, delta, tv: ApproximateGaussianDP.of_square(_square(mu), delta, tv),
     ("range", 1): BoundedRange,
     ("laplace-shift", 2): lambda shift, scale: DiscreteLaplaceShift(_whole(shift), scale),
+    ("smooth-laplace", 2): SmoothLaplace,
     ("lifted", 2): lambda moved, base: Lifted(parse_guarantee(base), exact(moved, "moved")),
     ("group", 2): lambda size, base: Group(parse_guarantee(base), _whole(size)),
 }

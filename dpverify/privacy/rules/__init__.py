@@ -28,6 +28,7 @@ from dpverify.privacy.rules.noise import (
     public_value,
     randomized_response,
     rounded_gaussian,
+    smooth_laplace,
 )
 from dpverify.privacy.rules.transfer import (
     change_adjacency,
@@ -61,5 +62,6 @@ __all__ = [
     "refuted",
     "rounded_gaussian",
     "sensitivity_lemma",
+    "smooth_laplace",
     "stability_histogram",
 ]

@@ -12,17 +12,24 @@ from dpverify.privacy.guarantees import (
     Guarantee,
     PerfectPrivacy,
     PureDP,
+    SmoothLaplace,
     ZeroConcentratedDP,
 )
 from dpverify.privacy.numbers import Exact, render
 from dpverify.privacy.rules.making import claim_of, derive, positive_scale, require_norm
-from dpverify.privacy.sources import Source, states
+from dpverify.privacy.sources import Source, SourceStatus, states
 
 _LAPLACE = Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity", note="for integers")
 _RESPONSE = Source("KBR16", "Section 3, k-ary randomized response")
 _PERFECT = Source("OURS", "a query that no neighbor can change is public")
 _DISCRETE_GAUSSIAN = Source("CKS20", "Theorem 14, the multivariate discrete Gaussian")
 _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
+_SMOOTH = Source(
+    "NRS07",
+    "noise in proportion to a smooth bound on the local sensitivity",
+    SourceStatus.CHANGED_CONSTANTS,
+    "Laplace noise, with the exact profile of a shift and a dilation together",
+)
 _EXPONENTIAL = Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3")
 
 
@@ -130,6 +137,21 @@ def exponential_mechanism(
     guarantee: Guarantee = BoundedRange(length) if length else PerfectPrivacy()
     rule = f"exponential mechanism of scale {render(scale)}"
     return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), _EXPONENTIAL)
+
+
+@states(_SMOOTH)
+def smooth_laplace(sensitivity: Derivation[Sensitivity], scale: Exact) -> Derivation[PrivacyClaim]:
+    """round(number + ``scale`` S Z), Z standard Laplace and S the number's own scale, of one number.
+
+    Needs the smooth norm: the number, an integer, moves by at most the smaller of S and S', and S by at
+    most a factor. Rounding a real variable is post-processing; the profile is that of a shift by up to
+    1 / scale of the smaller noise together with a change of the noise's scale by that factor.
+    """
+    require_norm(sensitivity, (Norm.SMOOTH,), "smooth Laplace noise")
+    scale = positive_scale(scale)
+    guarantee = SmoothLaplace(1 / scale, sensitivity.conclusion.value)
+    rule = f"Laplace noise of {render(scale)} times a smooth scale, rounded"
+    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), _SMOOTH)
 
 
 def _exponential_weights(

@@ -1,0 +1,117 @@
+"""Laplace noise of any rational scale, rounded to an integer, exactly: for scales that follow the data.
+
+round(s Z), Z standard Laplace: |Z| is exponential, and floor(2^k |Z|) is geometric, whatever s is; one
+public table draws it (a discrete Laplace number other than 0, less 1 in magnitude). That mostly decides
+floor(s |Z| + 1/2), by comparing integers. Where it does not, |Z| gets more binary digits: those of an
+exponential number are independent, the one of weight w being 1 with odds e^-w.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.randomness.bits import Bits, BoolArray, IntArray
+from dpverify.randomness.samplers import discrete_laplace
+
+_DIGITS = 40
+_LIMIT = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedLaplace:
+    """The law of round(scale Z), Z standard Laplace, halves away from 0; scale > 0."""
+
+    scale: Fraction
+
+    def draw(self, bits: Bits, size: int) -> IntArray:
+        """``rounded_laplace``."""
+        return rounded_laplace(bits, self.scale, size)
+
+    def atoms(self, exponential: Callable[[Fraction], Fraction]) -> list[tuple[int, Fraction]]:
+        """P(|z| >= j) = e^(-(j - 1/2) / scale), up to where 1/4000 of the mass is left."""
+        step, beyond = exponential(1 / self.scale), exponential(1 / (2 * self.scale))
+        found, j = [(0, 1 - beyond)], 0
+        while 4000 * beyond > 1:
+            j, mass = j + 1, beyond * (1 - step) / 2
+            found += [(j, mass), (-j, mass)]
+            beyond *= step
+        return found
+
+
+def rounded_laplace(bits: Bits, scale: Fraction, size: int, *, digits: int = _DIGITS) -> IntArray:
+    """``size`` independent integers round(scale Z), Z a real standard Laplace number.
+
+    digits: of |Z|, after the binary point, that are drawn at first; any number gives the same law.
+    Raises ValueError for scale <= 0.
+    """
+    if scale <= 0:
+        raise ValueError(f"scale = {scale} is not positive.")
+
+    def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
+        drawn = discrete_laplace(bits, Fraction(1 << digits), len(pending))
+        return drawn, np.asarray(drawn != 0, dtype=np.bool_)
+
+    drawn = bits.until_accepted(size, attempt)
+    known = np.where(drawn < 0, -drawn, drawn) - 1  # the digits of |Z| so far, as an integer
+    found, open_ = _rounded(known, digits, scale)
+    known = known[open_].astype(object)
+    while len(open_):
+        digits += 1
+        known = 2 * known + _digit(bits, digits, len(open_))
+        values, still = _rounded(known, digits, scale)
+        found = found if found.dtype == values.dtype else found.astype(object)
+        found[open_] = values
+        known, open_ = known[still], open_[still]
+    return np.where(drawn < 0, -found, found)
+
+
+def _rounded(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, NDArray[np.intp]]:
+    """floor(scale x + 1/2) at x = known 2^-digits, and where it is more just before (known + 1) 2^-digits.
+
+    By so many of the digits as 64-bit integers have room for, and where these do not decide, by all.
+    """
+    slope, most = 2 * scale.numerator, int(known.max(initial=0)) + 1
+    few = 0  # digits left out at first
+    while (
+        few < digits and _needed(slope, most >> few, scale.denominator << (digits - few)) >= _LIMIT
+    ):
+        few += 1
+    if _needed(slope, most >> few, scale.denominator << (digits - few)) >= _LIMIT:
+        return _exactly(known.astype(object), digits, scale)
+    first, open_ = _exactly((known >> few).astype(np.int64), digits - few, scale)
+    if few == 0 or not len(open_):
+        return first, open_
+    values, still = _exactly(known[open_].astype(object), digits, scale)
+    found = first.astype(object)
+    found[open_] = values
+    return found, open_[still]
+
+
+def _needed(slope: int, most: int, half: int) -> int:
+    """More than any number on the way."""
+    return slope * (most + 1) + 3 * half
+
+
+def _exactly(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, NDArray[np.intp]]:
+    slope, half = 2 * scale.numerator, scale.denominator << digits
+    first: IntArray = (slope * known + half) // (2 * half)
+    last: IntArray = -((-slope * (known + 1) - half) // (2 * half)) - 1
+    return first, np.flatnonzero(np.asarray(first != last, dtype=np.bool_))
+
+
+def _digit(bits: Bits, place: int, size: int) -> IntArray:
+    """The binary digits of weight 2^-place of exponential numbers: 1 with odds e^-(2^-place)."""
+
+    def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
+        proposed = bits.below(2, len(pending))
+        kept = np.asarray(proposed == 0, dtype=np.bool_)
+        ones = np.flatnonzero(~kept)
+        kept[ones] = bits.bernoulli_exp(np.ones(len(ones), dtype=np.int64), 1 << place)
+        return proposed, kept
+
+    return bits.until_accepted(size, attempt)
