@@ -226,9 +226,9 @@ def suggested_direction(pair: NeighboringPair) -> Floats | None:
 
 
 def study_sizes(trials: int, law_known: bool) -> tuple[int, int]:
-    """How many of these draws learn events (few where the law is known), and choose among them."""
+    """How many of these draws learn events, and choose among them: fewer where the law is known."""
     learning = min(max(trials // 16, min(trials // 5, 500)), 10_000 if law_known else 60_000)
-    choosing = min(trials // 5, 200_000)
+    choosing = min(max(trials // (8 if law_known else 5), min(trials // 5, 500)), 200_000)
     return learning, choosing
 
 

@@ -22,7 +22,7 @@ _POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
 _OPTIMISM = 2.0  # the best of many looks better than it is, by about two standard errors
 _EXPECTED = 1.05  # the deficit of noise that a close look is for
 _PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
-_LEARNED = 0.04  # and one that learned: there are many, and some look good by chance
+_LEARNED = 0.04, 0.01  # and one that learned (by chance some look good); at a second look
 _EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of many events
 _COMMON = 150  # hits; of rarer events there are so many that some are evident by chance
 _A_STANDARD_ERROR = 0.005  # of epsilon, as promises are compared
@@ -138,7 +138,7 @@ def choose(
                 threshold, aim, promise = _best_threshold(own, other, task)
                 if candidate.both_signs is False and threshold == np.inf:
                     aim = Aim(aim.point, aim.share, impossible=True)
-                plain = promise - _LEARNED * (candidate.fitted and not task.refute)
+                plain = promise - _LEARNED[task.refute] * candidate.fitted
                 if plain > plainest[side] + _PLAINER:
                     plainest[side] = plain
                     best[side] = Witness(candidate, sign, threshold, aim, promise)
