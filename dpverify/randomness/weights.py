@@ -18,7 +18,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from dpverify.privacy.balls import ball, working_precision
-from dpverify.randomness.bits import IntArray
+from dpverify.randomness.bits import BoolArray, IntArray
 
 _GUARD_BITS = 32  # how much closer the weights are known than U
 _LADDER_BITS = 24  # how much closer still while they are multiplied up
@@ -87,9 +87,9 @@ class Weights:
         gaps, most = [], 0
         for law in laws:
             found = Candidates.of(*law)
-            gaps.append(np.unique(found.gaps))
+            gaps.append(_distinct(found.gaps))
             most = max(most, int(found.counts.sum()))
-        distinct = np.unique(np.concatenate(gaps))
+        distinct = _distinct(np.concatenate(gaps))
         precision = known_bits + _GUARD_BITS + most.bit_length()
         lower, slack = _weights(distinct.tolist(), rate, precision)
         width = _WORD_BITS - most.bit_length()
@@ -188,6 +188,13 @@ def _floor(end: arb, precision: int) -> int:
     shift = exponent + precision
     # Far below 1 the fraction would have a huge denominator; the shift alone has none.
     return mantissa << shift if shift >= 0 else mantissa >> -shift
+
+
+def _distinct(values: IntArray) -> IntArray:
+    """In increasing order, each once."""
+    ordered = np.sort(values)
+    again: BoolArray = ordered[1:] == ordered[:-1]
+    return np.concatenate([ordered[:1], ordered[1:][~again]])
 
 
 def _integers(values: Integers) -> IntArray:
