@@ -1,8 +1,9 @@
-"""A Winsorized mean whose quartiles are drawn at half the scale: epsilon is claimed, 1.5 epsilon is lost.
+"""A Winsorized mean whose quartiles are drawn at half the scale: epsilon is claimed, up to 1.5 epsilon is lost.
 
 The constants of another public implementation on this package's grid: a quartile's cell has the weight
-e^(-epsilon' |rank error|), so each quartile costs 2 epsilon' = epsilon / 2, as in the first; but noise of scale
-2 (u - l) / (epsilon n), which costs the epsilon / 2 that is left for it.
+e^(-epsilon' |rank error|), so each quartile costs 2 epsilon' = epsilon / 2, as in winsorized_half_range; the noise
+has the scale 2 (u - l) / (epsilon n), and costs the epsilon / 2 that is left for it. An event of probability 0.053
+on one side has a loss of 2.42, where 2 is claimed.
 """
 
 from __future__ import annotations

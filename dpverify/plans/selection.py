@@ -147,7 +147,8 @@ class QuantileChoices(Noise):
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws, shape (size, choices)."""
         choices = [(one, center[k : k + 1]) for k, one in enumerate(self._choices())]
-        weights = Weights.of((one._groups(row)[:0:-1] for one, row in choices), 1 / self.scale)
+        groups = (one._groups(row) for one, row in choices)
+        weights = Weights.of(((scores, sizes) for _, sizes, scores in groups), 1 / self.scale)
         columns = [one._drawn(bits, row, size, weights) for one, row in choices]
         return np.concatenate(columns, axis=1)
 

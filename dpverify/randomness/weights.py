@@ -1,8 +1,8 @@
 """The weights exp(-rate gap) of the exponential mechanism and their sums, enclosed by integers.
 
 A weight takes about as many bits as a draw reads and some more, and a law may have as many candidates
-as there are records. So weights are cut into limbs of an int64 each, which whole arrays of are
-multiplied and added up without a carry: no sum of limbs has more than 62 bits.
+as there are records. So weights are cut into limbs, each an int64, and whole arrays of limbs are
+multiplied and added up without a carry: no such sum has more than 62 bits.
 """
 
 from __future__ import annotations
