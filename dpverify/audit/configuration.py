@@ -52,10 +52,14 @@ class SmallInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhibit:
-    """A false claim: f(dataset, size, bits), what is claimed of it, and pairs that refute that."""
+    """A false claim: f(dataset, size, bits), what is claimed of it, and pairs that refute that.
+
+    quick_trials: draws a side and pair under ``--quick``, where fewer than usual refute it.
+    """
 
     name: str
     function: Callable[[Sequence[Any], int, Bits], Sequence[Any]]
     claim: Derivation[PrivacyClaim]
     pairs: Sequence[NeighboringPair]
     why: str
+    quick_trials: int | None = None

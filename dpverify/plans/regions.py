@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpverify.grid import UNIT
-from dpverify.grid.linear import WORD, Integers, largest
+from dpverify.grid.linear import WORD, Integers, largest, matmul
 from dpverify.grid.masks import each_once
 from dpverify.grid.nearness import Nearness
 from dpverify.plans.kept import rounded_multiples, unit_sensitivity
@@ -42,6 +42,7 @@ Slabs = Callable[[Transcripts], tuple[Integers, Integers]]
 _SPEC = "theory/regions.py"
 _SOURCE = Source("OURS", "queries about a released region")
 _FEW = 8  # so many regions are not worth a sort of the records
+_LARGE = 1 << 20  # multiplications from which a product of floats is faster
 _BLOCK = 1 << 20  # numbers that are held at a time
 
 
@@ -77,7 +78,7 @@ class MovingMoments(MovingQuery):
         for rows, moved, often in _in_balls(mapped, points, radii):
             short = _fits(radii[rows].astype(object) ** 2, often)
             kept = moved if short else moved.astype(object)
-            sums[rows] = (kept * often[..., np.newaxis]).transpose(0, 2, 1) @ kept
+            sums[rows] = _products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept)
         sums = _shortened(sums)
         found, which = np.unique(radii, return_inverse=True)
         factors = [UNIT / self.unit(int(radius)) for radius in found]
@@ -232,6 +233,13 @@ def _in_balls(
 def _fits(most: Integers, often: Integers) -> bool:
     """Whether sums of so many numbers of at most this size need one word."""
     return bool(int(most.max(initial=0)) * int(often.sum(axis=1).max(initial=0)) < WORD >> 1)
+
+
+def _products(left: Integers, right: Integers) -> Integers:
+    """The exact products of stacked matrices: of large ones by floats (``matmul``), else one by one in words."""
+    if left[:1].size * right.shape[-1] < _LARGE:
+        return np.asarray(left @ right)
+    return np.stack([matmul(a, b) for a, b in zip(left, right, strict=True)])
 
 
 def _shortened(values: Integers) -> Integers:

@@ -19,6 +19,7 @@ from dpverify.privacy.numbers import Exact
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.randomness.choice import Choice
+from dpverify.randomness.weights import Weights
 
 _STEEPEST = Fraction(10**300)
 
@@ -51,9 +52,11 @@ class QuantileChoice(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws (dpverify.randomness.choice), shape (size, 1)."""
+        return self._drawn(bits, center, size, None)
+
+    def _drawn(self, bits: Bits, center: IntArray, size: int, weights: Weights | None) -> IntArray:
         starts, sizes, scores = self._groups(center)
-        choice = Choice(scores.tolist(), 1 / self.scale, sizes.tolist())
-        groups = bits.noise(choice, size)
+        groups = bits.noise(Choice(scores, 1 / self.scale, sizes, weights), size)
         cells = np.zeros(size, dtype=np.int64)
         for group in np.unique(groups):
             rows = np.flatnonzero(groups == group)
@@ -108,11 +111,12 @@ class QuantileChoice(Noise):
         They are in turn a stretch without records, which may be empty, and a record's cell; the first
         and the last are stretches. The last that starts at or before a cell is the cell's group.
         """
-        records, counts = np.unique(center[0], return_counts=True)
+        cells = center[0]
+        counted = np.flatnonzero(np.diff(cells, prepend=self.lower - 1, append=self.upper + 1))
+        records = cells[counted[:-1]]
         inner = np.stack([records, records + 1], axis=1).ravel()
         starts = np.concatenate([[self.lower], inner]).astype(np.int64)
         sizes = np.diff(np.append(starts, self.upper + 1))
-        counted = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         ranks = self.denominator * np.repeat(counted, 2) - self.numerator * center.shape[1]
         # ranks[i] counts the records before group i, ranks[i + 1] also those in it
         return starts, sizes, np.maximum(0, np.maximum(ranks[:-1], -ranks[1:]))
@@ -142,9 +146,10 @@ class QuantileChoices(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws, shape (size, choices)."""
-        columns = [
-            choice.sample(bits, center[k : k + 1], size) for k, choice in enumerate(self._choices())
-        ]
+        choices = [(one, center[k : k + 1]) for k, one in enumerate(self._choices())]
+        groups = (one._groups(row) for one, row in choices)
+        weights = Weights.of(((scores, sizes) for _, sizes, scores in groups), 1 / self.scale)
+        columns = [one._drawn(bits, row, size, weights) for one, row in choices]
         return np.concatenate(columns, axis=1)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:

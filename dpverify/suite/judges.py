@@ -181,7 +181,7 @@ def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
         pairs=exhibit.pairs,
         alpha=TOTAL_ALPHA / certified_units(suite),
         seed=seed_of(name, options.seed),
-        **options.extent(),
+        **options.extent(exhibit.quick_trials),
     )
     refuted = result.verdict is Verdict.VIOLATED
     return audited(

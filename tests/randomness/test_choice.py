@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpverify.randomness import Bits, EnumeratedLaw, SeededBits, choice, enumerate_law
+from dpverify.randomness import Bits, EnumeratedLaw, SeededBits, choice, enumerate_law, weights
 from dpverify.randomness.choice import Choice, weighted_choice
+from dpverify.randomness.weights import Weights
 from tests.randomness.helpers import STAND_INS, NoBits, formal_exponential
 from tests.randomness.test_no_floats import functions, inexact
 
-Weights = Callable[[list[int], Fraction, int], tuple[dict[int, int], int]]
+Enclosing = Callable[[list[int], Fraction, int], tuple[list[int], int]]
 Case = tuple[list[int], list[int]]
 
 SMALL: list[Case] = [
@@ -58,14 +59,13 @@ def real_exponential(exponent: Fraction, digits: int) -> Fraction:
         return Fraction(int(mantissa * 2**300)) * Fraction(2) ** (int(exponent_of_two) - 300)
 
 
-def formal_weights(root: Fraction) -> Weights:
+def formal_weights(root: Fraction) -> Enclosing:
     """Enclosures of powers of a rational in place of those of exp; 0 is as close as any."""
 
-    def weights(gaps: list[int], rate: Fraction, precision: int) -> tuple[dict[int, int], int]:
-        scaled = {gap: power(root, gap) * 2**precision for gap in gaps}
-        return {gap: weight.numerator // weight.denominator for gap, weight in scaled.items()}, 1
+    def enclosed(gaps: list[int], rate: Fraction, precision: int) -> tuple[list[int], int]:
+        return [int(power(root, gap) * 2**precision) for gap in gaps], 1
 
-    return weights
+    return enclosed
 
 
 def power(root: Fraction, gap: int) -> Fraction:
@@ -95,7 +95,7 @@ def agrees(law: EnumeratedLaw, truth: dict[int, Fraction]) -> bool:
 def test_the_law_is_exact_for_stand_ins_of_exp(
     case: Case, root: Fraction, word_bits: int, words: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choice, "_weights", formal_weights(root))
+    monkeypatch.setattr(weights, "_weights", formal_weights(root))
     law = law_of(case, Fraction(1), word_bits, words)
     assert agrees(law, masses_of(case, lambda gap: power(root, gap)))
     # Each boundary between two candidates leaves at most two of the last words open.
@@ -145,6 +145,63 @@ def test_atoms_are_the_law_under_a_stand_in() -> None:
             assert dict(atoms) == {i: p for i, p in truth.items() if case[1][i]}
 
 
+# --- how it is computed -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", [c for c in SMALL if len(c[0]) > 1], ids=str)
+def test_a_table_decides_what_single_words_do(case: Case) -> None:
+    made = Choice(case[0], Fraction(1, 7), case[1])
+    words = np.arange(256, dtype=np.uint64)
+    drawn, decided = made._table_of(8).look_up(words)
+    places = [made._sums(8).decide(word) for word in range(256)]
+    assert [place is not None for place in places] == decided.tolist()
+    known = [int(made._candidates.indices[place]) for place in places if place is not None]
+    assert known == drawn[decided].tolist()
+    few, many = (made.draw(SeededBits(35), size)[: choice._FEW] for size in (choice._FEW, 1000))
+    assert few.tolist() == many.tolist()
+
+
+@pytest.mark.parametrize("most", [3, 2**40, 2**53, 2**54, 2**70])
+@pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 10**6), Fraction(1, 3), Fraction(10**6)])
+def test_weights_are_enclosed_and_cut_into_limbs_without_loss(rate: Fraction, most: int) -> None:
+    gaps = [0, 1, 2, 3, 50, 51, 1000, 10**6, 10**6 + 1]
+    made = Weights.of([(gaps, [most] * len(gaps))], rate)
+    limbs = made.limbs.astype(object)
+    found = sum(limb << (k * made.limb_bits) for k, limb in enumerate(limbs)).tolist()
+    bits = made.known_bits + weights._GUARD_BITS + (most * len(gaps)).bit_length()
+    assert (found, made.slack) == weights._weights(gaps, rate, bits)
+    assert made.slack <= 2
+    for gap, weight in zip(gaps, found, strict=True):
+        true = real_exponential(rate * gap, 80) * 2**bits
+        assert weight - Fraction(1, 2**20) <= true <= weight + made.slack + Fraction(1, 2**20)
+    assert (made.limbs.dtype == object) is (most >= 2**53)
+    if made.limbs.dtype != object:  # no sum of limbs can leave its 62 bits
+        assert int(made.limbs.max()) * most * len(gaps) < 2**62
+
+
+def test_laws_share_weights_and_draw_the_same() -> None:
+    laws = [([abs(4 * i - k) for i in range(50)], [i % 3 for i in range(50)]) for k in (30, 80, 7)]
+    shared = Weights.of(laws, Fraction(1, 9))
+    for k, (exponents, counts) in enumerate(laws):
+        apart = Choice(exponents, Fraction(1, 9), counts).draw(SeededBits(36, k), 300)
+        together = Choice(exponents, Fraction(1, 9), counts, shared)
+        assert together.draw(SeededBits(36, k), 300).tolist() == apart.tolist()
+        assert together.draw(SeededBits(36, k), 20).tolist() == apart[:20].tolist()
+
+
+@pytest.mark.parametrize(
+    ("exponents", "rate", "multiplicities"),
+    [([0, 1, 5], 2, None), ([0, 2, 4], 1, None), ([0, 2, 5], 1, [1, 1, 3]), ([0, 9], 1, None)],
+)
+def test_weights_of_other_laws_are_refused(
+    exponents: list[int], rate: int, multiplicities: list[int] | None
+) -> None:
+    shared = Weights.of([([0, 2, 5], [1, 1, 2])], Fraction(1))
+    assert Choice([5, 3], Fraction(1), None, shared).draw(SeededBits(37), 9).max() == 1
+    with pytest.raises(ValueError, match="not those of the law"):
+        Choice(exponents, Fraction(rate), multiplicities, shared).draw(SeededBits(37), 9)
+
+
 # --- planted faults -----------------------------------------------------------------------------
 
 
@@ -168,16 +225,14 @@ def test_at_tiny_precision_the_slack_decides_whether_the_law_is_right(
     slack_counts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Weights that are known worse than U: with the slack nothing is wrong, only undecided."""
-    shipped = choice._weights
+    shipped = weights._weights
 
-    def without_slack(
-        gaps: list[int], rate: Fraction, precision: int
-    ) -> tuple[dict[int, int], int]:
+    def without_slack(gaps: list[int], rate: Fraction, precision: int) -> tuple[list[int], int]:
         return shipped(gaps, rate, precision)[0], 0
 
-    monkeypatch.setattr(choice, "_GUARD_BITS", -2)
+    monkeypatch.setattr(weights, "_GUARD_BITS", -2)
     if not slack_counts:
-        monkeypatch.setattr(choice, "_weights", without_slack)
+        monkeypatch.setattr(weights, "_weights", without_slack)
     case = ([1, 0, 1, 2, 3], [1, 1, 1, 1, 1])
     assert agrees(law_of(case, Fraction(1), 4, 4), real_masses(case, Fraction(1))) is slack_counts
 
@@ -266,15 +321,16 @@ def test_what_is_no_integer_is_refused(exponents: list[int]) -> None:
 
 
 def test_no_float_decides() -> None:
-    read = functions(inspect.getsource(choice))
-    assert {"draw", "decide", "look_up", "_refine", "_stretches", "_floor"} <= {
-        f.name for f in read
-    }
+    read = functions(inspect.getsource(choice)) + functions(inspect.getsource(weights))
+    deciding = {"draw", "decide", "stretches", "look_up", "_refine", "sums", "_weights", "_floor"}
+    assert deciding <= {f.name for f in read}
     found = [line.split(": ", 1)[1] for f in read for line in inexact(f)]
     # Arrays and a search, all of integers; the one division is of rationals, for enumeration.
     assert found.count("a true division") == 1
     assert {name for name in found if "flatnonzero" not in name} <= {
         "a true division",
-        "np.array",
-        "np.searchsorted",
+        "np.concatenate",
+        "np.cumsum",
+        "np.minimum",
+        "np.sort",
     }

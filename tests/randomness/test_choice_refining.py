@@ -8,20 +8,21 @@ from itertools import accumulate, product
 import numpy as np
 import pytest
 
-from dpverify.randomness import SeededBits, choice
-from dpverify.randomness.choice import Choice, _Stretches, weighted_choice
+from dpverify.randomness import SeededBits, weights
+from dpverify.randomness.choice import Choice, weighted_choice
+from dpverify.randomness.weights import Sums
 from tests.randomness.helpers import ScriptedBits
-from tests.randomness.test_choice import SMALL, Case, Weights, real_exponential, real_masses
+from tests.randomness.test_choice import SMALL, Case, Enclosing, real_exponential, real_masses
 
 
-def enclose(weights: Weights, gaps: list[int], rate: Fraction, precision: int) -> bool:
+def enclose(enclosing: Enclosing, gaps: list[int], rate: Fraction, precision: int) -> bool:
     """Whether the integers enclose 2^precision exp(-rate g), closely."""
-    lower, slack = weights(gaps, rate, precision)
-    truth = {gap: real_exponential(rate * gap, 60) * 2**precision for gap in gaps}
+    lower, slack = enclosing(gaps, rate, precision)
+    truth = [real_exponential(rate * gap, 60) * 2**precision for gap in gaps]
     tiny = Fraction(1, 10**20)  # of the comparison, whose numbers are below 10^31
     return slack <= 2 and all(
-        0 <= lower[gap] <= truth[gap] + tiny and truth[gap] - tiny <= lower[gap] + slack
-        for gap in gaps
+        0 <= low <= true + tiny and true - tiny <= low + slack
+        for low, true in zip(lower, truth, strict=True)
     )
 
 
@@ -31,23 +32,21 @@ GAPS = [0, 1, 2, 3, 10, 66, 67, 100, 10**9, 10**30, 10**300]
 @pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 10**9), Fraction(355, 113)], ids=str)
 @pytest.mark.parametrize("precision", [1, 40, 96, 100])
 def test_weights_are_enclosed(rate: Fraction, precision: int) -> None:
-    assert enclose(choice._weights, GAPS, rate, precision)
+    assert enclose(weights._weights, GAPS, rate, precision)
 
 
 @pytest.mark.parametrize("off", [-2, 2])
 def test_weights_off_by_a_little_are_noticed(off: int) -> None:
-    def shifted(gaps: list[int], rate: Fraction, precision: int) -> tuple[dict[int, int], int]:
-        lower, slack = choice._weights(gaps, rate, precision)
-        return {gap: max(0, weight + off) for gap, weight in lower.items()}, slack
+    def shifted(gaps: list[int], rate: Fraction, precision: int) -> tuple[list[int], int]:
+        lower, slack = weights._weights(gaps, rate, precision)
+        return [max(0, weight + off) for weight in lower], slack
 
     assert not enclose(shifted, GAPS, Fraction(1), 96)
 
 
 def test_a_weight_rounded_to_nothing_is_noticed() -> None:
-    def without_slack(
-        gaps: list[int], rate: Fraction, precision: int
-    ) -> tuple[dict[int, int], int]:
-        return choice._weights(gaps, rate, precision)[0], 0
+    def without_slack(gaps: list[int], rate: Fraction, precision: int) -> tuple[list[int], int]:
+        return weights._weights(gaps, rate, precision)[0], 0
 
     assert not enclose(without_slack, [0, 68], Fraction(1), 96)
 
@@ -63,25 +62,32 @@ LARGE: list[Case] = [
 @pytest.mark.parametrize("case", SMALL + LARGE, ids=lambda case: str(case)[:30])
 def test_stretches_are_inside_the_true_ones_and_close(case: Case, known_bits: int) -> None:
     rate = Fraction(1, 3)
-    stretches = Choice(case[0], rate, case[1])._stretches(known_bits)
+    starts, ends = zip(*Choice(case[0], rate, case[1])._sums(known_bits).stretches(), strict=True)
     possible = [p for i, p in real_masses(case, rate).items() if case[1][i]]
     tiny, edge = Fraction(1, 10**15), Fraction(0)  # scaled by 2^128, from masses to 58 digits
-    assert stretches.starts == sorted(stretches.starts)
-    for p, start, end in zip(possible, stretches.starts, stretches.ends, strict=True):
+    assert list(starts) == sorted(starts)
+    for p, start, end in zip(possible, starts, ends, strict=True):
         assert edge * 2**known_bits - tiny <= start < edge * 2**known_bits + 1 + tiny * 10**6
         edge += p
         assert edge * 2**known_bits - 1 - tiny * 10**6 < end <= edge * 2**known_bits + tiny
 
 
-def sound(stretches: _Stretches, weights: list[int], slack: int, counts: list[int]) -> bool:
-    """Whether what 5 bits decide is right whatever the weights are, from weights[i] to
-    weights[i] + slack: the corners are the worst, for all that is compared is linear in each.
+def sums_of(least: list[int], slack: int, counts: list[int]) -> Sums:
+    """Of weights from least[i] to least[i] + slack, for 5 bits."""
+    times = np.array(counts, dtype=object)
+    limbs = np.cumsum(np.array([least], dtype=object) * times, axis=1)
+    return Sums(limbs, np.cumsum(times), 0, slack, 5)
+
+
+def sound(sums: Sums, least: list[int], slack: int, counts: list[int]) -> bool:
+    """Whether what 5 bits decide is right whatever the weights are, from least[i] to
+    least[i] + slack: the corners are the worst, for all that is compared is linear in each.
     """
-    for corner in product((0, slack), repeat=len(weights)):
-        scaled = [(w + s) * m for w, s, m in zip(weights, corner, counts, strict=True)]
+    for corner in product((0, slack), repeat=len(least)):
+        scaled = [(w + s) * m for w, s, m in zip(least, corner, counts, strict=True)]
         edges = [0, *accumulate(scaled)]
         for u in range(32):
-            place = stretches.decide(u)
+            place = sums.decide(u)
             if place is not None and not (
                 edges[place] * 32 <= u * edges[-1] and (u + 1) * edges[-1] <= edges[place + 1] * 32
             ):
@@ -92,38 +98,38 @@ def sound(stretches: _Stretches, weights: list[int], slack: int, counts: list[in
 BOXES = [([40, 9, 0, 23], 2, [1, 5, 3, 2]), ([8, 8], 0, [1, 1]), ([5, 4, 3], 1, [7, 1, 9])]
 
 
-@pytest.mark.parametrize(("weights", "slack", "counts"), BOXES)
-def test_stretches_are_right_for_all_weights_within_the_slack(
-    weights: list[int], slack: int, counts: list[int]
+@pytest.mark.parametrize(("least", "slack", "counts"), BOXES)
+def test_sums_are_right_for_all_weights_within_the_slack(
+    least: list[int], slack: int, counts: list[int]
 ) -> None:
-    stretches = choice._stretches(weights, slack, counts, 5)
-    assert sound(stretches, weights, slack, counts)
-    assert any(stretches.decide(u) is not None for u in range(32))
+    sums = sums_of(least, slack, counts)
+    assert sound(sums, least, slack, counts)
+    assert any(sums.decide(u) is not None for u in range(32))
 
 
-@pytest.mark.parametrize(("weights", "slack", "counts"), [BOXES[0], BOXES[2]])
+@pytest.mark.parametrize(("least", "slack", "counts"), [BOXES[0], BOXES[2]])
 def test_a_slack_that_is_not_multiplied_is_noticed(
-    weights: list[int], slack: int, counts: list[int]
+    least: list[int], slack: int, counts: list[int]
 ) -> None:
-    multiplied = [w * m for w, m in zip(weights, counts, strict=True)]
-    ones = [1] * len(counts)
-    assert not sound(choice._stretches(multiplied, slack, ones, 5), weights, slack, counts)
-    assert not sound(choice._stretches(weights, 0, counts, 5), weights, slack, counts)
+    multiplied = [w * m for w, m in zip(least, counts, strict=True)]
+    assert not sound(sums_of(multiplied, slack, [1] * len(counts)), least, slack, counts)
+    assert not sound(sums_of(least, 0, counts), least, slack, counts)
 
 
 @pytest.mark.parametrize("case", SMALL + LARGE, ids=lambda case: str(case)[:30])
-def test_the_table_decides_what_the_stretches_decide(case: Case) -> None:
+def test_the_table_decides_what_the_sums_decide(case: Case) -> None:
     made = Choice(case[0], Fraction(1, 3), case[1])
-    if len(made._indices) == 1:
+    possible = made._candidates.indices
+    if len(possible) == 1:
         return
-    stretches = made._stretches(64)
-    edges = [e + d for e in stretches.starts + stretches.ends for d in (-2, -1, 0, 1)]
+    sums = made._sums(64)
+    edges = [e + d for ends in sums.stretches() for e in ends for d in (-2, -1, 0, 1)]
     words = [w for w in edges if 0 <= w < 2**64]
-    drawn, decided = made._table.look_up(np.array(words, dtype=np.uint64))
+    drawn, decided = made._table_of(64).look_up(np.array(words, dtype=np.uint64))
     for word, index, known in zip(words, drawn.tolist(), decided.tolist(), strict=True):
-        place = stretches.decide(word)
+        place = sums.decide(word)
         assert known is (place is not None)
-        assert place is None or made._indices[place] == index
+        assert place is None or possible[place] == index
     assert not all(decided) or case == SMALL[3]
 
 

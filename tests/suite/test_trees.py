@@ -66,6 +66,7 @@ def test_our_own_trees_fit_together() -> None:
         "filtered_mean_published",
         "radius_by_rows",
         "winsorized_half_range",
+        "winsorized_half_scale",
     ]
     assert unsourced(suite) == []
 
