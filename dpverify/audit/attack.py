@@ -147,7 +147,7 @@ class FixedAttack:
             return [law.draw(SeededBits(*address, s, part), size) for s, law in enumerate(laws)]
 
         known, points = is_known(laws[0]), tested_points(self.guarantee)
-        learning, choosing = study_sizes(self.trials, known)
+        learning, choosing = study_sizes(self.trials, known, len(points))
         first, second = drawn(_LEARNING, learning), drawn(_CHOOSING, choosing)
         refuse_failures(pair.name, first)
         left = self.trials - learning - choosing
@@ -225,10 +225,14 @@ def suggested_direction(pair: NeighboringPair) -> Floats | None:
     return difference if told else None
 
 
-def study_sizes(trials: int, law_known: bool) -> tuple[int, int]:
-    """How many of these draws learn events, and choose among them: fewer where the law is known."""
+def study_sizes(trials: int, law_known: bool, points: int = 1) -> tuple[int, int]:
+    """How many of these draws learn events, and choose among them.
+
+    Fewer where the law is known, or where a whole profile is claimed: what to expect is known then.
+    """
+    share = 10 if points > 1 else 8 if law_known else 6
     learning = min(max(trials // 16, min(trials // 5, 500)), 10_000 if law_known else 60_000)
-    choosing = min(max(trials // (8 if law_known else 5), min(trials // 5, 500)), 200_000)
+    choosing = min(max(trials // share, min(trials // 5, 500)), 200_000)
     return learning, choosing
 
 

@@ -169,7 +169,7 @@ def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.Mon
         return SeededBits(seed, stream, index, side)
 
     monkeypatch.setattr(attack, "SeededBits", of_the_side)
-    monkeypatch.setattr(attack, "study_sizes", lambda trials, law_known: (0, trials // 2))
+    monkeypatch.setattr(attack, "study_sizes", lambda trials, *_: (0, trials // 2))
     found = _measured("Gaussian, ours", certified=1)
     assert not found.passed, found
 

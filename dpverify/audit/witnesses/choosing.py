@@ -14,6 +14,7 @@ from dpverify.audit.certificates import Aim, Point
 from dpverify.audit.outputs.draws import Floats
 from dpverify.audit.outputs.laws import AuditedLaw, Draws
 from dpverify.audit.regions import Counts, share_of
+from dpverify.audit.witnesses.calibrating import linear_odds
 from dpverify.audit.witnesses.events import fingerprints
 from dpverify.audit.witnesses.features import Candidate
 
@@ -124,13 +125,16 @@ def choose(
     best, plainest = [_nothing(task), _nothing(task)], [-np.inf, -np.inf]
     fresh = [[_Scored.of(draws) for draws in batches] for batches in (left, right)]
     more = [[], []] if learned_on is None else [[_Scored.of(draws)] for draws in learned_on]
-    for candidate in candidates:
-        scores = [
-            np.concatenate(
-                [one.by(candidate) for one in batches + ([] if candidate.fitted else old)]
-            )
+
+    def scored(candidate: Candidate) -> list[Floats]:
+        sides = (
+            batches + ([] if candidate.fitted else old)
             for batches, old in zip(fresh, more, strict=True)
-        ]
+        )
+        return [np.concatenate([one.by(candidate) for one in batches]) for batches in sides]
+
+    for candidate in candidates:
+        scores = scored(candidate)
         for side in (0, 1):
             natural = 1 - 2 * side
             for sign in (1, -1) if candidate.both_signs else (natural,):
@@ -142,6 +146,9 @@ def choose(
                 if plain > plainest[side] + _PLAINER:
                     plainest[side] = plain
                     best[side] = Witness(candidate, sign, threshold, aim, promise)
+    for side, one in enumerate(best):
+        sides = scored(one.candidate)
+        best[side] = _calibrated(one, sides[side], sides[1 - side], task)
     return best[0], best[1]
 
 
@@ -179,17 +186,48 @@ def _best_threshold(own: Floats, other: Floats, task: Task) -> tuple[float, Aim,
     which, best = divmod(int(np.argmax(promised)), len(thresholds))
     p, _ = _estimate(hits[best], len(own), 0.0)
     q, _ = _estimate(other_hits[best], len(other), 0.0)
-    surplus = float(p) - task.points[which][1]
-    spreads = math.sqrt(p * (1 - p)) / max(surplus, 1e-12), math.sqrt((1 - q) / q)
-    aim = Aim(task.points[which], share_of(*spreads))
+    aim = _aimed(task.points[which], float(p), float(q))
     return float(thresholds[best]), aim, float(promised[which][best])
 
 
+def _calibrated(witness: Witness, own: Floats, other: Floats, task: Task) -> Witness:
+    """With the threshold that promises most where odds are exponential in the score (``calibrating``).
+
+    own, other: the candidate's scores. Where a refutation is not in doubt, promise means the median bound.
+    """
+    settled = witness.promise > 0
+    if len(task.points) > 1 or task.refute or witness.aim.impossible or witness.promise == -np.inf:
+        return witness
+    curve = linear_odds(witness.sign * own, witness.sign * other)
+    if curve is None:
+        return witness
+    counts = curve.hits, len(own), curve.other_hits, len(other)
+    (promised,) = _above_claimed(*counts, task, power=0.0 if settled else _POWER, optimism=0.0)
+    best = int(np.argmax(promised))
+    p, _ = _estimate(curve.hits[best], len(own), 0.0)
+    q, _ = _estimate(curve.other_hits[best], len(other), 0.0)
+    aim = _aimed(task.points[0], float(p), float(q))
+    return replace(witness, threshold=float(curve.thresholds[best]), aim=aim)
+
+
+def _aimed(point: Point, p: float, q: float) -> Aim:
+    """At an event of these probabilities, by the spreads that they leave."""
+    surplus = max(p - point[1], _TINY)
+    return Aim(point, share_of(math.sqrt(p * (1 - p)) / surplus, math.sqrt((1 - q) / q)))
+
+
 def _above_claimed(
-    hits: Counts, draws: int, other_hits: Counts, other_draws: int, task: Task
+    hits: Counts | Floats,
+    draws: int,
+    other_hits: Counts | Floats,
+    other_draws: int,
+    task: Task,
+    *,
+    power: float = _POWER,
+    optimism: float = _OPTIMISM,
 ) -> Floats:
     """Of one (epsilon, delta): the epsilon to be certified at delta, less the claimed one."""
-    cautious = (_POWER - float(ndtri(task.alpha))) * np.sqrt(draws / task.draws) + _OPTIMISM
+    cautious = (power - float(ndtri(task.alpha))) * np.sqrt(draws / task.draws) + optimism
     p, p_low = _estimate(hits, draws, -cautious)
     q, q_high = _estimate(other_hits, other_draws, cautious)
     ((epsilon, delta),) = task.points
@@ -243,7 +281,7 @@ def _ranks(size: int) -> NDArray[np.intp]:
     return np.concatenate([tail, even, size - 1 - tail])
 
 
-def _estimate(hits: Counts, draws: int, errors: float) -> tuple[Floats, Floats]:
+def _estimate(hits: Counts | Floats, draws: int, errors: float) -> tuple[Floats, Floats]:
     """The probability, and where it is that many standard errors away; good for few hits too."""
     middle = (hits + 0.5) / (draws + 1)
     shift = errors**2 / 2 / draws
