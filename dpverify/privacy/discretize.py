@@ -99,13 +99,15 @@ def _above(part: Guarantee, mesh: Fraction, bits: int) -> dict[int, arb]:
     """The profile at the multiples of the mesh: its chords lie above it.
 
     Of a bound that is not convex, points that stick out are left out: the true profile is convex
-    and lies below the rest, so it lies below the chords of the rest. It holds in both directions, so at 0
-    it lies below the chords from -epsilon to epsilon as well: what (epsilon, delta)-DP says there.
+    and lies below the rest, so it lies below the chords of the rest.
     """
     last = _last(part, mesh, bits)
     values = [part.delta_ball(k * mesh) for k in range(last + 1)]
-    at_zero = [d + (1 - d) * (ball(k * mesh) / 2).tanh() for k, d in enumerate(values)]
-    values[0] = min(at_zero, key=lambda value: float(value.mid()))
+    if isinstance(part, SmoothLaplace):
+        # Its profile is a bound near 0, where what holds in both directions lies below the chords from
+        # -epsilon to epsilon as well: what (epsilon, delta)-DP says of epsilon = 0.
+        at_zero = [d + (1 - d) * (ball(k * mesh) / 2).tanh() for k, d in enumerate(values)]
+        values[0] = min(at_zero, key=lambda value: float(value.mid()))
     return _lower_hull(values, mesh)
 
 

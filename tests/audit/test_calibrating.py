@@ -89,7 +89,7 @@ def test_where_there_is_no_curve(own: Floats, other: Floats) -> None:
 
 def test_the_chosen_threshold_is_nearly_the_best() -> None:
     """A Gaussian shift against a pure epsilon of .1: of 20 samples the bound that is to be expected of the
-    chosen event is within .01 of the best threshold's but for one (by counting alone in one)."""
+    chosen event is within .02 of the best threshold's but for one (by counting alone in two)."""
     later, spread = 100_000, 1.645
     grid = np.linspace(-1, 3.5, 1000)
 
@@ -104,5 +104,5 @@ def test_the_chosen_threshold_is_nearly_the_best() -> None:
         candidate = Candidate("number 0 >= {threshold}", number(0), True, fitted=False)
         task = Task([(0.1, 0.0)], 0.05, later)
         witness, _ = choose([sides[0]], [sides[1]], [candidate], task)
-        near += bool(bound(np.array(witness.threshold)) > bound(grid).max() - 0.01)
+        near += bool(bound(np.array(witness.threshold)) > bound(grid).max() - 0.02)
     assert near >= 19

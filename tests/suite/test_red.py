@@ -21,6 +21,7 @@ from dpverify.plans import (
     QuantileChoice,
     QuantileChoices,
     RoundedGaussian,
+    SmoothNoise,
     ThresholdedGaussian,
     ThresholdedLaplace,
     stages_of,
@@ -85,6 +86,7 @@ def test_there_is_a_stage_of_every_kind_to_halve() -> None:
         QuantileChoice,
         QuantileChoices,
         RoundedGaussian,
+        SmoothNoise,
         ThresholdedGaussian,
         ThresholdedLaplace,
     }

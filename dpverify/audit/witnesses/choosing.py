@@ -20,6 +20,7 @@ from dpverify.audit.witnesses.features import Candidate
 
 _THRESHOLDS = 400
 _POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
+_SETTLED = 0.5  # where that is not in doubt, for a large bound
 _OPTIMISM = 2.0  # the best of many looks better than it is, by about two standard errors
 _EXPECTED = 1.05  # the deficit of noise that a close look is for
 _PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
@@ -193,7 +194,7 @@ def _best_threshold(own: Floats, other: Floats, task: Task) -> tuple[float, Aim,
 def _calibrated(witness: Witness, own: Floats, other: Floats, task: Task) -> Witness:
     """With the threshold that promises most where odds are exponential in the score (``calibrating``).
 
-    own, other: the candidate's scores. Where a refutation is not in doubt, promise means the median bound.
+    own, other: the candidate's scores.
     """
     settled = witness.promise > 0
     if len(task.points) > 1 or task.refute or witness.aim.impossible or witness.promise == -np.inf:
@@ -202,7 +203,7 @@ def _calibrated(witness: Witness, own: Floats, other: Floats, task: Task) -> Wit
     if curve is None:
         return witness
     counts = curve.hits, len(own), curve.other_hits, len(other)
-    (promised,) = _above_claimed(*counts, task, power=0.0 if settled else _POWER, optimism=0.0)
+    (promised,) = _above_claimed(*counts, task, power=_SETTLED if settled else _POWER, optimism=0.0)
     best = int(np.argmax(promised))
     p, _ = _estimate(curve.hits[best], len(own), 0.0)
     q, _ = _estimate(curve.other_hits[best], len(other), 0.0)
