@@ -20,7 +20,7 @@ from dpverify.audit.outputs.draws import Floats, together
 from dpverify.audit.outputs.laws import AuditedLaw, Draws, all_failed, is_known
 from dpverify.audit.regions import Counted
 from dpverify.audit.subjects import Target
-from dpverify.audit.witnesses.choosing import Task, Witness, along_curve, choose, likelihood_ratio
+from dpverify.audit.witnesses.choosing import Task, Witness, along_curve, likelihood_ratio, ranked
 from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.privacy import Guarantee
@@ -28,6 +28,7 @@ from dpverify.randomness import SeededBits
 
 DIRECTIONS = ("left over right", "right over left")
 _MAIN = 0.9  # of alpha for the most promising direction; the others share the rest
+_SEVERAL = 0.6, 0.2, 0.2  # of that, where a second look left it in doubt which event tells most
 _WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
 _CHUNK = 1 << 22  # numbers drawn at a time
 _ENOUGH = 50_000  # draws a side from which some may be spent on a second look
@@ -51,13 +52,14 @@ class FaultResult:
 class Study:
     """What the first draws on a pair led to.
 
-    laws: of both sides. witnesses: an event for either direction; along: more of them on the curve.
-    draws: how many are left to certify with.
+    laws: of both sides. witnesses: an event for either direction; besides: after a second look, those that
+    promised most after it; along: more of them on the curve. draws: how many are left to certify with.
     """
 
     index: int
     laws: tuple[AuditedLaw, AuditedLaw]
     witnesses: tuple[Witness, Witness]
+    besides: tuple[tuple[Witness, ...], ...]
     along: tuple[tuple[Witness, ...], ...]
     draws: int
 
@@ -65,6 +67,13 @@ class Study:
     def promise(self) -> float:
         """That of the better direction."""
         return max(witness.promise for witness in self.witnesses)
+
+    def shots(self, side: int, alpha: float) -> list[Shot]:
+        """In one direction; several events share ``alpha``."""
+        several = (self.witnesses[side], *self.besides[side])
+        shares = _SEVERAL[: len(several)]
+        each = alpha / sum(shares)
+        return [Shot(side, w, each * share) for w, share in zip(several, shares, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,7 @@ class FixedAttack:
     def _refuted(self, stream: int, study: Study, tried: list[Certificate]) -> bool:
         """Certify both directions; the stronger comes last in ``tried``."""
         each = self.alpha / (2 * len(self.pairs))
-        shots = [Shot(side, witness, each) for side, witness in enumerate(study.witnesses)]
+        shots = [shot for side in (0, 1) for shot in study.shots(side, each)]
         tried += sorted(self.certify(stream, study, shots), key=_strength)
         return tried[-1].refuted
 
@@ -127,8 +136,8 @@ class FixedAttack:
         rest = alpha * (1 - _MAIN) / (len(places) - 1)
         shots = [
             [
-                Shot(side, witness, alpha * _MAIN if (study.index, side) == main else rest)
-                for side, witness in enumerate(study.witnesses)
+                *study.shots(0, alpha * _MAIN if (study.index, 0) == main else rest),
+                *study.shots(1, alpha * _MAIN if (study.index, 1) == main else rest),
             ]
             for study in studies
         ]
@@ -152,13 +161,14 @@ class FixedAttack:
         refuse_failures(pair.name, first)
         left = self.trials - learning - choosing
 
-        def chosen(refute: bool = False) -> tuple[Witness, Witness]:
-            task = Task(points, self.alpha * _MAIN, left, refute)
+        def chosen(alpha: float, most: int = 1) -> list[tuple[Witness, ...]]:
+            task = Task(points, alpha * _MAIN, left, refute=most > 1)
             found = self._candidates(pair, laws, first, known)
-            return choose([second[0]], [second[1]], found, task, (first[0], first[1]))
+            learned_on = first[0], first[1]
+            return [*ranked([second[0]], [second[1]], found, task, learned_on, most)]
 
-        witnesses = chosen()
-        doubtful = max(witness.promise for witness in witnesses) <= 0
+        options = chosen(self.alpha)
+        doubtful = max(one.promise for (one,) in options) <= 0
         least = fewest_draws(self.guarantee, self.alpha / 2)
         affordable = self.trials >= _ENOUGH and left - choosing >= least
         if doubtful and not known and len(points) == 1 and affordable:
@@ -166,13 +176,15 @@ class FixedAttack:
             first = [together(batches) for batches in zip(first, second, strict=True)]
             second = drawn(_AGAIN, choosing)
             left -= choosing
-            witnesses = chosen(refute=True)
+            options = chosen(self.alpha * _SEVERAL[0], len(_SEVERAL))
+        witnesses = options[0][0], options[1][0]
         task = Task(points, self.alpha * _MAIN, left)
         along = tuple(
             along_curve(witness, second[side], second[1 - side], task, self.curve)
             for side, witness in enumerate(witnesses)
         )
-        return Study(index, laws, witnesses, along, left)
+        besides = tuple(several[1:] for several in options)
+        return Study(index, laws, witnesses, besides, along, left)
 
     def _candidates(
         self,

@@ -245,7 +245,7 @@ def test_ctrl_c_leaves_a_valid_partial_report(tmp_path: Path, workers: str) -> N
 
 
 def _wait_for(file: Path, text: str) -> None:
-    for _ in range(600):
+    for _ in range(6000):
         if file.exists() and text in file.read_text(encoding="utf-8"):
             return
         time.sleep(0.1)

@@ -251,7 +251,7 @@ def test_ctrl_c_leaves_a_file_to_resume_from(tmp_path: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=_listen_to_ctrl_c,
     )  # fmt: skip
-    for _ in range(600):
+    for _ in range(6000):
         if file.exists() and PART in file.read_text(encoding="utf-8"):
             break
         time.sleep(0.05)

@@ -24,7 +24,7 @@ _SETTLED = 0.5  # where that is not in doubt, for a large bound
 _OPTIMISM = 2.0  # the best of many looks better than it is, by about two standard errors
 _EXPECTED = 1.05  # the deficit of noise that a close look is for
 _PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
-_LEARNED = 0.04, 0.01  # and one that learned (by chance some look good); at a second look
+_LEARNED = 0.04, 0.01  # and one that learned; at a second look
 _EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of many events
 _COMMON = 150  # hits; of rarer events there are so many that some are evident by chance
 _A_STANDARD_ERROR = 0.005  # of epsilon, as promises are compared
@@ -39,7 +39,7 @@ class Witness:
 
     aim: what it is to show. promise: positive where a refutation is expected; for one (epsilon, delta)
     the epsilon by which the certified bound will exceed the claimed one, for a whole profile the number
-    of standard errors to spare.
+    of standard errors to spare. Of a score that learned a little is taken off: by chance some look good.
     """
 
     candidate: Candidate
@@ -117,13 +117,26 @@ def choose(
     task: Task,
     learned_on: tuple[Draws, Draws] | None = None,
 ) -> tuple[Witness, Witness]:
-    """The most promising event for either direction: left over right, right over left.
+    """The most promising event for either direction: left over right, right over left."""
+    ours, theirs = ranked(left, right, candidates, task, learned_on)
+    return ours[0], theirs[0]
+
+
+def ranked(
+    left: Sequence[Draws],
+    right: Sequence[Draws],
+    candidates: Iterable[Candidate],
+    task: Task,
+    learned_on: tuple[Draws, Draws] | None = None,
+    most: int = 1,
+) -> tuple[tuple[Witness, ...], tuple[Witness, ...]]:
+    """The ``most`` promising events for either direction, the best first, each of another candidate.
 
     ``left`` and ``right`` are batches of draws that no candidate has learned from; those that did
     not learn are judged on ``learned_on`` as well. A candidate with ``both_signs=False`` rises with
     the odds of left.
     """
-    best, plainest = [_nothing(task), _nothing(task)], [-np.inf, -np.inf]
+    found: tuple[list[Witness], list[Witness]] = ([], [])
     fresh = [[_Scored.of(draws) for draws in batches] for batches in (left, right)]
     more = [[], []] if learned_on is None else [[_Scored.of(draws)] for draws in learned_on]
 
@@ -143,14 +156,32 @@ def choose(
                 threshold, aim, promise = _best_threshold(own, other, task)
                 if candidate.both_signs is False and threshold == np.inf:
                     aim = Aim(aim.point, aim.share, impossible=True)
-                plain = promise - _LEARNED[task.refute] * candidate.fitted
-                if plain > plainest[side] + _PLAINER:
-                    plainest[side] = plain
-                    best[side] = Witness(candidate, sign, threshold, aim, promise)
-    for side, one in enumerate(best):
-        sides = scored(one.candidate)
-        best[side] = _calibrated(one, sides[side], sides[1 - side], task)
-    return best[0], best[1]
+                promise -= _LEARNED[task.refute] * candidate.fitted
+                found[side].append(Witness(candidate, sign, threshold, aim, promise))
+
+    def calibrated(witness: Witness, side: int) -> Witness:
+        sides = scored(witness.candidate)
+        return _calibrated(witness, sides[side], sides[1 - side], task)
+
+    ours, theirs = (
+        tuple(calibrated(one, side) for one in _foremost(found[side], task, most))
+        for side in (0, 1)
+    )
+    return ours, theirs
+
+
+def _foremost(found: Sequence[Witness], task: Task, most: int) -> list[Witness]:
+    """The plainest of the most promising, and next to it others that are not the same event."""
+    best = _nothing(task)
+    for witness in found:
+        if witness.promise > best.promise + _PLAINER:
+            best = witness
+    chosen = [best]
+    for witness in sorted(found, key=lambda one: -one.promise):
+        same = any(w.candidate is witness.candidate or w.aim == witness.aim for w in chosen)
+        if len(chosen) < most and witness.promise > -np.inf and not same:
+            chosen.append(witness)
+    return chosen
 
 
 def along_curve(
