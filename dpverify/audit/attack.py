@@ -28,7 +28,7 @@ from dpverify.randomness import SeededBits
 
 DIRECTIONS = ("left over right", "right over left")
 _MAIN = 0.9  # of alpha for the most promising direction; the others share the rest
-_SEVERAL = 0.6, 0.2, 0.2  # of that, where a second look left it in doubt which event tells most
+_SEVERAL = 0.8, 0.1, 0.1  # of that, where a second look left it in doubt which event tells most
 _WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
 _CHUNK = 1 << 22  # numbers drawn at a time
 _ENOUGH = 50_000  # draws a side from which some may be spent on a second look

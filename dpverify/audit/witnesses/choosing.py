@@ -25,6 +25,7 @@ _OPTIMISM = 2.0  # the best of many looks better than it is, by about two standa
 _EXPECTED = 1.05  # the deficit of noise that a close look is for
 _PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
 _LEARNED = 0.04, 0.01  # and one that learned; at a second look
+_OF_A_PROFILE = 1.0  # likewise, in the standard errors of a whole profile
 _EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of many events
 _COMMON = 150  # hits; of rarer events there are so many that some are evident by chance
 _A_STANDARD_ERROR = 0.005  # of epsilon, as promises are compared
@@ -147,6 +148,7 @@ def ranked(
         )
         return [np.concatenate([one.by(candidate) for one in batches]) for batches in sides]
 
+    handicap = _OF_A_PROFILE if len(task.points) > 1 else _LEARNED[task.refute]
     for candidate in candidates:
         scores = scored(candidate)
         for side in (0, 1):
@@ -156,7 +158,7 @@ def ranked(
                 threshold, aim, promise = _best_threshold(own, other, task)
                 if candidate.both_signs is False and threshold == np.inf:
                     aim = Aim(aim.point, aim.share, impossible=True)
-                promise -= _LEARNED[task.refute] * candidate.fitted
+                promise -= handicap * candidate.fitted
                 found[side].append(Witness(candidate, sign, threshold, aim, promise))
 
     def calibrated(witness: Witness, side: int) -> Witness:
@@ -228,17 +230,21 @@ def _calibrated(witness: Witness, own: Floats, other: Floats, task: Task) -> Wit
     own, other: the candidate's scores.
     """
     settled = witness.promise > 0
-    if len(task.points) > 1 or task.refute or witness.aim.impossible or witness.promise == -np.inf:
+    if task.refute or witness.aim.impossible or witness.promise == -np.inf:
         return witness
     curve = linear_odds(witness.sign * own, witness.sign * other)
     if curve is None:
         return witness
     counts = curve.hits, len(own), curve.other_hits, len(other)
-    (promised,) = _above_claimed(*counts, task, power=_SETTLED if settled else _POWER, optimism=0.0)
-    best = int(np.argmax(promised))
+    if len(task.points) > 1:
+        promised = _standard_errors(*counts, task, doubt=_OPTIMISM)
+    else:
+        power = _SETTLED if settled else _POWER
+        promised = _above_claimed(*counts, task, power=power, optimism=0.0)
+    which, best = divmod(int(np.argmax(promised)), len(curve.thresholds))
     p, _ = _estimate(curve.hits[best], len(own), 0.0)
     q, _ = _estimate(curve.other_hits[best], len(other), 0.0)
-    aim = _aimed(task.points[0], float(p), float(q))
+    aim = _aimed(task.points[which], float(p), float(q))
     return replace(witness, threshold=float(curve.thresholds[best]), aim=aim)
 
 
@@ -278,13 +284,19 @@ def _above_claimed(
 
 
 def _standard_errors(
-    hits: Counts, draws: int, other_hits: Counts, other_draws: int, task: Task
+    hits: Counts | Floats,
+    draws: int,
+    other_hits: Counts | Floats,
+    other_draws: int,
+    task: Task,
+    doubt: float = 1.0,
 ) -> Floats:
     """Of a whole profile: by how many standard errors the claim is to be refuted, less those needed.
 
     Most points of a profile are too noisy to compare on a few draws, and the best of many noisy ones
     is noise. So what is seen is averaged with what a 5% deficit of noise would show at the best
     threshold, about 1.05 delta(epsilon / 1.05) - delta(epsilon), as if that were known to its own size.
+    doubt: how many times as noisy what is seen is taken to be.
     """
     p, _ = _estimate(hits, draws, 0.0)
     q, _ = _estimate(other_hits, other_draws, 0.0)
@@ -293,7 +305,7 @@ def _standard_errors(
     expected = _EXPECTED * np.interp(epsilon / _EXPECTED, epsilon[:, 0], delta[:, 0]) - delta
     variance = p * (1 - p) / draws + factor**2 * q * (1 - q) / other_draws
     seen = p - factor * q - delta
-    believed = expected**2 / (expected**2 + variance)
+    believed = expected**2 / (expected**2 + doubt**2 * variance)
     beforehand = expected - (seen.max(axis=1, keepdims=True) - seen)
     fresh = np.sqrt(variance * draws / task.draws)
     needed = -float(ndtri(task.alpha))
