@@ -32,6 +32,17 @@ def response(odds: float, seed: int, sizes: list[int]) -> Any:
     return function
 
 
+def peaks(seed: int) -> Any:
+    """Ten values; of the last four two are a little likelier, which two the record says."""
+    rng = np.random.default_rng(seed)
+
+    def function(data: Any, size: int) -> Any:
+        moved = np.array([0.004, 0.004, -0.004, -0.004]) * (1 if data[0] else -1)
+        return rng.choice(np.arange(10.0), size, p=np.append([0.1] * 6, 0.1 + moved))
+
+    return function
+
+
 def certified(odds: float, seed: int, sizes: list[int], alpha: float) -> tuple[bool, int]:
     """Whether epsilon = 1 was refuted, and with how many draws a side."""
     fixed = FixedAttack(PureDP(1), [PAIR], TRIALS, alpha, seed)
@@ -58,6 +69,22 @@ def test_a_second_look_makes_no_false_alarms(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
     alarms = sum(certified(math.e, seed, [], 0.1)[0] for seed in range(1, 26))
     assert alarms <= 8
+
+
+def test_after_a_second_look_different_events_share_the_false_alarm_probability() -> None:
+    """Exact: one event a direction where the first look settles it; after a second one up to three, no two
+    of one score, and alpha in all is not exceeded."""
+    for function, most in ((response(9.0, 0, []), {1}), (peaks(0), {2, 3})):
+        fixed = FixedAttack(PureDP("1/20"), [PAIR], 60_000, 0.05, 3)
+        study = fixed.study(target_of(function, True), 0, 0)
+        (shots,) = fixed.shots([study])
+        several = [[shot for shot in shots if shot.side == side] for side in (0, 1)]
+        assert max(map(len, several)) in most
+        assert all(len({id(s.witness.candidate) for s in one}) == len(one) for one in several)
+        assert sum(shot.alpha for shot in shots) == pytest.approx(0.05, rel=1e-12)
+        main = max(shots, key=lambda shot: shot.alpha)
+        assert main.witness is study.witnesses[main.side]
+        assert len(fixed.certify(0, study, shots)) == len(shots)
 
 
 def test_what_did_not_learn_is_judged_on_the_draws_that_taught() -> None:
