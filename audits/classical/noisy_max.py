@@ -22,7 +22,7 @@ from .exact import (
     under_exponential,
     under_laplace,
 )
-from .record import Classical, Function, Outputs, rounded
+from .record import STEPS, Classical, Function, Outputs, rounded, several
 
 Noise = Literal["laplace", "exponential"]
 SCALE = 20.0
@@ -102,12 +102,13 @@ RNM_2 = Classical(
     source=_SOURCE,
 )
 
-# Each factor of P(largest <= x) falls by exp(1 / scale) for x below all answers: 5 / 20 in all, on the
+# Each factor of P(largest <= x) falls by exp(1 / scale) for x below all answers: 5 / 20 in all a step, on the
 # event {largest <= 0}, of probability 1/32.
 RNM_3 = Classical(
     name="RNM3",
     function=_largest("laplace"),
-    pairs=(moved("all move up", _NOBODY_AHEAD, [1.0] * QUERIES),),
+    pairs=(several("all move up", _NOBODY_AHEAD, [1] * QUERIES),),
+    steps=STEPS,
     truth=0.25,
     supremum=0.25,
     published=0.2488,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpverify import PureDP
 from dpverify.audit import NeighboringPair
+from dpverify.audit.neighbors.pairs import QueryMoves, moved
 from dpverify.privacy import Exact
 from dpverify.privacy.adjacency import Dataset
 
@@ -20,6 +21,8 @@ Subject = Callable[[Dataset, int], Outputs]
 _CELL = 2.0**-20
 CLAIMED = "0.1"
 """What all of them claim, but for RAPPOR."""
+STEPS = 8
+"""Between far pairs. More make the other side's hits rare, fewer divide errors by less: 6 to 10 are alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +31,9 @@ class Classical:
 
     function: f(data, size, generator), ``size`` outputs along the first axis.
     epsilon: the pure guarantee that it claims.
-    pairs: crafted neighbors, the worst first; their adjacency is the claim's.
-    truth: the largest epsilon of any event on these pairs, exactly; inf for an impossible event.
+    steps: how many, each to a neighbor, lead from one side of a pair to the other.
+    pairs: crafted, the worst first; of one step they are neighbors, and their adjacency is the claim's.
+    truth: the largest epsilon of any event on these pairs, a step, exactly; inf for an impossible event.
     supremum: the same over all neighbors.
     published: the best certified lower bound in print: 2 * 10^8 draws a side, wrong with probability
     .1 at most (Bichsel, Steffen, Bogunovic, Vechev 2021).
@@ -44,23 +48,34 @@ class Classical:
     supremum: float
     source: str
     epsilon: Exact = CLAIMED
+    steps: int = 1
     published: float | None = None
     reach: float | None = None
 
     @property
     def claim(self) -> PureDP:
-        """The guarantee that is tested."""
-        return PureDP(self.epsilon)
+        """The guarantee that is tested: what the claimed one means for so many steps.
+
+        A bound on its epsilon, divided by the steps, holds for some neighbors on the way. The errors of an
+        estimate are divided as well, so that as many draws show more.
+        """
+        return PureDP(self.epsilon).for_group(self.steps)
 
     @property
     def correct(self) -> bool:
         """Whether the claim is true. A supremum is rounded by a float's last bits at most."""
-        return self.supremum <= float(self.claim.epsilon) * (1 + 1e-12)
+        return self.supremum <= float(PureDP(self.epsilon).epsilon) * (1 + 1e-12)
 
     def subject(self, seed: int) -> Subject:
         """The mechanism as f(data, size) on a generator of its own, from ``seed``."""
         generator = np.random.default_rng(seed)
         return lambda data, size: self.function(data, size, generator)
+
+
+def several(name: str, left: Sequence[float], moves: Sequence[int]) -> NeighboringPair:
+    """Query answers ``STEPS`` steps apart, in each of which an answer moves by 1, 0 or -1."""
+    far = [STEPS * move for move in moves]
+    return moved(name, left, far, QueryMoves(by=STEPS))
 
 
 def rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.neighbors.pairs import moved
+from dpverify.audit.neighbors.pairs import NeighboringPair, moved
 from dpverify.privacy.adjacency import Dataset
 
 from .exact import Floats, laplace_cdf, under_laplace
-from .record import Classical, Outputs, rounded
+from .record import STEPS, Classical, Outputs, rounded, several
 
 FALSE, TRUE, ABORT = 0, 1, -1
 QUERIES = 10
@@ -117,11 +117,14 @@ _NINE_THEN_ONE = moved(
     "nine go up, the last down", _queries((10, 0.0)), _queries((9, 1.0), (1, -1.0))
 )
 _FIVE_AND_FIVE = moved("five go up, five down", _queries((10, 0.0)), _queries((5, 1.0), (5, -1.0)))
-_PARTED = moved(
-    "five go up, five down, a little apart",
-    _queries((5, 1.3), (5, -1.3)),
-    _queries((5, 1.0), (5, -1.0)),
-)
+
+
+def _crossing(up: int, start: float) -> NeighboringPair:
+    """The first ``up`` queries go from ``start`` below the threshold to above it, the others back."""
+    down = QUERIES - up
+    name = f"{up} cross the threshold, {down} the other way"
+    return several(name, _queries((up, -start), (down, start)), [1] * up + [-1] * down)
+
 
 SVT_1 = Classical(
     name="SVT1",
@@ -145,26 +148,27 @@ SVT_2 = Classical(
 )
 
 # A value shows that the threshold lies below it. Below all queries every FALSE before it loses exp(1 / 20)
-# when its query goes up, and the value's own density when its query goes down: 10 / 20 for nine FALSE and a
-# value just above 0, 8 / 20 for seven. Events of the second kind are easier to find: of probability 10^-3
-# they lose .31, and those of the first kind .32.
+# a step when its query goes up, and the value's own density when its query goes down: at most 10 / 20. Between
+# neighbors such events are rare and hard to find; of probability 10^-3 they lose .32.
 SVT_3 = Classical(
     name="SVT3",
     function=ValueInstead(threshold=0.0, rho=20.0, nu=20.0),
-    pairs=(moved("seven go up, then down", _queries((10, 0.0)), _queries((7, 1.0), (3, -1.0))),),
-    truth=0.4,
+    pairs=(_crossing(9, 4.0),),
+    steps=STEPS,
+    truth=0.45,
     supremum=0.5,
     published=0.182,
     source="Lyu, Su, Li 2017, algorithm 3",
 )
 
-# The threshold's shift costs 1 / 40, the TRUE 2 * 3 / 40: 7 / 40. After nine FALSE and a TRUE .1749 is lost,
-# after five and a TRUE .1725, and that is twice as likely.
+# The threshold's shift costs 1 / 40, the TRUE 2 * 3 / 40: 7 / 40. After nine FALSE and a TRUE nearly all of
+# that is lost at every step.
 SVT_4 = Classical(
     name="SVT4",
     function=SparseVector(threshold=0.0, rho=40.0, nu=40.0 / 3.0),
-    pairs=(_FIVE_AND_FIVE,),
-    truth=0.172470699435,
+    pairs=(_crossing(9, 4.0),),
+    steps=STEPS,
+    truth=0.17438400704,
     supremum=0.175,
     published=0.170,
     reach=0.14,
@@ -192,13 +196,14 @@ SVT_5 = Classical(
     source="Lyu, Su, Li 2017, algorithm 5",
 )
 
-# Every answer loses exp(1 / 20), and none is followed by ABORT: 10 / 20 in the limit of queries that are
-# far apart. Near each other the most telling answers are likelier.
+# Every answer loses exp(1 / 20) a step, and none is followed by ABORT: 10 / 20 in the limit of queries that
+# are far apart. Near each other the most telling answers are likelier.
 SVT_6 = Classical(
     name="SVT6",
     function=SparseVector(threshold=0.0, rho=20.0, nu=20.0, stops=False),
-    pairs=(_PARTED,),
-    truth=0.431924851099,
+    pairs=(_crossing(5, 2.0),),
+    steps=STEPS,
+    truth=0.429548118899,
     supremum=0.5,
     published=0.272,
     reach=0.30,
