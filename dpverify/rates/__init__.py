@@ -12,7 +12,24 @@ from dpverify.rates.claims import (
     RateClaim,
     RateFault,
 )
-from dpverify.rates.faults import faults_of, faulty_law, rescaled
+from dpverify.rates.comparing import (
+    Cell,
+    Judged,
+    check_methods,
+    judge_order,
+    measure_cell,
+)
+from dpverify.rates.experiments import (
+    Constant,
+    Drawn,
+    Experiment,
+    NotPrivate,
+    Order,
+    Quick,
+    Reference,
+    is_private,
+)
+from dpverify.rates.faults import faults_of, faulty_law, noise_times, rescaled
 from dpverify.rates.fitting import Slope, fit
 from dpverify.rates.instances import KINDS, Instance
 from dpverify.rates.judging import Comparison, Finding, Row, Table, compare, row_of, table_of
@@ -21,26 +38,40 @@ from dpverify.rates.metrics import Interval, Metric
 
 __all__ = [
     "KINDS",
+    "Cell",
     "Comparison",
+    "Constant",
     "Curve",
+    "Drawn",
     "Empirical",
+    "Experiment",
     "Exponent",
     "Finding",
     "Instance",
     "Interval",
+    "Judged",
     "Metric",
+    "NotPrivate",
+    "Order",
     "Point",
     "Population",
+    "Quick",
     "RateClaim",
     "RateFault",
+    "Reference",
     "Row",
     "Slope",
     "Table",
+    "check_methods",
     "compare",
     "faults_of",
     "faulty_law",
     "fit",
+    "is_private",
+    "judge_order",
     "measure",
+    "measure_cell",
+    "noise_times",
     "rescaled",
     "row_of",
     "table_of",

@@ -58,7 +58,7 @@ def test_a_unit_has_all_that_a_report_draws(whole: Path) -> None:
     assert data["exponent"]["value"] == 0
     assert data["slope"]["low"] < data["slope"]["value"] < data["slope"]["high"]
     assert [fault["caught"] for fault in data["faults"]] == [True, True]
-    assert data["alpha"] * 5 * len(load().rates) == pytest.approx(1e-6)
+    assert data["alpha"] * 5 * load().measured == pytest.approx(1e-6)
     assert len(unit["details"]) == 5
 
 
@@ -153,7 +153,7 @@ def _only(**changed: Any) -> Suite:
 
 
 def _judged(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> UnitFinished:
-    monkeypatch.setattr(rating, "_suite", lambda root: suite)
+    monkeypatch.setattr(rating, "loaded", lambda root: suite)
     *_, last = rate_results(suite, [KEY], OPTIONS)
     assert last.kind == "rate"
     return last
