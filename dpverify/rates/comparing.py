@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from dpverify.plans import Abstained, Mechanism
-from dpverify.privacy import Adjacency
+from dpverify.privacy import Adjacency, Status
 from dpverify.randomness import SeededBits
 from dpverify.rates.claims import RateFault
 from dpverify.rates.experiments import Constant, Experiment, NotPrivate, Order, is_private
@@ -40,7 +40,9 @@ class Cell:
 
     @property
     def median(self) -> Interval:
-        """With order statistics that hold it with probability 95% or more."""
+        """With order statistics that hold it with probability 95% or more; of equal errors, these."""
+        if len(set(self.errors)) == 1:
+            return Interval(self.errors[0], self.errors[0], self.errors[0])
         return order_statistics(np.array(self.errors), 0.5, SHOWN_ALPHA, least=-math.inf)
 
 
@@ -102,10 +104,12 @@ def made_for(experiment: Experiment, name: str, panel: str, index: int) -> Mecha
     except ValueError as refused:
         return str(refused)
     claim = made.claim
-    if (claim.guarantee, claim.adjacency) != (experiment.guarantee, experiment.adjacency):
+    wanted = (experiment.guarantee, experiment.adjacency, Status.PROVED)
+    if (claim.guarantee, claim.adjacency, claim.status) != wanted:
         raise ValueError(
-            f"{experiment.name}: {name} is {claim.guarantee} under {claim.adjacency}, and the experiment "
-            f"is about {experiment.guarantee} under {experiment.adjacency}; compare methods at one guarantee."
+            f"{experiment.name}: {name} is {claim.guarantee} under {claim.adjacency} ({claim.status}), and the "
+            f"experiment is about {experiment.guarantee} under {experiment.adjacency} (proved); compare "
+            "methods at one guarantee."
         )
     if made.adjacency is Adjacency.REPLACE and setting["n"] < made.fewest_records():
         return f"it needs at least {made.fewest_records()} records"
@@ -115,16 +119,23 @@ def made_for(experiment: Experiment, name: str, panel: str, index: int) -> Mecha
 def check_methods(experiment: Experiment, expected: type[Mechanism[object]]) -> None:
     """Before anything is measured: every mechanism, in the first cell that it takes, has the guarantee.
 
-    Raises ValueError, also where none of them is of the expected class.
+    Raises ValueError, also where one takes no cell at all, and where none is of the expected class.
     """
     found = set[type]()
     cells = [(panel, i) for panel in experiment.panels for i in range(len(experiment.values))]
     for name in (name for name, method in experiment.methods.items() if is_private(method)):
-        made = (made_for(experiment, name, panel, i) for panel, i in cells)
-        found.add(type(next((one for one in made if not isinstance(one, str)), None)))
+        made, refused = None, ""
+        for panel, index in cells:
+            made = made_for(experiment, name, panel, index)
+            if not isinstance(made, str):
+                break
+            refused = made
+        else:
+            raise ValueError(f"{experiment.name}: {name} refuses every cell: {refused}")
+        found.add(type(made))
     if expected not in found:
         raise ValueError(
-            f"{experiment.name}: no method is a {expected.__name__} in any cell; compare it with others."
+            f"{experiment.name}: no method is a {expected.__name__}; compare it with others."
         )
 
 
@@ -155,13 +166,12 @@ def judge_order(
     cells = list[tuple[int, int, int]]()
     for index in [list(experiment.values).index(value) for value in order.where[panel]]:
         sides = [errors(name, panel, index) for name in (order.better, order.worse)]
-        runs = min(map(len, sides))
-        won = sum(a < b for a, b in zip(*sides, strict=False)) if runs else 0
-        cells.append((index, won, runs))
-    wins, runs = (sum(cell[i] for cell in cells) for i in (1, 2))
-    if stats.binom.cdf(wins, runs, 0.5) <= alpha:
+        runs = list(zip(*sides, strict=True)) if all(sides) else []
+        cells.append((index, sum(a < b for a, b in runs), len(runs)))
+    wins, total = (sum(cell[i] for cell in cells) for i in (1, 2))
+    if stats.binom.cdf(wins, total, 0.5) <= alpha:
         finding = Finding.REFUTED
-    elif all(stats.binom.sf(won - 1, runs, 0.5) <= SHOWN_ALPHA / 2 for _, won, runs in cells):
+    elif all(stats.binom.sf(won - 1, n, 0.5) <= SHOWN_ALPHA / 2 for _, won, n in cells):
         finding = Finding.SHOWN
     else:
         finding = Finding.OPEN

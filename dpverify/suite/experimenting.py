@@ -17,6 +17,7 @@ from dpverify.rates import (
     Cell,
     Experiment,
     Finding,
+    RateFault,
     check_methods,
     judge_order,
     measure_cell,
@@ -24,7 +25,7 @@ from dpverify.rates import (
 from dpverify.suite.events import Outcome, UnitFinished
 from dpverify.suite.judges import TOTAL_ALPHA, seed_of
 from dpverify.suite.panels import Study, cell_in, panel_unit, verdict
-from dpverify.suite.rating import RateOptions, digest, loaded
+from dpverify.suite.rating import RateOptions, digest, loaded, selected
 from dpverify.suite.runner import PART, results
 from dpverify.suite.trees import Suite
 
@@ -50,8 +51,7 @@ class CellPart:
 
 def experiment_names(suite: Suite, names: Sequence[str]) -> list[str]:
     """The experiments that these names, of mechanisms or experiments, select; no names: all."""
-    found = suite.experiments
-    return [key for key in found if not names or any(n in (key, key.split(":")[0]) for n in names)]
+    return selected(suite.experiments, names)
 
 
 def chosen(suite: Suite, key: str, options: RateOptions) -> Experiment:
@@ -91,8 +91,9 @@ def _results(
     study = Study(key, experiment, whole, options.seed, _alpha(suite, experiment), replay)
     try:
         check_methods(experiment, entry.mechanism)
-    except ValueError as unfair:
-        yield verdict(study, {}, [], {}, str(unfair))
+    except Exception as error:  # a factory of somebody else's may do anything
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        yield verdict(study, {}, [], {}, reason)
         return
     cells, faults = _parts(key, experiment)
     earlier, missing = list[UnitFinished](), list[CellPart]()
@@ -195,31 +196,30 @@ def run_cell(part: CellPart, options: RateOptions) -> UnitFinished:
 def _measured(
     part: CellPart, options: RateOptions, data: Mapping[str, Any], seconds: float
 ) -> UnitFinished:
-    replay, place = options.replay(part), {"experiment": part.rate, "fault": part.order}
+    replay = options.replay(part)
+    place: dict[str, Any] = {"experiment": part.rate, "fault": part.order}
     if not part.order:
-        place |= {"panel": part.panel, "method": part.method}
+        place |= {"panel": part.panel, "index": part.index, "method": part.method}
     return UnitFinished(
         PART, part.name, Outcome.HELD, "MEASURED", "", (), replay, seconds, {**data, **place}
     )
 
 
 def _cell_data(part: CellPart, options: RateOptions) -> dict[str, Any]:
-    cell = _cell(part, "", options)
+    cell = _cell(part, None, options)
     return {"errors": list(cell.errors), "refused": cell.refused}
 
 
 @cache
-def _cell(part: CellPart, fault: str, options: RateOptions) -> Cell:
-    """Kept, since several orders are about one cell, and several faults are alike."""
-    experiment = chosen(loaded(options.suite), part.rate, options)
-    faults = {order.fault.name: order.fault for order in experiment.orders}
+def _cell(part: CellPart, fault: RateFault | None, options: RateOptions) -> Cell:
+    """Kept, since several orders are about one cell, and may share a planted fault."""
     return measure_cell(
-        experiment,
+        chosen(loaded(options.suite), part.rate, options),
         part.panel,
         part.index,
         part.method,
         seed=seed_of(part.rate, options.seed),
-        fault=faults[fault] if fault else None,
+        fault=fault,
     )
 
 
@@ -231,7 +231,7 @@ def _fault_data(suite: Suite, part: CellPart, options: RateOptions) -> dict[str,
     def errors(name: str, panel: str, index: int) -> Sequence[float]:
         if name in experiment.references:
             return _numbers(experiment, name, panel, index)
-        fault = order.fault.name if name == order.faulty else ""
+        fault = order.fault if name == order.faulty else None
         return _cell(CellPart(part.rate, panel, index, name), fault, options).errors
 
     alpha = _alpha(suite, experiment)

@@ -92,13 +92,15 @@ def _header(experiment: Experiment, name: str) -> str:
 
 
 def _shown(cell: Cell) -> str:
-    """Median, interval, runs; a dash where it refuses."""
+    """Median, interval, runs, and how many of these abstained; a dash where it refuses."""
     if not cell.errors:
         return "-"
     median, runs = cell.median, len(cell.errors)
+    abstained = sum(map(math.isinf, cell.errors))
     if math.isinf(median.value):
-        return f"abstains {sum(map(math.isinf, cell.errors))}/{runs}"
-    return f"{median.value:.3g} [{median.low:.3g}, {median.high:.3g}] /{runs}"
+        return f"abstains {abstained}/{runs}"
+    beside = f", {abstained} abstained" if abstained else ""
+    return f"{median.value:.3g} [{median.low:.3g}, {median.high:.3g}] /{runs}{beside}"
 
 
 def _panel_data(study: Study, panel: str, cells: Mapping[str, Sequence[Cell]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -96,9 +96,12 @@ class RateOptions:
 
 def rate_names(suite: Suite, names: Sequence[str]) -> list[str]:
     """The rates that these names, of mechanisms or rates, select; no names: all."""
-    return [
-        key for key in suite.rates if not names or any(n in (key, key.split(":")[0]) for n in names)
-    ]
+    return selected(suite.rates, names)
+
+
+def selected(keys: Iterable[str], names: Sequence[str]) -> list[str]:
+    """Those of "mechanism:name" that a name is, or is the mechanism of; without names all."""
+    return [key for key in keys if not names or any(n in (key, key.split(":")[0]) for n in names)]
 
 
 def parts_of(rate: str, claim: RateClaim) -> list[RatePart]:
