@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,8 @@ class Experiment:
                 f"{self.name}: {len(self.panels)} panels and the values {list(self.values)} of "
                 f"{self.variable}; give at least one of both, none twice."
             )
+        if not all(isinstance(value, Real) for value in self.values):
+            raise ValueError(f"{self.name}: {list(self.values)} are not all numbers; give some.")
         for name, setting in self.panels.items():
             if self.variable in setting or "n" not in {self.variable, *setting}:
                 raise ValueError(

@@ -102,9 +102,9 @@ def order_statistics(errors: Floats, level: float, alpha: float, *, least: float
     """The quantile with the order statistics between which it lies with probability >= 1 - alpha.
 
     The number of errors at most (below) the quantile is at least (at most) binomial(N, level), for
-    every law of the errors, also one with atoms. An end that no order statistic reaches is ``least`` (what
-    no error is below) or inf. An interval that is a single value, as of integers, is extended to the next values that occur: a lattice
-    resolves no more.
+    every law of the errors, also one with atoms. An end that no order statistic reaches is ``least``
+    (what no error is below) or inf. An interval that is a single value, as of integers, is extended to
+    the next values that occur: a lattice resolves no more.
     """
     ordered, n = np.sort(errors), len(errors)
     below = int(stats.binom.ppf(alpha / 2, n, level))  # P(B < below) <= alpha / 2

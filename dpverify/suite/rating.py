@@ -46,7 +46,7 @@ from dpverify.suite.verdicts import Run, curves_of, judge
 THOROUGH = 4
 """How many times the releases of a quick run a full one makes."""
 _DIGITS = 30
-_FLOORS = ("privacy", "randomness", "grid", "plans", "mechanisms", "rates")
+_FLOORS = ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms", "rates")
 _JOINING = ("rating.py", "refinement.py", "judges.py", "experimenting.py")  # of this package
 _TREES = ("mechanisms", "spec", "audits")
 _LIBRARIES = ("numpy", "scipy", "python-flint", "mpmath")

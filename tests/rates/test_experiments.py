@@ -91,6 +91,7 @@ def _experiment(**changed: Any) -> Experiment:
         ({"methods": {"zero": Constant(lambda s: 0)}}, "no method is a mechanism"),
         ({"panels": {}}, "0 panels"),
         ({"values": (20, 20)}, "none twice"),
+        ({"values": (20, "many")}, "are not all numbers"),
         ({"panels": {"few": {"n": 3}}}, "must fix n, and not n, which runs"),
         ({"variable": "d"}, "it must fix n"),
         ({"orders": ()}, "the orders are"),
