@@ -186,7 +186,7 @@ def _left_out(study: Study) -> str:
         for kind in ("panels", "values", "methods")
         for kept in (list(getattr(study.experiment, kind)),)
     )
-    parts = [f"{kind} {', '.join(names)}" for kind, names in named if names]
+    parts = [f"{kind} {' | '.join(names)}" for kind, names in named if names]
     return f"; left out by --quick: {'; '.join(parts)}" if parts else ""
 
 

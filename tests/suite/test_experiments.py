@@ -181,7 +181,7 @@ def test_a_quick_run_says_what_it_leaves_out(
     """Its cells are those of the whole run, bit for bit; faults are seen in fewer of them."""
     file = tmp_path / "quick.jsonl"
     assert main([*_run(toy, "--quick"), "--jsonl", str(file)]) == 0
-    left = "left out by --quick: panels wide; values 80; methods noisy, exact"
+    left = "left out by --quick: panels wide; values 80; methods noisy | exact"
     assert left in capsys.readouterr().out
     known, cells = read_known(whole), {k: d for k, d in read_known(file).items() if not d["fault"]}
     assert len(cells) == 6
