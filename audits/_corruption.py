@@ -182,7 +182,7 @@ _ORDERS = (
     _order("robust", "winsorized", "winsorized", _LESS, _ALL),
     _order(
         "robust", "refined", "robust", _MORE,
-        (("hidden", 1000, (400,)), ("far", 1000, DIMENSIONS), ("mixed", 10_000, (200, 300, 400))),
+        (("far", 1000, DIMENSIONS), ("mixed", 10_000, (200, 300, 400))),
     ),
     _order("robust", "paper 2", "robust", _MORE, [("mixed", n, _PAPER) for n in (1000, 10_000)]),
     _order("zero", "iterative", "iterative", _LESS, _FEW),

@@ -6,6 +6,7 @@ a run that is stopped has reported whole panels. Cells are written down as the p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -90,6 +91,7 @@ def _results(
     replay = options.replay(CellPart(key))
     study = Study(key, experiment, whole, options.seed, _alpha(suite, experiment), replay)
     try:
+        _check_runs(study)
         check_methods(experiment, entry.mechanism)
     except Exception as error:  # a factory of somebody else's may do anything
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
@@ -113,6 +115,19 @@ def _results(
                 waiting.remove(panel)
                 yield panel_unit(study, panel, _by(own, found))
     yield _judged(study, cells, faults, found)
+
+
+def _check_runs(study: Study) -> None:
+    """Every comparison could be refuted: if all of its runs are lost, that has probability alpha at most."""
+    experiment, needed = study.experiment, math.ceil(-math.log2(study.alpha))
+    for order in experiment.orders:
+        for panel, values in order.where.items():
+            runs = len(values) * experiment.repeats
+            if runs < needed:
+                raise ValueError(
+                    f"{experiment.name}: {order.name!r} has {runs} runs in {panel!r}, and at alpha = "
+                    f"{study.alpha:.1e} it takes {needed} to refute it; give more values, or repeats."
+                )
 
 
 def _by(
