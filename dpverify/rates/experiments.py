@@ -50,7 +50,10 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Errors that others have measured, by panel and value: shown beside, and something to beat."""
+    """Errors that others have measured, by panel and value: shown beside, and something to beat.
+
+    A number is taken as it stands, with no chance in it.
+    """
 
     numbers: Mapping[str, Mapping[Any, float]]
     source: str
