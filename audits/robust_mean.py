@@ -23,6 +23,7 @@ from dpverify.randomness.bits import IntArray
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 from dpverify.transformations import SoftMean
 
+from ._corruption import DH20
 from ._moving import Faulty
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -338,3 +339,5 @@ RATES = (
         repeats=200,
     ),
 )
+
+EXPERIMENTS = (DH20,)

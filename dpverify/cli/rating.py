@@ -1,9 +1,10 @@
-"""``rates``: the error of every mechanism against theory."""
+"""``rates``: the error of every mechanism against theory, and beside others."""
 
 from __future__ import annotations
 
 import argparse
 import secrets
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
@@ -20,6 +21,7 @@ from dpverify.cli.shared import (
     workers_of,
 )
 from dpverify.suite.events import Consumer, Event, RunStarted, UnitFinished
+from dpverify.suite.experimenting import experiment_names, experiment_results, units_of
 from dpverify.suite.judges import TOTAL_ALPHA
 from dpverify.suite.rating import THOROUGH, RateOptions, rate_names, rate_results, read_known
 from dpverify.suite.runner import PART, report
@@ -34,7 +36,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--quick", action="store_true",
-        help=f"1/{THOROUGH} of the releases: seconds a mechanism, every planted fault caught",
+        help=f"1/{THOROUGH} of the releases, experiments in their cheapest panels: every planted fault caught",
     )  # fmt: skip
     parser.add_argument("--seed", type=at_least(0), metavar="N", help="default: fresh, and printed")
     add_parallel(parser)
@@ -46,7 +48,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def rates(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """Measure the named rates, or what is missing of them."""
-    check_names(options.names, [*suite.entries, *suite.rates])
+    check_names(options.names, [*suite.entries, *suite.rates, *suite.experiments])
     if options.resume is not None and not options.resume.is_file():
         raise UsageError(f"--resume {options.resume} is not a file.")
     if options.resume is not None and options.seed is None:
@@ -55,10 +57,14 @@ def rates(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     shared = RateOptions(options.suite, seed, options.quick)
     known = {} if options.resume is None else read_known(options.resume)
     names = rate_names(suite, options.names)
-    started = RunStarted(
-        "rates", dpverify.__version__, str(suite.root), seed, len(names), TOTAL_ALPHA
+    experiments = experiment_names(suite, options.names)
+    units = len(names) + units_of(suite, experiments, shared)
+    started = RunStarted("rates", dpverify.__version__, str(suite.root), seed, units, TOTAL_ALPHA)
+    workers = workers_of(options)
+    finishing = chain(
+        rate_results(suite, names, shared, workers=workers, known=known),
+        experiment_results(suite, experiments, shared, workers=workers, known=known),
     )
-    finishing = rate_results(suite, names, shared, workers=workers_of(options), known=known)
     terminal, *files = consumers_of(options, console, show_details=True)
     return report(started, finishing, [_whole_units(terminal), *files])
 

@@ -1,7 +1,8 @@
 """Rates: how the error of a mechanism goes with the number of records, the dimension, the budget.
 
 A claim says what is expected; measuring, fitting and judging say whether it is so, each with its
-confidence. What theory predicts comes from outside: nothing here reads a spec.
+confidence. What theory predicts comes from outside: nothing here reads a spec. An experiment sets several
+methods side by side at one guarantee, and says which of them has less error.
 """
 
 from dpverify.rates.claims import (
@@ -12,7 +13,24 @@ from dpverify.rates.claims import (
     RateClaim,
     RateFault,
 )
-from dpverify.rates.faults import faults_of, faulty_law, rescaled
+from dpverify.rates.comparing import (
+    Cell,
+    Judged,
+    check_methods,
+    judge_order,
+    measure_cell,
+)
+from dpverify.rates.experiments import (
+    Constant,
+    Drawn,
+    Experiment,
+    NotPrivate,
+    Order,
+    Quick,
+    Reference,
+    is_private,
+)
+from dpverify.rates.faults import faults_of, faulty_law, noise_times, rescaled
 from dpverify.rates.fitting import Slope, fit
 from dpverify.rates.instances import KINDS, Instance
 from dpverify.rates.judging import Comparison, Finding, Row, Table, compare, row_of, table_of
@@ -21,26 +39,40 @@ from dpverify.rates.metrics import Interval, Metric
 
 __all__ = [
     "KINDS",
+    "Cell",
     "Comparison",
+    "Constant",
     "Curve",
+    "Drawn",
     "Empirical",
+    "Experiment",
     "Exponent",
     "Finding",
     "Instance",
     "Interval",
+    "Judged",
     "Metric",
+    "NotPrivate",
+    "Order",
     "Point",
     "Population",
+    "Quick",
     "RateClaim",
     "RateFault",
+    "Reference",
     "Row",
     "Slope",
     "Table",
+    "check_methods",
     "compare",
     "faults_of",
     "faulty_law",
     "fit",
+    "is_private",
+    "judge_order",
     "measure",
+    "measure_cell",
+    "noise_times",
     "rescaled",
     "row_of",
     "table_of",

@@ -21,14 +21,19 @@ def faults_of(claim: RateClaim) -> list[RateFault]:
     """The generic faults that this claim says something about, then its own."""
     found = []
     if claim.curve is not None or claim.upper is not None:
-        found.append(RateFault(name=f"noise x {float(LOST):g}", law=_lost))
+        found.append(noise_times(LOST))
     if claim.exponent is not None:
         found.append(_drifting(claim, claim.exponent))
     return [*found, *claim.faults]
 
 
-def _lost(mechanism: Mechanism[Any], data: Floats, value: Any) -> Law:
-    return faulty_law(mechanism, data, rescaled(mechanism.fixed_plan, LOST))
+def noise_times(factor: Fraction) -> RateFault:
+    """The noise of every stage is so many times what it should be."""
+
+    def law(mechanism: Mechanism[Any], data: Floats, value: Any) -> Law:
+        return faulty_law(mechanism, data, rescaled(mechanism.fixed_plan, factor))
+
+    return RateFault(name=f"noise x {float(factor):g}", law=law)
 
 
 def _drifting(claim: RateClaim, exponent: Exponent) -> RateFault:

@@ -105,7 +105,7 @@ def _errors(
     fault: RateFault | None,
 ) -> tuple[Floats, dict[str, float]]:
     setting, value = claim.at(index), claim.values[index]
-    stream = (seed, index, *_words("" if fault is None else fault.name))
+    stream = (seed, index, *words("" if fault is None else fault.name))
     subject = _Subject(mechanism, value, fault)
     bits = SeededBits(*stream)
     if isinstance(claim.target, Empirical):
@@ -153,6 +153,6 @@ class _Subject:
         return np.inf if isinstance(estimate, Abstained) else float(error(estimate, truth))
 
 
-def _words(text: str) -> tuple[int, ...]:
+def words(text: str) -> tuple[int, ...]:
     """A name as numbers for a seed; none for none."""
     return (int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]),) if text else ()

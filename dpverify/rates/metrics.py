@@ -98,20 +98,20 @@ def _untransformed(z: float, skewness: float) -> float:
     return 3 / skewness * float(np.cbrt(1 + skewness * (z - skewness / 6)) - 1)
 
 
-def order_statistics(errors: Floats, level: float, alpha: float) -> Interval:
+def order_statistics(errors: Floats, level: float, alpha: float, *, least: float = 0.0) -> Interval:
     """The quantile with the order statistics between which it lies with probability >= 1 - alpha.
 
     The number of errors at most (below) the quantile is at least (at most) binomial(N, level), for
-    every law of the errors, also one with atoms. An end that no order statistic reaches is 0 or inf. An
-    interval that is a single value, as of integers, is extended to the next values that occur: a lattice
-    resolves no more.
+    every law of the errors, also one with atoms. An end that no order statistic reaches is ``least``
+    (what no error is below) or inf. An interval that is a single value, as of integers, is extended to
+    the next values that occur: a lattice resolves no more.
     """
     ordered, n = np.sort(errors), len(errors)
     below = int(stats.binom.ppf(alpha / 2, n, level))  # P(B < below) <= alpha / 2
     above = int(stats.binom.isf(alpha / 2, n, level)) + 1  # P(B >= above) <= alpha / 2
-    low = float(ordered[below - 1]) if below >= 1 else 0.0
+    low = float(ordered[below - 1]) if below >= 1 else least
     high = float(ordered[above - 1]) if above <= n else math.inf
     if low == high:
         lower, higher = ordered[ordered < low], ordered[ordered > high]
-        low, high = float(lower.max(initial=0.0)), float(higher.min(initial=math.inf))
+        low, high = float(lower.max(initial=least)), float(higher.min(initial=math.inf))
     return Interval(float(ordered[max(0, math.ceil(level * n) - 1)]), low, high)

@@ -11,14 +11,14 @@ import hashlib
 import json
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import mpmath as mp
 
@@ -46,8 +46,8 @@ from dpverify.suite.verdicts import Run, curves_of, judge
 THOROUGH = 4
 """How many times the releases of a quick run a full one makes."""
 _DIGITS = 30
-_FLOORS = ("privacy", "randomness", "grid", "plans", "mechanisms", "rates")
-_JOINING = ("rating.py", "refinement.py", "judges.py")  # of this package: curves, records, seeds
+_FLOORS = ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms", "rates")
+_JOINING = ("rating.py", "refinement.py", "judges.py", "experimenting.py")  # of this package
 _TREES = ("mechanisms", "spec", "audits")
 _LIBRARIES = ("numpy", "scipy", "python-flint", "mpmath")
 
@@ -67,6 +67,14 @@ class RatePart:
         return f"{self.rate} {self.fault or f'point {self.index}'}"
 
 
+class Named(Protocol):
+    """A piece of work that knows its rate."""
+
+    @property
+    def rate(self) -> str:
+        """Its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class RateOptions:
     """What the parts of one run share."""
@@ -75,7 +83,7 @@ class RateOptions:
     seed: int = 0
     quick: bool = False
 
-    def replay(self, part: RatePart) -> str:
+    def replay(self, part: Named) -> str:
         """The command that does this part's rate again."""
         suite = f" --suite {shlex.quote(str(self.suite))}" if self.suite is not None else ""
         quick = " --quick" if self.quick else ""
@@ -88,9 +96,12 @@ class RateOptions:
 
 def rate_names(suite: Suite, names: Sequence[str]) -> list[str]:
     """The rates that these names, of mechanisms or rates, select; no names: all."""
-    return [
-        key for key in suite.rates if not names or any(n in (key, key.split(":")[0]) for n in names)
-    ]
+    return selected(suite.rates, names)
+
+
+def selected(keys: Iterable[str], names: Sequence[str]) -> list[str]:
+    """Those of "mechanism:name" that a name is, or is the mechanism of; without names all."""
+    return [key for key in keys if not names or any(n in (key, key.split(":")[0]) for n in names)]
 
 
 def parts_of(rate: str, claim: RateClaim) -> list[RatePart]:
@@ -149,7 +160,7 @@ def run_part(part: RatePart, options: RateOptions) -> UnitFinished:
     """Measure a point, or try to see a fault. Whatever goes wrong is INVALID, never silent."""
     start = perf_counter()
     try:
-        suite = _suite(options.suite)
+        suite = loaded(options.suite)
         with mp.workdps(_DIGITS):
             data = _fault_data(suite, part, options) if part.fault else _point(suite, part, options)
         data = {"key": key_of_part(suite, part, options), **data}
@@ -170,13 +181,14 @@ def _measured(
 
 
 @cache
-def _suite(root: Path | None) -> Suite:
+def loaded(root: Path | None) -> Suite:
+    """The suite, once a process."""
     return load(root)
 
 
 def _alpha(suite: Suite, claim: RateClaim) -> float:
-    """TOTAL_ALPHA over all rates of the suite and all intervals of this one."""
-    return TOTAL_ALPHA / (len(suite.rates) * claim.intervals)
+    """TOTAL_ALPHA over all rates and experiments of the suite and all intervals of this one."""
+    return TOTAL_ALPHA / (suite.measured * claim.intervals)
 
 
 def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]:
@@ -265,7 +277,6 @@ def key_of_part(suite: Suite, part: RatePart, options: RateOptions) -> str:
     _, claim = suite.rates[part.rate]
     setting = {name: str(value) for name, value in claim.at(part.index).items()}
     text = [
-        _code(suite.root),
         part.rate,
         part.fault,
         str(sorted(setting.items())),
@@ -275,7 +286,12 @@ def key_of_part(suite: Suite, part: RatePart, options: RateOptions) -> str:
         str(options.seed),
         repr(_alpha(suite, claim)),
     ]
-    return hashlib.sha256("\n".join(text).encode()).hexdigest()
+    return digest(suite, text)
+
+
+def digest(suite: Suite, text: Sequence[str]) -> str:
+    """Of these words and of the code."""
+    return hashlib.sha256("\n".join([_code(suite.root), *text]).encode()).hexdigest()
 
 
 @cache

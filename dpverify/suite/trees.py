@@ -21,7 +21,7 @@ import dpverify.transformations
 from dpverify.audit import Configuration, Exhibit, SmallInstance
 from dpverify.plans import Mechanism
 from dpverify.plans.plan import is_latent
-from dpverify.rates import RateClaim
+from dpverify.rates import Experiment, RateClaim
 
 
 class SuiteError(Exception):
@@ -30,7 +30,7 @@ class SuiteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One mechanism: its class, its spec, its configurations, small instances and rates."""
+    """One mechanism: its class, its spec, its configurations, small instances, rates, experiments."""
 
     name: str
     mechanism: type[Mechanism[Any]]
@@ -38,6 +38,7 @@ class Entry:
     configurations: tuple[Configuration, ...]
     small: tuple[SmallInstance, ...]
     rates: tuple[RateClaim, ...] = ()
+    experiments: tuple[Experiment, ...] = ()
 
     @property
     def departures(self) -> tuple[Any, ...]:
@@ -76,6 +77,20 @@ class Suite:
             for entry in self.entries.values()
             for claim in entry.rates
         }
+
+    @property
+    def experiments(self) -> dict[str, tuple[Entry, Experiment]]:
+        """All experiments by name, "mechanism:name", each with its mechanism."""
+        return {
+            f"{entry.name}:{experiment.name}": (entry, experiment)
+            for entry in self.entries.values()
+            for experiment in entry.experiments
+        }
+
+    @property
+    def measured(self) -> int:
+        """How many rates and experiments there are: these share the false alarms of ``rates``."""
+        return len(self.rates) + len(self.experiments)
 
     def obligation(self, where: str) -> Callable[[], int]:
         """The obligation that a lemma names, as "theory/queries.py:obligation_count"."""
@@ -133,7 +148,8 @@ def _check_keys(suite: Suite) -> None:
     total = sum(len(entry.configurations) for entry in suite.entries.values())
     if len(suite.configurations) != total:
         raise SuiteError("two configurations of one mechanism and adjacency have the same name")
-    if len(suite.rates) != sum(len(entry.rates) for entry in suite.entries.values()):
+    total = sum(len(entry.rates) + len(entry.experiments) for entry in suite.entries.values())
+    if len({*suite.rates, *suite.experiments}) != total:
         raise SuiteError("two rates of one mechanism have the same name")
 
 
@@ -226,8 +242,11 @@ def _entry(name: str, mechanism_module: str, base: str) -> Entry:
                 f"audits/{name}.py: {made.name!r} has a filter and no friendly pairs; what runs "
                 "behind a filter is attacked on those."
             )
-    rates = _exported(audits, "RATES", RateClaim) if hasattr(audits, "RATES") else ()
-    return Entry(name, mechanism, spec, configurations, small, rates)
+    rates, experiments = (
+        _exported(audits, exported, kind) if hasattr(audits, exported) else ()
+        for exported, kind in (("RATES", RateClaim), ("EXPERIMENTS", Experiment))
+    )
+    return Entry(name, mechanism, spec, configurations, small, rates, experiments)
 
 
 def _exported(module: ModuleType, name: str, kind: type) -> Any:

@@ -24,15 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from audits._corruption import CORRUPTIONS, records
 from dpverify import Adjacency, ApproxDP
 from tests.benchmarks.errors import Method, Points, code, distance, shown
 from tests.benchmarks.timing import header, table
 
-Floats = NDArray[np.float64]
-BUDGET, SHARE = ApproxDP(1, "1e-6"), 0.1
-KINDS = ("clean", "mixed", "hidden", "far")
+BUDGET = ApproxDP(1, "1e-6")
+KINDS = ("clean", *CORRUPTIONS)
 PLAIN = {
     (1000, 10): (0.315, 0.346, 0.389, 0.408),
     (2000, 10): (0.158, 0.202, 0.326, 0.199),
@@ -43,21 +42,6 @@ PLAIN = {
     (10_000, 100): (0.208, 0.342, 0.28, 0.259),
     (20_000, 100): (0.125, 0.184, 0.143, 0.146),
 }
-
-
-def records(n: int, d: int, kind: str, rng: np.random.Generator) -> Floats:
-    """Shape (n, d)."""
-    found: Floats = rng.normal(1.0, 1.0, (n, d))
-    k = round(SHARE * n)
-    if kind == "mixed":
-        found[: k // 2] = rng.integers(0, 2, (k // 2, d))
-        found[k // 2 : k] = [12, -2, *[0] * (d - 2)]
-    elif kind == "hidden":
-        along = rng.normal(size=d)
-        found[:k] += 0.9 * math.sqrt(d) * along / np.linalg.norm(along)
-    elif kind == "far":
-        found[:k] += 1e4
-    return found
 
 
 @cache

@@ -1,6 +1,6 @@
 """How few records ``RobustMean`` needs, and how long it takes beside one product of all pairs of records.
 
-Data as in tests/benchmarks/robust.py; replace, epsilon = 1, delta = 1e-6; ``for_budget`` with n_max = n.
+Data as in audits/_corruption.py; replace, epsilon = 1, delta = 1e-6; ``for_budget`` with n_max = n.
 
 First, 10 columns: how many of 100 releases of fresh data abstained; the median distance to the true mean of
 all of them (infinite where one abstained), with order statistics that hold the true median with
@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from audits._corruption import records
 from dpverify import Abstained, Adjacency, ApproxDP, RobustMean, SeededBits
 from tests.benchmarks.errors import distance, shown
-from tests.benchmarks.robust import KINDS, records
+from tests.benchmarks.robust import KINDS
 from tests.benchmarks.timing import clocked, header, peer, table
 
 COLUMNS, TIMED, TARGET = 10, (10_000, 100), 3

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpverify import RescaledMean
-from tests.benchmarks import bounds, dimension_free, plan
+from tests.benchmarks import bounds, dimension_free, plan, robust_experiment
 from tests.benchmarks.bounds import KEPT, Measured, bounds_at
 from tests.benchmarks.errors import Points
 
@@ -87,6 +87,42 @@ def test_a_picture_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )  # the same points, the same picture
     assert first == second
     assert b"<svg" in first
+
+
+# --- an experiment ------------------------------------------------------------------------------
+
+
+def _events(path: Path) -> Path:
+    cell = {"value": 100.0, "runs": 20, "median": 2.0, "low": 1.5, "high": "inf"}
+    never = {"value": 200.0, "runs": 20, "median": "inf", "low": 7.0, "high": "inf"}
+    refused = {"value": 300.0, "runs": 0, "refused": "too few"}
+    data = {
+        "panel": "mixed, n = 100",
+        "setting": {"n": "100", "kind": "mixed"},
+        "methods": {"robust": [cell, never, refused]},
+        "references": {"paper 1": [{"value": 100.0, "error": 30.0}]},
+    }
+    lines = [
+        {"event": "run-started"},
+        {"kind": "panel", "data": data},
+        {"kind": "panel", "data": {}},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    path.write_text(text + '{"kind": "pan', encoding="utf-8")
+    return path
+
+
+def test_an_experiment_s_panels_are_read_from_its_events(tmp_path: Path) -> None:
+    """Where it has no median, or refuses, a method has no point."""
+    (panel,) = robust_experiment.panels_in(_events(tmp_path / "run.jsonl")).values()
+    assert robust_experiment.curve(panel["methods"]["robust"]) == [(100.0, 2.0, 1.5, 2.0)]
+
+
+def test_an_experiment_s_picture_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = robust_experiment.panels_in(_events(tmp_path / "run.jsonl"))
+    robust_experiment.draw(found, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
 # --- beside PLAN --------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from dpverify.suite.rating import RateOptions, RatePart, rate_results, read_know
 from dpverify.suite.runner import PART
 from dpverify.suite.trees import Suite, SuiteError, load
 
+ROOT = Path(__file__).parents[2]
 KEY = "noisy_count:error-against-n"
 RUN = ["rates", KEY, "--quick", "--seed", "5", "--workers", "1"]
 OPTIONS = RateOptions(seed=5, quick=True)
@@ -58,7 +59,7 @@ def test_a_unit_has_all_that_a_report_draws(whole: Path) -> None:
     assert data["exponent"]["value"] == 0
     assert data["slope"]["low"] < data["slope"]["value"] < data["slope"]["high"]
     assert [fault["caught"] for fault in data["faults"]] == [True, True]
-    assert data["alpha"] * 5 * len(load().rates) == pytest.approx(1e-6)
+    assert data["alpha"] * 5 * load().measured == pytest.approx(1e-6)
     assert len(unit["details"]) == 5
 
 
@@ -153,7 +154,7 @@ def _only(**changed: Any) -> Suite:
 
 
 def _judged(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> UnitFinished:
-    monkeypatch.setattr(rating, "_suite", lambda root: suite)
+    monkeypatch.setattr(rating, "loaded", lambda root: suite)
     *_, last = rate_results(suite, [KEY], OPTIONS)
     assert last.kind == "rate"
     return last
@@ -296,6 +297,14 @@ def test_the_key_is_of_what_measures(name: str, monkeypatch: pytest.MonkeyPatch)
     rating._code.cache_clear()
     assert rating.key_of_part(suite, part, OPTIONS) != before
     rating._code.cache_clear()
+
+
+def test_the_key_is_of_every_floor_below() -> None:
+    """Of all folders of the package that mechanisms and rates import from."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    floors = text.split('"dpverify.audit | dpverify.rates"')[1].split("]")[0]
+    below = set(re.findall(r"dpverify\.(\w+)", floors)) | {"rates"}
+    assert below == set(rating._FLOORS)
 
 
 def test_another_numpy_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,274 @@
+"""Experiments as units of work: the cells of a method, and planted faults, are measured apart.
+
+A panel's table is emitted as soon as its last cell is measured, and the verdict on the orders at the end, so
+a run that is stopped has reported whole panels. Cells are written down as the points of a rate are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, product
+from time import perf_counter
+from typing import Any
+
+from dpverify.rates import (
+    Cell,
+    Experiment,
+    Finding,
+    RateFault,
+    check_methods,
+    judge_order,
+    measure_cell,
+)
+from dpverify.suite.events import Outcome, UnitFinished
+from dpverify.suite.judges import TOTAL_ALPHA, seed_of
+from dpverify.suite.panels import Study, cell_in, panel_unit, verdict
+from dpverify.suite.rating import RateOptions, digest, loaded, selected
+from dpverify.suite.runner import PART, results
+from dpverify.suite.trees import Suite
+
+
+@dataclass(frozen=True, slots=True)
+class CellPart:
+    """A piece of an experiment as plain data: a method in a cell, or an order's planted fault."""
+
+    rate: str
+    panel: str = ""
+    index: int = 0
+    method: str = ""
+    order: str = ""
+    kind: str = PART
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        if self.order:
+            return f"{self.rate} fault of {self.order}"
+        return f"{self.rate} {self.panel}, value {self.index}, {self.method}"
+
+
+def experiment_names(suite: Suite, names: Sequence[str]) -> list[str]:
+    """The experiments that these names, of mechanisms or experiments, select; no names: all."""
+    return selected(suite.experiments, names)
+
+
+def chosen(suite: Suite, key: str, options: RateOptions) -> Experiment:
+    """The experiment, or what a quick run does of it."""
+    experiment = suite.experiments[key][1]
+    return experiment.reduced() if options.quick else experiment
+
+
+def units_of(suite: Suite, names: Sequence[str], options: RateOptions) -> int:
+    """How many units are reported: panels and verdicts."""
+    return sum(1 + len(chosen(suite, key, options).panels) for key in names)
+
+
+def experiment_results(
+    suite: Suite,
+    names: Sequence[str],
+    options: RateOptions,
+    *,
+    workers: int = 1,
+    known: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Iterator[UnitFinished]:
+    """Every part as it finishes, every panel, and every verdict; ``known`` parts are not redone."""
+    for key in names:
+        yield from _results(suite, key, options, workers, known or {})
+
+
+def _results(
+    suite: Suite,
+    key: str,
+    options: RateOptions,
+    workers: int,
+    known: Mapping[str, Mapping[str, Any]],
+) -> Iterator[UnitFinished]:
+    entry, whole = suite.experiments[key]
+    experiment = chosen(suite, key, options)
+    replay = options.replay(CellPart(key))
+    study = Study(key, experiment, whole, options.seed, _alpha(suite, experiment), replay)
+    try:
+        _check_runs(study)
+        check_methods(experiment, entry.mechanism)
+    except Exception as error:  # a factory of somebody else's may do anything
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        yield verdict(study, {}, [], {}, reason)
+        return
+    cells, faults = _parts(key, experiment)
+    earlier, missing = list[UnitFinished](), list[CellPart]()
+    for part in (*cells, *faults):
+        data = known.get(key_of_cell(suite, part, options))
+        if data is None:
+            missing.append(part)
+        else:
+            earlier.append(_measured(part, options, data, 0.0))
+    found, waiting = dict[str, UnitFinished](), list(experiment.panels)
+    for finished in chain(earlier, results(missing, options, run_cell, workers)):
+        yield finished
+        found[finished.name] = finished
+        for panel in list(waiting):
+            own = [part for part in cells if part.panel == panel]
+            if all(part.name in found for part in own):
+                waiting.remove(panel)
+                yield panel_unit(study, panel, _by(own, found))
+    yield _judged(study, cells, faults, found)
+
+
+def _check_runs(study: Study) -> None:
+    """Every comparison could be refuted: if all of its runs are lost, that has probability alpha at most."""
+    experiment, needed = study.experiment, math.ceil(-math.log2(study.alpha))
+    for order in experiment.orders:
+        for panel, values in order.where.items():
+            runs = len(values) * experiment.repeats
+            if runs < needed:
+                raise ValueError(
+                    f"{experiment.name}: {order.name!r} has {runs} runs in {panel!r}, and at alpha = "
+                    f"{study.alpha:.1e} it takes {needed} to refute it; give more values, or repeats."
+                )
+
+
+def _by(
+    own: Sequence[CellPart], found: Mapping[str, UnitFinished]
+) -> dict[str, list[UnitFinished]]:
+    """The finished cells of a panel by method, in the order of the values."""
+    ordered = sorted(own, key=lambda part: part.index)
+    return {
+        method: [found[part.name] for part in ordered if part.method == method]
+        for method in dict.fromkeys(part.method for part in own)
+    }
+
+
+def _judged(
+    study: Study,
+    cells: Sequence[CellPart],
+    faults: Sequence[CellPart],
+    found: Mapping[str, UnitFinished],
+) -> UnitFinished:
+    """The verdict on all orders."""
+    errors = {
+        (part.method, part.panel, part.index): cell_in(found[part.name].data).errors
+        for part in cells
+        if found[part.name].data
+    }
+
+    def known(name: str, panel: str, index: int) -> Sequence[float]:
+        numbers = study.experiment.references
+        if name in numbers:
+            return _numbers(study.experiment, name, panel, index)
+        return errors[name, panel, index]
+
+    broken = [part.name for part in found.values() if part.outcome is not Outcome.HELD]
+    if broken:
+        return verdict(study, found, [], {}, f"{broken[0]}: {found[broken[0]].summary}")
+    judged = [
+        judge_order(study.experiment, order, panel, known, study.alpha)
+        for order in study.experiment.orders
+        for panel in order.where
+    ]
+    seen = {part.order: str(found[part.name].data["by"]) for part in faults}
+    return verdict(study, found, judged, seen)
+
+
+def _numbers(experiment: Experiment, name: str, panel: str, index: int) -> list[float]:
+    """A reference as if every run had that error."""
+    number = experiment.references[name].numbers[panel][experiment.values[index]]
+    return [number] * experiment.repeats
+
+
+def _parts(key: str, experiment: Experiment) -> tuple[list[CellPart], list[CellPart]]:
+    """Every cell, panel by panel; every order's fault."""
+    grid = product(experiment.panels, range(len(experiment.values)), experiment.methods)
+    cells = [CellPart(key, panel, index, method) for panel, index, method in grid]
+    return cells, [CellPart(key, order=order.name) for order in experiment.orders]
+
+
+def _alpha(suite: Suite, experiment: Experiment) -> float:
+    """TOTAL_ALPHA over all rates and experiments of the suite and all comparisons of this one."""
+    return TOTAL_ALPHA / (suite.measured * experiment.comparisons)
+
+
+# --- measuring ----------------------------------------------------------------------------------
+
+
+def run_cell(part: CellPart, options: RateOptions) -> UnitFinished:
+    """Measure a cell, or try to see a fault. Whatever goes wrong is INVALID, never silent."""
+    start = perf_counter()
+    try:
+        suite = loaded(options.suite)
+        data = _fault_data(suite, part, options) if part.order else _cell_data(part, options)
+        data = {"key": key_of_cell(suite, part, options), **data}
+    except Exception as error:
+        message = f"could not be measured: {type(error).__name__}: {error}"
+        return UnitFinished(
+            PART, part.name, Outcome.INVALID, "INVALID", message, replay=options.replay(part)
+        )
+    return _measured(part, options, data, perf_counter() - start)
+
+
+def _measured(
+    part: CellPart, options: RateOptions, data: Mapping[str, Any], seconds: float
+) -> UnitFinished:
+    replay = options.replay(part)
+    place: dict[str, Any] = {"experiment": part.rate, "fault": part.order}
+    if not part.order:
+        place |= {"panel": part.panel, "index": part.index, "method": part.method}
+    return UnitFinished(
+        PART, part.name, Outcome.HELD, "MEASURED", "", (), replay, seconds, {**data, **place}
+    )
+
+
+def _cell_data(part: CellPart, options: RateOptions) -> dict[str, Any]:
+    cell = _cell(part, None, options)
+    return {"errors": list(cell.errors), "refused": cell.refused}
+
+
+@cache
+def _cell(part: CellPart, fault: RateFault | None, options: RateOptions) -> Cell:
+    """Kept, since several orders are about one cell, and may share a planted fault."""
+    return measure_cell(
+        chosen(loaded(options.suite), part.rate, options),
+        part.panel,
+        part.index,
+        part.method,
+        seed=seed_of(part.rate, options.seed),
+        fault=fault,
+    )
+
+
+def _fault_data(suite: Suite, part: CellPart, options: RateOptions) -> dict[str, Any]:
+    """Panel by panel, until the order is refuted in one."""
+    experiment = chosen(suite, part.rate, options)
+    order = next(one for one in experiment.orders if one.name == part.order)
+
+    def errors(name: str, panel: str, index: int) -> Sequence[float]:
+        if name in experiment.references:
+            return _numbers(experiment, name, panel, index)
+        fault = order.fault if name == order.faulty else None
+        return _cell(CellPart(part.rate, panel, index, name), fault, options).errors
+
+    alpha = _alpha(suite, experiment)
+    for panel in order.where:
+        seen = judge_order(experiment, order, panel, errors, alpha)
+        if seen.finding is Finding.REFUTED:
+            return {"caught": True, "by": f"in {panel}"}
+    return {"caught": False, "by": ""}
+
+
+# --- resuming -----------------------------------------------------------------------------------
+
+
+def key_of_cell(suite: Suite, part: CellPart, options: RateOptions) -> str:
+    """Everything a part depends on, hashed. A cell is the same in a quick run; a fault is not."""
+    experiment = chosen(suite, part.rate, options)
+    text = [part.rate, part.order, str(experiment.repeats), str(options.seed)]
+    if part.order:
+        order = next(one for one in experiment.orders if one.name == part.order)
+        where = {panel: list(map(str, values)) for panel, values in order.where.items()}
+        text += [order.faulty, order.fault.name, str(where), repr(_alpha(suite, experiment))]
+    else:
+        setting = experiment.at(part.panel, part.index).items()
+        text += [part.panel, part.method, str(sorted((name, str(x)) for name, x in setting))]
+    return digest(suite, text)
