@@ -157,7 +157,9 @@ def audit(
 
     subject: one of our mechanisms, or any function f(dataset) of its own randomness (with
     ``vectorized=True``: f(dataset, size), which returns ``size`` outputs).
-    claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency.
+    claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency. With pairs of k
+    steps (``QueryMoves(by=k)``) give ``guarantee.for_group(k)``: of pure DP a bound on that epsilon, divided
+    by k, holds for some neighbors on the way, and its errors are divided as well.
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
     trials: draws a side and pair: a sixteenth to learn events, a tenth to choose among them, the rest
