@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from dpverify.grid.linear import Integers
+from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness, by_column
 from dpverify.mechanisms._robust_shares import (
     HISTOGRAM,
@@ -49,6 +50,7 @@ from dpverify.plans.regions import (
 )
 from dpverify.privacy import Adjacency, Guarantee
 from dpverify.privacy.numbers import Exact, approximately, exact, to_float, whole
+from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import WeightedCoreMean
 from dpverify.transformations.soft_core import checked_full
 
@@ -290,13 +292,16 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Centers and radii of the balls, in cells."""
-        core = self.core()
-        share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
-        agreed, which = np.unique(batch.values["agreement"][:, 0], return_inverse=True)
-        known = _balls(core, share, agreed.tolist())
+        known, which = self._known(batch)
         factors = [noise / UNIT for noise, _ in known]
         points = _within_reach(rounded_multiples(batch.values["mean"], factors, which))
         return points, np.array([radius for _, radius in known], np.int64)[which]
+
+    def _known(self, batch: Transcripts) -> tuple[list[tuple[Fraction, int]], IntArray]:
+        """(the center's noise, the ball's radius) after each agreement that there is; which each draw has."""
+        share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
+        agreed, which = different(batch.values["agreement"][:, 0])
+        return _balls(self.core(), share, agreed.tolist()), which
 
     def _along(self, batch: Transcripts) -> Integers:
         """Directions, by the released second moments."""
@@ -304,10 +309,10 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def _slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Middles and half widths, by the released histograms."""
-        radii, parts = np.unique(self._places(batch)[1], return_inverse=True)
+        known, which = self._known(batch)
         unit = Fraction(2) ** (DIRECTION_BITS - self._nearness().exponent)
-        known = [math.floor(unit / part_of(int(r), self.bins)) for r in radii]
-        deviation = np.array([min(k, _LARGEST_DEVIATION) for k in known], np.int64)[parts]
+        parts = [math.floor(unit / part_of(radius, self.bins)) for _, radius in known]
+        deviation = np.array([min(k, _LARGEST_DEVIATION) for k in parts], np.int64)[which]
         counts = batch.values["histogram"].reshape(-1, self.bins)
         repeated = np.repeat(deviation, self.directions)
         shape = len(batch), self.directions

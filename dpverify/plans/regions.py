@@ -14,7 +14,7 @@ import numpy as np
 
 from dpverify.grid import UNIT
 from dpverify.grid.linear import WORD, Integers, largest, matmul
-from dpverify.grid.masks import each_once
+from dpverify.grid.masks import different, each_once
 from dpverify.grid.nearness import Nearness
 from dpverify.plans.kept import rounded_multiples, unit_sensitivity
 from dpverify.plans.mapped import Mapped
@@ -80,7 +80,7 @@ class MovingMoments(MovingQuery):
             kept = moved if short else moved.astype(object)
             sums[rows] = _products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept)
         sums = _shortened(sums)
-        found, which = np.unique(radii, return_inverse=True)
+        found, which = different(radii)
         factors = [UNIT / self.unit(int(radius)) for radius in found]
         own = rounded_multiples(sums[:, range(d), range(d)], factors, which)
         if d == 1:
@@ -203,7 +203,7 @@ def part_of(radius: int, bins: int) -> int:
 
 def parts_of(radii: Integers, bins: int) -> Integers:
     """``part_of`` each radius, shape (size, 1, 1)."""
-    found, which = np.unique(radii, return_inverse=True)
+    found, which = different(radii)
     parts = np.array([part_of(int(radius), bins) for radius in found], np.int64)
     return parts[which][:, np.newaxis, np.newaxis]
 
