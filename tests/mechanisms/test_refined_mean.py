@@ -352,7 +352,7 @@ def test_rounded_multiples_of_unlike_rows_in_one_batch() -> None:
 def test_different_integers_are_those_of_a_sort(kind: type) -> None:
     rng = np.random.default_rng(21)
     for size, reach in ((0, 1), (1, 2**62), (50, 3), (50, 4096), (50, 2**62), (9000, 8999)):
-        column = rng.integers(-reach, reach, size).astype(kind)
+        column: Any = rng.integers(-reach, reach, size).astype(kind)
         seen, which = different(column)
         assert seen.tolist() == sorted(set(column.tolist()))
         assert seen[which].tolist() == column.tolist()
