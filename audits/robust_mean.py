@@ -140,7 +140,7 @@ def _attacked(name: str) -> Configuration:
         mechanism=mechanism,
         pairs=_pairs(mechanism.minimum_n(beta="1/2")),
         faults=[fault(mechanism) for fault in (_unmasked, _occupied, _exact_number)],
-        quick_trials=50_000,
+        quick_trials=120_000,
         opening=(added("a stranger moves the agreement by 5", [0.0] * _N, 9.0),),
     )
 
