@@ -182,7 +182,6 @@ def _attacked(
         pairs=pairs(to, n, edge, mechanism.minimum_n(beta="1/2")),
         faults=[fault(mechanism) for fault in faults],
         opening=opening(to, n),
-        quick_trials=150_000,
     )
 
 
