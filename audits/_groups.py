@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -23,7 +23,7 @@ GroupVotes = KthLargestVariance | SumOfVariances | NumberOfReports
 Rows = list[list[float]]
 _FAR = float(3 * 2**17)  # a near and a far record have a variance of 1.1 times 2^36
 _CANDIDATES = 6000
-RECORDS_A_GROUP = 20
+_RECORDS_A_GROUP = 20
 """In rates."""
 
 
@@ -168,10 +168,10 @@ def _of_the_fullest(estimate: Any, votes: dict[float, int]) -> float:
     """Of its vote count, over the number of records; what is withheld counts as 0."""
     fullest = max(votes, key=votes.__getitem__)
     seen = getattr(estimate, "votes", {}).get(fullest, 0)
-    return float(abs(seen - votes[fullest]) / (RECORDS_A_GROUP * sum(votes.values())))
+    return float(abs(seen - votes[fullest]) / (_RECORDS_A_GROUP * sum(votes.values())))
 
 
-def rates(make: Callable[[Mapping[str, Any]], GroupVotes], noise: str) -> tuple[RateClaim, ...]:
+def rates(kind: type[GroupVotes], **fixed: Any) -> tuple[RateClaim, ...]:
     """The noise of the fullest bucket's votes over the number of records; against that and epsilon.
 
     There are as many groups as records allow: a public 20th of them.
@@ -179,13 +179,24 @@ def rates(make: Callable[[Mapping[str, Any]], GroupVotes], noise: str) -> tuple[
     curve = Curve(function="expected_error", arguments=("parameters",), per="n")
     normal = Instance(kind="gaussian", parameters={"mean": 50.0, "deviation": 1.4})
 
+    def make(setting: Mapping[str, Any]) -> GroupVotes:
+        return kind(
+            adjacency=Adjacency.ADD_REMOVE,
+            noise_multiplier=1 / Fraction(setting["epsilon"]),
+            noise="laplace",
+            d=setting["d"],
+            groups=setting["n"] // _RECORDS_A_GROUP,
+            delta=Fraction(1, 100),
+            **fixed,
+        )
+
     def rate(name: str, variable: str, values: tuple[Any, ...], **setting: Any) -> RateClaim:
         return RateClaim(
             name=name,
             mechanism=make,
             variable=variable,
             values=values,
-            setting={"d": 2, "noise": noise, **setting},
+            setting={"d": 2, **setting},
             instance=normal,
             target=Empirical(_votes),
             error=_of_the_fullest,

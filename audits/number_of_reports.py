@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 from dpverify import Adjacency, ApproxDP, NumberOfReports
 from dpverify.audit import Configuration, SmallInstance
 
-from ._groups import RECORDS_A_GROUP, Crafted, configuration, rates
+from ._groups import Crafted, configuration, rates
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
@@ -44,16 +43,4 @@ SMALL = (
     ),
 )  # fmt: skip
 
-
-def _make(setting: Mapping[str, Any]) -> NumberOfReports:
-    return NumberOfReports(
-        adjacency=_ADD,
-        noise_multiplier=1 / Fraction(setting["epsilon"]),
-        noise=setting["noise"],
-        d=setting["d"],
-        groups=setting["n"] // RECORDS_A_GROUP,
-        delta=Fraction(1, 100),
-    )
-
-
-RATES = rates(_make, "laplace")
+RATES = rates(NumberOfReports)

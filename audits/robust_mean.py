@@ -108,8 +108,8 @@ def _exact_number(mechanism: RobustMean) -> Fault:
 
 _RIM = 0.985
 _FAR = 8e307
-_N = 1000
-_SHARES = tuple(map(Fraction, ("0.25", "0.23", "0.29", "0.23")))
+_N = 16_000
+_SHARES = tuple(map(Fraction, ("0.26", "0.21", "0.31", "0.22")))
 
 
 def _pairs(least: int) -> tuple[NeighboringPair, ...]:
@@ -117,7 +117,7 @@ def _pairs(least: int) -> tuple[NeighboringPair, ...]:
     crowd = [0.0] * _N
     return (
         added("a friend on the rim of the ball", crowd, _RIM),
-        added("a record at one and a half times the radius", crowd, 1.5),
+        added("a record at nearly twice the radius", crowd, 1.9),
         added("about to abstain", crowd[:least], _FAR),
     )
 
@@ -141,7 +141,7 @@ def _attacked(name: str) -> Configuration:
         mechanism=mechanism,
         pairs=_pairs(mechanism.minimum_n(beta="1/2")),
         faults=[fault(mechanism) for fault in (_unmasked, _occupied, _exact_number)],
-        quick_trials=150_000,
+        quick_trials=120_000,
         opening=(added("a stranger moves the agreement by 5", [0.0] * _N, 9.0),),
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from dpverify import Adjacency, SumOfVariances
 from dpverify.audit import Configuration, SmallInstance
 
-from ._groups import RECORDS_A_GROUP, Crafted, configuration, rates
+from ._groups import Crafted, configuration, rates
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _ONE: dict[str, Any] = {"d": 2, "over": (1,), "delta": "0.05", "groups": 40}
@@ -40,17 +40,4 @@ SMALL = (
     ),
 )
 
-
-def _make(setting: Mapping[str, Any]) -> SumOfVariances:
-    return SumOfVariances(
-        adjacency=_ADD,
-        noise_multiplier=1 / Fraction(setting["epsilon"]),
-        over=(0,),
-        noise=setting["noise"],
-        d=setting["d"],
-        groups=setting["n"] // RECORDS_A_GROUP,
-        delta=Fraction(1, 100),
-    )
-
-
-RATES = rates(_make, "laplace")
+RATES = rates(SumOfVariances, over=(0,))

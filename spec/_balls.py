@@ -13,7 +13,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency
 
 from . import clipped_mean
-from .theory import joint, shrinking, vectors
+from .theory import queries, shrinking, vectors
 from .theory.gaussian_laws import UNIT
 from .theory.laws import Outcome, real
 
@@ -86,7 +86,7 @@ def grid_step(parameters: Parameters) -> Fraction:
     rows = parameters["matrix"] or ((1,),)
     square = sum(Fraction(e) ** 2 for row in rows for e in row) * len(parameters["center"])
     most = (2 * Fraction(parameters["coarseness"]) * deviation(parameters)) ** 2
-    return joint.largest_power(lambda s: s**2 * square <= most)
+    return queries.largest_power(lambda s: s**2 * square <= most)
 
 
 def most_multiples(parameters: Parameters) -> int:

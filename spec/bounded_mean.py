@@ -44,15 +44,9 @@ def grid(parameters: Parameters) -> tuple[int, int, int, Fraction]:
 
     The cell is the largest power of two that is at most 2^-20 of half the width.
     """
-    low, high = Fraction(parameters["lower"]), Fraction(parameters["upper"])
-    cell = parameters["cell"]
-    if cell is None:
-        cell, target = Fraction(1), (high - low) / 2**21
-        while cell > target:
-            cell /= 2
-        while 2 * cell <= target:
-            cell *= 2
-    lower, upper = round(low / cell), round(high / cell)
+    lower, upper, cell = queries.grid(
+        parameters["lower"], parameters["upper"], 2**21, parameters["cell"]
+    )
     return lower, upper, (lower + upper) // 2, cell
 
 

@@ -12,7 +12,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
-from .theory import joint, vectors
+from .theory import joint, queries, vectors
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import PointLaw, TranscriptLaw, closed, real
 from .theory.obligations import Departure, neighbors, require
@@ -50,7 +50,7 @@ def public_map(parameters: Parameters) -> vectors.Map:
     """
     radius, rows = Fraction(parameters["radius"]), _rows(parameters)
     square = sum(entry**2 for row in rows for entry in row)
-    cell = joint.largest_power(lambda c: c**2 * square * 4**20 <= radius**2)
+    cell = queries.largest_power(lambda c: c**2 * square * 4**20 <= radius**2)
     center = tuple(round(Fraction(c) / cell) for c in parameters["center"])
     if parameters["matrix"] is None:
         return vectors.Map(center, math.floor(radius / cell), cell)
@@ -65,7 +65,7 @@ def matrix_unit(parameters: Parameters) -> Fraction:
         return Fraction(1)
     entries = [entry for row in _rows(parameters) for entry in row]
     top, square = max(map(abs, entries)), sum(entry**2 for entry in entries)
-    return joint.largest_power(lambda u: u * top < 2**13 and u**2 * square <= 4**20)
+    return queries.largest_power(lambda u: u * top < 2**13 and u**2 * square <= 4**20)
 
 
 def _rows(parameters: Parameters) -> list[list[Fraction]]:

@@ -38,20 +38,9 @@ DEPARTURES = (
 )
 
 
-def grid(parameters: Parameters) -> tuple[int, int, Fraction]:
-    """(lower, upper, cell): bounds in cells, rounded to the nearest.
-
-    The cell is the largest power of two that is at most 2^-20 of the interval.
-    """
-    low, high = Fraction(parameters["lower"]), Fraction(parameters["upper"])
-    cell = parameters["cell"]
-    if cell is None:
-        cell, target = Fraction(1), (high - low) / 2**20
-        while cell > target:
-            cell /= 2
-        while 2 * cell <= target:
-            cell *= 2
-    return round(low / cell), round(high / cell), cell
+def grid(parameters: Parameters) -> queries.Grid:
+    """Of cells that are at most 2^-20 of the interval, unless given."""
+    return queries.grid(parameters["lower"], parameters["upper"], 2**20, parameters["cell"])
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:

@@ -16,7 +16,7 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
 from .refined_mean import ball_radius, center, center_noise
-from .theory import joint, moving, outliers, regions, slabs
+from .theory import joint, moving, outliers, queries, regions, slabs
 from .theory.core_means import Soft, Weights, gaussian_shift
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Outcome, TranscriptLaw, real
@@ -57,7 +57,7 @@ _UNSURE = mp.mpf(1) / 1000
 def public_map(parameters: Parameters) -> Rescaling:
     """Columns in deviations; a cell is the largest power of two that is at most 2^-20 radii."""
     given = Fraction(parameters["radius"])
-    cell = joint.largest_power(lambda c: c * 2**20 <= given)
+    cell = queries.largest_power(lambda c: c * 2**20 <= given)
     scales = tuple(1 / float(s) for s in parameters["deviations"])
     return Rescaling(math.floor(given / cell), cell, scales)
 

@@ -12,7 +12,6 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, ApproxDP, Source, SourceStatus, states
 
 from .theory import queries, smooth
-from .theory.joint import largest_power
 from .theory.laws import TranscriptLaw, closed, real, real_exponential
 from .theory.obligations import Departure, datasets, require
 from .theory.vectors import Record
@@ -50,27 +49,9 @@ _NOISE = Source(
 )
 
 
-def width(parameters: Parameters) -> int:
-    """d."""
-    return len(parameters["lower"])
-
-
-def grids(parameters: Parameters) -> list[tuple[int, int, Fraction]]:
-    """For every column (lower, upper, cell): bounds in cells, rounded to the nearest.
-
-    The cell is the largest power of two of which the bounds hold ``cells``.
-    """
-    found = []
-    for low, high in zip(parameters["lower"], parameters["upper"], strict=True):
-        a, b = Fraction(low), Fraction(high)
-        cell = largest_power(lambda c, w=b - a: c * parameters["cells"] <= w)  # type: ignore[misc]
-        found.append((round(a / cell), round(b / cell), cell))
-    return found
-
-
 def table(parameters: Parameters) -> list[int]:
     """The weights, for the column of most cells."""
-    most = max(upper - lower for lower, upper, _ in grids(parameters))
+    most = max(upper - lower for lower, upper, _ in queries.grids(parameters))
     return smooth.weights(most, Fraction(parameters["decay"]))
 
 
@@ -84,7 +65,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
     """Every column's median, with noise."""
     rows = [record if isinstance(record, tuple) else (record,) for record in records]
     weights, numbers = table(parameters), []
-    for j, (lower, upper, cell) in enumerate(grids(parameters)):
+    for j, (lower, upper, cell) in enumerate(queries.grids(parameters)):
         cells = sorted(queries.to_cells(row[j], lower, upper, cell) for row in rows)
         median = cells[smooth.rank(len(cells)) - 1]
         numbers.append((median, smooth.smooth_scale(cells, lower, upper, weights)))
@@ -96,7 +77,7 @@ def noise(parameters: Parameters, records: Sequence[Fraction | Record]) -> list[
     """For every column the noise's scale and the cell, in the data's units."""
     ((_, stage),) = law(parameters, records).stage_laws()
     assert isinstance(stage, smooth.SmoothLaw)
-    cells = [real(cell) for _, _, cell in grids(parameters)]
+    cells = [real(cell) for _, _, cell in queries.grids(parameters)]
     return [(real(s) * c, c) for (_, s), c in zip(stage.parts(), cells, strict=True)]
 
 
@@ -109,7 +90,7 @@ def error_bound(
 
     P(|noise| > t) <= e^-(t / scale) <= beta / d, and a cell at the most for rounding records and the noise.
     """
-    logarithm = mp.log(width(parameters) / real(beta))
+    logarithm = mp.log(queries.width(parameters) / real(beta))
     return [scale * logarithm + cell for scale, cell in noise(parameters, records)]
 
 

@@ -14,7 +14,6 @@ from dpverify.privacy import Adjacency, Norm, Source, states
 from .theory import boxes, centered, queries, tables
 from .theory.coordinates import Stretch, rows_of, stretch_about
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
-from .theory.joint import largest_power
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
 from .theory.quantiles import QuantileLaw, QuantilesLaw, gaussian_of_range
@@ -50,24 +49,6 @@ _WINSORIZED = Source("S11", "the Winsorized mean", note="private quartiles, then
 _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
 
 
-def width(parameters: Parameters) -> int:
-    """d."""
-    return len(parameters["lower"])
-
-
-def grids(parameters: Parameters) -> list[tuple[int, int, Fraction]]:
-    """For every column (lower, upper, cell): bounds in cells, rounded to the nearest.
-
-    The cell is the largest power of two of which the bounds hold ``cells``.
-    """
-    found = []
-    for low, high in zip(parameters["lower"], parameters["upper"], strict=True):
-        a, b = Fraction(low), Fraction(high)
-        cell = largest_power(lambda c, w=b - a: c * parameters["cells"] <= w)  # type: ignore[misc]
-        found.append((round(a / cell), round(b / cell), cell))
-    return found
-
-
 def times(parameters: Parameters) -> Fraction:
     """Half a range over the distance of the quartiles, k: sqrt(2 ln(1 / clipped)) / 1.349, up to 2^-10.
 
@@ -81,7 +62,7 @@ def ranges(parameters: Parameters, quartiles: Outcome) -> Stretch:
     """The map to the sum's units: half a range, k |b - a| or a cell at the least, is RADIUS of them."""
     middles, squares = [], []
     pairs = zip(quartiles[::2], quartiles[1::2], strict=True)
-    for (_, _, cell), (a, b) in zip(grids(parameters), pairs, strict=True):
+    for (_, _, cell), (a, b) in zip(queries.grids(parameters), pairs, strict=True):
         middles.append(Fraction(a + b, 2) * cell)
         squares.append((max(Fraction(1), times(parameters) * abs(b - a)) * cell) ** 2)
     return stretch_about(middles, squares, Fraction(1), RADIUS)
@@ -99,7 +80,7 @@ def norm(parameters: Parameters) -> Norm:
 def length(parameters: Parameters) -> Fraction:
     """The range of losses of each of the 2 d choices. All have ``quartile_share`` of epsilon, or of mu^2,
     of which 3/2 mu is a range."""
-    share, count = Fraction(parameters["quartile_share"]), 2 * width(parameters)
+    share, count = Fraction(parameters["quartile_share"]), 2 * queries.width(parameters)
     multiplier = Fraction(parameters["noise_multiplier"])
     if _laplace(parameters):
         return share / (multiplier * count)
@@ -115,7 +96,7 @@ def quartile_scale(parameters: Parameters) -> Fraction:
 def sum_scale(parameters: Parameters) -> Fraction:
     """Of the sum's noise, in its units: multiplier times sensitivity over what is left for it."""
     left = 1 - Fraction(parameters["quartile_share"])
-    d, multiplier = width(parameters), Fraction(parameters["noise_multiplier"])
+    d, multiplier = queries.width(parameters), Fraction(parameters["noise_multiplier"])
     if _laplace(parameters):
         return multiplier * boxes.box_sensitivity(d, RADIUS, norm(parameters)) / left
     return multiplier * 2 * RADIUS * centered.root(d / left)
@@ -123,7 +104,7 @@ def sum_scale(parameters: Parameters) -> Fraction:
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """By stage; of the sum with Gaussian noise squared, in one unit."""
-    d = width(parameters)
+    d = queries.width(parameters)
     moved = boxes.box_sensitivity(d, RADIUS, norm(parameters))
     if not _laplace(parameters):
         moved = centered.unit_sensitivity(moved, sum_scale(parameters), d)
@@ -134,7 +115,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 def quartile_law(parameters: Parameters, rows: Sequence[Record]) -> QuantilesLaw:
     """Quartiles 1/4 and 3/4 of every column in turn."""
     parts = []
-    for j, (lower, upper, cell) in enumerate(grids(parameters)):
+    for j, (lower, upper, cell) in enumerate(queries.grids(parameters)):
         cells = tuple(sorted(queries.to_cells(row[j], lower, upper, cell) for row in rows))
         scale = quartile_scale(parameters)
         parts += [QuantileLaw(cells, lower, upper, p, 4, scale) for p in (1, 3)]
@@ -154,7 +135,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
             return boxes.LaplaceVectorLaw(value, scale)
         return centered.noisy(value, scale)
 
-    n, lowest = len(rows), tuple(low for low, _, _ in grids(parameters) for _ in range(2))
+    n, lowest = len(rows), tuple(low for low, _, _ in queries.grids(parameters) for _ in range(2))
     stages = (
         ("quartiles", lambda prefix: quartiles),
         ("count", lambda prefix: PointLaw((n,))),
@@ -170,7 +151,8 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
     By a union bound over d tails of at most 2 e^-x; moving into the range brings nothing further away.
     """
-    scale, logarithm = real(sum_scale(parameters)), mp.log(2 * width(parameters) / real(beta))
+    scale, d = real(sum_scale(parameters)), queries.width(parameters)
+    logarithm = mp.log(2 * d / real(beta))
     if _laplace(parameters):
         return (scale * logarithm + 1) / (n * RADIUS)
     rounded = 1 / real(UNIT)  # half a unit twice
@@ -183,12 +165,12 @@ def expected_error(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
 
     Left out: what clipping moves.
     """
-    spread, cell = Fraction(deviation), grids(parameters)[0][2]
+    spread, cell = Fraction(deviation), queries.grids(parameters)[0][2]
     half = max(cell, times(parameters) * PER_QUARTILE * spread)
     stretch = stretch_about([Fraction(0)], [half**2], Fraction(1), RADIUS)
     unit, scale = real(stretch.cells[0] / stretch.factors[0]), real(sum_scale(parameters))
     each = scale * (mp.sqrt(2) if _laplace(parameters) else 1)  # of large scales
-    return mp.sqrt(width(parameters)) * each * unit / n
+    return mp.sqrt(queries.width(parameters)) * each * unit / n
 
 
 @states(Source("OURS", "lower bound for normal means of unlike spreads", note="by tracing"))
@@ -198,7 +180,7 @@ def lower_bound(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
     Gaussian DP."""
     epsilon = 1 / Fraction(parameters["noise_multiplier"])
     mu = gaussian_of_range(2 * epsilon) if _laplace(parameters) else real(epsilon)
-    return centered.least_error(mu, n, [real(Fraction(deviation))] * width(parameters))
+    return centered.least_error(mu, n, [real(Fraction(deviation))] * queries.width(parameters))
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -281,7 +263,7 @@ def obligation_range() -> int:
     for cells, low, high in ((3, 0.0, 3.0), (2**20, -7.0, 900.0), (16, 1e300, 1.5e300)):
         own = {"cells": cells, "lower": (low, 0.0), "upper": (high, 1.0)}
         parameters = _settings("gaussian", 2, **own)
-        (first, last, cell), (_, right, fine) = grids(parameters)
+        (first, last, cell), (_, right, fine) = queries.grids(parameters)
         for a, b in ((first, last), (last, first), (first, first), (first + 1, first + 2)):
             found = ranges(parameters, (a, b, right, 0))
             halves = [

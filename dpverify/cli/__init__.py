@@ -12,7 +12,7 @@ from rich.console import Console
 
 import dpverify
 from dpverify.cli import judging, rating, reading
-from dpverify.cli.shared import EXIT_CODES, Command, UsageError
+from dpverify.cli.shared import EXIT_CODES, Command, UsageError, refuse_unknown
 from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE
 from dpverify.suite.papers import statements, unsourced
 from dpverify.suite.trees import Suite, SuiteError, load
@@ -30,7 +30,8 @@ class _OurConsole(Console):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options, unknown = _parser().parse_known_args(arguments)
+    refuse_unknown(options.parser, unknown)
     try:
         if options.suite is not None and not options.suite.is_dir():
             raise UsageError(f"--suite {options.suite} is not a folder.")

@@ -53,7 +53,7 @@ def add_command(
         epilog=f"example: {example or 'dpverify ' + name}\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(command=function)
+    parser.set_defaults(command=function, parser=parser)
     parser.add_argument(
         "--suite", type=Path, metavar="PATH", help="a folder with mechanisms/, spec/ and audits/"
     )
@@ -72,9 +72,18 @@ def check_names(names: Sequence[str], known: Sequence[str]) -> None:
     """Raise UsageError for a name that is not known, with the nearest ones."""
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
             hint = f"did you mean {' or '.join(near)}?" if near else "see `dpverify list`."
             raise UsageError(f"there is no {name!r}; {hint}")
+
+
+def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
+    """End with wrong usage if a command was given what it does not take, with the nearest options."""
+    if unknown:
+        options = parser._option_string_actions  # argparse has no public name for them
+        near = difflib.get_close_matches(unknown[0], options, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"see `{parser.prog} --help`."
+        parser.error(f"it takes no {unknown[0]}; {hint}")
 
 
 def consumers_of(

@@ -8,8 +8,9 @@ floats, which is exact. What the maps are, on rationals, is in spec/theory/coord
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -167,12 +168,12 @@ class NormCounts(VectorQuery):
 
 
 @dataclass(frozen=True, slots=True)
-class ScaledSum(VectorQuery):
-    """The sum over records of their images under a ``stretch``, each clipped to the ball of ``radius``."""
+class _ClippedSum(VectorQuery):
+    """The sum over records of their images under a ``stretch``, each clipped to ``radius``."""
 
     stretch: Stretch
     radius: int
-    clipped: bool = True
+    clipped: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", checked_radius(self.radius))
@@ -182,6 +183,10 @@ class ScaledSum(VectorQuery):
         """One number a coordinate."""
         return len(self.stretch.center)
 
+    @abstractmethod
+    def clip(self, image: Integers) -> Integers:
+        """Each row moved to where no coordinate is above the radius, or nearer."""
+
     def largest(self, rows: int) -> int:
         """The radius for each record; without clipping, as far as the outer box goes."""
         return rows * (self.radius if self.clipped else 2 * OUTER_BOX * _LARGEST_FACTOR)
@@ -190,9 +195,22 @@ class ScaledSum(VectorQuery):
         """Shape (width,), exact for every n."""
         total: Integers = np.zeros(self.width, object)
         for image in self.stretch.images(records):
-            total += column_sums(clip_to_ball(image, self.radius) if self.clipped else image)
+            total += column_sums(self.clip(image) if self.clipped else image)
         kind = np.int64 if self.largest(len(records)) < WORD else object
         return np.array(total.tolist(), kind)
+
+    def unclipped(self) -> Query:
+        """The same sum, clamped to the outer box of the grid only."""
+        return replace(self, clipped=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledSum(_ClippedSum):
+    """The sum over records of their images under a ``stretch``, each clipped to the ball of ``radius``."""
+
+    def clip(self, image: Integers) -> Integers:
+        """To the ball."""
+        return clip_to_ball(image, self.radius)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """add-remove: one vector, R^2; replace: one vector for another, (2R)^2."""
@@ -202,44 +220,24 @@ class ScaledSum(VectorQuery):
         text = f"the sum of scaled records clipped to a ball of {self.radius} about a public center"
         return _lemma(text, value, adjacency, domain, self.width, "obligation_scaled_sum")
 
-    def unclipped(self) -> Query:
-        """The same sum, clamped to the outer box of the grid only."""
-        return replace(self, clipped=False)
-
 
 @dataclass(frozen=True, slots=True)
-class BoxSum(VectorQuery):
+class BoxSum(_ClippedSum):
     """The sum over records of their images under a ``stretch``, each coordinate clipped to ``radius``.
 
     norm: of the sensitivity, L1 (for Laplace noise) or squared L2.
     """
 
-    stretch: Stretch
-    radius: int
     norm: Norm = Norm.SQUARED_L2
-    clipped: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", checked_radius(self.radius))
+        _ClippedSum.__post_init__(self)
         if self.norm not in (Norm.L1, Norm.SQUARED_L2):
             raise ValueError(f"norm = {self.norm}; a clipped sum has one in L1 or squared L2.")
 
-    @property
-    def width(self) -> int:
-        """One number a coordinate."""
-        return len(self.stretch.center)
-
-    def largest(self, rows: int) -> int:
-        """The radius for each record; without clipping, as far as the outer box goes."""
-        return rows * (self.radius if self.clipped else 2 * OUTER_BOX * _LARGEST_FACTOR)
-
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
-        """Shape (width,), exact for every n."""
-        total: Integers = np.zeros(self.width, object)
-        for image in self.stretch.images(records):
-            total += column_sums(clip_to_box(image, self.radius) if self.clipped else image)
-        kind = np.int64 if self.largest(len(records)) < WORD else object
-        return np.array(total.tolist(), kind)
+    def clip(self, image: Integers) -> Integers:
+        """To the box."""
+        return clip_to_box(image, self.radius)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """A coordinate moves by R, or by 2R under replace; d of them add up, or their squares do."""
@@ -258,10 +256,6 @@ class BoxSum(VectorQuery):
             obligation="theory/boxes.py:obligation_box_sum",
             source=Source("OURS", "sums of integer vectors in a box"),
         )
-
-    def unclipped(self) -> Query:
-        """The same sum, clamped to the outer box of the grid only."""
-        return replace(self, clipped=False)
 
 
 def _blocks(records: Records) -> Iterator[Records]:

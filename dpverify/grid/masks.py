@@ -1,14 +1,35 @@
-"""Sums of the integer vectors in a ball, for many balls at once: exact, in blocks."""
+"""Which integers there are, each once; sums of the vectors in a ball, for many balls at once: exact, in blocks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, largest, matmul, squared_distances
 
 _BLOCK = 1 << 21  # numbers that are held at a time
+_SHORT = 1 << 12  # flags for so many integers cost nothing
+
+
+def different(column: Integers) -> tuple[Integers, NDArray[np.intp]]:
+    """The integers of a column in increasing order, each once, and where each entry is among them.
+
+    Without a sort where they are no further apart than there are entries.
+    """
+    if column.dtype == object or not len(column):
+        seen, which = np.unique(column, return_inverse=True)
+        return seen, which
+    least = int(column.min())
+    span = int(column.max()) - least + 1
+    if span > max(len(column), _SHORT):
+        seen, which = np.unique(column, return_inverse=True)
+        return seen, which
+    moved = column - least
+    there = np.zeros(span, np.bool_)
+    there[moved] = True
+    return np.flatnonzero(there) + least, (np.cumsum(there) - 1)[moved]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.linear import Integers
+from dpverify.grid.masks import different
 from dpverify.grid.shapes import Matrix, Numbers, Shape, shape_of, tail_radius
 from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
 from dpverify.mechanisms.rescaled_mean import (
@@ -231,13 +232,13 @@ def _ball(core: CoreMean, share: Fraction, numbers: Numbered) -> tuple[Fraction,
 def _numbers(batch: Transcripts, first: Plan) -> tuple[list[Numbered], IntArray]:
     """What was released but for the mean, each combination once, and which one each transcript has."""
     names = [stage.name for stage in stages_of(first) if stage.name != "mean"]
-    which, at = np.zeros(len(batch), np.intp), np.zeros(1, np.intp)
+    which = np.zeros(len(batch), np.intp)
     for name in names:
-        column = np.unique(batch.values[name][:, 0], return_inverse=True)[1]
-        _, at, which = np.unique(
-            which * len(batch) + column, return_index=True, return_inverse=True
-        )
-    return [tuple((name, int(batch.values[name][i, 0])) for name in names) for i in at], which
+        seen, column = different(batch.values[name][:, 0])
+        which = different(which * len(seen) + column)[1]
+    one = np.zeros(which.max(initial=-1) + 1, np.intp)
+    one[which] = np.arange(len(batch))
+    return [tuple((name, int(batch.values[name][i, 0])) for name in names) for i in one], which
 
 
 def _within_reach(cells: IntArray) -> IntArray:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from dpverify.grid.linear import Integers
+from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness, by_column
 from dpverify.mechanisms._robust_shares import (
     HISTOGRAM,
@@ -49,6 +50,7 @@ from dpverify.plans.regions import (
 )
 from dpverify.privacy import Adjacency, Guarantee
 from dpverify.privacy.numbers import Exact, approximately, exact, to_float, whole
+from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import WeightedCoreMean
 from dpverify.transformations.soft_core import checked_full
 
@@ -290,13 +292,15 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Centers and radii of the balls, in cells."""
-        core = self.core()
+        units, radii, which = self._balls(batch)
+        return _within_reach(rounded_multiples(batch.values["mean"], units, which)), radii
+
+    def _balls(self, batch: Transcripts) -> tuple[list[Fraction], Integers, IntArray]:
+        """Units of centers in cells, each once; the radius and which unit each draw has."""
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
-        agreed, which = np.unique(batch.values["agreement"][:, 0], return_inverse=True)
-        known = _balls(core, share, agreed.tolist())
-        factors = [noise / UNIT for noise, _ in known]
-        points = _within_reach(rounded_multiples(batch.values["mean"], factors, which))
-        return points, np.array([radius for _, radius in known], np.int64)[which]
+        agreed, which = different(batch.values["agreement"][:, 0])
+        known = _balls(self.core(), share, agreed.tolist())
+        return [unit for unit, _ in known], np.array([r for _, r in known], np.int64)[which], which
 
     def _along(self, batch: Transcripts) -> Integers:
         """Directions, by the released second moments."""
@@ -304,10 +308,10 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def _slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Middles and half widths, by the released histograms."""
-        radii, parts = np.unique(self._places(batch)[1], return_inverse=True)
+        radii, which = different(self._balls(batch)[1])
         unit = Fraction(2) ** (DIRECTION_BITS - self._nearness().exponent)
-        known = [math.floor(unit / part_of(int(r), self.bins)) for r in radii]
-        deviation = np.array([min(k, _LARGEST_DEVIATION) for k in known], np.int64)[parts]
+        known = [math.floor(unit / part_of(int(radius), self.bins)) for radius in radii]
+        deviation = np.array([min(k, _LARGEST_DEVIATION) for k in known], np.int64)[which]
         counts = batch.values["histogram"].reshape(-1, self.bins)
         repeated = np.repeat(deviation, self.directions)
         shape = len(batch), self.directions
@@ -344,13 +348,14 @@ def _nearness(deviations: Numbers, radius: Fraction) -> Nearness:
 def _balls(
     core: WeightedCoreMean, share: Fraction, agreed: list[int]
 ) -> list[tuple[Fraction, int]]:
-    """The center's noise and the ball's radius after each of these released numbers, computed once."""
+    """The center's unit in cells and the ball's radius after each of these released numbers, computed once."""
     known = _known_balls(core, share)
     if len(known) > _MOST_KNOWN:
         known.clear()
     for one in agreed:
         if one not in known:
-            known[one] = _ball(core, share, (("agreement", one),))
+            noise, radius = _ball(core, share, (("agreement", one),))
+            known[one] = noise / UNIT, radius
     return [known[one] for one in agreed]
 
 

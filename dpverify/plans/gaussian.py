@@ -54,9 +54,12 @@ class RoundedGaussian(Noise):
         distance = np.abs(outputs - center).astype(np.float64)
         sigma = to_float(min(self.scale, Fraction(10**300)))
         if sigma > _SMOOTH:
-            squares = np.minimum(distance / sigma, _FAR) ** 2
-            density: LogProbabilities = -squares / 2 - math.log(sigma * math.sqrt(2 * math.pi))
-            return np.asarray(density.sum(axis=1))
+            distance /= sigma
+            np.minimum(distance, _FAR, out=distance)
+            distance *= distance
+            distance /= -2
+            distance -= math.log(sigma * math.sqrt(2 * math.pi))
+            return np.asarray(distance.sum(axis=1))
         near, far = log_ndtr((0.5 - distance) / sigma), log_ndtr((-0.5 - distance) / sigma)
         with np.errstate(divide="ignore"):
             cells: LogProbabilities = near + np.log1p(-np.exp(far - near))

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from dpverify.grid import UNIT
 from dpverify.grid.linear import WORD, Integers, largest, matmul
@@ -126,27 +128,40 @@ def rounded_multiples(
 ) -> IntArray:
     """Each row of values times a positive factor, to the nearest integers, ties to even, exactly.
 
-    which: for each row the index of its factor; None: the first one. In floats where they are sure: with
-    e the type's epsilon, both numbers of the factor, their quotient, the value and the product are
-    rounded by e / 2 of themselves each, so the product is off by less than 4 e of itself; a nearest
-    integer that is nearer than 1/2 less that is the right one.
+    which: for each row the index of its factor; None: the first one. In floats where they are sure, first
+    in short ones: with e the type's epsilon, both numbers of the factor, their quotient, the value and the
+    product are rounded by e / 2 of themselves each, so the product is off by less than 4 e of itself; a
+    nearest integer that is nearer than 1/2 less that is the right one.
     """
     rows = np.zeros(len(values), np.intp) if which is None else which
     if values.dtype == object or not all(map(_short, factors)):
         return _by_integers(values, factors, rows)
-    ratios = [np.longdouble(f.numerator) / np.longdouble(f.denominator) for f in factors]
-    ratio = np.array(ratios, np.longdouble)[rows].reshape(-1, *(1,) * (values.ndim - 1))
-    product = values.astype(np.longdouble) * ratio
-    nearest = np.rint(product)
-    off = 8 * np.finfo(np.longdouble).eps * np.abs(product)
-    sure = (np.abs(product - nearest) + off < _HALF) & (np.abs(nearest) < WORD)
-    unsure = ~sure.reshape(len(values), -1).all(axis=1)
-    found: IntArray = np.where(sure, nearest, 0).astype(np.int64)
-    if unsure.any():
-        exact = _by_integers(values[unsure], factors, rows[unsure])
-        found = found if exact.dtype == np.int64 else found.astype(object)
-        found[unsure] = exact
+    found: IntArray = np.zeros(values.shape, np.int64)
+    left = np.arange(len(values))
+    for kind in (np.float64, np.longdouble):
+        ratio = np.array([kind(f.numerator) / kind(f.denominator) for f in factors], kind)
+        here = slice(None) if len(left) == len(values) else left
+        nearest, sure = _nearest(values[here], ratio[rows[here]])
+        found[here] = nearest
+        left = left[~sure]
+        if not len(left):
+            return found
+    exact = _by_integers(values[left], factors, rows[left])
+    found = found if exact.dtype == np.int64 else found.astype(object)
+    found[left] = exact
     return found
+
+
+def _nearest(values: IntArray, ratio: NDArray[Any]) -> tuple[IntArray, BoolArray]:
+    """The nearest integers of each row times its ratio, in the ratio's type, and in which rows all are sure."""
+    product = values * ratio.reshape(-1, *(1,) * (values.ndim - 1))
+    nearest = np.rint(product)
+    size = np.abs(product)
+    sure = np.abs(product - nearest) + 8 * np.finfo(ratio.dtype).eps * size < _HALF
+    sure &= size < WORD
+    if not sure.all():
+        nearest = np.where(sure, nearest, 0)
+    return nearest.astype(np.int64), sure.reshape(len(values), -1).all(axis=1)
 
 
 def _by_integers(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> IntArray:

@@ -168,7 +168,7 @@ class Law:
                 )
             return query.of_cores(core.images, core.of(rows))
         if isinstance(query, MovingQuery):
-            return query.after(self._map(query.nearness), batch.select(rows))
+            return query.after(self._map(query.nearness), _of_rows(batch, rows))
         return self.center(query)
 
     def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
@@ -257,7 +257,7 @@ class Law:
             yield element, live
             return
         adjacency = self._world[0] if core is None else core.adjacency
-        keys = element.key(batch if len(live) == len(batch) else batch.select(live))
+        keys = element.key(_of_rows(batch, live))
         for key in map(int, np.unique(keys).tolist()):
             memo = (id(element), key)  # an element lives as long as the plan that holds it
             if memo not in self._built:
@@ -265,6 +265,11 @@ class Law:
                 self._check(element.declared, built, adjacency)
                 self._built[memo] = built
             yield self._built[memo], live[np.asarray(keys == key, dtype=np.bool_)]
+
+
+def _of_rows(batch: Transcripts, live: Rows) -> Transcripts:
+    """Without a copy where all are live: they are in order."""
+    return batch if len(live) == len(batch) else batch.select(live)
 
 
 def _store(batch: Transcripts, name: str, rows: Rows, drawn: IntArray) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpverify.grid import UNIT, Query, Records
 from dpverify.grid.linear import WORD, Integers
-from dpverify.grid.masks import each_once, sums_in_balls
+from dpverify.grid.masks import different, each_once, sums_in_balls
 from dpverify.grid.nearness import Nearness
 from dpverify.plans.kept import rounded_multiples, unit_sensitivity
 from dpverify.plans.mapped import Mapped
@@ -74,7 +74,7 @@ class MovingSum(MovingQuery):
         weights = np.maximum(radii // 8, 1)  # as weight_of
         wide = int(weights.max()) * len(mapped.images) >= WORD
         counted = weights * (numbers.astype(object) if wide else numbers)
-        found, which = np.unique(radii, return_inverse=True)
+        found, which = different(radii)
         factors = [UNIT / self.unit(int(radius)) for radius in found]
         return rounded_multiples(np.column_stack([sums, counted]), factors, which)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpverify.grid import UNIT
 from dpverify.grid.linear import WORD, Integers, largest, matmul
-from dpverify.grid.masks import each_once
+from dpverify.grid.masks import different, each_once
 from dpverify.grid.nearness import Nearness
 from dpverify.plans.kept import rounded_multiples, unit_sensitivity
 from dpverify.plans.mapped import Mapped
@@ -74,14 +74,14 @@ class MovingMoments(MovingQuery):
         points, radii = self.place(batch)
         d = self.nearness.width
         above = np.triu_indices(d, 1)
-        sums: Integers = np.zeros((len(points), d, d), object)
+        found: list[Integers] = [np.zeros((0, d, d), np.int64)]
         for rows, moved, often in _in_balls(mapped, points, radii):
-            short = _fits(radii[rows].astype(object) ** 2, often)
+            short = _fits(int(radii[rows].max()) ** 2, often)
             kept = moved if short else moved.astype(object)
-            sums[rows] = _products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept)
-        sums = _shortened(sums)
-        found, which = np.unique(radii, return_inverse=True)
-        factors = [UNIT / self.unit(int(radius)) for radius in found]
+            found.append(_products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept))
+        sums = _shortened(np.concatenate(found))
+        lengths, which = different(radii)
+        factors = [UNIT / self.unit(int(radius)) for radius in lengths]
         own = rounded_multiples(sums[:, range(d), range(d)], factors, which)
         if d == 1:
             return own
@@ -164,17 +164,17 @@ class SlabSum(MovingSum):
         self, mapped: Mapped, points: Integers, radii: Integers, batch: Transcripts
     ) -> tuple[Integers, Integers]:
         """Exactly, one region after the other."""
-        sums: Integers = np.zeros(points.shape, object)
+        sums: list[Integers] = [np.zeros((0, points.shape[1]), np.int64)]
         numbers = np.zeros(len(points), np.int64)
         along, parts = self.along(batch), parts_of(radii, self.bins)
         middles, halves = (part[:, np.newaxis] * parts for part in self.slabs(batch))
         for rows, moved, often in _in_balls(mapped, points, radii):
             off = np.abs(moved @ along[rows].transpose(0, 2, 1) - middles[rows])
             chosen = often * (off <= halves[rows]).all(axis=2)
-            kept = moved if _fits(radii[rows].astype(object), often) else moved.astype(object)
-            sums[rows] = (chosen[:, np.newaxis] @ kept)[:, 0]
+            kept = moved if _fits(int(radii[rows].max()), often) else moved.astype(object)
+            sums.append((chosen[:, np.newaxis] @ kept)[:, 0])
             numbers[rows] = chosen.sum(axis=1)
-        return _shortened(sums), numbers
+        return _shortened(np.concatenate(sums)), numbers
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """That of a ``MovingSum``, whatever the slabs."""
@@ -203,7 +203,7 @@ def part_of(radius: int, bins: int) -> int:
 
 def parts_of(radii: Integers, bins: int) -> Integers:
     """``part_of`` each radius, shape (size, 1, 1)."""
-    found, which = np.unique(radii, return_inverse=True)
+    found, which = different(radii)
     parts = np.array([part_of(int(radius), bins) for radius in found], np.int64)
     return parts[which][:, np.newaxis, np.newaxis]
 
@@ -224,15 +224,16 @@ def _in_balls(
         rows = slice(start, start + step)
         moved = vectors - points[rows, np.newaxis]
         within = radii[rows, np.newaxis]
-        box = (np.abs(moved) <= within[..., np.newaxis]).all(axis=2)
-        squares = (np.where(box[..., np.newaxis], moved, 0).astype(kind) ** 2).sum(axis=2)
-        inside = box & (squares <= within.astype(kind) ** 2)
+        inside = (np.abs(moved) <= within[..., np.newaxis]).all(axis=2)
+        if points.shape[1] > 1:  # the box about the ball is more than the ball
+            squares = (np.where(inside[..., np.newaxis], moved, 0).astype(kind) ** 2).sum(axis=2)
+            inside &= squares <= within.astype(kind) ** 2
         yield rows, np.where(inside[..., np.newaxis], moved, 0), inside * counts
 
 
-def _fits(most: Integers, often: Integers) -> bool:
+def _fits(most: int, often: Integers) -> bool:
     """Whether sums of so many numbers of at most this size need one word."""
-    return bool(int(most.max(initial=0)) * int(often.sum(axis=1).max(initial=0)) < WORD >> 1)
+    return most * int(often.sum(axis=1).max(initial=0)) < WORD >> 1
 
 
 def _products(left: Integers, right: Integers) -> Integers:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpverify.grid import UNIT
 from dpverify.grid.linear import WORD, largest
+from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness
 from dpverify.plans.kept import rounded_quotients, unit_sensitivity
 from dpverify.plans.mapped import Mapped
@@ -118,7 +118,7 @@ class WeightedMean(MovingQuery):
         sums, total = self.weighted_sum(mapped)
         if not total:
             return np.zeros((len(batch), self.width), np.int64)
-        seen, which = _different(column)
+        seen, which = different(column)
         noise = self.noise(1)
         most = [max(1, released) for released in seen.tolist()]
         above = np.multiply.outer(np.array(most, object), np.array(sums, object))
@@ -142,16 +142,6 @@ class WeightedMean(MovingQuery):
             obligation=f"{_SPEC}:obligation_reach",
             source=_SOURCE,
         )
-
-
-def _different(column: IntArray) -> tuple[IntArray, NDArray[np.intp]]:
-    """Integers among which all of these are, and where each of them is there."""
-    least = int(column.min(initial=0))
-    span = int(column.max(initial=0)) - least + 1
-    if span <= len(column):
-        return np.arange(least, least + span), np.asarray(column - least, np.intp)
-    seen, which = np.unique(column, return_inverse=True)
-    return seen, which
 
 
 def agreement_of(mapped: Mapped) -> int:

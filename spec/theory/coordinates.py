@@ -19,8 +19,8 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from .gaussian_laws import UNIT
-from .joint import largest_power
 from .obligations import neighbors, require
+from .queries import largest_power
 from .vectors import Record, Vector, clip_to_ball, squared_distance, squared_norm
 
 _OURS = Source("OURS", "coordinates in units of their own")

@@ -92,16 +92,6 @@ def mu_squared(left: TranscriptLaw, right: TranscriptLaw) -> Fraction:
 # --- the ratio ----------------------------------------------------------------------------------
 
 
-def largest_power(fits: Callable[[Fraction], bool]) -> Fraction:
-    """The largest power of two that fits, where every smaller one does."""
-    power = Fraction(1)
-    while not fits(power):
-        power /= 2
-    while fits(2 * power):
-        power *= 2
-    return power
-
-
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """A released mean. scale, radius, weight in cells; ``weight`` None: the number is public."""

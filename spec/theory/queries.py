@@ -6,13 +6,16 @@ the check is what a mistake in the proof, or in the code's formula, would run in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from dpverify.privacy import Adjacency, Source, states
 
 from .obligations import neighbors, require
 
+Grid = tuple[int, int, Fraction]
+"""(lower, upper, cell): public bounds in cells."""
 _ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
 _INTERVALS = (None, (Fraction(0), Fraction(1)), (Fraction(-1), Fraction(0)))
 _UNIVERSE = tuple(Fraction(i, 2) for i in range(-5, 6))
@@ -45,6 +48,37 @@ def obligation_count(claimed: Callable[..., int] = count_sensitivity) -> int:
             largest = claimed(within, adjacency)
             require(max(moves) == largest, f"count {within} {adjacency}: {max(moves)}, {largest}")
     return cases
+
+
+def largest_power(fits: Callable[[Fraction], bool]) -> Fraction:
+    """The largest power of two that fits, where every smaller one does."""
+    power = Fraction(1)
+    while not fits(power):
+        power /= 2
+    while fits(2 * power):
+        power *= 2
+    return power
+
+
+def grid(low: Any, high: Any, cells: int, cell: Fraction | None = None) -> Grid:
+    """Bounds in cells, rounded to the nearest.
+
+    A cell that is not given is the largest power of two of which the bounds hold ``cells``.
+    """
+    a, b = Fraction(low), Fraction(high)
+    size = largest_power(lambda power: power * cells <= b - a) if cell is None else cell
+    return round(a / size), round(b / size), size
+
+
+def width(parameters: Mapping[str, Any]) -> int:
+    """The number of columns."""
+    return len(parameters["lower"])
+
+
+def grids(parameters: Mapping[str, Any]) -> list[Grid]:
+    """Of every column, between its public bounds."""
+    bounds = zip(parameters["lower"], parameters["upper"], strict=True)
+    return [grid(low, high, parameters["cells"]) for low, high in bounds]
 
 
 def to_cells(record: Fraction, lower: int, upper: int, cell: Fraction) -> int:

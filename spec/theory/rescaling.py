@@ -14,8 +14,8 @@ import mpmath as mp
 from dpverify.privacy import Source, states
 
 from .filters import Image
-from .joint import largest_power
 from .laws import real
+from .queries import largest_power
 
 OUTER_BOX = 2**40
 """Coordinates are clamped there, in cells."""

@@ -11,7 +11,7 @@ from scipy import stats
 
 from dpverify import Abstained, Adjacency, ApproxDP, RefinedMean, RescaledMean, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
-from dpverify.grid.masks import Counted, distinct, each_once, sums_in_balls
+from dpverify.grid.masks import Counted, different, distinct, each_once, sums_in_balls
 from dpverify.plans.kept import rounded_multiples
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.suite.refinement import compare_facts
@@ -328,3 +328,31 @@ def test_rounded_multiples_are_exact_ties_to_even_included() -> None:
             values = rng.integers(-reach, reach, 60)
             found = [int(v) for v in rounded_multiples(values, [factor])]
             assert found == [round(int(v) * factor) for v in values]
+
+
+def test_rounded_multiples_of_unlike_rows_in_one_batch() -> None:
+    """Some that short floats settle, some that long ones do, and some so near a half that only integers do."""
+    rng = np.random.default_rng(20)
+    prime = 2**31 - 1
+    factors = [Fraction(int(a), prime) for a in rng.integers(1, prime, 20)]
+    which = rng.integers(0, len(factors), 3000)
+    values = rng.integers(-(2**61), 2**61, (3000, 2)) >> rng.integers(0, 60, (3000, 1))
+    for row, k in enumerate(
+        which[:1000].tolist()
+    ):  # (prime +- 1) / 2 more than a multiple of prime
+        inverse = pow(factors[k].numerator, -1, prime)
+        values[row] = (prime + 1) // 2 * inverse % prime, (prime - 1) // 2 * inverse % prime
+        values[row] += prime * (row << 18)
+    found = rounded_multiples(values, factors, which)
+    pairs = zip(values.tolist(), which.tolist(), strict=True)
+    assert found.tolist() == [[round(v * factors[k]) for v in row] for row, k in pairs]
+
+
+@pytest.mark.parametrize("kind", [np.int64, object])
+def test_different_integers_are_those_of_a_sort(kind: type) -> None:
+    rng = np.random.default_rng(21)
+    for size, reach in ((0, 1), (1, 2**62), (50, 3), (50, 4096), (50, 2**62), (9000, 8999)):
+        column: Any = rng.integers(-reach, reach, size).astype(kind)
+        seen, which = different(column)
+        assert seen.tolist() == sorted(set(column.tolist()))
+        assert seen[which].tolist() == column.tolist()

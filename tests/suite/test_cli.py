@@ -68,6 +68,26 @@ def test_an_unknown_name_is_wrong_usage_with_the_nearest_names(
         assert "did you mean bounded_mean" in capsys.readouterr().err
 
 
+def test_a_name_like_no_other_is_sent_to_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prove", "nothing"]) == 2
+    assert capsys.readouterr().err == "dpverify: there is no 'nothing'; see `dpverify list`.\n"
+
+
+def test_an_unknown_option_is_wrong_usage_with_the_nearest_option(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for given, said in (
+        ("--quik", "did you mean --quick?"),
+        ("--zzz", "see `dpverify audit --help`"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["audit", given])
+        assert ended.value.code == 2
+        printed = capsys.readouterr().err
+        assert "usage: dpverify audit" in printed
+        assert said in printed
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["frobnicate"], [], ["audit", "--trials", "0"], ["audit", "--seed", "-1"], ["audit", "--seed", "x"],

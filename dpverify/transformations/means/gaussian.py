@@ -12,6 +12,7 @@ from statistics import NormalDist
 import numpy as np
 
 from dpverify.grid import Count
+from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import (
     UNIT,
@@ -154,7 +155,7 @@ class GaussianCoreMean:
         return _rounded_up(max(self._least_rows, released + 1 + self._rows_shift))
 
     def _keys(self, released: IntArray) -> IntArray:
-        seen, which = np.unique(released, return_inverse=True)
+        seen, which = different(released)
         keys: IntArray = np.array([self._key(rows) for rows in seen.tolist()], dtype=np.int64)[
             which
         ]
