@@ -148,6 +148,8 @@ def ranked(
         )
         return [np.concatenate([one.by(candidate) for one in batches]) for batches in sides]
 
+    kept: dict[int, list[Floats]] = {}  # of those that promised more than all before
+    most_yet = [-np.inf, -np.inf]
     handicap = _OF_A_PROFILE if len(task.points) > 1 else _LEARNED[task.refute]
     for candidate in candidates:
         scores = scored(candidate)
@@ -160,9 +162,11 @@ def ranked(
                     aim = Aim(aim.point, aim.share, impossible=True)
                 promise -= handicap * candidate.fitted
                 found[side].append(Witness(candidate, sign, threshold, aim, promise))
+                if promise > most_yet[side]:
+                    most_yet[side], kept[id(candidate)] = promise, scores
 
     def calibrated(witness: Witness, side: int) -> Witness:
-        sides = scored(witness.candidate)
+        sides = kept.get(id(witness.candidate)) or scored(witness.candidate)
         return _calibrated(witness, sides[side], sides[1 - side], task)
 
     ours, theirs = (
