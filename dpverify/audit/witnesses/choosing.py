@@ -166,6 +166,8 @@ def ranked(
                     most_yet[side], kept[id(candidate)] = promise, scores
 
     def calibrated(witness: Witness, side: int) -> Witness:
+        if task.refute or witness.aim.impossible or witness.promise == -np.inf:
+            return witness
         sides = kept.get(id(witness.candidate)) or scored(witness.candidate)
         return _calibrated(witness, sides[side], sides[1 - side], task)
 
@@ -234,8 +236,6 @@ def _calibrated(witness: Witness, own: Floats, other: Floats, task: Task) -> Wit
     own, other: the candidate's scores.
     """
     settled = witness.promise > 0
-    if task.refute or witness.aim.impossible or witness.promise == -np.inf:
-        return witness
     curve = linear_odds(witness.sign * own, witness.sign * other)
     if curve is None:
         return witness
