@@ -28,7 +28,7 @@ from dpverify.randomness import SeededBits
 
 DIRECTIONS = ("left over right", "right over left")
 _MAIN = 0.9  # of alpha for the most promising direction; the others share the rest
-_SEVERAL = 0.8, 0.1, 0.1  # of that, where a second look left it in doubt which event tells most
+_SEVERAL = 0.8, 0.2  # of that, where a second look left it in doubt which event tells most
 _WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
 _CHUNK = 1 << 22  # numbers drawn at a time
 _ENOUGH = 50_000  # draws a side from which some may be spent on a second look
@@ -163,7 +163,7 @@ class FixedAttack:
 
         def chosen(alpha: float, most: int = 1) -> list[tuple[Witness, ...]]:
             task = Task(points, alpha * _MAIN, left, refute=most > 1)
-            found = self._candidates(pair, laws, first, known)
+            found = self._candidates(pair, laws, first, known, weak=most > 1)
             learned_on = first[0], first[1]
             return [*ranked([second[0]], [second[1]], found, task, learned_on, most)]
 
@@ -192,6 +192,8 @@ class FixedAttack:
         laws: tuple[AuditedLaw, AuditedLaw],
         draws: Sequence[Draws],
         known: bool,
+        *,
+        weak: bool,
     ) -> list[Candidate]:
         effort = Effort.QUICK if known else Effort.FULL
         learned = candidates(
@@ -200,6 +202,7 @@ class FixedAttack:
             difference=suggested_direction(pair),
             seed=self.seed % 2**32,
             effort=effort,
+            weak=weak,
         )
         return [likelihood_ratio(*laws), *learned] if known else learned
 

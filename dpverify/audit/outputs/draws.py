@@ -76,9 +76,10 @@ class Draws:
     numbers: shape (size, width), finite; 0 where an output has fewer, or something else there.
     marks: by column, what stands there instead of an ordinary number; columns without are left out.
     raw: what a law needs to find the log-likelihood.
+    made: numbers made of these by name and width, so that scores which share them compute them once.
     """
 
-    __slots__ = ("coded", "kinds", "marks", "numbers", "raw")
+    __slots__ = ("coded", "kinds", "made", "marks", "numbers", "raw")
 
     def __init__(
         self,
@@ -94,6 +95,7 @@ class Draws:
         self.marks = marks or {}
         self.numbers = numbers
         self.raw = raw
+        self.made: dict[tuple[str, int], Floats] = {}
 
     def __len__(self) -> int:
         return len(self.coded)

@@ -226,20 +226,27 @@ def derived(width: int) -> list[Feature]:
         ("sum of absolute steps", lambda x: np.abs(np.diff(x, axis=1)).sum(axis=1)),
         ("count of rises", lambda x: (np.diff(x, axis=1) > 0).sum(axis=1)),
     ]
-    found = [Feature(name, _rowwise(f, width)) for name, f in least + parity]
+    found = [Feature(name, _rowwise(name, f, width)) for name, f in least + parity]
     if not single:
-        found += [Feature(name, _rowwise(f, width)) for name, f in several]
+        found += [Feature(name, _rowwise(name, f, width)) for name, f in several]
     if 1 < width <= _NARROW:
-        found.append(Feature("count of repeated numbers", _rowwise(_repeats, width)))
+        name = "count of repeated numbers"
+        found.append(Feature(name, _rowwise(name, _repeats, width)))
     return found
 
 
-def _rowwise(function: Callable[[Floats], Any], width: int) -> Score:
+def _rowwise(name: str, function: Callable[[Floats], Any], width: int) -> Score:
     """Of rows cut or filled up with 0 to the width that was learned.
 
     The width of the batch may not matter: what a draw scores must not depend on draws beside it.
     """
-    return lambda draws: by_rows(draws.columns(width), function)
+
+    def score(draws: Draws) -> Floats:
+        if (name, width) not in draws.made:
+            draws.made[name, width] = by_rows(draws.columns(width), function)
+        return draws.made[name, width]
+
+    return score
 
 
 def _repeats(rows: Floats) -> Any:
@@ -249,9 +256,10 @@ def _repeats(rows: Floats) -> Any:
 def _lowest_bit(values: Floats) -> Floats:
     """e with x an odd multiple of 2^e; 2000 for zero."""
     mantissas, exponents = np.frexp(values)
-    integers = np.ldexp(mantissas, 53).astype(np.int64)
-    lowest = np.frexp((integers & -integers).astype(np.float64))[1]
-    return np.where(values == 0, 2000.0, exponents - 54.0 + lowest)
+    integers = (mantissas * 2.0**53).astype(np.int64)
+    powers = (integers & -integers).astype(np.float64)
+    lowest = (powers.view(np.int64) >> 52) - 1023  # the exponent's bits; the sign's are 0
+    return np.where(values == 0, 2000.0, exponents + (lowest - 53.0))
 
 
 def _significant_bits(values: Floats) -> Floats:

@@ -95,13 +95,14 @@ def candidates(
     difference: Floats | None,
     seed: int,
     effort: Effort,
+    weak: bool = False,
 ) -> list[Candidate]:
     """Scores that may be larger on ``own`` than on ``other``, learned on these draws.
 
     law_known: the exact log-likelihood ratio is at hand, so look only for what an implementation
     that does not follow its law would show.
     difference: shape (width,), a direction that the pair suggests; ignored for another width.
-    seed: of the trees. The same draws and seed give the same scores.
+    weak: whether the sides hardly differ, so that many trees would learn the noise. seed: of the trees. The same draws and seed give the same scores.
     Every score takes draws of any width and label, and is finite. An infinite or NaN entry counts as
     the number 0 and is a mark besides, with events of its own.
     """
@@ -115,7 +116,7 @@ def candidates(
     for fitted, scores in ((False, given), (True, projections)):
         found += [Candidate(f"{name} >= {{threshold}}", s, True, fitted) for name, s in scores]
     projections = [*given, *projections]
-    return [*found, *task.models(projections)] if effort is Effort.FULL else found
+    return [*found, *task.models(projections, weak)] if effort is Effort.FULL else found
 
 
 def _first(draws: Draws, rows: int) -> Draws:
@@ -276,7 +277,7 @@ class _Task:
             weights = whitened(*self.scaled, plain)
             yield "projection on the whitened difference of means", linear(self.scaling, weights)
 
-    def models(self, projections: Sequence[tuple[str, Score]]) -> Iterator[Candidate]:
+    def models(self, projections: Sequence[tuple[str, Score]], weak: bool) -> Iterator[Candidate]:
         """Quadratic scores, logistic regression, trees."""
         own, other = self.few
         for name, score in projections:
@@ -294,7 +295,8 @@ class _Task:
         made += [*self._text_ratios(orders=True), *self._derived()]
         few = _first(own, self.limits.vector_rows), _first(other, self.limits.vector_rows)
         yield Candidate("logistic regression >= {threshold}", logistic(plain + made, own, other))
-        yield Candidate("boosted trees >= {threshold}", trees(plain + made, *few, self.seed))
+        if not weak:
+            yield Candidate("boosted trees >= {threshold}", trees(plain + made, *few, self.seed))
         large = trees(plain, own, other, self.seed, few=True)
         yield Candidate("a few boosted trees >= {threshold}", large)
 
