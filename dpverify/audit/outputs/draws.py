@@ -95,7 +95,7 @@ class Draws:
         self.marks = marks or {}
         self.numbers = numbers
         self.raw = raw
-        self.made: dict[tuple[str, int], Floats] = {}
+        self.made: dict[tuple[str, int], NDArray[Any]] = {}
 
     def __len__(self) -> int:
         return len(self.coded)

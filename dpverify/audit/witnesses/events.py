@@ -46,6 +46,13 @@ def is_print(value: np.uint64) -> Score:
 
 def fingerprints(draws: Draws) -> NDArray[np.uint64]:
     """A number of the whole output: equal for equal outputs, and almost surely for no others."""
+    key = "fingerprint", draws.numbers.shape[1]
+    if key not in draws.made:
+        draws.made[key] = _fingerprints(draws)
+    return draws.made[key]
+
+
+def _fingerprints(draws: Draws) -> NDArray[np.uint64]:
     texts = [_hash_of(label) for label in draws.coded.table]
     result = np.array(texts or [0], dtype=np.uint64)[draws.coded.codes]
     for j in range(draws.numbers.shape[1]):
