@@ -162,8 +162,8 @@ def audit(
     by k, holds for some neighbors on the way, and its errors are divided as well.
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
-    trials: draws a side and pair: a sixteenth to learn events, a tenth to choose among them, the rest
-    to certify one.
+    trials: draws a side and pair: a sixteenth at most to learn events, a tenth to a sixth to choose among
+    them (twice where the first choice promises nothing), the rest to certify one or two.
     alpha: the chance that a sound subject is called VIOLATED; that any planted fault is called
     caught by chance is at most alpha besides.
     thorough: plant the faults that need many draws (5% less noise) as well.
