@@ -48,7 +48,10 @@ class Scaling:
     def apply(self, numbers: Floats) -> Floats:
         """The same shape."""
         with np.errstate(all="ignore"):
-            return np.clip(tame((numbers - self.center) / self.scale), -_CUT, _CUT)
+            scaled = numbers - self.center
+            scaled /= self.scale
+            found = tame(scaled)
+            return np.clip(found, -_CUT, _CUT, out=found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -56,10 +56,11 @@ class Candidate:
 
 
 def tame(values: Any) -> Floats:
-    """NaN is 0; infinities are as large as numbers get here."""
-    return np.nan_to_num(
-        np.asarray(values, dtype=np.float64), nan=0.0, posinf=_LARGEST, neginf=-_LARGEST
-    )
+    """NaN is 0; infinities are as large as numbers get here. Numbers that are finite come back as they are."""
+    found: Floats = np.asarray(values, dtype=np.float64)
+    if np.isfinite(found).all():
+        return found
+    return np.nan_to_num(found, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
 
 
 def by_rows(numbers: Floats, function: Callable[[Floats], Any]) -> Floats:

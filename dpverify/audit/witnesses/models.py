@@ -91,13 +91,14 @@ def _projection(own: Draws, other: Draws) -> Score:
 def logistic(features: Sequence[Feature], own: Draws, other: Draws) -> Score:
     """Logistic regression on scaled features."""
     from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
 
     sides = matrix(features, own), matrix(features, other)
     scaling = Scaling.of(*sides)
     rows = scaling.apply(np.concatenate(sides))
     model = LogisticRegression(solver="newton-cholesky", max_iter=20)
-    with warnings.catch_warnings():  # a fit that has not converged is a score as well
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(), threadpool_limits(limits=1):  # one core an audit
+        warnings.simplefilter("ignore")  # a fit that has not converged is a score as well
         model.fit(rows, _targets(own, other))
     weights = np.asarray(model.coef_[0], dtype=np.float64)
     return lambda draws: scaling.apply(matrix(features, draws)) @ weights
@@ -121,7 +122,7 @@ def trees(
         early_stopping=False,
         random_state=seed,
     )
-    with threadpool_limits(limits=1):  # audits run in several processes, one a core
+    with threadpool_limits(limits=1):
         model.fit(_bounded(rows), _targets(own, other))
 
     def score(draws: Draws) -> Floats:
