@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 
 from dpverify.audit.attack import FixedAttack
-from dpverify.audit.configuration import Configuration
-from dpverify.audit.faults import deficit, generic_faults
+from dpverify.audit.attacked import Attacked
+from dpverify.audit.faults import deficit
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.regions import at_least, at_most
 from dpverify.audit.subjects import Target, planted_in
@@ -131,7 +131,7 @@ def smallest_deficit(
     return best, dict(sorted(measured.items()))
 
 
-# --- a configuration ----------------------------------------------------------------------------
+# --- an audit ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +170,9 @@ class PlantedFault:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What is to be measured of one configuration. alpha: of the whole audit of its claim."""
+    """What is to be measured of one audit. alpha: of all that it certifies of the claim."""
 
-    configuration: Configuration
+    attacked: Attacked
     guarantee: Guarantee
     alpha: float
     effort: Effort
@@ -180,15 +180,15 @@ class Survey:
 
     def deficit(self, share: Fraction) -> Target:
         """Every stage with this share of its noise missing."""
-        fault = deficit(self.configuration.mechanism, share)
+        fault = deficit(self.attacked.mechanism, share)
         ((_, target),) = planted_in(
-            self.configuration.mechanism, [fault], vectorized=False, thorough=False
+            self.attacked.mechanism, [fault], vectorized=False, thorough=False
         )
         return target
 
     def pair_for(self, target: Target) -> NeighboringPair:
         """The one that shows this best."""
-        return best_pair(self.guarantee, self.configuration.pairs, target, self.alpha, self.seed)
+        return best_pair(self.guarantee, self.attacked.pairs, target, self.alpha, self.seed)
 
     def setting(self, pair: NeighboringPair, trials: int) -> Setting:
         """An attack on the claim itself."""
@@ -205,10 +205,9 @@ class Survey:
 
     def faults(self) -> Iterator[PlantedFault]:
         """With few draws all that is planted there; with many, what is planted or left only there."""
-        mechanism, own = self.configuration.mechanism, self.configuration.faults
-        few, many = self.effort.few, self.effort.many
-        early = {fault.name for fault in (*generic_faults(mechanism), *own)}
-        listed = [*generic_faults(mechanism, thorough=self.effort.again > 0), *own]
+        mechanism, few, many = self.attacked.mechanism, self.effort.few, self.effort.many
+        early = {fault.name for fault in self.attacked.planted()}
+        listed = self.attacked.planted(thorough=self.effort.again > 0)
         for name, target in planted_in(mechanism, listed, vectorized=False, thorough=False):
             pair = self.pair_for(target)
             caught: dict[int, Frequency] = {}
@@ -222,7 +221,7 @@ class Survey:
         self, pair: NeighboringPair, name: str, target: Target, trials: int, planted: int
     ) -> Frequency:
         """At what an audit leaves for one of so many faults on one pair."""
-        alpha = self.alpha / planted / len(self.configuration.pairs)
+        alpha = self.alpha / planted / len(self.attacked.pairs)
         setting = Setting(self.guarantee, pair, trials, alpha)
         repeats = self.effort.faults if trials == self.effort.few else self.effort.again
         return frequency(lambda seed: setting.catches(name, target, seed), repeats, self.seed)

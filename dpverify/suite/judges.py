@@ -18,11 +18,9 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.audit import Verdict, audit, generic_faults
-from dpverify.audit.kept import KeptPart
-from dpverify.audit.opening import Opening
-from dpverify.plans import Mechanism
-from dpverify.plans.plan import is_closed, is_latent, stages_of
+from dpverify.audit import Configuration, Verdict, audit
+from dpverify.audit.attacked import BEHIND_THE_FILTER, OPENING, Attacked, attacked_in
+from dpverify.plans.plan import is_closed, is_latent
 from dpverify.privacy import point_of
 from dpverify.suite.audited import audited
 from dpverify.suite.behind import judge_behind_the_filter, one_number_decides, summed
@@ -38,10 +36,6 @@ from dpverify.suite.trees import Entry, Suite, load
 
 TOTAL_ALPHA = 1e-6
 """The false-alarm probability of everything a run of the suite certifies."""
-BEHIND_THE_FILTER = ":kept"
-"""Ends the name of an audit of what runs behind a filter, on friendly neighbors."""
-OPENING = ":opening"
-"""Ends the name of an audit of the first stage by itself."""
 SHARED_LOOPS = "samplers"
 """The refinement unit of what all mechanisms share."""
 DEFAULT_DIGITS = 50
@@ -126,14 +120,18 @@ def certified_units(suite: Suite) -> int:
 
 def audited_keys(suite: Suite) -> list[str]:
     """The configurations; what runs behind the filter of those that have one; openings."""
-    keys: list[str] = []
-    for key, configuration in suite.configurations.items():
-        keys.append(key)
-        if is_latent(configuration.mechanism.fixed_plan):
-            keys.append(key + BEHIND_THE_FILTER)
-        if configuration.opening:
-            keys.append(key + OPENING)
-    return keys
+    return [
+        key + part
+        for key, configuration in suite.configurations.items()
+        for part in attacked_in(configuration)
+    ]
+
+
+def attacked_under(suite: Suite, key: str) -> tuple[Configuration, Attacked]:
+    """The configuration of one of ``audited_keys``, and what is attacked of it."""
+    name = key.removesuffix(BEHIND_THE_FILTER).removesuffix(OPENING)
+    configuration = suite.configuration(name)
+    return configuration, attacked_in(configuration)[key.removeprefix(name)]
 
 
 def seed_of(unit_name: str, seed: int) -> int:
@@ -143,23 +141,11 @@ def seed_of(unit_name: str, seed: int) -> int:
 
 
 def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
-    key = name.removesuffix(BEHIND_THE_FILTER).removesuffix(OPENING)
-    configuration = suite.configuration(key)
-    whole = configuration.mechanism
-    mechanism: Mechanism[Any] | KeptPart | Opening = whole
-    pairs, own, elsewhere = configuration.pairs, configuration.faults, {*configuration.elsewhere}
-    only = configuration.attacked
-    if name.endswith(BEHIND_THE_FILTER):
-        mechanism, pairs, own, only = KeptPart(whole), configuration.friendly, (), None
-    elif name.endswith(OPENING):
-        mechanism, pairs, own, only = Opening(whole), configuration.opening, (), None
-    elif configuration.opening:
-        elsewhere |= {stage.name for stage in stages_of(whole.fixed_plan[:1])}
-    planted = generic_faults(mechanism, thorough=options.thorough, elsewhere=elsewhere, only=only)
+    configuration, attacked = attacked_under(suite, name)
     result = audit(
-        mechanism,
-        pairs=pairs,
-        faults=[*planted, *own],
+        attacked.mechanism,
+        pairs=attacked.pairs,
+        faults=attacked.planted(thorough=options.thorough),
         alpha=TOTAL_ALPHA / certified_units(suite),
         seed=seed_of(name, options.seed),
         **{"curve": CURVE, **options.extent(configuration.quick_trials)},
@@ -170,7 +156,7 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
         Verdict.POWERLESS: Outcome.POWERLESS,
     }[result.verdict]
     unit = name, options.replay(Unit("audit", name))
-    return audited(result, pairs, unit, outcome, str(result.verdict))
+    return audited(result, attacked.pairs, unit, outcome, str(result.verdict))
 
 
 def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:

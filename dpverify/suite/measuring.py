@@ -16,6 +16,7 @@ from dpverify.audit.cases import cases
 from dpverify.audit.coverage import Coverage, chance_of_failing, measure, repeats_of
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.oracle import Oracle, draws_needed, oracle
+from dpverify.audit.outputs.laws import is_known
 from dpverify.audit.power import ENOUGH, Effort, Frequency, PlantedFault, Survey
 from dpverify.audit.subjects import claimed_of
 from dpverify.suite.events import Consumer, Judgment, Outcome, RunStarted, UnitFinished
@@ -24,6 +25,7 @@ from dpverify.suite.judges import (
     THOROUGH_TRIALS,
     TOTAL_ALPHA,
     Unit,
+    attacked_under,
     certified_units,
     seed_of,
 )
@@ -62,9 +64,9 @@ def coverage_units() -> list[Unit]:
 
 
 def power_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
-    """One a configuration that these names select; no names: all."""
+    """One for every audit of a claim that is to hold, among these names; no names: all."""
     chosen = [unit.name for unit in audit_units(suite, names) if unit.kind == "audit"]
-    return [Unit("power", name) for name in chosen if name in suite.configurations]
+    return [Unit("power", name) for name in chosen]
 
 
 def chance_of_failing_all(quick: bool) -> float:
@@ -152,9 +154,13 @@ def _coverage_data(found: Coverage) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Draws a side for power ENOUGH: an oracle's, and ours as a multiple of them."""
+    """Draws a side for power ENOUGH: an oracle's, and ours as a multiple of them.
+
+    oracle: None where no event breaks the claim; closed: whether the law is, so that this is known.
+    """
 
     share: Fraction
+    closed: bool
     oracle: Oracle | None
     factor: float | None
     draws: int
@@ -173,11 +179,11 @@ class _Power:
 
 
 def _judge_power(suite: Suite, name: str, options: MeasureOptions) -> Judgment:
-    configuration = suite.configuration(name)
-    guarantee, _ = claimed_of(configuration.mechanism, None, configuration.pairs)
+    _, attacked = attacked_under(suite, name)
+    guarantee, _ = claimed_of(attacked.mechanism, None, attacked.pairs)
     alpha, seed = TOTAL_ALPHA / certified_units(suite), seed_of(name, options.seed)
     effort = QUICK if options.quick else FULL
-    survey = Survey(configuration, guarantee, alpha, effort, seed)
+    survey = Survey(attacked, guarantee, alpha, effort, seed)
     pair = survey.pair_for(survey.deficit(_LESS))
     compared = [_compare(survey, pair, share) for share in _COMPARED[effort]]
     found = _Power(survey, pair.name, *survey.deficits(pair), list(survey.faults()), compared)
@@ -194,6 +200,8 @@ def _judge_power(suite: Suite, name: str, options: MeasureOptions) -> Judgment:
 def _compare(survey: Survey, pair: NeighboringPair, share: Fraction) -> _Compared:
     target = survey.deficit(share)
     laws = target(pair.left), target(pair.right)
+    if not is_known(laws[0]):
+        return _Compared(share, False, None, None, 0)
     best = oracle(
         survey.guarantee,
         laws,
@@ -202,14 +210,14 @@ def _compare(survey: Survey, pair: NeighboringPair, share: Fraction) -> _Compare
         sample=_SAMPLES[survey.effort],
     )
     if best is None:
-        return _Compared(share, None, None, 0)
+        return _Compared(share, True, None, None, 0)
     factor, draws = draws_needed(
         lambda trials, seed: survey.setting(pair, trials).sees(target, seed),
         best.draws,
         survey.effort.deficits,
         survey.seed,
     )
-    return _Compared(share, best, factor, draws)
+    return _Compared(share, True, best, factor, draws)
 
 
 def _power_summary(found: _Power) -> str:
@@ -244,7 +252,7 @@ def _power_lines(found: _Power) -> Iterator[str]:
         yield f"  {fault.name}, pair {fault.pair!r}: {', '.join(cells)}"
     yield f"draws a side for power {ENOUGH:g}: of an oracle that knows the best event, and ours"
     for one in found.compared:
-        text = "no event breaks the claim"
+        text = "no event breaks the claim" if one.closed else "the law is not closed"
         if one.oracle is not None:
             text = f"{one.oracle.draws:,} and {one.draws:,} ({_factor(one)} x)"
         yield f"  {float(one.share):>4.0%}  {text}"

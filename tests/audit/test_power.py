@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import binom, norm
 
 from dpverify import Adjacency, NoisyCount, PureDP
-from dpverify.audit import Configuration, Fault, added
+from dpverify.audit import Fault, added
+from dpverify.audit.attacked import Attacked
 from dpverify.audit.faults import deficit
 from dpverify.audit.oracle import Oracle, draws_needed, oracle
 from dpverify.audit.outputs.laws import TranscriptDraws
@@ -112,11 +113,9 @@ def test_half_the_noise_is_seen_and_all_of_it_is_not() -> None:
 
 def test_what_cannot_be_seen_is_missed() -> None:
     harmless = Fault("changes nothing", COUNT.law)
-    configuration = Configuration(
-        name="one", mechanism=COUNT, pairs=[OUTSIDE, INSIDE], faults=[harmless]
-    )
+    attacked = Attacked(mechanism=COUNT, pairs=[OUTSIDE, INSIDE], own=[harmless])
     effort = Effort(few=3000, many=6000, deficits=2, faults=3, again=2)
-    survey = Survey(configuration, PureDP(1), 1e-6, effort, 1)
+    survey = Survey(attacked, PureDP(1), 1e-6, effort, 1)
     found = {fault.name: fault for fault in survey.faults()}
     assert {name for name, fault in found.items() if fault.missed} >= {"changes nothing"}
     assert found["count: scale x 0.5"].caught == {3000: Frequency(3, 3)}

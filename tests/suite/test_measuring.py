@@ -17,7 +17,7 @@ from dpverify.cli import main
 from dpverify.report.jsonl import JsonLines
 from dpverify.suite import measuring
 from dpverify.suite.events import Event, Outcome, RunFinished, UnitFinished
-from dpverify.suite.judges import Unit
+from dpverify.suite.judges import Unit, attacked_under, audited_keys
 from dpverify.suite.measuring import (
     MeasureOptions,
     chance_of_failing_all,
@@ -145,9 +145,27 @@ def test_a_fault_that_cannot_be_seen_is_powerless(monkeypatch: pytest.MonkeyPatc
     assert ": 2 of 2 (<= 1.00) at 5,000" in line
 
 
+@pytest.mark.usefixtures("small")
+def test_without_a_closed_law_nothing_is_known_of_an_oracle() -> None:
+    found = measure_unit(Unit("power", "rescaled_mean:add-remove:basic"), QUICK)
+    assert found.outcome is not Outcome.INVALID, found.summary
+    (compared,) = dict[str, Any](found.data)["oracle"]
+    assert not compared["closed"]
+    assert compared["oracle"] is None
+    assert "the law is not closed" in found.details[-1]
+
+
+def test_shares_of_a_first_stage_are_missing_where_they_are_attacked() -> None:
+    suite, name = load(), "rescaled_mean:replace:weights"
+    whole, opening = (attacked_under(suite, key)[1] for key in (name, f"{name}:opening"))
+    less = "agreement: scale x 0.7"
+    assert less in {fault.name for fault in opening.planted()}
+    assert less not in {fault.name for fault in whole.planted()}
+
+
 def test_names_select_configurations() -> None:
     suite = load()
-    assert {unit.name for unit in power_units(suite, [])} == set(suite.configurations)
+    assert {unit.name for unit in power_units(suite, [])} == set(audited_keys(suite))
     assert [unit.name for unit in power_units(suite, [COUNT])] == [COUNT]
 
 

@@ -1,0 +1,61 @@
+"""What a configuration is attacked as: the whole, what runs behind its filter, its first stage by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpverify.audit.configuration import Configuration
+from dpverify.audit.faults import Fault, Subject, generic_faults
+from dpverify.audit.kept import KeptPart
+from dpverify.audit.neighbors.pairs import NeighboringPair
+from dpverify.audit.opening import Opening
+from dpverify.plans.plan import is_latent, stages_of
+
+WHOLE = ""
+BEHIND_THE_FILTER = ":kept"
+"""Ends the name of an audit of what runs behind a filter, on friendly neighbors."""
+OPENING = ":opening"
+"""Ends the name of an audit of the first stage by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attacked:
+    """What one audit attacks, on which pairs, and what is planted there.
+
+    own, elsewhere, only: faults and stages as in ``Configuration``.
+    """
+
+    mechanism: Subject
+    pairs: Sequence[NeighboringPair]
+    own: Sequence[Fault] = ()
+    elsewhere: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+
+    def planted(self, *, thorough: bool = False) -> list[Fault]:
+        """Generic faults, and its own."""
+        generic = generic_faults(
+            self.mechanism, thorough=thorough, elsewhere=self.elsewhere, only=self.only
+        )
+        return [*generic, *self.own]
+
+
+def attacked_in(configuration: Configuration) -> dict[str, Attacked]:
+    """By what the name of the audit ends with."""
+    whole, elsewhere = configuration.mechanism, configuration.elsewhere
+    if configuration.opening:
+        elsewhere |= {stage.name for stage in stages_of(whole.fixed_plan[:1])}
+    found = {
+        WHOLE: Attacked(
+            mechanism=whole,
+            pairs=configuration.pairs,
+            own=configuration.faults,
+            elsewhere=elsewhere,
+            only=configuration.attacked,
+        )
+    }
+    if is_latent(whole.fixed_plan):
+        found[BEHIND_THE_FILTER] = Attacked(mechanism=KeptPart(whole), pairs=configuration.friendly)
+    if configuration.opening:
+        found[OPENING] = Attacked(mechanism=Opening(whole), pairs=configuration.opening)
+    return found
