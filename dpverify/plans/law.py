@@ -126,7 +126,7 @@ class Law:
                 _store(batch, stage.name, rows, self._drawn(stage, batch, rows, bits, core))
                 batch.reached[rows] += 1
                 alive.append(rows)
-            live = np.sort(np.concatenate(alive))
+            live = alive[0] if len(alive) == 1 else np.sort(np.concatenate(alive))
         return live
 
     def _run_filtered(

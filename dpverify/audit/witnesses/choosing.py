@@ -153,10 +153,12 @@ def ranked(
     handicap = _OF_A_PROFILE if len(task.points) > 1 else _LEARNED[task.refute]
     for candidate in candidates:
         scores = scored(candidate)
+        rising = [np.sort(one) for one in scores]
+        ordered = {1: rising, -1: [-one[::-1] for one in rising]}
         for side in (0, 1):
             natural = 1 - 2 * side
             for sign in (1, -1) if candidate.both_signs else (natural,):
-                own, other = sign * scores[side], sign * scores[1 - side]
+                own, other = ordered[sign][side], ordered[sign][1 - side]
                 threshold, aim, promise = _best_threshold(own, other, task)
                 if candidate.both_signs is False and threshold == np.inf:
                     aim = Aim(aim.point, aim.share, impossible=True)
@@ -216,8 +218,7 @@ def _nothing(task: Task) -> Witness:
 
 
 def _best_threshold(own: Floats, other: Floats, task: Task) -> tuple[float, Aim, float]:
-    """The threshold t and the point for which {score >= t} promises most."""
-    own, other = np.sort(own), np.sort(other)
+    """The threshold t and the point for which {score >= t} promises most. own, other: scores in order."""
     thresholds = np.unique(own[_ranks(len(own))])
     hits = len(own) - np.searchsorted(own, thresholds, side="left")
     other_hits = len(other) - np.searchsorted(other, thresholds, side="left")
