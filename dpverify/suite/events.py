@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from time import perf_counter
 from typing import Any
 
 
@@ -65,7 +66,22 @@ class Judgment:
     verdict: str
     summary: str
     details: tuple[str, ...] = ()
-    data: dict[str, Any] | None = None
+    data: Mapping[str, Any] | None = None
+
+
+def finished(
+    kind: str, name: str, replay: str, judge: Callable[[], Judgment], *, asked: str = "measured"
+) -> UnitFinished:
+    """The unit as judged, timed. Whatever goes wrong inside is an INVALID outcome, never a silent pass."""
+    start = perf_counter()
+    try:
+        found = judge()
+    except Exception as error:
+        message = f"could not be {asked}: {type(error).__name__}: {error}"
+        found = Judgment(Outcome.INVALID, "INVALID", message)
+    seconds = perf_counter() - start
+    said = found.outcome, found.verdict, found.summary, found.details
+    return UnitFinished(kind, name, *said, replay, seconds, found.data or {})
 
 
 @dataclass(frozen=True, slots=True)

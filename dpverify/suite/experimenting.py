@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain, product
-from time import perf_counter
 from typing import Any
 
 from dpverify.rates import (
@@ -23,7 +22,7 @@ from dpverify.rates import (
     judge_order,
     measure_cell,
 )
-from dpverify.suite.events import Outcome, UnitFinished
+from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import TOTAL_ALPHA, seed_of
 from dpverify.suite.panels import Study, cell_in, panel_unit, verdict
 from dpverify.suite.rating import RateOptions, digest, loaded, selected
@@ -104,11 +103,11 @@ def _results(
         if data is None:
             missing.append(part)
         else:
-            earlier.append(_measured(part, options, data, 0.0))
+            earlier.append(_known(part, options, data))
     found, waiting = dict[str, UnitFinished](), list(experiment.panels)
-    for finished in chain(earlier, results(missing, options, run_cell, workers)):
-        yield finished
-        found[finished.name] = finished
+    for done in chain(earlier, results(missing, options, run_cell, workers)):
+        yield done
+        found[done.name] = done
         for panel in list(waiting):
             own = [part for part in cells if part.panel == panel]
             if all(part.name in found for part in own):
@@ -194,30 +193,25 @@ def _alpha(suite: Suite, experiment: Experiment) -> float:
 
 
 def run_cell(part: CellPart, options: RateOptions) -> UnitFinished:
-    """Measure a cell, or try to see a fault. Whatever goes wrong is INVALID, never silent."""
-    start = perf_counter()
-    try:
+    """Measure a cell, or try to see a fault."""
+
+    def measured() -> Judgment:
         suite = loaded(options.suite)
         data = _fault_data(suite, part, options) if part.order else _cell_data(part, options)
-        data = {"key": key_of_cell(suite, part, options), **data}
-    except Exception as error:
-        message = f"could not be measured: {type(error).__name__}: {error}"
-        return UnitFinished(
-            PART, part.name, Outcome.INVALID, "INVALID", message, replay=options.replay(part)
-        )
-    return _measured(part, options, data, perf_counter() - start)
+        return _measured(part, {"key": key_of_cell(suite, part, options), **data})
+
+    return finished(PART, part.name, options.replay(part), measured)
 
 
-def _measured(
-    part: CellPart, options: RateOptions, data: Mapping[str, Any], seconds: float
-) -> UnitFinished:
-    replay = options.replay(part)
+def _known(part: CellPart, options: RateOptions, data: Mapping[str, Any]) -> UnitFinished:
+    return finished(PART, part.name, options.replay(part), partial(_measured, part, data))
+
+
+def _measured(part: CellPart, data: Mapping[str, Any]) -> Judgment:
     place: dict[str, Any] = {"experiment": part.rate, "fault": part.order}
     if not part.order:
         place |= {"panel": part.panel, "index": part.index, "method": part.method}
-    return UnitFinished(
-        PART, part.name, Outcome.HELD, "MEASURED", "", (), replay, seconds, {**data, **place}
-    )
+    return Judgment(Outcome.HELD, "MEASURED", "", data={**data, **place})
 
 
 def _cell_data(part: CellPart, options: RateOptions) -> dict[str, Any]:

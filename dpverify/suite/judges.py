@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import mpmath as mp
@@ -24,7 +23,7 @@ from dpverify.plans.plan import is_closed, is_latent
 from dpverify.privacy import point_of
 from dpverify.suite.audited import audited
 from dpverify.suite.behind import judge_behind_the_filter, one_number_decides, summed
-from dpverify.suite.events import Judgment, Outcome, UnitFinished
+from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.refinement import (
     RefinementFailed,
     compare_facts,
@@ -87,25 +86,13 @@ class Options:
 
 
 def run_unit(unit: Unit, options: Options) -> UnitFinished:
-    """Do one unit. Whatever goes wrong inside is an INVALID outcome, never a silent pass."""
-    start = perf_counter()
-    try:
+    """Do one unit."""
+
+    def judge() -> Judgment:
         with mp.workdps(options.digits):
-            judgment = _JUDGES[unit.kind](_suite(options.suite), unit.name, options)
-    except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-        judgment = Judgment(Outcome.INVALID, "INVALID", f"could not be judged: {message}")
-    return UnitFinished(
-        unit.kind,
-        unit.name,
-        judgment.outcome,
-        judgment.verdict,
-        judgment.summary,
-        judgment.details,
-        options.replay(unit),
-        perf_counter() - start,
-        judgment.data or {},
-    )
+            return _JUDGES[unit.kind](_suite(options.suite), unit.name, options)
+
+    return finished(unit.kind, unit.name, options.replay(unit), judge, asked="judged")
 
 
 @cache

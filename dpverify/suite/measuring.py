@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import dpverify
@@ -19,7 +18,7 @@ from dpverify.audit.oracle import Oracle, draws_needed, oracle
 from dpverify.audit.outputs.laws import is_known
 from dpverify.audit.power import ENOUGH, Effort, Frequency, PlantedFault, Survey
 from dpverify.audit.subjects import claimed_of
-from dpverify.suite.events import Consumer, Judgment, Outcome, RunStarted, UnitFinished
+from dpverify.suite.events import Consumer, Judgment, Outcome, RunStarted, UnitFinished, finished
 from dpverify.suite.judges import (
     QUICK_TRIALS,
     THOROUGH_TRIALS,
@@ -93,27 +92,14 @@ def run_measuring(
 
 
 def measure_unit(unit: Unit, options: MeasureOptions) -> UnitFinished:
-    """Do one unit. Whatever goes wrong inside is an INVALID outcome."""
-    start = perf_counter()
-    try:
+    """Do one unit."""
+
+    def judge() -> Judgment:
         if unit.kind == "coverage":
-            judgment = _judge_coverage(unit.name, options)
-        else:
-            judgment = _judge_power(_suite(options.suite), unit.name, options)
-    except Exception as error:
-        message = f"could not be measured: {type(error).__name__}: {error}"
-        judgment = Judgment(Outcome.INVALID, "INVALID", message)
-    return UnitFinished(
-        unit.kind,
-        unit.name,
-        judgment.outcome,
-        judgment.verdict,
-        judgment.summary,
-        judgment.details,
-        options.replay(unit),
-        perf_counter() - start,
-        judgment.data or {},
-    )
+            return _judge_coverage(unit.name, options)
+        return _judge_power(_suite(options.suite), unit.name, options)
+
+    return finished(unit.kind, unit.name, options.replay(unit), judge)
 
 
 @cache

@@ -13,11 +13,10 @@ import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Protocol
 
 import mpmath as mp
@@ -36,7 +35,7 @@ from dpverify.rates import (
     row_of,
     table_of,
 )
-from dpverify.suite.events import Outcome, UnitFinished
+from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import TOTAL_ALPHA, seed_of
 from dpverify.suite.refinement import exact_records
 from dpverify.suite.runner import PART, results
@@ -129,12 +128,12 @@ def rate_results(
             if data is None:
                 missing.append(part)
             else:
-                earlier.append(_measured(part, options, data, 0.0))
-    for finished in chain(earlier, results(missing, options, run_part, workers)):
-        yield finished
-        rate = str(finished.data["rate"]) if finished.data else _rate_in(finished, names)
+                earlier.append(_known(part, options, data))
+    for part_done in chain(earlier, results(missing, options, run_part, workers)):
+        yield part_done
+        rate = str(part_done.data["rate"]) if part_done.data else _rate_in(part_done, names)
         done = waiting[rate]
-        done.parts.append(finished)
+        done.parts.append(part_done)
         if len(done.parts) == done.expected:
             claim, alpha = suite.rates[rate][1], _alpha(suite, suite.rates[rate][1])
             yield judge(
@@ -157,27 +156,24 @@ class _Waiting:
 
 
 def run_part(part: RatePart, options: RateOptions) -> UnitFinished:
-    """Measure a point, or try to see a fault. Whatever goes wrong is INVALID, never silent."""
-    start = perf_counter()
-    try:
+    """Measure a point, or try to see a fault."""
+
+    def measured() -> Judgment:
         suite = loaded(options.suite)
         with mp.workdps(_DIGITS):
             data = _fault_data(suite, part, options) if part.fault else _point(suite, part, options)
-        data = {"key": key_of_part(suite, part, options), **data}
-    except Exception as error:
-        message = f"could not be measured: {type(error).__name__}: {error}"
-        return UnitFinished(
-            PART, part.name, Outcome.INVALID, "INVALID", message, replay=options.replay(part)
-        )
-    return _measured(part, options, data, perf_counter() - start)
+        return _measured(part, {"key": key_of_part(suite, part, options), **data})
+
+    return finished(PART, part.name, options.replay(part), measured)
 
 
-def _measured(
-    part: RatePart, options: RateOptions, data: Mapping[str, Any], seconds: float
-) -> UnitFinished:
+def _known(part: RatePart, options: RateOptions, data: Mapping[str, Any]) -> UnitFinished:
+    return finished(PART, part.name, options.replay(part), partial(_measured, part, data))
+
+
+def _measured(part: RatePart, data: Mapping[str, Any]) -> Judgment:
     data = {**data, "rate": part.rate, "index": part.index, "fault": part.fault}
-    replay = options.replay(part)
-    return UnitFinished(PART, part.name, Outcome.HELD, "MEASURED", "", (), replay, seconds, data)
+    return Judgment(Outcome.HELD, "MEASURED", "", data=data)
 
 
 @cache
