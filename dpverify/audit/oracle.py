@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
+from dpverify.audit.attacked import Attacked
 from dpverify.audit.certificates import Point, tested_points
-from dpverify.audit.outputs.laws import AuditedLaw
+from dpverify.audit.faults import Fault
+from dpverify.audit.neighbors.pairs import NeighboringPair
+from dpverify.audit.outputs.laws import AuditedLaw, TranscriptDraws
 from dpverify.audit.power import ENOUGH, frequency
 from dpverify.audit.regions import Counted, region, share_of
 from dpverify.privacy import Guarantee
@@ -22,7 +25,10 @@ from dpverify.randomness import SeededBits
 Floats = NDArray[np.float64]
 FACTORS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 """The budgets that are tried, in units of what an oracle needs."""
+WITHIN = 1.5
+"""So many times an oracle's draws an attack needs where these are many, as ``audit --power`` measures it."""
 _SAMPLE = 400_000  # draws a side to find the oracle's event
+_LOOK = 100_000  # and to see about how many it needs
 _SIMULATED = 400  # pairs of binomials to find the oracle's power
 _STEP = 1.05  # the oracle's draws are found up to this factor
 _EPSILONS = 60
@@ -58,23 +64,73 @@ def oracle(
     difference, has a small relative error; then the least number of draws by simulating the test.
     None where no event breaks the claim, or none does with 10^9 draws.
     """
+    standardized, p, q, point = _best(guarantee, laws, seed, sample)
+    if standardized <= 0:
+        return None
+    needed = _needed(guarantee, p, q, point, alpha, seed)
+    return None if needed is None else Oracle(p, q, point, alpha, needed)
+
+
+def hidden(
+    attacked: Attacked,
+    guarantee: Guarantee,
+    *,
+    alpha: float,
+    draws: int,
+    seed: int,
+    sample: int = _LOOK,
+) -> dict[str, float]:
+    """What a thorough audit need not plant: small shares of noise that nobody sees in so many draws.
+
+    By the fault's name, about how many draws a side an oracle needs on the pair where it needs the fewest:
+    so many that WITHIN times as many are more than ``draws``. Infinite where no event breaks the claim.
+    alpha: of the audit, which shares it among faults and pairs.
+    """
+    early = {fault.name for fault in attacked.planted()}
+    planted = attacked.planted(thorough=True)
+    each = alpha / max(1, len(planted)) / max(1, len(attacked.pairs))
+    found = {}
+    for fault in planted:
+        if fault.name in early:
+            continue
+        least = min(_about(guarantee, fault, pair, each, seed, sample) for pair in attacked.pairs)
+        if WITHIN * least > draws:
+            found[fault.name] = least
+    return found
+
+
+def _about(
+    guarantee: Guarantee,
+    fault: Fault,
+    pair: NeighboringPair,
+    alpha: float,
+    seed: int,
+    sample: int,
+) -> float:
+    """An oracle's draws, as if counts were normal."""
+    left, right = (TranscriptDraws(fault.law(data)) for data in (pair.left, pair.right))
+    standardized, *_ = _best(guarantee, (left, right), seed, sample)
+    if standardized <= 0:
+        return math.inf
+    return float(((ndtri(ENOUGH) - ndtri(alpha)) / standardized) ** 2)
+
+
+def _best(
+    guarantee: Guarantee, laws: tuple[AuditedLaw, AuditedLaw], seed: int, sample: int
+) -> tuple[float, float, float, Point]:
+    """As ``_best_event``, in the better direction, from so many draws a side."""
     drawn = [law.draw(SeededBits(seed, 0, side), sample) for side, law in enumerate(laws)]
     ratios = []
-    for draws in drawn:
-        own, other = (law.log_likelihood(draws) for law in laws)
+    for batch in drawn:
+        own, other = (law.log_likelihood(batch) for law in laws)
         assert own is not None
         assert other is not None
         ratios.append(own - other)
     pooled = np.sort(np.concatenate(ratios))
-    best = max(
-        (_best_event(guarantee, losses) for losses in (pooled, np.sort(-pooled))),
+    return max(
+        (_best_event(guarantee, losses) for losses in (pooled, -pooled[::-1])),
         key=lambda found: found[0],
     )
-    if best[0] <= 0:
-        return None
-    _, p, q, point = best
-    needed = _needed(guarantee, p, q, point, alpha, seed)
-    return None if needed is None else Oracle(p, q, point, alpha, needed)
 
 
 def _best_event(guarantee: Guarantee, losses: Floats) -> tuple[float, float, float, Point]:

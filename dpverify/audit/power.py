@@ -170,13 +170,17 @@ class PlantedFault:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What is to be measured of one audit. alpha: of all that it certifies of the claim."""
+    """What is to be measured of one audit.
+
+    alpha: of all that it certifies of the claim. unseen: names of faults that nobody could see.
+    """
 
     attacked: Attacked
     guarantee: Guarantee
     alpha: float
     effort: Effort
     seed: int
+    unseen: frozenset[str] = frozenset()
 
     def deficit(self, share: Fraction) -> Target:
         """Every stage with this share of its noise missing."""
@@ -208,6 +212,7 @@ class Survey:
         mechanism, few, many = self.attacked.mechanism, self.effort.few, self.effort.many
         early = {fault.name for fault in self.attacked.planted()}
         listed = self.attacked.planted(thorough=self.effort.again > 0)
+        listed = [fault for fault in listed if fault.name not in self.unseen]
         for name, target in planted_in(mechanism, listed, vectorized=False, thorough=False):
             pair = self.pair_for(target)
             caught: dict[int, Frequency] = {}

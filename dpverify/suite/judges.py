@@ -7,9 +7,10 @@ profile: the exact loss of every crafted pair, from the spec's law. refinement: 
 from __future__ import annotations
 
 import hashlib
+import math
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,8 @@ import mpmath as mp
 
 from dpverify.audit import Configuration, Verdict, audit
 from dpverify.audit.attacked import BEHIND_THE_FILTER, OPENING, Attacked, attacked_in
+from dpverify.audit.oracle import hidden
+from dpverify.audit.subjects import claimed_of
 from dpverify.plans.plan import is_closed, is_latent
 from dpverify.privacy import point_of
 from dpverify.suite.audited import audited
@@ -129,12 +132,18 @@ def seed_of(unit_name: str, seed: int) -> int:
 
 def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
     configuration, attacked = attacked_under(suite, name)
+    alpha, seed = TOTAL_ALPHA / certified_units(suite), seed_of(name, options.seed)
+    unseen: dict[str, float] = {}
+    if options.thorough:
+        guarantee, _ = claimed_of(attacked.mechanism, None, attacked.pairs)
+        unseen = hidden(attacked, guarantee, alpha=alpha, draws=options.trials, seed=seed)
+    planted = attacked.planted(thorough=options.thorough)
     result = audit(
         attacked.mechanism,
         pairs=attacked.pairs,
-        faults=attacked.planted(thorough=options.thorough),
-        alpha=TOTAL_ALPHA / certified_units(suite),
-        seed=seed_of(name, options.seed),
+        faults=[fault for fault in planted if fault.name not in unseen],
+        alpha=alpha,
+        seed=seed,
         **{"curve": CURVE, **options.extent(configuration.quick_trials)},
     )
     outcome = {
@@ -143,7 +152,15 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
         Verdict.POWERLESS: Outcome.POWERLESS,
     }[result.verdict]
     unit = name, options.replay(Unit("audit", name))
-    return audited(result, attacked.pairs, unit, outcome, str(result.verdict))
+    judged = audited(result, attacked.pairs, unit, outcome, str(result.verdict))
+    return replace(judged, details=(*judged.details, *not_planted(unseen)))
+
+
+def not_planted(unseen: Mapping[str, float]) -> Iterator[str]:
+    """A line for each fault that even an oracle could not see."""
+    for name, draws in unseen.items():
+        needs = f"the best event needs {draws:,.0f} draws a side"
+        yield f"not planted: {name}; {'no event shows it' if math.isinf(draws) else needs}"
 
 
 def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:

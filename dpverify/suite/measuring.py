@@ -14,7 +14,7 @@ import dpverify
 from dpverify.audit.cases import cases
 from dpverify.audit.coverage import Coverage, chance_of_failing, measure, repeats_of
 from dpverify.audit.neighbors.pairs import NeighboringPair
-from dpverify.audit.oracle import Oracle, draws_needed, oracle
+from dpverify.audit.oracle import Oracle, draws_needed, hidden, oracle
 from dpverify.audit.outputs.laws import is_known
 from dpverify.audit.power import ENOUGH, Effort, Frequency, PlantedFault, Survey
 from dpverify.audit.subjects import claimed_of
@@ -26,6 +26,7 @@ from dpverify.suite.judges import (
     Unit,
     attacked_under,
     certified_units,
+    not_planted,
     seed_of,
 )
 from dpverify.suite.runner import audit_units, report, results
@@ -169,7 +170,10 @@ def _judge_power(suite: Suite, name: str, options: MeasureOptions) -> Judgment:
     guarantee, _ = claimed_of(attacked.mechanism, None, attacked.pairs)
     alpha, seed = TOTAL_ALPHA / certified_units(suite), seed_of(name, options.seed)
     effort = QUICK if options.quick else FULL
-    survey = Survey(attacked, guarantee, alpha, effort, seed)
+    unseen: dict[str, float] = {}
+    if effort.again:
+        unseen = hidden(attacked, guarantee, alpha=alpha, draws=effort.many, seed=seed)
+    survey = Survey(attacked, guarantee, alpha, effort, seed, frozenset(unseen))
     pair = survey.pair_for(survey.deficit(_LESS))
     compared = [_compare(survey, pair, share) for share in _COMPARED[effort]]
     found = _Power(survey, pair.name, *survey.deficits(pair), list(survey.faults()), compared)
@@ -178,7 +182,7 @@ def _judge_power(suite: Suite, name: str, options: MeasureOptions) -> Judgment:
         Outcome.POWERLESS if powerless else Outcome.HELD,
         "POWERLESS" if powerless else "SEES",
         _power_summary(found),
-        tuple(_power_lines(found)),
+        (*_power_lines(found), *not_planted(unseen)),
         _power_data(found),
     )
 

@@ -13,7 +13,7 @@ from dpverify import Adjacency, NoisyCount, PureDP
 from dpverify.audit import Fault, added
 from dpverify.audit.attacked import Attacked
 from dpverify.audit.faults import deficit
-from dpverify.audit.oracle import Oracle, draws_needed, oracle
+from dpverify.audit.oracle import Oracle, draws_needed, hidden, oracle
 from dpverify.audit.outputs.laws import TranscriptDraws
 from dpverify.audit.power import (
     DEFICITS,
@@ -177,3 +177,21 @@ def test_draws_are_looked_for_until_there_are_enough() -> None:
     assert draws_needed(lambda trials, seed: False, 100, 5, 0) == (None, 1000)
     rng = np.random.default_rng(0)
     assert draws_needed(lambda trials, seed: bool(rng.random() < 0.5), 100, 20, 0)[0] is None
+
+
+def test_what_nobody_could_see_is_known_beforehand() -> None:
+    """The 5% deficit: about as many draws as the oracle's own search finds for it."""
+    attacked, less = Attacked(mechanism=COUNT, pairs=[OUTSIDE, INSIDE]), "count: scale x 0.95"
+    few, many = (
+        hidden(attacked, PureDP(1), alpha=1e-6, draws=draws, seed=1) for draws in (10**4, 10**6)
+    )
+    assert set(few) == {less}  # faults of a quick audit are planted in any case
+    assert not many
+    target = _less("1/20")
+    laws = target(INSIDE.left), target(INSIDE.right)
+    alpha = 1e-6 / len(attacked.planted(thorough=True)) / 2
+    found = oracle(PureDP(1), laws, alpha=alpha, seed=1, sample=100_000)
+    assert found is not None
+    assert few[less] == pytest.approx(found.draws, rel=0.25)
+    nothing = Attacked(mechanism=COUNT, pairs=[OUTSIDE])
+    assert hidden(nothing, PureDP(1), alpha=1e-6, draws=10**9, seed=1) == {less: math.inf}
