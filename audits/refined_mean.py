@@ -13,11 +13,12 @@ import numpy as np
 from dpverify import Adjacency, ApproxDP, RefinedMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
+from dpverify.grid.linear import Integers
 from dpverify.grid.masks import sums_in_balls
 from dpverify.grid.shapes import tail_radius
 from dpverify.plans import NoNoise, Stage, Transcripts
 from dpverify.plans.mapped import Mapped
-from dpverify.plans.moving import MovingSum, weight_of
+from dpverify.plans.moving import MovingSum
 from dpverify.randomness.bits import IntArray
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
@@ -77,19 +78,29 @@ def _own_radius(mechanism: RefinedMean) -> Fault:
     return _value_fault("takes the radius from the data's spread", mechanism, value)
 
 
+class _Clipping(MovingSum):
+    """The sum of all records, each drawn in to twice the radius, and their number."""
+
+    def totals(
+        self, mapped: Mapped, points: Integers, radii: Integers, batch: Transcripts
+    ) -> tuple[Integers, Integers]:
+        """As those of the records inside."""
+        records, limits = mapped.distinct, 2.0 * radii.astype(np.float64)
+        sums = np.zeros(points.shape, np.int64)
+        for vector, often in zip(records.vectors, records.counts, strict=True):
+            moved = (vector - points).astype(np.float64)
+            lengths = np.maximum(np.linalg.norm(moved, axis=1), 1.0)
+            shares = np.minimum(1.0, limits / lengths)
+            sums += often * np.rint(moved * shares[:, np.newaxis]).astype(np.int64)
+        return sums, np.full(len(points), records.number)
+
+
 def _clips(mechanism: RefinedMean) -> Fault:
     """Records outside are drawn in to twice the radius: they move the sum by twice its bound."""
 
     def value(query: MovingSum, mapped: Mapped, batch: Transcripts) -> IntArray:
-        points, radii = query.place(batch)
-        # about the same center for all draws: the noise on it is small against the radius
-        point, radius = points[0], int(radii[0])
-        moved = (mapped.images - point).astype(np.float64)
-        lengths = np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1.0)
-        clipped = np.rint(moved * np.minimum(1.0, 2 * radius / lengths)).astype(np.int64)
-        total = [*clipped.sum(axis=0).tolist(), weight_of(radius) * len(clipped)]
-        scale = query.unit(radius) / (1 << 40)
-        return np.tile(np.array([round(t / scale) for t in total]), (len(batch), 1))
+        clipping = _Clipping(query.nearness, query.spread, query.adjacency, query.place)
+        return clipping.after(mapped, batch)
 
     return _value_fault("clips to twice the radius, counts all", mechanism, value)
 
