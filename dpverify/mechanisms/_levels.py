@@ -19,6 +19,7 @@ from dpverify.plans import (
     rarely_surfacing,
 )
 from dpverify.plans.search import Nodes, Prefix, Released
+from dpverify.plans.transcripts import of_each_tuple
 from dpverify.privacy import Adjacency, Domain
 from dpverify.randomness.bits import IntArray
 
@@ -148,10 +149,7 @@ def buckets_from(column: IntArray) -> IntArray:
     """For each transcript of a batch, shape (size, 1)."""
     if column.ndim > 1:  # of one transcript
         return np.array([[bucket_from(tuple(votes))] for votes in column], np.int64)
-    alike = np.fromiter(map(id, column), np.int64, len(column))  # equal draws share a tuple
-    _, first, which = np.unique(alike, return_index=True, return_inverse=True)
-    found = np.array([bucket_from(column[i]) for i in first], np.int64)
-    return found[which][:, np.newaxis]
+    return of_each_tuple(column, bucket_from, np.int64)[:, np.newaxis]
 
 
 def _tops(released: Released, size: int) -> IntArray:

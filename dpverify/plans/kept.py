@@ -134,8 +134,10 @@ def rounded_multiples(
     nearest integer that is nearer than 1/2 less that is the right one.
     """
     rows = np.zeros(len(values), np.intp) if which is None else which
-    if values.dtype == object or not all(map(_short, factors)):
+    if not all(map(_short, factors)):
         return _by_integers(values, factors, rows)
+    if values.dtype == object:
+        return _by_kind(values, factors, rows)
     found: IntArray = np.zeros(values.shape, np.int64)
     left = np.arange(len(values))
     for kind in (np.float64, np.longdouble):
@@ -150,6 +152,19 @@ def rounded_multiples(
     found = found if exact.dtype == np.int64 else found.astype(object)
     found[left] = exact
     return found
+
+
+def _by_kind(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> IntArray:
+    """Python integers: rows that fit words as words, the others by integers."""
+    fit = ((values < WORD) & (values > -WORD)).reshape(len(values), -1).all(axis=1)
+    if not fit.any():
+        return _by_integers(values, factors, rows)
+    words = rounded_multiples(values[fit].astype(np.int64), factors, rows[fit])
+    if fit.all():
+        return words
+    found = values.copy()
+    found[fit], found[~fit] = words, _by_integers(values[~fit], factors, rows[~fit])
+    return found.astype(np.int64) if largest(found) < WORD else found
 
 
 def _nearest(values: IntArray, ratio: NDArray[Any]) -> tuple[IntArray, BoolArray]:

@@ -30,7 +30,7 @@ from dpverify.plans.plan import (
     is_latent,
     stages_of,
 )
-from dpverify.plans.transcripts import Rows, Transcripts
+from dpverify.plans.transcripts import Rows, Transcripts, of_each_tuple
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.randomness import Bits
@@ -204,7 +204,9 @@ class Law:
         """Which live transcripts go on: a function of what they have released."""
         column = batch.values[gate.stage][live]
         if column.ndim == 1:  # histograms: flat tuples of keys and counts
-            return np.array([max(h[1::2], default=0) >= gate.at_least for h in column], np.bool_)
+            return of_each_tuple(
+                column, lambda h: max(h[1::2], default=0) >= gate.at_least, np.bool_
+            )
         return np.asarray(column[:, 0] >= gate.at_least, dtype=np.bool_)
 
     def _drawn(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,3 +53,15 @@ class Transcripts:
         released = {name: tuple(int(v) for v in self.values[name][i]) for name in names}
         gate = int(self.stopped_by[i])
         return Transcript(released, self.reasons[gate] if gate >= 0 else None)
+
+
+def of_each_tuple(
+    column: NDArray[Any], what: Callable[[tuple[int, ...]], int], kind: type
+) -> NDArray[Any]:
+    """``what`` of each entry of a column of tuples, as numbers of this kind, shape (size,).
+
+    Equal draws of a batch share one tuple, which is looked at once.
+    """
+    alike = np.fromiter(map(id, column), np.int64, len(column))
+    _, first, which = np.unique(alike, return_index=True, return_inverse=True)
+    return np.array([what(column[i]) for i in first.tolist()], kind)[which]

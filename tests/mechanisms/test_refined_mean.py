@@ -344,8 +344,16 @@ def test_rounded_multiples_of_unlike_rows_in_one_batch() -> None:
         values[row] = (prime + 1) // 2 * inverse % prime, (prime - 1) // 2 * inverse % prime
         values[row] += prime * (row << 18)
     found = rounded_multiples(values, factors, which)
+    assert found.tolist() == _rounded(values, factors, which)
+    mixed = values.astype(object)
+    assert rounded_multiples(mixed, factors, which).tolist() == found.tolist()
+    mixed[::7] *= 10**9  # beyond a word
+    assert rounded_multiples(mixed, factors, which).tolist() == _rounded(mixed, factors, which)
+
+
+def _rounded(values: Any, factors: list[Fraction], which: Any) -> list[list[int]]:
     pairs = zip(values.tolist(), which.tolist(), strict=True)
-    assert found.tolist() == [[round(v * factors[k]) for v in row] for row, k in pairs]
+    return [[round(v * factors[k]) for v in row] for row, k in pairs]
 
 
 @pytest.mark.parametrize("kind", [np.int64, object])
