@@ -80,10 +80,11 @@ def hidden(
     seed: int,
     sample: int = _LOOK,
 ) -> dict[str, float]:
-    """What a thorough audit need not plant: small shares of noise that nobody sees in so many draws.
+    """What a thorough audit does not plant: small shares of noise that it need not see in so many draws.
 
-    By the fault's name, about how many draws a side an oracle needs on the pair where it needs the fewest:
-    so many that WITHIN times as many are more than ``draws``. Infinite where no event breaks the claim.
+    By the fault's name, about how many draws a side an oracle needs for power ENOUGH, on the pair where it needs
+    the fewest: so many that WITHIN times as many are more than ``draws``. Some of them an audit sees all the
+    same, if less often. Infinite where no event breaks the claim.
     alpha: of the audit, which shares it among faults and pairs.
     """
     early = {fault.name for fault in attacked.planted()}

@@ -172,7 +172,7 @@ class PlantedFault:
 class Survey:
     """What is to be measured of one audit.
 
-    alpha: of all that it certifies of the claim. unseen: names of faults that nobody could see.
+    alpha: of all that it certifies of the claim. unseen: names of faults that are not planted, as by ``hidden``.
     """
 
     attacked: Attacked

@@ -153,14 +153,14 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
     }[result.verdict]
     unit = name, options.replay(Unit("audit", name))
     judged = audited(result, attacked.pairs, unit, outcome, str(result.verdict))
-    return replace(judged, details=(*judged.details, *not_planted(unseen)))
+    return replace(judged, summary="; ".join((judged.summary, *not_planted(unseen))))
 
 
 def not_planted(unseen: Mapping[str, float]) -> Iterator[str]:
-    """A line for each fault that even an oracle could not see."""
+    """For each fault that an oracle needs too many draws for: its name, and how many."""
     for name, draws in unseen.items():
         needs = f"the best event needs {draws:,.0f} draws a side"
-        yield f"not planted: {name}; {'no event shows it' if math.isinf(draws) else needs}"
+        yield f"not planted: {name} ({'no event shows it' if math.isinf(draws) else needs})"
 
 
 def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:

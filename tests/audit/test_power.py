@@ -179,7 +179,7 @@ def test_draws_are_looked_for_until_there_are_enough() -> None:
     assert draws_needed(lambda trials, seed: bool(rng.random() < 0.5), 100, 20, 0)[0] is None
 
 
-def test_what_nobody_could_see_is_known_beforehand() -> None:
+def test_what_an_oracle_needs_too_many_draws_for_is_known_beforehand() -> None:
     """The 5% deficit: about as many draws as the oracle's own search finds for it."""
     attacked, less = Attacked(mechanism=COUNT, pairs=[OUTSIDE, INSIDE]), "count: scale x 0.95"
     few, many = (

@@ -6,9 +6,9 @@ in every column. Replace, epsilon = 1, delta = 1e-6; the distance to the true me
 order statistics that hold the true median with probability 95%, and the number of runs.
 
 mean: without privacy, of all records. ball: ``IterativeMean`` with the public knowledge that the mean is within
-100 of 0 in every column. refined: ``RefinedMean``, which knows what ``RobustMean`` knows. floats: a plain version
-of such an algorithm (robust_floats.py); in floats: the median that this had, of 12 to 3 runs, before ours was
-written.
+100 of 0 in every column. refined: ``RefinedMean``, which knows what ``RobustMean`` knows. in floats: the median that
+a plain version of such an algorithm in floats had, of 12 to 3 runs, before ours was written. floats: that version,
+written again (robust_floats.py).
 
 Where floats is among the methods: in how many runs ours was closer to the truth, and the mean of the difference of
 their errors (negative where ours is better) with its standard error.
