@@ -38,7 +38,6 @@ _FIRST = 64  # draws a side that only teach, on every pair
 _GROWTH = 0.15  # a batch is this part of what a pair has seen
 _RELEARN = 1.5  # learn again when a pair has seen this much more
 _KEPT = 100_000  # draws a side to learn from
-_CAUTION = 0.3  # standard errors by which estimated rates are moved against the bet
 _ELSEWHERE = 5  # every so many batches another pair than the best gets its turn
 
 
@@ -61,12 +60,10 @@ class _Track:
     def promise(self) -> float:
         return -math.inf if self.witness is None else self.witness.promise
 
-    def estimate(self, which: int, errors: float) -> float:
-        """The event's rate on its own side (0) or the other (1), moved by so many standard errors."""
+    def estimate(self, which: int) -> float:
+        """The event's rate on its own side (0) or the other (1)."""
         hits, draws = self.rates[which]
-        middle = (hits + 0.5) / (draws + 1)
-        moved = middle + errors * math.sqrt(middle * (1 - middle) / (draws + 1))
-        return min(max(moved, 0.0), 1.0)
+        return (hits + 0.5) / (draws + 1)
 
 
 @dataclass(slots=True)
@@ -175,7 +172,7 @@ class SequentialAttack:
         drawn = self._draw(track, stream, size)
         own, other = (_happened(witness, drawn[s]) for s in (track.side, 1 - track.side))
         tally = Tally.of(own, other)
-        p, q = track.estimate(0, -_CAUTION), track.estimate(1, _CAUTION)
+        p, q = track.estimate(0), track.estimate(1)
         epsilon, delta = witness.aim.point
         payoffs = payoffs_of(np.array([epsilon]), np.array([delta]))
         stake = stakes_for(payoffs, p, q)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from dpverify.audit import (
     replaced,
 )
 from dpverify.audit.attack import FixedAttack
+from dpverify.audit.betting import payoffs_of
 from dpverify.audit.faults import deficit
 from dpverify.audit.outputs.laws import TranscriptDraws
 from dpverify.privacy import ApproxDP, GaussianDP, PureDP, calibrate
@@ -235,7 +237,8 @@ def gross() -> Iterator[Row]:
 
 
 def sequential() -> Iterator[Row]:
-    """True epsilon a little above the claimed 1: draws until the sequential audit refutes."""
+    """True epsilon a little above the claimed 1: draws until the sequential audit refutes; and bets on the
+    best event, which is known to them: stakes from past payoffs (mean over second moment), or the best fixed stake."""
     for true, target, part in (
         ("1.5", 500, 2),
         ("1.2", 2500, 2),
@@ -243,6 +246,29 @@ def sequential() -> Iterator[Row]:
         ("1.05", 10_000, 10),
     ):
         yield from _betting(Fraction(1), Fraction(true), ALPHA, target, part)
+        for known in ("event", "event and rates"):
+            what = f"epsilon {true} against 1, alpha {ALPHA:g}, {known} known"
+            measure = partial(_informed, true=float(true), rates=known != "event")
+            yield Row(what, "", measure, soon(None))
+
+
+def _informed(seed: int, true: float, rates: bool) -> float:
+    """Bets that Laplace noise has epsilon 1, on the outputs above the larger center, until 1 / ALPHA.
+
+    rates: the best fixed stake (Kelly 1956); else mean over second moment of past payoffs.
+    """
+    p, q = 0.5, 0.5 * math.exp(-true)
+    payoffs = payoffs_of(np.ones(1), np.zeros(1))[:, 0]
+    chances = np.array([p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)])
+    paid = np.random.default_rng(seed).choice(payoffs, 200_000, p=chances)
+    possible = np.linspace(0, 0.95 / math.e, 2000)
+    if rates:
+        stakes = possible[np.argmax(np.log1p(np.outer(possible, payoffs)) @ chances)]
+    else:
+        past = np.cumsum(paid) - paid, 1 + np.cumsum(paid**2) - paid**2
+        stakes = np.clip(past[0] / past[1], 0, possible[-1])
+    won = np.cumsum(np.log1p(stakes * paid)) >= -math.log(ALPHA)
+    return float(np.argmax(won)) + 1 if won.any() else math.inf
 
 
 def _betting(
