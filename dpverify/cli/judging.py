@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -15,10 +15,12 @@ from dpverify.cli.shared import (
     UsageError,
     add_command,
     add_parallel,
+    add_seed,
     at_least,
     check_names,
     consumers_of,
     duration,
+    seed_from,
     workers_of,
 )
 from dpverify.suite.judges import QUICK_TRIALS, THOROUGH_TRIALS, Options
@@ -58,7 +60,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "--power", action="store_true",
         help="measure instead what it sees: the least noise missing, and every planted fault",
     )  # fmt: skip
-    audits.add_argument("--seed", type=at_least(0), metavar="N", help="default: fresh, and printed")
+    add_seed(audits)
     add_parallel(audits)
     proofs = add_command(
         commands, "prove", prove, "obligations, exact losses of the crafted pairs, refinement",
@@ -71,14 +73,14 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """Run the audits of the named configurations and exhibits, or measure the auditor."""
-    check_names(options.names, selectable(suite))
     if options.self_check or options.power:
         return _measure(options, suite, console)
+    check_names(options.names, selectable(suite))
     quick = options.quick or options.trials is not None
     trials = options.trials or (QUICK_TRIALS if options.quick else THOROUGH_TRIALS)
     shared = Options(
         suite=options.suite,
-        seed=secrets.randbelow(2**32) if options.seed is None else options.seed,
+        seed=seed_from(options),
         trials=trials,
         thorough=not quick or trials >= THOROUGH_TRIALS,
     )
@@ -95,14 +97,18 @@ def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int
     flag = "--self-check" if options.self_check else "--power"
     if options.trials is not None or options.time is not None:
         raise UsageError(f"{flag} chooses its numbers of draws: leave --trials and --time out.")
-    if options.self_check and options.names:
-        raise UsageError(f"{flag} measures the auditor on cases of its own; leave the names out.")
+    if options.self_check:
+        known = [unit.name for unit in coverage_units()]
+        check_names(options.names, known, listed=f"its cases are: {'; '.join(known)}.")
+    else:
+        check_names(options.names, selectable(suite))
     shared = MeasureOptions(
         suite=options.suite,
-        seed=secrets.randbelow(2**32) if options.seed is None else options.seed,
+        seed=seed_from(options),
         quick=options.quick,
     )
-    units = coverage_units() if options.self_check else power_units(suite, options.names)
+    choose = coverage_units if options.self_check else partial(power_units, suite)
+    units = choose(options.names)
     consumers = consumers_of(options, console, show_details=options.power)
     return run_measuring(suite, units, shared, consumers, workers=workers_of(options))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 from itertools import chain
 from pathlib import Path
 
@@ -15,9 +14,10 @@ from dpverify.cli.shared import (
     UsageError,
     add_command,
     add_parallel,
-    at_least,
+    add_seed,
     check_names,
     consumers_of,
+    seed_from,
     workers_of,
 )
 from dpverify.suite.events import Consumer, Event, RunStarted, UnitFinished
@@ -38,7 +38,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "--quick", action="store_true",
         help=f"1/{THOROUGH} of the releases, experiments in their cheapest panels: every planted fault caught",
     )  # fmt: skip
-    parser.add_argument("--seed", type=at_least(0), metavar="N", help="default: fresh, and printed")
+    add_seed(parser)
     add_parallel(parser)
     parser.add_argument(
         "--resume", type=Path, metavar="FILE",
@@ -53,7 +53,7 @@ def rates(options: argparse.Namespace, suite: Suite, console: Console) -> int:
         raise UsageError(f"--resume {options.resume} is not a file.")
     if options.resume is not None and options.seed is None:
         raise UsageError("--resume needs --seed N, the seed that the earlier run printed.")
-    seed = secrets.randbelow(2**32) if options.seed is None else options.seed
+    seed = seed_from(options)
     shared = RateOptions(options.suite, seed, options.quick)
     known = {} if options.resume is None else read_known(options.resume)
     names = rate_names(suite, options.names)

@@ -6,6 +6,7 @@ import argparse
 import difflib
 import os
 import re
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -68,12 +69,24 @@ def add_parallel(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="also write the events")
 
 
-def check_names(names: Sequence[str], known: Sequence[str]) -> None:
-    """Raise UsageError for a name that is not known, with the nearest ones."""
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """``--seed``, for what draws."""
+    parser.add_argument("--seed", type=at_least(0), metavar="N", help="default: fresh, and printed")
+
+
+def seed_from(options: argparse.Namespace) -> int:
+    """As given, else fresh."""
+    return secrets.randbelow(2**32) if options.seed is None else int(options.seed)
+
+
+def check_names(
+    names: Sequence[str], known: Sequence[str], *, listed: str = "see `dpverify list`."
+) -> None:
+    """Raise UsageError for a name that is not known, with the nearest ones, or where they are ``listed``."""
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see `dpverify list`."
+            hint = f"did you mean {' or '.join(near)}?" if near else listed
             raise UsageError(f"there is no {name!r}; {hint}")
 
 

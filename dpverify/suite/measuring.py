@@ -50,17 +50,17 @@ class MeasureOptions:
     quick: bool = False
 
     def replay(self, unit: Unit) -> str:
-        """The command that measures this unit again; of coverage, all units."""
+        """The command that measures this unit again."""
         suite = f" --suite {shlex.quote(str(self.suite))}" if self.suite is not None else ""
         size = " --quick" if self.quick else ""
-        what = "--self-check" if unit.kind == "coverage" else f"{unit.name} --power"
-        return f"dpverify audit {what} --seed {self.seed}{size}{suite}"
+        flag = "--self-check" if unit.kind == "coverage" else "--power"
+        return f"dpverify audit {shlex.quote(unit.name)} {flag} --seed {self.seed}{size}{suite}"
 
 
-def coverage_units() -> list[Unit]:
-    """One a case, those with most audits first."""
+def coverage_units(names: Sequence[str] = ()) -> list[Unit]:
+    """One a case, those with most audits first, among these names; no names: all."""
     listed = sorted(cases().values(), key=lambda case: case.alpha)
-    return [Unit("coverage", case.name) for case in listed]
+    return [Unit("coverage", case.name) for case in listed if not names or case.name in names]
 
 
 def power_units(suite: Suite, names: Sequence[str]) -> list[Unit]:

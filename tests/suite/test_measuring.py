@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_a_sound_auditor_is_covered() -> None:
     assert found.outcome is Outcome.HELD
     assert found.data["repeats"] == 200
     assert found.data["alarms"] <= found.data["limit"]
-    assert found.replay == "dpverify audit --self-check --seed 1 --quick"
+    assert found.replay == f"dpverify audit {shlex.quote(CASE.name)} --self-check --seed 1 --quick"
 
 
 def test_a_broken_auditor_is_refuted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -167,13 +168,19 @@ def test_names_select_configurations() -> None:
     suite = load()
     assert {unit.name for unit in power_units(suite, [])} == set(audited_keys(suite))
     assert [unit.name for unit in power_units(suite, [COUNT])] == [COUNT]
+    assert coverage_units([CASE.name]) == [CASE]
 
 
 @pytest.mark.parametrize(
-    "arguments", [["noisy_count", "--self-check"], ["--power", "--trials", "5000"]]
+    ("arguments", "advice"),
+    [
+        (["noisy_count", "--self-check"], CASE.name),  # of the cases
+        (["randomised response", "--self-check"], "did you mean randomized response"),
+        (["--power", "--trials", "5000"], "leave"),
+    ],
 )
 def test_what_makes_no_sense_is_refused(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+    arguments: list[str], advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", *arguments]) == 2
-    assert "leave" in capsys.readouterr().err
+    assert advice in capsys.readouterr().err
