@@ -22,7 +22,8 @@ _THRESHOLDS = 400
 _POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
 _SETTLED = 0.5  # where that is not in doubt, for a large bound
 _OPTIMISM = 2.0  # the best of many looks better than it is, by about two standard errors
-_EXPECTED = 1.05  # the deficit of noise that a close look is for
+_DEFICITS = 1.05, 1.2, 1.5, 2, 4, 10, 30, 100, 1000  # of noise; a close look is for the first
+_PLAIN = 3.0  # standard errors by which a larger one shows
 _PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
 _LEARNED = 0.04, 0.01  # and one that learned; at a second look
 _OF_A_PROFILE = 2.0  # likewise, in the standard errors of a whole profile
@@ -246,6 +247,8 @@ def _calibrated(witness: Witness, own: Floats, other: Floats, task: Task) -> Wit
     else:
         power = _SETTLED if settled else _POWER
         promised = _above_claimed(*counts, task, power=power, optimism=0.0)
+        if promised.max() < witness.promise:
+            return witness  # a rare event apart from the rest, which a curve of two numbers cannot follow
     which, best = divmod(int(np.argmax(promised)), len(curve.thresholds))
     p, _ = _estimate(curve.hits[best], len(own), 0.0)
     q, _ = _estimate(curve.other_hits[best], len(other), 0.0)
@@ -299,17 +302,18 @@ def _standard_errors(
     """Of a whole profile: by how many standard errors the claim is to be refuted, less those needed.
 
     Most points of a profile are too noisy to compare on a few draws, and the best of many noisy ones
-    is noise. So what is seen is averaged with what a 5% deficit of noise would show at the best
-    threshold, about 1.05 delta(epsilon / 1.05) - delta(epsilon), as if that were known to its own size.
-    doubt: how many times as noisy what is seen is taken to be.
+    is noise. So what is seen is averaged with what a deficit of noise would show at the best threshold,
+    as if that were known to its own size (``_expected``). doubt: how many times as noisy what is seen is
+    taken to be.
     """
     p, _ = _estimate(hits, draws, 0.0)
     q, _ = _estimate(other_hits, other_draws, 0.0)
     epsilon, delta = np.array(task.points).T[:, :, None]
     factor = np.exp(np.minimum(epsilon, _BEYOND))
-    expected = _EXPECTED * np.interp(epsilon / _EXPECTED, epsilon[:, 0], delta[:, 0]) - delta
     variance = p * (1 - p) / draws + factor**2 * q * (1 - q) / other_draws
     seen = p - factor * q - delta
+    plain = (seen - _PLAIN * np.sqrt(variance)).max(axis=1)
+    expected = _expected(epsilon[:, 0], delta[:, 0], plain)[:, None]
     believed = expected**2 / (expected**2 + doubt**2 * variance)
     beforehand = expected - (seen.max(axis=1, keepdims=True) - seen)
     fresh = np.sqrt(variance * draws / task.draws)
@@ -319,6 +323,20 @@ def _standard_errors(
         return promised
     shares: Floats = (seen + delta - needed * fresh) / np.maximum(delta, _TINY)
     return np.minimum(shares - 1, 0.0) - needed  # nothing to refute: show most of what is claimed
+
+
+def _expected(epsilon: Floats, delta: Floats, plain: Floats) -> Floats:
+    """What a deficit of noise shows at each point: 5%, or the largest that is plainly there.
+
+    With f times less noise about f delta(epsilon / f) - delta(epsilon). Under a claim much smaller than the
+    truth, what 5% would show is nothing beside what is seen. plain: of each point, the largest excess that
+    is hardly chance.
+    """
+    shown = np.array([f * np.interp(epsilon / f, epsilon, delta) - delta for f in _DEFICITS])
+    at = int(np.argmax(plain))
+    seen = np.flatnonzero(shown[:, at] <= plain[at])
+    found: Floats = shown[seen[-1] if len(seen) else 0]
+    return found
 
 
 def _ranks(size: int) -> NDArray[np.intp]:
