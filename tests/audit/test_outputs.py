@@ -303,6 +303,26 @@ def test_another_number_of_outputs_is_refused() -> None:
         seeded.draw(SeededBits(0), 5)
 
 
+def test_a_batch_that_raises_is_refused_and_says_where_exceptions_are_outcomes() -> None:
+    def fails(data: Any, size: int) -> Any:
+        raise KeyError("too many")
+
+    with pytest.raises(ValueError, match=r"raised KeyError .* audit f\(dataset\)"):
+        CallableDraws(fails, [0.0], vectorized=True).draw(SeededBits(0), 5)
+
+
+def test_rows_of_one_dataset_have_one_shape() -> None:
+    """The planted leak is of no record: a width that each batch draws anew, and all its rows share."""
+    widths = iter((3, 3, 4))
+    draws = CallableDraws(
+        lambda data, size: np.zeros((size, next(widths))), [0.0], vectorized=True
+    )
+    draws.draw(SeededBits(0), 5)
+    draws.draw(SeededBits(0), 7)
+    with pytest.raises(ValueError, match=r"shape \(3,\) and then \(4,\)"):
+        draws.draw(SeededBits(0), 5)
+
+
 def test_transcripts_have_gates_as_labels_and_all_values_as_numbers() -> None:
     mechanism = NoisyCount.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE)
     draws = TranscriptDraws(mechanism.law([0.0] * 3)).draw(SeededBits(0), 100)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -115,9 +115,11 @@ class CallableDraws:
     function: Callable[..., Any]
     data: Dataset
     vectorized: bool = False
+    _shapes: set[tuple[int, ...]] = field(default_factory=set, repr=False, compare=False)
 
     def draw(self, bits: Bits, size: int) -> Draws:
-        """Call the function; it has its own randomness. Raises ValueError if it alters its input."""
+        """Call the function; it has its own randomness. Raises ValueError if it alters its input, and of a
+        vectorized one for what is no batch of single outputs."""
         given = copy.deepcopy(
             self.data
         )  # a function that alters it must not alter the caller's pair
@@ -145,8 +147,22 @@ class CallableDraws:
         return output if type(output) in _IMMUTABLE else _kept(output)
 
     def _vector(self, given: Dataset, size: int) -> Sequence[Any]:
-        outputs: Sequence[Any] = self.function(given, size)
+        try:
+            outputs: Sequence[Any] = self.function(given, size)
+        except Exception as error:
+            raise ValueError(
+                f"{_name(self.function)} raised {type(error).__name__} ({error}) when asked for {size} outputs, "
+                "which says nothing of each; audit f(dataset), where an exception is an outcome."
+            ) from error
         _check_number(self.function, outputs, size)
+        if isinstance(outputs, np.ndarray):
+            self._shapes.add(outputs.shape[1:])
+            if len(self._shapes) > 1:
+                shapes = " and then ".join(map(str, sorted(self._shapes)))
+                raise ValueError(
+                    f"{_name(self.function)} returned rows of shape {shapes} for one dataset; outputs of a "
+                    "batch that share what was drawn are not independent: audit f(dataset)."
+                )
         return outputs
 
 
