@@ -9,7 +9,7 @@ It stays below 10 kB: what is too large is shortened and told by a digest.
     claim        guarantee (as ``parse_guarantee`` reads it), adjacency
     points       [epsilon, delta] of the claim that the counts or the bets are about
     events       [pair, direction, event in words]
-    certificate  method, alpha, certified: [[epsilon, delta]], what is shown besides, rounded down.
+    certificate  method, alpha, certified: [[epsilon, delta]], what is shown besides, rounded down; of bets [].
                  "joint": share, counts: [hits, draws, other hits, other draws] of the one event.
                  "betting": level, omitted: the log growth of bets that are left out, never above 0
     bets         [event, point, stake, both, own, other, neither], the first two by their position
@@ -160,7 +160,8 @@ def _betting(result: AuditResult, most: int) -> dict[str, Any]:
         ]
         for bet in kept
     ]
-    certificate = {**_certificate(result.strongest), "level": level, "omitted": min(0.0, omitted)}
+    own = {"certified": [], "level": level, "omitted": min(0.0, omitted)}
+    certificate = {**_certificate(result.strongest), **own}
     return {
         "points": [list(_on_claim(result.guarantee, point)) for point in points],
         "events": [list(event) for event in events],

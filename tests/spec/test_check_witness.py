@@ -78,6 +78,22 @@ def test_every_claim(claim: Guarantee) -> None:
     assert said[1].endswith(f"lies on {claim}")
 
 
+def test_what_could_not_be_checked_shows_in_the_exit_status(
+    joint: dict[str, Any], tmp_path: Path
+) -> None:
+    """Of a guarantee or an adjacency that no checker knows, and of records that are left out."""
+    for path, value, status in (
+        (("claim", "guarantee"), "pure(5)x", 2),
+        (("claim", "adjacency"), "whatever", 2),
+        (("pairs", 0, "data"), None, 2),
+        (("subject",), "another", 0),
+    ):
+        file = tmp_path / "witness.json"
+        file.write_text(json.dumps(forged(joint, path, value)))
+        command = [sys.executable, "-W", "error", "-I", str(FILE), str(file)]
+        assert subprocess.run(command, capture_output=True, check=False).returncode == status
+
+
 def test_a_point_of_another_claim_is_taken_from_the_witness_and_this_is_said() -> None:
     said = check(made_of(PROFILE, ADDED))
     assert said[1].endswith(f"of {PROFILE} is TAKEN FROM THE WITNESS")
