@@ -60,28 +60,50 @@ def shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str
     seen = looked / (n * size * math.sqrt(MOMENTS)) <= float(trial.gamma) / 4
     count = (min(2, d) if seen else 0) if wanted is None else wanted
     spent = MOMENTS + HISTOGRAM if count else Fraction(0)
-    found: list[tuple[bool, float, Fraction]] = []
     multiplier = Fraction(math.ceil(2**30 / size), 2**30)
-    for part in (Fraction(str(share)) for share in _CENTERS):
-        if part + spent >= 1:
-            continue
-        shares = (part, 1 - part)
-        made = _with(trial, multiplier, shares)
-        core = made.core()
-        noise = core.expected_noise(core.n_max) * to_float(exact(trial.radius, "radius"))
-        reach = math.hypot(trial.record_radius, noise * math.sqrt(d))
-        abstains = core.minimum_n(Fraction(1, 1000)) > core.n_max
-        found.append((abstains, reach / math.sqrt(1 - part - spent), part))
-    _, least, part = min(found)
+    _, least, part = _center(trial, multiplier, spent)
     if not math.isfinite(least):
         raise ValueError(
-            f"No share of {budget} leaves room for a center at n_max = {n}; raise one of them."
+            f"No share of {budget} leaves room for a center of n_max = {n} records; it takes at least "
+            f"{_fewest(trial, multiplier, spent)} of them, or a larger budget."
         )
     last = 1 - part - spent
     return {
         "directions": count,
         "shares": (part, MOMENTS, HISTOGRAM, last) if count else (part, last),
     }
+
+
+def _center(
+    trial: RobustMean, multiplier: Fraction, spent: Fraction
+) -> tuple[bool, float, Fraction]:
+    """Whether it often abstains, the noise at the end, infinite where there is no room, and the center's share: the
+    least of these."""
+    found: list[tuple[bool, float, Fraction]] = []
+    for part in (Fraction(str(share)) for share in _CENTERS):
+        if part + spent >= 1:
+            continue
+        core = _with(trial, multiplier, (part, 1 - part)).core()
+        noise = core.expected_noise(core.n_max) * to_float(exact(trial.radius, "radius"))
+        reach = math.hypot(trial.record_radius, noise * math.sqrt(trial.columns()))
+        abstains = core.minimum_n(Fraction(1, 1000)) > core.n_max
+        found.append((abstains, reach / math.sqrt(1 - part - spent), part))
+    return min(found)
+
+
+def _fewest(trial: RobustMean, multiplier: Fraction, spent: Fraction) -> int:
+    """The least n_max that leaves room for a center."""
+
+    def room(n: int) -> bool:
+        return math.isfinite(_center(replace(trial, n_max=n), multiplier, spent)[1])
+
+    low, high = trial.n_max, 2 * trial.n_max
+    while not room(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if room(middle) else (middle, high)
+    return high
 
 
 def _with(trial: RobustMean, multiplier: Fraction, shares: tuple[Fraction, ...]) -> RobustMean:

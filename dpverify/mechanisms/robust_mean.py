@@ -185,7 +185,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         d = len(_numbers(parameters["deviations"], "deviations"))
         parameters.setdefault("radius", math.sqrt(2 * chdtri(d, 0.02)) if d else 1.0)
         parameters.setdefault("record_radius", math.sqrt(chdtri(d, 0.005)) if d else 1.0)
-        parameters.setdefault("tail", default_tail(budget, adjacency, "weights"))
+        if "tail" not in parameters:
+            parameters["tail"] = default_tail(budget, adjacency, "weights")
         gamma = exact(parameters.get("gamma", Fraction(1, 10)), "gamma")
         parameters.setdefault("full", chosen_full(adjacency, gamma))
         if "shares" not in parameters:

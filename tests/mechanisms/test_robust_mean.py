@@ -140,8 +140,26 @@ def test_no_bit_is_drawn_for_refused_data() -> None:
 def test_a_budget_without_public_numbers_is_refused() -> None:
     with pytest.raises(TypeError, match="give deviations"):
         RobustMean.for_budget(BUDGET, adjacency=ADD, n_max=1000)
-    with pytest.raises(ValueError, match="leaves room for a center at n_max = 20"):
+    with pytest.raises(ValueError, match="leaves room for a center of n_max = 20 "):
         RobustMean.for_budget(BUDGET, adjacency=ADD, deviations=(1.0,), n_max=20)
+
+
+def test_too_few_records_are_told_how_many_are_enough() -> None:
+    given: dict[str, Any] = {"adjacency": REPLACE, "deviations": (1.0,) * 10}
+    with pytest.raises(ValueError, match=r"at least \d+ of them") as refusal:
+        RobustMean.for_budget(BUDGET, n_max=300, **given)
+    least = int(str(refusal.value).split("at least ")[1].split(" ")[0])
+    assert RobustMean.for_budget(BUDGET, n_max=least, **given).n_max == least
+    with pytest.raises(ValueError, match=f"at least {least} of them"):
+        RobustMean.for_budget(BUDGET, n_max=least - 1, **given)
+
+
+def test_a_tail_that_is_given_serves_every_budget() -> None:
+    budget = ApproximateGaussianDP(1, Fraction(1, 10**7), 0)
+    given: dict[str, Any] = {"deviations": (1.0,), "n_max": 2000, "tail": "1e-7", "directions": 0}
+    made = RobustMean.for_budget(budget, adjacency=REPLACE, shares=HALVES, **given)
+    assert made.claim.guarantee == budget
+    assert made.tail == Fraction(1, 10**7)
 
 
 # --- every dataset ------------------------------------------------------------------------------
