@@ -10,13 +10,14 @@ however long one looks (Ville 1939).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.privacy import GaussianDP
+from dpverify.privacy import Guarantee
 
 Floats = NDArray[np.float64]
 _BOLDEST = 0.95  # of the stake at which one loss would take everything
@@ -133,18 +134,19 @@ class Wealth:
         return float(self.epsilons[count - 1]) if count else -math.inf
 
 
-def mu_at(epsilon: float, delta: float) -> float:
-    """A lower bound on mu: the Gaussian profile of smaller mu is below delta at epsilon.
+def parameter_at(kind: Callable[[Fraction], Guarantee], epsilon: float, delta: float) -> float:
+    """A lower bound on the parameter of a guarantee of this kind that is not (epsilon, delta)-DP.
 
-    By bisection with the exact profile (Balle, Wang 2018).
+    By bisection with the exact profile, which rises with the parameter: mu of GaussianDP, rho of
+    ZeroConcentratedDP. 0 where there is none.
     """
     if delta <= 0 or epsilon < 0:
         return 0.0
     low, high = 0.0, 1.0
     allowed = Fraction(delta)
 
-    def too_small(mu: float) -> bool:
-        return GaussianDP(Fraction(mu)).delta_at(Fraction(epsilon)).upper < allowed
+    def too_small(value: float) -> bool:
+        return kind(Fraction(value)).delta_at(Fraction(epsilon)).upper < allowed
 
     while too_small(high) and high < 100:
         low, high = high, 2 * high

@@ -20,7 +20,7 @@ from dpverify.audit.betting import (
     Tally,
     Wealth,
     log_growth,
-    mu_at,
+    parameter_at,
     payoffs_of,
     stakes_for,
 )
@@ -31,7 +31,7 @@ from dpverify.audit.outputs.laws import AuditedLaw, is_known
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Task, Witness, choose, likelihood_ratio
 from dpverify.audit.witnesses.learned import Effort, candidates
-from dpverify.privacy import Guarantee
+from dpverify.privacy import GaussianDP, Guarantee, ZeroConcentratedDP
 from dpverify.randomness import SeededBits
 
 _FIRST = 64  # draws a side that only teach, on every pair
@@ -213,7 +213,15 @@ class SequentialAttack:
             refuted=self._refuted(wealths),
         )
         shown = [(b, d) for b, (_, d) in zip(bounds, points, strict=True) if b >= 0]
-        return replace(made, mu=max((mu_at(b, d) for b, d in shown), default=0.0))
+        mu, rho = (
+            max((parameter_at(kind, *point) for point in shown), default=0.0)
+            for kind in (GaussianDP, ZeroConcentratedDP)
+        )
+        if made.refuted and isinstance(self.guarantee, GaussianDP):  # so is every smaller mu
+            mu = max(mu, math.nextafter(math.sqrt(self.guarantee.mu_squared), 0))
+        if made.refuted and isinstance(self.guarantee, ZeroConcentratedDP):
+            rho = max(rho, math.nextafter(self.guarantee.rho, 0))
+        return replace(made, mu=mu, rho=rho)
 
 
 def _happened(witness: Witness, draws: Draws) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,11 @@ from dpverify.audit.betting import (
     Tally,
     Wealth,
     log_growth,
-    mu_at,
+    parameter_at,
     payoffs_of,
     stakes_for,
 )
-from dpverify.privacy import GaussianDP
+from dpverify.privacy import GaussianDP, ZeroConcentratedDP
 
 POINTS = [(0.0, 0.0), (0.5, 0.1), (1.0, 0.0), (1.0, 1e-5), (5.0, 0.01), (40.0, 0.0)]
 
@@ -99,9 +100,10 @@ def test_wealth_refutes_what_is_false_and_not_what_is_true() -> None:
     assert 1.1 < wealth.bound(1e-3) < 1.5
 
 
-def test_mu_from_a_point_of_the_profile() -> None:
-    for mu in (0.2, 1.0, 4.0):
+@pytest.mark.parametrize("kind", [GaussianDP, ZeroConcentratedDP])
+def test_a_parameter_from_a_point_of_the_profile(kind: Any) -> None:
+    for value in (0.2, 1.0, 4.0):
         for epsilon in (0.0, 0.5, 2.0):
-            delta = float(GaussianDP(Fraction(mu)).delta_at(Fraction(epsilon)).lower)
-            assert mu * 0.999 <= mu_at(epsilon, delta) <= mu
-    assert mu_at(1.0, 0.0) == mu_at(-math.inf, 0.5) == 0.0
+            delta = float(kind(Fraction(value)).delta_at(Fraction(epsilon)).lower)
+            assert value * 0.999 <= parameter_at(kind, epsilon, delta) <= value
+    assert parameter_at(kind, 1.0, 0.0) == parameter_at(kind, -math.inf, 0.5) == 0.0

@@ -12,7 +12,7 @@ import pytest
 from dpverify import Adjacency, NoisyCount, PureDP
 from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit
 from dpverify.audit.attack import InvalidRun
-from dpverify.privacy import GaussianDP, Guarantee
+from dpverify.privacy import GaussianDP, Guarantee, ZeroConcentratedDP
 
 PAIR = added("one enters", [0.0, 0.0], 1.0)
 FAR = added("a zero enters", [0.0], 0.0)
@@ -79,10 +79,22 @@ def test_a_profile_is_tested_at_all_its_points() -> None:
     result = _sequential(_noisy_sum("normal", 0.85, 1), GaussianDP(1), 200_000, 1)
     assert result.verdict is Verdict.VIOLATED
     # the certified mu is of the same false-alarm probability, and below the truth
-    assert result.mu < 1 / 0.85
+    assert 0.999999 < result.mu < 1 / 0.85  # what is refuted is all of mu = 1, so every smaller mu
+    assert 0 < result.rho < 0.5 / 0.85**2
     true = _sequential(_noisy_sum("normal", 1.0, 1), GaussianDP(1), 30_000, 1)
     assert true.verdict is Verdict.POWERLESS
     assert true.mu <= 1
+
+
+def test_of_a_concentrated_claim_too_what_is_refuted_is_certified() -> None:
+    """True rho 1/2 against 1/5: bounds of rho are at least what was refuted, and true."""
+    for seed in range(5):
+        result = _sequential(
+            _noisy_sum("normal", 1.0, seed), ZeroConcentratedDP("0.2"), 50_000, seed, alpha=1e-4
+        )
+        assert result.verdict is Verdict.VIOLATED
+        assert 0.199999 < result.rho <= 0.5
+        assert 0 <= result.mu <= 1
 
 
 def test_the_budget_goes_to_the_pair_that_tells() -> None:
