@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpverify import RescaledMean
-from tests.benchmarks import bounds, dimension_free, plan, robust, robust_experiment
+from tests.benchmarks import bounds, dimension_free, plan, robust, robust_claims, robust_experiment
 from tests.benchmarks.bounds import KEPT, Measured, bounds_at
 from tests.benchmarks.errors import Points
 
@@ -212,3 +212,19 @@ def test_the_plain_version_in_floats_is_robust() -> None:
 def test_two_methods_are_compared_run_by_run() -> None:
     assert robust.compared([1.0, 2.0, 5.0], [2.0, 3.0, 4.0]) == "2/3, -0.3333 +- 0.6667"
     assert robust.compared([1.0, math.inf], [2.0, 3.0]) == "1/2, -1.0000 +- nan"
+
+
+# --- robust_claims ------------------------------------------------------------------------------
+
+
+def test_one_record_s_row_has_the_exact_delta_and_a_certified_one_below_it() -> None:
+    """False alarm: 1%, of a bound that is a third of the truth; draws and noise are by fixed seeds."""
+    case = next(one for one in robust_claims.cases() if one.name == "the stopping rule")
+    cells, digits = robust_claims.row(case, 20_000)
+    assert digits.startswith("0.06460309930173342704256689")
+    assert len(digits) >= robust_claims.DIGITS
+    assert cells[:4] == ["the stopping rule", "1000", "10", "2"]
+    certified, epsilon = map(float, cells[9:11])
+    assert 1e-3 < certified < 0.0646
+    assert epsilon > 1
+    assert cells[-1] == "false"
