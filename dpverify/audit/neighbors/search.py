@@ -117,8 +117,8 @@ def search(
     Ctrl-C ends the search: the result has the rounds that were finished.
 
     Raises TypeError or ValueError, before anything is drawn, for a missing claim, nothing to look at,
-    pairs of another adjacency, or too few calls; and the subject's own exception if it raises one
-    on every pair of a round.
+    pairs of another adjacency, or too few calls; and ValueError from the subject's own exception if
+    it raises one on every pair of a round.
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha = {alpha} is outside (0, 1); give a probability, say .05.")
