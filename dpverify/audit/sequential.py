@@ -7,8 +7,10 @@ claim that look best on all batches before: every draw first pays for the eviden
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from time import perf_counter
 
 import numpy as np
@@ -32,6 +34,7 @@ from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Task, Witness, choose, likelihood_ratio
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.privacy import GaussianDP, Guarantee, ZeroConcentratedDP
+from dpverify.privacy.numbers import to_float
 from dpverify.randomness import SeededBits
 
 _FIRST = 64  # draws a side that only teach, on every pair
@@ -218,10 +221,18 @@ class SequentialAttack:
             for kind in (GaussianDP, ZeroConcentratedDP)
         )
         if made.refuted and isinstance(self.guarantee, GaussianDP):  # so is every smaller mu
-            mu = max(mu, math.nextafter(math.sqrt(self.guarantee.mu_squared), 0))
+            mu = max(mu, _float_below(self.guarantee.mu_squared, 2))
         if made.refuted and isinstance(self.guarantee, ZeroConcentratedDP):
-            rho = max(rho, math.nextafter(self.guarantee.rho, 0))
+            rho = max(rho, _float_below(self.guarantee.rho, 1))
         return replace(made, mu=mu, rho=rho)
+
+
+def _float_below(value: Fraction, power: int) -> float:
+    """A float, about the largest one, whose ``power`` is at most this positive number, exactly."""
+    found = math.pow(min(to_float(value), sys.float_info.max), 1 / power)
+    while Fraction(found) ** power > value:
+        found = math.nextafter(found, 0)
+    return found
 
 
 def _happened(witness: Witness, draws: Draws) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from dpverify import Adjacency, NoisyCount, PureDP
 from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit
 from dpverify.audit.attack import InvalidRun
+from dpverify.audit.sequential import _float_below
 from dpverify.privacy import GaussianDP, Guarantee, ZeroConcentratedDP
 
 PAIR = added("one enters", [0.0, 0.0], 1.0)
@@ -119,3 +121,15 @@ def test_a_function_that_only_fails_was_not_audited() -> None:
 
     with pytest.raises(InvalidRun, match="nothing was audited"):
         audit(fails, claim=PureDP(1), pairs=[PAIR], trials=1000, seed=0, sequential=True)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize(
+    "value",
+    [Fraction(1, 3), Fraction(2), Fraction(1, 10**9), Fraction(10**700), Fraction(1, 10**700)],
+)
+def test_what_was_refuted_is_rounded_down(value: Fraction, power: int) -> None:
+    found = Fraction(_float_below(value, power))
+    assert found**power <= value
+    if Fraction(1, 10**300) < value < 10**300:
+        assert (found * (1 + Fraction(1, 10**15))) ** power > value

@@ -47,6 +47,7 @@ from dpverify.audit.witnesses.features import (
     text_ratio,
     texts_of,
 )
+from dpverify.audit.witnesses.inversion import inverted
 from dpverify.audit.witnesses.models import density, independent, label_and_number, logistic, trees
 
 _FIRST = 4
@@ -108,7 +109,7 @@ def candidates(
     """
     limits = _LIMITS[effort]
     task = _Task(_first(own, limits.rows), _first(other, limits.rows), limits, seed)
-    found = [*task.texts(orders=not law_known), *task.values(), *task.columns()]
+    found = [*task.texts(orders=not law_known), *task.values(), *task.columns(), *task.inverted()]
     if law_known or not len(own) or not len(other):
         return found
     given, projections = list(task.given(difference)), list(task.projections(difference))
@@ -216,6 +217,11 @@ class _Task:
         picked = self.width > self.limits.columns
         for j in self.chosen[: _FIRST + self.limits.each]:
             yield Candidate(f"number {j} >= {{threshold}}", number(j), True, fitted=picked)
+
+    def inverted(self) -> Iterator[Candidate]:
+        """Noise of few bits, where it is found."""
+        for feature in inverted(self.chosen[:_FIRST], self.own, self.other):
+            yield Candidate(f"{feature.name} >= {{threshold}}", feature.score, both_signs=True)
 
     def densities(self) -> Iterator[Candidate]:
         """Log-ratios of densities: of single numbers, and of all under independence."""
