@@ -104,15 +104,50 @@ def edges(rng: Any, size: int, side: int) -> Any:
     return rng.choice([-1.0, 1.0], size=size) * (rng.random(size) + (1 - side) * 0.5)
 
 
+def _codes(rng: Any, size: int) -> list[str]:
+    """Random texts of 6 to 12 letters, nearly all different."""
+    letters = rng.choice(list("abcdefgh"), size=(size, 12)).tolist()
+    return ["".join(row[:n]) for row, n in zip(letters, rng.integers(6, 13, size), strict=True)]
+
+
+def one_character(rng: Any, size: int, side: int) -> Any:
+    """The fourth letter."""
+    codes, shown = _codes(rng, size), rng.random(size) < 0.4 * side
+    return [
+        code[:3] + "d" + code[4:] if one else code for code, one in zip(codes, shown, strict=True)
+    ]
+
+
+def last_character(rng: Any, size: int, side: int) -> Any:
+    codes, shown = _codes(rng, size), rng.random(size) < 0.2 + 0.4 * side
+    return [code + "yn"[int(one)] for code, one in zip(codes, shown, strict=True)]
+
+
+def every_character(rng: Any, size: int, side: int) -> Any:
+    """Of 20 bits each is 1 with probability 0.4 or 0.6: the best event has advantage 0.65."""
+    return [
+        "".join(map(str, row)) for row in (rng.random((size, 20)) < 0.4 + 0.2 * side).astype(int)
+    ]
+
+
+def second_number(rng: Any, size: int, side: int) -> Any:
+    return [
+        f"n={n}, mean={x + 2 * side}"
+        for n, x in zip(rng.integers(1000, size=size), rng.normal(size=size), strict=True)
+    ]
+
+
 LEAKS: list[tuple[Maker, float, str]] = [
     (nan, 0.3, "output is"), (exception_text, 0.4, "output is"),
-    (exception_number, 0.68, "first number in the output's text"), (length, 0.5, "output is"),
+    (exception_number, 0.68, "number 0 in the output's text"), (length, 0.5, "output is"),
     (kind, 1.0, "output is"), (shape, 1.0, "output is"), (minus_zero, 0.4, "output is"),
     (float32_inversion, 0.38, ""), (atom, 0.15, "0.123"),
     (atom_anywhere, 0.3, "some number"), (argmax, 0.4, "place of the largest number is"),
     (equal_numbers, 0.3, "count of repeated numbers"), (parity, 0.6, "parity"),
     (spread, 0.37, "L2 norm"), (text_in_tuple, 0.4, "entry 0 is"), (number_in_field, 0.38, "number"),
-    (edges, 0.5, "log-ratio of number 0"),
+    (edges, 0.5, "log-ratio of number 0"), (one_character, 0.35, "character"),
+    (last_character, 0.4, "character -"), (every_character, 0.6, "log-ratio of independent entries"),
+    (second_number, 0.68, "number 1 in the output's text"),
 ]  # fmt: skip
 
 

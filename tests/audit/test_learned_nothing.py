@@ -21,12 +21,16 @@ def same_texts(rng: Any, size: int, side: int) -> Any:
     return list(map(tuple, rng.choice(["TRUE", "FALSE", "ABORT"], size=(size, 10)).tolist()))
 
 
+def same_codes(rng: Any, size: int, side: int) -> Any:
+    return ["".join(row) for row in rng.choice(list("abcdefgh"), size=(size, 12)).tolist()]
+
+
 def same_mess(rng: Any, size: int, side: int) -> Any:
     odd = [None, math.nan, "x", [1.0, math.inf], [1.0], 3, ValueError("no")]
     return [odd[k] if k < len(odd) else float(k) for k in rng.integers(0, 40, size=size)]
 
 
-@pytest.mark.parametrize("make", [same_numbers, same_vectors, same_texts, same_mess])
+@pytest.mark.parametrize("make", [same_numbers, same_vectors, same_texts, same_codes, same_mess])
 @pytest.mark.parametrize("effort", list(Effort))
 def test_on_identical_laws_nothing_is_learned(make: Maker, effort: Effort) -> None:
     """Areas under the curve on fresh draws are near 1/2.
@@ -57,6 +61,7 @@ ODD: list[tuple[Any, Any]] = [
     ([[1e308] * 3, [-1e308] * 3] * 30, [[0.0] * 3] * 60), ([10**400] * 20, [-(10**400)] * 20),
     ([[1.0] * (k % 5) for k in range(60)], [[2.0] * (k % 3) for k in range(60)]),
     (np.zeros((30, 200)), np.ones((30, 200))), ([ValueError("a")] * 30, [ValueError("b")] * 30),
+    ([f"\x00{k}\ud800" for k in range(90)], [f"{k}\n" * (k % 90) for k in range(90)]),
     ([(1.0, "{x}")] * 30, [(1.0, "{threshold}")] * 30), ([1.0] * 100, ["x", 2.0] * 2),
     (np.zeros((40, 3, 0)), np.zeros((40, 3, 0))), ([True] * 30, [1.0] * 30), ([], [1.0, 2.0]),
     ([], []), (np.eye(45), np.eye(45)[::-1]),

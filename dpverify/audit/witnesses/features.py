@@ -7,16 +7,14 @@ frequencies, which for rare and common events alike has a standard deviation of 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.outputs.draws import PLAIN, Draws, Floats, Labels
+from dpverify.audit.outputs.draws import Draws, Floats, Labels
 
 Score = Callable[[Draws], Floats]
 """One number a draw, never NaN. The event is {score >= threshold}."""
@@ -26,10 +24,7 @@ _LARGEST = 1e300
 _CELLS = 1 << 22  # numbers that are worked on at once
 _BINS = 64
 _PER_BIN = 20
-_ORDERED = 3
-_ORDERS = tuple("-".join(map(str, order)) for order in product(range(_ORDERED), repeat=_ORDERED))
 _NARROW = 64
-_NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,49 +152,6 @@ def number(j: int) -> Score:
     return lambda draws: draws.column(j)
 
 
-def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Column]]:
-    """All texts of these draws: labels, kinds, marks; with ``orders`` how their numbers compare."""
-    found: list[tuple[str, Column]] = [("output", lambda draws: draws.coded)]
-    if own.kinds is not own.coded or other.kinds is not other.coded:
-        found.append(("kind of output", lambda draws: draws.kinds))
-    width = max(own.numbers.shape[1], other.numbers.shape[1])
-    if width > 1:
-        found += [(f"entry {j}", _mark(j)) for j in _telling_marks(own, other)]
-    if width > 1 and orders:
-        found += [
-            ("place of the largest number", lambda draws: _place(draws, width, np.argmax)),
-            ("place of the smallest number", lambda draws: _place(draws, width, np.argmin)),
-            ("order of the first numbers", _order),
-        ]
-    return found
-
-
-def _telling_marks(own: Draws, other: Draws) -> list[int]:
-    """The places with marks; of many, those whose share of ordinary numbers differs most."""
-    columns = sorted({*own.marks, *other.marks})
-    if len(columns) <= _NARROW:
-        return columns
-    plain = [[side.marked(j).counts().get(PLAIN, 0) for j in columns] for side in (own, other)]
-    found = np.abs(telling(plain[0], plain[1], len(own), len(other)))
-    return [columns[k] for k in np.argsort(-found, kind="stable")[:_NARROW]]
-
-
-def _mark(j: int) -> Column:
-    return lambda draws: draws.marked(j)
-
-
-def _place(draws: Draws, width: int, which: Callable[..., Any]) -> Labels:
-    places = by_rows(draws.columns(width), lambda rows: which(rows, axis=1)).astype(np.intp)
-    return Labels(places, tuple(f"{j}" for j in range(width)))
-
-
-def _order(draws: Draws) -> Labels:
-    """From the smallest; of outputs with fewer numbers as if 0 followed."""
-    ranks = np.argsort(draws.columns(_ORDERED), axis=1, kind="stable")
-    codes = ranks @ (_ORDERED ** np.arange(_ORDERED)[::-1])
-    return Labels(codes, _ORDERS)
-
-
 def derived(width: int) -> list[Feature]:
     """Numbers made of an output's numbers."""
     if not width:
@@ -265,27 +217,6 @@ def _lowest_bit(values: Floats) -> Floats:
 
 def _significant_bits(values: Floats) -> Floats:
     return np.where(values == 0, 0.0, np.frexp(values)[1] - _lowest_bit(values))
-
-
-def label_numbers() -> list[Feature]:
-    """What can be read in a label, for labels that are nearly all different."""
-    return [
-        Feature("length of the output's text", _of_label(len)),
-        Feature("first number in the output's text", _of_label(_first_number)),
-    ]
-
-
-def _of_label(function: Callable[[str], float]) -> Score:
-    def score(draws: Draws) -> Floats:
-        values = [function(str(label)) for label in draws.coded.table]
-        return tame(np.array(values or [0.0], dtype=np.float64)[draws.coded.codes])
-
-    return score
-
-
-def _first_number(text: str) -> float:
-    found = _NUMBER.search(text)
-    return float(found.group()) if found else 0.0
 
 
 def matrix(features: Sequence[Feature], draws: Draws) -> Floats:

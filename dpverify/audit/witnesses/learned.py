@@ -40,15 +40,14 @@ from dpverify.audit.witnesses.features import (
     atoms_of,
     calibrated,
     derived,
-    label_numbers,
     number,
     separation,
     telling,
     text_ratio,
-    texts_of,
 )
 from dpverify.audit.witnesses.inversion import inverted
 from dpverify.audit.witnesses.models import density, independent, label_and_number, logistic, trees
+from dpverify.audit.witnesses.texts import label_numbers, texts_of
 
 _FIRST = 4
 _MANY_LABELS = 16

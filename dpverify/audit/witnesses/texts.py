@@ -1,0 +1,147 @@
+"""Texts of outputs: labels, kinds, marks, orders of numbers; and what can be read in a text: characters, numbers.
+
+A column gives one text a draw. Characters count where texts are nearly all different.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.audit.outputs.draws import PLAIN, Draws, Floats, Labels
+from dpverify.audit.witnesses.features import Column, Feature, Score, by_rows, tame, telling
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+_NUMBERS = 4
+_ORDERED = 3
+_ORDERS = tuple("-".join(map(str, order)) for order in product(range(_ORDERED), repeat=_ORDERED))
+_NARROW = 64
+_FRONT, _BACK = 64, 16  # places that are looked at
+_LOOKED, _FEWEST, _TIMES = (
+    2000,
+    50,
+    5,
+)  # draws a side; texts among them, at least, and how often each at most
+_MOST = 16  # places of which there are events
+
+
+def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Column]]:
+    """All texts of these draws: labels, kinds, marks, characters; with ``orders`` how their numbers compare."""
+    found: list[tuple[str, Column]] = [("output", lambda draws: draws.coded)]
+    if own.kinds is not own.coded or other.kinds is not other.coded:
+        found.append(("kind of output", lambda draws: draws.kinds))
+    width = max(own.numbers.shape[1], other.numbers.shape[1])
+    if width > 1:
+        found += [(f"entry {j}", _mark(j)) for j in _telling_marks(own, other)]
+    found += characters(own, other)
+    if width > 1 and orders:
+        found += [
+            ("place of the largest number", lambda draws: _place(draws, width, np.argmax)),
+            ("place of the smallest number", lambda draws: _place(draws, width, np.argmin)),
+            ("order of the first numbers", _order),
+        ]
+    return found
+
+
+def _telling_marks(own: Draws, other: Draws) -> list[int]:
+    """The places with marks; of many, those whose share of ordinary numbers differs most."""
+    columns = sorted({*own.marks, *other.marks})
+    if len(columns) <= _NARROW:
+        return columns
+    plain = [[side.marked(j).counts().get(PLAIN, 0) for j in columns] for side in (own, other)]
+    found = np.abs(telling(plain[0], plain[1], len(own), len(other)))
+    return [columns[k] for k in np.argsort(-found, kind="stable")[:_NARROW]]
+
+
+def _mark(j: int) -> Column:
+    return lambda draws: draws.marked(j)
+
+
+def _place(draws: Draws, width: int, which: Callable[..., Any]) -> Labels:
+    places = by_rows(draws.columns(width), lambda rows: which(rows, axis=1)).astype(np.intp)
+    return Labels(places, tuple(f"{j}" for j in range(width)))
+
+
+def _order(draws: Draws) -> Labels:
+    """From the smallest; of outputs with fewer numbers as if 0 followed."""
+    ranks = np.argsort(draws.columns(_ORDERED), axis=1, kind="stable")
+    codes = ranks @ (_ORDERED ** np.arange(_ORDERED)[::-1])
+    return Labels(codes, _ORDERS)
+
+
+def characters(own: Draws, other: Draws) -> list[tuple[str, Column]]:
+    """The characters at those places where they differ most; none for texts that are often the same."""
+    sides = own.select(slice(_LOOKED)), other.select(slice(_LOOKED))
+    different = [len(np.unique(side.coded.codes)) for side in sides]
+    if not any(max(_FEWEST, len(s) / _TIMES) <= n for n, s in zip(different, sides, strict=True)):
+        return []
+    ours, theirs = (_letters(side) for side in sides)
+    found = np.array([_apart(ours[:, k], theirs[:, k]) for k in range(_FRONT + _BACK)])
+    both, chosen = np.concatenate([ours, theirs]), list[int]()
+    for k in np.argsort(-found, kind="stable").tolist():
+        twice = any(np.array_equal(both[:, k], both[:, j]) for j in chosen)  # from front and back
+        if found[k] > 0 and len(chosen) < _MOST and not twice:
+            chosen.append(k)
+    return [(_name(k), _at(k)) for k in chosen]
+
+
+def _letters(draws: Draws) -> NDArray[np.uint32]:
+    """Code points, shape (size, _FRONT + _BACK): from the front, and the last ones from the back; 0 beyond."""
+    key = "characters", _FRONT + _BACK
+    if key not in draws.made:
+        used, places = np.unique(draws.coded.codes, return_inverse=True)
+        texts = [str(draws.coded.table[k]) for k in used]
+        parts = [(text[:_FRONT] for text in texts), (text[: -_BACK - 1 : -1] for text in texts)]
+        halves = [
+            np.array(list(part) or [""], dtype=f"U{size}").view(np.uint32).reshape(-1, size)
+            for part, size in zip(parts, (_FRONT, _BACK), strict=True)
+        ]
+        draws.made[key] = np.hstack(halves)[places]
+    return draws.made[key]
+
+
+def _apart(own: NDArray[np.uint32], other: NDArray[np.uint32]) -> float:
+    """How telling the most telling character is."""
+    values, which = np.unique(np.concatenate([own, other]), return_inverse=True)
+    hits = [np.bincount(part, minlength=len(values)) for part in np.split(which, [len(own)])]
+    return float(np.abs(telling(hits[0], hits[1], len(own), len(other))).max(initial=0.0))
+
+
+def _name(k: int) -> str:
+    where = f"character {k}" if k < _FRONT else f"character {_FRONT - k - 1}"
+    return f"{where} of the output's text"
+
+
+def _at(k: int) -> Column:
+    def column(draws: Draws) -> Labels:
+        values, codes = np.unique(_letters(draws)[:, k], return_inverse=True)
+        return Labels(codes, tuple(chr(value) if value else "" for value in values.tolist()))
+
+    return column
+
+
+def label_numbers() -> list[Feature]:
+    """The length, and the first numbers."""
+    found = [Feature("length of the output's text", _of_label(len))]
+    for k in range(_NUMBERS):
+        name = f"number {k} in the output's text"
+        found.append(Feature(name, _of_label(lambda text, k=k: _number(text, k))))  # type: ignore[misc]
+    return found
+
+
+def _of_label(function: Callable[[str], float]) -> Score:
+    def score(draws: Draws) -> Floats:
+        values = [function(str(label)) for label in draws.coded.table]
+        return tame(np.array(values or [0.0], dtype=np.float64)[draws.coded.codes])
+
+    return score
+
+
+def _number(text: str, k: int) -> float:
+    found = _NUMBER.findall(text)
+    return float(found[k]) if k < len(found) else 0.0
