@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from flint import arb
@@ -31,7 +31,7 @@ from dpverify.plans import (
     Transcript,
 )
 from dpverify.plans.search import Nodes, Prefix, Released
-from dpverify.privacy import Adjacency, Norm
+from dpverify.privacy import Adjacency, Guarantee, Norm, PureDP
 from dpverify.privacy.balls import ball, enclose
 from dpverify.privacy.numbers import exact, to_float
 from dpverify.randomness.bits import IntArray
@@ -93,6 +93,16 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
             raise ValueError(f"clipped = {self.clipped} is outside [1e-100, 1); try '1e-4'.")
         object.__setattr__(self, "clipped", clipped)
         object.__setattr__(self, "quartile_share", share(self.quartile_share, "quartile_share"))
+
+    @classmethod
+    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+        """The mechanism with the least noise whose claim is ``budget``, on the safe side."""
+        if isinstance(budget, PureDP) and parameters.get("noise", "gaussian") == "gaussian":
+            raise ValueError(
+                f"budget = {budget}: no amount of Gaussian noise is pure DP; give noise='laplace', or an "
+                "ApproxDP or ZeroConcentratedDP budget."
+            )
+        return super(WinsorizedMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
         """The dimension."""

@@ -129,6 +129,11 @@ def test_claims_are_what_the_stages_cost() -> None:
     assert not less.composed.implies(ApproxDP(1, "1e-6"))
 
 
+def test_a_pure_budget_is_told_which_noise_it_needs() -> None:
+    with pytest.raises(ValueError, match="noise='laplace'"):
+        WinsorizedMean.for_budget(PureDP(1), adjacency=REPLACE, lower=(0,), upper=(1,))
+
+
 def test_a_range_is_gaussian_as_the_kernel_says() -> None:
     for length in ("1e-3", "0.4", "3", "30"):
         mu = gaussian_of_range(Fraction(length))
