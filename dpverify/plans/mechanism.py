@@ -217,9 +217,12 @@ class Mechanism(ABC, Generic[Estimate]):
         return high
 
     def _refuse_too_few(self, n: int) -> None:
-        if n < self.fewest_records():
+        least = self.fewest_records()
+        if n < least:
+            enough = self.minimum_n()
+            more = f" (and rarely abstains with {enough} that suit it)" if enough > least else ""
             raise ValueError(
-                f"The data have {n} records; this mechanism needs at least {self.fewest_records()}. "
+                f"The data have {n} records; this mechanism needs at least {least}{more}. "
                 "(Under replace the number of records is public, so this refusal reveals nothing.)"
             )
 
