@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from math import floor
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from dpverify.audit import Configuration, Exhibit, Verdict, audit
+from dpverify.audit import Configuration
 from dpverify.privacy import Guarantee, exact, parse_guarantee, render, sources_of
+from dpverify.suite import refutations
+from dpverify.suite.refutations import DIGEST, OPEN, Refutation
 from dpverify.suite.trees import Suite
 
 Entry = dict[str, Any]
@@ -68,14 +69,41 @@ def write(path: Path, entries: Mapping[str, Entry]) -> None:
     path.write_text(_HEADER + text, encoding="utf-8")
 
 
-def promised(suite: Suite) -> dict[str, Entry]:
-    """What the code promises now."""
+def promised(suite: Suite, refuted: Mapping[str, Refutation]) -> dict[str, Entry]:
+    """What the code promises now, and what becomes of false claims when they are attacked."""
     entries = {
         key: _claim_entry(suite, key, configuration)
         for key, configuration in suite.configurations.items()
     }
-    entries |= {f"exhibits/{name}": _exhibit_entry(e) for name, e in suite.exhibits.items()}
-    return entries
+    return entries | {f"exhibits/{name}": one.entry() for name, one in refuted.items()}
+
+
+def with_witnesses(
+    suite: Suite, current: Mapping[str, Entry], refuted: Mapping[str, Refutation]
+) -> dict[str, Entry]:
+    """The same with the digests of the witnesses, which are written where none shows what is promised."""
+    kept = {f"exhibits/{name}": refutations.keep(suite, one) for name, one in refuted.items()}
+    return {**current, **kept}
+
+
+def unshown(suite: Suite, recorded: Mapping[str, Entry]) -> list[Difference]:
+    """Refuted entries whose witness is missing, was changed, is of something else, or is refused."""
+    found: list[Difference] = []
+    for name in sorted(suite.exhibits):
+        key = f"exhibits/{name}"
+        entry = recorded.get(key, {})
+        if entry.get("status") != "refuted":
+            continue  # what differs from the code is seen there
+        try:
+            left, known = refutations.shown(suite, name, entry), entry.get(OPEN, [])
+        except refutations.Unsound as error:
+            found.append(Difference(key, "WITNESS", str(error), True))
+            continue
+        if left != known:
+            detail = f"the checker leaves open {left}, and {known} is recorded"
+            found.append(Difference(key, "WITNESS", detail, True))
+    stray = refutations.strays(suite)
+    return found + [Difference(file, "WITNESS", "is of no exhibit; delete it") for file in stray]
 
 
 def compare(recorded: Mapping[str, Entry], current: Mapping[str, Entry]) -> list[Difference]:
@@ -112,23 +140,6 @@ def _claim_entry(suite: Suite, key: str, configuration: Configuration) -> Entry:
     }
 
 
-def _exhibit_entry(exhibit: Exhibit) -> Entry:
-    """The refutation, made again from a fixed seed: integers in, so the same bound everywhere."""
-    claim = exhibit.claim.conclusion
-    trials = exhibit.quick_trials or 20_000
-    result = audit(exhibit, claim=claim, pairs=exhibit.pairs, trials=trials, alpha=1e-6, seed=0)
-    return {
-        "guarantee": str(claim.guarantee),
-        "adjacency": str(claim.adjacency),
-        "domain": str(claim.domain),
-        "status": "refuted" if result.verdict is Verdict.VIOLATED else "not refuted",
-        "refuted_on": result.strongest.pair,
-        "certified_epsilon": f"{floor(result.epsilon * 10) / 10:.1f}",
-        "why": exhibit.why,
-        "source": str(exhibit.claim.source),
-    }
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, Fraction):
         return render(value)
@@ -147,7 +158,7 @@ def _compare_entry(key: str, old: Entry, new: Entry) -> list[Difference]:
         found.append(_compare_statuses(key, old.get("status"), new["status"]))
     if old.get("noise_multiplier") != new.get("noise_multiplier"):
         found.append(_compare_noise(key, str(old.get("noise_multiplier")), new))
-    known = {"guarantee", "status", "noise_multiplier"}
+    known = {"guarantee", "status", "noise_multiplier", DIGEST, OPEN}
     for name in sorted({*old, *new} - known):
         if old.get(name) != new.get(name):
             detail = f"{old.get(name)!r} became {new.get(name)!r}"

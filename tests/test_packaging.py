@@ -75,6 +75,7 @@ def test_the_wheel_carries_its_trees_and_types(wheel: Path) -> None:
         "dpverify/_suite/spec/bounded_mean.py",
         "dpverify/_suite/spec/theory/laws.py",
         "dpverify/_suite/audits/exhibits/count_silent_when_empty.py",
+        "dpverify/_suite/audits/exhibits/witnesses/count_silent_when_empty.json",
         "dpverify/_suite/claims.toml",
     ):
         assert needed in names

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import zlib
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from itertools import islice
 from typing import Any
 
@@ -39,6 +39,17 @@ def datasets_as_json(pair: NeighboringPair, room: int) -> dict[str, Any]:
         if size_of([*differing, written]) <= room:
             differing.append(written)
     return {"kinds": kinds, "data": None, "digests": digests, "differing": differing}
+
+
+def tells(written: Mapping[str, Any], pair: NeighboringPair) -> bool:
+    """Whether what ``datasets_as_json`` wrote is of these datasets: record by record, or by their digests."""
+    left, right = _rows(pair.left), _rows(pair.right)
+    data = written["data"]
+    if data is None:
+        return bool(written["digests"] == [_digest(left), _digest(right)])
+    if isinstance(data, str):
+        data = json.loads(zlib.decompress(base64.b64decode(data)))
+    return bool(data == json.loads(compact([_plain(left), _plain(right)])))
 
 
 def _rows(data: Dataset) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import groupby
@@ -15,6 +15,7 @@ from dpverify.cli.shared import Command, Commands, add_command, check_names
 from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, sources_of, textbook
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
 from dpverify.suite.papers import Statement
+from dpverify.suite.refutations import DIGEST, OPEN, attack
 from dpverify.suite.runner import selectable
 from dpverify.suite.trees import Suite
 
@@ -113,14 +114,17 @@ def show_papers(stated: Sequence[Statement], missing: Sequence[str]) -> int:
 
 
 def claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """Compare the code with the ledger, or write the ledger."""
-    path, current = ledger.path_of(suite), ledger.promised(suite)
-    differences = ledger.compare(ledger.read(path), current)
+    """Compare the code with the ledger, and the ledger with its witnesses; or write both."""
+    path, refuted = ledger.path_of(suite), attack(suite)
+    recorded, current = ledger.read(path), ledger.promised(suite, refuted)
+    differences = ledger.compare(recorded, current)
+    if not options.update:
+        differences += ledger.unshown(suite, recorded)
     for difference in differences:
         mark = "breaking: " if difference.breaking else ""
         print(f"{difference.kind:<12} {difference.key}  {mark}{difference.detail}")
     if options.update:
-        ledger.write(path, current)
+        ledger.write(path, ledger.with_witnesses(suite, current, refuted))
         print(f"wrote {len(current)} entries to {path}; review the diff")
         return EXIT_HELD
     if differences:
@@ -128,4 +132,16 @@ def claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:
               "`dpverify claims --update` and have the diff reviewed")  # fmt: skip
         return EXIT_REFUTED
     print(f"{len(current)} entries agree with {path}")
+    _print_witnesses(recorded)
     return EXIT_HELD
+
+
+def _print_witnesses(recorded: Mapping[str, ledger.Entry]) -> None:
+    """How many were checked, and what of them the checker cannot."""
+    witnessed = {key: entry.get(OPEN, []) for key, entry in recorded.items() if DIGEST in entry}
+    in_part = {key: left for key, left in witnessed.items() if left}
+    print(
+        f"{len(witnessed)} witnesses of refuted claims accepted by the checker, {len(in_part)} in part"
+    )
+    for key, left in in_part.items():
+        print(f"  {key}: {'; '.join(left)}; its digests are those of the exhibit's pair")

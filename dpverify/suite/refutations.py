@@ -1,0 +1,165 @@
+"""Refutations that last: an exhibit's witness, kept in the suite and checked by the independent checker.
+
+The checker, spec/theory/check_witness.py, runs as anybody would run it. What it cannot check, of data that are
+told by digests, is said in the ledger; here these digests are compared with those of the exhibit's pairs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import floor
+from pathlib import Path
+from typing import Any
+
+from dpverify.audit import AuditResult, Exhibit, Verdict, audit, witness_of
+from dpverify.audit.portable import compact, tells
+from dpverify.suite.trees import Suite, find_root
+
+FOLDER = "audits/exhibits/witnesses"
+DIGEST, OPEN = "witness_sha256", "witness_leaves_open"
+_CHECKER = "spec/theory/check_witness.py"
+_REPLAY = "dpverify claims --check"
+_ACCEPTED, _IN_PART = 0, 2  # exit codes of the checker
+_OPEN_WORDS = ("NOT CHECKED", "TAKEN FROM")
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """An exhibit attacked from a fixed seed: integers in, so the same bound everywhere."""
+
+    name: str
+    exhibit: Exhibit
+    result: AuditResult
+
+    @property
+    def refuted(self) -> bool:
+        """Whether it is."""
+        return self.result.verdict is Verdict.VIOLATED
+
+    @property
+    def path(self) -> str:
+        """Of its witness, from the suite's root."""
+        return path_of(self.name)
+
+    def entry(self) -> dict[str, Any]:
+        """What the ledger says of it, but for the witness's digest and what that leaves open."""
+        claim, result = self.exhibit.claim.conclusion, self.result
+        found = {
+            "guarantee": str(claim.guarantee),
+            "adjacency": str(claim.adjacency),
+            "domain": str(claim.domain),
+            "status": "refuted" if self.refuted else "not refuted",
+            "refuted_on": result.strongest.pair,
+            "certified_epsilon": _rounded_down(result.epsilon),
+            "why": self.exhibit.why,
+            "source": str(self.exhibit.claim.source),
+        }
+        return {**found, "witness": self.path} if self.refuted else found
+
+
+class Unsound(Exception):
+    """A witness that does not show what the ledger says, and why."""
+
+
+def path_of(name: str) -> str:
+    """Where an exhibit's witness is, from the suite's root."""
+    return f"{FOLDER}/{name}.json"
+
+
+def attack(suite: Suite) -> dict[str, Refutation]:
+    """Every exhibit by name, attacked with its quick draws."""
+    return {name: _attacked(name, exhibit) for name, exhibit in suite.exhibits.items()}
+
+
+def keep(suite: Suite, found: Refutation) -> dict[str, Any]:
+    """The ledger's entry with the digest of a witness in the suite; a file that shows it is left as it is."""
+    entry = found.entry()
+    if not found.refuted:
+        return entry
+    file = suite.root / found.path
+    try:
+        left = shown(suite, found.name, {**entry, DIGEST: _digest(file)})
+    except Unsound:
+        pairs, subject = found.exhibit.pairs, f"exhibits/{found.name}"
+        made = witness_of(found.result, subject=subject, pairs=pairs, replay=_REPLAY)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(compact(made).encode("ascii"))
+        left = shown(suite, found.name, {**entry, DIGEST: _digest(file)})
+    kept = {**entry, DIGEST: _digest(file)}
+    return {**kept, OPEN: left} if left else kept
+
+
+def shown(suite: Suite, name: str, entry: Mapping[str, Any]) -> list[str]:
+    """What the checker leaves open of the witness of a refuted entry; Unsound if it does not show it."""
+    file = suite.root / path_of(name)
+    if DIGEST not in entry:
+        raise Unsound("refuted, but no witness is recorded")
+    if (found := _digest(file)) != entry[DIGEST]:
+        raise Unsound(f"{file} has the digest {found}, and {entry[DIGEST]} is recorded")
+    try:
+        witness = json.loads(file.read_text(encoding="ascii"))
+        _require_same(witness, name, entry, suite.exhibits[name])
+    except Exception as error:  # whatever is in that file
+        raise Unsound(f"{file} is no witness of this claim: {error}") from None
+    return _checked(file)
+
+
+def strays(suite: Suite) -> list[str]:
+    """Files among the witnesses that are of no exhibit, from the suite's root."""
+    known = {path_of(name) for name in suite.exhibits}
+    files = (f"{FOLDER}/{file.name}" for file in sorted((suite.root / FOLDER).glob("*")))
+    return [file for file in files if file not in known]
+
+
+def _attacked(name: str, exhibit: Exhibit) -> Refutation:
+    claim, pairs = exhibit.claim.conclusion, exhibit.pairs
+    trials = exhibit.quick_trials or 20_000
+    result = audit(exhibit, claim=claim, pairs=pairs, trials=trials, alpha=1e-6, seed=0)
+    return Refutation(name, exhibit, result)
+
+
+def _rounded_down(epsilon: float) -> str:
+    return f"{floor(epsilon * 10) / 10:.1f}"
+
+
+def _digest(file: Path) -> str:
+    """Of the file's bytes; Unsound if there is none."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        raise Unsound(f"there is no witness {file}") from None
+
+
+def _require_same(witness: Any, name: str, entry: Mapping[str, Any], exhibit: Exhibit) -> None:
+    """That a witness is of this exhibit, claim, pair and bound; ValueError otherwise."""
+    (epsilon, _), *_ = witness["certificate"]["certified"]
+    for what, said, own in (
+        ("subject", witness["subject"], f"exhibits/{name}"),
+        ("guarantee", witness["claim"]["guarantee"], entry["guarantee"]),
+        ("adjacency", witness["claim"]["adjacency"], entry["adjacency"]),
+        ("pair", [event[0] for event in witness["events"]], [entry["refuted_on"]]),
+        ("certified epsilon", _rounded_down(epsilon), entry["certified_epsilon"]),
+    ):
+        if said != own:
+            raise ValueError(f"its {what} is {said!r}, not {own!r}")
+    pairs = {pair.name: pair for pair in exhibit.pairs}
+    for written in witness["pairs"]:
+        if not tells(written, pairs[written["name"]]):
+            raise ValueError(f"its pair {written['name']!r} has other records than the exhibit's")
+
+
+def _checked(file: Path) -> list[str]:
+    """What the checker could not check; Unsound if it refuses the witness."""
+    command = [sys.executable, str(find_root() / _CHECKER), str(file)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode == _ACCEPTED:
+        return []
+    left = [line for line in run.stdout.splitlines() if any(w in line for w in _OPEN_WORDS)]
+    if run.returncode != _IN_PART or not left:
+        raise Unsound(f"the checker says: {(run.stderr or run.stdout).strip()}")
+    return left
