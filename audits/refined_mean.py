@@ -254,19 +254,37 @@ def _refined(setting: Mapping[str, Any]) -> RefinedMean:
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
     """Normal data of covariance M about 3 in each coordinate; the error is a distance."""
+    own: dict[str, Any] = {
+        "error": lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
+    }
     return RateClaim(
         name=name,
         mechanism=_refined,
         variable=variable,
         values=values,
         instance=Instance(kind="decaying", parameters={"mean": 3.0, "power": "power"}),
-        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         source="DJYZZ24, Algorithm 1, and a masked sum about its mean",
-        **claimed,
+        **own | claimed,
     )
 
 
+def _mean_and_sampling(mechanism: RefinedMean, data: Any) -> tuple[Any, float]:
+    """Of these records, and how far from their law's the mean of so many is: sqrt(tr M / n)."""
+    return data.mean(axis=0), math.sqrt(sum(mechanism.matrix) / len(data))
+
+
+def _beside_sampling(estimate: Any, known: tuple[Any, float]) -> float:
+    """The distance from the mean of the records, over the sampling error."""
+    mean, sampling = known
+    return float(np.linalg.norm(estimate.value - mean)) / sampling
+
+
 _CURVE = Curve(function="expected_error", arguments=("parameters", "n"))
+_FREE: dict[str, Any] = {
+    "variable": "n",
+    "values": (150, 450, 1200),
+    "setting": {"d": 3, "power": 1, "noise_multiplier": "1/2", "adjacency": ADD},
+}
 
 RATES = (
     _rate(
@@ -276,7 +294,6 @@ RATES = (
         setting={"d": 20, "power": 1, "noise_multiplier": "1/2", "adjacency": ADD},
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         curve=_CURVE,
-        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         exponent=Exponent(value=-1, tolerance=0.05),
         repeats=500,
     ),
@@ -302,11 +319,20 @@ RATES = (
     ),
     _rate(
         "privacy-for-free",  # the sampling error: that of the empirical mean goes as n^-1/2
-        "n",
-        (150, 450, 1200),
-        setting={"d": 3, "power": 1, "noise_multiplier": "1/2", "adjacency": ADD},
+        **_FREE,
         target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         exponent=Exponent(value=-0.5, tolerance=0.15, drift=1.6),
         repeats=600,
+    ),
+    _rate(
+        "noise-beside-sampling",  # at the same n, where that error would hide a lost constant
+        **_FREE,
+        target=Empirical(_mean_and_sampling),
+        error=_beside_sampling,
+        facts=lambda setting, data, truth: {"sampling": truth[1]},
+        curve=dataclasses.replace(_CURVE, per="sampling"),
+        exponent=Exponent(value=-0.5, tolerance=0.05),
+        repeats=2000,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -285,18 +286,62 @@ def _robust(setting: Mapping[str, Any]) -> RobustMean:
 
 def _rate(name: str, values: tuple[Any, ...], setting: Mapping[str, Any], **own: Any) -> RateClaim:
     """Normal data about 3 in each coordinate; the error is a distance."""
+    given: dict[str, Any] = {
+        "variable": "n",
+        "error": lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
+    }
     return RateClaim(
         name=name,
         mechanism=_robust,
         values=values,
         setting=setting,
-        **{"variable": "n", **own},
-        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         source="OURS, a robust mean by released regions",
+        **given | own,
     )
 
 
+def _inliers(n: int) -> int:
+    """Of n records, of which a tenth is far away."""
+    return n - n // 10
+
+
+def _sampling(d: int, n: int) -> float:
+    """How far the inliers' mean is from their law's: sqrt(d / inliers)."""
+    return math.sqrt(d / _inliers(n))
+
+
+def _mean_and_sampling(mechanism: RobustMean, data: Any) -> tuple[Any, float]:
+    """The mean of the inliers, which come last, and how far it is from their law's."""
+    n, d = data.shape
+    return data[-_inliers(n) :].mean(axis=0), _sampling(d, n)
+
+
+def _beside_sampling(estimate: Any, known: tuple[Any, float]) -> float:
+    """The distance from the mean of the inliers, over its sampling error."""
+    mean, sampling = known
+    return float(np.linalg.norm(estimate.value - mean)) / sampling
+
+
+def _of_inliers(setting: Mapping[str, Any], data: Any, truth: Any) -> dict[str, float]:
+    n = int(setting["n"])
+    return {"inliers": _inliers(n), "sampling": _sampling(setting["d"], n)}
+
+
 _NORMAL = Instance(kind="gaussian", parameters={"mean": 3.0, "deviation": 1.0})
+_FREE: dict[str, Any] = {
+    "values": (400, 800, 1600),
+    "setting": {
+        "d": 3,
+        "noise_multiplier": "3/8",
+        "adjacency": REPLACE,
+        "directions": 1,
+        "full": Fraction(9, 10),
+    },
+    "instance": Instance(
+        kind="contaminated", parameters={"mean": 3.0, "share": 0.1, "offset": 50.0}
+    ),
+    "facts": _of_inliers,
+}
 
 RATES = (
     _rate(
@@ -306,7 +351,6 @@ RATES = (
         instance=_NORMAL,
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         curve=Curve(function="expected_error", arguments=("parameters", "n")),
-        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         exponent=Exponent(value=-1, tolerance=0.05),
         repeats=400,
     ),
@@ -323,20 +367,26 @@ RATES = (
     ),
     _rate(
         "privacy-for-free",  # the sampling error: that of the inliers' mean goes as n^-1/2
-        (400, 800, 1600),
-        {
-            "d": 3,
-            "noise_multiplier": "3/8",
-            "adjacency": REPLACE,
-            "directions": 1,
-            "full": Fraction(9, 10),
-        },
-        instance=Instance(
-            kind="contaminated", parameters={"mean": 3.0, "share": 0.1, "offset": 50.0}
-        ),
+        **_FREE,
         target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
+        # with outliers that are known, it is a private mean of the others
+        lower=Curve(function="lower_bound", arguments=("parameters", "inliers")),
         exponent=Exponent(value=-0.5, tolerance=0.15, drift=2.0),
         repeats=200,
+    ),
+    _rate(
+        "noise-beside-sampling",  # at the same n, where that error would hide a lost constant
+        **_FREE,
+        target=Empirical(_mean_and_sampling),
+        error=_beside_sampling,
+        curve=Curve(
+            function="expected_error",
+            arguments=("parameters", "n", "inliers"),
+            per="sampling",
+            margin=1.15,  # slabs cut a few inliers
+        ),
+        exponent=Exponent(value=-0.5, tolerance=0.15),
+        repeats=500,
     ),
 )
 

@@ -179,12 +179,19 @@ def _ratio(parameters: Parameters, agreed: int, most: int | None = None) -> join
 
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
-def expected_error(parameters: Parameters, n: int) -> Any:
+def expected_error(parameters: Parameters, n: int, inliers: float | None = None) -> Any:
     """The root mean squared |estimate - mean| to first order, in deviations, of n records that are all
-    friends and all inside, of which no slab cuts any."""
+    friends and all inside, of which no slab cuts any.
+
+    inliers: of these it is so; the others are friends of fewer than half of the records, and outside. Then the
+    agreement is ``outliers.sure_agreement``, and the mean is the inliers'.
+    """
     first, public = first_stage(parameters), public_map(parameters)
-    off = real(center_noise(first, public.radius, (n - first.shift,))) * mp.sqrt(public.width)
-    return joint.expected_error(_ratio(parameters, n - first.shift), n, off) * real(public.cell)
+    inside = n if inliers is None else int(inliers)
+    agreed = -first.shift
+    agreed += n if inside == n else outliers.sure_agreement(n, inside, parameters["full"])
+    off = real(center_noise(first, public.radius, (agreed,))) * mp.sqrt(public.width)
+    return joint.expected_error(_ratio(parameters, agreed), inside, off) * real(public.cell)
 
 
 @states(Source("OURS", "error of a robust mean, for any outliers"))

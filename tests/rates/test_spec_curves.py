@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify import Adjacency, PrivateQuantile, StabilityHistogram
-from spec import private_quantile, stability_histogram
+from dpverify import Adjacency, PrivateQuantile, RobustMean, StabilityHistogram
+from dpverify.grid import ingest
+from dpverify.plans.mapped import Mapped
+from dpverify.transformations.soft_core import SoftAgreement, agreement_of
+from spec import private_quantile, robust_mean, stability_histogram
+from spec.theory import outliers
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -58,3 +62,28 @@ def test_the_histogram_s_expected_error_is_the_noise_s_deviation(
     expected = math.sqrt(float((values**2 * weights).sum() / weights.sum()))
     found = float(stability_histogram.expected_error(mechanism.parameters))
     assert math.isclose(found, expected, rel_tol=1e-9)
+
+
+def test_the_robust_mean_s_expected_error_knows_what_outliers_leave_to_agree_on() -> None:
+    """Forty of 400 records at one far place: 317 is what the shipped query counts, and the spec."""
+    mechanism = RobustMean(
+        adjacency=Adjacency.REPLACE, deviations=(1.0, 1.0), radius=8, record_radius=6, n_max=400,
+        tail=Fraction(1, 10**7), noise_multiplier=Fraction(1, 4), directions=0, full="9/10",
+        shares=(Fraction(1, 2), Fraction(1, 2)),
+    )  # fmt: skip
+    data = np.random.default_rng(1).normal(3.0, 0.5, (400, 2))
+    data[:40] += 50.0
+    stage, *_ = mechanism.fixed_plan
+    query = getattr(stage, "query", None)
+    assert isinstance(query, SoftAgreement)
+    mapped = Mapped(ingest(data, mechanism.domain), query.nearness)
+    assert agreement_of(mapped, Fraction(9, 10)) == 317
+    assert outliers.sure_agreement(400, 360, Fraction(9, 10)) == 317
+    alone, among = (
+        float(robust_mean.expected_error(mechanism.parameters, *numbers))
+        for numbers in ((360,), (400, 360))
+    )
+    assert alone < among < 1.2 * alone
+    assert robust_mean.expected_error(mechanism.parameters, 400, 400) == (
+        robust_mean.expected_error(mechanism.parameters, 400)
+    )

@@ -18,7 +18,7 @@ import pytest
 import spec.noisy_count
 from dpverify import Adjacency
 from dpverify.cli import main
-from dpverify.rates import Curve, Point, RateFault
+from dpverify.rates import Curve, Point, RateFault, faults_of
 from dpverify.suite import rating, trees, verdicts
 from dpverify.suite.events import Outcome, UnitFinished
 from dpverify.suite.rating import RateOptions, RatePart, rate_results, read_known
@@ -206,6 +206,20 @@ def test_every_mechanism_has_rates_against_n_and_its_noise() -> None:
         assert variables & {"epsilon", "noise_multiplier"}, entry.name
         assert any(claim.exponent and claim.curve for claim in entry.rates), entry.name
     assert "d" in {claim.variable for claim in suite.entries["clipped_mean"].rates}
+
+
+def test_a_lost_factor_is_planted_in_every_regime() -> None:
+    """Where sampling hides the noise, another claim of the same data and setting looks at the noise alone."""
+    suite = load()
+    for key, (entry, claim) in suite.rates.items():
+        alike = [
+            other
+            for other in entry.rates
+            if (other.variable, other.values, other.setting, other.instance)
+            == (claim.variable, claim.values, claim.setting, claim.instance)
+        ]
+        planted = {fault.name for other in alike for fault in faults_of(other)}
+        assert "noise x 1.3" in planted, key
 
 
 @pytest.mark.parametrize(
