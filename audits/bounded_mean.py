@@ -8,7 +8,7 @@ from typing import Any
 
 from dpverify import Adjacency, ApproxDP, BoundedMean, PureDP
 from dpverify.audit import Configuration, NeighboringPair, SmallInstance, added, replaced
-from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, RateClaim
 
 
 def _pairs_added(low: float, high: float, least: int) -> tuple[NeighboringPair, ...]:
@@ -105,6 +105,11 @@ def _heights(setting: Mapping[str, Any]) -> BoundedMean:
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
     """Heavy tails within the bounds; the error is about the mean of the data."""
     tails = {"freedom": 2.0, "center": 170.0, "scale": 8.0, "within": 30.0}
+    own: dict[str, Any] = {
+        "exponent": Exponent(value=-1, tolerance=0.05),
+        "curve": Curve(function="expected_error", arguments=("parameters", "n", "mean")),
+        "repeats": 7000,
+    }
     return RateClaim(
         name=name,
         mechanism=_heights,
@@ -113,11 +118,8 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         instance=Instance(kind="student", parameters=tails),
         target=Empirical(lambda mechanism, data: float(data.mean())),
         error=lambda estimate, truth: abs(estimate.value - truth),
-        exponent=Exponent(value=-1, tolerance=0.05),
-        curve=Curve(function="expected_error", arguments=("parameters", "n", "mean")),
         facts=lambda setting, data, truth: {"mean": truth},
-        repeats=7000,
-        **claimed,
+        **own | claimed,
     )
 
 
@@ -126,7 +128,9 @@ RATES = (
         "error-against-n",
         "n",
         (300, 1000, 3000, 10_000),
-        setting={"epsilon": 1, "adjacency": Adjacency.ADD_REMOVE},
+        # to replace a record is two steps, so the bound is that of replacing for 2 epsilon
+        setting={"epsilon": 1, "twice": Fraction(2), "adjacency": Adjacency.ADD_REMOVE},
+        lower=Curve(function="lower_bound", arguments=("parameters", "twice", "n")),
         source="K19, An example: O(1 / (n epsilon)) beside the sampling error",
     ),
     _rate(
@@ -136,5 +140,17 @@ RATES = (
         setting={"n": 2000, "adjacency": Adjacency.REPLACE},
         lower=Curve(function="lower_bound", arguments=("parameters", "epsilon", "n")),
         source="K19, An example; HT10 for the lower bound",
+    ),
+    _rate(
+        "tail",  # the bound is ln 400 where the quantile is ln 200
+        "epsilon",
+        (Fraction(1, 5),),
+        setting={"n": 2000, "beta": Fraction(1, 200), "adjacency": Adjacency.REPLACE},
+        metric=Metric("quantile", 0.995),
+        curve=None,
+        exponent=None,
+        upper=Curve(function="error_bound", arguments=("parameters", "n", "beta"), margin=1),
+        source="K19, An example: the tail of the noise",
+        repeats=40_000,
     ),
 )

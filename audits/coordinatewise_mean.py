@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from dpverify import Adjacency, ApproxDP, CoordinatewiseMean, GaussianDP
 from dpverify.audit import SmallInstance
-from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from . import _centered as shared
 
@@ -114,17 +115,19 @@ def _alike(setting: Mapping[str, Any]) -> CoordinatewiseMean:
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
     """Normal records of standard deviation 1 about 1; the error is the distance from their mean."""
+    own: dict[str, Any] = {
+        "target": Empirical(lambda mechanism, data: data.mean(axis=0)),
+        "curve": Curve(function="expected_error", arguments=("parameters", "n")),
+    }
     return RateClaim(
         name=name,
         mechanism=_alike,
         variable=variable,
         values=values,
         instance=Instance(kind="gaussian", parameters={"mean": 1.0, "deviation": 1.0}),
-        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
-        curve=Curve(function="expected_error", arguments=("parameters", "n")),
         source="OURS, a range for every column, then one ball and spherical noise",
-        **claimed,
+        **own | claimed,
     )
 
 
@@ -152,5 +155,16 @@ RATES = (
         setting={"n": 2000, "d": 4, "adjacency": ADD},
         exponent=Exponent(value=1, tolerance=0.1),
         repeats=500,
+    ),
+    _rate(
+        "population-error",
+        "n",
+        (1000,),
+        setting={"d": 32, "noise_multiplier": 1, "adjacency": REPLACE},
+        target=Population(lambda mechanism, setting: np.ones(setting["d"])),
+        facts=lambda setting, data, truth: {"sampling": math.sqrt(setting["d"] / setting["n"])},
+        curve=Curve(function="expected_error", arguments=("parameters", "n"), beside="sampling"),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        repeats=400,
     ),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from dpverify import Adjacency, ApproxDP, RescaledMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.kept import FriendlyNeighbors, filtered_of
-from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, Population, RateClaim
 
 from . import _rescaled_faults as faults
 from ._rescaled_faults import at, crowd
@@ -250,6 +250,16 @@ def _for_decaying(setting: Mapping[str, Any]) -> RescaledMean:
     )
 
 
+def _for_round(setting: Mapping[str, Any]) -> RescaledMean:
+    """M = I."""
+    return RescaledMean.for_budget(
+        ApproxDP(setting["epsilon"], "1e-6"),
+        adjacency=setting["adjacency"],
+        covariance=[1.0] * setting["d"],
+        n_max=setting["n"],
+    )
+
+
 def _distance(estimate: Any, truth: Any) -> float:
     return float(np.linalg.norm(estimate.value - truth))
 
@@ -298,6 +308,21 @@ RATES = (
         lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         source=_SOURCE,
         repeats=500,
+    ),
+    RateClaim(
+        name="tail",  # long vectors vary little, so that their bound is close
+        mechanism=_for_round,
+        variable="epsilon",
+        values=(2,),
+        # the bound fails with probability 2 beta
+        setting={"n": 1000, "d": 200, "beta": Fraction(1, 40), "adjacency": REPLACE},
+        instance=Instance(kind="gaussian", parameters={"mean": 3.0, "deviation": 1.0}),
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        error=_distance,
+        metric=Metric("quantile", 0.95),
+        upper=Curve(function="error_bound", arguments=("parameters", "n", "beta"), margin=1),
+        source=_SOURCE,
+        repeats=600,
     ),
 )
 

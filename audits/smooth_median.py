@@ -19,7 +19,7 @@ from dpverify.plans import SmoothNoise, Stage
 from dpverify.plans.noise import LogProbabilities
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
-from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, RateClaim
 
 REPLACE = Adjacency.REPLACE
 
@@ -254,7 +254,9 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
     """Even records on 0..1; the error is the distance from their median."""
     own: dict[str, Any] = {
         "mechanism": _by_budget,
+        "curve": Curve(function="expected_error", arguments=("parameters", "records")),
         "lower": Curve(function="lower_bound", arguments=("parameters", "n")),
+        "repeats": 4000,
     }
     return RateClaim(
         name=name,
@@ -263,9 +265,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         instance=Instance(kind="evenly", parameters={"low": 0.0, "high": 1.0}),
         target=Empirical(_medians),
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
-        curve=Curve(function="expected_error", arguments=("parameters", "records")),
         source="NRS07, smooth sensitivity of the median, of even records",
-        repeats=4000,
         **own | claimed,
     )
 
@@ -293,5 +293,17 @@ RATES = (
         mechanism=_by_noise,
         lower=None,
         exponent=Exponent(value=1, tolerance=0.1),
+    ),
+    _rate(
+        "tail",
+        "noise_multiplier",
+        (Fraction(1),),
+        setting={"n": 2000, "beta": Fraction(1, 20)},
+        mechanism=_by_noise,
+        metric=Metric("quantile", 0.95),
+        curve=None,
+        lower=None,
+        upper=Curve(function="largest_error", arguments=("parameters", "records", "beta")),
+        repeats=12_000,
     ),
 )

@@ -235,7 +235,6 @@ RATES = (
             "adjacency": ADD,
         },
         exponent=Exponent(value=-1, tolerance=0.1),
-        lower=Curve(function="lower_bound", arguments=("parameters", "n", "deviation", "power")),
         repeats=300,
     ),
     _rate(

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpverify import Adjacency, ApproxDP, GaussianDP, VarianceAwareMean
 from dpverify.audit import SmallInstance
-from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from . import _centered as shared
 
@@ -115,18 +115,20 @@ def _decaying(setting: Mapping[str, Any]) -> VarianceAwareMean:
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
     """Normal records of standard deviations 1, 1/2, 1/3, ... about 1; the distance from their mean."""
+    own: dict[str, Any] = {
+        "target": Empirical(lambda mechanism, data: data.mean(axis=0)),
+        "curve": Curve(function="expected_error", arguments=("parameters", "n", "multiple")),
+    }
     return RateClaim(
         name=name,
         mechanism=_decaying,
         variable=variable,
         values=values,
         instance=Instance(kind="decaying", parameters={"mean": 1.0, "power": 1.0}),
-        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         facts=lambda setting, data, truth: {"multiple": float(_MULTIPLE)},
-        curve=Curve(function="expected_error", arguments=("parameters", "n", "multiple")),
         source="ALNP23, Algorithm 1 (PLAN)",
-        **claimed,
+        **own | claimed,
     )
 
 
@@ -146,5 +148,15 @@ RATES = (
         setting={"n": 1000, "d": 4},
         exponent=Exponent(value=1, tolerance=0.1),
         repeats=700,
+    ),
+    _rate(
+        "population-error",
+        "n",
+        (2000,),
+        setting={"d": 4, "noise_multiplier": 8},
+        target=Population(lambda mechanism, setting: np.ones(setting["d"])),
+        curve=Curve(function="population_error", arguments=("parameters", "n", "multiple")),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        repeats=800,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -15,7 +16,7 @@ from dpverify.audit.faults import plan_fault
 from dpverify.grid import OneUnit, Records
 from dpverify.grid.coordinates import BoxSum
 from dpverify.plans import Stage
-from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from ._centered import changed
 from .clipped_mean import Faulty
@@ -153,18 +154,19 @@ def _winsorized(setting: Mapping[str, Any]) -> WinsorizedMean:
 
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
     """Normal records of standard deviation 1 about 1; the error is the distance from their mean."""
+    own: dict[str, Any] = {
+        "target": Empirical(lambda mechanism, data: data.mean(axis=0)),
+        "curve": Curve(function="expected_error", arguments=("parameters", "n")),
+    }
     return RateClaim(
         name=name,
         mechanism=_winsorized,
         variable=variable,
         values=values,
         instance=Instance(kind="gaussian", parameters={"mean": 1.0, "deviation": 1.0}),
-        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
-        curve=Curve(function="expected_error", arguments=("parameters", "n")),
-        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         source="S11, the Winsorized mean; DRS22, the Gaussian mechanism",
-        **claimed,
+        **own | claimed,
     )
 
 
@@ -200,5 +202,16 @@ RATES = (
         setting={"d": 1, "noise_multiplier": 1, "noise": "laplace"},
         exponent=Exponent(value=-1, tolerance=0.1),
         repeats=4000,
+    ),
+    _rate(
+        "population-error",
+        "n",
+        (2000,),
+        setting={"d": 8, "noise_multiplier": 2, "noise": "gaussian"},
+        target=Population(lambda mechanism, setting: np.ones(setting["d"])),
+        facts=lambda setting, data, truth: {"sampling": math.sqrt(setting["d"] / setting["n"])},
+        curve=Curve(function="expected_error", arguments=("parameters", "n"), beside="sampling"),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        repeats=500,
     ),
 )

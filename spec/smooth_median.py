@@ -94,6 +94,13 @@ def error_bound(
     return [scale * logarithm + cell for scale, cell in noise(parameters, records)]
 
 
+def largest_error(
+    parameters: Parameters, records: Sequence[Fraction | Record], beta: Fraction
+) -> Any:
+    """The largest of these bounds: no column is further off, with probability at least 1 - beta."""
+    return max(error_bound(parameters, records, beta))
+
+
 def expected_error(parameters: Parameters, records: Sequence[Fraction | Record]) -> Any:
     """The root mean squared distance from the medians of these records, on the grid: of noise alone.
 
