@@ -152,7 +152,7 @@ class CallableDraws:
         except Exception as error:
             raise ValueError(
                 f"{_name(self.function)} raised {type(error).__name__} ({error}) when asked for {size} outputs, "
-                "which says nothing of each; audit f(dataset), where an exception is an outcome."
+                "which says nothing of each; with vectorized=False it is called as f(dataset), and an exception is an outcome."
             ) from error
         _check_number(self.function, outputs, size)
         if isinstance(outputs, np.ndarray):
