@@ -307,7 +307,7 @@ def test_a_batch_that_raises_is_refused_and_says_where_exceptions_are_outcomes()
     def fails(data: Any, size: int) -> Any:
         raise KeyError("too many")
 
-    with pytest.raises(ValueError, match=r"raised KeyError .* audit f\(dataset\)"):
+    with pytest.raises(ValueError, match=r"raised KeyError .* called as f\(dataset\)"):
         CallableDraws(fails, [0.0], vectorized=True).draw(SeededBits(0), 5)
 
 
