@@ -270,7 +270,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
 
 def _mean_and_sampling(mechanism: RefinedMean, data: Any) -> tuple[Any, float]:
     """Of these records, and how far from their law's the mean of so many is: sqrt(tr M / n)."""
-    return data.mean(axis=0), math.sqrt(sum(mechanism.matrix) / len(data))
+    return data.mean(axis=0), math.sqrt(float(np.sum(mechanism.matrix)) / len(data))
 
 
 def _beside_sampling(estimate: Any, known: tuple[Any, float]) -> float:

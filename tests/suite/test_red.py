@@ -40,6 +40,8 @@ STAGES = [
     if stage.name not in configuration.elsewhere
 ]
 """Each stage where its noise is attacked; of one that several configurations have, in one of them."""
+TRIALS = (20_000, 100_000)
+"""Nearly every stage is red with the few already; one that is not has to be with the many."""
 
 
 def _halve(patch: pytest.MonkeyPatch, noise: Noise) -> None:
@@ -70,11 +72,16 @@ def test_halving_the_noise_of_a_stage_is_red(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _halve(monkeypatch, noise)
-    assert main(["audit", key, "--trials", "100000", "--seed", "11", "--workers", "1"]) == 1
-    printed = capsys.readouterr().out
+    for trials in TRIALS:
+        code = main(["audit", key, "--trials", str(trials), "--seed", "11", "--workers", "1"])
+        printed = capsys.readouterr().out
+        if code == 1:
+            break
+        assert code == 4  # not seen, and that is said
+    assert code == 1
     assert "VIOLATED" in printed
     parts = ("", ":kept", ":opening")  # the whole, or what of it is attacked by itself
-    replays = [f"replay: dpverify audit {key}{part} --seed 11 --trials 100000" for part in parts]
+    replays = [f"replay: dpverify audit {key}{part} --seed 11 --trials {trials}" for part in parts]
     assert any(replay in printed for replay in replays)
 
 
