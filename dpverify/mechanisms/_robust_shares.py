@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 FULL = (Fraction(9, 10), Fraction(5, 6), Fraction(3, 4), Fraction(2, 3), Fraction(3, 5))
 _CENTERS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
 MOMENTS, HISTOGRAM = Fraction(1, 5), Fraction(3, 20)
+MOST_RECORDS = 1 << 60
+"""What n_max may be."""
 
 
 @lru_cache(maxsize=64)
@@ -76,6 +78,8 @@ def shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str
         raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")
     mu = calibrate(lambda mu: ApproximateGaussianDP(mu, trial.tail, 0), budget)
     size, d, n = math.sqrt(to_float(mu.mu_squared)), trial.columns(), trial.n_max
+    if not size:
+        raise ValueError(f"budget = {budget} leaves nothing for a center; give a larger budget.")
     looked = math.sqrt(2 * d) * math.sqrt(histogram_moves(1, trial.adjacency))
     seen = looked / (n * size * math.sqrt(MOMENTS)) <= float(trial.gamma) / 4
     count = (min(2, d) if seen else 0) if wanted is None else wanted
@@ -83,9 +87,14 @@ def shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str
     multiplier = Fraction(math.ceil(2**30 / size), 2**30)
     _, least, part = _center(trial, multiplier, spent)
     if not math.isfinite(least):
+        fewest = _fewest(trial, multiplier, spent)
+        remedy = (
+            "give a larger budget"
+            if fewest is None
+            else (f"it takes at least {fewest} of them, or a larger budget")
+        )
         raise ValueError(
-            f"No share of {budget} leaves room for a center of n_max = {n} records; it takes at least "
-            f"{_fewest(trial, multiplier, spent)} of them, or a larger budget."
+            f"No share of {budget} leaves room for a center of n_max = {n} records; {remedy}."
         )
     last = 1 - part - spent
     return {
@@ -111,15 +120,17 @@ def _center(
     return min(found)
 
 
-def _fewest(trial: RobustMean, multiplier: Fraction, spent: Fraction) -> int:
-    """The least n_max that leaves room for a center."""
+def _fewest(trial: RobustMean, multiplier: Fraction, spent: Fraction) -> int | None:
+    """The least n_max that leaves room for a center; None if no n_max does."""
 
     def room(n: int) -> bool:
         return math.isfinite(_center(replace(trial, n_max=n), multiplier, spent)[1])
 
-    low, high = trial.n_max, 2 * trial.n_max
+    low, high = trial.n_max, min(2 * trial.n_max, MOST_RECORDS)
     while not room(high):
-        low, high = high, 2 * high
+        if high == MOST_RECORDS:
+            return None
+        low, high = high, min(2 * high, MOST_RECORDS)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if room(middle) else (middle, high)

@@ -18,6 +18,7 @@ from dpverify.grid.nearness import Nearness, by_column
 from dpverify.mechanisms._robust_shares import (
     HISTOGRAM,
     MOMENTS,
+    MOST_RECORDS,
     check_gamma,
     chosen_full,
     core_of,
@@ -132,7 +133,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
                     f"{name} = {getattr(self, name)} is not positive; give one above 0."
                 )
         for name, low, high in (
-            ("n_max", 1, 1 << 60),
+            ("n_max", 1, MOST_RECORDS),
             ("directions", 0, len(self.deviations)),
             ("bins", 2, _MOST_BINS),
         ):

@@ -63,6 +63,22 @@ def test_a_core_is_chosen_for_every_share_of_outliers() -> None:
     assert made.claim.guarantee == BUDGET
 
 
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("n_max", [1000, 2**59, 2**60])
+def test_where_no_number_of_records_is_enough_a_budget_is_asked_for(
+    adjacency: Adjacency, n_max: int
+) -> None:
+    """With so many outliers 10^-15 of the records are sure to agree, and n_max is at most 2^60."""
+    given: dict[str, Any] = {"deviations": (1.0,), "n_max": n_max, "full": None}
+    with pytest.raises(ValueError, match=f"n_max = {n_max} records; give a larger budget") as told:
+        RobustMean.for_budget(
+            ApproxDP("1e-7", "1e-9"), adjacency=adjacency, gamma="0.1909830056250525", **given
+        )
+    assert "at least" not in str(told.value)
+    with pytest.raises(ValueError, match="leaves nothing for a center; give a larger budget"):
+        RobustMean.for_budget(ApproxDP("1e-200", "1e-280"), adjacency=adjacency, **given)
+
+
 # --- what is sure -------------------------------------------------------------------------------
 
 
