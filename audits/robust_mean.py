@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -14,94 +13,16 @@ import numpy as np
 from dpverify import Adjacency, ApproxDP, RobustMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
-from dpverify.plans import NoNoise, Plan, RoundedGaussian, Stage, Transcripts
 from dpverify.plans.mapped import Mapped
-from dpverify.plans.noise import LogProbabilities
-from dpverify.plans.plan import stages_of, with_stages
-from dpverify.plans.regions import MovingMoments, SlabSum
-from dpverify.randomness import Bits
-from dpverify.randomness.bits import IntArray
+from dpverify.plans.plan import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 from dpverify.transformations import SoftMean
 
+from . import _robust_plane
 from ._corruption import DH20
-from ._moving import Faulty
+from ._robust_faults import exact_number, occupied, query_of, unmasked
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-
-# --- planted faults -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class OnlyOccupied(RoundedGaussian):
-    """Noise on the bins in which there is somebody, and none on the others."""
-
-    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
-        """Empty bins stay at 0."""
-        noisy = RoundedGaussian(self.scale).sample(bits, center, size)
-        return np.where(center == 0, 0, noisy)
-
-    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
-        """-inf where an empty bin shows anybody."""
-        empty = np.broadcast_to(center == 0, outputs.shape)
-        shown = np.where(empty, np.broadcast_to(center, outputs.shape), outputs)
-        own = RoundedGaussian(self.scale).log_probability(shown, center)
-        return np.where((empty & (outputs != 0)).any(axis=1), -np.inf, own)
-
-
-def _changed(mechanism: RobustMean, stage: str, **parts: Any) -> Plan:
-    """The plan with parts of one stage replaced."""
-    return with_stages(
-        mechanism.fixed_plan,
-        lambda one: dataclasses.replace(one, **parts) if one.name == stage else one,
-    )
-
-
-def _query(mechanism: RobustMean, name: str) -> Any:
-    return next(s.query for s in stages_of(mechanism.fixed_plan) if s.name == name)
-
-
-def _unmasked(mechanism: RobustMean) -> Fault:
-    """A far record's square is as large as it likes."""
-    query = _query(mechanism, "moments")
-
-    def value(base: MovingMoments, mapped: Mapped, batch: Transcripts) -> IntArray:
-        def place(rows: Transcripts) -> tuple[Any, Any]:
-            points, radii = base.place(rows)
-            return points, np.full_like(radii, 1 << 21)  # twice the ball
-
-        wide = dataclasses.replace(base, place=place).after(mapped, batch)
-        factor = base.unit(1 << 21) / base.unit(int(base.place(batch)[1][0]))
-        return np.asarray(np.rint(wide * float(factor)), np.int64)
-
-    wrong = Faulty.of(query, value)
-    return plan_fault(
-        "moments of records outside the ball too",
-        mechanism,
-        _changed(mechanism, "moments", query=wrong),
-    )
-
-
-def _occupied(mechanism: RobustMean) -> Fault:
-    """An empty bin stays empty."""
-    noise = next(s.noise for s in stages_of(mechanism.fixed_plan) if s.name == "histogram")
-    assert isinstance(noise, RoundedGaussian)
-    plan = _changed(mechanism, "histogram", noise=OnlyOccupied(noise.scale))
-    return plan_fault("noise on occupied bins only", mechanism, plan)
-
-
-def _exact_number(mechanism: RobustMean) -> Fault:
-    """As if the number between the slabs were public."""
-    query = _query(mechanism, "sum and count")
-
-    def value(base: SlabSum, mapped: Mapped, batch: Transcripts) -> IntArray:
-        numbers: IntArray = base.totals(mapped, *base.place(batch), batch)[1]
-        return numbers[:, np.newaxis]
-
-    exact = Stage("exact", Faulty.of(query, value, 1), NoNoise())
-    plan = (*mechanism.fixed_plan[:-1], exact, mechanism.fixed_plan[-1])
-    return plan_fault("releases the number between the slabs without noise", mechanism, plan)
-
 
 # --- pairs --------------------------------------------------------------------------------------
 # In deviations the radius of friends is 1 and that of the ball a little more than 0.99: a record there
@@ -141,7 +62,7 @@ def _attacked(name: str) -> Configuration:
         name=name,
         mechanism=mechanism,
         pairs=_pairs(mechanism.minimum_n(beta="1/2")),
-        faults=[fault(mechanism) for fault in (_unmasked, _occupied, _exact_number)],
+        faults=[fault(mechanism) for fault in (unmasked, occupied, exact_number)],
         quick_trials=120_000,
         opening=(added("a stranger moves the agreement by 5", [0.0] * _N, 9.0),),
     )
@@ -166,9 +87,9 @@ def _half_as_far(full: Fraction) -> Fraction:
 
 def _steeper(mechanism: RobustMean) -> Fault:
     """Of both stages."""
-    query = _query(mechanism, "mean")
+    query = query_of(mechanism, "mean")
     parts = (getattr(query, field.name) for field in dataclasses.fields(query))
-    agreement = _query(mechanism, "agreement")
+    agreement = query_of(mechanism, "agreement")
     wrong = {
         "mean": Steep(*parts),
         "agreement": dataclasses.replace(agreement, full=_half_as_far(query.full)),
@@ -214,7 +135,7 @@ def _soft(name: str) -> Configuration:
             replaced("large sides", _three(3 * _MANY // 10), 1.0),
             replaced("about to abstain", [0.0] * least, _FAR),
         ),
-        faults=[fault(mechanism) for fault in (_steeper, _exact_number)],
+        faults=[fault(mechanism) for fault in (_steeper, exact_number)],
         quick_trials=90_000,
         opening=(
             replaced("who knows all knows nobody", _three(9 * _MANY // 20), 9.0, at=_MANY // 2),
@@ -223,7 +144,7 @@ def _soft(name: str) -> Configuration:
 
 
 _HALVES, _QUARTERS = (Fraction(1, 2),) * 2, (Fraction(1, 4),) * 4
-CONFIGURATIONS = (_attacked("line"), _soft("soft-core"))
+CONFIGURATIONS = (_attacked("line"), _soft("soft-core"), _robust_plane.configuration("plane"))
 
 
 # --- small instances ----------------------------------------------------------------------------
@@ -259,6 +180,11 @@ SMALL = (
         name="line, a soft core, replace",
         mechanism=_small(REPLACE, 1, 1, full=Fraction(3, 4)),
         data=_LINE,
+    ),
+    SmallInstance(  # with directions it would have 3^13 outcomes
+        name="plane, no direction, a soft core, replace",
+        mechanism=_small(REPLACE, 2, 0, full=Fraction(3, 4)),
+        data=_PLANE,
     ),
     SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, 1, 1), data=()),
 )

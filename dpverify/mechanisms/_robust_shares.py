@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpverify.plans.regions import histogram_moves
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
-from dpverify.privacy.numbers import exact, to_float
+from dpverify.privacy.numbers import exact, render, to_float
 from dpverify.transformations.degree_weights import reach as weighted_reach
 from dpverify.transformations.means import SoftCoreMean, WeightedCoreMean
 from dpverify.transformations.soft_core import reach as soft_reach
@@ -19,9 +19,11 @@ from dpverify.transformations.soft_core import reach as soft_reach
 if TYPE_CHECKING:
     from dpverify.mechanisms.robust_mean import RobustMean
 
-FULL = (Fraction(9, 10), Fraction(5, 6), Fraction(3, 4))
+FULL = (Fraction(9, 10), Fraction(5, 6), Fraction(3, 4), Fraction(2, 3), Fraction(3, 5))
 _CENTERS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
 MOMENTS, HISTOGRAM = Fraction(1, 5), Fraction(3, 20)
+MOST_RECORDS = 1 << 60
+"""What n_max may be."""
 
 
 @lru_cache(maxsize=64)
@@ -37,16 +39,36 @@ def sure_share(gamma: Fraction, full: Fraction | None = None) -> Fraction:
     return 2 * (1 - gamma) * (own if full is None else min(own / (2 * full - 1), Fraction(1))) - 1
 
 
+def check_gamma(gamma: Fraction, full: Fraction | None) -> None:
+    """ValueError for a share of outliers that may leave no agreement (spec/theory/outliers.py: most_outliers)."""
+    if 0 <= gamma < Fraction(1, 2) and sure_share(gamma, full) > 0:
+        return
+    best, remedy = chosen_full(Adjacency.REPLACE, gamma), ""
+    counted = "degree weights" if full is None else f"full = {full}"
+    if best is not None and 0 < gamma < _limit(best):
+        remedy = f"; under replace full = {best} allows up to {render(_limit(best))}"
+    raise ValueError(
+        f"gamma = {to_float(gamma)!r}: with {counted} give a share from 0 to {render(_limit(full))}. With more "
+        f"outliers no records are sure to agree, and nothing is proved about the center{remedy}."
+    )
+
+
+def _limit(full: Fraction | None) -> Fraction:
+    """The largest gamma that leaves agreement, rounded down to 10^-4."""
+    return max(g for g in (Fraction(k, 10_000) for k in range(5000)) if sure_share(g, full) > 0)
+
+
 def chosen_full(adjacency: Adjacency, gamma: Fraction) -> Fraction | None:
-    """Of ``FULL`` and degree weights the one of least reach over ``sure_share``."""
+    """Of ``FULL`` and degree weights the one of least reach over ``sure_share``; the last if that is 0 for all."""
     if adjacency is not Adjacency.REPLACE:
         return None
 
     def noise(full: Fraction | None) -> Fraction:
         reach = weighted_reach(adjacency) if full is None else soft_reach(full)
-        return reach / max(sure_share(gamma, full), Fraction(1, 1000))
+        return reach / sure_share(gamma, full)
 
-    return min((None, *FULL), key=noise)
+    allowed = (full for full in (None, *FULL) if sure_share(gamma, full) > 0)
+    return min(allowed, key=noise, default=FULL[-1])
 
 
 def shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str, Any]:
@@ -56,6 +78,8 @@ def shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str
         raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")
     mu = calibrate(lambda mu: ApproximateGaussianDP(mu, trial.tail, 0), budget)
     size, d, n = math.sqrt(to_float(mu.mu_squared)), trial.columns(), trial.n_max
+    if not size:
+        raise ValueError(f"budget = {budget} leaves nothing for a center; give a larger budget.")
     looked = math.sqrt(2 * d) * math.sqrt(histogram_moves(1, trial.adjacency))
     seen = looked / (n * size * math.sqrt(MOMENTS)) <= float(trial.gamma) / 4
     count = (min(2, d) if seen else 0) if wanted is None else wanted
@@ -63,9 +87,14 @@ def shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str
     multiplier = Fraction(math.ceil(2**30 / size), 2**30)
     _, least, part = _center(trial, multiplier, spent)
     if not math.isfinite(least):
+        fewest = _fewest(trial, multiplier, spent)
+        remedy = (
+            "give a larger budget"
+            if fewest is None
+            else (f"it takes at least {fewest} of them, or a larger budget")
+        )
         raise ValueError(
-            f"No share of {budget} leaves room for a center of n_max = {n} records; it takes at least "
-            f"{_fewest(trial, multiplier, spent)} of them, or a larger budget."
+            f"No share of {budget} leaves room for a center of n_max = {n} records; {remedy}."
         )
     last = 1 - part - spent
     return {
@@ -91,15 +120,17 @@ def _center(
     return min(found)
 
 
-def _fewest(trial: RobustMean, multiplier: Fraction, spent: Fraction) -> int:
-    """The least n_max that leaves room for a center."""
+def _fewest(trial: RobustMean, multiplier: Fraction, spent: Fraction) -> int | None:
+    """The least n_max that leaves room for a center; None if no n_max does."""
 
     def room(n: int) -> bool:
         return math.isfinite(_center(replace(trial, n_max=n), multiplier, spent)[1])
 
-    low, high = trial.n_max, 2 * trial.n_max
+    low, high = trial.n_max, min(2 * trial.n_max, MOST_RECORDS)
     while not room(high):
-        low, high = high, 2 * high
+        if high == MOST_RECORDS:
+            return None
+        low, high = high, min(2 * high, MOST_RECORDS)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if room(middle) else (middle, high)

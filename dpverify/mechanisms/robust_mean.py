@@ -18,6 +18,8 @@ from dpverify.grid.nearness import Nearness, by_column
 from dpverify.mechanisms._robust_shares import (
     HISTOGRAM,
     MOMENTS,
+    MOST_RECORDS,
+    check_gamma,
     chosen_full,
     core_of,
     shared,
@@ -56,7 +58,6 @@ from dpverify.transformations.soft_core import checked_full
 
 Floats = NDArray[np.float64]
 _LAST = "sum and count"
-_MOST_GAMMA = Fraction(3, 20)
 _LEAST_TAIL = Fraction(1, 10**300)
 _MOST_BINS = 64
 _LARGEST_DEVIATION = 1 << 30  # in parts of a bin: slabs are never that wide
@@ -93,9 +94,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     deviations: public standard deviations of the columns, of inliers.
     radius: how far apart inliers are at most, but for a few pairs; record_radius: how far from their
     mean. Both in deviations, of all columns together.
-    gamma: the share of outliers that is allowed for, at most 3 / 20.
+    gamma: the share of outliers that is allowed for; below 0.1909 for degree weights, 0.3169 for full = 3/4.
     full: None for degree weights: inliers that are all friends agree to n (1 - 6 gamma + 4 gamma^2), of which
-    nothing is left at 0.19. Under replace also a share of all, above 1/2, from which on friends make a record
+    nothing is left at 0.191. Under replace also a share of all, above 1/2, from which on friends make a record
     count in full (soft core): then to n (1 - 2 gamma) if full <= 1 - gamma. Theorems in spec/theory/outliers.py.
     directions: how many are looked at; 0 to look at none, which saves what that costs. bins: of each.
     shares: of mu^2, for the center, the moments, the histograms, the sum; the first and last if
@@ -118,7 +119,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     shares: tuple[Fraction, ...] = (Fraction(1, 5), MOMENTS, HISTOGRAM, Fraction(9, 20))
 
     def check_parameters(self) -> None:
-        """Positive deviations and radii, gamma at most 3 / 20, an even number of bins, shares of sum 1."""
+        """Positive deviations and radii, a gamma that leaves agreement, an even number of bins, shares of sum 1."""
         object.__setattr__(self, "deviations", _numbers(self.deviations, "deviations"))
         with np.errstate(all="ignore"):
             scales = 1 / np.array(self.deviations, np.float64)
@@ -132,7 +133,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
                     f"{name} = {getattr(self, name)} is not positive; give one above 0."
                 )
         for name, low, high in (
-            ("n_max", 1, 1 << 60),
+            ("n_max", 1, MOST_RECORDS),
             ("directions", 0, len(self.deviations)),
             ("bins", 2, _MOST_BINS),
         ):
@@ -151,11 +152,6 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             raise ValueError(
                 f"tail = {approximately(self.tail)} is outside (1e-300, 1/10); give a share of your delta."
             )
-        if not 0 <= self.gamma <= _MOST_GAMMA:
-            raise ValueError(
-                f"gamma = {approximately(self.gamma)} is outside [0, 3/20]: with more outliers too few "
-                "records are sure to agree, and nothing is proved about the center."
-            )
         if self.full is not None:
             object.__setattr__(self, "full", checked_full(exact(self.full, "full")))
             if self.adjacency is not Adjacency.REPLACE:
@@ -163,6 +159,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
                     f"full = {self.full} under {self.adjacency}: a soft core has bounds for replace only; leave "
                     "it out for degree weights."
                 )
+        check_gamma(self.gamma, self.full)
         number = 4 if self.directions else 2
         object.__setattr__(self, "shares", checked_shares(self.shares, number))
         if self.directions and self._histogram_noise() > _MOST_NOISE:

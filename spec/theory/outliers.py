@@ -11,11 +11,15 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from math import floor
+from typing import Any
+
+import mpmath as mp
 
 from dpverify.privacy import Source, states
 
 from . import soft_weights
 from .filters import degrees
+from .laws import real
 from .obligations import require
 from .weights import agreement, weights
 
@@ -39,6 +43,21 @@ def sure_agreement(n: int, inliers: int, full: Fraction | None = None) -> int:
     An inlier has m friends at least, so that weight. Lonely outliers attain it.
     """
     return (2 * inliers * sure_weight(n, inliers, full)).__floor__() - n
+
+
+@states(_OUTLIERS)
+def most_outliers(full: Fraction | None = None) -> Any:
+    """The share gamma of outliers below which n records, n large, are sure to agree to a share of n above 0:
+    (3 - sqrt(1 + 4 a)) / 4, a = 1 by degree and 2 full - 1 with a soft core.
+
+    ``sure_agreement`` over n tends to 2 (1 - gamma) w - 1, w = min((1 - 2 gamma) / a, 1). For gamma <= (1 - a) / 2
+    w is 1, and that is 1 - 2 gamma >= a > 0. Beyond, it is above 0 if and only if 4 gamma^2 - 6 gamma + 2 - a > 0,
+    that is below the smaller root, which is this: (1 - a) / 2 at least, for 1 + 2 a >= sqrt(1 + 4 a), and less than
+    1/2, for a > 0; the other root is above 1/2. So 2 m > n, and w > 0 as ``center_bias`` needs it; ``leaning`` holds for
+    any share below 1. Lonely outliers attain ``sure_agreement``: from that share on nothing may be released.
+    """
+    rise = Fraction(1) if full is None else 2 * full - 1
+    return (3 - mp.sqrt(real(1 + 4 * rise))) / 4
 
 
 @states(_OUTLIERS)
@@ -112,6 +131,21 @@ def obligation_sure_agreement(claimed: Callable[..., int] = sure_agreement) -> i
                 attained.add(len(others))
             cases += 1
         require(attained == {0, 1, 2}, f"attained with {attained} outliers, full = {full}")
+    return cases
+
+
+@states(_OUTLIERS)
+def obligation_most_outliers(claimed: Callable[[Fraction | None], Any] = most_outliers) -> int:
+    """Inliers at one place and others without friends: 10^4 records agree to more than nothing for a share of
+    999/1000 of it, and to nothing for 1001/1000."""
+    cases, n = 0, 10**4
+    for full in (None, Fraction(51, 100), *soft_weights.FULL):
+        for share, agrees in ((999, True), (1001, False)):
+            k = int(claimed(full) * n * share / 1000)
+            counts = (n - k,) * (n - k) + (1,) * k
+            found = agreement(counts) if full is None else soft_weights.agreement(counts, full)
+            require((found > 0) is agrees, f"full = {full}, {k} outliers: {found}")
+            cases += 1
     return cases
 
 

@@ -182,15 +182,28 @@ def obligation_no_sensitivity(claimed: dict[str, Estimator] | None = None) -> in
 
 
 @states(Source("DH20", "Definition 9.1, good multisets"))
-def broken(rows: Rows, gamma: Fraction, tau: Fraction, factor: Fraction = Fraction(2)) -> set[int]:
-    """Which conditions of goodness about N(0, I) fail: among 1 to 4.
+def broken(
+    rows: Rows,
+    gamma: Fraction,
+    tau: Fraction,
+    factor: Fraction = Fraction(2),
+    mu: Row | None = None,
+) -> set[int]:
+    """Which conditions of goodness about N(mu, I) fail: among 1 to 4. mu: zero, unless given.
 
     factor: the constant that condition 1 leaves open. Condition 2 is looked at along the axes and at the
     records' own thresholds only: what is found to fail does.
+
+    Without records condition 1 holds, as it is about each. The others are about a record drawn uniformly from
+    them: its tails, its mean, its second moments. There is none, so 2, 3 and 4 fail: no empty multiset is good.
+    Raises ValueError for rows of another length than mu.
     """
+    if not rows:
+        return {2, 3, 4}
     n, d = len(rows), len(rows[0])
-    center = mean(rows)
-    found = set()
+    about = (0,) * d if mu is None else mu
+    rows = [tuple(x - m for x, m in zip(row, about, strict=True)) for row in rows]
+    center, found = mean(rows), set()
     squares = [mp.fsum(x * x for x in row) for row in rows]
     if max(squares) > real(factor) ** 2 * d * mp.log(real(n / tau)):
         found.add(1)

@@ -29,7 +29,7 @@ SOFT = Source(
 STABILITY = Source(
     "OURS", "a soft core's mean moves by (1 + (3/2 - b)^2 / 4) / (b - 1/2) radii / S"
 )
-FULL = tuple(map(Fraction, ("1", "9/10", "5/6", "3/4", "3/5")))
+FULL = tuple(map(Fraction, ("1", "9/10", "5/6", "3/4", "2/3", "3/5")))
 """Shares of friends from which on a record counts in full that obligations look at."""
 
 

@@ -50,6 +50,12 @@ TWINS: dict[str, dict[str, Any]] = {
             outliers.sure_agreement(n, inliers) if full is None else 2 * inliers - n
         ),
     },
+    "theory.outliers:obligation_most_outliers": {
+        "one in a hundred more": lambda full: outliers.most_outliers(full) * 101 / 100,
+        "one in a hundred less": lambda full: outliers.most_outliers(full) * 99 / 100,
+        "by degree": lambda full: outliers.most_outliers(),
+        "while inliers count in full": lambda full: 1 - (full or Fraction(9, 10)),
+    },
     "theory.outliers:obligation_center_bias": {
         "half": lambda *given: outliers.center_bias(*given) / 2,
         "double": lambda *given: outliers.center_bias(*given) * 2,

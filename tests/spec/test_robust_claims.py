@@ -96,6 +96,31 @@ def test_each_condition_of_goodness_can_break(change: Any, broken: set[int]) -> 
     assert found == broken
 
 
+def test_goodness_is_about_any_center() -> None:
+    """Moved along with their center, records are as good; about another one they have another mean, and second
+    moments that are larger by the square of how far."""
+    rows, gamma, tau = [(x, y) for (x,) in _quantiles(20) for (y,) in _quantiles(20)], TENTH, TENTH
+    center = (mp.mpf(7), mp.mpf(-3))
+    moved = [(x + center[0], y + center[1]) for x, y in rows]
+    stated = robust_filters.broken(rows, gamma, tau)
+    assert robust_filters.broken(moved, gamma, tau, mu=center) == stated
+    assert robust_filters.broken(rows, gamma, tau, mu=(0, 0)) == stated
+    assert 3 not in stated
+    assert robust_filters.broken(moved, gamma, tau) == {1, 2, 3, 4}
+    near = robust_filters.broken(moved, gamma, tau, mu=(center[0] + mp.mpf("0.11"), center[1]))
+    assert near == {2, 3} | stated
+    with pytest.raises(ValueError, match="shorter"):
+        robust_filters.broken(rows, gamma, tau, mu=(0,))
+
+
+def test_no_records_are_not_good() -> None:
+    """Nothing is too far; but a mean of nothing is near no center."""
+    for mu in (None, (0,), (5, 5)):
+        assert robust_filters.broken([], TENTH, Fraction(1, 200), mu=mu) == {2, 3, 4}
+    assert robust_filters.broken([(1,)], TENTH, Fraction(1, 200)) == {2, 3}
+    assert robust_filters.broken([(0,)], TENTH, Fraction(1, 200), mu=(9,)) == {1, 2, 3, 4}
+
+
 def _scattered(rng: np.random.Generator) -> Any:
     """Outliers near and far, in one direction."""
     rows = rng.standard_normal((40, 3))

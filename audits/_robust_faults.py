@@ -1,0 +1,110 @@
+"""Planted faults of ``robust_mean``'s stages about a released region."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpverify import RobustMean
+from dpverify.audit import Fault
+from dpverify.audit.faults import plan_fault
+from dpverify.plans import NoNoise, Plan, RoundedGaussian, Stage, Transcripts
+from dpverify.plans.mapped import Mapped
+from dpverify.plans.noise import LogProbabilities
+from dpverify.plans.plan import stages_of, with_stages
+from dpverify.plans.regions import MovingMoments, SlabSum
+from dpverify.randomness import Bits
+from dpverify.randomness.bits import IntArray
+
+from ._moving import Faulty
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class OnlyOccupied(RoundedGaussian):
+    """Noise on the bins in which there is somebody, and none on the others."""
+
+    def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
+        """Empty bins stay at 0."""
+        noisy = RoundedGaussian(self.scale).sample(bits, center, size)
+        return np.where(center == 0, 0, noisy)
+
+    def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
+        """-inf where an empty bin shows anybody."""
+        empty = np.broadcast_to(center == 0, outputs.shape)
+        shown = np.where(empty, np.broadcast_to(center, outputs.shape), outputs)
+        own = RoundedGaussian(self.scale).log_probability(shown, center)
+        return np.where((empty & (outputs != 0)).any(axis=1), -np.inf, own)
+
+
+def changed(mechanism: RobustMean, stage: str, **parts: Any) -> Plan:
+    """The plan with parts of one stage replaced."""
+    return with_stages(
+        mechanism.fixed_plan,
+        lambda one: dataclasses.replace(one, **parts) if one.name == stage else one,
+    )
+
+
+def query_of(mechanism: RobustMean, name: str) -> Any:
+    """Of the stage of that name."""
+    return next(s.query for s in stages_of(mechanism.fixed_plan) if s.name == name)
+
+
+def unmasked(mechanism: RobustMean) -> Fault:
+    """A far record's square is as large as it likes."""
+    query = query_of(mechanism, "moments")
+
+    def value(base: MovingMoments, mapped: Mapped, batch: Transcripts) -> IntArray:
+        def place(rows: Transcripts) -> tuple[Any, Any]:
+            points, radii = base.place(rows)
+            return points, np.full_like(radii, 1 << 21)  # twice the ball
+
+        wide = dataclasses.replace(base, place=place).after(mapped, batch)
+        factor = base.unit(1 << 21) / base.unit(int(base.place(batch)[1][0]))
+        return np.asarray(np.rint(wide * float(factor)), np.int64)
+
+    wrong = Faulty.of(query, value)
+    return plan_fault(
+        "moments of records outside the ball too",
+        mechanism,
+        changed(mechanism, "moments", query=wrong),
+    )
+
+
+def occupied(mechanism: RobustMean) -> Fault:
+    """An empty bin stays empty."""
+    noise = next(s.noise for s in stages_of(mechanism.fixed_plan) if s.name == "histogram")
+    assert isinstance(noise, RoundedGaussian)
+    plan = changed(mechanism, "histogram", noise=OnlyOccupied(noise.scale))
+    return plan_fault("noise on occupied bins only", mechanism, plan)
+
+
+def exact_number(mechanism: RobustMean) -> Fault:
+    """As if the number between the slabs were public."""
+    query = query_of(mechanism, "sum and count")
+
+    def value(base: SlabSum, mapped: Mapped, batch: Transcripts) -> IntArray:
+        numbers: IntArray = base.totals(mapped, *base.place(batch), batch)[1]
+        return numbers[:, np.newaxis]
+
+    exact = Stage("exact", Faulty.of(query, value, 1), NoNoise())
+    plan = (*mechanism.fixed_plan[:-1], exact, mechanism.fixed_plan[-1])
+    return plan_fault("releases the number between the slabs without noise", mechanism, plan)
+
+
+def exactly_cut(mechanism: RobustMean) -> Fault:
+    """As if the histograms were public once they have been released."""
+    query, histogram = query_of(mechanism, "sum and count"), query_of(mechanism, "histogram")
+
+    def value(base: SlabSum, mapped: Mapped, batch: Transcripts) -> IntArray:
+        exact = {**batch.values, "histogram": histogram.after(mapped, batch)}
+        return base.after(mapped, dataclasses.replace(batch, values=exact))
+
+    wrong = Faulty.of(query, value)
+    return plan_fault(
+        "slabs by the exact histograms",
+        mechanism,
+        changed(mechanism, "sum and count", query=wrong),
+    )

@@ -1,0 +1,78 @@
+"""``robust_mean`` as it is shipped, attacked: a soft core in a plane, under replace, along two directions.
+
+In deviations friends are within 4 and the ball is a little more than 3. A crowd on the first axis shows the
+directions, the axes; a group at its end shows a tail, so that a slab is cut.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpverify import Adjacency, ApproxDP, RobustMean
+from dpverify.audit import Configuration, NeighboringPair, replaced
+
+from ._robust_faults import exactly_cut, unmasked
+
+_N, _BINS = 4000, 6
+_RADIUS, _BALL = 4, 3.0
+_SHARES = tuple(map(Fraction, ("0.04", "0.47", "0.45", "0.04")))
+_TAIL = [(0.9 * _BALL, 0.0)] * 234  # without noise a slab is cut from this number on
+
+Row = tuple[float, float]
+
+
+def _mechanism() -> RobustMean:
+    """The stages in the middle have most of mu^2, so that each shows: those attacked here alone."""
+    return RobustMean.for_budget(
+        ApproxDP(8, "1e-6"),
+        adjacency=Adjacency.REPLACE,
+        deviations=(1.0, 1.0),
+        radius=_RADIUS,
+        record_radius=_BALL,
+        n_max=_N,
+        gamma=Fraction(1, 10),
+        full=Fraction(3, 4),
+        directions=2,
+        bins=_BINS,
+        shares=_SHARES,
+    )
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+
+def _at(degrees: float, length: float = 0.982 * _BALL) -> Row:
+    angle = math.radians(degrees)
+    return length * math.cos(angle), length * math.sin(angle)
+
+
+def _crowd(others: int = 1) -> list[Row]:
+    """Nearly all records, on either side of zero on the first axis; room for so many others."""
+    half, odd = divmod(_N - others, 2)
+    return [(-0.5, 0.0)] * half + [(0.5, 0.0)] * half + [(0.0, 0.0)] * odd
+
+
+def _pairs() -> tuple[NeighboringPair, ...]:
+    """From axis to axis all second moments change, and the bins along both: with signs changed, too."""
+    far = [_at(45, 1.9 * _RADIUS)] * (_N // 10)
+    same = [(0.0, 0.0)] * (_N - 1)
+    return (
+        replaced("from axis to axis on the rim", [_at(92), *_crowd()], _at(-2)),
+        replaced("the record for which a slab is cut", [*_TAIL, *_crowd(len(_TAIL))], (0.5, 0.0)),
+        replaced("a far outlier becomes an inlier", [*far, *_crowd(len(far))], _at(45)),
+        replaced("all equal, but for one on the rim", [_at(45), *same], _at(45, 1.05 * _BALL)),
+    )
+
+
+def configuration(name: str) -> Configuration:
+    """The first two stages' missing noise shows in ``soft-core``, and the sum's there and on the line."""
+    mechanism = _mechanism()
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=_pairs(),
+        faults=[fault(mechanism) for fault in (exactly_cut, unmasked)],
+        quick_trials=24_000,
+        attacked=frozenset({"moments", "histogram"}),
+    )
