@@ -44,15 +44,15 @@ SHARE = 0.1
 CORRUPTIONS = ("mixed", "hidden", "far")
 
 
-def records(n: int, d: int, kind: str, rng: np.random.Generator) -> Floats:
+def records(n: int, d: int, kind: str, rng: np.random.Generator, share: float = SHARE) -> Floats:
     """Shape (n, d); the kind may be "clean", too."""
-    return corrupted(rng.normal(1.0, 1.0, (n, d)), kind, rng)
+    return corrupted(rng.normal(1.0, 1.0, (n, d)), kind, rng, share)
 
 
-def corrupted(clean: Floats, kind: str, rng: np.random.Generator) -> Floats:
-    """The same records with the first tenth of them replaced."""
+def corrupted(clean: Floats, kind: str, rng: np.random.Generator, share: float = SHARE) -> Floats:
+    """The same records with the first tenth (or another share) of them replaced."""
     found, (n, d) = clean.copy(), clean.shape
-    k = round(SHARE * n)
+    k = round(share * n)
     if kind == "mixed":
         found[: k // 2] = rng.integers(0, 2, (k // 2, d))
         found[k // 2 : k] = [12, -2, *[0] * (d - 2)]

@@ -1,4 +1,4 @@
-"""Private means of data a tenth of which are outliers: errors of ``RobustMean`` beside other private means.
+"""Private means of data a tenth of which (``--share``) are outliers: errors of ``RobustMean`` beside other private means.
 
 Normal records of deviation 1 about (1, ..., 1). "mixed": half of the outliers are uniform on {0, 1}^d, the
 other half at (12, -2, 0, ...). "hidden": moved by 0.9 sqrt(d) in one random direction. "far": moved by 1e4
@@ -14,7 +14,7 @@ Where floats is among the methods: in how many runs ours was closer to the truth
 their errors (negative where ours is better) with its standard error.
 
     python -m tests.benchmarks.robust [--cells 1000x10,2000x10] [--runs 10] [--methods robust,mean]
-                                      [--results FILE] [--keep]
+                                      [--share 0.2] [--results FILE] [--keep]
 
 Releases that were measured before are not made again.
 """
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from audits._corruption import CORRUPTIONS, records
+from audits._corruption import CORRUPTIONS, SHARE, records
 from dpverify import Adjacency, ApproxDP
 from tests.benchmarks.errors import Method, Points, code, distance, shown
 from tests.benchmarks.robust_floats import RobustFloats
@@ -51,14 +51,14 @@ PLAIN = {
 
 
 @cache
-def means(n: int, d: int) -> dict[str, Method]:
-    """By name."""
+def means(n: int, d: int, share: float = SHARE) -> dict[str, Method]:
+    """By name. share: of outliers, that the robust one allows for."""
     ones = (1.0,) * d
     ball = {"center": (0.0,) * d, "radius": 100 * math.sqrt(d)}
     own: dict[str, tuple[str, dict[str, Any]]] = {
         "ball": ("iterative_mean", ball),
         "refined": ("refined_mean", {"covariance": ones, "n_max": n}),
-        "robust": ("robust_mean", {"deviations": ones, "n_max": n}),
+        "robust": ("robust_mean", {"deviations": ones, "n_max": n, "gamma": str(share)}),
     }
     shared = {"budget": BUDGET, "adjacency": Adjacency.REPLACE}
     return {
@@ -66,24 +66,27 @@ def means(n: int, d: int) -> dict[str, Method]:
     }
 
 
-def error(name: str, n: int, d: int, kind: str, run: int) -> float:
+def error(name: str, n: int, d: int, kind: str, run: int, share: float = SHARE) -> float:
     """Of one release of fresh data; of the mean without privacy."""
-    data = records(n, d, kind, np.random.default_rng([n, d, run]))
+    data = records(n, d, kind, np.random.default_rng([n, d, run]), share)
     if name == "mean":
         return distance(data.mean(axis=0), np.ones(d))
     if name == "floats":
         found = RobustFloats(n, d).release(data, np.random.default_rng([n, d, run, 1]))
         return math.inf if found is None else distance(found, np.ones(d))
-    return means(n, d)[name].error(data, np.ones(d), run)
+    return means(n, d, share)[name].error(data, np.ones(d), run)
 
 
-def row(points: Points, names: list[str], n: int, d: int, kind: str, runs: int) -> list[str]:
+def row(
+    points: Points, names: list[str], n: int, d: int, kind: str, runs: int, share: float
+) -> list[str]:
     """Of the table."""
     cells, by_name = [str(n), str(d), kind], {}
     for name in names:
         by_name[name] = [
             points.get(
-                lambda name=name, run=run: error(name, n, d, kind, run),  # type: ignore[misc]
+                lambda name=name, run=run: error(name, n, d, kind, run, share),  # type: ignore[misc]
+                **({} if share == SHARE else {"share": str(share)}),
                 n=n,
                 d=d,
                 kind=kind,
@@ -93,7 +96,7 @@ def row(points: Points, names: list[str], n: int, d: int, kind: str, runs: int) 
             for run in range(runs)
         ]
         cells.append(shown(by_name[name]))
-    plain = PLAIN.get((n, d))
+    plain = PLAIN.get((n, d)) if share == SHARE else None
     cells.append("-" if plain is None else f"{plain[KINDS.index(kind)]:.3g}")
     if {"robust", "floats"} <= by_name.keys():
         cells.append(compared(by_name["robust"], by_name["floats"]))
@@ -115,6 +118,7 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--methods", default="mean,ball,refined,robust")
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--share", type=float, default=SHARE)
     parser.add_argument("--results", type=Path, default=Path("robust.jsonl"))
     parser.add_argument("--keep", action="store_true", help="also points of other code")
     given = parser.parse_args()
@@ -122,9 +126,9 @@ def main() -> None:
     for cell in given.cells.split(","):
         n, d = map(int, cell.split("x"))
         for kind in given.kinds.split(","):
-            rows.append(row(points, names, n, d, kind, given.runs))
+            rows.append(row(points, names, n, d, kind, given.runs, given.share))
             print(*rows[-1], flush=True)
-    header("means with a tenth of outliers", "python -m tests.benchmarks.robust")
+    header("means with outliers", f"python -m tests.benchmarks.robust --share {given.share}")
     print(f"# points by the code that made them: {points.codes()}; now {code()}\n\n{__doc__}")
     paired = ["ours closer, by"] if {"robust", "floats"} <= set(names) else []
     table(["n", "d", "data", *names, "in floats", *paired], rows)
