@@ -13,6 +13,7 @@ from rich.console import Console
 from dpverify import ledger
 from dpverify.cli.shared import Command, Commands, add_command, check_names
 from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, sources_of, textbook
+from dpverify.privacy.numbers import brief
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
 from dpverify.suite.papers import Statement
 from dpverify.suite.refutations import DIGEST, OPEN, attack
@@ -27,6 +28,7 @@ def add(commands: Commands[argparse.ArgumentParser], papers: Command) -> None:
         example="dpverify explain bounded_mean:add-remove:height",
     )  # fmt: skip
     explained.add_argument("names", nargs="+", metavar="NAME", help="mechanism or configuration")
+    explained.add_argument("--exact", action="store_true", help="long fractions in full, too")
     add_command(commands, "papers", papers, "from each item of the sources to its file and status")
     promised = add_command(
         commands, "claims", claims, "the code against the ledger claims.toml",
@@ -50,7 +52,7 @@ def list_everything(options: argparse.Namespace, suite: Suite, console: Console)
     for key, configuration in suite.configurations.items():
         claim = configuration.mechanism.claim
         papers = dict.fromkeys(s.paper for s in sources_of(suite.entries[_name(key)].spec.law))
-        rows.append((key, str(claim.guarantee), str(claim.status), ", ".join(papers)))
+        rows.append((key, brief(str(claim.guarantee)), str(claim.status), ", ".join(papers)))
     for name, exhibit in suite.exhibits.items():
         claim = exhibit.claim.conclusion
         row = (f"exhibits/{name}", str(claim.guarantee), "refuted", exhibit.claim.source.paper)
@@ -73,11 +75,13 @@ def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
             continue
         derivation = configuration.mechanism.derivation
         delta = derivation.conclusion.guarantee.delta_floor or textbook.DELTA
-        print(f"{key}\n\n{derivation.tree(partial(textbook.numbers, delta=delta))}\n")
+        tree = derivation.tree(partial(textbook.numbers, delta=delta))
+        print(f"{key}\n\n{tree if options.exact else brief(tree)}\n")
         _print_costs(derivation, delta)
         print("lemmas it rests on, beside the rules, the samplers and the grid:")
         for lemma in derivation.lemmas:
-            print(f"  {lemma.conclusion}: spec/{lemma.obligation}")
+            shown = str(lemma.conclusion)
+            print(f"  {shown if options.exact else brief(shown)}: spec/{lemma.obligation}")
         for departure in suite.entries[_name(key)].departures:
             print(f"departs from {departure.source}: {departure.what}\n  because {departure.why}")
         print()

@@ -16,6 +16,7 @@ Exact = int | Fraction | str | Decimal | float
 """What is accepted as an exact number."""
 
 _PLAIN_DIGITS = 17
+_LONG = re.compile(r"(sqrt\()?(\d+\.\d{9,}|\d{9,}/\d+|\d+/\d{9,})(?(1)\))")
 _MOST_DIGITS = 4000  # Python prints integers of up to 4300 digits; beyond, nothing is meant
 _MOST_BITS = 13_000
 
@@ -96,6 +97,20 @@ def approximately(value: Fraction) -> str:
         return f"{number:.6g}"
     bits = abs(value.numerator).bit_length() - value.denominator.bit_length()
     return f"{'-' if value < 0 else ''}about 1e{round(bits * math.log10(2))}"
+
+
+def brief(text: str) -> str:
+    """A text with its long fractions, and roots of such, as decimals that end in "..."; never read back."""
+
+    def decimal(match: re.Match[str]) -> str:
+        value = Fraction(match[2])
+        number = to_float(value)
+        if not (0 < number < math.inf):
+            shown = approximately(value)
+            return f"sqrt({shown})" if match[1] else shown
+        return f"{math.sqrt(number) if match[1] else number:.6g}..."
+
+    return _LONG.sub(decimal, text)
 
 
 def _terminating_decimal(value: Fraction) -> str | None:

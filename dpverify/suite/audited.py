@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from fractions import Fraction
 from typing import Any
 
 from dpverify.audit import AuditResult, NeighboringPair, Verdict
 from dpverify.audit.auditing import MEANING
 from dpverify.audit.evidence import witness_of
-from dpverify.privacy import ApproxDP, Guarantee, PerfectPrivacy, PureDP
+from dpverify.privacy import ApproxDP, PerfectPrivacy, PureDP
+from dpverify.privacy.numbers import brief
 from dpverify.suite.events import Judgment, Outcome
 
 
@@ -34,7 +32,7 @@ def audited(
             f"certified mu >= {result.mu:.3f}, delta >= {best.certified_delta:.4g} {at} "
             f"(claimed {best.delta:.4g})"
         )
-    summary = f"claim {_brief(result.guarantee)}, {shown}{faults}"
+    summary = f"claim {brief(str(result.guarantee))}, {shown}{faults}"
     details = () if outcome is Outcome.HELD else _explained(result)
     data: dict[str, Any] = {
         "guarantee": str(result.guarantee),
@@ -54,17 +52,6 @@ def audited(
         name, replay = unit
         data["witness"] = witness_of(result, subject=name, pairs=pairs, replay=replay)
     return Judgment(outcome, verdict, summary, details, data)
-
-
-def _brief(guarantee: Guarantee) -> str:
-    """Long fractions as decimals: for people; the data have them in full."""
-
-    def decimal(match: re.Match[str]) -> str:
-        value = float(Fraction(match[2]))
-        return f"{math.sqrt(value) if match[1] else value:.6g}..."
-
-    long = r"\d+\.\d{9,}|\d{9,}/\d+|\d+/\d{9,}"
-    return re.sub(rf"(sqrt\()?({long})(?(1)\))", decimal, str(guarantee))
 
 
 def _explained(result: AuditResult) -> tuple[str, ...]:

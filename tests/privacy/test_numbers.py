@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpverify.privacy.numbers import approximately, exact, render, whole
+from dpverify.privacy.numbers import approximately, brief, exact, render, whole
 
 _steady = settings(derandomize=True, deadline=None, max_examples=300)
 
@@ -219,3 +219,18 @@ def test_an_integer_parameter_becomes_an_int(integer: Any) -> None:
 def test_anything_but_an_integer_is_refused_by_name(other: Any) -> None:
     with pytest.raises(TypeError, match=r"widget = .* is a .*; give an integer"):
         whole(other, "widget")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("approx(1, 1e-6)", "approx(1, 1e-6)"),
+        ("gaussian(sqrt(1234567890123/4938271560492))", "gaussian(0.5...)"),
+        ("pure(1234567890123/7), zcdp(0.333333333333)", "pure(1.76367e+11...), zcdp(0.333333...)"),
+        ("gaussian(sqrt(3))", "gaussian(sqrt(3))"),
+        (f"pure(1/{10**400})", "pure(about 1e-400)"),
+        (f"gaussian(sqrt({10**800}/3))", "gaussian(sqrt(about 1e800))"),
+    ],
+)
+def test_long_numbers_in_a_text_are_shown_briefly(text: str, shown: str) -> None:
+    assert brief(text) == shown

@@ -230,6 +230,18 @@ def test_workers_do_not_change_the_result(tmp_path: Path) -> None:
     assert results[0] == results[1]
 
 
+def test_explain_shows_long_fractions_briefly_and_in_full_where_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long = str(load().configurations["clipped_mean:replace:ball"].mechanism.composed)
+    assert main(["explain", "clipped_mean:replace:ball"]) == 0
+    printed = capsys.readouterr().out
+    assert long not in printed
+    assert "gaussian(0.236704...) under replace" in printed
+    assert main(["explain", "clipped_mean:replace:ball", "--exact"]) == 0
+    assert long in capsys.readouterr().out
+
+
 def test_prove_explain_papers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prove", "noisy_count", "-v"]) == 0
     assert "largest exact loss 0.5" in capsys.readouterr().out
