@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -130,7 +131,7 @@ def label_numbers() -> list[Feature]:
     found = [Feature("length of the output's text", _of_label(len))]
     for k in range(_NUMBERS):
         name = f"number {k} in the output's text"
-        found.append(Feature(name, _of_label(lambda text, k=k: _number(text, k))))  # type: ignore[misc]
+        found.append(Feature(name, _of_label(partial(_number, k=k))))
     return found
 
 
