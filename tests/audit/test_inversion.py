@@ -59,8 +59,15 @@ def test_nothing_is_found_in_other_noise(kind: str) -> None:
 
 @pytest.mark.parametrize(
     "numbers",
-    [[], [0.0] * 500, [k * 1e305 for k in range(-900, 900)], [k * 5e-324 for k in range(900)]],
-    ids=["none", "equal", "huge", "subnormal"],
+    [
+        [],
+        [0.0] * 500,
+        [k * 1e305 for k in range(-900, 900)],
+        [k * 5e-324 for k in range(900)],
+        [1e300 + k * 1e285 for k in range(900)],
+        [k**3 * 1e200 for k in range(-900, 900)],
+    ],
+    ids=["none", "equal", "huge", "subnormal", "far", "squares beyond floats"],
 )
 def test_odd_numbers_are_no_trouble(numbers: list[float]) -> None:
     found = list(inverted([0], _of(numbers), _of(numbers)))

@@ -53,14 +53,20 @@ def inverted(columns: Sequence[int], own: Draws, other: Draws) -> Iterator[Featu
     for j in columns:
         for side in (own, other):
             values = _plain(j, side)
-            if len(np.unique(values[:_FEWEST])) < _DIFFERENT:
-                continue
-            for center in _round(float(np.median(values)), _ERRORS * _error(values), finer=1):
-                away = np.abs(values - center)
-                for law, (tail, scale_of) in _TAILS.items():
-                    for scale in _scales(scale_of(away), len(values)):
-                        if (_gap(away[:_FEWEST] / scale, tail) < _CLOSE).mean() > _SHARE:
-                            yield _feature(j, law, center, scale)
+            if len(np.unique(values[:_FEWEST])) >= _DIFFERENT:
+                with np.errstate(all="ignore"):
+                    found = list(_fitting(values))
+                yield from (_feature(j, *one) for one in found)
+
+
+def _fitting(values: Floats) -> Iterator[tuple[str, float, float]]:
+    """Laws, centers and scales about which many of the first draws are close."""
+    for center in _round(float(np.median(values)), _ERRORS * _error(values), finer=1):
+        away = np.abs(values - center)
+        for law, (tail, scale_of) in _TAILS.items():
+            for scale in _scales(scale_of(away), len(values)):
+                if (_gap(away[:_FEWEST] / scale, tail) < _CLOSE).mean() > _SHARE:
+                    yield law, center, scale
 
 
 def _feature(j: int, law: str, center: float, scale: float) -> Feature:
