@@ -1,6 +1,6 @@
 """What the auditor certifies, how soon it refutes, and how fast it is, against targets.
 
-Run by hand: python -m tests.benchmarks.certified_bounds [--seeds 100] [--rows NAME...]
+Run by hand: python -m tests.benchmarks.certified_bounds [--seeds 100] [--undivided] [--rows NAME...]
 
 Draws are those of one side, the ones that choose the event included; no witness is given. Bounds are
 medians over the seeds; a power is the share of the seeds that refuted. Slow rows take fewer seeds, as
@@ -320,9 +320,9 @@ def speed() -> Iterator[Row]:
 # --- the table ----------------------------------------------------------------------------------
 
 
-def line(row: Row, seeds: int) -> list[str]:
+def line(row: Row, seeds: int, undivided: bool) -> list[str]:
     """Cells."""
-    number = max(1, seeds // row.part)
+    number = seeds if undivided else max(1, seeds // row.part)
     start = time.process_time()
     shown, met = row.judge([row.measure(seed) for seed in range(number)])
     verdict = {True: "met", False: "MISSED", None: ""}[met]
@@ -342,12 +342,14 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--undivided", action="store_true", help="all seeds in slow rows, too")
     parser.add_argument("--rows", nargs="+", choices=FAMILIES, default=FAMILIES)
     options = parser.parse_args()
-    rows = " ".join(options.rows)
+    more = "--undivided " if options.undivided else ""
+    rows = f"{more}--rows {' '.join(options.rows)}"
     header(
         "Certified bounds",
-        f"python -m tests.benchmarks.certified_bounds --seeds {options.seeds} --rows {rows}",
+        f"python -m tests.benchmarks.certified_bounds --seeds {options.seeds} {rows}",
     )
     print(f"# dpverify/audit as it was: sha256 of its files {_auditor()}")
     print(f"\n{__doc__}")
@@ -355,7 +357,7 @@ def main() -> None:
     for name in options.rows:
         family: Callable[[], Iterator[Row]] = globals()[name]
         print(f"{name}: {(family.__doc__ or '').strip()} alpha {ALPHA:g} unless said otherwise.\n")
-        table(columns, (line(row, options.seeds) for row in family()))
+        table(columns, (line(row, options.seeds, options.undivided) for row in family()))
         print(flush=True)
 
 
