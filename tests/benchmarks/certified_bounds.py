@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -325,6 +326,7 @@ def line(row: Row, seeds: int, undivided: bool) -> list[str]:
     number = seeds if undivided else max(1, seeds // row.part)
     start = time.process_time()
     shown, met = row.judge([row.measure(seed) for seed in range(number)])
+    print(f"  {row.what}: {shown}, {number} seeds", file=sys.stderr, flush=True)
     verdict = {True: "met", False: "MISSED", None: ""}[met]
     seconds = f"{time.process_time() - start:.0f}"
     return [row.what, row.target or "-", shown, verdict, str(number), seconds]
