@@ -15,16 +15,20 @@ from dpverify.cli.shared import (
     UsageError,
     add_command,
     add_parallel,
+    add_resume,
     add_seed,
     at_least,
     check_names,
     consumers_of,
     duration,
+    resumed_from,
     seed_from,
     workers_of,
 )
+from dpverify.suite.events import UnitFinished
 from dpverify.suite.judges import QUICK_TRIALS, THOROUGH_TRIALS, Options
 from dpverify.suite.measuring import MeasureOptions, coverage_units, power_units, run_measuring
+from dpverify.suite.resuming import known_units
 from dpverify.suite.runner import audit_units, provable, prove_units, run, selectable
 from dpverify.suite.trees import Suite
 
@@ -62,6 +66,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     )  # fmt: skip
     add_seed(audits)
     add_parallel(audits)
+    add_resume(audits)
     proofs = add_command(
         commands, "prove", prove, "obligations, exact losses of the crafted pairs, refinement",
         example="dpverify prove noisy_count --digits 80", names=True,
@@ -88,8 +93,15 @@ def audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     if options.time is not None:
         each = options.time * min(workers_of(options), len(units)) / max(1, len(units))
         shared = replace(shared, seconds=each)
+    earlier = _earlier(options)
     consumers = consumers_of(options, console, show_details=False)
-    return run("audit", suite, units, shared, consumers, workers=workers_of(options))
+    return run("audit", suite, units, shared, consumers, workers=workers_of(options), known=earlier)
+
+
+def _earlier(options: argparse.Namespace) -> dict[str, UnitFinished]:
+    """Read before consumers are made: --jsonl may be the same file."""
+    path = resumed_from(options)
+    return {} if path is None else known_units(path)
 
 
 def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int:
@@ -109,8 +121,11 @@ def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int
     )
     choose = coverage_units if options.self_check else partial(power_units, suite)
     units = choose(options.names)
+    earlier = _earlier(options)
     consumers = consumers_of(options, console, show_details=options.power)
-    return run_measuring(suite, units, shared, consumers, workers=workers_of(options))
+    return run_measuring(
+        suite, units, shared, consumers, workers=workers_of(options), known=earlier
+    )
 
 
 def prove(options: argparse.Namespace, suite: Suite, console: Console) -> int:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import argparse
 from itertools import chain
-from pathlib import Path
 
 from rich.console import Console
 
 import dpverify
 from dpverify.cli.shared import (
     Commands,
-    UsageError,
     add_command,
     add_parallel,
+    add_resume,
     add_seed,
     check_names,
     consumers_of,
+    resumed_from,
     seed_from,
     workers_of,
 )
 from dpverify.suite.events import Consumer, Event, RunStarted, UnitFinished
 from dpverify.suite.experimenting import experiment_names, experiment_results, units_of
 from dpverify.suite.judges import TOTAL_ALPHA
-from dpverify.suite.rating import THOROUGH, RateOptions, rate_names, rate_results, read_known
+from dpverify.suite.rating import THOROUGH, RateOptions, rate_names, rate_results
+from dpverify.suite.resuming import known_parts
 from dpverify.suite.runner import PART, report
 from dpverify.suite.trees import Suite
 
@@ -40,22 +41,16 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     )  # fmt: skip
     add_seed(parser)
     add_parallel(parser)
-    parser.add_argument(
-        "--resume", type=Path, metavar="FILE",
-        help="events of an earlier run with the same seed and code; what it measured is not redone",
-    )  # fmt: skip
+    add_resume(parser)
 
 
 def rates(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """Measure the named rates, or what is missing of them."""
     check_names(options.names, [*suite.entries, *suite.rates, *suite.experiments])
-    if options.resume is not None and not options.resume.is_file():
-        raise UsageError(f"--resume {options.resume} is not a file.")
-    if options.resume is not None and options.seed is None:
-        raise UsageError("--resume needs --seed N, the seed that the earlier run printed.")
+    earlier = resumed_from(options)
     seed = seed_from(options)
     shared = RateOptions(options.suite, seed, options.quick)
-    known = {} if options.resume is None else read_known(options.resume)
+    known = {} if earlier is None else known_parts(earlier, PART)
     names = rate_names(suite, options.names)
     experiments = experiment_names(suite, options.names)
     units = len(names) + units_of(suite, experiments, shared)

@@ -69,6 +69,24 @@ def add_parallel(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="also write the events")
 
 
+def add_resume(parser: argparse.ArgumentParser) -> None:
+    """``--resume``, for what takes long."""
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE",
+        help="events of an earlier run with the same seed and code; what it did is not done again",
+    )  # fmt: skip
+
+
+def resumed_from(options: argparse.Namespace) -> Path | None:
+    """The file of --resume, which needs the seed of its run."""
+    path: Path | None = options.resume
+    if path is not None and not path.is_file():
+        raise UsageError(f"--resume {path} is not a file.")
+    if path is not None and options.seed is None:
+        raise UsageError("--resume needs --seed N, the seed that the earlier run printed.")
+    return path
+
+
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """``--seed``, for what draws."""
     parser.add_argument("--seed", type=at_least(0), metavar="N", help="default: fresh, and printed")

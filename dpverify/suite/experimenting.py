@@ -25,7 +25,8 @@ from dpverify.rates import (
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import TOTAL_ALPHA, seed_of
 from dpverify.suite.panels import Study, cell_in, panel_unit, verdict
-from dpverify.suite.rating import RateOptions, digest, loaded, selected
+from dpverify.suite.rating import RateOptions, loaded, selected
+from dpverify.suite.resuming import OF_RATES, key_of
 from dpverify.suite.runner import PART, results
 from dpverify.suite.trees import Suite
 
@@ -265,4 +266,4 @@ def key_of_cell(suite: Suite, part: CellPart, options: RateOptions) -> str:
     else:
         setting = experiment.at(part.panel, part.index).items()
         text += [part.panel, part.method, str(sorted((name, str(x)) for name, x in setting))]
-    return digest(suite, text)
+    return key_of(suite.root, OF_RATES, text)

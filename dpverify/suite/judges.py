@@ -34,10 +34,12 @@ from dpverify.suite.refinement import (
     refine,
     refine_loops,
 )
+from dpverify.suite.resuming import keyed
 from dpverify.suite.trees import Entry, Suite, load
 
 TOTAL_ALPHA = 1e-6
 """The false-alarm probability of everything a run of the suite certifies."""
+AUDITS = ("audit", "exhibit")
 SHARED_LOOPS = "samplers"
 """The refinement unit of what all mechanisms share."""
 DEFAULT_DIGITS = 50
@@ -79,7 +81,7 @@ class Options:
     def replay(self, unit: Unit) -> str:
         """The command that does this unit again."""
         suite = f" --suite {shlex.quote(str(self.suite))}" if self.suite is not None else ""
-        if unit.kind in ("audit", "exhibit"):
+        if unit.kind in AUDITS:
             size = "" if self.trials == THOROUGH_TRIALS else f" --trials {self.trials}"
             size = " --quick" if self.trials == QUICK_TRIALS and not self.thorough else size
             size = f" --time {self.seconds:g}s" if self.seconds is not None else size
@@ -95,7 +97,8 @@ def run_unit(unit: Unit, options: Options) -> UnitFinished:
         with mp.workdps(options.digits):
             return _JUDGES[unit.kind](_suite(options.suite), unit.name, options)
 
-    return finished(unit.kind, unit.name, options.replay(unit), judge, asked="judged")
+    done = finished(unit.kind, unit.name, options.replay(unit), judge, asked="judged")
+    return keyed(_suite(options.suite).root, done, options) if unit.kind in AUDITS else done
 
 
 @cache

@@ -29,7 +29,8 @@ from dpverify.suite.judges import (
     not_planted,
     seed_of,
 )
-from dpverify.suite.runner import audit_units, report, results
+from dpverify.suite.resuming import keyed
+from dpverify.suite.runner import audit_units, known_in, report, results
 from dpverify.suite.trees import Suite, load
 
 _LESS = Fraction(1, 2)  # noise missing where the pair that shows it best is looked for
@@ -81,15 +82,19 @@ def run_measuring(
     consumers: Sequence[Consumer],
     *,
     workers: int = 1,
+    known: Mapping[str, UnitFinished] | None = None,
 ) -> int:
-    """Measure all units and return the exit code; after Ctrl-C what is there is valid."""
+    """Measure all units but the ``known`` ones and return the exit code; after Ctrl-C what is there is valid."""
     coverage = bool(units) and units[0].kind == "coverage"
     chance = chance_of_failing_all(options.quick) if coverage else TOTAL_ALPHA
     command = "self-check" if coverage else "power"
     started = RunStarted(
         command, dpverify.__version__, str(suite.root), options.seed, len(units), chance
     )
-    return report(started, results(units, options, measure_unit, workers), consumers)
+    finishing = results(
+        units, options, measure_unit, workers, known_in(suite, known or {}, options)
+    )
+    return report(started, finishing, consumers)
 
 
 def measure_unit(unit: Unit, options: MeasureOptions) -> UnitFinished:
@@ -100,7 +105,8 @@ def measure_unit(unit: Unit, options: MeasureOptions) -> UnitFinished:
             return _judge_coverage(unit.name, options)
         return _judge_power(_suite(options.suite), unit.name, options)
 
-    return finished(unit.kind, unit.name, options.replay(unit), judge)
+    done = finished(unit.kind, unit.name, options.replay(unit), judge)
+    return keyed(_suite(options.suite).root, done, options)
 
 
 @cache

@@ -7,21 +7,17 @@ run can be resumed where it was.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 import mpmath as mp
 
-import dpverify
 from dpverify.rates import (
     Curve,
     Empirical,
@@ -38,6 +34,7 @@ from dpverify.rates import (
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import TOTAL_ALPHA, seed_of
 from dpverify.suite.refinement import exact_records
+from dpverify.suite.resuming import OF_RATES, key_of
 from dpverify.suite.runner import PART, results
 from dpverify.suite.trees import Entry, Suite, SuiteError, load
 from dpverify.suite.verdicts import Run, curves_of, judge
@@ -45,10 +42,6 @@ from dpverify.suite.verdicts import Run, curves_of, judge
 THOROUGH = 4
 """How many times the releases of a quick run a full one makes."""
 _DIGITS = 30
-_FLOORS = ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms", "rates")
-_JOINING = ("rating.py", "refinement.py", "judges.py", "experimenting.py")  # of this package
-_TREES = ("mechanisms", "spec", "audits")
-_LIBRARIES = ("numpy", "scipy", "python-flint", "mpmath")
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,24 +243,6 @@ def _predicted(entry: Entry, claim: RateClaim, index: int, curve: Curve, point: 
 # --- resuming -----------------------------------------------------------------------------------
 
 
-def read_known(path: Path) -> dict[str, dict[str, Any]]:
-    """The parts in a file of events, by key. A last line that was cut off is left out."""
-    found: dict[str, dict[str, Any]] = {}
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, 1):
-        try:
-            event = json.loads(line)
-        except json.JSONDecodeError:
-            if number == len(lines):
-                break
-            raise ValueError(
-                f"{path}:{number} is no event; give a file that --jsonl wrote."
-            ) from None
-        if event.get("event") == "unit-finished" and event["kind"] == PART and event["data"]:
-            found[event["data"]["key"]] = event["data"]
-    return found
-
-
 def key_of_part(suite: Suite, part: RatePart, options: RateOptions) -> str:
     """Everything a part's result depends on, hashed: code, claim, instance, seed, size."""
     _, claim = suite.rates[part.rate]
@@ -282,27 +257,4 @@ def key_of_part(suite: Suite, part: RatePart, options: RateOptions) -> str:
         str(options.seed),
         repr(_alpha(suite, claim)),
     ]
-    return digest(suite, text)
-
-
-def digest(suite: Suite, text: Sequence[str]) -> str:
-    """Of these words and of the code."""
-    return hashlib.sha256("\n".join([_code(suite.root), *text]).encode()).hexdigest()
-
-
-@cache
-def _code(root: Path) -> str:
-    """A digest of what can change a measured part: code, and the versions of the libraries below it.
-
-    Of the suite every file of the three trees counts, since an audit or a spec may import any other.
-    """
-    package = Path(dpverify.__file__).parent
-    digest = hashlib.sha256(" ".join(f"{name} {version(name)}" for name in _LIBRARIES).encode())
-    for base, folders in ((package, _FLOORS), (root, _TREES)):
-        files = [file for folder in folders for file in sorted((base / folder).rglob("*.py"))]
-        if base is package:
-            files += [package / "suite" / name for name in _JOINING]
-        for file in files:
-            content = hashlib.sha256(file.read_bytes()).hexdigest()
-            digest.update(f"\n{file.relative_to(base).as_posix()} {content}".encode())
-    return digest.hexdigest()
+    return key_of(suite.root, OF_RATES, text)

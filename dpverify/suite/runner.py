@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from time import perf_counter
@@ -31,6 +31,7 @@ from dpverify.suite.judges import (
     audited_keys,
     run_unit,
 )
+from dpverify.suite.resuming import key_of_unit
 from dpverify.suite.trees import Suite, obligations_of
 
 PART = "rate-point"
@@ -124,13 +125,23 @@ def run(
     consumers: Sequence[Consumer],
     *,
     workers: int = 1,
+    known: Mapping[str, UnitFinished] | None = None,
 ) -> int:
-    """Do all units and return the exit code. Ctrl-C ends the run with a valid partial report."""
+    """Do all units but the ``known`` ones, by key, and return the exit code. Ctrl-C ends the run with a valid
+    partial report."""
     alpha = TOTAL_ALPHA if command == "audit" else 0.0
     started = RunStarted(
         command, dpverify.__version__, str(suite.root), options.seed, len(units), alpha
     )
-    return report(started, results(units, options, run_unit, workers), consumers)
+    finishing = results(units, options, run_unit, workers, known_in(suite, known or {}, options))
+    return report(started, finishing, consumers)
+
+
+def known_in(
+    suite: Suite, known: Mapping[str, UnitFinished], options: Any
+) -> Callable[[Any], UnitFinished | None]:
+    """What an earlier run did of a unit, if it is among these, by key."""
+    return lambda unit: known.get(key_of_unit(suite.root, unit, options)) if known else None
 
 
 def report(
@@ -165,8 +176,13 @@ def results(
     options: Replays[AnyUnit],
     do: Callable[[AnyUnit, Any], UnitFinished],
     workers: int,
+    known: Callable[[AnyUnit], UnitFinished | None] = lambda unit: None,
 ) -> Iterator[UnitFinished]:
-    """Do all units, here or in worker processes; ``do`` is a function that a module has by name."""
+    """Do all units, here or in worker processes, after those that are known; ``do`` is a function that a module
+    has by name."""
+    earlier = {unit: found for unit in units if (found := known(unit)) is not None}
+    yield from earlier.values()
+    units = [unit for unit in units if unit not in earlier]
     if workers <= 1 or len(units) <= 1:
         for unit in units:
             yield do(unit, options)

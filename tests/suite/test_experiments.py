@@ -25,7 +25,8 @@ from dpverify.cli import main
 from dpverify.rates import check_methods, measure_cell
 from dpverify.suite import experimenting
 from dpverify.suite.experimenting import CellPart, chosen, key_of_cell
-from dpverify.suite.rating import RateOptions, read_known
+from dpverify.suite.rating import RateOptions
+from dpverify.suite.resuming import known_parts
 from dpverify.suite.runner import PART
 from dpverify.suite.trees import SuiteError, load
 
@@ -183,7 +184,10 @@ def test_a_quick_run_says_what_it_leaves_out(
     assert main([*_run(toy, "--quick"), "--jsonl", str(file)]) == 0
     left = "left out by --quick: panels wide; values 80; methods noisy | exact"
     assert left in capsys.readouterr().out
-    known, cells = read_known(whole), {k: d for k, d in read_known(file).items() if not d["fault"]}
+    known, cells = (
+        known_parts(whole, PART),
+        {k: d for k, d in known_parts(file, PART).items() if not d["fault"]},
+    )
     assert len(cells) == 6
     assert all(known[key] == data for key, data in cells.items())
 
@@ -192,7 +196,7 @@ def test_workers_do_not_change_the_result(toy: Path, whole: Path, tmp_path: Path
     file = tmp_path / "two.jsonl"
     two = [text if text != "1" else "2" for text in _run(toy)]
     assert main([*two, "--jsonl", str(file)]) == 0
-    assert read_known(file) == read_known(whole)
+    assert known_parts(file, PART) == known_parts(whole, PART)
     assert _units(file, "experiment")[0]["data"] == _units(whole, "experiment")[0]["data"]
 
 
@@ -213,7 +217,7 @@ def test_a_resumed_run_redoes_no_cell(
     monkeypatch.setattr(experimenting, "run_cell", counted)
     assert main([*_run(toy), "--resume", str(file), "--jsonl", str(file)]) == 0
     assert len(done) == len(parts) - 20
-    assert read_known(file) == read_known(whole)
+    assert known_parts(file, PART) == known_parts(whole, PART)
     assert _units(file, "experiment")[0]["data"] == _units(whole, "experiment")[0]["data"]
     assert main([*_run(toy), "--resume", str(file)]) == 0
     assert len(done) == len(parts) - 20
@@ -313,7 +317,7 @@ def test_ctrl_c_leaves_whole_panels_and_a_file_to_resume_from(toy: Path, tmp_pat
     assert json.loads(file.read_text(encoding="utf-8").splitlines()[-1])["interrupted"] is True
     assert _units(file, "experiment") == []
     assert len(_units(file, "panel")) == 1
-    assert len(read_known(file)) >= 16
+    assert len(known_parts(file, PART)) >= 16
 
 
 # --- our own ------------------------------------------------------------------------------------

@@ -19,9 +19,10 @@ import spec.noisy_count
 from dpverify import Adjacency
 from dpverify.cli import main
 from dpverify.rates import Curve, Point, RateFault, faults_of
-from dpverify.suite import rating, trees, verdicts
+from dpverify.suite import rating, resuming, trees, verdicts
 from dpverify.suite.events import Outcome, UnitFinished
-from dpverify.suite.rating import RateOptions, RatePart, rate_results, read_known
+from dpverify.suite.rating import RateOptions, RatePart, rate_results
+from dpverify.suite.resuming import OF_AUDITS, OF_RATES, known_parts
 from dpverify.suite.runner import PART
 from dpverify.suite.trees import Suite, SuiteError, load
 
@@ -98,7 +99,7 @@ def test_a_resumed_run_is_the_same_bit_for_bit(
     assert len(parts) == 6
     assert len(done) == 3
     assert _units(file, "rate")[0]["data"] == _units(whole, "rate")[0]["data"]
-    assert read_known(file) == read_known(whole)
+    assert known_parts(file, PART) == known_parts(whole, PART)
     assert main([*RUN, "--resume", str(file)]) == 0
     assert len(done) == 3
 
@@ -112,10 +113,10 @@ def test_what_was_measured_otherwise_is_measured_again(
 ) -> None:
     """Another seed, another size, other code."""
     part, suite = RatePart(KEY, 1), load()
-    assert rating.key_of_part(suite, part, OPTIONS) in read_known(whole)
+    assert rating.key_of_part(suite, part, OPTIONS) in known_parts(whole, PART)
     if changed is None:
-        monkeypatch.setattr(rating, "_code", lambda root: "other code")
-    assert rating.key_of_part(suite, part, changed or OPTIONS) not in read_known(whole)
+        monkeypatch.setattr(resuming, "_digest_of", lambda root, code: "other code")
+    assert rating.key_of_part(suite, part, changed or OPTIONS) not in known_parts(whole, PART)
 
 
 def test_theory_that_is_off_is_refuted(
@@ -276,7 +277,7 @@ def test_ctrl_c_leaves_a_file_to_resume_from(tmp_path: Path) -> None:
     assert "Stopped; what is above is valid." in printed
     lines = file.read_text(encoding="utf-8").splitlines()
     assert json.loads(lines[-1])["interrupted"] is True
-    known = read_known(file)
+    known = known_parts(file, PART)
     assert known
     points = [data for data in known.values() if not data["fault"]]
     for data in points:
@@ -297,20 +298,24 @@ def test_the_key_is_of_every_file_of_the_suite(changed: str, tmp_path: Path) -> 
     if changed:
         (tmp_path / changed).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / changed).write_text("VALUES = (1, 2, 30)\n", encoding="utf-8")
-    rating._code.cache_clear()
+    resuming._digest_of.cache_clear()
     assert (rating.key_of_part(suite, part, OPTIONS) != before) is bool(changed)
 
 
-@pytest.mark.parametrize("name", ["_FLOORS", "_JOINING", "_LIBRARIES"])
+@pytest.mark.parametrize("name", ["folders", "joining", "_LIBRARIES"])
 def test_the_key_is_of_what_measures(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each entry counts: without its first one the key is another."""
     suite, part = load(), RatePart(KEY, 1)
-    rating._code.cache_clear()
+    resuming._digest_of.cache_clear()
     before = rating.key_of_part(suite, part, OPTIONS)
-    monkeypatch.setattr(rating, name, getattr(rating, name)[1:])
-    rating._code.cache_clear()
+    if name == "_LIBRARIES":
+        monkeypatch.setattr(resuming, name, getattr(resuming, name)[1:])
+    else:
+        less = replace(OF_RATES, **{name: getattr(OF_RATES, name)[1:]})
+        monkeypatch.setattr(rating, "OF_RATES", less)
+    resuming._digest_of.cache_clear()
     assert rating.key_of_part(suite, part, OPTIONS) != before
-    rating._code.cache_clear()
+    resuming._digest_of.cache_clear()
 
 
 def test_the_key_is_of_every_floor_below() -> None:
@@ -318,7 +323,8 @@ def test_the_key_is_of_every_floor_below() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     floors = text.split('"dpverify.audit | dpverify.rates"')[1].split("]")[0]
     below = set(re.findall(r"dpverify\.(\w+)", floors)) | {"rates"}
-    assert below == set(rating._FLOORS)
+    assert below == set(OF_RATES.folders)
+    assert below ^ set(OF_AUDITS.folders) == {"rates", "audit"}
 
 
 def test_another_numpy_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,10 +332,10 @@ def test_another_numpy_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = rating.key_of_part(suite, part, OPTIONS)
     right = metadata.version
     other = {"numpy": "0.0"}
-    monkeypatch.setattr(rating, "version", lambda name: other.get(name) or right(name))
-    rating._code.cache_clear()
+    monkeypatch.setattr(resuming, "version", lambda name: other.get(name) or right(name))
+    resuming._digest_of.cache_clear()
     assert rating.key_of_part(suite, part, OPTIONS) != before
-    rating._code.cache_clear()
+    resuming._digest_of.cache_clear()
 
 
 def test_errors_that_a_few_carry_are_powerless_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

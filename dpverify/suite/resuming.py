@@ -1,0 +1,103 @@
+"""Runs that go on where an earlier one stopped: what its file of events has is not done again.
+
+A result is taken if it has the same key: a digest of what was asked, of the seed, and of the code that did it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import dpverify
+from dpverify.suite.events import Outcome, UnitFinished
+
+_BELOW = ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms")
+_TREES = ("mechanisms", "spec", "audits")
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "python-flint", "mpmath")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What of the package a result depends on: folders, and files of ``suite`` that join them."""
+
+    folders: tuple[str, ...]
+    joining: tuple[str, ...]
+
+
+OF_RATES = Code((*_BELOW, "rates"), ("rating.py", "refinement.py", "judges.py", "experimenting.py"))
+OF_AUDITS = Code(
+    (*_BELOW, "audit"), ("judges.py", "audited.py", "behind.py", "refinement.py", "measuring.py")
+)
+
+
+def key_of(root: Path, code: Code, text: Sequence[str]) -> str:
+    """A digest of these words, of this code of the package, and of the suite in this folder."""
+    return hashlib.sha256("\n".join([_digest_of(root, code), *text]).encode()).hexdigest()
+
+
+@cache
+def _digest_of(root: Path, code: Code) -> str:
+    """With the versions of the libraries below it.
+
+    Of the suite every file of the three trees counts, since an audit or a spec may import any other.
+    """
+    package = Path(dpverify.__file__).parent
+    digest = hashlib.sha256(" ".join(f"{name} {version(name)}" for name in _LIBRARIES).encode())
+    for base, folders in ((package, code.folders), (root, _TREES)):
+        files = [file for folder in folders for file in sorted((base / folder).rglob("*.py"))]
+        if base is package:
+            files += [package / "suite" / name for name in code.joining]
+        for file in files:
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            digest.update(f"\n{file.relative_to(base).as_posix()} {content}".encode())
+    return digest.hexdigest()
+
+
+def keyed(root: Path, unit: UnitFinished, options: Any) -> UnitFinished:
+    """With its key, for a run that goes on."""
+    return replace(unit, data={**unit.data, "key": key_of_unit(root, unit, options)})
+
+
+def key_of_unit(root: Path, unit: Any, options: Any) -> str:
+    """Of an audit, or a measurement of the auditor, with these options (a dataclass with ``suite``)."""
+    asked = repr(replace(options, suite=None))
+    return key_of(root, OF_AUDITS, [unit.kind, unit.name, asked])
+
+
+def known_parts(path: Path, kind: str) -> dict[str, dict[str, Any]]:
+    """The data of all units of this kind in a file of events, by key."""
+    units = (unit for unit in _units(path) if unit["kind"] == kind)
+    return {unit["data"]["key"]: unit["data"] for unit in units if "key" in unit["data"]}
+
+
+def known_units(path: Path) -> dict[str, UnitFinished]:
+    """The units in a file of events, by key, but for invalid ones, which are to be done again."""
+    found = dict[str, UnitFinished]()
+    for unit in _units(path):
+        outcome, details = Outcome(unit.pop("outcome")), tuple(unit.pop("details"))
+        if outcome is not Outcome.INVALID and "key" in unit["data"]:
+            found[unit["data"]["key"]] = UnitFinished(outcome=outcome, details=details, **unit)
+    return found
+
+
+def _units(path: Path) -> Iterator[dict[str, Any]]:
+    """What finished, as plain data. A last line that was cut off is left out."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            event: dict[str, Any] = json.loads(line)
+            kind = event.pop("event")
+        except (json.JSONDecodeError, AttributeError, KeyError, TypeError):
+            if number == len(lines):
+                return
+            raise ValueError(
+                f"{path}:{number} is no event; give a file that --jsonl wrote."
+            ) from None
+        if kind == "unit-finished":
+            yield event
