@@ -112,10 +112,11 @@ def _center(
     for part in (Fraction(str(share)) for share in _CENTERS):
         if part + spent >= 1:
             continue
-        core = _with(trial, multiplier, (part, 1 - part)).core()
+        made = _with(trial, multiplier, (part, 1 - part))
+        core = made.core()
         noise = core.expected_noise(core.n_max) * to_float(exact(trial.radius, "radius"))
         reach = math.hypot(trial.record_radius, noise * math.sqrt(trial.columns()))
-        abstains = core.minimum_n(Fraction(1, 1000)) > core.n_max
+        abstains = made.minimum_n() > trial.n_max
         found.append((abstains, reach / math.sqrt(1 - part - spent), part))
     return min(found)
 

@@ -74,7 +74,8 @@ def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Intege
     """Middles and half widths of slabs, in parts of a bin, each of shape (rows,).
 
     counts: noisy histograms, shape (rows, bins). deviation: of the law, in parts, shape (rows,). noise: the
-    standard deviation in a bin. Where nothing is suspicious the slab is wider than all bins.
+    standard deviation in a bin. Where nothing is suspicious the slab is wider than all bins. None is narrower
+    than two bins: a normal law between two of them would look as if half of it were beyond (spec/theory/slabs.py).
     """
     bins = counts.shape[1]
     edge = bins * PARTS // 2
@@ -89,13 +90,14 @@ def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Intege
         width = half_steps * deviation // 2
         if not (open_ & (width + PARTS // 2 < edge)).any():
             break
+        tested = open_ & (width >= PARTS) & (width + PARTS // 2 < edge)
         middle = _centered(kept, at, median, width)
         off = at - middle[:, np.newaxis]
         outside = np.abs(off) > (width + PARTS // 2)[:, np.newaxis]
         expected = (total * _normal_tails(off, outside, deviation)) >> _BITS
         excess = np.minimum((kept * outside).sum(axis=1) - expected, _LARGEST_EXCESS)
         likely = variances[outside.sum(axis=1)] + _SURPRISE**2 * expected
-        found = open_ & (width + PARTS // 2 < edge) & (excess > 0) & (4 * excess**2 > likely)
+        found = tested & (excess > 0) & (4 * excess**2 > likely)
         middles[found], halves[found] = middle[found], width[found]
         open_ &= ~found
     return middles, halves

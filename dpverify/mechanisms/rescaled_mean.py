@@ -47,7 +47,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     that of tr M^(1/2), whatever the dimension. On skewed data the mean leans to the bulk by about
     radius times the share of pairs that are no friends, at most 1 / n_max by default.
 
-    Data: shape (n, d), any unit, within 2^20 radii of zero (else clamped). Output:
+    Data: shape (n, d), any unit, within 2^19 radii of zero (else clamped). Output:
     ``VectorMeanEstimate``, or ``Abstained`` when too few records agree.
     matrix: the public M, its diagonal of shape (d,) or a symmetric positive definite (d, d). origin: with
     a singular M, for data in a plane, a public point of that plane: what of a record is outside the
@@ -96,7 +96,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         if "tail" not in parameters:
             parameters["tail"] = default_tail(budget, adjacency, chosen)
         elif isinstance(budget, ApproxDP):
-            _require_room(exact(parameters["tail"], "tail"), budget, adjacency, chosen)
+            require_room(exact(parameters["tail"], "tail"), budget, adjacency, chosen)
         return super(RescaledMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
@@ -149,11 +149,7 @@ def check_shared(mechanism: Any) -> None:
     if exact(mechanism.radius, "radius") <= 0:
         raise ValueError(f"radius = {mechanism.radius} is not positive; give a public radius > 0.")
     name = "center_multiplier" if hasattr(mechanism, "center_multiplier") else "noise_multiplier"
-    given = exact(getattr(mechanism, name), name)
-    if given > 0 and not _LEAST <= given <= _LARGEST:
-        raise ValueError(
-            f"{name} is outside 1e-100 to 1e9, where no grid serves it; use for_budget."
-        )
+    check_multiplier(mechanism, name)
     object.__setattr__(mechanism, "n_max", whole(mechanism.n_max, "n_max"))
     if mechanism.n_max < 1:
         raise ValueError(f"n_max = {mechanism.n_max}; say about how many records you expect.")
@@ -165,6 +161,15 @@ def check_shared(mechanism: Any) -> None:
         )
     if mechanism.filter not in CORES:
         raise ValueError(f"filter = {mechanism.filter!r}; write 'weights', 'gaussian' or 'basic'.")
+
+
+def check_multiplier(mechanism: Any, name: str) -> None:
+    """Refuse what would be noise of less than any cell, or of more than any grid."""
+    given = exact(getattr(mechanism, name), name)
+    if given > 0 and not _LEAST <= given <= _LARGEST:
+        raise ValueError(
+            f"{name} is outside 1e-100 to 1e9, where no grid serves it; use for_budget."
+        )
 
 
 def bounded_float(value: int) -> float:
@@ -231,7 +236,7 @@ def spread_of(shape: Shape, nearness: Nearness, noise: float) -> Floats:
     return shape.back(np.eye(shape.columns) * noise, nearness).T
 
 
-def _require_room(tail: Fraction, budget: ApproxDP, adjacency: Adjacency, filter_: str) -> None:
+def require_room(tail: Fraction, budget: ApproxDP, adjacency: Adjacency, filter_: str) -> None:
     """Refuse a tail whose rare events alone take all of delta: no noise would meet that budget."""
     rows = 1 if adjacency is Adjacency.ADD_REMOVE else 0
     times = 2 + rows if filter_ == "gaussian" else 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +13,14 @@ from scipy.special import chdtri
 
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
-from dpverify.grid.nearness import Nearness, by_column
+from dpverify.grid.nearness import Nearness
+from dpverify.mechanisms._robust_regions import (
+    MOST_BINS,
+    balls,
+    batch_of,
+    bins_for,
+    nearness_of,
+)
 from dpverify.mechanisms._robust_shares import (
     HISTOGRAM,
     MOMENTS,
@@ -28,8 +34,13 @@ from dpverify.mechanisms._robust_shares import (
 from dpverify.mechanisms._shrinking import checked_shares, root_up
 from dpverify.mechanisms._slabs import MOST, cuts, directions, eigen
 from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _numbers
-from dpverify.mechanisms.refined_mean import _ball, _within_reach
-from dpverify.mechanisms.rescaled_mean import bounded_float, default_tail
+from dpverify.mechanisms.refined_mean import _within_reach
+from dpverify.mechanisms.rescaled_mean import (
+    bounded_float,
+    check_multiplier,
+    default_tail,
+    require_room,
+)
 from dpverify.plans import (
     UNIT,
     Abstained,
@@ -44,13 +55,14 @@ from dpverify.plans.kept import rounded_multiples
 from dpverify.plans.moving import MovingSum, weight_of
 from dpverify.plans.regions import (
     DIRECTION_BITS,
+    PARTS,
     MovingHistogram,
     MovingMoments,
     SlabSum,
     histogram_moves,
     part_of,
 )
-from dpverify.privacy import Adjacency, Guarantee
+from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import Exact, approximately, exact, to_float, whole
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import WeightedCoreMean
@@ -59,11 +71,9 @@ from dpverify.transformations.soft_core import checked_full
 Floats = NDArray[np.float64]
 _LAST = "sum and count"
 _LEAST_TAIL = Fraction(1, 10**300)
-_MOST_BINS = 64
 _LARGEST_DEVIATION = 1 << 30  # in parts of a bin: slabs are never that wide
 _UNSURE = 0.001  # the certificate may fail with this probability, twice
 _QUANTILE = 3.1  # of it
-_MOST_KNOWN = 1 << 16
 _LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
 
 
@@ -74,7 +84,7 @@ class RobustMeanEstimate(VectorMeanEstimate):
     slabs: how many directions were cut. certificate: in deviations, a bound on the distance between the
     mean of the records that were averaged and that of the inliers among them, for at most a share gamma of
     outliers among them; it fails with probability at most 1 / 500, over the noise alone. None without
-    second moments or with too few records.
+    second moments or with too few records; where so few are left that the first mean is released, too.
     """
 
     slabs: int = 0
@@ -89,7 +99,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     moments of the records in a ball about it show the directions in which others hide; histograms
     along these say where they are cut off; the rest is summed and counted under one noise.
 
-    Data: shape (n, d), within 2^20 radii of zero (else clamped). Output: ``RobustMeanEstimate``, or
+    Data: shape (n, d), within 2^19 radii of zero (else clamped). Output: ``RobustMeanEstimate``, or
     ``Abstained`` when too few records agree.
     deviations: public standard deviations of the columns, of inliers.
     radius: how far apart inliers are at most, but for a few pairs; record_radius: how far from their
@@ -101,7 +111,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     directions: how many are looked at; 0 to look at none, which saves what that costs. bins: of each.
     shares: of mu^2, for the center, the moments, the histograms, the sum; the first and last if
     directions is 0. n_max, tail: as for ``RescaledMean``.
-    Claim: approximate GDP of mu = 1 / noise_multiplier and delta = tail, for all data.
+    Claim: approximate GDP of mu = 1 / noise_multiplier, up to the grid's rounding, and delta = tail, for all data.
     Errors: TypeError or ValueError for parameters, for data of another shape, and under replace for
     fewer records than any center needs.
     Source: OURS; DKKLMS19 (spectral filter), BHS23 (weights by agreement).
@@ -135,7 +145,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         for name, low, high in (
             ("n_max", 1, MOST_RECORDS),
             ("directions", 0, len(self.deviations)),
-            ("bins", 2, _MOST_BINS),
+            ("bins", 2, MOST_BINS),
         ):
             value = whole(getattr(self, name), name)
             if not low <= value <= high:
@@ -146,6 +156,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         self._check_fractions()
 
     def _check_fractions(self) -> None:
+        check_multiplier(self, "noise_multiplier")
         for name in ("tail", "gamma"):
             object.__setattr__(self, name, exact(getattr(self, name), name))
         if not _LEAST_TAIL < self.tail < Fraction(1, 10):
@@ -174,16 +185,19 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
         Parameters that are left out are chosen for normal inliers, n_max records and gamma: radii that 1
         in 50 pairs and 1 in 200 records exceed, a tenth of delta as tail, no directions where n_max records
-        would not show outliers at half the radius, the center's share for the least noise at the end, and of
-        ``FULL`` what leaves the center the least noise if all inliers are friends.
+        would not show outliers at half the radius, bins of about one deviation at most, the center's share for the
+        least noise at the end, and of ``FULL`` what leaves the center the least noise if all inliers are friends.
         """
         if "deviations" not in parameters or "n_max" not in parameters:
             raise TypeError("give deviations, one a column, and n_max, about how many records.")
         d = len(_numbers(parameters["deviations"], "deviations"))
         parameters.setdefault("radius", math.sqrt(2 * chdtri(d, 0.02)) if d else 1.0)
         parameters.setdefault("record_radius", math.sqrt(chdtri(d, 0.005)) if d else 1.0)
+        parameters.setdefault("bins", bins_for(exact(parameters["record_radius"], "record_radius")))
         if "tail" not in parameters:
             parameters["tail"] = default_tail(budget, adjacency, "weights")
+        elif isinstance(budget, ApproxDP):
+            require_room(exact(parameters["tail"], "tail"), budget, adjacency, "weights")
         gamma = exact(parameters.get("gamma", Fraction(1, 10)), "gamma")
         parameters.setdefault("full", chosen_full(adjacency, gamma))
         if "shares" not in parameters:
@@ -224,7 +238,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         """center + noisy sum / noisy number; the center alone where the number is too small."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
-        batch = _batch_of(transcript)
+        batch = batch_of(transcript)
         points, radii = self._places(batch)
         radius, point = int(radii[0]), points[0].astype(np.float64)
         scale = min(to_float(self._sum().unit(radius)), MOST)
@@ -232,10 +246,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         number, agreed = counted / weight_of(radius), float(transcript["agreement"])
         if number < agreed / 4:  # the center is far from the data, or the radius too small
             noise = min(to_float(self.core().noise_of(transcript)), MOST)
-            value = self._back(point)
-            return RobustMeanEstimate(
-                value, agreed, self._back(np.full_like(point, noise)), 0 * value
-            )
+            value, spread = self._back(point), self._back(np.full_like(point, noise))
+            return RobustMeanEstimate(value, agreed, spread, 0 * value, self._cut(batch))
         step = np.clip(np.array(moved) / number, -MOST, MOST)
         off = scale / weight_of(radius)
         slabs, certificate = self._certified(batch, radius, number - _QUANTILE * off)
@@ -265,7 +277,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     # --- stages -----------------------------------------------------------------------------------
 
     def _nearness(self) -> Nearness:
-        return _nearness(self.deviations, exact(self.radius, "radius"))
+        return nearness_of(self.deviations, exact(self.radius, "radius"))
 
     def _multiplier(self, part: int) -> Fraction:
         """noise_multiplier / sqrt(share); part: of the shares, -1 the last."""
@@ -297,7 +309,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         """Units of centers in cells, each once; the radius and which unit each draw has."""
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
         agreed, which = different(batch.values["agreement"][:, 0])
-        known = _balls(self.core(), share, agreed.tolist())
+        known = balls(self.core(), share, agreed.tolist())
         return [unit for unit, _ in known], np.array([r for _, r in known], np.int64)[which], which
 
     def _along(self, batch: Transcripts) -> Integers:
@@ -322,46 +334,26 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         """How many slabs, and the certificate. The spec has the proof (certificate)."""
         if not self.directions:
             return 0, None
-        used = int((self._slabs(batch)[1] < self.bins * 128 * 2).sum())
+        used = self._cut(batch)
         largest = float(eigen(batch.values["moments"], self.columns())[0][0, -1])
         room = math.sqrt(2 * self.columns()) + math.sqrt(-2 * math.log(_UNSURE))
         if number <= 0:
             return used, None
-        noise = to_float(self._moments().unit(radius)) * 4.0 ** self._nearness().exponent
+        noise = min(to_float(self._moments().unit(radius)), MOST)
         variance = max(0.0, largest / 2.0**40 + room * 1.001) * noise / number
-        return used, math.sqrt(float(self.gamma / (1 - self.gamma)) * variance)
+        cells = math.sqrt(float(self.gamma / (1 - self.gamma)) * variance)
+        with np.errstate(all="ignore"):  # at the ends of the floats: infinity, or the least number
+            found = float(np.ldexp(cells, self._nearness().exponent))
+        return used, max(found, math.ulp(0.0)) if cells else 0.0
+
+    def _cut(self, batch: Transcripts) -> int:
+        """How many directions were cut."""
+        if not self.directions:
+            return 0
+        return int((self._slabs(batch)[1] < self.bins * PARTS).sum())
 
     def _back(self, cells: Floats) -> Floats:
         """From cells to the data's units."""
         with np.errstate(all="ignore"):
             found = np.ldexp(cells, self._nearness().exponent) * np.array(self.deviations)
         return np.asarray(found)
-
-
-@lru_cache(maxsize=64)
-def _nearness(deviations: Numbers, radius: Fraction) -> Nearness:
-    return by_column(tuple(1 / s for s in deviations), radius)
-
-
-def _balls(
-    core: WeightedCoreMean, share: Fraction, agreed: list[int]
-) -> list[tuple[Fraction, int]]:
-    """The center's unit in cells and the ball's radius after each of these released numbers, computed once."""
-    known = _known_balls(core, share)
-    if len(known) > _MOST_KNOWN:
-        known.clear()
-    for one in agreed:
-        if one not in known:
-            noise, radius = _ball(core, share, (("agreement", one),))
-            known[one] = noise / UNIT, radius
-    return [known[one] for one in agreed]
-
-
-@lru_cache(maxsize=16)
-def _known_balls(core: WeightedCoreMean, share: Fraction) -> dict[int, tuple[Fraction, int]]:
-    return {}
-
-
-def _batch_of(transcript: Transcript) -> Transcripts:
-    values = {k: np.array([v], object) for k, v in transcript.released.items()}
-    return Transcripts(values, np.array([len(values)], np.intp), np.array([-1], np.intp), ())

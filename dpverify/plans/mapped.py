@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from dpverify.grid import Records
-from dpverify.grid.linear import Integers, matmul
+from dpverify.grid.linear import Integers, column_sums, matmul
 from dpverify.grid.masks import Counted, distinct
 from dpverify.grid.nearness import Nearness
 from dpverify.randomness.bits import IntArray
@@ -66,7 +66,7 @@ class Mapped:
 
     def _sum_by(self, weights: IntArray) -> tuple[list[int], int]:
         used = np.flatnonzero(weights)
-        total = int(weights.sum())
+        total = int(column_sums(weights[:, np.newaxis])[0])
         if not len(used):
             return [0] * self.nearness.width, 0
         about = self.images[used[len(used) // 2]]  # any of them: what is near it needs one word

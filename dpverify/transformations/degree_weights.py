@@ -147,4 +147,4 @@ class WeightedMean(MovingQuery):
 def agreement_of(mapped: Mapped) -> int:
     """floor(2 K / n) - n; 0 for nobody."""
     n = len(mapped.degrees)
-    return 2 * int(mapped.excess.sum()) // n - n if n else 0
+    return 2 * mapped.weighted_sum[1] // n - n if n else 0

@@ -31,7 +31,7 @@ _SOURCE = Source(
     "the mean by a soft core",
     note="weights that rise from half of all to a public share; the idea of a core from TCKMS22",
 )
-_FINEST = 100  # so that sums of weights fit a word for 10^8 records
+_FINEST = 100  # so that a record's weight fits a word whatever n
 
 
 def checked_full(full: Fraction) -> Fraction:

@@ -6,9 +6,9 @@ after is known, number by number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise, product
 from math import ceil
 from typing import Any
 
@@ -17,6 +17,7 @@ import mpmath as mp
 from dpverify.privacy import Source, SourceStatus, states
 
 from .laws import real
+from .obligations import require
 from .regions import LENGTH, OFF_DIAGONAL, PARTS
 from .vectors import Vector
 
@@ -26,6 +27,7 @@ FILTER = Source(
     SourceStatus.CHANGED_CONSTANTS,
     "one round, on released moments and histograms; the test of a tail is ours",
 )
+Slab = Callable[[Sequence[int], int, Fraction], tuple[int, int]]
 _SEPARATE = mp.mpf(10) ** -6
 _MOST = 2**30
 
@@ -63,14 +65,17 @@ def directions(moments: Sequence[int], d: int, count: int) -> tuple[Vector, ...]
 
 
 @states(FILTER)
-def slab(counts: Sequence[int], deviation: int, noise: Fraction) -> tuple[int, int]:
+def slab(
+    counts: Sequence[int], deviation: int, noise: Fraction, least: int = PARTS
+) -> tuple[int, int]:
     """(middle, half width) in parts of a bin, from one noisy histogram; (0, all bins) for no cut.
 
     deviation: of the normal law that inliers follow, in parts. noise: the deviation of a bin's noise. The
-    first half width of 3/2, 2, 5/2, ..., 8 deviations, short of the last bin, that has too much outside:
-    in the bins that are beyond it altogether, more than 0.002 of all and 1.1 times the normal law's share
-    beyond where these bins begin on either side; and more by 2 standard deviations of that number
-    (its mean, for sampling) and of the noise of these bins together.
+    first half width of 3/2, 2, 5/2, ..., 8 deviations, of those that are ``least`` or more and short of the last
+    bin, that has too much outside: in the bins that are beyond it altogether, more than 0.002 of all and 1.1 times
+    the normal law's share beyond where these bins begin on either side; and more by 2 standard deviations of
+    that number (its mean, for sampling) and of the noise of these bins together. Of less than a bin half of a
+    normal law that lies between two bins would be beyond it.
     """
     bins = len(counts)
     edge = bins * PARTS // 2
@@ -88,7 +93,7 @@ def slab(counts: Sequence[int], deviation: int, noise: Fraction) -> tuple[int, i
         expected = total * _suspicious(list(outside), deviation) // 2**20
         excess = min(sum(outside.values()) - expected, 2**29)
         variance = min(ceil(16 * noise**2 * len(outside)), 2**61) + 16 * expected
-        if reach < edge and excess > 0 and 4 * excess**2 > variance:
+        if least <= width and reach < edge and excess > 0 and 4 * excess**2 > variance:
             return middle, width
     return 0, 2 * edge
 
@@ -115,6 +120,41 @@ def _middle(kept: Sequence[int], at: Sequence[int], start: int, reach: int) -> i
         moved = sum(w * (x - middle) for w, x in zip(weights, at, strict=True))
         middle = min(max(middle + moved // number, -edge), edge)
     return middle
+
+
+def _normal(bins: int, deviation: int, center: int, total: int) -> list[int]:
+    """How many of a normal law each bin has, rounded down."""
+    edges = [PARTS * (2 * k - bins) // 2 for k in range(bins + 1)]
+    below = [mp.ncdf(mp.mpf(x - center) / deviation) for x in edges]
+    return [int(total * (high - low)) for low, high in pairwise(below)]
+
+
+@states(FILTER)
+def obligation_slab(claimed: Slab = slab) -> int:
+    """A normal law is never cut, wherever it lies between bins of any width, however many records there are; and where
+    a tenth is 7 deviations away, and bins are narrower than that, it is cut off."""
+    cases = cuts = 0
+    for bins, width, offset in product((4, 24), range(2, 26), range(8)):
+        deviation = 4 * PARTS // width  # bins are width / 4 deviations wide
+        if bins * width < 8:
+            continue
+        center = PARTS * offset // 8
+        for total in (10**4, 2**29):
+            counts = _normal(bins, deviation, center, total)
+            found = claimed(counts, deviation, Fraction(1, 16))
+            require(is_open(found, bins), f"{width} / 4, {offset} / 8, {total}: {found}")
+            cases += 1
+        place = (center + 7 * deviation) // PARTS + bins // 2
+        if width <= 8 and place < bins:
+            counts[place] += total // 10
+            middle, half = claimed(counts, deviation, Fraction(1, 16))
+            require(
+                not is_open((middle, half), bins), f"{width} / 4, {offset} / 8: {middle}, {half}"
+            )
+            require(middle + half < center + 6 * deviation, f"{width} / 4: {middle}, {half}")
+            cuts += 1
+    require(cuts >= 40, f"{cuts} were cut")
+    return cases
 
 
 def is_open(found: tuple[int, int], bins: int) -> Any:

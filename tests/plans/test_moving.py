@@ -99,6 +99,14 @@ def test_no_weights_give_zero_and_the_agreement_of_nobody_is_zero() -> None:
         assert Agreement(NEAR, 3).after(mapped, batch([0])).tolist() == [[-len(rows) - 3]]
 
 
+def test_sums_of_weights_do_not_wrap() -> None:
+    """As those of 10^9 records would."""
+    mapped = Mapped(np.zeros((8, 2)), NEAR)
+    mapped.__dict__["images"] = np.arange(16).reshape(8, 2)
+    found = mapped._sum_by(np.full(8, 1 << 61))
+    assert found == ([56 << 61, 64 << 61], 8 << 61)
+
+
 # --- sums about a point ---------------------------------------------------------------------------
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
 
 from dpverify.privacy import Adjacency
 from spec import robust_mean
-from spec.theory import moving, outliers, regions
+from spec.theory import moving, outliers, regions, slabs
 
 from .refined_twins import scaled
 
@@ -69,6 +70,11 @@ TWINS: dict[str, dict[str, Any]] = {
     "theory.outliers:obligation_leaning": {
         "share squared": lambda share, variance: share**2 * variance,
         "double": lambda share, variance: 2 * outliers.leaning(share, variance),
+    },
+    "theory.slabs:obligation_slab": {
+        "narrower than two bins": partial(slabs.slab, least=0),
+        "always open": lambda counts, deviation, noise: (0, 256 * len(counts)),
+        "four bins at least": partial(slabs.slab, least=1024),
     },
     "robust_mean:obligation_loss": {"nine tenths": Fraction(9, 10), "double": Fraction(2)},
 }
