@@ -128,3 +128,13 @@ def test_of_a_profile_too_the_threshold_is_nearly_the_best() -> None:
         witness, _ = choose([sides[0]], [sides[1]], [candidate], Task(points, 0.05, 100_000))
         near += bool(shown(witness.threshold, witness.aim.point) > 0.95 * most)
     assert near >= 18
+
+
+def test_scores_at_the_ends_of_the_floats_have_no_curve_and_raise_no_warning() -> None:
+    """Their sums are infinite, or all 0; warnings are errors here."""
+    rng = np.random.default_rng(8)
+    for scale in (1e308, 1e200, 5e-324):
+        own, other = (scale * np.rint(rng.normal(side, 1, 1000) / 4) for side in (1, 0))
+        found = linear_odds(own, other)
+        assert found is None or np.isfinite(found.hits).all()
+    assert linear_odds(np.full(500, 1e308) * rng.random(500), 1e308 * rng.random(500)) is None

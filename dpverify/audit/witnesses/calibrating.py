@@ -45,11 +45,12 @@ def linear_odds(own: Floats, other: Floats) -> Curve | None:
     ends = _ends(scores)
     if len(ends) < _FEWEST:
         return None
-    totals = np.array([np.cumsum(sides)[ends], ends + 1.0, np.cumsum(scores)[ends]])
-    hits, both, sums = np.diff(totals, axis=1, prepend=0.0)
-    means = sums / both - scores.mean()
-    spread = np.sqrt(both @ means**2 / len(scores))
-    if not spread > 0:
+    with np.errstate(all="ignore"):  # sums of numbers near the ends of the floats are infinite
+        totals = np.array([np.cumsum(sides)[ends], ends + 1.0, np.cumsum(scores)[ends]])
+        hits, both, sums = np.diff(totals, axis=1, prepend=0.0)
+        means = sums / both - scores.mean()
+        spread = np.sqrt(both @ means**2 / len(scores))
+    if not 0 < spread < np.inf:
         return None
     share = _fitted(means / spread, hits, both)
     misfit = float((((hits - both * share) ** 2) / (both * share * (1 - share) + 1)).sum())
