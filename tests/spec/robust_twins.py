@@ -6,7 +6,7 @@ from typing import Any
 
 import mpmath as mp
 
-from spec.theory import robust_claims, robust_filters, robust_refutations
+from spec.theory import goodness, robust_claims, robust_filters, robust_refutations
 from spec.theory.laws import real
 
 
@@ -15,10 +15,25 @@ def _clamped(rows: robust_filters.Rows) -> robust_filters.Row:
     return robust_filters.mean([tuple(min(x, 100) for x in row) for row in rows])
 
 
+def _at_records(rows: robust_filters.Rows) -> Any:
+    """Nothing between two records, and nothing farther out."""
+    n, found = len(rows), mp.mpf(0)
+    for t, *counts in goodness._levels(rows):
+        found = max(found, *(abs(mp.mpf(k) / n - mp.ncdf(-t)) * t**2 for k in counts))
+    return found
+
+
 TWINS: dict[str, dict[str, Any]] = {
     "theory.robust_filters:obligation_no_sensitivity": {
         "clamped": {"mean": robust_filters.mean, "clamped": _clamped},
         "constant": {"constant": lambda rows: (mp.mpf(0),)},
+    },
+    "theory.goodness:obligation_farthest": {
+        "along the axes": lambda rows: max(
+            goodness.farthest([(row[j],) for row in rows]) for j in range(len(rows[0]))
+        ),
+        "at the records' own distances": _at_records,
+        "double": lambda rows: 2 * goodness.farthest(rows),
     },
     "theory.robust_refutations:obligation_lost_step": {
         "with a constant of 4": lambda g: 4 * robust_refutations.step_of_lost_part(g),
