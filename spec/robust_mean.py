@@ -205,6 +205,10 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction
     and that together are at most the radius R. Outliers inside are within R of the center, so the mean of
     all inside is off by at most a share gamma of R and the center's error; that of the noise is as in
     theory/joint.py for the fewest inside. Raises ValueError where that does not hold.
+
+    What holds for the least agreement holds for more: with x the center's noise, which falls, R^2 is a constant
+    and d x^2, and the center is L x off besides its bias, L >= sqrt(d) a length that normal vectors rarely have. R, L x
+    and all noise fall with x, and R - L x rises, as its slope in x is d x / R - L < sqrt(d) - L <= 0.
     """
     first, public = first_stage(parameters), public_map(parameters)
     inliers = n - math.floor(Fraction(parameters["gamma"]) * n)
