@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import chdtrc
 
 from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
 from dpverify.audit.certificates import certify as certified
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import Floats, together
-from dpverify.audit.outputs.laws import AuditedLaw, Draws, all_failed, is_known
-from dpverify.audit.regions import Counted
+from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, Draws, all_failed, is_known
+from dpverify.audit.regions import Counted, Counts
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Task, Witness, along_curve, likelihood_ratio, ranked
 from dpverify.audit.witnesses.features import Candidate
@@ -32,6 +33,8 @@ _SEVERAL = 0.8, 0.2  # of that, where a second look left it in doubt which event
 _WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
 _CHUNK = 1 << 22  # numbers drawn at a time
 _ENOUGH = 50_000  # draws a side from which some may be spent on a second look
+_BATCHES = 16  # of a function that gives many outputs at once, compared with each other
+_EXPECTED, _NEVER = 5, 1e-12
 _LEARNING, _CHOOSING, _CERTIFYING, _AGAIN = range(4)
 
 
@@ -274,23 +277,50 @@ def _hits(
     law: AuditedLaw, witnesses: Sequence[Witness], address: tuple[int, ...], size: int
 ) -> list[int]:
     """How often each event happens in ``size`` draws."""
-    total = [0] * len(witnesses)
+    hits: list[list[int]] = []
+    sizes: list[int] = []
     for draws in _in_chunks(law, address, size):
         scores: dict[int, Floats] = {}
-        for k, witness in enumerate(witnesses):
+        found = []
+        for witness in witnesses:
             key = id(witness.candidate)
             if key not in scores:
                 scores[key] = witness.candidate.score(draws)
-            total[k] += int(np.count_nonzero(witness.happens(scores[key])))
-    return total
+            found.append(int(np.count_nonzero(witness.happens(scores[key]))))
+        hits.append(found)
+        sizes.append(len(draws))
+    counts = np.array(hits).reshape(len(sizes), len(witnesses))
+    for k, witness in enumerate(witnesses):
+        _require_independent(counts[:, k], np.array(sizes), str(witness))
+    return [int(total) for total in counts.sum(axis=0)]
+
+
+def _require_independent(hits: Counts, sizes: Counts, event: str) -> None:
+    """Raises InvalidRun where an event is common in some batches and rare in others, as if outputs shared a draw.
+
+    A chi-square test at level 1e-12, where at least 5 hits and 5 others are expected in each batch.
+    """
+    share = hits.sum() / sizes.sum()
+    expected = sizes * share
+    if len(sizes) < 2 or min(expected.min(), (sizes - expected).min()) < _EXPECTED:
+        return
+    misfit = float(((hits - expected) ** 2 / (expected * (1 - share))).sum())
+    if chdtrc(len(sizes) - 1, misfit) < _NEVER:
+        raise InvalidRun(
+            f"The event {event} happened {hits[np.argmin(hits / sizes)]} times in one batch and "
+            f"{hits[np.argmax(hits / sizes)]} times in another of about {int(sizes[0])} outputs: they are not "
+            "independent, and nothing can be certified. Give each output noise of its own, or audit f(dataset)."
+        )
 
 
 def _in_chunks(law: AuditedLaw, address: tuple[int, ...], size: int) -> Iterator[Draws]:
-    """A million draws at a time, or fewer where outputs are wide."""
-    done, part, chunk = 0, 0, min(size, 10_000)
+    """A million draws at a time, or fewer where outputs are wide; of a function of a size, in several batches."""
+    batches = _BATCHES if isinstance(law, CallableDraws) and law.vectorized else 1
+    most = max(1, -(-size // batches))
+    done, part, chunk = 0, 0, min(most, 10_000)
     while done < size:
         chunk = min(chunk, size - done)
         draws = law.draw(SeededBits(*address, part), chunk)
         yield draws
         done, part = done + chunk, part + 1
-        chunk = max(1000, _CHUNK // max(4, draws.numbers.shape[1]))
+        chunk = min(most, max(1000, _CHUNK // max(4, draws.numbers.shape[1])))

@@ -12,7 +12,7 @@ from typing import Any
 
 from dpverify.audit.attack import FaultResult, FixedAttack, InvalidRun, study_sizes
 from dpverify.audit.betting import Bet
-from dpverify.audit.certificates import Certificate, fewest_draws
+from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
 from dpverify.audit.kept import KeptPart
@@ -42,6 +42,7 @@ class Verdict(Enum):
         return self.value
 
 
+_LEAST_ALPHA = 1e-280
 MEANING = {
     Verdict.CONSISTENT: "no event violates the claim, and every planted fault was caught by the "
     "same attempt; this is evidence, not a proof",
@@ -108,6 +109,7 @@ class AuditResult:
             f"claim      {self.guarantee} under {self.adjacency}",
             f"certified  epsilon >= {self.epsilon:.4g} at delta {best.delta:.4g} (claimed: "
             f"{best.claimed:.4g}){shown} (false-alarm probability {self.alpha:g} over everything looked at)",
+            *_refuted_elsewhere(self.guarantee, best),
             *_at_every_epsilon(self.certificates),
             f"on         {best}",
             *self._faults(),
@@ -122,6 +124,18 @@ class AuditResult:
         caught = sum(fault.caught for fault in self.faults)
         missed = "".join(f"; missed: {f.name}" for f in self.faults if not f.caught)
         return [f"faults     {caught} of {len(self.faults)} planted faults caught{missed}"]
+
+
+def _refuted_elsewhere(guarantee: Guarantee, best: Certificate) -> list[str]:
+    """What refutes the claim, where the bound above does not: at another epsilon, or bets alone."""
+    if not best.refuted or best.epsilon > best.claimed:
+        return []
+    found = best.region
+    if found is None:
+        return [f"refuted    by bets, which won 1 / {best.alpha:.2g} and more"]
+    excess, (epsilon, delta) = max((found.excess(*p), p) for p in tested_points(guarantee))
+    above = f"delta >= {delta + excess:.4g} at epsilon {epsilon:.4g} (claimed: {delta:.4g})"
+    return [f"refuted    {above}"]
 
 
 def _at_every_epsilon(certificates: Sequence[Certificate]) -> list[str]:
@@ -156,7 +170,8 @@ def audit(
     fault likewise.
 
     subject: one of our mechanisms, or any function f(dataset) of its own randomness (with
-    ``vectorized=True``: f(dataset, size), which returns ``size`` outputs).
+    ``vectorized=True``: f(dataset, size), which returns ``size`` independent outputs, each with noise of its own;
+    certificates mean nothing where outputs share a draw).
     claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency. With pairs of k
     steps (``QueryMoves(by=k)``) give ``guarantee.for_group(k)``: of pure DP a bound on that epsilon, divided
     by k, holds for some neighbors on the way, and its errors are divided as well.
@@ -255,6 +270,10 @@ def _real(value: Any, name: str, example: str) -> float:
 def _check_budget(trials: int, alpha: float, guarantee: Guarantee, law_known: bool) -> None:
     if not 0 < alpha < 1:
         raise ValueError(f"alpha = {alpha} is outside (0, 1); give a probability, say 1e-6.")
+    if alpha < _LEAST_ALPHA:
+        raise ValueError(
+            f"alpha = {alpha} is below {_LEAST_ALPHA}: no tail is computed that far. Give more, say 1e-6."
+        )
     if whole(trials, "trials") < FEWEST_TRIALS:
         raise ValueError(f"trials = {trials}; at least {FEWEST_TRIALS} are needed to say a thing.")
     needed = fewest_draws(guarantee, alpha / 2)

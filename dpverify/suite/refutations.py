@@ -25,6 +25,7 @@ DIGEST, OPEN = "witness_sha256", "witness_leaves_open"
 _CHECKER = "spec/theory/check_witness.py"
 _REPLAY = "dpverify claims --check"
 _ACCEPTED, _IN_PART = 0, 2  # exit codes of the checker
+_ALPHA = 1e-6
 _OPEN_WORDS = ("NOT CHECKED", "TAKEN FROM")
 
 
@@ -119,7 +120,7 @@ def strays(suite: Suite) -> list[str]:
 def _attacked(name: str, exhibit: Exhibit) -> Refutation:
     claim, pairs = exhibit.claim.conclusion, exhibit.pairs
     trials = exhibit.quick_trials or 20_000
-    result = audit(exhibit, claim=claim, pairs=pairs, trials=trials, alpha=1e-6, seed=0)
+    result = audit(exhibit, claim=claim, pairs=pairs, trials=trials, alpha=_ALPHA, seed=0)
     return Refutation(name, exhibit, result)
 
 
@@ -143,6 +144,7 @@ def _require_same(witness: Any, name: str, entry: Mapping[str, Any], exhibit: Ex
         ("guarantee", witness["claim"]["guarantee"], entry["guarantee"]),
         ("adjacency", witness["claim"]["adjacency"], entry["adjacency"]),
         ("pair", [event[0] for event in witness["events"]], [entry["refuted_on"]]),
+        ("alpha", witness["run"]["alpha"], _ALPHA),
         ("certified epsilon", _rounded_down(epsilon), entry["certified_epsilon"]),
     ):
         if said != own:
@@ -159,7 +161,7 @@ def _checked(file: Path) -> list[str]:
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode == _ACCEPTED:
         return []
-    left = [line for line in run.stdout.splitlines() if any(w in line for w in _OPEN_WORDS)]
+    left = [line for line in run.stdout.splitlines() if line.startswith(_OPEN_WORDS)]
     if run.returncode != _IN_PART or not left:
         raise Unsound(f"the checker says: {(run.stderr or run.stdout).strip()}")
     return left

@@ -4,7 +4,7 @@
 other hits | q), z = -(normal quantile); (p, q) is rejected if A or B <= alpha / 100, or w z(A) + v z(B) >= z(0.98
 alpha), v^2 = 1 - w^2 = share / 64. All p <= e^epsilon q + delta must be: in a cell of q, at its ends. "betting":
 the product of 1 + stake (1{own} - e^epsilon 1{other} - delta) must reach 1 / level, of chance <= level under the
-claim (Ville 1939). Exits with 1 if it is refused, with 2 if a part cannot be checked.
+claim (Ville 1939). Exits with 1 if it is refused, with 2 if a part cannot be checked. Alphas: 0.05 at most.
 """
 
 import base64
@@ -21,7 +21,7 @@ import mpmath
 
 mp, mp.prec = mpmath.MPContext(), 160  # one of our own, so that the precision is ours
 DIRECTIONS, FAR = ("left over right", "right over left"), 1e3  # farther than any score
-ONE, QUANTILE, TAIL = 1 << 128, 1e-12, 1e-12  # for sums; errors of quantiles and (relative) tails
+MOST, ONE, QUANTILE, TAIL = 0.05, 1 << 128, 1e-12, 1e-12  # of alpha; for sums; relative errors
 
 
 def _require(true: bool, otherwise: str) -> None:
@@ -40,7 +40,7 @@ def check(witness: Any) -> list[str]:
     known = all(name in names and way in DIRECTIONS for name, way, _ in witness["events"])
     _require(known and witness["events"] and witness["points"], "no pair, direction or point")
     said += [on_claim(claim["guarantee"], *point) for point in witness["points"]]
-    _require(0 < proof["alpha"] <= run["alpha"] < 1, "alpha exceeds that of the run, or is none")
+    _require(0 < proof["alpha"] <= run["alpha"] <= MOST, "alpha exceeds that of the run, or MOST")
     said.append({"joint": joint, "betting": betting}[proof["method"]](witness, proof))
     return [*said, f"NOT KNOWN here: whether it was observed; replay: {run['replay'] or run}"]
 
@@ -49,17 +49,17 @@ def neighbors(name: str, data: Any, relation: str, **_: Any) -> str:
     """That the pair may be compared, or that the witness does not tell."""
     moves = re.fullmatch(r"(all|at most (\d+)) answers move by at most (\S+)", relation)
     if data is None or not (moves or relation in ("replace", "add-remove")):
-        return f"pair {name!r}: NOT CHECKED to be {relation} neighbors (too large, or unknown)"
+        return f"NOT CHECKED: whether {name!r} are {relation} neighbors (too large, or unknown)"
     packed = zlib.decompress(base64.b64decode(data)) if isinstance(data, str) else None
     short, long = sorted(json.loads(packed) if packed else data, key=len)
     apart = [i for i, x in enumerate(short) if x != long[i]]
     if relation == "add-remove":
-        at = apart[0] if apart else len(short)
-        close = long[:at] + long[at + 1 :] == short and len(long) > len(short)
+        close = short == long[: (at := [*apart, len(short)][0])] + long[at + 1 :] != long
     else:
         most, by = (int(moves[2] or len(apart)), Fraction(moves[3])) if moves else (1, None)
-        close = len(short) == len(long) and len(apart) <= most
+        close = len(short) == len(long) and 0 < len(apart) <= most
         close &= by is None or all(abs(Fraction(short[i]) - Fraction(long[i])) <= by for i in apart)
+    close &= type(short) is type(long) is list
     _require(close, f"pair {name!r}: the datasets are no {relation} neighbors")
     return f"pair {name!r}: {relation} neighbors"
 
@@ -69,7 +69,7 @@ def on_claim(guarantee: str, epsilon: float, delta: float) -> str:
     _require(epsilon >= 0 and 0 <= delta < 1, f"no claim has a point ({epsilon}, {delta})")
     call = re.fullmatch(r"(perfect|pure|approx|zcdp|a?gaussian)(?:\((.*)\))?", guarantee)
     if call is None:
-        return f"the point ({epsilon}, {delta}) of {guarantee} is TAKEN FROM THE WITNESS"
+        return f"TAKEN FROM THE WITNESS: the point ({epsilon}, {delta}) of {guarantee}"
     given = re.findall(r"[^\s,()]+", (call[2] or "").removeprefix("sqrt"))
     first, more, tv, at, least = map(mp.mpf, (*given, *[0] * (3 - len(given)), epsilon, 0))
     mu = first = mp.sqrt(first) if "sqrt" in guarantee and first > 0 else first
@@ -109,10 +109,10 @@ def score(hits: int, draws: int, p: Any) -> float:
 
 def joint(witness: Any, proof: Any) -> str:
     """That the counts refute the point, and the certified epsilon besides."""
-    (k, n, j, m), share, run = proof["counts"], proof["share"], witness["run"]
+    (_,), (k, n, j, m), run = witness["events"], proof["counts"], witness["run"]
     _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
-    _require(0 < share < 64 and n <= run["trials"] >= m and n + m <= run["draws"], "share or draws")
-    own, other = (1 - share / 64) ** 0.5, (share / 64) ** 0.5
+    own, other = (1 - proof["share"] / 64) ** 0.5, (proof["share"] / 64) ** 0.5
+    _require(0 < own < 1 and n <= run["trials"] >= m and n + m <= run["draws"], "share or draws")
     bar, far = (QUANTILE - NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.98, 0.01))
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
         cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # of q; z(A) at its end, z(B) at its start
@@ -147,4 +147,4 @@ if __name__ == "__main__":
             print(*(said := check(json.load(file))), sep="\n")
     except Exception as error:
         sys.exit(f"REFUSED {sys.argv[1:]}: {type(error).__name__}: {error}")
-    sys.exit(2 * any("NOT CHECKED" in line or "TAKEN FROM" in line for line in said))
+    sys.exit(2 * any(line.startswith(("NOT CHECKED", "TAKEN FROM")) for line in said))

@@ -246,7 +246,7 @@ def test_huge_data_leave_digests_and_the_records_that_differ(listed: bool) -> No
     ((at, left, (record,)),) = written["differing"]
     assert (at, left) == (6, [])
     assert record["start"].startswith(f"[{float(rows[6][0])!r},")
-    assert "NOT CHECKED to be add-remove neighbors" in check(made)[0]
+    assert "NOT CHECKED: whether 'huge' are add-remove neighbors" in check(made)[0]
     same = NeighboringPair(name="huge", left=short, right=short, adjacency=_Trusted())
     (other,) = witness_of(refuted("huge"), subject="s", pairs=[same])["pairs"]
     assert other["digests"] == [written["digests"][0]] * 2

@@ -151,7 +151,8 @@ def test_a_claim_that_cannot_be_read_has_no_impossible_point() -> None:
 
 def test_answers_that_move_by_nothing_do_not_move() -> None:
     relation = "all answers move by at most 0"
-    assert check_witness.neighbors("same", [[0.0], [0.0]], relation).endswith("neighbors")
+    with pytest.raises(ValueError, match="no all answers move by at most 0 neighbors"):
+        check_witness.neighbors("same", [[0.0], [0.0]], relation)
     with pytest.raises(ValueError, match="no all answers move by at most 0 neighbors"):
         check_witness.neighbors("moved", [[0.0], [1000.0]], relation)
 
@@ -177,6 +178,32 @@ def test_a_win_that_was_left_out_does_not_count(bets: dict[str, Any]) -> None:
 def test_no_neighbors_are_refused(pair: NeighboringPair, right: list[Any]) -> None:
     made = forged(made_of(PureDP(1), pair), ("pairs", 0, "data", 1), right)
     assert refusal(made)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@pytest.mark.parametrize("data", [[[1.0], [1.0]], {"": 0, "x": 1}, ["ab", "a"], ["ab", "ac"]])
+def test_what_is_no_pair_of_two_lists_is_refused(relation: str, data: Any) -> None:
+    """Equal datasets, too: nothing tells them apart."""
+    with pytest.raises((ValueError, KeyError)):
+        check_witness.neighbors("pair", data, relation)
+
+
+def test_large_alphas_show_nothing(joint: dict[str, Any], bets: dict[str, Any]) -> None:
+    """At nine tenths one pair of draws would win enough."""
+    for made in (joint, bets):
+        assert "alpha exceeds" in refusal(forged(made, ("run", "alpha"), 0.9))
+        assert check(forged(made, ("run", "alpha"), 0.05))
+
+
+def test_counts_are_of_one_event(joint: dict[str, Any]) -> None:
+    (event,) = joint["events"]
+    other = [event[0], "right over left", event[2]]
+    assert refusal(forged(joint, ("events",), [event, other]))
+
+
+def test_words_of_a_witness_do_not_say_what_was_checked(joint: dict[str, Any]) -> None:
+    made = forged(joint, ("run", "replay"), "NOT CHECKED, TAKEN FROM THE WITNESS")
+    assert not any(line.startswith(("NOT CHECKED", "TAKEN FROM")) for line in check(made))
 
 
 def test_what_no_checker_of_a_file_can_know(joint: dict[str, Any]) -> None:

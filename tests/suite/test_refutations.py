@@ -62,7 +62,7 @@ def test_every_refuted_claim_has_a_witness_that_the_checker_accepts() -> None:
         if left:
             in_part.append(key)
             assert json.loads(file.read_text(encoding="ascii"))["pairs"][0]["data"] is None
-            assert all("NOT CHECKED to be replace neighbors" in line for line in left)
+            assert all("NOT CHECKED: whether " in line for line in left)
     assert in_part == ["exhibits/clean_mean", "exhibits/clean_mean_of_gaussians"]
 
 
@@ -113,7 +113,7 @@ def test_what_is_left_open_is_said(suite: Suite) -> None:
     key, name = "exhibits/clean_mean", "clean_mean"
     silent = {**RECORDED, key: {k: v for k, v in RECORDED[key].items() if k != OPEN}}
     (difference,) = ledger.unshown(suite, silent)
-    assert "NOT CHECKED to be replace neighbors" in difference.detail
+    assert "NOT CHECKED: whether 'two clusters' are replace neighbors" in difference.detail
     digest = _change(suite, lambda w: w["pairs"][0]["digests"].reverse(), name=name)
     with pytest.raises(Unsound, match="other records than the exhibit's"):
         shown(suite, name, {**RECORDED[key], DIGEST: digest})

@@ -86,6 +86,11 @@ def _grouped(
     return scattered(parts, len(values))
 
 
+def _plain_integer(value: Any) -> int:
+    """Of a subclass, too, whatever its own conversions do."""
+    return int.__int__(value) if isinstance(value, int) else int(value)
+
+
 def _of_type(kind: type, values: list[Any], depth: int) -> Part:
     """Values of one type."""
     _refuse_unfinished(kind)
@@ -95,7 +100,9 @@ def _of_type(kind: type, values: list[Any], depth: int) -> Part:
         rows = np.array(values, dtype=np.float64).reshape(-1, 1)
         return float_part(rows, _scalar_name(kind), alone)
     if issubclass(kind, (int, np.integer)):
-        return integer_part(_integer_array([int(v) for v in values]), _scalar_name(kind), alone)
+        return integer_part(
+            _integer_array([_plain_integer(v) for v in values]), _scalar_name(kind), alone
+        )
     if issubclass(kind, (complex, np.complexfloating)):
         pairs = np.array(values, dtype=np.complex128).view(np.float64).reshape(-1, 2)
         return float_part(pairs, "float", partial(_sequence, "complex"))

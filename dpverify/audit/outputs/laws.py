@@ -22,6 +22,7 @@ from dpverify.privacy.adjacency import Dataset, comparable_rows
 from dpverify.randomness import Bits
 
 _EXACT = 1 << 53
+_MANY_ALIKE = 30
 _MOST_ENTRIES = 32
 _IMMUTABLE = frozenset((float, int, str, bool, bytes, complex, type(None), np.float64, np.int64))
 
@@ -116,6 +117,7 @@ class CallableDraws:
     data: Dataset
     vectorized: bool = False
     _shapes: set[tuple[int, ...]] = field(default_factory=set, repr=False, compare=False)
+    _alike: set[tuple[str, bytes]] = field(default_factory=set, repr=False, compare=False)
 
     def draw(self, bits: Bits, size: int) -> Draws:
         """Call the function; it has its own randomness. Raises ValueError if it alters its input, and of a
@@ -133,7 +135,23 @@ class CallableDraws:
                 f"{_name(self.function)} changed the dataset it was given; audit a function that "
                 "leaves its input alone (copy it first)."
             )
-        return encode(outputs)
+        draws = _encoded(self.function, outputs, size)
+        if self.vectorized and size >= _MANY_ALIKE:
+            self._refuse_one_draw(draws)
+        return draws
+
+    def _refuse_one_draw(self, draws: Draws) -> None:
+        """Raises ValueError if each of two batches has one value alone, and not the same: of independent outputs
+        that has a probability below 2^-60."""
+        only = _only(draws)
+        if only is None:
+            return
+        self._alike.add(only)
+        if len(self._alike) > 1:
+            raise ValueError(
+                f"{_name(self.function)} returned {len(draws)} equal outputs, and other equal ones before: outputs of "
+                "a batch must be independent, each with noise of its own. Audit f(dataset), with vectorized=False."
+            )
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
         """Unknown."""
@@ -142,7 +160,11 @@ class CallableDraws:
     def _one(self, given: Dataset) -> Any:
         try:
             output = self.function(given)
-        except Exception as error:  # an exception is an outcome: it can leak like any other
+        except KeyboardInterrupt:
+            raise
+        except (
+            BaseException
+        ) as error:  # an exception is an outcome, sys.exit too: it can leak like any other
             return error
         return output if type(output) in _IMMUTABLE else _kept(output)
 
@@ -154,6 +176,7 @@ class CallableDraws:
                 f"{_name(self.function)} raised {type(error).__name__} ({error}) when asked for {size} outputs, "
                 "which says nothing of each; with vectorized=False it is called as f(dataset), and an exception is an outcome."
             ) from error
+        outputs = _rows(outputs)
         _check_number(self.function, outputs, size)
         if isinstance(outputs, np.ndarray):
             self._shapes.add(outputs.shape[1:])
@@ -177,7 +200,7 @@ class SeededDraws:
         """``size`` outputs. Raises ValueError for another number of them."""
         outputs = self.function(self.data, size, bits)
         _check_number(self.function, outputs, size)
-        return encode(outputs)
+        return _encoded(self.function, outputs, size)
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
         """Unknown."""
@@ -202,7 +225,7 @@ def _kept(output: Any) -> Any:
 def _check_number(function: Callable[..., Any], outputs: Any, size: int) -> None:
     """Raises ValueError unless there is one output for each that was asked for, in order."""
     unordered = isinstance(outputs, (str, bytes, Mapping, Set))
-    if unordered or not hasattr(outputs, "__len__"):
+    if unordered or not hasattr(outputs, "__len__") or getattr(outputs, "ndim", 1) == 0:
         raise ValueError(
             f"{_name(function)} returned {type(outputs).__name__}, not {size} outputs; return a "
             "list or an array with one entry (one row) for each."
@@ -212,6 +235,29 @@ def _check_number(function: Callable[..., Any], outputs: Any, size: int) -> None
             f"{_name(function)} returned {len(outputs)} outputs when asked for {size}; return one "
             "for each."
         )
+
+
+def _rows(outputs: Any) -> Any:
+    """Of a table (pandas, polars) its rows: iterated over it gives the names of its columns."""
+    return outputs.to_numpy() if hasattr(outputs, "to_numpy") else outputs
+
+
+def _encoded(function: Callable[..., Any], outputs: Any, size: int) -> Draws:
+    draws = encode(outputs)
+    if len(draws) != size:
+        raise ValueError(
+            f"{_name(function)} returned {type(outputs).__name__} of length {size} with {len(draws)} entries; return "
+            "a list or an array with one entry (one row) for each."
+        )
+    return draws
+
+
+def _only(draws: Draws) -> tuple[str, bytes] | None:
+    """The label and the numbers that all of these have; None if they do not."""
+    codes, numbers = draws.coded.codes, draws.numbers
+    if not ((codes == codes[0]).all() and (numbers == numbers[0]).all()):
+        return None
+    return str(draws.coded.table[codes[0]]), (numbers[0] + 0.0).tobytes()
 
 
 def is_known(law: AuditedLaw) -> bool:

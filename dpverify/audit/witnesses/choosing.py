@@ -53,6 +53,7 @@ class Witness:
     def __str__(self) -> str:
         text = self.candidate.description
         if "{threshold}" not in text:
+            text = text.replace("{{", "{").replace("}}", "}")  # as in a format
             return text if self.sign > 0 else f"not ({text})"
         if self.sign < 0:
             text = text.replace(">= {threshold}", "<= {threshold}")
