@@ -136,8 +136,8 @@ def test_an_alpha_beyond_the_floats_is_refused() -> None:
 
 
 def test_braces_are_shown_as_they_are() -> None:
-    found = _audited(lambda data: {"x": "a" * len(data)}, 2000, vectorized=False)
-    assert "{'x'" in str(found)
+    found = _audited(lambda data: "{a}" if len(data) > 2 else "{b}", 2000, vectorized=False)
+    assert "{a}" in str(found) or "{b}" in str(found)
     assert "{{" not in str(found)
 
 
