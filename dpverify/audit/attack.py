@@ -21,9 +21,10 @@ from dpverify.audit.outputs.draws import Floats, together
 from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, Draws, all_failed, is_known
 from dpverify.audit.regions import Counted, Counts
 from dpverify.audit.subjects import Target
-from dpverify.audit.witnesses.choosing import Task, Witness, along_curve, likelihood_ratio, ranked
+from dpverify.audit.witnesses.choosing import Witness, along_curve, likelihood_ratio, ranked
 from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.learned import Effort, candidates
+from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import Guarantee
 from dpverify.randomness import SeededBits
 

@@ -31,8 +31,9 @@ from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import Draws, together
 from dpverify.audit.outputs.laws import AuditedLaw, is_known
 from dpverify.audit.subjects import Target
-from dpverify.audit.witnesses.choosing import Task, Witness, choose, likelihood_ratio
+from dpverify.audit.witnesses.choosing import Witness, choose, likelihood_ratio
 from dpverify.audit.witnesses.learned import Effort, candidates
+from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import GaussianDP, Guarantee, ZeroConcentratedDP
 from dpverify.privacy.numbers import to_float
 from dpverify.randomness import SeededBits

@@ -12,8 +12,9 @@ from scipy.stats import binom
 from dpverify.audit.outputs.draws import Floats
 from dpverify.audit.outputs.laws import encode
 from dpverify.audit.witnesses.calibrating import linear_odds
-from dpverify.audit.witnesses.choosing import Task, choose
+from dpverify.audit.witnesses.choosing import choose
 from dpverify.audit.witnesses.features import Candidate, number
+from dpverify.audit.witnesses.promises import Task
 
 SHIFT, DRAWS = 0.3, 20_000
 

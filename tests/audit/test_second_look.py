@@ -12,8 +12,9 @@ from dpverify.audit import attack, replaced
 from dpverify.audit.attack import FixedAttack, study_sizes
 from dpverify.audit.outputs.laws import encode
 from dpverify.audit.subjects import target_of
-from dpverify.audit.witnesses.choosing import Task, choose
+from dpverify.audit.witnesses.choosing import choose
 from dpverify.audit.witnesses.features import Candidate, number
+from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import PureDP
 
 TRIALS = 6000

@@ -14,8 +14,9 @@ from dpverify.audit.certificates import Certificate, tested_points
 from dpverify.audit.certificates import certify as certified
 from dpverify.audit.outputs.laws import Draws, encode
 from dpverify.audit.regions import Counted
-from dpverify.audit.witnesses.choosing import Task, choose
+from dpverify.audit.witnesses.choosing import choose
 from dpverify.audit.witnesses.learned import Effort, candidates
+from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import Guarantee
 
 Floats = NDArray[np.float64]

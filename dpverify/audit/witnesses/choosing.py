@@ -8,31 +8,31 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dpverify.audit.certificates import Aim, Point
 from dpverify.audit.outputs.draws import Floats
 from dpverify.audit.outputs.laws import AuditedLaw, Draws
-from dpverify.audit.regions import Counts, share_of
+from dpverify.audit.regions import Counted, region, share_of
 from dpverify.audit.witnesses.calibrating import linear_odds
 from dpverify.audit.witnesses.events import fingerprints
 from dpverify.audit.witnesses.features import Candidate
+from dpverify.audit.witnesses.promises import (
+    OPTIMISM,
+    POWER,
+    TINY,
+    Task,
+    above_claimed,
+    estimate,
+    standard_errors,
+)
 
 _THRESHOLDS = 400
-_POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
 _SETTLED = 0.5  # where that is not in doubt, for a large bound
-_OPTIMISM = 2.0  # the best of many looks better than it is, by about two standard errors
-_DEFICITS = 1.05, 1.2, 1.5, 2, 4, 10, 30, 100, 1000  # of noise; a close look is for the first
-_PLAIN = 3.0  # standard errors by which a larger one shows
 _PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
 _LEARNED = 0.04, 0.01  # and one that learned; at a second look
 _OF_A_PROFILE = 2.0  # likewise, in the standard errors of a whole profile
-_EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of many events
-_COMMON = 150  # hits; of rarer events there are so many that some are evident by chance
-_A_STANDARD_ERROR = 0.005  # of epsilon, as promises are compared
+_FEW_OTHERS, _SHARES = 10, (16, 24, 32, 40, 48, 54, 58, 61, 63)
 _NARROW, _REPEATED = 64, 4
-_BEYOND = 300.0
-_TINY = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +64,6 @@ class Witness:
         if self.sign > 0:
             return np.asarray(scores >= self.threshold, dtype=np.bool_)
         return np.asarray(scores <= -self.threshold, dtype=np.bool_)
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What a witness is chosen for.
-
-    points: those of the claim. alpha, draws: of the certificate to come. refute: of one (epsilon,
-    delta), look for what may refute it first, and for a large bound second.
-    """
-
-    points: Sequence[Point]
-    alpha: float
-    draws: int
-    refute: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +156,12 @@ def ranked(
                     most_yet[side], kept[id(candidate)] = promise, scores
 
     def calibrated(witness: Witness, side: int) -> Witness:
-        if task.refute or witness.aim.impossible or witness.promise == -np.inf:
+        if witness.aim.impossible or witness.promise == -np.inf:
             return witness
         sides = kept.get(id(witness.candidate)) or scored(witness.candidate)
-        return _calibrated(witness, sides[side], sides[1 - side], task)
+        if not task.refute:
+            witness = _calibrated(witness, sides[side], sides[1 - side], task)
+        return _with_share(witness, sides[side], sides[1 - side], task)
 
     ours, theirs = (
         tuple(calibrated(one, side) for one in _foremost(found[side], task, most))
@@ -207,7 +195,7 @@ def along_curve(
     found = []
     for threshold in np.unique(np.quantile(scores[1], 1 - rates, method="higher")):
         happens = [np.count_nonzero(side >= threshold) for side in scores]
-        (p, _), (q, _) = (_estimate(np.asarray(h), len(own), 0.0) for h in happens)
+        (p, _), (q, _) = (estimate(np.asarray(h), len(own), 0.0) for h in happens)
         aim = replace(witness.aim, share=share_of(math.sqrt((1 - p) / p), math.sqrt((1 - q) / q)))
         aim = replace(aim, impossible=False)
         found.append(replace(witness, threshold=float(threshold), aim=aim))
@@ -224,11 +212,11 @@ def _best_threshold(own: Floats, other: Floats, task: Task) -> tuple[float, Aim,
     thresholds = np.unique(own[_ranks(len(own))])
     hits = len(own) - np.searchsorted(own, thresholds, side="left")
     other_hits = len(other) - np.searchsorted(other, thresholds, side="left")
-    promise = _above_claimed if len(task.points) == 1 else _standard_errors
+    promise = above_claimed if len(task.points) == 1 else standard_errors
     promised = promise(hits, len(own), other_hits, len(other), task)
     which, best = divmod(int(np.argmax(promised)), len(thresholds))
-    p, _ = _estimate(hits[best], len(own), 0.0)
-    q, _ = _estimate(other_hits[best], len(other), 0.0)
+    p, _ = estimate(hits[best], len(own), 0.0)
+    q, _ = estimate(other_hits[best], len(other), 0.0)
     aim = _aimed(task.points[which], float(p), float(q))
     return float(thresholds[best]), aim, float(promised[which][best])
 
@@ -244,100 +232,38 @@ def _calibrated(witness: Witness, own: Floats, other: Floats, task: Task) -> Wit
         return witness
     counts = curve.hits, len(own), curve.other_hits, len(other)
     if len(task.points) > 1:
-        promised = _standard_errors(*counts, task, doubt=_OPTIMISM)
+        promised = standard_errors(*counts, task, doubt=OPTIMISM)
     else:
-        power = _SETTLED if settled else _POWER
-        promised = _above_claimed(*counts, task, power=power, optimism=0.0)
+        power = _SETTLED if settled else POWER
+        promised = above_claimed(*counts, task, power=power, optimism=0.0)
         if promised.max() < witness.promise:
             return witness  # a rare event apart from the rest, which a curve of two numbers cannot follow
     which, best = divmod(int(np.argmax(promised)), len(curve.thresholds))
-    p, _ = _estimate(curve.hits[best], len(own), 0.0)
-    q, _ = _estimate(curve.other_hits[best], len(other), 0.0)
+    p, _ = estimate(curve.hits[best], len(own), 0.0)
+    q, _ = estimate(curve.other_hits[best], len(other), 0.0)
     aim = _aimed(task.points[which], float(p), float(q))
     return replace(witness, threshold=float(curve.thresholds[best]), aim=aim)
 
 
+def _with_share(witness: Witness, own: Floats, other: Floats, task: Task) -> Witness:
+    """Where few others are to be expected, with the share that certifies most of one (epsilon, delta): spreads
+    of logarithms say nothing then."""
+    there = [np.count_nonzero(witness.sign * side >= witness.threshold) for side in (own, other)]
+    hits, others = (
+        task.draws * k // len(side) for k, side in zip(there, (own, other), strict=True)
+    )
+    if len(task.points) > 1 or others >= _FEW_OTHERS or not hits:
+        return witness
+    counted = Counted(int(hits), task.draws, int(others), task.draws)
+    delta = witness.aim.point[1]
+    best = max(_SHARES, key=lambda s: region(counted, s, task.alpha).epsilon_at(delta))
+    return replace(witness, aim=replace(witness.aim, share=best))
+
+
 def _aimed(point: Point, p: float, q: float) -> Aim:
     """At an event of these probabilities, by the spreads that they leave."""
-    surplus = max(p - point[1], _TINY)
+    surplus = max(p - point[1], TINY)
     return Aim(point, share_of(math.sqrt(p * (1 - p)) / surplus, math.sqrt((1 - q) / q)))
-
-
-def _above_claimed(
-    hits: Counts | Floats,
-    draws: int,
-    other_hits: Counts | Floats,
-    other_draws: int,
-    task: Task,
-    *,
-    power: float = _POWER,
-    optimism: float = _OPTIMISM,
-) -> Floats:
-    """Of one (epsilon, delta): the epsilon to be certified at delta, less the claimed one."""
-    cautious = (power - float(ndtri(task.alpha))) * np.sqrt(draws / task.draws) + optimism
-    p, p_low = _estimate(hits, draws, -cautious)
-    q, q_high = _estimate(other_hits, other_draws, cautious)
-    ((epsilon, delta),) = task.points
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.hypot(np.log((p - delta) / (p_low - delta)), np.log(q_high / q))
-        above = np.log((p - delta) / q) - error - epsilon
-        if task.refute:
-            # Bounds of rare events are noisy, so the largest prefers them, or shuns them altogether;
-            # in standard errors all events are as noisy.
-            spread = np.hypot(np.sqrt(p * (1 - p)) / (p - delta), np.sqrt((1 - q) / q))
-            excess = (np.log((p - delta) / q) - epsilon) / spread * np.sqrt(draws)
-            short = _A_STANDARD_ERROR * np.minimum(excess - cautious, 0.0)
-            evident = (excess > _EVIDENT) & (np.asarray(hits) >= _COMMON)
-            above = np.where(evident, np.maximum(above, short), above)
-    return np.where(p_low > delta, above, -np.inf)[None, :]
-
-
-def _standard_errors(
-    hits: Counts | Floats,
-    draws: int,
-    other_hits: Counts | Floats,
-    other_draws: int,
-    task: Task,
-    doubt: float = 1.0,
-) -> Floats:
-    """Of a whole profile: by how many standard errors the claim is to be refuted, less those needed.
-
-    Most points of a profile are too noisy to compare on a few draws, and the best of many noisy ones
-    is noise. So what is seen is averaged with what a deficit of noise would show at the best threshold,
-    as if that were known to its own size (``_expected``). doubt: how many times as noisy what is seen is
-    taken to be.
-    """
-    p, _ = _estimate(hits, draws, 0.0)
-    q, _ = _estimate(other_hits, other_draws, 0.0)
-    epsilon, delta = np.array(task.points).T[:, :, None]
-    factor = np.exp(np.minimum(epsilon, _BEYOND))
-    variance = p * (1 - p) / draws + factor**2 * q * (1 - q) / other_draws
-    seen = p - factor * q - delta
-    plain = (seen - _PLAIN * np.sqrt(variance)).max(axis=1)
-    expected = _expected(epsilon[:, 0], delta[:, 0], plain)[:, None]
-    believed = expected**2 / (expected**2 + doubt**2 * variance)
-    beforehand = expected - (seen.max(axis=1, keepdims=True) - seen)
-    fresh = np.sqrt(variance * draws / task.draws)
-    needed = -float(ndtri(task.alpha))
-    promised: Floats = (believed * seen + (1 - believed) * beforehand) / fresh - needed
-    if promised.max() > -needed:
-        return promised
-    shares: Floats = (seen + delta - needed * fresh) / np.maximum(delta, _TINY)
-    return np.minimum(shares - 1, 0.0) - needed  # nothing to refute: show most of what is claimed
-
-
-def _expected(epsilon: Floats, delta: Floats, plain: Floats) -> Floats:
-    """What a deficit of noise shows at each point: 5%, or the largest that is plainly there.
-
-    With f times less noise about f delta(epsilon / f) - delta(epsilon). Under a claim much smaller than the
-    truth, what 5% would show is nothing beside what is seen. plain: of each point, the largest excess that
-    is hardly chance.
-    """
-    shown = np.array([f * np.interp(epsilon / f, epsilon, delta) - delta for f in _DEFICITS])
-    at = int(np.argmax(plain))
-    seen = np.flatnonzero(shown[:, at] <= plain[at])
-    found: Floats = shown[seen[-1] if len(seen) else 0]
-    return found
 
 
 def _ranks(size: int) -> NDArray[np.intp]:
@@ -347,12 +273,3 @@ def _ranks(size: int) -> NDArray[np.intp]:
     tail = np.geomspace(1, size, _THRESHOLDS // 4).astype(np.intp) - 1
     even = np.linspace(0, size - 1, _THRESHOLDS // 2).astype(np.intp)
     return np.concatenate([tail, even, size - 1 - tail])
-
-
-def _estimate(hits: Counts | Floats, draws: int, errors: float) -> tuple[Floats, Floats]:
-    """The probability, and where it is that many standard errors away; good for few hits too."""
-    middle = (hits + 0.5) / (draws + 1)
-    shift = errors**2 / 2 / draws
-    spread = errors * np.sqrt(middle * (1 - middle) / draws + (errors / 2 / draws) ** 2)
-    end = (middle + shift + spread) / (1 + 2 * shift)
-    return middle, np.clip(end, 0.0, 1.0)

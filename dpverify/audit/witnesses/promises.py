@@ -1,0 +1,145 @@
+"""What an event promises to show of a claim, from how often it was seen: in epsilon, or in standard errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri, xlogy
+
+from dpverify.audit.certificates import Point
+from dpverify.audit.outputs.draws import Floats
+from dpverify.audit.regions import Counts
+
+POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
+OPTIMISM = 2.0  # the best of many looks better than it is, by about two standard errors
+_DEFICITS = 1.05, 1.2, 1.5, 2, 4, 10, 30, 100, 1000  # of noise; a close look is for the first
+_PLAIN = 3.0  # standard errors by which a larger one shows
+_EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of many events
+_PLAINLY = 3.5  # standard errors, counted so that few hits have theirs: more is rarely chance
+_COMMON = 150  # hits; of rarer events there are so many that some are evident by chance
+_A_STANDARD_ERROR = 0.005  # of epsilon, as promises are compared
+_BEYOND = 300.0
+TINY = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a witness is chosen for.
+
+    points: those of the claim. alpha, draws: of the certificate to come. refute: of one (epsilon,
+    delta), look for what may refute it first, and for a large bound second.
+    """
+
+    points: Sequence[Point]
+    alpha: float
+    draws: int
+    refute: bool = False
+
+
+def above_claimed(
+    hits: Counts | Floats,
+    draws: int,
+    other_hits: Counts | Floats,
+    other_draws: int,
+    task: Task,
+    *,
+    power: float = POWER,
+    optimism: float = OPTIMISM,
+) -> Floats:
+    """Of one (epsilon, delta): the epsilon to be certified at delta, less the claimed one."""
+    cautious = (power - float(ndtri(task.alpha))) * np.sqrt(draws / task.draws) + optimism
+    p, p_low = estimate(hits, draws, -cautious)
+    q, q_high = estimate(other_hits, other_draws, cautious)
+    ((epsilon, delta),) = task.points
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.hypot(np.log((p - delta) / (p_low - delta)), np.log(q_high / q))
+        above = np.log((p - delta) / q) - error - epsilon
+        if task.refute:
+            # Bounds of rare events are noisy, so the largest prefers them, or shuns them altogether;
+            # in standard errors all events are as noisy.
+            spread = np.hypot(np.sqrt(p * (1 - p)) / (p - delta), np.sqrt((1 - q) / q))
+            excess = (np.log((p - delta) / q) - epsilon) / spread * np.sqrt(draws)
+            short = _A_STANDARD_ERROR * np.minimum(excess - cautious, 0.0)
+            evident = (excess > _EVIDENT) & (np.asarray(hits) >= _COMMON)
+            above = np.where(evident, np.maximum(above, short), above)
+        # For what is plainly there a bound says too little: of rare events it is the most cautious.
+        root = signed_root(
+            np.asarray(hits, dtype=np.float64) - delta * draws,
+            other_hits,
+            draws / other_draws,
+            epsilon,
+        )
+        plainly = np.maximum(above, _A_STANDARD_ERROR * (root - cautious))
+        above = np.where(root > _PLAINLY, plainly, np.where(p_low > delta, above, -np.inf))
+    return np.asarray(above)[None, :]
+
+
+def signed_root(hits: Floats, other: Counts | Floats, ratio: float, epsilon: float) -> Floats:
+    """How many standard errors the hits are above e^epsilon times the others': the signed root of twice the
+    logarithm of the likelihood ratio, given their sum, which holds for few hits too."""
+    own, other = np.maximum(hits, 0.0), np.asarray(other, dtype=np.float64)
+    share = 1 / (1 + math.exp(-min(epsilon, _BEYOND)) / ratio)
+    both = np.maximum(own + other, TINY)
+    twice = 2 * (xlogy(own, own / both / share) + xlogy(other, other / both / (1 - share)))
+    root: Floats = np.sign(own / both - share) * np.sqrt(np.maximum(twice, 0.0))
+    return root
+
+
+def standard_errors(
+    hits: Counts | Floats,
+    draws: int,
+    other_hits: Counts | Floats,
+    other_draws: int,
+    task: Task,
+    doubt: float = 1.0,
+) -> Floats:
+    """Of a whole profile: by how many standard errors the claim is to be refuted, less those needed.
+
+    Most points of a profile are too noisy to compare on a few draws, and the best of many noisy ones
+    is noise. So what is seen is averaged with what a deficit of noise would show at the best threshold,
+    as if that were known to its own size (``_expected``). doubt: how many times as noisy what is seen is
+    taken to be.
+    """
+    p, _ = estimate(hits, draws, 0.0)
+    q, _ = estimate(other_hits, other_draws, 0.0)
+    epsilon, delta = np.array(task.points).T[:, :, None]
+    factor = np.exp(np.minimum(epsilon, _BEYOND))
+    variance = p * (1 - p) / draws + factor**2 * q * (1 - q) / other_draws
+    seen = p - factor * q - delta
+    plain = (seen - _PLAIN * np.sqrt(variance)).max(axis=1)
+    expected = _expected(epsilon[:, 0], delta[:, 0], plain)[:, None]
+    believed = expected**2 / (expected**2 + doubt**2 * variance)
+    beforehand = expected - (seen.max(axis=1, keepdims=True) - seen)
+    fresh = np.sqrt(variance * draws / task.draws)
+    needed = -float(ndtri(task.alpha))
+    promised: Floats = (believed * seen + (1 - believed) * beforehand) / fresh - needed
+    if promised.max() > -needed:
+        return promised
+    shares: Floats = (seen + delta - needed * fresh) / np.maximum(delta, TINY)
+    return np.minimum(shares - 1, 0.0) - needed  # nothing to refute: show most of what is claimed
+
+
+def _expected(epsilon: Floats, delta: Floats, plain: Floats) -> Floats:
+    """What a deficit of noise shows at each point: 5%, or the largest that is plainly there.
+
+    With f times less noise about f delta(epsilon / f) - delta(epsilon). Under a claim much smaller than the
+    truth, what 5% would show is nothing beside what is seen. plain: of each point, the largest excess that
+    is hardly chance.
+    """
+    shown = np.array([f * np.interp(epsilon / f, epsilon, delta) - delta for f in _DEFICITS])
+    at = int(np.argmax(plain))
+    seen = np.flatnonzero(shown[:, at] <= plain[at])
+    found: Floats = shown[seen[-1] if len(seen) else 0]
+    return found
+
+
+def estimate(hits: Counts | Floats, draws: int, errors: float) -> tuple[Floats, Floats]:
+    """The probability, and where it is that many standard errors away; good for few hits too."""
+    middle = (hits + 0.5) / (draws + 1)
+    shift = errors**2 / 2 / draws
+    spread = errors * np.sqrt(middle * (1 - middle) / draws + (errors / 2 / draws) ** 2)
+    end = (middle + shift + spread) / (1 + 2 * shift)
+    return middle, np.clip(end, 0.0, 1.0)
