@@ -72,8 +72,9 @@ def above_claimed(
             draws / other_draws,
             epsilon,
         )
+        above = np.where(p_low > delta, above, -np.inf)  # else no number
         plainly = np.maximum(above, _A_STANDARD_ERROR * (root - cautious))
-        above = np.where(root > _PLAINLY, plainly, np.where(p_low > delta, above, -np.inf))
+        above = np.where(root > _PLAINLY, plainly, above)
     return np.asarray(above)[None, :]
 
 
