@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import ndtr
@@ -43,7 +43,7 @@ Maker = Callable[[int], Subject]
 class Case:
     """A sound subject whose privacy is known.
 
-    subject: what is audited, for each audit's seed. claim: of it; the pair attains it. truth: of the
+    subject: what is audited, for each audit's seed. claim: of it; the pairs attain it. truth: of every
     pair. trials: draws a side. curve: events along the trade-off curve besides.
     certified: how often each choice of an event is certified, on fresh draws. Given any choice, and all
     that came before, a certificate is wrong with probability alpha at most: so the alarms are
@@ -54,7 +54,7 @@ class Case:
     subject: Maker
     claim: Guarantee
     truth: Truth
-    pair: NeighboringPair
+    pairs: tuple[NeighboringPair, ...]
     sequential: bool = False
     alpha: float = USUAL
     certified: int = 1
@@ -66,6 +66,9 @@ class Case:
 
 _ADDED = added("one enters", [], 1.0)
 _SWAPPED = replaced("another answer", [0.0], 1.0)
+_SWAPS = tuple(
+    replaced(f"answer {i} or {j}", [float(i)], float(j)) for i, j in ((0, 1), (2, 0), (1, 2))
+)
 _ENDS = replaced("from end to end", [1.0], -1.0)
 _DELTA = Fraction(1, 20)
 _FEW = Finite((0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4))
@@ -95,6 +98,22 @@ def _among(laws: Finite) -> Maker:
     def make(seed: int) -> Subject:
         rng = np.random.default_rng(seed)
         return lambda data, size: np.searchsorted(ends[len(data)], rng.random(size), side="right")
+
+    return make
+
+
+def _told(laws: Finite) -> Maker:
+    """The same values in texts that are nearly all different."""
+    values = _among(laws)
+
+    def make(seed: int) -> Subject:
+        rng, draw = np.random.default_rng([seed, 1]), cast("Callable[..., Any]", values(seed))
+
+        def told(data: Any, size: int) -> list[str]:
+            said, numbers = draw(data, size).tolist(), rng.integers(2**32, size=size).tolist()
+            return [f"{n:08x} says {value}" for n, value in zip(numbers, said, strict=True)]
+
+        return told
 
     return make
 
@@ -147,7 +166,9 @@ def cases() -> dict[str, Case]:
 
 
 def _case(name: str, subject: Maker, claim: Guarantee, truth: Truth, **more: Any) -> Case:
-    return Case(name=name, subject=subject, claim=claim, truth=truth, **{"pair": _ADDED, **more})
+    return Case(
+        name=name, subject=subject, claim=claim, truth=truth, **{"pairs": (_ADDED,), **more}
+    )
 
 
 def _learned(name: str, subject: Maker, claim: Guarantee, truth: Truth) -> Case:
@@ -171,6 +192,9 @@ def _unknown_laws() -> Iterator[Case]:
     yield _learned("Gaussian, mu", gaussian, GaussianDP(1), truth)
     point = ApproxDP(1, GaussianDP(1).delta_at(1).upper)
     yield _learned("Gaussian, (epsilon, delta)", gaussian, point, truth)
+    again = _learned("Gaussian, (epsilon, delta), a second look", gaussian, point, truth)
+    yield dataclasses.replace(again, trials=50_000, certified=40)
+    yield _learned("texts", _told(response), PureDP(1), response)
 
 
 def _known_laws() -> Iterator[Case]:
@@ -180,14 +204,16 @@ def _known_laws() -> Iterator[Case]:
     # Beside the two centers the ratio of the masses is constant, so two values tell everything.
     yield _case("discrete Laplace, ours", _ours(count), PureDP(1), _response(1.0))
     answers = RandomizedResponse(adjacency=Adjacency.REPLACE, noise_multiplier=one, categories=3)
-    yield _case("three answers, ours", _ours(answers), PureDP(1), _response(1.0, 3), pair=_SWAPPED)
+    three = _response(1.0, 3)
+    yield _case("three answers, ours", _ours(answers), PureDP(1), three, pairs=(_SWAPPED,))
+    yield _case("three answers, three pairs, ours", _ours(answers), PureDP(1), three, pairs=_SWAPS)
     mean = ClippedMean(adjacency=Adjacency.REPLACE, noise_multiplier=one, center=(0.0,), radius=1)
     composed = mean.composed
     assert isinstance(composed, GaussianDP)
     gaussian = Gaussian(math.nextafter(math.sqrt(composed.mu_squared), math.inf))
-    yield _case("Gaussian, ours", _ours(mean), composed, gaussian, pair=_ENDS)
+    yield _case("Gaussian, ours", _ours(mean), composed, gaussian, pairs=(_ENDS,))
     along = "Gaussian, ours, with its curve"
-    yield _case(along, _ours(mean), composed, gaussian, pair=_ENDS, curve=8)
+    yield _case(along, _ours(mean), composed, gaussian, pairs=(_ENDS,), curve=8)
     histogram = _histogram()  # attains its claim where epsilon is large
     impossible = "an impossible event, ours"
     hidden = _case(impossible, _ours(histogram), histogram.composed, _surfacing())

@@ -98,15 +98,18 @@ def _audits(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
     subject = case.subject(seed)
     vectorized = not isinstance(subject, Mechanism)
     if case.certified > 1:
-        attack = FixedAttack(case.claim, [case.pair], case.trials, case.alpha, seed, case.curve)
-        study = attack.study(target_of(subject, vectorized), 0, 0)
-        (shots,) = attack.shots([study])
+        attack = FixedAttack(case.claim, case.pairs, case.trials, case.alpha, seed, case.curve)
+        target = target_of(subject, vectorized)
+        studies = [attack.study(target, 0, index) for index in range(len(case.pairs))]
+        shots = attack.shots(studies)
         for stream in range(case.certified):
-            yield attack.certify(stream, study, shots)
+            yield [
+                c for study in studies for c in attack.certify(stream, study, shots[study.index])
+            ]
         return
     result = audit(
         subject,
-        pairs=[case.pair],
+        pairs=case.pairs,
         claim=case.claim,
         faults=(),
         trials=case.trials,

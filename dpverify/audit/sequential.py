@@ -29,7 +29,7 @@ from dpverify.audit.betting import (
 from dpverify.audit.certificates import Certificate, Point, tested_points
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import Draws, together
-from dpverify.audit.outputs.laws import AuditedLaw, is_known
+from dpverify.audit.outputs.laws import AuditedLaw, all_failed, is_known
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Witness, choose, likelihood_ratio
 from dpverify.audit.witnesses.learned import Effort, candidates
@@ -39,6 +39,7 @@ from dpverify.privacy.numbers import to_float
 from dpverify.randomness import SeededBits
 
 _FIRST = 64  # draws a side that only teach, on every pair
+_FAILED = 2000  # draws a side after which a function that never gave a value is taken to be broken
 _GROWTH = 0.15  # a batch is this part of what a pair has seen
 _RELEARN = 1.5  # learn again when a pair has seen this much more
 _KEPT = 100_000  # draws a side to learn from
@@ -139,6 +140,8 @@ class SequentialAttack:
     def _first(self, track: _Track, stream: int) -> None:
         for _ in range(2):
             drawn = self._draw(track, stream, _FIRST // 2)
+        while all(map(all_failed, drawn)) and track.seen < min(_FAILED, self.most):
+            drawn = self._draw(track, stream, track.seen)
         refuse_failures(track.pair.name, drawn)
         self._learn(track)
 

@@ -19,6 +19,7 @@ _ODD = (PLAIN, "nan", "inf", "-inf", "-0.0")
 _EXACT = 1 << 53  # every smaller integer is a float
 _HUGE = 10**300
 _PRIME = 2**31 - 1
+_MOST_NUMBERS = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +65,16 @@ def float_part(rows: Floats, name: str, wrap: Wrap) -> Part:
     marks = {int(j): Labels(codes[:, k], _ODD) for k, j in enumerate(columns)}
     labels = _patterns(codes, columns, _ODD, [name] * width, wrap)
     return Part(kinds, labels, numbers, widths, marks)
+
+
+def floats(rows: NDArray[Any]) -> Floats:
+    """Of any real dtype; of a longer one than 64 bits the rounding errors as well, as further columns."""
+    if rows.dtype.itemsize <= 8:
+        return rows.astype(np.float64)
+    with np.errstate(all="ignore"):  # what is beyond the floats is infinite, with no rest
+        near = rows.astype(np.float64)
+        rest = (rows - near).astype(np.float64)
+    return np.hstack([near, np.where(np.isfinite(rest), rest, 0.0)])
 
 
 def _odd_codes(values: Floats) -> NDArray[np.uint8]:
@@ -189,6 +200,12 @@ def _joined_labels(columns: Sequence[Labels], wrap: Wrap, size: int) -> Labels:
 def scattered(parts: Sequence[tuple[Codes, Part]], size: int) -> Part:
     """Parts of a batch, each with the rows it stands for, as one."""
     width = max((part.numbers.shape[1] for _, part in parts), default=0)
+    if size * width > _MOST_NUMBERS:
+        raise ValueError(
+            f"The longest of {size:,} outputs has {width:,} numbers, so all of them as rows of one length would "
+            f"have {size * width:,}, more than {_MOST_NUMBERS:,} (8 GiB). Return less of a long output "
+            "(its length and a hash of it tell any two apart), or ask for fewer trials."
+        )
     numbers, widths = np.zeros((size, width)), np.zeros(size, np.intp)
     for rows, part in parts:
         numbers[rows, : part.numbers.shape[1]] = part.numbers

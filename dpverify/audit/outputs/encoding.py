@@ -39,6 +39,7 @@ from dpverify.audit.outputs.columns import (
     Wrap,
     alone,
     float_part,
+    floats,
     integer_part,
     joined,
     merged,
@@ -51,7 +52,7 @@ from dpverify.privacy.numbers import to_float
 EXCEPTION = "exception "
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=[>,;])")  # of default reprs: "<A object at 0x7f>"
 _DEEPEST = 12
-_LONGEST = 400
+_LONGEST, _LAST = 400, 80  # characters of a text that are kept, and how many of them from its end
 
 
 def encode(outputs: Sequence[Any] | NDArray[Any]) -> Draws:
@@ -97,8 +98,9 @@ def _of_type(kind: type, values: list[Any], depth: int) -> Part:
     if issubclass(kind, (bool, np.bool_, NoneType, str, bytes, Enum, BaseException)):
         return _leaves(values, depth)
     if issubclass(kind, (float, np.floating)):
-        rows = np.array(values, dtype=np.float64).reshape(-1, 1)
-        return float_part(rows, _scalar_name(kind), alone)
+        kept = np.longdouble if issubclass(kind, np.longdouble) else np.float64
+        rows = np.array(values, dtype=kept)
+        return float_part(floats(rows.reshape(-1, 1)), _scalar_name(kind), alone)
     if issubclass(kind, (int, np.integer)):
         return integer_part(
             _integer_array([_plain_integer(v) for v in values]), _scalar_name(kind), alone
@@ -155,7 +157,7 @@ def _stacked(array: NDArray[Any]) -> Part:
     wrap: Wrap = alone if array.ndim == 1 else partial(_array_label, array.dtype, array.shape[1:])
     if array.dtype.kind == "f":
         name = _scalar_name(array.dtype.type) if array.ndim == 1 else "float"
-        return float_part(rows.astype(np.float64), name, wrap)
+        return float_part(floats(rows), name, wrap)
     return integer_part(rows, "integer", wrap)
 
 
@@ -167,7 +169,7 @@ def _arrays(depth: int, key: tuple[str, tuple[int, ...]], arrays: list[Any]) -> 
         wrap = partial(_array_label, dtype, shape)
         if dtype.kind in "iu":
             return integer_part(stacked, "integer", wrap)
-        return float_part(stacked.astype(np.float64), "float", wrap)
+        return float_part(floats(stacked), "float", wrap)
     if dtype.kind == "c":
         flat = np.stack(arrays).reshape(len(arrays), -1).astype(np.complex128)
         return float_part(flat.view(np.float64), "float", partial(_array_label, dtype, shape))
@@ -307,7 +309,7 @@ def _shown(value: Hashable) -> str:
         if isinstance(value, str):
             return _shortened(repr(str(value)))
         if isinstance(value, bytes):
-            return _shortened(repr(bytes(value)))
+            return _shortened(f"bytes {value.hex()}")  # every byte at a place of its own
         text = repr(value)
         if isinstance(value, BaseException):
             text = f"{EXCEPTION}{type(value).__name__}: {value}".removesuffix(": ")
@@ -319,10 +321,11 @@ def _shown(value: Hashable) -> str:
 
 
 def _shortened(text: str) -> str:
-    """A long text by its beginning and a checksum of all of it."""
+    """A long text by its ends and a checksum of all of it."""
     if len(text) <= _LONGEST:
         return text
-    return f"{text[:_LONGEST]}... ({len(text)} characters, CRC {zlib.crc32(text.encode('utf-8', 'replace')):08x})"
+    middle = f"{len(text)} characters, CRC {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
+    return f"{text[: _LONGEST - _LAST]}... ({middle}) ...{text[-_LAST:]}"
 
 
 __all__ = ["EXCEPTION", "Floats", "encode"]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.outputs.draws import PLAIN, Draws
+from dpverify.audit.outputs.draws import PLAIN, Draws, Floats
 from dpverify.audit.witnesses.features import Candidate, Column, Score
 
 _SHOWN = 80
+_REPEATED, _FEWER = 10, 4  # pairs of equal outputs on one side; how many times rarer across
 
 
 def text_event(name: str, column: Column, text: Any, found: float) -> Candidate:
@@ -42,6 +44,31 @@ def somewhere(value: float, width: int) -> Score:
 def is_print(value: np.uint64) -> Score:
     """1 for outputs with this fingerprint."""
     return lambda draws: (fingerprints(draws) == value).astype(np.float64)
+
+
+def seen_before(own: Draws, other: Draws) -> Iterator[Candidate]:
+    """That an output is one of those that only the own side gave while learning: for noise of few seeds.
+
+    Where outputs repeat within the sides, and far less often across them.
+    """
+    if min(len(own), len(other)) < 2 or not (own.numbers.any() or other.numbers.any()):
+        return
+    sides = fingerprints(own), fingerprints(other)
+    values, which = np.unique(np.concatenate(sides), return_inverse=True)
+    ours, theirs = (
+        np.bincount(part, minlength=len(values)) for part in np.split(which, [len(own)])
+    )
+    within = sum(float((n * (n - 1.0)).sum()) / (n.sum() * (n.sum() - 1.0)) for n in (ours, theirs))
+    pairs = float((ours * (ours - 1.0) + theirs * (theirs - 1.0)).sum()) / 2
+    across = float((ours * theirs).sum()) / (len(own) * len(other))
+    if pairs < _REPEATED or _FEWER * across >= within / 2:
+        return
+    known = values[(ours > 0) & (theirs == 0)]
+
+    def score(draws: Draws) -> Floats:
+        return np.isin(fingerprints(draws), known).astype(np.float64)
+
+    yield Candidate("output was seen on this side alone while learning", score)
 
 
 def fingerprints(draws: Draws) -> NDArray[np.uint64]:

@@ -25,6 +25,7 @@ _CELLS = 1 << 22  # numbers that are worked on at once
 _BINS = 64
 _PER_BIN = 20
 _NARROW = 64
+_COMPARED = 256  # numbers that are compared with each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def derived(width: int) -> list[Feature]:
     single = width == 1
     of = "number 0" if single else f"the first {min(width, _NARROW)} numbers"
     least = [
-        (f"lowest set bit's exponent of {of}", lambda x: _lowest_bit(x[:, :_NARROW]).min(axis=1)),
+        (f"lowest set bit's exponent of {of}", lambda x: lowest_bit(x[:, :_NARROW]).min(axis=1)),
         (f"significant bits of {of}", lambda x: _significant_bits(x[:, :_NARROW]).max(axis=1)),
     ]
     parity = [
@@ -182,7 +183,7 @@ def derived(width: int) -> list[Feature]:
     found = [Feature(name, _rowwise(name, f, width)) for name, f in least + parity]
     if not single:
         found += [Feature(name, _rowwise(name, f, width)) for name, f in several]
-    if 1 < width <= _NARROW:
+    if 1 < width <= _COMPARED:
         name = "count of repeated numbers"
         found.append(Feature(name, _rowwise(name, _repeats, width)))
     return found
@@ -206,7 +207,7 @@ def _repeats(rows: Floats) -> Any:
     return (np.diff(np.sort(rows, axis=1), axis=1) == 0).sum(axis=1)
 
 
-def _lowest_bit(values: Floats) -> Floats:
+def lowest_bit(values: Floats) -> Floats:
     """e with x an odd multiple of 2^e; 2000 for zero."""
     mantissas, exponents = np.frexp(values)
     integers = (mantissas * 2.0**53).astype(np.int64)
@@ -216,7 +217,7 @@ def _lowest_bit(values: Floats) -> Floats:
 
 
 def _significant_bits(values: Floats) -> Floats:
-    return np.where(values == 0, 0.0, np.frexp(values)[1] - _lowest_bit(values))
+    return np.where(values == 0, 0.0, np.frexp(values)[1] - lowest_bit(values))
 
 
 def matrix(features: Sequence[Feature], draws: Draws) -> Floats:

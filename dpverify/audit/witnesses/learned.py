@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.outputs.draws import Draws, Floats
+from dpverify.audit.witnesses.bits import low_bits
 from dpverify.audit.witnesses.directions import (
     Moments,
     Scaling,
@@ -29,6 +30,7 @@ from dpverify.audit.witnesses.events import (
     event,
     fingerprints,
     is_print,
+    seen_before,
     somewhere,
     text_event,
 )
@@ -109,6 +111,7 @@ def candidates(
     limits = _LIMITS[effort]
     task = _Task(_first(own, limits.rows), _first(other, limits.rows), limits, seed)
     found = [*task.texts(orders=not law_known), *task.values(), *task.columns(), *task.inverted()]
+    found += task.plain()
     if law_known or not len(own) or not len(other):
         return found
     given, projections = list(task.given(difference)), list(task.projections(difference))
@@ -221,6 +224,12 @@ class _Task:
         """Noise of few bits, where it is found."""
         for feature in inverted(self.chosen[:_FIRST], self.own, self.other):
             yield Candidate(f"{feature.name} >= {{threshold}}", feature.score, both_signs=True)
+
+    def plain(self) -> Iterator[Candidate]:
+        """What is looked for everywhere, and a candidate only where it is plainly there."""
+        cells = self.limits.cells >> 6
+        yield from low_bits(self.chosen, self.own, self.other, cells, self.limits.each)
+        yield from seen_before(self.own, self.other)
 
     def densities(self) -> Iterator[Candidate]:
         """Log-ratios of densities: of single numbers, and of all under independence."""

@@ -1,14 +1,15 @@
-"""Texts of outputs: labels, kinds, marks, orders of numbers; and what can be read in a text: characters, numbers.
+"""Texts of outputs: labels, kinds, marks, orders of numbers; and what can be read in a text: characters, words, numbers.
 
-A column gives one text a draw. Characters count where texts are nearly all different.
+A column gives one text a draw. Characters and words count where texts are nearly all different.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,19 @@ from numpy.typing import NDArray
 from dpverify.audit.outputs.draws import PLAIN, Draws, Floats, Labels
 from dpverify.audit.witnesses.features import Column, Feature, Score, by_rows, tame, telling
 
+_WORD = re.compile(r"\w{2,40}")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _NUMBERS = 4
 _ORDERED = 3
 _ORDERS = tuple("-".join(map(str, order)) for order in product(range(_ORDERED), repeat=_ORDERED))
 _NARROW = 64
-_FRONT, _BACK = 64, 16  # places that are looked at
+_FRONT, _BACK = 340, 100  # places that are looked at: all, where a text is not longer
 _LOOKED, _FEWEST, _TIMES = (
     2000,
     50,
     5,
 )  # draws a side; texts among them, at least, and how often each at most
-_MOST = 16  # places of which there are events
+_MOST, _MOST_WORDS = 16, 8  # places and words of which there are events
 
 
 def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Column]]:
@@ -39,7 +41,7 @@ def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Colum
     width = max(own.numbers.shape[1], other.numbers.shape[1])
     if width > 1:
         found += [(f"entry {j}", _mark(j)) for j in _telling_marks(own, other)]
-    found += characters(own, other)
+    found += inside(own, other)
     if width > 1 and orders:
         found += [
             ("place of the largest number", lambda draws: _place(draws, width, np.argmax)),
@@ -75,15 +77,21 @@ def _order(draws: Draws) -> Labels:
     return Labels(codes, _ORDERS)
 
 
-def characters(own: Draws, other: Draws) -> list[tuple[str, Column]]:
-    """The characters at those places where they differ most; none for texts that are often the same."""
+def inside(own: Draws, other: Draws) -> list[tuple[str, Column]]:
+    """What is in the texts: those characters and words that differ most; none where texts are often the same."""
     sides = own.select(slice(_LOOKED)), other.select(slice(_LOOKED))
     different = [len(np.unique(side.coded.codes)) for side in sides]
     if not any(max(_FEWEST, len(s) / _TIMES) <= n for n, s in zip(different, sides, strict=True)):
         return []
-    ours, theirs = (_letters(side) for side in sides)
-    found = np.array([_apart(ours[:, k], theirs[:, k]) for k in range(_FRONT + _BACK)])
-    both, chosen = np.concatenate([ours, theirs]), list[int]()
+    texts = [[str(text) for text in side.labels] for side in sides]
+    return [*_characters(*texts), *_words(*texts)]
+
+
+def _characters(own: list[str], other: list[str]) -> list[tuple[str, Column]]:
+    letters = [_letters(side) for side in (own, other)]
+    hits = [_histograms(side) for side in letters]
+    found = np.abs(telling(hits[0], hits[1], len(own), len(other))).max(axis=1, initial=0.0)
+    both, chosen = np.concatenate(letters), list[int]()
     for k in np.argsort(-found, kind="stable").tolist():
         twice = any(np.array_equal(both[:, k], both[:, j]) for j in chosen)  # from front and back
         if found[k] > 0 and len(chosen) < _MOST and not twice:
@@ -91,26 +99,21 @@ def characters(own: Draws, other: Draws) -> list[tuple[str, Column]]:
     return [(_name(k), _at(k)) for k in chosen]
 
 
-def _letters(draws: Draws) -> NDArray[np.uint32]:
+def _letters(texts: list[str]) -> NDArray[np.uint32]:
     """Code points, shape (size, _FRONT + _BACK): from the front, and the last ones from the back; 0 beyond."""
-    key = "characters", _FRONT + _BACK
-    if key not in draws.made:
-        used, places = np.unique(draws.coded.codes, return_inverse=True)
-        texts = [str(draws.coded.table[k]) for k in used]
-        parts = [(text[:_FRONT] for text in texts), (text[: -_BACK - 1 : -1] for text in texts)]
-        halves = [
-            np.array(list(part) or [""], dtype=f"U{size}").view(np.uint32).reshape(-1, size)
-            for part, size in zip(parts, (_FRONT, _BACK), strict=True)
-        ]
-        draws.made[key] = np.hstack(halves)[places]
-    return draws.made[key]
+    parts = [(text[:_FRONT] for text in texts), (text[: -_BACK - 1 : -1] for text in texts)]
+    halves = [
+        np.array(list(part), dtype=f"U{size}").view(np.uint32).reshape(-1, size)
+        for part, size in zip(parts, (_FRONT, _BACK), strict=True)
+    ]
+    return np.hstack(halves)
 
 
-def _apart(own: NDArray[np.uint32], other: NDArray[np.uint32]) -> float:
-    """How telling the most telling character is."""
-    values, which = np.unique(np.concatenate([own, other]), return_inverse=True)
-    hits = [np.bincount(part, minlength=len(values)) for part in np.split(which, [len(own)])]
-    return float(np.abs(telling(hits[0], hits[1], len(own), len(other))).max(initial=0.0))
+def _histograms(letters: NDArray[np.uint32]) -> NDArray[np.intp]:
+    """How often each character is at each place, by its lowest byte; shape (places, 256)."""
+    places = letters.shape[1]
+    cells = (letters & 255) + 256 * np.arange(places)
+    return np.bincount(cells.ravel(), minlength=256 * places).reshape(places, 256)
 
 
 def _name(k: int) -> str:
@@ -119,9 +122,42 @@ def _name(k: int) -> str:
 
 
 def _at(k: int) -> Column:
+    """The character at a place: from the front, or from the end."""
+    key = "character", k
+    place = slice(k, k + 1) if k < _FRONT else slice(_FRONT - k - 1, (_FRONT - k) or None)
+
     def column(draws: Draws) -> Labels:
-        values, codes = np.unique(_letters(draws)[:, k], return_inverse=True)
+        if key not in draws.made:
+            characters = [str(text)[place] for text in draws.coded.table]
+            draws.made[key] = np.array([ord(c) if c else 0 for c in characters] or [0])
+        found = draws.made[key][draws.coded.codes]
+        values, codes = np.unique(found, return_inverse=True)
         return Labels(codes, tuple(chr(value) if value else "" for value in values.tolist()))
+
+    return column
+
+
+def _words(own: list[str], other: list[str]) -> list[tuple[str, Column]]:
+    """Wherever they are."""
+    ours, theirs = (
+        Counter(chain.from_iterable(set(_WORD.findall(text)) for text in side))
+        for side in (own, other)
+    )
+    words = [word for word in {**ours, **theirs} if ours[word] + theirs[word] > 1]
+    hits = [ours[word] for word in words], [theirs[word] for word in words]
+    found = np.abs(telling(*hits, len(own), len(other)))
+    best = np.argsort(-found, kind="stable")[:_MOST_WORDS]
+    return [(f"whether the output's text has {words[i]!r}", _has(words[i])) for i in best]
+
+
+def _has(word: str) -> Column:
+    key = f"has {word}", 0
+
+    def column(draws: Draws) -> Labels:
+        if key not in draws.made:
+            found = [word in str(text) for text in draws.coded.table]
+            draws.made[key] = np.array(found or [False], dtype=np.intp)
+        return Labels(draws.made[key][draws.coded.codes], ("no", "yes"))
 
     return column
 

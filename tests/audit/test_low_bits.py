@@ -1,0 +1,164 @@
+"""Secrets in single bits, noise of few seeds, long texts: seen where they are, and no candidates where they are not.
+
+Every audit has a false-alarm probability of 1e-6; seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify.audit import AuditResult, Verdict, added, audit
+from dpverify.audit.outputs.encoding import encode
+from dpverify.audit.witnesses.bits import low_bits
+from dpverify.audit.witnesses.events import seen_before
+from dpverify.privacy import PureDP
+
+PAIR = added("one enters", [0.0, 1.0], 1.0)
+COMMON = 0.9  # how often the secret bit is set with the third record; 0.1 without
+
+
+def _audited(function: Callable[..., Any], trials: int, *, vectorized: bool = True) -> AuditResult:
+    return audit(
+        function,
+        claim=PureDP(1),
+        pairs=[PAIR],
+        trials=trials,
+        alpha=1e-6,
+        seed=1,
+        vectorized=vectorized,
+    )
+
+
+def _secrets(rng: np.random.Generator, data: Any, size: int) -> Any:
+    return (rng.random(size) < (COMMON if len(data) == 3 else 1 - COMMON)).astype(np.int64)
+
+
+def _planted(words: Any, place: int, bits: Any) -> Any:
+    return (words & ~np.int64(1 << place)) | (bits << place)
+
+
+@pytest.mark.parametrize("place", [1, 9, 20, 33, 44, 48, 51])
+def test_a_bit_of_the_mantissa(place: int) -> None:
+    rng = np.random.default_rng(place)
+
+    def function(data: Any, size: int) -> Any:
+        words = rng.normal(size=size).view(np.int64)
+        return _planted(words, place, _secrets(rng, data, size)).view(np.float64)
+
+    assert _audited(function, 10_000).verdict is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize("place", [1, 6, 12, 20, 27])
+def test_a_bit_of_a_grid(place: int) -> None:
+    rng = np.random.default_rng(place)
+
+    def function(data: Any, size: int) -> Any:
+        words = np.rint(rng.normal(size=size) * 2.0**30).astype(np.int64)
+        return _planted(words, place, _secrets(rng, data, size)) * 2.0**-30
+
+    found = _audited(function, 10_000)
+    assert found.verdict is Verdict.VIOLATED
+    assert f"weight 2^{place - 30}" in found.strongest.event
+
+
+def test_a_bit_of_one_column_of_ten() -> None:
+    rng = np.random.default_rng(3)
+
+    def function(data: Any, size: int) -> Any:
+        rows = rng.normal(size=(size, 10))
+        words = np.ascontiguousarray(rows[:, 7]).view(np.int64)
+        rows[:, 7] = _planted(words, 30, _secrets(rng, data, size)).view(np.float64)
+        return rows
+
+    assert "bit 30 of the mantissa of number 7" in _audited(function, 10_000).strongest.event
+
+
+@pytest.mark.parametrize("seeds", [2**10, 2**14])
+def test_noise_of_few_seeds(seeds: int) -> None:
+    rng, noise = np.random.default_rng(4), np.random.default_rng(5).normal(size=seeds)
+
+    def function(data: Any, size: int) -> Any:
+        return noise[rng.integers(seeds, size=size)] + 1e-3 * (len(data) == 3)
+
+    found = _audited(function, 20_000)
+    assert found.verdict is Verdict.VIOLATED
+    assert found.epsilon > 4
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("grid", [0, 16, 40])
+def test_noise_that_is_only_shifted_has_no_such_events(shift: float, grid: int) -> None:
+    """So they cost nothing: with or without them the same is certified."""
+    rng = np.random.default_rng(6)
+    sides = [
+        encode(np.rint(rng.normal(size=(20_000, 2)) * 2.0**grid) / 2.0**grid + shift * k)
+        for k in (0, 1)
+    ]
+    assert not low_bits([0, 1], sides[0], sides[1], 1 << 16, 16)
+    if shift < 1:
+        assert not list(seen_before(sides[0], sides[1]))
+
+
+def test_a_long_double_shows_more_than_its_float() -> None:
+    """0.1 of 64 bits plus less than a float has; nothing is lost of infinite and huge ones."""
+    if np.dtype(np.longdouble).itemsize <= 8:
+        pytest.skip("long doubles are floats here")
+    near, rest = np.longdouble(1), np.longdouble(2) ** -60
+    for outputs in ([near + rest], [np.array([near + rest])], np.array([near + rest])):
+        assert encode(outputs).numbers.tolist() == [[1.0, 2.0**-60]]
+    odd = encode([np.longdouble("inf"), np.longdouble("nan"), np.longdouble(10) ** 4000])
+    assert odd.labels.tolist() == ["inf", "nan", "inf"]
+    assert not odd.numbers.any()
+
+
+def _letters(source: random.Random, size: int) -> str:
+    return "".join(source.choices(string.ascii_lowercase, k=size))
+
+
+TEXTS: dict[str, Callable[[random.Random, bool], Any]] = {
+    "in the middle": lambda s, bit: _letters(s, 150) + "ab"[bit] + _letters(s, 180),
+    "near the end of a longer one": lambda s, bit: _letters(s, 600) + "ab"[bit] + _letters(s, 30),
+    "a word anywhere": lambda s, bit: (
+        _letters(s, s.randrange(40)) + (" yes " if bit else " nope ") + _letters(s, s.randrange(40))
+    ),
+    "a field of JSON": lambda s, bit: f'{{"a": {s.random()}, "b": {s.random()}, "ok": {bit}}}',
+    "a bit of bytes": lambda s, bit: s.randbytes(8) + bytes([s.randrange(128) * 2 + bit]),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_secrets_in_texts(kind: str) -> None:
+    source = random.Random(7)
+
+    def function(data: Any) -> Any:
+        return TEXTS[kind](source, source.random() < (COMMON if len(data) == 3 else 1 - COMMON))
+
+    assert _audited(function, 5000, vectorized=False).verdict is Verdict.VIOLATED
+
+
+def test_one_very_long_output_among_short_ones() -> None:
+    """Rows of one length would not fit into memory: refused in words, before they are made."""
+    outputs = [[0.5]] * 1_000_000 + [[0.5] * 2000]
+    with pytest.raises(ValueError, match=r"2,000 numbers.*hash"):
+        encode(outputs)
+
+
+def test_a_sequential_audit_of_a_function_that_mostly_fails() -> None:
+    rng = np.random.default_rng(8)
+
+    def function(data: Any) -> float:
+        if rng.random() < 0.99:
+            raise RuntimeError("no convergence")
+        return float(len(data)) + rng.laplace()
+
+    for seed in range(3):
+        found = audit(
+            function, claim=PureDP(1), pairs=[PAIR], trials=4000, seed=seed, sequential=True
+        )
+        assert found.verdict is not Verdict.VIOLATED
