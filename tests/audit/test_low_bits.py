@@ -123,7 +123,8 @@ def _letters(source: random.Random, size: int) -> str:
 
 TEXTS: dict[str, Callable[[random.Random, bool], Any]] = {
     "in the middle": lambda s, bit: _letters(s, 150) + "ab"[bit] + _letters(s, 180),
-    "near the end of a longer one": lambda s, bit: _letters(s, 600) + "ab"[bit] + _letters(s, 30),
+    "in the middle of a page": lambda s, bit: _letters(s, 1800) + "ab"[bit] + _letters(s, 2000),
+    "near the end of a longer one": lambda s, bit: _letters(s, 4500) + "ab"[bit] + _letters(s, 30),
     "a word anywhere": lambda s, bit: (
         _letters(s, s.randrange(40)) + (" yes " if bit else " nope ") + _letters(s, s.randrange(40))
     ),

@@ -52,7 +52,7 @@ from dpverify.privacy.numbers import to_float
 EXCEPTION = "exception "
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=[>,;])")  # of default reprs: "<A object at 0x7f>"
 _DEEPEST = 12
-_LONGEST, _LAST = 400, 80  # characters of a text that are kept, and how many of them from its end
+_LONGEST, _LAST = 4000, 800  # characters of a text that are kept, and how many of them from its end
 
 
 def encode(outputs: Sequence[Any] | NDArray[Any]) -> Draws:

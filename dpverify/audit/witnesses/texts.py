@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from itertools import chain, product
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,14 @@ _NUMBERS = 4
 _ORDERED = 3
 _ORDERS = tuple("-".join(map(str, order)) for order in product(range(_ORDERED), repeat=_ORDERED))
 _NARROW = 64
-_FRONT, _BACK = 340, 100  # places that are looked at: all, where a text is not longer
+_FRONT, _BACK = 3200, 900  # places that are looked at: all that is kept of a text
 _LOOKED, _FEWEST, _TIMES = (
     2000,
     50,
     5,
 )  # draws a side; texts among them, at least, and how often each at most
+_CHARACTERS = 1 << 19  # that are looked at, a side
+_BEGINNING = 400  # characters in which numbers are read
 _MOST, _MOST_WORDS = 16, 8  # places and words of which there are events
 
 
@@ -84,29 +86,33 @@ def inside(own: Draws, other: Draws) -> list[tuple[str, Column]]:
     if not any(max(_FEWEST, len(s) / _TIMES) <= n for n, s in zip(different, sides, strict=True)):
         return []
     texts = [[str(text) for text in side.labels] for side in sides]
+    longest = max(len(text) for side in texts for text in side)
+    texts = [side[: max(_FEWEST, _CHARACTERS // longest)] for side in texts]
     return [*_characters(*texts), *_words(*texts)]
 
 
 def _characters(own: list[str], other: list[str]) -> list[tuple[str, Column]]:
-    letters = [_letters(side) for side in (own, other)]
+    longest = max(map(len, [*own, *other]))
+    places = [*range(min(longest, _FRONT)), *range(-1, -min(longest, _BACK) - 1, -1)]
+    letters = [_letters(side, places) for side in (own, other)]
     hits = [_histograms(side) for side in letters]
     found = np.abs(telling(hits[0], hits[1], len(own), len(other))).max(axis=1, initial=0.0)
     both, chosen = np.concatenate(letters), list[int]()
     for k in np.argsort(-found, kind="stable").tolist():
-        twice = any(np.array_equal(both[:, k], both[:, j]) for j in chosen)  # from front and back
-        if found[k] > 0 and len(chosen) < _MOST and not twice:
+        if found[k] == 0 or len(chosen) == _MOST:
+            break
+        if not any(np.array_equal(both[:, k], both[:, j]) for j in chosen):  # from front and back
             chosen.append(k)
-    return [(_name(k), _at(k)) for k in chosen]
+    return [(f"character {places[k]} of the output's text", _at(places[k])) for k in chosen]
 
 
-def _letters(texts: list[str]) -> NDArray[np.uint32]:
-    """Code points, shape (size, _FRONT + _BACK): from the front, and the last ones from the back; 0 beyond."""
-    parts = [(text[:_FRONT] for text in texts), (text[: -_BACK - 1 : -1] for text in texts)]
-    halves = [
-        np.array(list(part), dtype=f"U{size}").view(np.uint32).reshape(-1, size)
-        for part, size in zip(parts, (_FRONT, _BACK), strict=True)
-    ]
-    return np.hstack(halves)
+def _letters(texts: list[str], places: list[int]) -> NDArray[np.uint32]:
+    """Code points, shape (size, len(places)): of all from the front, then of all from the back; 0 beyond."""
+    back = -min(places)
+    front = len(places) - back
+    starts = np.array([text[:front] for text in texts], dtype=f"U{front}").view(np.uint32)
+    ends = np.array([text[: -back - 1 : -1] for text in texts], dtype=f"U{back}").view(np.uint32)
+    return np.hstack([starts.reshape(-1, front), ends.reshape(-1, back)])
 
 
 def _histograms(letters: NDArray[np.uint32]) -> NDArray[np.intp]:
@@ -116,15 +122,10 @@ def _histograms(letters: NDArray[np.uint32]) -> NDArray[np.intp]:
     return np.bincount(cells.ravel(), minlength=256 * places).reshape(places, 256)
 
 
-def _name(k: int) -> str:
-    where = f"character {k}" if k < _FRONT else f"character {_FRONT - k - 1}"
-    return f"{where} of the output's text"
-
-
 def _at(k: int) -> Column:
-    """The character at a place: from the front, or from the end."""
+    """The character at a place, from the end where it is negative; none beyond."""
     key = "character", k
-    place = slice(k, k + 1) if k < _FRONT else slice(_FRONT - k - 1, (_FRONT - k) or None)
+    place = slice(k, (k + 1) or None)
 
     def column(draws: Draws) -> Labels:
         if key not in draws.made:
@@ -180,5 +181,5 @@ def _of_label(function: Callable[[str], float]) -> Score:
 
 
 def _number(text: str, k: int) -> float:
-    found = _NUMBER.findall(text)
-    return float(found[k]) if k < len(found) else 0.0
+    found = next(islice(_NUMBER.finditer(text[:_BEGINNING]), k, None), None)
+    return float(found.group()) if found else 0.0
