@@ -13,6 +13,7 @@ from dpverify.audit.outputs.draws import PLAIN, Draws, Floats
 from dpverify.audit.witnesses.features import Candidate, Column, Score
 
 _SHOWN = 80
+_ENOUGH = 64
 _REPEATED, _FEWER = 10, 4  # pairs of equal outputs on one side; how many times rarer across
 
 
@@ -53,7 +54,7 @@ def seen_before(own: Draws, other: Draws) -> Iterator[Candidate]:
     """
     if min(len(own), len(other)) < 2 or not (own.numbers.any() or other.numbers.any()):
         return
-    sides = fingerprints(own), fingerprints(other)
+    sides = _first_prints(own), _first_prints(other)
     values, which = np.unique(np.concatenate(sides), return_inverse=True)
     ours, theirs = (
         np.bincount(part, minlength=len(values)) for part in np.split(which, [len(own)])
@@ -66,9 +67,15 @@ def seen_before(own: Draws, other: Draws) -> Iterator[Candidate]:
     known = values[(ours > 0) & (theirs == 0)]
 
     def score(draws: Draws) -> Floats:
-        return np.isin(fingerprints(draws), known).astype(np.float64)
+        return np.isin(_first_prints(draws), known).astype(np.float64)
 
     yield Candidate("output was seen on this side alone while learning", score)
+
+
+def _first_prints(draws: Draws) -> NDArray[np.uint64]:
+    """Of the label and the first numbers, which are enough where noise repeats."""
+    wide = draws.numbers.shape[1] > _ENOUGH
+    return fingerprints(Draws(draws.coded, draws.columns(_ENOUGH)) if wide else draws)
 
 
 def fingerprints(draws: Draws) -> NDArray[np.uint64]:
