@@ -133,7 +133,7 @@ def _at(k: int) -> Column:
             draws.made[key] = np.array([ord(c) if c else 0 for c in characters] or [0])
         found = draws.made[key][draws.coded.codes]
         values, codes = np.unique(found, return_inverse=True)
-        return Labels(codes, tuple(chr(value) if value else "" for value in values.tolist()))
+        return Labels(codes, tuple(chr(v) if v else "none" for v in values.tolist()))
 
     return column
 
