@@ -192,7 +192,7 @@ def audit(
     Raises TypeError or ValueError for a missing claim, no pairs, two of one name, pairs of another
     adjacency, too few trials (with how many are needed), a class for a mechanism, or a parameter of
     another type; nothing is drawn before. Raises InvalidRun if all calls
-    fail.
+    fail, and ValueError if memory runs out while drawing: that says nothing of the subject.
     """
     _check_subject(subject, faults)
     listed = _listed(pairs)

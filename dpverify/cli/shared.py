@@ -105,6 +105,11 @@ def check_names(
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
             hint = f"did you mean {' or '.join(near)}?" if near else listed
+            if Path(name).suffix or Path(name).exists():
+                hint = (
+                    "names are of mechanisms and their audits. A folder of your own is given with --suite; a "
+                    "function is audited from Python: dpverify.audit.audit."
+                )
             raise UsageError(f"there is no {name!r}; {hint}")
 
 
@@ -120,13 +125,22 @@ def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> N
 def consumers_of(
     options: argparse.Namespace, console: Console, *, show_details: bool
 ) -> list[Consumer]:
-    """The terminal, the file of --jsonl, the folder of --evidence."""
+    """The terminal, the file of --jsonl, the folder of --evidence. Raises UsageError where they cannot be written."""
     consumers: list[Consumer] = [Terminal(console, show_details=show_details)]
-    if options.jsonl is not None:
-        consumers.append(JsonLines(options.jsonl))
-    if getattr(options, "evidence", None) is not None:
-        consumers.append(Evidence(options.evidence))
+    for option, consumer in (("jsonl", JsonLines), ("evidence", Evidence)):
+        path: Path | None = getattr(options, option, None)
+        if path is not None:
+            consumers.append(_written(option, consumer, path))
     return consumers
+
+
+def _written(option: str, consumer: Callable[[Path], Consumer], path: Path) -> Consumer:
+    try:
+        return consumer(path)
+    except OSError as error:
+        raise UsageError(
+            f"--{option} {path} cannot be written: {error.strerror}. Give a path in a folder that exists."
+        ) from error
 
 
 def workers_of(options: argparse.Namespace) -> int:

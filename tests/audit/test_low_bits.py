@@ -79,6 +79,81 @@ def test_a_bit_of_one_column_of_ten() -> None:
     assert "bit 30 of the mantissa of number 7" in _audited(function, 10_000).strongest.event
 
 
+def test_a_bit_of_one_column_of_many() -> None:
+    """Which has the mean and the variance of all others."""
+    rng = np.random.default_rng(9)
+
+    def function(data: Any, size: int) -> Any:
+        rows = rng.normal(size=(size, 300))
+        words = np.ascontiguousarray(rows[:, 150]).view(np.int64)
+        rows[:, 150] = _planted(words, 30, _secrets(rng, data, size)).view(np.float64)
+        return rows
+
+    assert "bit 30 of the mantissa of number 150" in _audited(function, 10_000).strongest.event
+
+
+@pytest.mark.parametrize("place", [0, 3, 31, 32, 40, 60])
+def test_a_bit_of_a_large_integer(place: int) -> None:
+    """Beyond 2^53 no float has it."""
+    rng = np.random.default_rng(place)
+
+    def function(data: Any, size: int) -> Any:
+        return _planted(rng.integers(2**62, size=size), place, _secrets(rng, data, size))
+
+    assert _audited(function, 10_000).verdict is Verdict.VIOLATED
+
+
+def test_a_bit_of_128() -> None:
+    source = random.Random(10)
+
+    def function(data: Any) -> Any:
+        secret = source.random() < (COMMON if len(data) == 3 else 1 - COMMON)
+        return source.getrandbits(128) & ~(1 << 60) | secret << 60
+
+    assert _audited(function, 5000, vectorized=False).verdict is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [(3, 0), (2**60 + 5, 2), (-(2**60) - 5, 2), (-(2**63), 2), (2**63 + 1, 2), (2**100 + 7, 4), (-(2**200) - 9, 4)],
+)  # fmt: skip
+def test_words_of_large_integers_are_exact(value: int, count: int) -> None:
+    """In two's complement, whatever else is in the batch."""
+    words = [float((value >> 32 * k) % 2**32) for k in range(count)]
+    alone = encode([value]).numbers[0].tolist()
+    assert alone[2:] == words
+    among = encode([value, 1, -(2**300), 2**55]).numbers[0].tolist()
+    assert among == [*alone, *[0.0] * (len(among) - len(alone))]
+    if abs(value) < 2**63:
+        assert encode(np.array([value])).numbers[0].tolist() == alone
+    elif 0 < value < 2**64:
+        assert encode(np.array([value], dtype=np.uint64)).numbers[0].tolist() == alone
+
+
+@pytest.mark.parametrize("modulus", [3, 5, 7, 15])
+def test_remainders(modulus: int) -> None:
+    rng = np.random.default_rng(modulus)
+
+    def function(data: Any, size: int) -> Any:
+        return modulus * np.rint(rng.laplace(size=size) * 1e6) + (len(data) == 3)
+
+    found = _audited(function, 5000)
+    assert found.verdict is Verdict.VIOLATED
+    assert "modulo" in found.strongest.event
+
+
+def test_the_sign_and_the_payload_of_what_is_no_number() -> None:
+    rng = np.random.default_rng(11)
+    for low, high in ((0, 1 << 63), (5, 6)):
+
+        def function(data: Any, size: int, low: int = low, high: int = high) -> Any:
+            words = np.full(size, np.nan).view(np.uint64)
+            secrets = _secrets(rng, data, size).astype(np.bool_)
+            return (words | np.where(secrets, np.uint64(high), np.uint64(low))).view(np.float64)
+
+        assert _audited(function, 5000).verdict is Verdict.VIOLATED
+
+
 @pytest.mark.parametrize("seeds", [2**10, 2**14])
 def test_noise_of_few_seeds(seeds: int) -> None:
     rng, noise = np.random.default_rng(4), np.random.default_rng(5).normal(size=seeds)
@@ -112,6 +187,8 @@ def test_a_long_double_shows_more_than_its_float() -> None:
     near, rest = np.longdouble(1), np.longdouble(2) ** -60
     for outputs in ([near + rest], [np.array([near + rest])], np.array([near + rest])):
         assert encode(outputs).numbers.tolist() == [[1.0, 2.0**-60]]
+    for pair in ([np.clongdouble(near + rest)], [np.array([near + rest], dtype=np.clongdouble)]):
+        assert encode(pair).numbers.tolist() == [[1.0, 0.0, 2.0**-60, 0.0]]
     odd = encode([np.longdouble("inf"), np.longdouble("nan"), np.longdouble(10) ** 4000])
     assert odd.labels.tolist() == ["inf", "nan", "inf"]
     assert not odd.numbers.any()
@@ -125,6 +202,10 @@ TEXTS: dict[str, Callable[[random.Random, bool], Any]] = {
     "in the middle": lambda s, bit: _letters(s, 150) + "ab"[bit] + _letters(s, 180),
     "in the middle of a page": lambda s, bit: _letters(s, 1800) + "ab"[bit] + _letters(s, 2000),
     "near the end of a longer one": lambda s, bit: _letters(s, 4500) + "ab"[bit] + _letters(s, 30),
+    "characters of one low byte": lambda s, bit: _letters(s, 20) + "a\u0161"[bit] + _letters(s, 5),
+    "a bit of mutable bytes": lambda s, bit: bytearray(
+        [*s.randbytes(8), s.randrange(128) * 2 + bit]
+    ),
     "a word anywhere": lambda s, bit: (
         _letters(s, s.randrange(40)) + (" yes " if bit else " nope ") + _letters(s, s.randrange(40))
     ),
@@ -148,6 +229,14 @@ def test_one_very_long_output_among_short_ones() -> None:
     outputs = [[0.5]] * 1_000_000 + [[0.5] * 2000]
     with pytest.raises(ValueError, match=r"2,000 numbers.*hash"):
         encode(outputs)
+
+
+def test_texts_of_outcomes_are_safe_to_print() -> None:
+    """They can neither forge a line of a report nor move a terminal's cursor, nor stop the printing."""
+    for text in ("a\nclaim      pure(99)\x1b[31m", "\ud800"):
+        for label in encode([ValueError(text), Exception(text)]).labels:
+            assert label.isprintable()
+            label.encode()
 
 
 def test_a_sequential_audit_of_a_function_that_mostly_fails() -> None:

@@ -102,6 +102,11 @@ def _cycle() -> list[Any]:
     return made
 
 
+def _with_payload(bits: int) -> float:
+    """A NaN like others but for its last bits."""
+    return float((np.array([math.nan]).view(np.int64) | bits).view(np.float64)[0])
+
+
 # No two of these are the same outcome.
 DIFFERENT: list[Any] = [
     1, 2, 1.0, 2.0, True, False, None, "1", b"1", "None", 2**60, 2**60 + 1, -(10**400), 10**400,
@@ -123,11 +128,12 @@ DIFFERENT: list[Any] = [
     ExceptionGroup("a", [ValueError("0x1")]), ExceptionGroup("a", [ValueError("0x2")]),
     ValueError("failed at 0x1"), ValueError("failed at 0x2"),
     Point(1.0, 2.0), Point(2.0, 1.0), Color.RED, Color.BLUE, Mute(), Trap(), len, _cycle(),
+    bytearray(b"1"), memoryview(b"1"), -math.nan, _with_payload(1), _with_payload(2), 2**64 + 5, 2**96 + 5,
     "x" * 1000, "x" * 1001, "x" * 999 + "y", {"deep": [{"er": (1, "z")}]}, np.uint64(2**64 - 1),
 ]  # fmt: skip
 
 
-def _seen(draws: Draws, i: int) -> tuple[Any, ...]:
+def seen(draws: Draws, i: int) -> tuple[Any, ...]:
     """Everything that is known of one draw, without what is not there."""
     marks = {j: m.array()[i] for j, m in draws.marks.items() if m.array()[i] != PLAIN}
     numbers = {j: x for j, x in enumerate(draws.numbers[i].tolist()) if x}
@@ -137,10 +143,10 @@ def _seen(draws: Draws, i: int) -> tuple[Any, ...]:
 def test_different_outcomes_look_different() -> None:
     draws = encode(DIFFERENT)
     assert len(draws) == len(DIFFERENT)
-    seen = [_seen(draws, i) for i in range(len(draws))]
-    for i, one in enumerate(seen):
+    found = [seen(draws, i) for i in range(len(draws))]
+    for i, one in enumerate(found):
         for j in range(i):
-            assert one != seen[j], (DIFFERENT[i], DIFFERENT[j])
+            assert one != found[j], (DIFFERENT[i], DIFFERENT[j])
     assert np.isfinite(draws.numbers).all()
 
 
@@ -148,10 +154,10 @@ def test_an_outcome_looks_the_same_in_every_batch() -> None:
     """Alone, with all the others, and within one more list."""
     together = encode(DIFFERENT)
     for i, value in enumerate(DIFFERENT):
-        assert _seen(encode([value]), 0) == _seen(together, i)
+        assert seen(encode([value]), 0) == seen(together, i)
     nested = encode([[value] for value in DIFFERENT])
     for i, value in enumerate(DIFFERENT):
-        assert _seen(encode([[value]]), 0) == _seen(nested, i)
+        assert seen(encode([[value]]), 0) == seen(nested, i)
 
 
 EQUAL: list[tuple[Any, Any]] = [
@@ -165,7 +171,7 @@ EQUAL: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize(("one", "two"), EQUAL)
 def test_addresses_do_not_tell_equal_objects_apart(one: Any, two: Any) -> None:
     draws = encode([one, two])
-    assert _seen(draws, 0) == _seen(draws, 1)
+    assert seen(draws, 0) == seen(draws, 1)
 
 
 async def _later() -> int:
@@ -214,12 +220,12 @@ def test_a_function_may_return_one_buffer_again_and_again(case: int) -> None:
         return output
 
     draws = CallableDraws(fills, [0.0]).draw(SeededBits(0), 5)
-    assert len({str(_seen(draws, i)) for i in range(5)}) == 5
+    assert len({str(seen(draws, i)) for i in range(5)}) == 5
 
 
 def test_what_an_array_carries_is_kept() -> None:
     draws = CallableDraws(lambda data: _tagged(len(data)), [0.0]).draw(SeededBits(0), 1)
-    assert _seen(draws, 0) == _seen(encode([_tagged(1)]), 0) != _seen(encode([_tagged(2)]), 0)
+    assert seen(draws, 0) == seen(encode([_tagged(1)]), 0) != seen(encode([_tagged(2)]), 0)
 
 
 @pytest.mark.parametrize("outputs", [{0: 1, 1: 2}, {1, 2}, "ab", b"ab", {0: 1, 1: 2}.keys()])
@@ -243,7 +249,7 @@ def test_fast_paths_agree_with_one_by_one() -> None:
     for batch in batches:
         draws = encode(batch)
         for i in range(len(batch)):
-            assert _seen(draws, i) == _seen(encode([batch[i]]), 0)
+            assert seen(draws, i) == seen(encode([batch[i]]), 0)
 
 
 def test_large_batches_are_cheap() -> None:
@@ -279,7 +285,7 @@ def test_batches_together_are_one() -> None:
     joined = together(parts)
     assert len(joined) == len(whole)
     for i in range(len(whole)):
-        assert _seen(joined, i) == _seen(whole, i)
+        assert seen(joined, i) == seen(whole, i)
     assert len(together([encode([]), encode([])])) == 0
 
 

@@ -176,3 +176,21 @@ def test_bad_parameters_are_refused() -> None:
         order_dependence(exact_sum, np.ones((3, 1)), norm=3)
     with pytest.raises(ValueError, match="sizes"):
         batch_dependence(exact_sum, [1.0], sizes=())
+
+
+def test_answers_in_one_array_are_compared_all_the_same() -> None:
+    """Else each would be held against itself."""
+    buffer = np.zeros(1)
+
+    def fills(rows: Any) -> Any:
+        buffer[0] = rows[0]
+        return buffer
+
+    assert order_dependence(fills, np.arange(5.0)).found
+    places = np.zeros(100_000)
+
+    def places_in(rows: Any) -> Any:
+        places[: len(rows)] = rows[:, 0] + np.arange(len(rows))
+        return places[: len(rows)]
+
+    assert batch_dependence(places_in, np.ones(1), sizes=(1, 5)).found

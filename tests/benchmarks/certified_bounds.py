@@ -175,8 +175,9 @@ def long() -> Iterator[Row]:
 
 def wide() -> Iterator[Row]:
     """The same in a thousand dimensions."""
-    for all_move in (False, True):
-        yield from _gaussian(1000, all_move, 10**5, 0.95 * 0.52, part=20)
+    for trials, target, part in ((10**5, 0.52, 20), (10**6, 0.70, 50)):
+        for all_move in (False, True):
+            yield from _gaussian(1000, all_move, trials, 0.95 * target, part=part)
 
 
 def _gaussian(

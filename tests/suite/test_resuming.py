@@ -128,6 +128,20 @@ def test_other_files_are_refused(
     assert "is no event; give a file that --jsonl wrote." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--jsonl", "--evidence"])
+def test_what_cannot_be_written_is_wrong_usage(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert main([*AUDIT, *SEED, option, str(tmp_path / "file" / "in")]) == 2
+    assert "cannot be written: Not a directory." in capsys.readouterr().err
+
+
+def test_a_file_is_no_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "mine.py"]) == 2
+    assert "a function is audited from Python" in capsys.readouterr().err
+
+
 def test_a_missing_file_or_seed_is_wrong_usage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,13 @@ Wrap = Callable[[Sequence[str]], str]
 """The label of an output from the labels of its parts."""
 UNORDERED = 64
 """The label of more parts than these says how many of each there are, and not where."""
-_ODD = (PLAIN, "nan", "inf", "-inf", "-0.0")
+_ODD = (PLAIN, "nan", "inf", "-inf", "-0.0", "-nan")
+_PAYLOAD = (1 << 51) - 1  # bits of a NaN that say nothing of what it is
 _EXACT = 1 << 53  # every smaller integer is a float
 _HUGE = 10**300
 _PRIME = 2**31 - 1
+_WORD, _WORDS = 32, 4  # bits, and how many such words of a large integer are columns
+_LAST = (1 << _WORD) - 1
 _MOST_NUMBERS = 1 << 30
 
 
@@ -39,6 +42,31 @@ class Part:
         return Part(kinds, labels, self.numbers[rows], self.widths[rows], marks)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One output, taken apart when it was made: what it shows later may be another one."""
+
+    kind: str
+    label: str
+    numbers: Floats
+    marks: Mapping[int, str]
+
+
+def restored(values: Sequence[Kept]) -> Part:
+    """Outputs that were taken apart one by one."""
+    widths = np.array([len(value.numbers) for value in values], dtype=np.intp)
+    numbers = np.zeros((len(values), int(widths.max(initial=0))))
+    for i, value in enumerate(values):
+        numbers[i, : len(value.numbers)] = value.numbers
+    marks = {
+        j: Labels.of([value.marks.get(j, PLAIN) for value in values])
+        for j in sorted({column for value in values for column in value.marks})
+    }
+    kinds = Labels.of([value.kind for value in values])
+    labels = Labels.of([value.label for value in values])
+    return Part(kinds, labels, numbers, widths, marks)
+
+
 def alone(texts: Sequence[str]) -> str:
     """The label of a value by itself."""
     return texts[0]
@@ -52,7 +80,10 @@ def text_part(kinds: Labels, labels: Labels, inside: bool) -> Part:
 
 
 def float_part(rows: Floats, name: str, wrap: Wrap) -> Part:
-    """Rows of floats, shape (size, width). Marked where NaN, infinite or minus zero, and 0 there."""
+    """Rows of floats, shape (size, width). Marked where NaN, infinite or minus zero.
+
+    There the number is 0; of a NaN it is the payload, which is 0 but for those that were made by hand.
+    """
     size, width = rows.shape
     kinds = Labels.constant(wrap([name] * width), size)
     widths = np.broadcast_to(np.intp(width), size)
@@ -62,6 +93,8 @@ def float_part(rows: Floats, name: str, wrap: Wrap) -> Part:
         return Part(kinds, kinds, rows, widths, {})
     codes = _odd_codes(rows[:, columns])
     numbers = np.where(odd, 0.0, rows)
+    strange = np.isnan(rows)
+    numbers[strange] = rows[strange].view(np.int64) & _PAYLOAD
     marks = {int(j): Labels(codes[:, k], _ODD) for k, j in enumerate(columns)}
     labels = _patterns(codes, columns, _ODD, [name] * width, wrap)
     return Part(kinds, labels, numbers, widths, marks)
@@ -84,6 +117,7 @@ def _odd_codes(values: Floats) -> NDArray[np.uint8]:
     codes[values == np.inf] = 2
     codes[values == -np.inf] = 3
     codes[(values == 0) & np.signbit(values)] = 4
+    codes[np.isnan(values) & np.signbit(values)] = 5
     return codes
 
 
@@ -91,7 +125,7 @@ def integer_part(rows: NDArray[Any], name: str, wrap: Wrap) -> Part:
     """Rows of integers of any size, shape (size, width).
 
     A row with one beyond 2^53, where floats have gaps, is marked with the number of bits there and
-    has a residue of every entry besides, which tells neighbors apart.
+    has a residue of every entry besides, which tells neighbors apart, and words of it, which have its bits.
     """
     size, width = rows.shape
     kinds = Labels.constant(wrap([name] * width), size)
@@ -101,14 +135,19 @@ def integer_part(rows: NDArray[Any], name: str, wrap: Wrap) -> Part:
     if not len(columns):
         return Part(kinds, kinds, numbers, np.broadcast_to(np.intp(width), size), {})
     wide = np.asarray(beyond.any(axis=1))
-    numbers = np.hstack([numbers, np.where(wide[:, np.newaxis], residues(rows), 0.0)])
-    bits = np.where(beyond, _bits(rows, numbers[:, :width]), 0)[:, columns]
+    bits = np.where(beyond, _bits(rows, numbers), 0)
+    further = np.hstack([residues(rows), *words(rows)])
+    counts = np.where(wide, 1 + np.clip(-(-bits.max(axis=1) // _WORD), 2, _WORDS), 0)
+    there = np.repeat(np.arange(1 + _WORDS), width) < counts[:, np.newaxis]
+    further = np.where(there, further, 0.0)[:, : width * int(counts.max())]
+    numbers = np.hstack([numbers, further])
+    bits = bits[:, columns]
     lengths, codes = np.unique(np.append(bits.ravel(), 0), return_inverse=True)
     table = tuple(f"{name} of {k} bits" if k else PLAIN for k in lengths.tolist())
     codes = codes[:-1].reshape(bits.shape)
     marks = {int(j): Labels(codes[:, k], table) for k, j in enumerate(columns)}
     labels = _patterns(codes, columns, table, [name] * width, wrap)
-    return Part(kinds, labels, numbers, np.where(wide, 2 * width, width), marks)
+    return Part(kinds, labels, numbers, width + width * counts, marks)
 
 
 def floats_of(integers: NDArray[Any]) -> Floats:
@@ -124,6 +163,17 @@ def residues(integers: NDArray[Any]) -> Floats:
     if integers.dtype == object:
         return (integers % _PRIME).astype(np.float64)
     return (integers % prime).astype(np.float64)
+
+
+def words(integers: NDArray[Any]) -> list[Floats]:
+    """The lowest words of 32 bits each, in two's complement."""
+    if integers.dtype != object:
+        own = integers.dtype.type
+        found = [(integers >> own(_WORD * k)) & own(_LAST) for k in range(2)]
+        found += [np.zeros_like(integers)] * (_WORDS - 2)
+    else:
+        found = [(integers >> (_WORD * k)) & _LAST for k in range(_WORDS)]
+    return [word.astype(np.float64) for word in found]
 
 
 def _bits(integers: NDArray[Any], floats: Floats) -> NDArray[np.int64]:
@@ -197,15 +247,20 @@ def _joined_labels(columns: Sequence[Labels], wrap: Wrap, size: int) -> Labels:
     return merged(which, texts)
 
 
-def scattered(parts: Sequence[tuple[Codes, Part]], size: int) -> Part:
-    """Parts of a batch, each with the rows it stands for, as one."""
-    width = max((part.numbers.shape[1] for _, part in parts), default=0)
+def refuse_many(size: int, width: int) -> None:
+    """Raises ValueError where so many rows of this width are more than memory is meant for."""
     if size * width > _MOST_NUMBERS:
         raise ValueError(
             f"The longest of {size:,} outputs has {width:,} numbers, so all of them as rows of one length would "
             f"have {size * width:,}, more than {_MOST_NUMBERS:,} (8 GiB). Return less of a long output "
             "(its length and a hash of it tell any two apart), or ask for fewer trials."
         )
+
+
+def scattered(parts: Sequence[tuple[Codes, Part]], size: int) -> Part:
+    """Parts of a batch, each with the rows it stands for, as one."""
+    width = max((part.numbers.shape[1] for _, part in parts), default=0)
+    refuse_many(size, width)
     numbers, widths = np.zeros((size, width)), np.zeros(size, np.intp)
     for rows, part in parts:
         numbers[rows, : part.numbers.shape[1]] = part.numbers

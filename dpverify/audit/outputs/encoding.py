@@ -9,14 +9,11 @@ type and place by place, so that large batches are cheap.
 from __future__ import annotations
 
 import dataclasses
-import re
-import zlib
 from collections import Counter
 from collections.abc import (
     AsyncIterator,
     Callable,
     Coroutine,
-    Hashable,
     Iterable,
     Iterator,
     Mapping,
@@ -35,6 +32,7 @@ from numpy.typing import NDArray
 
 from dpverify.audit.outputs.columns import (
     UNORDERED,
+    Kept,
     Part,
     Wrap,
     alone,
@@ -43,16 +41,16 @@ from dpverify.audit.outputs.columns import (
     integer_part,
     joined,
     merged,
+    restored,
     scattered,
     text_part,
 )
 from dpverify.audit.outputs.draws import Draws, Floats, Labels
+from dpverify.audit.outputs.showing import BYTES, EXCEPTION, kind_of, shortened, shown_of
 from dpverify.privacy.numbers import to_float
 
-EXCEPTION = "exception "
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=[>,;])")  # of default reprs: "<A object at 0x7f>"
+_LEAVES = (bool, np.bool_, NoneType, str, *BYTES, Enum, BaseException)
 _DEEPEST = 12
-_LONGEST, _LAST = 4000, 800  # characters of a text that are kept, and how many of them from its end
 
 
 def encode(outputs: Sequence[Any] | NDArray[Any]) -> Draws:
@@ -65,6 +63,19 @@ def encode(outputs: Sequence[Any] | NDArray[Any]) -> Draws:
     else:
         part = _encoded(list(outputs), 0)
     return Draws(part.labels, part.numbers, kinds=part.kinds, marks=part.marks)
+
+
+def kept(output: Any) -> Kept:
+    """One output as it is now, whatever becomes of the object. Raises ValueError as ``encode`` does."""
+    draws = encode([output])
+    marks = {j: str(labels.table[labels.codes[0]]) for j, labels in draws.marks.items()}
+    kinds, labels = draws.kinds, draws.coded
+    return Kept(
+        str(kinds.table[kinds.codes[0]]),
+        str(labels.table[labels.codes[0]]),
+        draws.numbers[0],
+        marks,
+    )
 
 
 def _encoded(values: Sequence[Any], depth: int) -> Part:
@@ -95,7 +106,9 @@ def _plain_integer(value: Any) -> int:
 def _of_type(kind: type, values: list[Any], depth: int) -> Part:
     """Values of one type."""
     _refuse_unfinished(kind)
-    if issubclass(kind, (bool, np.bool_, NoneType, str, bytes, Enum, BaseException)):
+    if kind is Kept:
+        return restored(values)
+    if issubclass(kind, _LEAVES):
         return _leaves(values, depth)
     if issubclass(kind, (float, np.floating)):
         kept = np.longdouble if issubclass(kind, np.longdouble) else np.float64
@@ -106,8 +119,7 @@ def _of_type(kind: type, values: list[Any], depth: int) -> Part:
             _integer_array([_plain_integer(v) for v in values]), _scalar_name(kind), alone
         )
     if issubclass(kind, (complex, np.complexfloating)):
-        pairs = np.array(values, dtype=np.complex128).view(np.float64).reshape(-1, 2)
-        return float_part(pairs, "float", partial(_sequence, "complex"))
+        return float_part(_pairs(np.array(values)), "float", partial(_sequence, "complex"))
     return _of_compound(kind, values, depth)
 
 
@@ -122,8 +134,6 @@ def _refuse_unfinished(kind: type) -> None:
 
 def _of_compound(kind: type, values: list[Any], depth: int) -> Part:
     """Values of one type that hold others."""
-    if kind is memoryview:
-        return _leaves([value.tobytes() for value in values], depth)
     if depth >= _DEEPEST:
         return _leaves(values, depth)
     if kind is np.ndarray:
@@ -171,10 +181,16 @@ def _arrays(depth: int, key: tuple[str, tuple[int, ...]], arrays: list[Any]) -> 
             return integer_part(stacked, "integer", wrap)
         return float_part(floats(stacked), "float", wrap)
     if dtype.kind == "c":
-        flat = np.stack(arrays).reshape(len(arrays), -1).astype(np.complex128)
-        return float_part(flat.view(np.float64), "float", partial(_array_label, dtype, shape))
+        return float_part(_pairs(np.stack(arrays)), "float", partial(_array_label, dtype, shape))
     rows = [array.ravel().tolist() for array in arrays]
     return _places(rows, partial(_sequence, f"{dtype.name} array {shape} "), depth)
+
+
+def _pairs(rows: NDArray[Any]) -> Floats:
+    """Real and imaginary parts; shape (size, 2 * width), more where they are longer than 64 bits."""
+    longer = rows.dtype.itemsize > 16
+    rows = rows.astype(rows.dtype if longer else np.complex128).reshape(len(rows), -1)
+    return floats(rows.view(np.longdouble if longer else np.float64))
 
 
 def _array_label(dtype: np.dtype[Any], shape: tuple[int, ...], texts: Sequence[str]) -> str:
@@ -204,7 +220,7 @@ def _sequence(name: str, texts: Sequence[str], brackets: str = "()") -> str:
     else:
         runs = sorted(Counter(texts).items())
     inside = ", ".join(text if times == 1 else f"{text} x {times}" for text, times in runs)
-    return _shortened(f"{name}{brackets[0]}{inside}{brackets[1]}")
+    return shortened(f"{name}{brackets[0]}{inside}{brackets[1]}")
 
 
 def _records(
@@ -215,6 +231,8 @@ def _records(
     for value in values:
         try:
             found.append(fields(value))
+        except MemoryError:
+            raise
         except Exception:  # an object that cannot be taken apart is still an outcome
             found.append(None)
     rows = list(zip(values, found, strict=True))
@@ -230,13 +248,13 @@ def _records(
 
 def _record_label(name: str, names: Sequence[str], texts: Sequence[str]) -> str:
     inside = [f"{field}={text}" for field, text in zip(names, texts, strict=True)]
-    return _shortened(f"{name}({', '.join(inside)})")
+    return shortened(f"{name}({', '.join(inside)})")
 
 
 def _items(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        return {_shown(key): value[key] for key in value}
-    return {f"{i}": member for i, member in enumerate(sorted(value, key=_shown))}
+        return {shown_of(key): value[key] for key in value}
+    return {f"{i}": member for i, member in enumerate(sorted(value, key=shown_of))}
 
 
 def _exactly(value: Fraction | Decimal) -> dict[str, Any]:
@@ -290,42 +308,8 @@ def _leaves(values: Sequence[Any], depth: int) -> Part:
     plain = issubclass(type(values[0]), (str, bytes))
     places = Labels.of(values if plain else map(id, values))  # equal ones are shown once
     shown = list(places.table) if plain else list({id(value): value for value in values}.values())
-    kinds = merged(places.codes, [_kind(value) for value in shown])
-    return text_part(kinds, merged(places.codes, [_shown(value) for value in shown]), depth > 0)
+    kinds = merged(places.codes, [kind_of(value) for value in shown])
+    return text_part(kinds, merged(places.codes, [shown_of(value) for value in shown]), depth > 0)
 
 
-def _kind(value: Any) -> str:
-    if value is None or isinstance(value, (bool, np.bool_)):
-        return _shown(value)
-    name = type(value).__name__.removesuffix("_")  # numpy's str_ and bytes_ are texts like others
-    return EXCEPTION + name if isinstance(value, BaseException) else name
-
-
-def _shown(value: Hashable) -> str:
-    """A text that equal objects share: without addresses."""
-    try:
-        if isinstance(value, (bool, np.bool_)):
-            return str(bool(value))
-        if isinstance(value, str):
-            return _shortened(repr(str(value)))
-        if isinstance(value, bytes):
-            return _shortened(f"bytes {value.hex()}")  # every byte at a place of its own
-        text = repr(value)
-        if isinstance(value, BaseException):
-            text = f"{EXCEPTION}{type(value).__name__}: {value}".removesuffix(": ")
-        if isinstance(value, BaseExceptionGroup):
-            text += f" [{', '.join(map(_shown, value.exceptions))}]"
-    except Exception:  # a repr may raise whatever it likes
-        return f"<{type(value).__name__} that cannot be shown>"
-    return _shortened(_ADDRESS.sub("", text))
-
-
-def _shortened(text: str) -> str:
-    """A long text by its ends and a checksum of all of it."""
-    if len(text) <= _LONGEST:
-        return text
-    middle = f"{len(text)} characters, CRC {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
-    return f"{text[: _LONGEST - _LAST]}... ({middle}) ...{text[-_LAST:]}"
-
-
-__all__ = ["EXCEPTION", "Floats", "encode"]
+__all__ = ["EXCEPTION", "Floats", "encode", "kept"]

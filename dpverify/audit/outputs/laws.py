@@ -9,22 +9,26 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpverify.audit.outputs.columns import floats_of, residues
-from dpverify.audit.outputs.draws import Draws, Floats, Labels
-from dpverify.audit.outputs.encoding import EXCEPTION, encode
-from dpverify.plans import Transcripts
+from dpverify.audit.outputs.columns import refuse_many
+from dpverify.audit.outputs.draws import Draws, Floats, together
+from dpverify.audit.outputs.encoding import encode, kept
+from dpverify.audit.outputs.showing import EXCEPTION
+from dpverify.audit.outputs.transcripts import TranscriptDraws
 from dpverify.privacy.adjacency import Dataset, comparable_rows
 from dpverify.randomness import Bits
 
-_EXACT = 1 << 53
 _MANY_ALIKE = 30
-_MOST_ENTRIES = 32
-_IMMUTABLE = frozenset((float, int, str, bool, bytes, complex, type(None), np.float64, np.int64))
+_IMMUTABLE = frozenset(
+    (float, int, str, bool, bytes, complex, type(None), Fraction, Decimal, *np.sctypeDict.values())
+) - {np.void, np.object_}
+_DEEP = 4
+_BLOCK = 1000  # raw outputs at a time: what is kept of each may be far less
 
 
 class AuditedLaw(Protocol):
@@ -35,78 +39,6 @@ class AuditedLaw(Protocol):
 
     def log_likelihood(self, draws: Draws) -> Floats | None:
         """The log-probability of each draw under this law, if it is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class TranscriptDraws:
-    """A mechanism's law, or a faulty one, seen by an audit."""
-
-    law: Any
-
-    def draw(self, bits: Bits, size: int) -> Draws:
-        """Transcripts; the label is the gate that stopped each, the numbers all released values.
-
-        Of a stage that releases tuples of varying length: the length, the sum, the first entries.
-        Values beyond 2^53 have a residue besides, after all numbers.
-        """
-        batch: Transcripts = self.law.sample(bits, size)
-        table = ("released", *(f"stopped: {reason}" for reason in batch.reasons))
-        labels = Labels(batch.stopped_by + 1, table)
-        return Draws(labels, _numbers(list(batch.values.values()), size), batch)
-
-    def log_likelihood(self, draws: Draws) -> Floats | None:
-        """Exact up to float64, from the plan; unknown where coins of a filter matter."""
-        if self.law.latent:
-            return None
-        result: Floats = self.law.log_likelihood(draws.raw)
-        return result
-
-
-def _numbers(columns: list[NDArray[Any]], size: int) -> Floats:
-    """All stages side by side."""
-    rows = [column if column.ndim > 1 else _of_tuples(column) for column in columns]
-    if any(column.size and _beyond(column) for column in rows):
-        rows += [np.where(_beyond_each(column), residues(column), 0) for column in rows]
-    if len(rows) == 1:
-        return floats_of(rows[0])
-    return np.hstack([np.zeros((size, 0)), *map(floats_of, rows)])
-
-
-def _beyond(column: NDArray[Any]) -> bool:
-    return bool(column.max() >= _EXACT or column.min() <= -_EXACT)
-
-
-def _beyond_each(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Elsewhere the residue is 0, as it is in a batch without such values."""
-    return np.asarray((column >= _EXACT) | (column <= -_EXACT), dtype=np.bool_)
-
-
-def _of_tuples(column: NDArray[Any]) -> NDArray[Any]:
-    """Shape (size, 34) in every batch: the length, the sum, the first entries or 0.
-
-    A histogram is key, count, key, count, ...: a key that only one side shows is an entry of its own.
-    """
-    rows = [row if isinstance(row, tuple) else () for row in column.tolist()]
-    distinct = list(dict.fromkeys(rows))  # many draws are alike, and each is looked at once
-    place = dict(zip(distinct, range(len(distinct)), strict=True))
-    which = np.fromiter(map(place.__getitem__, rows), dtype=np.intp, count=len(rows))
-    numbers = _of_distinct(distinct)
-    if numbers.size and not _beyond(numbers):
-        numbers = numbers.astype(np.int64)
-    return numbers[which]
-
-
-def _of_distinct(rows: list[tuple[int, ...]]) -> NDArray[Any]:
-    """``_of_tuples``, one by one."""
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    longest = _MOST_ENTRIES
-    numbers = np.zeros((len(rows), 2 + longest), dtype=object)
-    numbers[:, 0], numbers[:, 1] = lengths, [sum(row) for row in rows]
-    shown = np.minimum(lengths, longest)
-    for length in np.unique(shown[shown > 0]).tolist():
-        there = np.flatnonzero(shown == length)
-        numbers[there, 2 : 2 + length] = [rows[i][:length] for i in there.tolist()]
-    return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +57,19 @@ class CallableDraws:
         given = copy.deepcopy(
             self.data
         )  # a function that alters it must not alter the caller's pair
-        if self.vectorized:
-            outputs = self._vector(given, size)
-        else:
-            outputs = [self._one(given) for _ in range(size)]
+        try:
+            draws = self._vector(given, size) if self.vectorized else self._one_by_one(given, size)
+        except MemoryError as error:
+            raise ValueError(
+                f"{_name(self.function)}, or what is kept of its outputs, needs more memory than there is, which says "
+                "nothing of its privacy. Return less of a long output (its length and a hash of it), or ask for fewer trials."
+            ) from error
         before, after = comparable_rows(self.data, given)
         if before != after:
             raise ValueError(
                 f"{_name(self.function)} changed the dataset it was given; audit a function that "
                 "leaves its input alone (copy it first)."
             )
-        draws = _encoded(self.function, outputs, size)
         if self.vectorized and size >= _MANY_ALIKE:
             self._refuse_one_draw(draws)
         return draws
@@ -157,18 +91,25 @@ class CallableDraws:
         """Unknown."""
         return None
 
+    def _one_by_one(self, given: Dataset, size: int) -> Draws:
+        blocks = []
+        for start in range(0, max(size, 1), _BLOCK):
+            blocks.append(encode([self._one(given) for _ in range(min(_BLOCK, size - start))]))
+            refuse_many(size, blocks[-1].numbers.shape[1])
+        return together(blocks) if len(blocks) > 1 else blocks[0]
+
     def _one(self, given: Dataset) -> Any:
         try:
             output = self.function(given)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, MemoryError):  # these say nothing of the function
             raise
         except (
             BaseException
         ) as error:  # an exception is an outcome, sys.exit too: it can leak like any other
-            return error
-        return output if type(output) in _IMMUTABLE else _kept(output)
+            return kept(error)
+        return as_it_is(output)
 
-    def _vector(self, given: Dataset, size: int) -> Sequence[Any]:
+    def _vector(self, given: Dataset, size: int) -> Draws:
         try:
             outputs: Sequence[Any] = self.function(given, size)
         except Exception as error:
@@ -186,7 +127,7 @@ class CallableDraws:
                     f"{_name(self.function)} returned rows of shape {shapes} for one dataset; outputs of a "
                     "batch that share what was drawn are not independent: audit f(dataset)."
                 )
-        return outputs
+        return _encoded(self.function, outputs, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,19 +148,32 @@ class SeededDraws:
         return None
 
 
-def _kept(output: Any) -> Any:
-    """A copy, since a function may fill one buffer at every call; what cannot be copied as it is."""
-    if type(output) is np.ndarray and not output.dtype.hasobject:
-        return output.copy()
-    if isinstance(output, memoryview):
-        return output.tobytes()
-    try:
-        kept = copy.deepcopy(output)
-        if isinstance(output, np.ndarray) and hasattr(output, "__dict__"):
-            vars(kept).update(copy.deepcopy(vars(output)))  # numpy's own copy leaves these out
-    except Exception:  # a copy may raise whatever it likes
+def as_it_is(output: Any) -> Any:
+    """The output as it is now: a function may fill one buffer, or return one object, at every call.
+
+    What is not plainly a copy is taken apart at once, which costs more: how an object shows itself may depend on
+    what the function does later, and an exception holds the frames it came through.
+    """
+    kind = type(output)
+    if kind in _IMMUTABLE:
         return output
-    return kept
+    if kind is np.ndarray and not output.dtype.hasobject:
+        return output.copy()
+    return copy.deepcopy(output) if _is_plain(output, 0) else kept(output)
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Lists, tuples and dicts of what never changes, and of arrays."""
+    kind = type(value)
+    if kind in _IMMUTABLE:
+        return True
+    if kind is np.ndarray:
+        return not value.dtype.hasobject
+    if depth == _DEEP or kind not in (list, tuple, dict):
+        return False
+    if kind is dict and not all(type(key) in _IMMUTABLE for key in value):
+        return False
+    return all(_is_plain(one, depth + 1) for one in (value.values() if kind is dict else value))
 
 
 def _check_number(function: Callable[..., Any], outputs: Any, size: int) -> None:
@@ -284,6 +238,7 @@ __all__ = [
     "SeededDraws",
     "TranscriptDraws",
     "all_failed",
+    "as_it_is",
     "encode",
     "is_known",
 ]

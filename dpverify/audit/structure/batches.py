@@ -94,8 +94,8 @@ def order_dependence(
     if base is None:
         return log.finding("order_dependence", call)
     for kind, where, variant in _variants(rows, permutations, seed):
-        log.compare(kind, where, base, attempt(query, variant))
-    _threads(log, partial(query, rows.copy()), thread_limit)
+        log.compare(kind, where, base, attempt(_answer, query, variant))
+    _threads(log, partial(_answer, query, rows.copy()), thread_limit)
     if additive:
         _chunks(log, base, query, rows)
     if record is not None and sensitivity is not None:
@@ -162,7 +162,7 @@ def layouts(rows: Array) -> Iterator[tuple[str, Array]]:
 
 def _base(query: Query, rows: Array, log: _Log) -> Array | None:
     """The answer to compare with; None, and a problem, without a deterministic one."""
-    first, second = attempt(query, rows.copy()), attempt(query, rows.copy())
+    first, second = (attempt(_answer, query, rows.copy()) for _ in range(2))
     for answer in (first, second):
         if isinstance(answer, Exception):
             log.problems.append(f"the query on the data as given raised {describe(answer)}")
@@ -201,7 +201,7 @@ def _threads(
 def _chunks(log: _Log, base: Array, query: Query, rows: Array) -> None:
     n = len(rows)
     for cut in sorted({1, n // 3, n // 2, n - 1} & set(range(1, n))):
-        answers = [attempt(query, part.copy()) for part in (rows[:cut], rows[cut:])]
+        answers = [attempt(_answer, query, part.copy()) for part in (rows[:cut], rows[cut:])]
         failed = [answer for answer in answers if isinstance(answer, Exception)]
         total = failed[0] if failed else np.asarray(answers[0]) + np.asarray(answers[1])
         log.compare("in two chunks", f"cut at {cut}", base, total)
@@ -217,7 +217,7 @@ def _insert(
     norm: float,
 ) -> None:
     for at in sorted({0, len(rows) // 2, len(rows)}):
-        answer = attempt(query, np.insert(rows, at, record, axis=0))
+        answer = attempt(_answer, query, np.insert(rows, at, record, axis=0))
         moved = answer if isinstance(answer, Exception) else attempt(_moved, base, answer, norm)
         if isinstance(moved, Exception):
             log.problems.append(f"with the record at {at}: {describe(moved)}")
@@ -243,9 +243,13 @@ def _moved(base: Array, answer: Any, norm: float) -> Fraction:
     return max(gaps, default=Fraction(0)) if norm == math.inf else sum(gaps, Fraction(0))
 
 
+def _answer(query: Query, rows: Array) -> Array:
+    """A copy: a query may fill one array at every call, and all its answers would be equal."""
+    return np.array(query(rows))
+
+
 def _one(rowwise: Query, batch: Array, at: int) -> Any:
-    answer = attempt(rowwise, batch)
-    return answer if isinstance(answer, Exception) else attempt(lambda: np.asarray(answer)[at])
+    return attempt(lambda: _answer(rowwise, batch)[at])
 
 
 def _largest_gap(left: Array, right: Array) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from dpverify.audit.attack import DIRECTIONS
 from dpverify.audit.certificates import Certificate, tested_points
 from dpverify.audit.certificates import certify as certified
-from dpverify.audit.outputs.laws import Draws, encode
+from dpverify.audit.outputs.laws import Draws, as_it_is, encode
+from dpverify.audit.outputs.showing import EXCEPTION
 from dpverify.audit.regions import Counted
 from dpverify.audit.witnesses.choosing import choose
 from dpverify.audit.witnesses.learned import Effort, candidates
@@ -71,14 +72,14 @@ def check_draws(draws: int, alpha: float) -> None:
         raise ValueError(f"alpha = {alpha} is outside (0, 1); give a probability, say 1e-6.")
 
 
-def outputs_of(release: Callable[..., Any], data: Any, size: int, vectorized: bool) -> Any:
+def _outputs(release: Callable[..., Any], data: Any, size: int, vectorized: bool) -> Any:
     """``size`` outputs; an exception stands where a call raised one.
 
     vectorized: release(data, size) returns all of them; otherwise release(data) returns one.
     Raises ValueError when a vectorized release returns another number of outputs.
     """
     if not vectorized:
-        return [attempt(release, data) for _ in range(size)]
+        return [as_it_is(attempt(release, data)) for _ in range(size)]
     outputs = attempt(release, data, size)
     if isinstance(outputs, Exception):
         return [outputs] * size
@@ -95,12 +96,15 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
         return error
 
 
-def failures(outputs: Sequence[Any]) -> str:
+def _failures(draws: Draws) -> str:
     """How many of these are exceptions, and the first one; "" if none is."""
-    if isinstance(outputs, np.ndarray) and outputs.dtype != object:
-        return ""
-    raised = [output for output in outputs if isinstance(output, Exception)]
-    return f"{len(raised)} of {len(outputs)} calls raised {describe(raised[0])}" if raised else ""
+    raised = {
+        str(label).removeprefix(EXCEPTION): number
+        for label, number in draws.coded.counts().items()
+        if str(label).startswith(EXCEPTION)
+    }
+    first = next(iter(raised), "")
+    return f"{sum(raised.values())} of {len(draws)} calls raised {first}"[:250] if raised else ""
 
 
 def describe(error: BaseException) -> str:
@@ -166,8 +170,8 @@ def conclude(
 
 def drawn(release: Callable[..., Any], data: Any, size: int, vectorized: bool) -> tuple[Draws, str]:
     """Encoded outputs, and what went wrong."""
-    outputs = outputs_of(release, data, size, vectorized)
-    return encode(outputs), failures(outputs)
+    draws = encode(_outputs(release, data, size, vectorized))
+    return draws, _failures(draws)
 
 
 def _halves(draws: Draws) -> tuple[Draws, Draws]:

@@ -1,8 +1,8 @@
-"""Single bits of numbers: low ones, which smooth noise leaves fair, and others that tell too much.
+"""Single bits and remainders of numbers: low ones, which smooth noise leaves fair, and others that tell too much.
 
 A bit is one of weight 2^e where all numbers are multiples of one power of two, else one of the mantissa: those
-of numbers on a grid say how large the numbers are. Only bits that differ plainly become candidates, and leading ones only where they tell far more
-than the number itself: so others cost nothing.
+of numbers on a grid say how large the numbers are. Only bits that differ plainly become candidates, and leading ones
+only where they tell far more than the number itself: so others cost nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ _SPREAD = 64.0  # a bit of weight w is low where the middle of the numbers spans
 _MORE = 2.0  # times what the number itself tells: the least that a bit which is not low must tell
 _DISTINCT = 0.5  # of the numbers, at least: a few values have events of their own
 _LARGEST = 1 << 53
+_MODULI = (3, 5, 7)  # with the lowest bit these tell last digits apart, too
+_LEAST_ROWS = 200  # of numbers that have nothing to tell otherwise
+_MOST_COLUMNS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,10 @@ class _Bit:
         return f"bit of weight 2^{self.place + self.unit} of number {self.column} is"
 
     @property
+    def shown(self) -> str:
+        return "1"
+
+    @property
     def score(self) -> Score:
         def found(draws: Draws) -> Floats:
             words = _words(draws.column(self.column), self.unit)
@@ -55,25 +62,79 @@ class _Bit:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Remainder:
+    """Of the number in a column, as a multiple of 2^unit."""
+
+    column: int
+    modulus: int
+    value: int
+    unit: int
+
+    @property
+    def name(self) -> str:
+        scaled = f" over 2^{self.unit}" if self.unit else ""
+        return f"number {self.column}{scaled} modulo {self.modulus} is"
+
+    @property
+    def shown(self) -> str:
+        return f"{self.value}"
+
+    @property
+    def score(self) -> Score:
+        def found(draws: Draws) -> Floats:
+            words = _words(draws.column(self.column), self.unit)
+            equal: NDArray[np.bool_] = words % self.modulus == self.value
+            return equal.astype(np.float64)
+
+        return found
+
+
 def low_bits(
     columns: list[int], own: Draws, other: Draws, cells: int, most: int
 ) -> list[Candidate]:
-    """Bits that differ plainly, the most telling ones; ``cells``: about how many numbers are looked at."""
-    rows = slice(cells // max(1, len(columns)))
-    found: list[tuple[float, _Bit]] = []
-    for j in columns:
-        found += _telling_bits(j, own.column(j)[rows], other.column(j)[rows])
+    """Bits and remainders that differ plainly, the most telling ones.
+
+    columns: which are looked at closely; all others with few draws. cells: about how many numbers are looked at.
+    """
+    width = min(_MOST_COLUMNS, max(own.numbers.shape[1], other.numbers.shape[1]))
+    rest = sorted(set(range(width)).difference(columns))
+    found: list[tuple[float, _Bit | _Remainder]] = []
+    for some, least in ((columns, 0), (rest, _LEAST_ROWS)):
+        rows = slice(max(least, cells // max(1, len(some))))
+        for j in some:
+            found += _telling(j, own.column(j)[rows], other.column(j)[rows])
     found.sort(key=lambda one: -abs(one[0]))
-    return [event(bit.name, "1", bit.score, value) for value, bit in found[:most]]
+    return [event(one.name, one.shown, one.score, value) for value, one in found[:most]]
 
 
-def _telling_bits(j: int, own: Floats, other: Floats) -> Iterator[tuple[float, _Bit]]:
+def _telling(j: int, own: Floats, other: Floats) -> Iterator[tuple[float, _Bit | _Remainder]]:
     both = np.concatenate([own, other])
     if not len(own) or not len(other) or not both.any():
         return
     if len(np.unique(both)) < _DISTINCT * len(both):
         return
     unit, low = _form(both)
+    yield from _telling_bits(j, own, other, unit, low)
+    if unit is not None:
+        yield from _telling_remainders(j, own, other, unit, low)
+
+
+def _telling_remainders(
+    j: int, own: Floats, other: Floats, unit: int, low: float
+) -> Iterator[tuple[float, _Remainder]]:
+    ours, theirs = _words(own, unit), _words(other, unit)
+    for modulus in _MODULI:
+        counts = [np.bincount(side % modulus, minlength=modulus) for side in (ours, theirs)]
+        values = telling(counts[0], counts[1], len(own), len(other))
+        for k in np.flatnonzero(np.abs(values) > _PLAINLY).tolist():
+            if modulus <= 2**low or abs(values[k]) > _MORE * separation(own, other):
+                yield float(values[k]), _Remainder(j, modulus, k, unit)
+
+
+def _telling_bits(
+    j: int, own: Floats, other: Floats, unit: int | None, low: float
+) -> Iterator[tuple[float, _Bit]]:
     ours, theirs = (_ones(_words(side, unit))[:_MANTISSA] for side in (own, other))
     ones = telling(ours, theirs, len(own), len(other))
     zeros = telling(len(own) - ours, len(other) - theirs, len(own), len(other))

@@ -106,7 +106,7 @@ def candidates(
     difference: shape (width,), a direction that the pair suggests; ignored for another width.
     weak: whether the sides hardly differ, so that many trees would learn the noise. seed: of the trees. The same draws and seed give the same scores.
     Every score takes draws of any width and label, and is finite. An infinite or NaN entry counts as
-    the number 0 and is a mark besides, with events of its own.
+    the number 0 (a NaN as its payload) and is a mark besides, with events of its own.
     """
     limits = _LIMITS[effort]
     task = _Task(_first(own, limits.rows), _first(other, limits.rows), limits, seed)

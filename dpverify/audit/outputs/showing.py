@@ -1,0 +1,53 @@
+"""Texts that stand for outputs: equal ones have equal texts, without addresses, safe to print."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+EXCEPTION = "exception "
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=[>,;])")  # of default reprs: "<A object at 0x7f>"
+_LONGEST, _LAST = 4000, 800  # characters of a text that are kept, and how many of them from its end
+BYTES = (bytes, bytearray, memoryview)
+
+
+def kind_of(value: Any) -> str:
+    """Its type; None, True and False themselves."""
+    if value is None or isinstance(value, (bool, np.bool_)):
+        return shown_of(value)
+    name = type(value).__name__.removesuffix("_")  # numpy's str_ and bytes_ are texts like others
+    return EXCEPTION + name if isinstance(value, BaseException) else name
+
+
+def shown_of(value: Hashable) -> str:
+    """A text that equal objects share: without addresses."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            return str(bool(value))
+        if isinstance(value, str):
+            return shortened(repr(str(value)))
+        if isinstance(value, BYTES):  # every byte at a place of its own
+            return shortened(f"{kind_of(value)} {bytes(value).hex()}")
+        text = repr(value)
+        if isinstance(value, BaseException):
+            text = f"{EXCEPTION}{type(value).__name__}: {value}".removesuffix(": ")
+        if isinstance(value, BaseExceptionGroup):
+            text += f" [{', '.join(map(shown_of, value.exceptions))}]"
+    except MemoryError:
+        raise
+    except Exception:  # a repr may raise whatever it likes
+        return f"<{type(value).__name__} that cannot be shown>"
+    return shortened(_ADDRESS.sub("", text))
+
+
+def shortened(text: str) -> str:
+    """A long text by its ends and a checksum of all of it. What would move a terminal's cursor is escaped."""
+    text = text if text.isprintable() else repr(text)
+    if len(text) <= _LONGEST:
+        return text
+    middle = f"{len(text)} characters, CRC {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
+    return f"{text[: _LONGEST - _LAST]}... ({middle}) ...{text[-_LAST:]}"
