@@ -61,7 +61,8 @@ def audit_sensitivity(
         )
     if not isinstance(domain, Domain):
         raise TypeError(
-            f"domain = {domain!r}; write Domain(columns), with how many columns there are."
+            f"domain = {domain!r}; write Domain(columns), with how many columns there are, and the range of "
+            "the data as low= and high=."
         )
     subject = (
         of_grid(query, norm, bound, adjacency, domain)
