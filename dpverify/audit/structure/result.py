@@ -92,6 +92,8 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
     """What the call returns, or the exception that it raised: that can leak like any output."""
     try:
         return function(*arguments)
+    except MemoryError:  # where memory ends says nothing of the function
+        raise
     except Exception as error:
         return error
 
