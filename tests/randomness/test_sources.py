@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ from dpverify.randomness import Bits, CipherBits, SeededBits, SystemBits
 
 SAFE = pytest.mark.parametrize("source", [SystemBits(), CipherBits()], ids=["system", "cipher"])
 """The sources that a release may use."""
+_TIMED = 20
 COUNTS = (1, 7, 100, 8000, 190, 1, 0, 3000, 8192, 5, 20_000, 8191, 2, 8191, 33)
 
 
@@ -45,6 +47,51 @@ class Reused(SystemBits):
         if self.kept is None:
             self.kept = super().words(5000)
         return self.kept[:count]
+
+
+class NotReentrant(Bits):
+    """A planted fault: a place in a sequence of words is read first and moved on afterwards."""
+
+    place = 0
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        start = self.place
+        found = np.array([start + i for i in range(count)], dtype=np.uint64)
+        self.place = start + count
+        return found
+
+
+def interrupted_draws(source: Bits, draws: int, count: int) -> tuple[list[int], list[int]]:
+    """Draw again and again, each time with one signal whose handler draws from the source as well.
+
+    Returns the words of the draws and those of the handlers. The signal comes after a part of what one draw takes on
+    this machine, a different part each time, and the next one is set only after its handler is done: so a
+    handler never interrupts a handler, however slow the machine is.
+    """
+    started = time.perf_counter()
+    for _ in range(_TIMED):
+        source.words(count).tolist()
+    one_draw = (time.perf_counter() - started) / _TIMED
+    drawn: list[int] = []
+    taken: list[int] = []
+    handled = True
+
+    def handler(number: int, frame: object) -> None:
+        nonlocal handled
+        taken.extend(source.words(count).tolist())
+        handled = True
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for i in range(draws):
+            if handled:
+                handled = False
+                signal.setitimer(signal.ITIMER_REAL, max(1e-6, one_draw * (i % 16 + 1) / 16))
+            drawn.extend(source.words(count).tolist())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return drawn, taken
 
 
 def in_threads(number: int, work: Callable[[], object]) -> None:
@@ -91,20 +138,16 @@ def test_a_signal_handler_shares_no_word_with_what_it_interrupts(
     source: Bits, draws: int, count: int
 ) -> None:
     """A handler that draws from the same source, again and again, in the middle of draws."""
-    taken: list[int] = []
-    before = signal.signal(
-        signal.SIGALRM, lambda number, frame: taken.extend(source.words(count).tolist())
-    )
-    signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
-    try:
-        drawn = [word for _ in range(draws) for word in source.words(count).tolist()]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    everything = drawn + taken
+    drawn, taken = interrupted_draws(source, draws, count)
     # Below 1e6 independent words: two equal ones have probability below 1e12 / 2^65 < 1e-7.
-    assert len(set(everything)) == len(everything)
+    assert len({*drawn, *taken}) == len(drawn) + len(taken)
     assert taken
+
+
+def test_a_source_that_an_interruption_breaks_is_seen() -> None:
+    """A planted fault: the handler's words are those of the draw that it interrupts."""
+    drawn, taken = interrupted_draws(NotReentrant(), 200, 300)
+    assert {*drawn} & {*taken}
 
 
 def test_two_sources_share_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
