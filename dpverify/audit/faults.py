@@ -29,6 +29,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.building import Built
 from dpverify.plans.filtering import Core
 from dpverify.plans.law import Law
 from dpverify.plans.moving import MovingQuery
@@ -37,6 +38,7 @@ from dpverify.plans.plan import Element, is_closed, rescaled_stage, stages_of, w
 from dpverify.plans.transcripts import Rows
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity
 from dpverify.privacy.adjacency import AnyAdjacency
+from dpverify.privacy.hypotheses import Compared
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
@@ -196,9 +198,10 @@ class FaultyLaw(Law):
     """The law of a plan whose adaptive stages need not keep what they declared."""
 
     def _check(
-        self, declared: Stage | Filtered, built: Stage | Filtered, adjacency: AnyAdjacency
-    ) -> None:
+        self, plan: Plan, element: AdaptiveStage, built: Built, key: int, adjacency: AnyAdjacency
+    ) -> tuple[Compared, ...]:
         """A faulty stage may have no claim at all."""
+        return ()
 
 
 def plan_fault(name: str, mechanism: Subject, plan: Plan) -> Fault:

@@ -30,6 +30,7 @@ from dpverify.grid.vectors import (
     clip_to_box,
 )
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import whole
 from dpverify.privacy.rules import sensitivity_lemma
 
@@ -85,7 +86,8 @@ class SideCounts(VectorQuery):
         """A record counts -1, 0 or 1 in each of d coordinates: add-remove d; replace 4 d."""
         what = "thresholds" if self.lows is None else "intervals"
         value = self.width * (4 if adjacency is Adjacency.REPLACE else 1)
-        text = f"the records on either side of {self.width} public {what}"
+        words = f"the records on either side of {self.width} public {what}"
+        text = Quantity.of(words, "SideCounts", width=self.width)
         return _lemma(text, value, adjacency, domain, self.width, "obligation_side_counts")
 
 
@@ -162,7 +164,8 @@ class NormCounts(VectorQuery):
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """A record is in one place: add-remove 1; replace 2, out of one and into another."""
         value = 2 if adjacency is Adjacency.REPLACE else 1
-        text = f"the numbers of records by {len(self.edges)} public radii about a public center"
+        words = f"the numbers of records by {len(self.edges)} public radii about a public center"
+        text = Quantity.of(words, "NormCounts")
         columns = len(self.stretch.center)
         return _lemma(text, value, adjacency, domain, columns, "obligation_norm_counts")
 
@@ -217,7 +220,10 @@ class ScaledSum(_ClippedSum):
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         value = self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
-        text = f"the sum of scaled records clipped to a ball of {self.radius} about a public center"
+        words = (
+            f"the sum of scaled records clipped to a ball of {self.radius} about a public center"
+        )
+        text = Quantity.of(words, "ScaledSum", radius=self.radius)
         return _lemma(text, value, adjacency, domain, self.width, "obligation_scaled_sum")
 
 
@@ -245,7 +251,8 @@ class BoxSum(_ClippedSum):
             raise ValueError(UNCLIPPED)
         moved = self.radius * (2 if adjacency is Adjacency.REPLACE else 1)
         value = self.width * (moved if self.norm is Norm.L1 else moved**2)
-        text = f"the sum of scaled records clipped to {self.radius} in every coordinate"
+        words = f"the sum of scaled records clipped to {self.radius} in every coordinate"
+        text = Quantity.of(words, "BoxSum", radius=self.radius, width=self.width)
         _check_domain(domain, self.width)
         return sensitivity_lemma(
             text,
@@ -270,7 +277,7 @@ def _check_columns(records: Records, columns: int) -> None:
 
 
 def _lemma(
-    what: str, value: int, adjacency: Adjacency, domain: Domain, columns: int, obligation: str
+    what: Quantity, value: int, adjacency: Adjacency, domain: Domain, columns: int, obligation: str
 ) -> Derivation[Sensitivity]:
     _check_domain(domain, columns)
     return sensitivity_lemma(

@@ -25,6 +25,7 @@ from dpverify.grid.queries import Query, quantize
 from dpverify.grid.records import Records
 from dpverify.grid.vectors import OUTER_BOX, checked_exponent
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import whole
 from dpverify.privacy.rules import sensitivity_lemma
 
@@ -158,7 +159,7 @@ class GroupBuckets(Query):
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """One record more or less changes one group; one replaced changes two."""
         return sensitivity_lemma(
-            f"the histogram of {self.groups} groups of records",
+            Quantity.of(f"the histogram of {self.groups} groups of records", "GroupBuckets"),
             norm=Norm.MOVED,
             value=2 if adjacency is Adjacency.REPLACE else 1,
             adjacency=adjacency,

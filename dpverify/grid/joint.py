@@ -16,6 +16,7 @@ from dpverify.grid.queries import Query
 from dpverify.grid.records import Records
 from dpverify.grid.vector_queries import VectorQuery, VectorSum
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import whole
 from dpverify.privacy.rules import sensitivity_lemma
 
@@ -58,7 +59,12 @@ class WithCount(VectorQuery):
         inner = shown.conclusion
         counted = 0 if adjacency is Adjacency.REPLACE else self.weight**2
         return sensitivity_lemma(
-            f"{inner.query}, with {self.weight} times their number",
+            Quantity.of(
+                f"{inner.query}, with {self.weight} times their number",
+                "WithCount",
+                moved=inner.value,
+                weight=self.weight,
+            ),
             norm=Norm.SQUARED_L2,
             value=inner.value + counted,
             adjacency=adjacency,

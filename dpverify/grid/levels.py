@@ -18,6 +18,7 @@ from dpverify.grid.linear import WORD, Integers, largest
 from dpverify.grid.queries import Derived, Query
 from dpverify.grid.records import Records
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import whole
 from dpverify.privacy.rules import sensitivity_lemma
 
@@ -88,7 +89,10 @@ class LevelCounts(Derived):
         """One record more or less changes one group, and each answer by 1 at most, either way; a
         replaced one changes two groups."""
         return sensitivity_lemma(
-            f"groups above {len(self.levels)} levels in {self.grouping.columns} columns",
+            Quantity.of(
+                f"groups above {len(self.levels)} levels in {self.grouping.columns} columns",
+                "LevelCounts",
+            ),
             norm=Norm.L_INFINITY,
             value=2 if adjacency is Adjacency.REPLACE else 1,
             adjacency=adjacency,

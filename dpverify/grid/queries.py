@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dpverify.grid.records import Records
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.rules import sensitivity_lemma
 
 _OUTER_BOX = 1 << 40
@@ -83,7 +84,7 @@ class Count(Query):
         public = self.within is None and adjacency is Adjacency.REPLACE
         what = "the count" if self.within is None else f"the count within {self.within}"
         return sensitivity_lemma(
-            what,
+            Quantity.of(what, "Count", some=self.within is not None),
             norm=Norm.L1,
             value=0 if public else 1,
             adjacency=adjacency,
@@ -138,7 +139,13 @@ class ClampedSum(Query):
             raise ValueError(UNCLIPPED)
         replaced = adjacency is Adjacency.REPLACE
         return sensitivity_lemma(
-            f"the sum of records clamped to [{self.lower}, {self.upper}] cells about {self.center}",
+            Quantity.of(
+                f"the sum of records clamped to [{self.lower}, {self.upper}] cells about {self.center}",
+                "ClampedSum",
+                lower=self.lower,
+                upper=self.upper,
+                center=self.center,
+            ),
             norm=Norm.L1,
             value=self.upper - self.lower if replaced else self.radius,
             adjacency=adjacency,
@@ -170,7 +177,7 @@ class Answers(Query):
                 "there are, which add-remove keeps private. Use Adjacency.REPLACE."
             )
         return sensitivity_lemma(
-            "the list of answers",
+            Quantity.of("the list of answers", "Answers"),
             norm=Norm.HAMMING,
             value=1,
             adjacency=adjacency,

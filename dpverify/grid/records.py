@@ -21,7 +21,7 @@ def ingest(data: ArrayLike, domain: Domain) -> Records:
     """Records of shape (n, columns); one column may come as shape (n,).
 
     Raises TypeError for anything but real numbers in a rectangular array, ValueError for the wrong
-    number of columns and, when the domain refuses them, for non-finite records.
+    number of columns, for more rows than the domain has and, when it refuses them, for non-finite records.
     """
     array = _as_real_array(data)
     if array.ndim == 1 and (domain.columns == 1 or not array.size):  # nobody is a dataset too
@@ -29,13 +29,22 @@ def ingest(data: ArrayLike, domain: Domain) -> Records:
     if array.ndim == 2 and array.shape[1] == domain.columns:
         # What the conversion does to one record (overflow, a signaling NaN) must stay silent.
         with np.errstate(all="ignore"):
-            return _without_nonfinite(array.astype(np.float64) + 0.0, domain)
+            records = _without_nonfinite(array.astype(np.float64) + 0.0, domain)
+        if domain.most_rows is not None and len(records) > domain.most_rows:
+            raise ValueError(_TOO_MANY.format(domain.most_rows))
+        return records
     wanted = f"(n, {domain.columns})" + (" or (n,)" if domain.columns == 1 else "")
     described = f"{array.ndim} dimensions" if array.ndim != 2 else f"{array.shape[1]} columns"
     raise ValueError(
         f"The data have {described}; this mechanism takes records of shape {wanted}. "
         "Select the columns, or reshape, before the call."
     )
+
+
+_TOO_MANY = (
+    "The data have more than {} rows, and this claim says nothing about so many. Refusing them reveals that "
+    "there are more: take a sample by a rule that does not look at the data, or build the mechanism for more rows."
+)
 
 
 def _as_real_array(data: ArrayLike) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpverify.grid.queries import UNCLIPPED, Query, quantize
 from dpverify.grid.records import Records
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import exact
 from dpverify.privacy.rules import sensitivity_lemma
 
@@ -132,7 +133,7 @@ class SmoothMedians(Query):
         if domain.columns < len(self.columns):
             raise ValueError(f"{domain}, for {len(self.columns)} medians; give more columns.")
         return sensitivity_lemma(
-            f"each of {len(self.columns)} medians",
+            Quantity.of(f"each of {len(self.columns)} medians", "SmoothMedians", decay=self.decay),
             norm=Norm.SMOOTH,
             value=1 / self.decay,
             adjacency=adjacency,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dpverify.grid.queries import Query, quantize
 from dpverify.grid.records import Records
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import whole
 from dpverify.privacy.rules import sensitivity_lemma
 
@@ -64,7 +65,12 @@ class QuantileScores(Query):
         below a cell or those up to it; replace: q."""
         p, q = self.numerator, self.denominator
         return sensitivity_lemma(
-            f"the score of every cell for the quantile {p}/{q}",
+            Quantity.of(
+                f"the score of every cell for the quantile {p}/{q}",
+                "QuantileScores",
+                numerator=p,
+                denominator=q,
+            ),
             norm=Norm.L_INFINITY,
             value=q if adjacency is Adjacency.REPLACE else max(p, q - p),
             adjacency=adjacency,
@@ -113,7 +119,11 @@ class ColumnScores(Query):
             raise ValueError(f"{domain}, for a quantile of column {last + 1}; give more columns.")
         shown = [scored.sensitivity(adjacency, domain).conclusion for _, scored in self.scores]
         return sensitivity_lemma(
-            f"the score of every cell for {len(self.scores)} quantiles",
+            Quantity.of(
+                f"the score of every cell for {len(self.scores)} quantiles",
+                "ColumnScores",
+                quantiles=tuple((one.numerator, one.denominator) for _, one in self.scores),
+            ),
             norm=Norm.L_INFINITY,
             value=max(one.value for one in shown),
             adjacency=adjacency,
@@ -165,7 +175,7 @@ class KeyedCounts(Query):
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """One record adds one to one key."""
         return sensitivity_lemma(
-            f"the histogram with bins of {self.width} cells",
+            Quantity.of(f"the histogram with bins of {self.width} cells", "KeyedCounts"),
             norm=Norm.KEYS,
             value=1,
             adjacency=adjacency,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpverify.grid.queries import Count, Query
 from dpverify.grid.records import Records
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.rules import sensitivity_lemma
 
 
@@ -66,7 +67,11 @@ def _moves(
     counts = all(isinstance(query, Count) for query in queries)
     one_way = counts and adjacency is Adjacency.ADD_REMOVE
     return sensitivity_lemma(
-        f"every one of {len(moves)} answers",
+        Quantity.of(
+            f"every one of {len(moves)} answers",
+            "Together",
+            moved=tuple(moved.conclusion.value for moved in moves),
+        ),
         norm=Norm.ONE_WAY if one_way else Norm.L_INFINITY,
         value=max(moved.conclusion.value for moved in moves),
         adjacency=adjacency,

@@ -34,6 +34,7 @@ from dpverify.grid.vectors import (
 )
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.balls import ball, enclose
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import exact, render, whole
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.privacy.rules.making import require_norm
@@ -95,7 +96,8 @@ class VectorSum(VectorQuery):
         if not self.clipped:
             raise ValueError(UNCLIPPED)
         value = self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
-        what = f"the sum of records clipped to {_ball(self)}"
+        words = f"the sum of records clipped to {_ball(self)}"
+        what = Quantity.of(words, "VectorSum", radius=self.radius)
         return _lemma(what, self, value, adjacency, domain, "obligation_vector_sum")
 
     def unclipped(self) -> Query:
@@ -155,7 +157,8 @@ class MaskedSum(VectorQuery):
         value = square + self.weight**2
         if adjacency is Adjacency.REPLACE:
             value = max(value, 4 * square)
-        what = f"the sum of records inside {_ball(self)}, with {self.weight} times their number"
+        words = f"the sum of records inside {_ball(self)}, with {self.weight} times their number"
+        what = Quantity.of(words, "MaskedSum", radius=self.radius, weight=self.weight)
         return _lemma(what, self, value, adjacency, domain, "obligation_masked_sum")
 
     def unclipped(self) -> Query:
@@ -211,7 +214,13 @@ class OneUnit(VectorQuery):
         require_norm(shown, (Norm.SQUARED_L2,), "a value in the unit of its noise")
         inner = shown.conclusion
         return sensitivity_lemma(
-            f"{inner.query}, rounded to 2^-40 of {render(self.scale)}",
+            Quantity.of(
+                f"{inner.query}, rounded to 2^-40 of {render(self.scale)}",
+                "OneUnit",
+                moved=inner.value,
+                scale=self.scale,
+                width=self.width,
+            ),
             norm=Norm.SQUARED_L2,
             value=rounded_sensitivity(math.floor(inner.value), self.scale, self.width),
             adjacency=adjacency,
@@ -283,7 +292,7 @@ def _array(values: list[int], bound: int) -> Integers:
 
 
 def _lemma(
-    what: str,
+    what: Quantity,
     query: VectorSum | MaskedSum,
     value: int,
     adjacency: Adjacency,

@@ -12,6 +12,7 @@ from dpverify.grid.linear import Integers
 from dpverify.grid.nearness import Nearness
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import Friendly
+from dpverify.privacy.hypotheses import Compared
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import BoolArray, IntArray
 
@@ -32,6 +33,16 @@ class CoreQuery(Query):
     def of_cores(self, images: Integers, kept: BoolArray) -> IntArray:
         """Its value for each row of ``kept``, shape (size, width); images: shape (n, nearness.width),
         kept: shape (size, n)."""
+
+    def reached(self, stage: str, at_least: int) -> Compared:
+        """What is sure where this stage released at least so much, though it stopped where nothing is kept.
+
+        Raises ValueError for a query that tells nothing of whether anything is kept.
+        """
+        raise ValueError(
+            f"A gate on {stage!r} behind a filter stops where nothing is kept, which is no function of what "
+            f"{type(self).__name__} releases; put the gate on KeptCount."
+        )
 
     def evaluate(self, records: Records) -> IntArray:
         """Its value where all records are kept."""

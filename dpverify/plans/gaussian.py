@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from flint import arb
 from scipy.special import log_ndtr
 
 from dpverify.plans.noise import LogProbabilities, Noise, added_to, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
-from dpverify.privacy.balls import ball, is_at_most
 from dpverify.privacy.numbers import Exact, to_float
+from dpverify.privacy.tails import Tail
 from dpverify.randomness import Bits, rounded_gaussian
 from dpverify.randomness.bits import IntArray
 from dpverify.randomness.enumeration import Atoms, Formal
@@ -32,6 +31,7 @@ class RoundedGaussian(Noise):
     exact Gaussian DP in every dimension.
     """
 
+    tail = Tail.ROUNDED_GAUSSIAN
     scale: Fraction
 
     def __init__(self, scale: Exact) -> None:
@@ -72,15 +72,6 @@ class RoundedGaussian(Noise):
     def rescaled(self, factor: Fraction) -> Noise:
         """Rounded Gaussian of scale * factor."""
         return RoundedGaussian(self.scale * factor)
-
-    def falls_short(self, distance: int, beta: Fraction) -> bool:
-        """The tail is Phi((1/2 - distance) / scale)."""
-        edge = (distance - Fraction(1, 2)) / self.scale
-
-        def tail() -> arb:
-            return (ball(edge) / arb(2).sqrt()).erfc() / 2
-
-        return is_at_most(tail, beta)
 
     @property
     def standard_deviation(self) -> float:

@@ -19,11 +19,13 @@ from dpverify.plans.filtering import CoreQuery
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.adjacency import Friendly
 from dpverify.privacy.balls import ball, enclose
+from dpverify.privacy.hypotheses import Compared, Quantity, Relation, Side
 from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.randomness.bits import BoolArray, IntArray
 
 _SPEC = "theory/filters.py"
+_KEPT_RECORDS = "the number of kept records"
 _HALF = 0.4999  # less than 1/2 by more than these comparisons round
 _SOURCE = Source("OURS", "the mean of friendly records, in the unit of its noise")
 
@@ -47,8 +49,30 @@ class KeptCount(CoreQuery):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """1, for friendly neighbors."""
-        _require_friends(self, adjacency)
-        return _lemma("the number of kept records", Norm.L1, 1, adjacency, domain, "kept_count")
+        about = _require_friends(self, adjacency)
+        query = Quantity.of(_KEPT_RECORDS, "KeptCount", predicate=about.predicate, shift=self.shift)
+        return _lemma(query, Norm.L1, 1, adjacency, domain, "kept_count")
+
+    def reached(self, stage: str, at_least: int) -> Compared:
+        """What is sure of a stage that released this number with noise, if it stopped where nothing is kept.
+
+        A release of 1 or more where one of the neighbors keeps nothing, and the other at most one, is as large as
+        the larger number. Raises ValueError for a gate below 1, which lets a release of 0 pass.
+        """
+        if at_least < 1:
+            raise ValueError(
+                f"A gate of {at_least} on {stage!r} lets pass what may come of nothing; ask for at least 1."
+            )
+        return below_kept(stage, self.nearness)
+
+
+def below_kept(stage: str, nearness: Nearness, value: int | None = None) -> Compared:
+    """That a stage's released number of kept records is below the larger neighbor's.
+
+    value: the number that a query was built from, in place of the released one.
+    """
+    number = Quantity.of(_KEPT_RECORDS, "KeptCount", predicate=nearness.predicate)
+    return Compared(stage, Relation.AT_MOST, Side.LARGER, number, slack=1, value=value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +83,14 @@ class KeptMean(CoreQuery):
     of standard deviation a R s / r cells, is then 2^40 in this unit. Where nothing is kept: 0.
     a = ``reach``: so many radii a kept record is from the mean of the others at most: 2, for all have
     friends in common, or 1 + strangers / r, if it has at most so many strangers.
+    stage: the one that released r.
     """
 
     nearness: Nearness
     spread: Fraction
     released: int
     strangers: int | None = None
+    stage: str = "kept"
 
     @property
     def width(self) -> int:
@@ -102,16 +128,29 @@ class KeptMean(CoreQuery):
         return found.astype(np.int64) if largest(found) < WORD else found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """(2^40 / s + sqrt(width))^2 for friendly neighbors, where r is below the larger number."""
+        """(2^40 / s + sqrt(width))^2 for friendly neighbors, if 1 <= r and r is below the larger number."""
         about = _require_friends(self, adjacency)
         known, exchange = about.strangers, about.exchange
         if self.strangers is not None and (exchange or known is None or known > self.strangers):
             raise ValueError(
                 f"a mean of records with few strangers has no sensitivity: {adjacency}."
             )
+        if self.released < 1:
+            raise ValueError(
+                f"released = {self.released}: the mean of kept records has a sensitivity only where their released "
+                "number is at least 1; put a gate before it."
+            )
         value = unit_sensitivity(self.spread, self.width)
-        what = f"the mean of kept records, in 2^-40 of {render(self.spread)} of its reach"
-        return _lemma(what, Norm.SQUARED_L2, value, adjacency, domain, "kept_mean")
+        query = Quantity.of(
+            f"the mean of kept records, in 2^-40 of {render(self.spread)} of its reach",
+            "KeptMean",
+            predicate=about.predicate,
+            spread=self.spread,
+            width=self.width,
+        )
+        below = (below_kept(self.stage, self.nearness, self.released),)
+        name = "swapped_mean" if exchange else "kept_mean"
+        return _lemma(query, Norm.SQUARED_L2, value, adjacency, domain, name, below)
 
 
 def unit_sensitivity(spread: Fraction, width: int) -> int:
@@ -219,14 +258,21 @@ def _require_friends(query: KeptCount | KeptMean, adjacency: object) -> Friendly
 
 
 def _lemma(
-    what: str, norm: Norm, value: int, adjacency: Adjacency, domain: Domain, name: str
+    query: Quantity,
+    norm: Norm,
+    value: int,
+    adjacency: Adjacency,
+    domain: Domain,
+    name: str,
+    hypotheses: tuple[Compared, ...] = (),
 ) -> Derivation[Sensitivity]:
     return sensitivity_lemma(
-        what,
+        query,
         norm=norm,
         value=value,
         adjacency=adjacency,
         domain=domain,
         obligation=f"{_SPEC}:obligation_{name}",
         source=_SOURCE,
+        hypotheses=hypotheses,
     )

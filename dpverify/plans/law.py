@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 
 from dpverify.grid import Derived, Query, Records
 from dpverify.grid.nearness import Nearness
+from dpverify.plans.building import (
+    Built,
+    check_built,
+    check_event,
+    check_numbers,
+    released_quantity,
+)
 from dpverify.plans.filtering import Core, CoreQuery, Filter
 from dpverify.plans.mapped import Mapped
 from dpverify.plans.moving import MovingQuery
@@ -24,7 +31,6 @@ from dpverify.plans.plan import (
     Plan,
     Stage,
     Unless,
-    check_built,
     gates_of,
     is_closed,
     is_latent,
@@ -33,6 +39,7 @@ from dpverify.plans.plan import (
 from dpverify.plans.transcripts import Rows, Transcripts, of_each_tuple
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
+from dpverify.privacy.hypotheses import Compared, Quantity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
@@ -57,7 +64,7 @@ class Law:
         self._records = records
         self._world = (adjacency, domain)
         self._centers: dict[Query, IntArray] = {}
-        self._built: dict[tuple[int, int], Stage | Filtered] = {}
+        self._built: dict[tuple[int, int], tuple[Built, tuple[Compared, ...]]] = {}
         self._mapped: dict[Nearness, Mapped] = {}
         self.progress: Progress | None = None
 
@@ -119,7 +126,7 @@ class Law:
                 live = live[passed]
                 continue
             alive: list[Rows] = []
-            for stage, rows in self._stages(element, batch, live, core):
+            for stage, rows in self._stages(plan, element, batch, live, core):
                 if isinstance(stage, Filtered):
                     alive.extend(self._run_filtered(stage, batch, rows, bits))
                     continue
@@ -195,7 +202,7 @@ class Law:
             missing = batch.reached[live] < len(stages_of(self._plan[: index + 1]))
             total[live[missing]] = -np.inf
             live = live[~missing]
-            for stage, rows in self._stages(element, batch, live):
+            for stage, rows in self._stages(self._plan, element, batch, live):
                 assert isinstance(stage, Stage)
                 total[rows] += self._log_probability(stage, batch, rows)
         return total
@@ -221,10 +228,19 @@ class Law:
         return stage.noise.log_probability(batch.values[stage.name][rows], center)
 
     def _check(
-        self, declared: Stage | Filtered, built: Stage | Filtered, adjacency: AnyAdjacency
-    ) -> None:
-        """What was promised before any data is kept."""
-        check_built(declared, built, adjacency, self._world[1])
+        self, plan: Plan, element: AdaptiveStage, built: Built, key: int, adjacency: AnyAdjacency
+    ) -> tuple[Compared, ...]:
+        """What was promised before any data is kept; what is assumed of the numbers it was built from."""
+        declared, domain = element.declared, self._world[1]
+        instances = check_built(
+            declared,
+            built,
+            adjacency,
+            domain,
+            under=element.under,
+            beside=lambda name: self._beside(plan, name, element, key, adjacency),
+        )
+        check_event(plan, built, declared, adjacency, domain)
         shown, found = (
             [(stage.name, self._width(stage.query)) for stage in stages_of((one,))]
             for one in (declared, built)
@@ -234,6 +250,26 @@ class Law:
                 f"The stage {declared.name!r} was built with a query of another width than it "
                 f"declared ({found}, not {shown}); transcripts of one plan have one shape."
             )
+        return instances
+
+    def _beside(
+        self, plan: Plan, name: str, element: AdaptiveStage, key: int, adjacency: AnyAdjacency
+    ) -> tuple[Quantity, Quantity | None] | None:
+        """What the stage of this name releases, as declared and as built by the same key."""
+
+        def quantity(stage: Built) -> Quantity | None:
+            if isinstance(stage, Filtered):
+                return None
+            return released_quantity(stage, adjacency, self._world[1])
+
+        for other in plan:
+            if isinstance(other, AdaptiveStage) and other.name == name:
+                memo = (id(other), key)
+                same = other.key == element.key and memo in self._built
+                declared = quantity(other.declared)
+                built = quantity(self._built[memo][0]) if same else None
+                return None if declared is None else (declared, built)
+        return None
 
     def _width(self, query: Query) -> int:
         if isinstance(query, (CoreQuery, MovingQuery)):
@@ -249,11 +285,12 @@ class Law:
 
     def _stages(
         self,
+        plan: Plan,
         element: Stage | AdaptiveStage | Filtered,
         batch: Transcripts,
         live: Rows,
         core: Core | None = None,
-    ) -> Iterator[tuple[Stage | Filtered, Rows]]:
+    ) -> Iterator[tuple[Built, Rows]]:
         """The stage that each live transcript comes to, with the rows that share it."""
         if not isinstance(element, AdaptiveStage):
             yield element, live
@@ -261,12 +298,14 @@ class Law:
         adjacency = self._world[0] if core is None else core.adjacency
         keys = element.key(_of_rows(batch, live))
         for key in map(int, np.unique(keys).tolist()):
+            rows = live[np.asarray(keys == key, dtype=np.bool_)]
             memo = (id(element), key)  # an element lives as long as the plan that holds it
             if memo not in self._built:
-                built = element.build(key)
-                self._check(element.declared, built, adjacency)
-                self._built[memo] = built
-            yield self._built[memo], live[np.asarray(keys == key, dtype=np.bool_)]
+                made = element.build(key)
+                self._built[memo] = made, self._check(plan, element, made, key, adjacency)
+            built, instances = self._built[memo]
+            check_numbers(instances, element.under, batch, rows)
+            yield built, rows
 
 
 def _of_rows(batch: Transcripts, live: Rows) -> Transcripts:

@@ -71,6 +71,11 @@ class Mechanism(ABC, Generic[Estimate]):
         domain = Domain(self.columns(), self.nonfinite, self.replacement())
         object.__setattr__(self, "fixed_plan", self.plan())
         shown = derive(self.fixed_plan, self.adjacency, domain)
+        if shown.conclusion.hypotheses:
+            raise ValueError(
+                f"The claim of this plan is open: {shown.conclusion}. Give the plan an Unless that pays for the "
+                "failure of each of these, or a gate that sees to it."
+            )
         shown = rules.post_process(shown, "the estimate is a function of the transcript")
         if self.budget is not None:  # a mechanism whose claim does not follow is never built
             shown = rules.convert(shown, self.budget)

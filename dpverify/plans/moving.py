@@ -18,6 +18,7 @@ from dpverify.plans.kept import rounded_multiples, unit_sensitivity
 from dpverify.plans.mapped import Mapped
 from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.randomness.bits import IntArray
@@ -97,7 +98,12 @@ class MovingSum(MovingQuery):
         if adjacency is not self.adjacency:
             raise ValueError(f"the sum is in units for {self.adjacency}, not {adjacency}.")
         return sensitivity_lemma(
-            f"the sum and number of records in a ball, in 2^-40 of {render(self.spread)} of its bound",
+            Quantity.of(
+                f"the sum and number of records in a ball, in 2^-40 of {render(self.spread)} of its bound",
+                "MovingSum",
+                spread=self.spread,
+                width=self.width,
+            ),
             norm=Norm.SQUARED_L2,
             value=unit_sensitivity(self.spread, self.width),
             adjacency=adjacency,

@@ -9,15 +9,18 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
-from flint import arb
 from numpy.typing import NDArray
 
 from dpverify.grid import Query
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
-from dpverify.privacy.balls import ball, is_at_most
+from dpverify.privacy.balls import is_at_most
+from dpverify.privacy.derivation import EventBound
+from dpverify.privacy.hypotheses import Compared
 from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.tails import Tail
 from dpverify.randomness import Bits, discrete_laplace, randomized_response
 from dpverify.randomness.bits import IntArray
 from dpverify.randomness.enumeration import Atoms, Formal
@@ -68,9 +71,36 @@ class Noise(ABC):
         """The same release without randomness, for planting a fault."""
         return NoNoise()
 
+    tail: ClassVar[Tail | None] = None
+    """What the kernel calls a noise of this law whose tails it knows; it has a ``scale``."""
+
     def falls_short(self, distance: int, beta: Fraction) -> bool:
         """Whether P(noise <= -distance) <= beta in one coordinate; never wrongly yes."""
-        return distance >= 1 or beta >= 1
+        tail = self.tail
+        if tail is None:
+            return beta >= 1
+        return is_at_most(lambda: tail.at_least(distance, self._scale), beta)
+
+    def missed(
+        self, fails: Compared, moved: Derivation[Sensitivity], probability: Fraction
+    ) -> Derivation[EventBound]:
+        """How likely a query of this sensitivity misses a bound under this noise.
+
+        Raises TypeError for a noise whose tails the kernel does not know.
+        """
+        if self.tail is None:
+            raise TypeError(
+                f"The tails of {type(self).__name__} are not known to the rules; release what {fails} is "
+                "about with discrete Laplace or rounded Gaussian noise."
+            )
+        return rules.released_event(
+            fails, moved, noise=self.tail, scale=self._scale, probability=probability
+        )
+
+    @property
+    def _scale(self) -> Fraction:
+        scale: Fraction = getattr(self, "scale", Fraction(0))
+        return scale
 
     @property
     def is_added(self) -> bool:
@@ -86,6 +116,9 @@ class Noise(ABC):
 @dataclass(frozen=True, slots=True)
 class NoNoise(Noise):
     """The value itself: only for queries that no neighbor can change."""
+
+    tail = Tail.NONE
+    scale = Fraction(1)
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """The center, ``size`` times."""
@@ -104,6 +137,7 @@ class NoNoise(Noise):
 class DiscreteLaplace(Noise):
     """Integer noise of mass proportional to exp(-|z| / scale), in units of the query."""
 
+    tail = Tail.DISCRETE_LAPLACE
     scale: Fraction
 
     def __init__(self, scale: Exact) -> None:
@@ -140,16 +174,6 @@ class DiscreteLaplace(Noise):
     def rescaled(self, factor: Fraction) -> Noise:
         """Discrete Laplace of scale * factor."""
         return DiscreteLaplace(self.scale * factor)
-
-    def falls_short(self, distance: int, beta: Fraction) -> bool:
-        """The tail is q^distance / (1 + q) from 1 on, q = exp(-1 / scale), and 1 - the other below."""
-        rate = 1 / self.scale
-
-        def tail() -> arb:
-            beyond = ball(-max(distance, 1 - distance) * rate).exp() / (1 + ball(-rate).exp())
-            return beyond if distance >= 1 else 1 - beyond
-
-        return is_at_most(tail, beta)
 
     @property
     def standard_deviation(self) -> float:

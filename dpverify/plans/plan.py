@@ -6,7 +6,7 @@ derivation of its claim. Both walk the same tuple.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import cast
@@ -15,9 +15,10 @@ from dpverify.grid import Query
 from dpverify.plans.filtering import CoreQuery, Filter
 from dpverify.plans.noise import Noise
 from dpverify.plans.transcripts import Transcripts
-from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Source, rules
-from dpverify.privacy.adjacency import AnyAdjacency
-from dpverify.privacy.derivation import EventBound, weakest
+from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Sensitivity, rules
+from dpverify.privacy.adjacency import AnyAdjacency, Friendly
+from dpverify.privacy.derivation import EventBound
+from dpverify.privacy.hypotheses import Absent, Compared
 from dpverify.randomness.bits import IntArray
 
 
@@ -34,8 +35,12 @@ class Stage:
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """The claim of this stage alone."""
+        return self.noise.claim(self.sensitivity(adjacency, domain))
+
+    def sensitivity(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """How far the query moves between neighbors."""
         about = cast(Adjacency, adjacency)  # in an inner plan, queries of cores know their friends
-        return self.noise.claim(self.query.sensitivity(about, domain))
+        return self.query.sensitivity(about, domain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +58,21 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Unless:
-    """The claims of the other elements may fail in an event of this probability, which the transcript
-    decides for a pair of neighbors; the claim of the whole plan pays for it."""
+    """What stages assume of a released number fails with at most this probability, for which the plan pays.
 
-    event: str
+    The bound is derived from the stage that releases the number: how far its query moves, by which shift it is lowered, and
+    its noise. Without it the claim stays open, and a mechanism with an open claim is refused.
+    """
+
+    assumed: Compared
     probability: Fraction
-    obligation: str
 
-    def lemma(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[EventBound]:
-        """The bound as a leaf of the derivation."""
-        return rules.event_lemma(
-            self.event,
-            probability=self.probability,
-            in_output=True,
-            adjacency=adjacency,
-            domain=domain,
-            obligation=self.obligation,
-            source=Source("OURS", "a released number that misses the true one is an event"),
+    def event(
+        self, stage: Stage, adjacency: AnyAdjacency, domain: Domain
+    ) -> Derivation[EventBound]:
+        """The bound for this stage. Raises ValueError where the failure is likelier."""
+        return stage.noise.missed(
+            self.assumed, stage.sensitivity(adjacency, domain), self.probability
         )
 
 
@@ -79,8 +82,7 @@ class Filtered:
 
     The inner claim is for friendly neighbors. Inner gates stop with the same reason where nothing is
     kept; that is no function of what is released, so an inner ``Unless`` has to pay for it.
-    Raises TypeError for an inner query that is not of the kept records, ValueError for an inner gate
-    without ``Unless``.
+    Raises TypeError for an inner query that is not of the kept records.
     """
 
     name: str
@@ -95,12 +97,6 @@ class Filtered:
                     f"{type(stage.query).__name__} of all records; give a query of the kept ones, or "
                     "put it before the filter."
                 )
-        paid = any(isinstance(element, Unless) for element in self.inner)
-        if gates_of(self.inner) and not paid:
-            raise ValueError(
-                f"A gate behind the filter {self.name!r} stops where nothing is kept, which the "
-                "claims of the stages are not about; give an Unless that pays for a release there."
-            )
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """The inner claim, lifted by the filter. Raises TypeError within another filter."""
@@ -119,17 +115,23 @@ class AdaptiveStage:
 
     ``declared`` fixes the claim before any data: whatever ``build`` returns must be at least as
     private, and execution checks it. ``key`` maps a batch of transcripts to one integer each (the
-    part of the prefix that matters), ``build`` maps such an integer to the stage.
+    part of the prefix that matters), ``build`` maps such an integer to the stage. under: what is assumed
+    of released numbers; what is built may rest on that at the number it was built from, and on nothing else.
     """
 
     declared: Stage | Filtered
     key: Callable[[Transcripts], IntArray]
     build: Callable[[int], Stage | Filtered]
+    under: tuple[Compared, ...] = ()
 
     @property
     def name(self) -> str:
-        """Of the stage."""
+        """The name of the stage."""
         return self.declared.name
+
+    def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
+        """The declared claim, under what is assumed of the released numbers."""
+        return rules.for_each_release(self.declared.derivation(adjacency, domain), self.under)
 
 
 Element = Stage | Gate | AdaptiveStage | Filtered | Unless
@@ -170,11 +172,39 @@ def is_closed(plan: Plan) -> bool:
 
 
 def derive(plan: Plan, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
-    """The claim about the whole transcript, by the rules alone.
+    """The claim about the whole transcript, by the rules alone; open, if something assumed is not paid for.
 
-    Raises ValueError for a plan without stages, with a repeated name, or with a gate on a stage
-    that comes later.
+    Raises ValueError for a plan without stages, with a repeated name, with a gate or an assumption on a
+    stage that comes later, or with an ``Unless`` that nothing needs.
     """
+    _check_names(plan)
+    parts, gates, before = [], [], dict[str, Stage]()
+    assumed: list[Compared] = []
+    for element in plan:
+        if isinstance(element, Gate):
+            gates.append(element)
+            if isinstance(adjacency, Friendly):  # it stops where nothing is kept, too
+                query = cast(CoreQuery, before[element.stage].query)
+                assumed.append(query.reached(element.stage, element.at_least))
+        elif not isinstance(element, Unless):
+            part = element.derivation(adjacency, domain)
+            for gate in gates:
+                part = rules.passed_gate(part, gate.stage, gate.at_least)
+            _require_released(part, before, element.name)
+            parts.append(part)
+            before.update((stage.name, stage) for stage in stages_of((element,)))
+    found = rules.adaptive_compose(parts)
+    for one in assumed:
+        if one not in found.conclusion.hypotheses:
+            found = rules.assume(found, one)
+    for element in plan:
+        if isinstance(element, Unless):
+            stage = _own_stage(plan, element)
+            found = rules.add_delta_event(found, element.event(stage, adjacency, domain))
+    return found
+
+
+def _check_names(plan: Plan) -> None:
     seen: set[str] = set()
     for element in elements_of(plan):
         if isinstance(element, Gate):
@@ -184,36 +214,29 @@ def derive(plan: Plan, adjacency: AnyAdjacency, domain: Domain) -> Derivation[Pr
         if element.name in seen:
             raise ValueError(f"two stages are named {element.name!r}; names are unique in a plan")
         seen.add(element.name)
-    shown = (
-        element.declared if isinstance(element, AdaptiveStage) else element for element in plan
-    )
-    parts = (part for part in shown if not isinstance(part, (Gate, Unless)))
-    found = rules.adaptive_compose(part.derivation(adjacency, domain) for part in parts)
-    for part in plan:
-        if isinstance(part, Unless):
-            found = rules.add_delta_event(found, part.lemma(adjacency, domain))
-    return found
 
 
-def check_built(
-    declared: Stage | Filtered, built: Stage | Filtered, adjacency: AnyAdjacency, domain: Domain
+def _require_released(
+    part: Derivation[PrivacyClaim], before: Mapping[str, Stage], name: str
 ) -> None:
-    """Refuse a stage that an adaptive plan built with less privacy than it had declared."""
-    shown, found = declared.derivation(adjacency, domain), built.derivation(adjacency, domain)
-    promised, has = shown.conclusion, found.conclusion
-    as_good = weakest(promised.status, has.status) is promised.status
-    if built.name != declared.name or not (as_good and has.guarantee.implies(promised.guarantee)):
-        raise ValueError(
-            f"The stage {declared.name!r} declared {promised.guarantee} [{promised.status}] before "
-            f"seeing data, but {built.name!r} with {has.guarantee} [{has.status}] was built from "
-            "the transcript; declare the largest loss it can have."
-        )
-    lemmas = [{lemma.obligation for lemma in d.lemmas} for d in (shown, found)]
-    if not lemmas[1] <= lemmas[0]:
-        raise ValueError(
-            f"The stage {declared.name!r} was built on lemmas that it had not declared: "
-            f"{', '.join(sorted(lemmas[1] - lemmas[0]))}."
-        )
+    """Refuse what is assumed of a number that is not released before."""
+    for one in part.conclusion.hypotheses:
+        if not isinstance(one, Absent) and one.stage not in before:
+            raise ValueError(
+                f"The stage {name!r} rests on this: {one}. No stage before it is named {one.stage!r}."
+            )
+
+
+def _own_stage(plan: Plan, unless: Unless) -> Stage:
+    """The stage of the plan itself, not of one behind a filter, whose number the event is about."""
+    for element in plan:
+        shown = element.declared if isinstance(element, AdaptiveStage) else element
+        if isinstance(shown, Stage) and shown.name == unless.assumed.stage:
+            return shown
+    raise ValueError(
+        f"Unless {unless.assumed.negation}: this plan has no stage {unless.assumed.stage!r} whose noise could "
+        "say how likely that is."
+    )
 
 
 def with_stages(plan: Plan, change: Callable[[Stage], Stage]) -> Plan:
@@ -228,8 +251,8 @@ def with_stages(plan: Plan, change: Callable[[Stage], Stage]) -> Plan:
         if isinstance(part, (Gate, Unless)):
             return part
         if isinstance(part, AdaptiveStage):
-            return AdaptiveStage(
-                staged(part.declared), part.key, lambda key: staged(part.build(key))
+            return replace(
+                part, declared=staged(part.declared), build=lambda key: staged(part.build(key))
             )
         return staged(part)
 
@@ -244,8 +267,8 @@ def with_filters(plan: Plan, change: Callable[[Filter], Filter]) -> Plan:
 
     def element(part: Element) -> Element:
         if isinstance(part, AdaptiveStage):
-            return AdaptiveStage(
-                filtered(part.declared), part.key, lambda key: filtered(part.build(key))
+            return replace(
+                part, declared=filtered(part.declared), build=lambda key: filtered(part.build(key))
             )
         return filtered(part) if isinstance(part, Filtered) else part
 

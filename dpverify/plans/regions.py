@@ -21,6 +21,7 @@ from dpverify.plans.mapped import Mapped
 from dpverify.plans.moving import MovingQuery, MovingSum, root_above
 from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.randomness.bits import IntArray
@@ -92,7 +93,12 @@ class MovingMoments(MovingQuery):
         """(2^40 / spread + sqrt(width))^2, wherever the ball lies."""
         _require_same(self, self.adjacency, adjacency)
         return sensitivity_lemma(
-            f"second moments of records in a ball, in 2^-40 of {render(self.spread)} of their bound",
+            Quantity.of(
+                f"second moments of records in a ball, in 2^-40 of {render(self.spread)} of their bound",
+                "MovingMoments",
+                spread=self.spread,
+                width=self.width,
+            ),
             norm=Norm.SQUARED_L2,
             value=unit_sensitivity(self.spread, self.width),
             adjacency=adjacency,
@@ -142,7 +148,11 @@ class MovingHistogram(MovingQuery):
         if not isinstance(adjacency, Adjacency):
             raise ValueError(f"a histogram about a point has no bound under {adjacency}.")
         return sensitivity_lemma(
-            f"histograms of records in a ball along {self.count} directions",
+            Quantity.of(
+                f"histograms of records in a ball along {self.count} directions",
+                "MovingHistogram",
+                count=self.count,
+            ),
             norm=Norm.SQUARED_L2,
             value=histogram_moves(self.count, adjacency),
             adjacency=adjacency,
@@ -180,8 +190,13 @@ class SlabSum(MovingSum):
         """That of a ``MovingSum``, whatever the slabs."""
         _require_same(self, self.adjacency, adjacency)
         return sensitivity_lemma(
-            "the sum and number of records in a ball and between slabs, in 2^-40 of "
-            f"{render(self.spread)} of its bound",
+            Quantity.of(
+                "the sum and number of records in a ball and between slabs, in 2^-40 of "
+                f"{render(self.spread)} of its bound",
+                "SlabSum",
+                spread=self.spread,
+                width=self.width,
+            ),
             norm=Norm.SQUARED_L2,
             value=unit_sensitivity(self.spread, self.width),
             adjacency=adjacency,

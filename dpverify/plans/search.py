@@ -136,20 +136,24 @@ class Prefix:
         rows = [found(released, 1)[0] for _, _, found in self.parts]
         return np.concatenate(rows).astype(np.int64)
 
+    @property
+    def _bits(self) -> NDArray[np.int64]:
+        return np.repeat([b for _, b, _ in self.parts], [count for count, _, _ in self.parts])
+
     def stage(self, build: Callable[[Nodes], Stage]) -> Stage | AdaptiveStage:
         """The stage built from them: declared as for the start; plain where they cannot change."""
         declared = build(np.array(self.start, np.int64))
         if not self.parts:
             return declared
-        bits = np.repeat([b for _, b, _ in self.parts], [count for count, _, _ in self.parts])
+        bits = self._bits
         if bits.max() <= 1:
             return declared
+        return AdaptiveStage(declared, self._key, lambda number: build(_unpacked(number, bits)))
 
-        def key(batch: Transcripts) -> IntArray:
-            rows = [found(batch.values, len(batch)) for _, _, found in self.parts]
-            return _packed(np.concatenate(rows, axis=1), bits)
-
-        return AdaptiveStage(declared, key, lambda number: build(_unpacked(number, bits)))
+    def _key(self, batch: Transcripts) -> IntArray:
+        """One integer for each transcript, the same for all stages that are built from this prefix."""
+        rows = [found(batch.values, len(batch)) for _, _, found in self.parts]
+        return _packed(np.concatenate(rows, axis=1), self._bits)
 
 
 def _packed(rows: IntArray, bits: NDArray[np.int64]) -> IntArray:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.privacy.numbers import exact, to_float, whole
+from dpverify.privacy.sealed import sealed
 
 Dataset = Sequence[Any] | NDArray[Any]
 Nonfinite = Literal["refuse", "replace"]
@@ -47,6 +48,7 @@ class Adjacency(Enum):
         return _why_not_added(a, b)
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
 class Friendly:
     """Both datasets are friendly under a symmetric predicate, and one is the other without one row.
@@ -66,7 +68,15 @@ class Friendly:
         steps = "add-remove or replace" if self.exchange else "add-remove"
         return f"friendly {steps} ({self.predicate}{known})"
 
+    def includes(self, other: Friendly) -> bool:
+        """Whether all neighbors of the other kind are neighbors of this one."""
+        few = self.strangers is None or (
+            other.strangers is not None and other.strangers <= self.strangers
+        )
+        return self.predicate == other.predicate and few and self.exchange >= other.exchange
 
+
+@sealed
 @dataclass(frozen=True, slots=True)
 class Groups:
     """Datasets that ``size`` steps of ``base`` lead from one to the other. For reading, not release."""
@@ -154,24 +164,33 @@ def _as_float(number: float) -> float:
     return value
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The datasets a claim covers: any number of float64 records of ``columns`` numbers.
+    """The datasets a claim covers: float64 records of ``columns`` numbers, any number of them or up to
+    ``most_rows``.
 
     nonfinite="refuse": records are finite. A record that is not is a caller error which names its
     row; that refusal reveals the row, so such data are outside the domain.
     nonfinite="replace": a record with a NaN or an infinity counts as ``replacement`` (public: a
     number for every column, or one each), and the domain is every array. Which number that is says nothing
     about which datasets are covered, so it does not take part in comparisons.
+    most_rows: a claim that rests on a bound on the number of rows says nothing about larger datasets. They are
+    refused, which reveals that they are larger.
     """
 
     columns: int
     nonfinite: Nonfinite = "refuse"
     replacement: float | tuple[float, ...] = field(default=0.0, compare=False)
+    most_rows: int | None = None
 
     def __post_init__(self) -> None:
         if whole(self.columns, "columns") < 1:
             raise ValueError(f"columns = {self.columns}; a record has at least one column.")
+        if self.most_rows is not None and whole(self.most_rows, "most_rows") < 1:
+            raise ValueError(
+                f"most_rows = {self.most_rows}; give the largest number of rows, at least 1, or leave it out."
+            )
         if self.nonfinite not in ("refuse", "replace"):
             raise ValueError(
                 f"nonfinite = {self.nonfinite!r}; write 'refuse' (a NaN is a caller error) or "
@@ -190,6 +209,7 @@ class Domain:
 
     def __str__(self) -> str:
         columns = "1 column" if self.columns == 1 else f"{self.columns} columns"
+        few = "" if self.most_rows is None else f", at most {self.most_rows} of them"
         if self.nonfinite == "refuse":
-            return f"finite float64 records of {columns}"
-        return f"float64 records of {columns}, finite or not"
+            return f"finite float64 records of {columns}{few}"
+        return f"float64 records of {columns}, finite or not{few}"

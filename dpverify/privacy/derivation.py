@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, fields
 from enum import Enum
 from fractions import Fraction
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from dpverify.privacy.adjacency import AnyAdjacency, Domain
+from dpverify.privacy.adjacency import AnyAdjacency, Domain, Friendly
+from dpverify.privacy.build import build
 from dpverify.privacy.guarantees import Guarantee
+from dpverify.privacy.hypotheses import (
+    NONE,
+    Absent,
+    Compared,
+    Hypotheses,
+    Quantity,
+    Seen,
+    listed,
+    seen,
+)
 from dpverify.privacy.numbers import render
+from dpverify.privacy.sealed import sealed
 from dpverify.privacy.sources import Source
 
 RULES_KEY = object()
@@ -73,77 +85,125 @@ def _made_by_a_rule(key: object, what: str) -> None:
         )
 
 
+class Made:
+    """What only the rules make: it has no subclasses, and a copy from another build is refused."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if any(base is not Made and issubclass(base, Made) for base in cls.__bases__):
+            raise TypeError(
+                f"{cls.__name__} would look like what the rules have made without their having made it; "
+                "what is no theorem is rules.conjecture(...)."
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = tuple(getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
+        return _again, (type(self), build(), values)
+
+
+def _again(cls: type[Any], made_by: str, values: tuple[Any, ...]) -> Any:
+    """An unpickled statement. Raises ValueError if other code than this has made it."""
+    if made_by != build():
+        raise ValueError(
+            f"This {cls.__name__} was made by another build of dpverify ({made_by[:12]}, and this is "
+            f"{build()[:12]}), whose rules may differ; derive it again here."
+        )
+    return cls(*values, key=RULES_KEY)
+
+
+@sealed
 @dataclass(frozen=True, slots=True)
-class Sensitivity:
+class Sensitivity(Made):
     """How far a query's integer value can move between neighboring datasets of the domain.
 
-    ``predicate``: of a filter's keep-probabilities, the predicate that makes records friends.
+    keeps: of the scores and probabilities by which a filter keeps records, which friends what it keeps are: the
+    kept records of neighbors are equal, or neighbors of this kind. hypotheses: what this rests on.
     """
 
-    query: str
+    query: Quantity
     norm: Norm
     value: Fraction
     adjacency: AnyAdjacency
     domain: Domain
-    predicate: str = ""
+    keeps: Friendly | None = None
+    hypotheses: Hypotheses = NONE
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:
         _made_by_a_rule(key, "Sensitivity")
 
     def __str__(self) -> str:
-        what = f"{self.query} (friends by {self.predicate})" if self.predicate else self.query
+        what = f"{self.query} (friends by {self.keeps.predicate})" if self.keeps else self.query
         if self.norm is Norm.SMOOTH:
             change = f"which changes by a factor of at most {render(self.value)}"
-            return f"{what} moves by at most its own scale, {change}"
-        return f"{what} moves by at most {render(self.value)} in {self.norm} distance"
+            shown = f"{what} moves by at most its own scale, {change}"
+        else:
+            shown = f"{what} moves by at most {render(self.value)} in {self.norm} distance"
+        return f"{shown}{_condition(self.hypotheses)}"
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
-class EventBound:
-    """An event has at most this probability under every dataset of the domain.
+class EventBound(Made):
+    """The event that ``fails`` does not hold has at most this probability, for every pair of neighbors and
+    under both of its datasets."""
 
-    ``in_output``: whether what is released (the transcript, with everything it could show) decides
-    the event, so that it is the same set of outputs for both neighbors.
-    """
-
-    event: str
+    fails: Compared | Absent
     probability: Fraction
-    in_output: bool
     adjacency: AnyAdjacency
     domain: Domain
+    hypotheses: Hypotheses = NONE
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:
         _made_by_a_rule(key, "EventBound")
 
+    @property
+    def seen(self) -> Seen:
+        """What decides the event for a fixed pair."""
+        return seen(self.fails)
+
     def __str__(self) -> str:
-        where = "seen in the output" if self.in_output else "hidden in the coins"
-        return f"{self.event} ({where}) has probability at most {render(self.probability)}"
+        shown = f"{self.fails.negation} ({self.seen}) has probability at most {render(self.probability)}"
+        return f"{shown}{_condition(self.hypotheses)}"
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
-class PrivacyClaim:
-    """A guarantee for every neighboring pair of datasets of a domain."""
+class PrivacyClaim(Made):
+    """A guarantee for every neighboring pair of datasets of a domain.
+
+    hypotheses: it speaks of those outcomes only at which all of these hold. While there are any, the claim
+    is open: it can be neither converted, recorded nor released.
+    """
 
     guarantee: Guarantee
     adjacency: AnyAdjacency
     domain: Domain
     status: Status
+    hypotheses: Hypotheses = NONE
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:
         _made_by_a_rule(key, "PrivacyClaim")
 
     def __str__(self) -> str:
-        return f"{self.guarantee} under {self.adjacency}, for {self.domain} [{self.status}]"
+        how = f"open{_condition(self.hypotheses)}" if self.hypotheses else self.status
+        return f"{self.guarantee} under {self.adjacency}, for {self.domain} [{how}]"
+
+
+def _condition(hypotheses: Hypotheses) -> str:
+    return f", if {listed(hypotheses)}" if hypotheses else ""
 
 
 Statement = TypeVar("Statement", Sensitivity, EventBound, PrivacyClaim, covariant=True)
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
-class Derivation(Generic[Statement]):
+class Derivation(Made, Generic[Statement]):
     """A statement with the rule that gave it and the derivations of its premises.
 
     ``str()`` is the proof tree. ``obligation`` is set on lemmas: the function in spec/ that shows

@@ -12,6 +12,7 @@ from dpverify.plans.filtering import Filter
 from dpverify.privacy import Adjacency, ApproxDP, Derivation, Domain, Norm, PrivacyClaim, Source
 from dpverify.privacy.adjacency import Friendly
 from dpverify.privacy.balls import round_up
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.rules import convert, friendly_lift, sensitivity_lemma
 from dpverify.privacy.sources import SourceStatus, states
 from dpverify.randomness import Bits
@@ -58,14 +59,14 @@ class BasicFilter(Filter):
     ) -> Derivation[PrivacyClaim]:
         """Rule: friendly lift, on the lemma that keep-probabilities move by at most 2 (replace: 3)."""
         stability = sensitivity_lemma(
-            "the keep-probabilities of the basic filter",
+            Quantity.of("the keep-probabilities of the basic filter", "KeepProbabilities"),
             norm=Norm.KEEP,
             value=2 if adjacency is Adjacency.ADD_REMOVE else 3,
             adjacency=adjacency,
             domain=domain,
             obligation="basic_filter.py:obligation_stability",
             source=_STABILITY,
-            predicate=self.nearness.predicate,
+            keeps=self.friendly,
         )
         lifted = friendly_lift(inner, stability)
         if self.epsilon is None:

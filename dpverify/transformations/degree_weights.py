@@ -16,6 +16,7 @@ from dpverify.plans.mapped import Mapped
 from dpverify.plans.moving import MovingQuery
 from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Compared, Passed, Quantity, Relation, Side
 from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.privacy.sources import states
@@ -25,6 +26,8 @@ _SPEC = "degree_weights.py"
 _SOURCE = Source(
     "OURS", "the mean by degree weights", note="the random filter's expectation in its place"
 )
+AGREEMENT = "agreement"
+"""The stage that releases the agreement, which the mean reads."""
 LEAST = 10
 """The least released agreement with which a mean is released."""
 
@@ -72,7 +75,12 @@ class Agreement(MovingQuery):
                 f"the agreement moves under {adjacency}; it has a bound for inputs only."
             )
         return sensitivity_lemma(
-            f"the agreement (friends by {self.nearness.predicate})",
+            Quantity.of(
+                f"the agreement (friends by {self.nearness.predicate})",
+                "Agreement",
+                predicate=self.nearness.predicate,
+                shift=self.shift,
+            ),
             norm=Norm.L1,
             value=moves(adjacency),
             adjacency=adjacency,
@@ -108,13 +116,20 @@ class WeightedMean(MovingQuery):
         """In radii over the released agreement."""
         return reach(self.adjacency)
 
+    @property
+    def below(self) -> Compared:
+        """That the released agreement is at most the smaller neighbor's, less ``slack``."""
+        words = f"the agreement (friends by {self.nearness.predicate})"
+        agreement = Quantity.of(words, "Agreement", predicate=self.nearness.predicate)
+        return Compared(AGREEMENT, Relation.AT_MOST, Side.SMALLER, agreement, slack(self.adjacency))
+
     def weighted_sum(self, mapped: Mapped) -> tuple[list[int], int]:
         """The sum of the weighted images, and of the weights."""
         return mapped.weighted_sum
 
     def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
         """Exact: one rounding of a rational. Without weights: 0."""
-        column = batch.values["agreement"][:, 0]
+        column = batch.values[AGREEMENT][:, 0]
         sums, total = self.weighted_sum(mapped)
         if not total:
             return np.zeros((len(batch), self.width), np.int64)
@@ -128,19 +143,25 @@ class WeightedMean(MovingQuery):
         return (found.astype(np.int64) if largest(found) < WORD else found)[which]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """(2^40 / s + sqrt(width))^2 where the released agreement is at least 10 and not above those of
-        both neighbors (less 2 under replace)."""
+        """(2^40 / s + sqrt(width))^2, if the released agreement is at least 1 and ``below`` holds."""
         if adjacency is not self.adjacency:
             raise ValueError(f"the mean is in units for {self.adjacency}, not {adjacency}.")
         return sensitivity_lemma(
-            f"the mean by degree weights, in 2^-40 of {render(self.spread)} of its reach "
-            f"(friends by {self.nearness.predicate})",
+            Quantity.of(
+                f"the mean by degree weights, in 2^-40 of {render(self.spread)} of its reach "
+                f"(friends by {self.nearness.predicate})",
+                "WeightedMean",
+                predicate=self.nearness.predicate,
+                spread=self.spread,
+                width=self.width,
+            ),
             norm=Norm.SQUARED_L2,
             value=unit_sensitivity(self.spread, self.width),
             adjacency=adjacency,
             domain=domain,
             obligation=f"{_SPEC}:obligation_reach",
             source=_SOURCE,
+            hypotheses=(Passed(AGREEMENT, 1), self.below),
         )
 
 

@@ -12,14 +12,16 @@ from dpverify.plans import RoundedGaussian
 from dpverify.plans.filtering import Filter
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, PrivacyClaim, Sensitivity, Source
 from dpverify.privacy.adjacency import Friendly
-from dpverify.privacy.derivation import EventBound
-from dpverify.privacy.numbers import exact, render, whole
-from dpverify.privacy.rules import event_lemma, noisy_degree_lift, sensitivity_lemma
+from dpverify.privacy.hypotheses import Compared, Hypothesis, Quantity, Relation, Side
+from dpverify.privacy.numbers import exact, whole
+from dpverify.privacy.rules import kept_by_noise, noisy_degree_lift, sensitivity_lemma
 from dpverify.privacy.sources import SourceStatus, states
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import BoolArray, IntArray
 
 _SPEC = "gaussian_filter.py"
+ROWS = "rows"
+"""The stage that releases the number of rows, from which the filter's size is chosen."""
 _SCORES = Source("OURS", "scores of friends and strangers, for records inside and outside")
 _FILTER = Source(
     "TCKMS22", "Section 4, the zCDP filter",
@@ -88,19 +90,37 @@ class GaussianFilter(Filter):
     def lift(
         self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
     ) -> Derivation[PrivacyClaim]:
-        """Rule: noisy degree lift. Raises ValueError for another adjacency, predicate or threshold."""
+        """Rule: noisy degree lift, if there are at most ``most_rows`` records. Raises ValueError for another
+        adjacency, predicate or threshold."""
         if inner.conclusion.adjacency != self.friendly or adjacency is not self.adjacency:
             raise ValueError(f"{inner.conclusion} is not about {self.friendly}.")
-        return noisy_degree_lift(
-            inner,
-            self._moved(True, domain),
-            self._moved(False, domain),
-            self._missed(domain),
+        missed = kept_by_noise(
+            self._score(domain),
             sigma=self.sigma,
-            budget=self.budget,
+            threshold=self.threshold,
+            records=self.most_rows,
+            probability=self.missed,
+            under=self._few(domain),
+        )
+        inside = self._moved(True, domain, (missed.conclusion.fails,), self.friendly)
+        outside = self._moved(False, domain, (), None)
+        return noisy_degree_lift(
+            inner, inside, outside, missed, sigma=self.sigma, budget=self.budget
         )
 
-    def _moved(self, inside: bool, domain: Domain) -> Derivation[Sensitivity]:
+    def _few(self, domain: Domain) -> tuple[Compared, ...]:
+        """That there are at most ``most_rows`` records, unless the domain says so."""
+        if domain.most_rows is not None and domain.most_rows <= self.most_rows:
+            return ()
+        return (enough_rows(value=self.most_rows),)
+
+    def _moved(
+        self,
+        inside: bool,
+        domain: Domain,
+        hypotheses: tuple[Hypothesis, ...],
+        keeps: Friendly | None,
+    ) -> Derivation[Sensitivity]:
         """Add-remove: a friend's score falls by p, a stranger's rises by q - p; fewer than p n / q
         strangers inside. Replace: by q or not at all."""
         p, q = self._weights
@@ -108,34 +128,44 @@ class GaussianFilter(Filter):
         if self.adjacency is Adjacency.ADD_REMOVE:
             value = (p * (q - p) if inside else (q - p) ** 2) * self.most_rows
         where = "that may be kept" if inside else "that is not kept"
+        words = (
+            f"the scores of the others, for a record {where} and at most {self.most_rows} records"
+        )
         return sensitivity_lemma(
-            f"the scores of the others, for a record {where} and at most {self.most_rows} records",
+            Quantity.of(words, "Scores", p=p, q=q, inside=inside, records=self.most_rows),
             norm=Norm.SQUARED_L2,
             value=value,
             adjacency=self.adjacency,
             domain=domain,
             obligation=f"{_SPEC}:obligation_scores",
             source=_SCORES,
+            keeps=keeps,
+            hypotheses=(*self._few(domain), *hypotheses),
         )
 
-    def _missed(self, domain: Domain) -> Derivation[EventBound]:
-        """Kept with too few friends on one of the two sides: a score of at most 0 there is at most
-        ``margin`` on the other."""
-        least = self.threshold - margin(self.strangers_share, self.adjacency) + 1
-        if not RoundedGaussian(self.sigma).falls_short(least, self.missed / self.most_rows):
-            raise ValueError(
-                f"threshold = {self.threshold} is passed by a record without friends more often than "
-                f"{render(self.missed)} allows; raise it."
-            )
-        return event_lemma(
-            f"one of at most {self.most_rows} records is kept that has too few friends",
-            probability=self.missed,
-            in_output=True,
+    def _score(self, domain: Domain) -> Derivation[Sensitivity]:
+        """How far above 0 the score of a record is that has too few friends on one of the two sides: at most
+        ``margin``, for it is at most 0 on the other."""
+        p, q = self._weights
+        return sensitivity_lemma(
+            Quantity.of("the score of a record that has too few friends", "FewFriends", p=p, q=q),
+            norm=Norm.L_INFINITY,
+            value=margin(self.strangers_share, self.adjacency),
             adjacency=self.adjacency,
             domain=domain,
             obligation=f"{_SPEC}:obligation_missed",
             source=_FILTER,
+            keeps=self.friendly,
         )
+
+
+def enough_rows(*, slack: int = 0, value: int | None = None) -> Compared:
+    """That the released number of rows, with ``slack``, is at least the larger neighbor's.
+
+    value: the number that a filter was built for, in place of the released one.
+    """
+    rows = Quantity.of("the count", "Count", some=False)
+    return Compared(ROWS, Relation.AT_LEAST, Side.LARGER, rows, slack, value)
 
 
 def margin(strangers_share: Fraction, adjacency: Adjacency) -> int:

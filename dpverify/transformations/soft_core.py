@@ -19,11 +19,12 @@ from dpverify.plans.mapped import Mapped
 from dpverify.plans.moving import MovingQuery
 from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Compared, Passed, Quantity, Relation, Side
 from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.privacy.sources import states
 from dpverify.randomness.bits import IntArray
-from dpverify.transformations.degree_weights import WeightedMean
+from dpverify.transformations.degree_weights import AGREEMENT, WeightedMean
 
 _SPEC = "soft_core.py"
 _SOURCE = Source(
@@ -79,7 +80,13 @@ class SoftAgreement(MovingQuery):
         """ceil(2 + 4 / (2 full - 1)). Raises ValueError under any adjacency but replace."""
         _require_replace(adjacency)
         return sensitivity_lemma(
-            f"the agreement from {self.full} of all on (friends by {self.nearness.predicate})",
+            Quantity.of(
+                f"the agreement from {self.full} of all on (friends by {self.nearness.predicate})",
+                "SoftAgreement",
+                predicate=self.nearness.predicate,
+                full=self.full,
+                shift=self.shift,
+            ),
             norm=Norm.L1,
             value=moves(self.full),
             adjacency=adjacency,
@@ -100,23 +107,39 @@ class SoftMean(WeightedMean):
         """In radii over the released agreement."""
         return reach(self.full)
 
+    @property
+    def below(self) -> Compared:
+        """That the released agreement is at most the smaller neighbor's."""
+        words = f"the agreement from {self.full} of all on (friends by {self.nearness.predicate})"
+        agreement = Quantity.of(
+            words, "SoftAgreement", predicate=self.nearness.predicate, full=self.full
+        )
+        return Compared(AGREEMENT, Relation.AT_MOST, Side.SMALLER, agreement)
+
     def weighted_sum(self, mapped: Mapped) -> tuple[list[int], int]:
         """By the soft core's integers."""
         return mapped.soft_sum(self.full)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """(2^40 / s + sqrt(width))^2 where the released agreement is at least 1 and not above those of both
-        neighbors. Raises ValueError under any adjacency but replace."""
+        """(2^40 / s + sqrt(width))^2, if the released agreement is at least 1 and ``below`` holds. Raises ValueError under any adjacency but replace."""
         _require_replace(adjacency)
         return sensitivity_lemma(
-            f"the mean by a soft core from {self.full} of all on, in 2^-40 of {render(self.spread)} of its "
-            f"reach (friends by {self.nearness.predicate})",
+            Quantity.of(
+                f"the mean by a soft core from {self.full} of all on, in 2^-40 of {render(self.spread)} of "
+                f"its reach (friends by {self.nearness.predicate})",
+                "SoftMean",
+                predicate=self.nearness.predicate,
+                full=self.full,
+                spread=self.spread,
+                width=self.width,
+            ),
             norm=Norm.SQUARED_L2,
             value=unit_sensitivity(self.spread, self.width),
             adjacency=adjacency,
             domain=domain,
             obligation=f"{_SPEC}:obligation_reach",
             source=_SOURCE,
+            hypotheses=(Passed(AGREEMENT, 1), self.below),
         )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from flint import arb
 
 from dpverify.privacy.balls import Enclosure, enclose
 from dpverify.privacy.calibration import Unreachable, boundary
 from dpverify.privacy.numbers import Exact, exact, render, whole
+from dpverify.privacy.sealed import guard
 
 FAR = Fraction(1 << 64)
 """An epsilon beyond which no profile changes."""
@@ -38,6 +40,11 @@ class Guarantee(ABC):
     """
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in cls.__dict__:  # once for each object: a claim may rest on it
+            guard(cls, cls.__dict__["__init__"])
 
     @abstractmethod
     def delta_ball(self, epsilon: Fraction) -> arb:

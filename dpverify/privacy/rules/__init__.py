@@ -15,11 +15,13 @@ from dpverify.privacy.rules.composition import (
 from dpverify.privacy.rules.events import (
     add_delta_event,
     add_total_variation_event,
-    friendly_lift,
-    gaussian_stability_histogram,
-    stability_histogram,
+    assume,
+    for_each_release,
+    passed_gate,
+    released_event,
 )
-from dpverify.privacy.rules.filters import noisy_degree_lift
+from dpverify.privacy.rules.filters import friendly_lift, kept_by_noise, noisy_degree_lift
+from dpverify.privacy.rules.histograms import gaussian_stability_histogram, stability_histogram
 from dpverify.privacy.rules.lemmas import conjecture, event_lemma, refuted, sensitivity_lemma
 from dpverify.privacy.rules.noise import (
     discrete_gaussian,
@@ -43,6 +45,7 @@ __all__ = [
     "add_delta_event",
     "add_total_variation_event",
     "advanced_compose",
+    "assume",
     "change_adjacency",
     "compose",
     "conjecture",
@@ -51,15 +54,19 @@ __all__ = [
     "discrete_laplace",
     "event_lemma",
     "exponential_mechanism",
+    "for_each_release",
     "friendly_lift",
     "gaussian_stability_histogram",
     "group_privacy",
+    "kept_by_noise",
     "noisy_degree_lift",
     "parallel",
+    "passed_gate",
     "post_process",
     "public_value",
     "randomized_response",
     "refuted",
+    "released_event",
     "rounded_gaussian",
     "sensitivity_lemma",
     "smooth_laplace",

@@ -8,7 +8,7 @@ from typing import Literal
 
 from dpverify.privacy.adjacency import Adjacency
 from dpverify.privacy.balls import ball, enclose, round_up, shortened
-from dpverify.privacy.derivation import Derivation, PrivacyClaim
+from dpverify.privacy.derivation import AnyDerivation, Derivation, PrivacyClaim
 from dpverify.privacy.guarantees import (
     ApproxDP,
     ApproximateGaussianDP,
@@ -22,7 +22,8 @@ from dpverify.privacy.guarantees import (
 )
 from dpverify.privacy.guarantees.base import probability
 from dpverify.privacy.numbers import Exact, render
-from dpverify.privacy.rules.making import claim_of, claims_among, derive
+from dpverify.privacy.rules.making import claim_of, claims_among, derive, require_closed
+from dpverify.privacy.rules.noise import PUBLIC
 from dpverify.privacy.rules.transfer import change_adjacency
 from dpverify.privacy.sources import Source, states
 
@@ -33,6 +34,7 @@ _EVENTS = Source("OURS", "approximate GDP: composition and profile")
 _PROFILES = Source("ZDW22", "dominating pairs compose adaptively")
 _ADVANCED = Source("DRV10", "advanced composition", note="as Theorem 3.20 of DR14")
 _MOST_ADVANCED = 64
+_IN_SEQUENCE = "adaptive composition"
 _PARALLEL = Source("M09", "parallel composition", note="with the side conditions made explicit")
 
 
@@ -45,14 +47,15 @@ def adaptive_compose(
     Each part's guarantee must hold whatever the earlier outputs were, which is what a declared
     stage promises. Pure and approximate DP: epsilons and deltas add up. zCDP: rho adds up. GDP and
     approximate GDP: mu^2, delta and tv add up. Different kinds, or ``by_profiles``: a ``Profile``.
-    Refused for different adjacencies or domains.
+    A bounded range after a random stage is a ``Profile`` too, for what is chosen by coins has no one range.
+    The hypotheses of all parts are the whole's. Refused for different adjacencies or domains.
     """
     premises = claims_among(parts)
     if len(premises) == 1 and not by_profiles:
         return premises[0]
     guarantees = [part.conclusion.guarantee for part in premises]
-    guarantee, how, source = _profiles(guarantees) if by_profiles else _composed(guarantees)
-    return derive(claim_of(guarantee, *premises), f"adaptive composition{how}", premises, source)
+    guarantee, how, source = _profiles(guarantees) if by_profiles else _composed(premises)
+    return derive(claim_of(guarantee, *premises), f"{_IN_SEQUENCE}{how}", premises, source)
 
 
 def compose(
@@ -118,13 +121,15 @@ def parallel(
     """Each stage sees its own block of the records only: the largest guarantee, not the sum.
 
     by="index": blocks of positions. REPLACE only: a removal moves every later record. by=
-    "independent_label": every record carries a label drawn without looking at any record, whatever
-    the number of records; either adjacency, by convexity over the labels. by="value": a public
+    XX by="value": a public
     function of the record says its block. Under ADD_REMOVE one block changes; a replaced record
     changes two blocks, or one block twice, so ``adjacency=Adjacency.REPLACE`` pays for two steps of
     add-remove, and the parts must be claims under ADD_REMOVE, for blocks change their size.
+    Hypotheses are refused but for by="index", where the neighbors' blocks are neighbors at the same place.
     """
     premises = claims_among(parts)
+    for part in premises if by != "index" else ():
+        require_closed(part, f"parallel composition by {by}")
     about = premises[0].conclusion.adjacency
     if by not in ("index", "independent_label", "value"):
         raise ValueError(f"by = {by!r}; write 'index', 'independent_label' or 'value'.")
@@ -155,9 +160,13 @@ def parallel(
     return made if adjacency in (None, about) else change_adjacency(made, to=adjacency)
 
 
-def _composed(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
+def _composed(premises: tuple[Derivation[PrivacyClaim], ...]) -> tuple[Guarantee, str, Source]:
+    guarantees = [part.conclusion.guarantee for part in premises]
     kinds = [g for g in guarantees if not isinstance(g, PerfectPrivacy)]
     if len(kinds) == 1:
+        before = premises[: guarantees.index(kinds[0])]
+        if isinstance(kinds[0], BoundedRange) and not all(map(_is_constant, before)):
+            return _profiles(kinds)
         return kinds[0], " with what is public", _BASIC
     if all(isinstance(g, (PureDP, ApproxDP)) for g in kinds):
         return _basic(kinds), "", _BASIC
@@ -167,6 +176,12 @@ def _composed(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
     if all(isinstance(g, (GaussianDP, ApproximateGaussianDP)) for g in kinds):
         return _gaussian(kinds)
     return _profiles(kinds)
+
+
+def _is_constant(part: AnyDerivation) -> bool:
+    """Whether what is released has no randomness at all: a public value, or several."""
+    several = part.rule.startswith(_IN_SEQUENCE) and all(map(_is_constant, part.premises))
+    return part.rule == PUBLIC or several
 
 
 def _basic(guarantees: list[Guarantee]) -> Guarantee:

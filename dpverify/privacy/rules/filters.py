@@ -1,26 +1,168 @@
-"""A filter by noisy numbers of friends, in Gaussian differential privacy."""
+"""Filters that keep friendly records: a claim for friendly neighbors becomes one for all."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 
+from flint import arb
+
 from dpverify.privacy.adjacency import Adjacency, Friendly
-from dpverify.privacy.derivation import Derivation, EventBound, Norm, PrivacyClaim, Sensitivity
-from dpverify.privacy.guarantees import ApproximateGaussianDP
-from dpverify.privacy.numbers import Exact, exact, render
+from dpverify.privacy.balls import ball, enclose, is_at_most, round_up
+from dpverify.privacy.derivation import (
+    RULES_KEY,
+    Derivation,
+    EventBound,
+    Norm,
+    PrivacyClaim,
+    Sensitivity,
+)
+from dpverify.privacy.guarantees import (
+    ApproxDP,
+    ApproximateGaussianDP,
+    Guarantee,
+    Lifted,
+    PerfectPrivacy,
+    PureDP,
+)
+from dpverify.privacy.guarantees.base import probability as checked_probability
+from dpverify.privacy.hypotheses import Absent, Hypothesis, Seen, checked
+from dpverify.privacy.numbers import Exact, approximately, exact, render, whole
 from dpverify.privacy.rules.making import (
     claim_of,
     derive,
     positive_scale,
+    require_closed,
     require_norm,
     require_same_world,
 )
 from dpverify.privacy.sources import Source, SourceStatus, states
+from dpverify.privacy.tails import Tail
 
+_MOST_LIFTED = 64
+_LIFT = Source(
+    "TCKMS22", "Theorem 4.11, paradigm for friendly differential privacy",
+    SourceStatus.CHANGED_CONSTANTS, "smaller and tight delta, and the replace version",
+)  # fmt: skip
 _NOISY_DEGREES = Source(
     "TCKMS22", "Section 4, the zCDP filter",
     SourceStatus.CHANGED_CONSTANTS, "Gaussian DP with two additive deltas, and a smaller reach",
 )  # fmt: skip
+_KEPT = Source("OURS", "records without enough friends are kept rarely: one bound for all of them")
+
+
+@states(_LIFT, Source("OURS", "filter composition: delta (e^(aT) - 1) / a, tight"))
+def friendly_lift(
+    friendly: Derivation[PrivacyClaim], stability: Derivation[Sensitivity]
+) -> Derivation[PrivacyClaim]:
+    """A filter that keeps each record independently, then a mechanism that is private for friendly
+    neighbors only.
+
+    T = the largest sum of changes of the keep-probabilities (the premise: 2 under add-remove, 3 under
+    replace for the filter of FriendlyCore), every set on the way being friendly as the premise says, which
+    the friendly claim must cover: a claim for records of few strangers does not. If the mechanism is friendly (e, d)-DP, then with
+    a = e^e - 1 the whole is (a T, d (e^(a T) - 1) / a)-DP.
+    """
+    inner = friendly.conclusion
+    if not isinstance(inner.adjacency, Friendly):
+        raise ValueError(
+            f"friendly_lift needs a claim for friendly neighbors, but this one is under "
+            f"{inner.adjacency} ({inner}); an ordinary claim needs no lift."
+        )
+    require_norm(stability, (Norm.KEEP,), "friendly_lift")
+    require_closed(friendly, "friendly_lift")
+    require_closed(stability, "friendly_lift")
+    outer = stability.conclusion
+    _require_covered(inner, outer)
+    if not isinstance(outer.adjacency, Adjacency):
+        raise ValueError(f"The filter's stability is under {outer.adjacency}; prove it for inputs.")
+    guarantee = _lifted(inner.guarantee, outer.value)
+    conclusion = claim_of(guarantee, friendly, stability, adjacency=outer.adjacency)
+    return derive(conclusion, "friendly lift", (friendly, stability), _LIFT)
+
+
+def _lifted(guarantee: Guarantee, moved: Fraction) -> Guarantee:
+    if isinstance(guarantee, PerfectPrivacy) or moved == 0:
+        return PerfectPrivacy()
+    if not isinstance(guarantee, (PureDP, ApproxDP)):
+        return Lifted(guarantee, moved)
+    inner, delta = guarantee.epsilon, guarantee.delta
+    if inner > _MOST_LIFTED:
+        raise ValueError(
+            f"{guarantee} is too weak to lift: epsilon would be e^{approximately(inner)} and more."
+        )
+    epsilon = round_up(enclose(lambda: ball(moved) * ball(inner).expm1()).upper)
+    if not delta:
+        return PureDP(epsilon)
+
+    def grown() -> arb:
+        a = ball(inner).expm1()
+        return ball(delta) * (ball(moved) * a).expm1() / a
+
+    if not is_at_most(grown, Fraction(999, 1000)):
+        raise ValueError(f"delta of {guarantee} would grow to 1: this promises nothing.")
+    return ApproxDP(epsilon, round_up(enclose(grown).upper))
+
+
+def _require_covered(inner: PrivacyClaim, outer: Sensitivity) -> None:
+    """Refuse a claim for other friends than those that the filter keeps."""
+    claimed, kept = inner.adjacency, outer.keeps
+    if not isinstance(claimed, Friendly) or kept is None or not claimed.includes(kept):
+        raise ValueError(
+            f"The claim is for {claimed}, and what the filter keeps is {kept or 'not said to be friendly'}; "
+            "prove both for the same neighbors."
+        )
+    if inner.domain != outer.domain:
+        raise ValueError(f"The claim is for {inner.domain}, the filter's lemma for {outer.domain}.")
+
+
+@states(_KEPT)
+def kept_by_noise(
+    score: Derivation[Sensitivity],
+    *,
+    sigma: Exact,
+    threshold: int,
+    records: int,
+    probability: Exact,
+    under: Iterable[Hypothesis] = (),
+) -> Derivation[EventBound]:
+    """How likely a filter keeps a record that has too few friends, of at most ``records`` that may be.
+
+    score: how far above 0 the score of such a record may be (L-infinity). It is kept where score + Z > threshold, Z rounded
+    Gaussian noise of deviation ``sigma``, so with probability P(Z >= threshold - score + 1) at most; for all of them
+    together that is added up. The kept records decide the event, with the coins of the record that
+    only one of the neighbors has, thrown on both sides. under: what bounds the number of records.
+    """
+    require_norm(score, (Norm.L_INFINITY,), "a score")
+    premise, chance = score.conclusion, checked_probability(probability, "probability")
+    deviation, most = positive_scale(sigma, "sigma"), whole(records, "records")
+    least = whole(threshold, "threshold") - premise.value.__floor__() + 1
+
+    def one() -> arb:
+        return most * Tail.ROUNDED_GAUSSIAN.at_least(least, deviation)
+
+    if not is_at_most(one, chance):
+        raise ValueError(
+            f"threshold = {threshold} is passed by a record without friends more often than "
+            f"{render(chance)} allows; raise it."
+        )
+    conclusion = EventBound(
+        too_few_friends(premise, most),
+        chance,
+        premise.adjacency,
+        premise.domain,
+        premise.hypotheses | checked(under),
+        key=RULES_KEY,
+    )
+    rule = f"rounded Gaussian noise of deviation {render(deviation)} is below {least}, {most} times"
+    return derive(conclusion, rule, (score,), _KEPT)
+
+
+def too_few_friends(score: Sensitivity, records: int) -> Absent:
+    """That no record is kept which has too few friends on one of the two sides."""
+    friends = f" (friends by {score.keeps.predicate})" if score.keeps else ""
+    words = f"one of at most {records} records is kept that has too few friends{friends}"
+    return Absent(words, Seen.LATENT)
 
 
 @states(_NOISY_DEGREES)
@@ -37,8 +179,9 @@ def noisy_degree_lift(
     friendly neighbors only.
 
     inside, outside: how far the scores of the other records move (squared L2) when the record in
-    question has the friends that it takes to be kept, or has not. missed: that a record is kept which
-    has not. sigma: the standard deviation of the noise on each score.
+    question has the friends that it takes to be kept, or has not. ``inside`` says which friends what is kept are, and rests
+    on it that no record is kept which has too few. missed: how likely one is. sigma: the standard
+    deviation of the noise on each score.
 
     Given which others are kept (Gaussian noise on their scores), a record inside is kept or not: two
     laws, compared by the friendly claim, or by convexity less; a record outside is kept with a
@@ -49,6 +192,7 @@ def noisy_degree_lift(
     shown = friendly.conclusion
     if not isinstance(shown.adjacency, Friendly):
         raise ValueError(f"noisy_degree_lift needs a claim for friendly neighbors, not {shown}.")
+    require_closed(friendly, "noisy_degree_lift")
     part = shown.guarantee.gaussian
     if part is None or part.tv:
         raise ValueError(
@@ -57,13 +201,17 @@ def noisy_degree_lift(
     for moved in (inside, outside):
         require_norm(moved, (Norm.SQUARED_L2,), "noisy_degree_lift")
     require_same_world((inside, outside, missed))
-    about = inside.conclusion.adjacency
+    about, event = inside.conclusion.adjacency, missed.conclusion
     if not isinstance(about, Adjacency):
         raise ValueError(f"The scores move under {about}; prove it for inputs.")
+    _require_covered(shown, inside.conclusion)
     if about is Adjacency.REPLACE and not shown.adjacency.exchange:
         raise ValueError(f"Under replace a record may be exchanged, which {shown} is not about.")
-    if shown.domain != inside.conclusion.domain:
-        raise ValueError(f"The claim is for {shown.domain}, scores for {inside.conclusion.domain}.")
+    if event.seen is not Seen.LATENT or event.fails not in inside.conclusion.hypotheses:
+        raise ValueError(
+            f"{event}: the scores of a record that may be kept rest on the absence of an event that the "
+            "kept records decide; give the bound of that one, by rules.kept_by_noise(...)."
+        )
     variance, most = positive_scale(sigma, "sigma") ** 2, exact(budget, "budget")
     kept = inside.conclusion.value / variance + part.mu_squared
     spent = max(kept, outside.conclusion.value / variance)
@@ -72,5 +220,5 @@ def noisy_degree_lift(
     delta: Fraction = part.delta + missed.conclusion.probability
     guarantee = ApproximateGaussianDP.of_square(most, delta)
     premises = (friendly, inside, outside, missed)
-    conclusion = claim_of(guarantee, *premises, adjacency=about)
+    conclusion = claim_of(guarantee, *premises, adjacency=about, without=frozenset({event.fails}))
     return derive(conclusion, "noisy degree lift", premises, _NOISY_DEGREES)

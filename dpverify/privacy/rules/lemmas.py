@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dpverify.privacy.adjacency import AnyAdjacency, Domain
+from collections.abc import Iterable
+
+from dpverify.privacy.adjacency import AnyAdjacency, Domain, Friendly
 from dpverify.privacy.derivation import (
     RULES_KEY,
     Derivation,
@@ -14,13 +16,19 @@ from dpverify.privacy.derivation import (
 )
 from dpverify.privacy.guarantees import Guarantee
 from dpverify.privacy.guarantees.base import probability as checked_probability
+from dpverify.privacy.hypotheses import Absent, Compared, Hypothesis, Quantity, checked
 from dpverify.privacy.numbers import Exact, exact
-from dpverify.privacy.rules.making import derive, require_guarantee
+from dpverify.privacy.rules.making import (
+    derive,
+    hypotheses_of,
+    require_guarantee,
+    require_made,
+)
 from dpverify.privacy.sources import Source
 
 
 def sensitivity_lemma(
-    query: str,
+    query: Quantity,
     *,
     norm: Norm,
     value: Exact,
@@ -28,48 +36,62 @@ def sensitivity_lemma(
     domain: Domain,
     obligation: str,
     source: Source,
-    predicate: str = "",
+    keeps: Friendly | None = None,
+    hypotheses: Iterable[Hypothesis] = (),
     premises: tuple[Derivation[Sensitivity], ...] = (),
 ) -> Derivation[Sensitivity]:
     """A sensitivity that no generic rule proves; ``obligation`` names what in spec/ shows it.
 
+    query: as data, so that the suite can hold it against the statement that the obligation declares.
+    keeps: with the KEEP norm, and of scores that decide what a filter keeps, which friends that is.
+    hypotheses: what the lemma rests on; the premises' come in addition.
     premises: sensitivities of other queries that it is computed from, under the same adjacency and
-    domain; their lemmas are the derivation's lemmas too. The suite refuses a derivation with a lemma whose obligation is missing or fails. With the KEEP
-    norm, and only then, ``predicate`` says what makes records friends.
+    domain; their lemmas are the derivation's lemmas too. The suite refuses a derivation with a lemma whose obligation
+    is missing, fails, or shows another statement.
     """
+    if type(query) is not Quantity:
+        raise TypeError(f"query = {query!r}; write Quantity.of('the count', 'Count').")
     distance = exact(value, "sensitivity")
     if distance < 0:
         raise ValueError(f"sensitivity = {value} is negative; a distance is at least 0.")
-    if (norm is Norm.KEEP) != bool(predicate):
+    if norm is Norm.KEEP and keeps is None:
         raise ValueError(
-            f"norm = {norm} and predicate = {predicate!r}: a filter's keep-probabilities, and nothing "
-            "else, come with the predicate that makes records friends."
+            f"norm = {norm} and keeps = None: a filter's keep-probabilities come with the friends that what "
+            "is kept are; write keeps=Friendly(predicate)."
         )
     _require_obligation(obligation)
-    conclusion = Sensitivity(query, norm, distance, adjacency, domain, predicate, key=RULES_KEY)
     for premise in premises:
+        require_made(premise)
         if (premise.conclusion.adjacency, premise.conclusion.domain) != (adjacency, domain):
             raise ValueError(
                 f"{premise.conclusion.query} moves under {premise.conclusion.adjacency}, for "
                 f"{premise.conclusion.domain}; the lemma is under {adjacency}, for {domain}."
             )
+    under = checked(hypotheses) | hypotheses_of(*premises)
+    conclusion = Sensitivity(query, norm, distance, adjacency, domain, keeps, under, key=RULES_KEY)
     return derive(conclusion, "lemma", premises, source, obligation=obligation)
 
 
 def event_lemma(
-    event: str,
+    fails: Compared | Absent,
     *,
     probability: Exact,
-    in_output: bool,
     adjacency: AnyAdjacency,
     domain: Domain,
     obligation: str,
     source: Source,
 ) -> Derivation[EventBound]:
-    """A bound on the probability of an event under every dataset; see ``EventBound``."""
+    """A bound on the probability that a hypothesis fails, for every pair and under both its datasets.
+
+    Of a stage's own noise such a bound is derived, by ``released_event``.
+    """
+    if type(fails) not in (Compared, Absent) or (isinstance(fails, Compared) and fails.is_instance):
+        raise TypeError(
+            f"fails = {fails!r}; an event is that a hypothesis fails: write Absent('an overflow', Seen.OUTPUT)."
+        )
     value = checked_probability(probability, "probability")
     _require_obligation(obligation)
-    conclusion = EventBound(event, value, in_output, adjacency, domain, key=RULES_KEY)
+    conclusion = EventBound(fails, value, adjacency, domain, key=RULES_KEY)
     return derive(conclusion, "lemma", (), source, obligation=obligation)
 
 
@@ -79,10 +101,12 @@ def conjecture(
     adjacency: AnyAdjacency,
     domain: Domain,
     source: Source | None = None,
+    hypotheses: Iterable[Hypothesis] = (),
 ) -> Derivation[PrivacyClaim]:
     """A claim that somebody makes and nothing here proves: something to audit."""
     require_guarantee(guarantee)
-    claim = PrivacyClaim(guarantee, adjacency, domain, Status.CONJECTURED, key=RULES_KEY)
+    under = checked(hypotheses)
+    claim = PrivacyClaim(guarantee, adjacency, domain, Status.CONJECTURED, under, key=RULES_KEY)
     cited = source if source is not None else Source("OURS", "somebody's word")
     return derive(claim, "conjecture", (), cited, status=Status.CONJECTURED)
 
@@ -91,7 +115,7 @@ def refuted(claim: Derivation[PrivacyClaim], evidence: str) -> Derivation[Privac
     """The same claim, known to be false; everything that rests on it is refuted with it."""
     old = claim.conclusion
     conclusion = PrivacyClaim(
-        old.guarantee, old.adjacency, old.domain, Status.REFUTED, key=RULES_KEY
+        old.guarantee, old.adjacency, old.domain, Status.REFUTED, old.hypotheses, key=RULES_KEY
     )
     rule = f"refuted: {evidence}"
     return derive(conclusion, rule, (claim,), claim.source, status=Status.REFUTED)

@@ -10,6 +10,7 @@ from dpverify.privacy.derivation import (
     RULES_KEY,
     AnyDerivation,
     Derivation,
+    EventBound,
     Norm,
     PrivacyClaim,
     Sensitivity,
@@ -17,9 +18,12 @@ from dpverify.privacy.derivation import (
     Status,
     weakest,
 )
-from dpverify.privacy.guarantees import Guarantee
-from dpverify.privacy.numbers import Exact, exact
+from dpverify.privacy.guarantees import ApproxDP, Guarantee, PureDP
+from dpverify.privacy.hypotheses import NONE, Hypotheses, listed
+from dpverify.privacy.numbers import Exact, exact, render
 from dpverify.privacy.sources import Source
+
+_GUARANTEES = "dpverify.privacy.guarantees."
 
 
 def derive(
@@ -32,18 +36,57 @@ def derive(
     status: Status = Status.PROVED,
 ) -> Derivation[Statement]:
     """A derivation whose status is the weakest of all that it rests on."""
+    for premise in premises:
+        require_made(premise)
     combined = weakest(status, *(premise.status for premise in premises))
     return Derivation(conclusion, rule, premises, source, combined, obligation, key=RULES_KEY)
 
 
+def require_made(premise: object) -> None:
+    """Refuse what looks like a derivation and is none. Raises TypeError."""
+    conclusion = getattr(premise, "conclusion", None)
+    known = type(conclusion) in (Sensitivity, EventBound, PrivacyClaim)
+    if type(premise) is not Derivation or not known:
+        raise TypeError(
+            f"{type(premise).__name__} is not a derivation made by the rules; write mechanism.derivation, or "
+            "rules.conjecture(...) for a claim that nothing here proves."
+        )
+
+
 def claim_of(
-    guarantee: Guarantee, *premises: AnyDerivation, adjacency: AnyAdjacency | None = None
+    guarantee: Guarantee,
+    *premises: AnyDerivation,
+    adjacency: AnyAdjacency | None = None,
+    without: Hypotheses = NONE,
 ) -> PrivacyClaim:
-    """A claim about the premises' domain and (unless another is given) adjacency."""
+    """A claim about the premises' domain and (unless another is given) adjacency, under all of their
+    hypotheses but those that the rule discharges (``without``)."""
+    for premise in premises:
+        require_made(premise)
     world = premises[0].conclusion
     about = world.adjacency if adjacency is None else adjacency
     status = weakest(*(premise.status for premise in premises))
-    return PrivacyClaim(guarantee, about, world.domain, status, key=RULES_KEY)
+    under = hypotheses_of(*premises) - without
+    return PrivacyClaim(guarantee, about, world.domain, status, under, key=RULES_KEY)
+
+
+def hypotheses_of(*premises: AnyDerivation) -> Hypotheses:
+    """What the premises rest on together: rules about one pair of neighbors hand it on."""
+    return NONE.union(*(premise.conclusion.hypotheses for premise in premises))
+
+
+def require_closed(premise: AnyDerivation, rule: str) -> None:
+    """Refuse a premise under hypotheses, for a rule whose conclusion is about another pair of neighbors.
+
+    A hypothesis is about the premise's pair, and its failure is paid for once for each such pair: perfect
+    privacy off an event of probability delta says (0, 2 delta) of two steps, not (0, delta).
+    """
+    if premise.conclusion.hypotheses:
+        raise ValueError(
+            f"{rule} needs a statement without hypotheses, but this one holds only if "
+            f"{listed(premise.conclusion.hypotheses)}. Pay for the failure of these first: an Unless in the "
+            "plan, or rules.add_delta_event(...)."
+        )
 
 
 def require_norm(sensitivity: Derivation[Sensitivity], norms: Iterable[Norm], rule: str) -> None:
@@ -74,7 +117,7 @@ def claims_among(parts: Iterable[Derivation[PrivacyClaim]]) -> tuple[Derivation[
     """The parts, checked: at least one, all of them derivations of claims about one world."""
     found = tuple(parts)
     for part in found:
-        if not isinstance(getattr(part, "conclusion", None), PrivacyClaim):
+        if type(part) is not Derivation or type(part.conclusion) is not PrivacyClaim:
             raise TypeError(
                 f"{type(part).__name__} is not the derivation of a claim; write compose(a.derivation, "
                 "b.derivation)."
@@ -86,8 +129,8 @@ def claims_among(parts: Iterable[Derivation[PrivacyClaim]]) -> tuple[Derivation[
 
 
 def require_guarantee(given: object) -> None:
-    """Refuse what is not a guarantee."""
-    if not isinstance(given, Guarantee):
+    """Refuse what is not one of the kernel's guarantees: what follows from another one is no proof."""
+    if not isinstance(given, Guarantee) or not type(given).__module__.startswith(_GUARANTEES):
         raise TypeError(f"{given!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6').")
 
 
@@ -97,3 +140,18 @@ def positive_scale(scale: Exact, name: str = "scale") -> Fraction:
     if value <= 0:
         raise ValueError(f"{name} = {scale} is not positive; noise needs a {name} above 0.")
     return value
+
+
+def approximate(epsilon: Fraction, delta: Fraction) -> Guarantee:
+    """(epsilon, delta)-DP, pure where delta is 0. Raises ValueError where nothing is promised."""
+    require_promise(delta)
+    return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+
+def require_promise(delta: Fraction) -> None:
+    """Refuse a delta of 1 or more."""
+    if delta >= 1:
+        raise ValueError(_NOTHING.format(render(delta)))
+
+
+_NOTHING = "the deltas add up to {}: together they promise nothing."

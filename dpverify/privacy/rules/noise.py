@@ -30,18 +30,25 @@ _SMOOTH = Source(
     SourceStatus.CHANGED_CONSTANTS,
     "Laplace noise, with the exact profile of a shift and a dilation together",
 )
+PUBLIC = "public value"
+"""The rule of what is no random variable: the same number for both neighbors."""
+_NOTHING_MOVES = (Norm.L1, Norm.SQUARED_L2, Norm.L_INFINITY, Norm.HAMMING)
 _EXPONENTIAL = Source("MT07", "the exponential mechanism", note="bounded range: DDR20, Section 3")
 
 
 @states(_PERFECT)
 def public_value(sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
-    """A query of sensitivity zero may be released as it is."""
+    """A query of sensitivity zero may be released as it is.
+
+    Needs a norm in which zero means that nothing moves; a number alone has range 0 however far it moves.
+    """
+    require_norm(sensitivity, _NOTHING_MOVES, "a public value")
     premise = sensitivity.conclusion
     if premise.value != 0:
         raise ValueError(
             f"{premise}; only a query that no neighbor can change is released without noise."
         )
-    return derive(claim_of(PerfectPrivacy(), sensitivity), "public value", (sensitivity,), _PERFECT)
+    return derive(claim_of(PerfectPrivacy(), sensitivity), PUBLIC, (sensitivity,), _PERFECT)
 
 
 @states(_LAPLACE)

@@ -6,7 +6,7 @@ from dpverify.privacy.adjacency import Adjacency, Groups
 from dpverify.privacy.derivation import Derivation, PrivacyClaim
 from dpverify.privacy.guarantees import Guarantee
 from dpverify.privacy.numbers import whole
-from dpverify.privacy.rules.making import claim_of, derive, require_guarantee
+from dpverify.privacy.rules.making import claim_of, derive, require_closed, require_guarantee
 from dpverify.privacy.sources import Source, states
 
 _POST_PROCESSING = Source("DR14", "Proposition 2.1")
@@ -24,8 +24,9 @@ def post_process(claim: Derivation[PrivacyClaim], by: str) -> Derivation[Privacy
 
 @states(_CONVERSION)
 def convert(claim: Derivation[PrivacyClaim], to: Guarantee) -> Derivation[PrivacyClaim]:
-    """The same mechanism under a guarantee that follows from the one shown."""
+    """The same mechanism under a guarantee that follows from the one shown; refused while the claim is open."""
     require_guarantee(to)
+    require_closed(claim, "a conversion")
     shown = claim.conclusion.guarantee
     if shown == to:
         return claim
@@ -38,8 +39,10 @@ def convert(claim: Derivation[PrivacyClaim], to: Guarantee) -> Derivation[Privac
 def group_privacy(claim: Derivation[PrivacyClaim], size: int) -> Derivation[PrivacyClaim]:
     """What holds for datasets that ``size`` steps of the claim's adjacency lead between.
 
-    Every dataset on the way must be in the domain, as every dataset is that has any number of rows.
+    Every dataset on the way must be in the domain: records that go, go first, so there are never more rows
+    than at one of the ends. Refused under hypotheses, which are about single steps.
     """
+    require_closed(claim, "group privacy")
     steps, about = whole(size, "size"), claim.conclusion.adjacency
     if not isinstance(about, Adjacency):
         raise ValueError(f"{about} has no groups; take them of a claim under an Adjacency.")
@@ -58,6 +61,7 @@ def change_adjacency(claim: Derivation[PrivacyClaim], to: Adjacency) -> Derivati
         raise TypeError(f"to = {to!r}; write Adjacency.REPLACE.")
     if about is to:
         return claim
+    require_closed(claim, "a change of adjacency")
     if about is not Adjacency.ADD_REMOVE:
         raise ValueError(
             f"A claim under {about} ({claim.conclusion}) says nothing under {to}: replacing keeps the "

@@ -25,12 +25,13 @@ from dpverify.plans import (
     RoundedGaussian,
     Stage,
     Transcript,
+    Transcripts,
     Unless,
 )
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import to_float
 from dpverify.randomness.bits import IntArray
-from dpverify.transformations.gaussian_filter import GaussianFilter, margin
+from dpverify.transformations.gaussian_filter import ROWS, GaussianFilter, enough_rows, margin
 from dpverify.transformations.means.shared import (
     TOO_FEW,
     kept_plan,
@@ -84,23 +85,24 @@ class GaussianCoreMean:
         def build(key: int) -> Filtered:
             return self._filtered(key)
 
-        core = AdaptiveStage(declared, lambda batch: self._keys(batch.values["rows"][:, 0]), build)
+        def key(batch: Transcripts) -> IntArray:
+            return self._keys(batch.values[ROWS][:, 0])
+
+        enough = enough_rows(slack=self._added)
+        core = AdaptiveStage(declared, key, build, (enough,))
         if self.adjacency is Adjacency.REPLACE:
-            return (Stage("rows", Count(), NoNoise()), Gate("rows", first, TOO_FEW), core)
+            rows = Stage(ROWS, Count(), NoNoise())
+            return (rows, Gate(ROWS, first, TOO_FEW), core, Unless(enough, Fraction(0)))
         return (
-            Stage("rows", Count(), self._rows_noise),
-            Gate("rows", first - 1 - self._rows_shift, TOO_FEW),
+            Stage(ROWS, Count(), self._rows_noise),
+            Gate(ROWS, first - self._added, TOO_FEW),
             core,
-            Unless(
-                "the released number of rows, with its shift, is below the true one",
-                self.tail,
-                "theory/rare_events.py:obligation_undercount",
-            ),
+            Unless(enough, self.tail),
         )
 
     def noise_of(self, transcript: Transcript) -> Fraction:
         """The standard deviation of the released mean, in cells."""
-        setting = self._setting(self._key(transcript["rows"]))
+        setting = self._setting(self._key(transcript[ROWS]))
         return self._query(setting, transcript["kept"]).noise
 
     def expected_noise(self, n: int) -> float:
@@ -152,7 +154,12 @@ class GaussianCoreMean:
 
     def _key(self, released: int) -> int:
         """At least the number of rows, up to the chance of ``tail``; rounded up, so there are few."""
-        return _rounded_up(max(self._least_rows, released + 1 + self._rows_shift))
+        return _rounded_up(max(self._least_rows, released + self._added))
+
+    @property
+    def _added(self) -> int:
+        """What is added to a released number of rows, so that it is rarely below the larger neighbor's."""
+        return 1 + self._rows_shift
 
     def _keys(self, released: IntArray) -> IntArray:
         seen, which = different(released)

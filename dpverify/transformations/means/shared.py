@@ -16,9 +16,9 @@ from dpverify.plans import (
     Stage,
     Unless,
 )
+from dpverify.plans.kept import below_kept
 
 TOO_FEW = "too few records that agree"
-_OVERCOUNT = "theory/rare_events.py:obligation_overcount"
 
 
 def least_shift(noise: Noise, rare: Fraction) -> int:
@@ -41,11 +41,12 @@ def kept_plan(
     nearness: Nearness, noise: Noise, shift: int, tail: Fraction, mean: Callable[[int], Stage]
 ) -> Plan:
     """The number of kept records minus ``shift`` with noise; where it is positive, their mean."""
+    below = below_kept("kept", nearness)
     return (
         Stage("kept", KeptCount(nearness, shift), noise),
         Gate("kept", 1, TOO_FEW),
-        AdaptiveStage(mean(1), lambda batch: batch.values["kept"][:, 0], mean),
-        Unless("the released number of kept records reaches the true one", tail, _OVERCOUNT),
+        AdaptiveStage(mean(1), lambda batch: batch.values["kept"][:, 0], mean, (below,)),
+        Unless(below, tail),
     )
 
 

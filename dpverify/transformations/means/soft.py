@@ -20,11 +20,6 @@ class SoftCoreMean(WeightedCoreMean):
         checked_full(self.full)
 
     @property
-    def bad_event(self) -> str:
-        """What shows that it is as rare as that."""
-        return "soft_core.py:obligation_bad_event"
-
-    @property
     def moves(self) -> int:
         """By how much the agreement moves at most."""
         return moves(self.full)

@@ -12,6 +12,7 @@ from dpverify.plans import UNIT, Gate, Plan, RoundedGaussian, Stage, Transcript,
 from dpverify.plans.moving import MovingQuery
 from dpverify.privacy import Adjacency
 from dpverify.transformations.degree_weights import (
+    AGREEMENT,
     LEAST,
     Agreement,
     WeightedMean,
@@ -41,20 +42,11 @@ class WeightedCoreMean:
     def plan(self) -> Plan:
         """The agreement, lowered so that it is rarely above the true ones; then the mean."""
         return (
-            Stage("agreement", self.agreement, self.noise),
-            Gate("agreement", LEAST, TOO_FEW),
+            Stage(AGREEMENT, self.agreement, self.noise),
+            Gate(AGREEMENT, LEAST, TOO_FEW),
             Stage("mean", self.query, RoundedGaussian(UNIT)),
-            Unless(
-                "the released agreement is above that of one of the neighbors",
-                self.tail,
-                self.bad_event,
-            ),
+            Unless(self.query.below, self.tail),
         )
-
-    @property
-    def bad_event(self) -> str:
-        """What shows that it is as rare as that."""
-        return "theory/weighted_releases.py:obligation_bad_event"
 
     @property
     def moves(self) -> int:
@@ -99,7 +91,7 @@ class WeightedCoreMean:
 
     def noise_of(self, transcript: Transcript) -> Fraction:
         """The standard deviation of the released mean, in cells."""
-        return self.query.noise(transcript["agreement"])
+        return self.query.noise(transcript[AGREEMENT])
 
     def expected_noise(self, n: int) -> float:
         """The mean's noise in radii where n records agree."""

@@ -1,0 +1,213 @@
+"""What a statement may rest on: conditions on a pair of neighbors and on what was released to them.
+
+A statement under hypotheses speaks of those outcomes only at which all of them hold. A rule about one
+pair of neighbors hands them on; only a rule that pays for their failure, or sees that they cannot fail,
+takes them away; a rule that changes the pair refuses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from dpverify.privacy.numbers import render
+from dpverify.privacy.sealed import sealed
+
+Parameter = int | str | Fraction | bool | None | tuple["Parameter", ...]
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An integer function of a dataset, as data: which one (``kind``), of which parameters, in words."""
+
+    words: str
+    kind: str = ""
+    parameters: tuple[tuple[str, Parameter], ...] = ()
+
+    @classmethod
+    def of(cls, words: str, kind: str, **parameters: Parameter) -> Quantity:
+        """The quantity of this kind, with its parameters by name."""
+        for name, value in parameters.items():
+            _require_parameter(name, value)
+        return cls(words, kind, tuple(sorted(parameters.items())))
+
+    def __str__(self) -> str:
+        return self.words
+
+    def __getitem__(self, name: str) -> Parameter:
+        """The parameter of this name; KeyError where there is none."""
+        return dict(self.parameters)[name]
+
+    def without(self, *names: str) -> Quantity:
+        """The same with fewer parameters: a quantity up to what they say."""
+        kept = tuple((name, value) for name, value in self.parameters if name not in names)
+        return Quantity(self.words, self.kind, kept)
+
+
+class Side(Enum):
+    """Which of the two neighbors' values of a quantity is meant."""
+
+    SMALLER = "smaller"
+    LARGER = "larger"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Relation(Enum):
+    """How a released number lies to a quantity."""
+
+    AT_MOST = "at most"
+    AT_LEAST = "at least"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Seen(Enum):
+    """What decides an event for a fixed pair of neighbors.
+
+    OUTPUT: what is released does, so that it is the same set of outputs for both neighbors. LATENT: the
+    records that a filter keeps do, with the coins of the record that only one of the neighbors has. COINS:
+    any coins.
+    """
+
+    OUTPUT = "seen in the output"
+    LATENT = "seen in what is kept"
+    COINS = "hidden in the coins"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The number that ``stage`` released is at most (at least) a quantity of one of the neighbors, less
+    ``slack``.
+
+    side: of the neighbor where the quantity is smaller, or larger. value: only of a stage that was built
+    from a transcript: the number that it was built from, which stands for the released one.
+    """
+
+    stage: str
+    relation: Relation
+    side: Side
+    quantity: Quantity
+    slack: int = 0
+    value: int | None = None
+
+    def __str__(self) -> str:
+        what = f"the released {self.stage!r}" if self.value is None else f"{self.value}"
+        return f"{what} is {self.relation} {self._bound}"
+
+    @property
+    def negation(self) -> str:
+        """The event that this is not so, in words."""
+        worse = "above" if self.relation is Relation.AT_MOST else "below"
+        return f"the released {self.stage!r} is {worse} {self._bound}"
+
+    @property
+    def _bound(self) -> str:
+        off = "" if not self.slack else f" {'-' if self.slack > 0 else '+'} {abs(self.slack)}"
+        return f"{self.quantity} of the {self.side} neighbor{off}"
+
+    @property
+    def is_instance(self) -> bool:
+        """Whether a number stands for the released one."""
+        return self.value is not None
+
+    def covers(self, instance: Compared) -> bool:
+        """Whether the instance is about the same released number and quantity."""
+        same = (self.stage, self.relation, self.side, self.quantity)
+        return (
+            not self.is_instance
+            and instance.is_instance
+            and same == (instance.stage, instance.relation, instance.side, instance.quantity)
+        )
+
+    def gives(self, instance: Compared, released: int) -> bool:
+        """Whether the instance follows from this where ``released`` was released.
+
+        released <= q - slack gives value <= q - its slack if value + its slack <= released + slack.
+        """
+        if not self.covers(instance) or instance.value is None:
+            return False
+        own, other = released + self.slack, instance.value + instance.slack
+        return other <= own if self.relation is Relation.AT_MOST else other >= own
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The number that ``stage`` released is at least a public number: a gate sees to it."""
+
+    stage: str
+    at_least: int
+
+    def __str__(self) -> str:
+        return f"the released {self.stage!r} is at least {self.at_least}"
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """An event does not happen; ``seen``: what decides it."""
+
+    event: str
+    seen: Seen
+
+    def __str__(self) -> str:
+        return f"not: {self.event}"
+
+    @property
+    def negation(self) -> str:
+        """The event."""
+        return self.event
+
+
+Hypothesis = Compared | Passed | Absent
+Hypotheses = frozenset[Hypothesis]
+NONE: Hypotheses = frozenset()
+
+
+def seen(hypothesis: Compared | Absent) -> Seen:
+    """What decides, for a fixed pair, whether it fails: of a released number the output does."""
+    return hypothesis.seen if isinstance(hypothesis, Absent) else Seen.OUTPUT
+
+
+def checked(hypotheses: Iterable[Hypothesis]) -> Hypotheses:
+    """The set of these hypotheses. Raises TypeError for what is none."""
+    made = frozenset(hypotheses)
+    for one in made:
+        if type(one) not in (Compared, Passed, Absent):
+            raise TypeError(f"{one!r} is not a hypothesis; give Compared(...), Passed or Absent.")
+    return made
+
+
+def listed(hypotheses: Hypotheses) -> str:
+    """All of them in words, in one order."""
+    return " and ".join(sorted(map(str, hypotheses)))
+
+
+def _require_parameter(name: str, value: object) -> None:
+    if isinstance(value, tuple):
+        for part in value:
+            _require_parameter(name, part)
+    elif not (value is None or type(value) in (int, str, bool, Fraction)):
+        raise TypeError(
+            f"parameter {name} = {value!r} of a quantity; give exact numbers and words, so that equal "
+            "statements are equal."
+        )
+
+
+def described(parameters: Mapping[str, Parameter]) -> str:
+    """Parameters in words, for messages."""
+    shown = (
+        f"{name} = {render(value) if isinstance(value, Fraction) else value}"
+        for name, value in sorted(parameters.items())
+    )
+    return ", ".join(shown)
