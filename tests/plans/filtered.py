@@ -25,6 +25,7 @@ from dpverify.plans import (
     Transcripts,
     Unless,
 )
+from dpverify.plans.kept import below_kept
 from dpverify.privacy import Adjacency, Domain
 from dpverify.randomness import enumerate_law
 from dpverify.randomness.bits import IntArray
@@ -36,7 +37,8 @@ DOMAIN = Domain(columns=1)
 NEAR = Nearness(1, 0, (1.0,))
 FILTER = BasicFilter(NEAR)
 FEW = Gate("kept", 1, "too few")
-PAID = Unless("an overcount", Fraction(1, 100), "theory/filters.py:obligation_overcount")
+BELOW = below_kept("kept", NEAR)
+PAID = Unless(BELOW, Fraction(9999, 10_000))  # numbers here are lowered too little: P(noise >= -9)
 COUNT_NOISE = RoundedGaussian(3)
 DATA = np.array([[0.0], [1.0], [1.0], [3.0], [-1.0]])
 CHANCES = [Fraction(3, 5), Fraction(1, 5), Fraction(1, 5), Fraction(0), Fraction(0)]
@@ -64,7 +66,7 @@ def number(batch: Transcripts) -> IntArray:
 
 def inner(shift: int) -> Plan:
     kept = Stage("kept", KeptCount(NEAR, shift), COUNT_NOISE)
-    return (kept, FEW, AdaptiveStage(mean(1), number, mean), PAID)
+    return (kept, FEW, AdaptiveStage(mean(1), number, mean, (BELOW,)), PAID)
 
 
 def plan(shift: int) -> Plan:

@@ -11,8 +11,9 @@ import pytest
 from dpverify.grid import Count, Query
 from dpverify.grid.records import Records
 from dpverify.plans import Stage
+from dpverify.plans.building import check_built
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise
-from dpverify.plans.plan import check_built, derive
+from dpverify.plans.plan import derive
 from dpverify.privacy import (
     Adjacency,
     Derivation,
@@ -25,6 +26,7 @@ from dpverify.privacy import (
     ZeroConcentratedDP,
     rules,
 )
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
@@ -40,7 +42,7 @@ class _SquaredCount(Query):
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         return rules.sensitivity_lemma(
-            "the count",
+            Quantity.of("the count", "Count"),
             norm=Norm.SQUARED_L2,
             value=1,
             adjacency=adjacency,

@@ -39,6 +39,7 @@ from dpverify.randomness.bits import BoolArray, IntArray
 from dpverify.transformations import Agreement
 from tests.plans.filtered import (
     ADD,
+    BELOW,
     COUNT_NOISE,
     DATA,
     DOMAIN,
@@ -103,7 +104,9 @@ UNIT_NOISE = RoundedGaussian(UNIT)
 
 def all_records(key: int) -> Filtered:
     """The mean is built to ask all records."""
-    ask = AdaptiveStage(mean(1), number, lambda key: Stage("mean", Agreement(NEAR, 0), UNIT_NOISE))
+    ask = AdaptiveStage(
+        mean(1), number, lambda key: Stage("mean", Agreement(NEAR, 0), UNIT_NOISE), (BELOW,)
+    )
     return Filtered("core", FILTER, (*inner(-9)[:2], ask, PAID))
 
 
@@ -130,9 +133,12 @@ def test_a_query_of_all_records_is_no_part_of_an_inner_plan(query: Any) -> None:
 
 def test_inner_gates_have_to_be_paid_for() -> None:
     """Where nothing is kept a gate stops whatever is released: {x} and {} are friendly neighbors."""
-    Filtered("core", FILTER, inner(0))
-    with pytest.raises(ValueError, match="give an Unless that pays"):
-        Filtered("core", FILTER, inner(0)[:3])
+    derive(plan(0), ADD, DOMAIN)
+    for forgetful in (inner(0)[:3], inner(0)[:2]):
+        open_ = Filtered("core", FILTER, forgetful)
+        assert open_.friendly_derivation(DOMAIN).conclusion.hypotheses == {BELOW}
+        with pytest.raises(ValueError, match="needs a statement without hypotheses"):
+            derive((open_,), ADD, DOMAIN)
     # the event: P(number >= 1 | {x}) and never after it for {}; no claim of the stages covers that
     one = enumerated(Law(plan(0), DATA[:1], ADD, DOMAIN))
     assert any(outcome[1] is None for outcome in one)  # type: ignore[index]
@@ -169,16 +175,18 @@ def test_a_mean_of_another_map_s_cells_does_not_follow_from_the_filter() -> None
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_unless_pays_for_its_event_inside_and_outside(adjacency: Adjacency) -> None:
     inside = Filtered("core", FILTER, inner(0)).friendly_derivation(DOMAIN).conclusion
-    bare = derive(inner(0)[:1] + inner(0)[2:3], FILTER.friendly, DOMAIN).conclusion
+    bare = derive(inner(0)[:3], FILTER.friendly, DOMAIN).conclusion
+    assert bare.hypotheses == {BELOW}
+    assert not inside.hypotheses
     assert isinstance(inside.guarantee, ApproximateGaussianDP)
     assert bare.guarantee.gaussian is not None
     assert inside.guarantee.mu_squared == bare.guarantee.gaussian.mu_squared
-    assert inside.guarantee.delta == bare.guarantee.gaussian.delta + Fraction(1, 100)
-    once = derive((Stage("rows", Count((0.0, 1.0)), COUNT_NOISE), PAID), adjacency, DOMAIN)
-    twice = derive((Stage("rows", Count((0.0, 1.0)), COUNT_NOISE), PAID, PAID), adjacency, DOMAIN)
-    assert [found.conclusion.guarantee.delta_floor for found in (once, twice)] == [
-        Fraction(1, 100), Fraction(1, 50)]  # fmt: skip
-    assert "theory/filters.py:obligation_overcount" in {leaf.obligation for leaf in once.lemmas}
+    assert inside.guarantee.delta == bare.guarantee.gaussian.delta + PAID.probability
+    for needless in ((*inner(0), PAID), (inner(0)[0], PAID)):
+        with pytest.raises(ValueError, match="the claim does not rest on its absence"):
+            derive(needless, FILTER.friendly, DOMAIN)
+    with pytest.raises(ValueError, match="has no stage 'kept'"):
+        derive((*plan(0), PAID), adjacency, DOMAIN)
 
 
 def test_a_latent_law_has_no_likelihood_and_knows_it() -> None:

@@ -21,7 +21,8 @@ from dpverify.plans import (
     Stage,
     stages_of,
 )
-from dpverify.plans.plan import check_built, derive
+from dpverify.plans.building import check_built
+from dpverify.plans.plan import derive
 from dpverify.privacy import Derivation, Domain, Exact, PrivacyClaim, Sensitivity, Status, rules
 from tests.randomness.helpers import NoBits
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 from dpverify.privacy import (
@@ -18,9 +19,12 @@ from dpverify.privacy import (
     Source,
     rules,
 )
+from dpverify.privacy.adjacency import Friendly
+from dpverify.privacy.hypotheses import Hypothesis, Quantity
 from dpverify.privacy.numbers import Exact
 
 COLUMN = Domain(columns=1)
+NEAR = Friendly("distance at most 1")
 OBLIGATION = "theory/queries.py:obligation_count"
 
 
@@ -32,17 +36,21 @@ def lemma(
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
     domain: Domain = COLUMN,
     obligation: str = OBLIGATION,
+    keeps: Friendly | None = None,
+    shift: int | None = None,
+    hypotheses: Iterable[Hypothesis] = (),
 ) -> Derivation[Sensitivity]:
     """A sensitivity with everything but what matters filled in."""
     return rules.sensitivity_lemma(
-        query,
+        Quantity.of(query, "Tested", **({} if shift is None else {"shift": shift})),
         norm=norm,
         value=value,
         adjacency=adjacency,
         domain=domain,
         obligation=obligation,
         source=Source("OURS", "a test's premise"),
-        predicate="distance at most 1" if norm is Norm.KEEP else "",
+        keeps=NEAR if norm is Norm.KEEP and keeps is None else keeps,
+        hypotheses=hypotheses,
     )
 
 
@@ -64,10 +72,11 @@ def conjectured(
     *,
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
     domain: Domain = COLUMN,
+    hypotheses: Iterable[Hypothesis] = (),
 ) -> Derivation[PrivacyClaim]:
     """A claim on somebody's word; any guarantee can be had this way."""
     promised = guarantee if guarantee is not None else PureDP(1)
-    return rules.conjecture(promised, adjacency=adjacency, domain=domain)
+    return rules.conjecture(promised, adjacency=adjacency, domain=domain, hypotheses=hypotheses)
 
 
 def guarantee_of(epsilon: Fraction, delta: Fraction) -> Guarantee:

@@ -24,17 +24,19 @@ from dpverify.privacy import (
     GaussianDP,
     Guarantee,
     PerfectPrivacy,
+    PrivacyClaim,
     PureDP,
     Source,
     ZeroConcentratedDP,
     rules,
 )
 from dpverify.privacy.derivation import EventBound
+from dpverify.privacy.hypotheses import Absent, Seen
 from dpverify.privacy.numbers import Exact
 from spec.theory.laws import real
 from spec.theory.rules import hockey_stick
 
-from .makers import COLUMN, OBLIGATION
+from .makers import COLUMN, OBLIGATION, conjectured
 
 DIGITS = 60
 ROUNDING = Fraction(1, 10**45)
@@ -272,13 +274,21 @@ def as_fraction(mass: Any) -> Fraction:
 # --- premises -----------------------------------------------------------------------------------
 
 
+OVERFLOW = Absent("an overflow", Seen.OUTPUT)
+HIDDEN = Absent("an overflow", Seen.COINS)
+
+
+def assuming(guarantee: Guarantee, hypothesis: Absent = OVERFLOW) -> Derivation[PrivacyClaim]:
+    """A claim on somebody's word that rests on the event's absence."""
+    return conjectured(guarantee, hypotheses=(hypothesis,))
+
+
 def event(probability: Exact, *, in_output: bool = True, **changed: Any) -> Derivation[EventBound]:
     """A bound on the probability of an event, with everything but what matters filled in."""
     given = {"adjacency": Adjacency.ADD_REMOVE, "domain": COLUMN, "obligation": OBLIGATION}
     return rules.event_lemma(
-        "an overflow",
+        OVERFLOW if in_output else HIDDEN,
         probability=probability,
-        in_output=in_output,
         source=Source("OURS", "a test's premise"),
         **{**given, **changed},
     )

@@ -23,6 +23,7 @@ from dpverify.privacy import (
     rules,
 )
 from dpverify.privacy.derivation import weakest
+from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.rules import sensitivity_lemma
 
 from .makers import COLUMN, OBLIGATION, conjectured, lemma, proved
@@ -273,7 +274,7 @@ def test_perfect_privacy_adds_nothing() -> None:
 def test_a_lemma_rests_on_the_lemmas_of_its_premises_and_on_no_other_world() -> None:
     def shown(what: str, adjacency: Adjacency, **more: Any) -> Derivation[Sensitivity]:
         return sensitivity_lemma(
-            what,
+            Quantity.of(what, "Tested"),
             norm=Norm.L1,
             value=1,
             adjacency=adjacency,

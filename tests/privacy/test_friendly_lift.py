@@ -251,10 +251,23 @@ _PURE = _friendly(dp.PureDP(1))
         (_PURE, lemma(2), "needs a sensitivity in keep-probability distance, but the count moves"),
         (_PURE, _stable(_NEAR), "stability is under friendly add-remove (distance at most 1)"),
         (_PURE, _stable(Groups(Adjacency.REPLACE, 2)), "stability is under groups of 2, replace"),
-        (_friendly(dp.PureDP(1), dp.Domain(columns=2)), _stable(), "of 2 columns, the filter's"),
+        (
+            _friendly(dp.PureDP(1), dp.Domain(columns=2)),
+            _stable(),
+            "of 2 columns, the filter's lemma",
+        ),
         (_friendly(dp.ApproxDP(2, "1e-3")), _stable(), "approx(2, 0.001) would grow to 1"),
         (_friendly(dp.ApproxDP(12, "1e-3")), _stable(), "this promises nothing"),
-        (_friendly(dp.PureDP(1), about=Friendly("kin")), _stable(), "about 'kin', the filter"),
+        (
+            _friendly(dp.PureDP(1), about=Friendly("kin")),
+            _stable(),
+            "prove both for the same neighbors",
+        ),
+        (
+            _friendly(dp.PureDP(1), about=Friendly("distance at most 1", strangers=3)),
+            _stable(),
+            "prove both for the same neighbors",
+        ),
     ],
 )
 def test_what_the_lift_is_not_about_is_refused(inner: Any, stability: Any, message: str) -> None:

@@ -14,15 +14,18 @@ from dpverify import privacy as dp
 from dpverify.privacy import Adjacency, Domain, Norm, Status, rules
 from dpverify.privacy.adjacency import Friendly, Groups
 from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy.hypotheses import Absent, Seen
 from spec.theory import rules as spec_rules
 
 from .makers import COLUMN, lemma
+from .noise_laws import OVERFLOW, event
 
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 NEAR: Any = Friendly("distance at most 1")
 EXCHANGED: Any = Friendly("distance at most 1", exchange=True)
 SOURCE = dp.Source("OURS", "a test's premise")
 MU = Fraction(1, 2)
+FEW = Absent("a record is kept that has too few friends", Seen.LATENT)
 
 
 def friendly(guarantee: dp.Guarantee | None = None, about: Any = NEAR, domain: Any = COLUMN) -> Any:
@@ -31,15 +34,16 @@ def friendly(guarantee: dp.Guarantee | None = None, about: Any = NEAR, domain: A
 
 
 def moved(value: Any, adjacency: Any = ADD_REMOVE, **changes: Any) -> Any:
-    kept = {"norm": Norm.SQUARED_L2, "adjacency": adjacency, **changes}
+    keeps = EXCHANGED if adjacency is REPLACE else NEAR
+    kept = {"norm": Norm.SQUARED_L2, "adjacency": adjacency, "keeps": keeps, "hypotheses": (FEW,)}
+    kept.update(changes)
     return lemma(value, query="the scores", **kept)
 
 
 def missed(probability: Any = "1e-7", adjacency: Any = ADD_REMOVE, domain: Any = COLUMN) -> Any:
     return rules.event_lemma(
-        "a record is kept that has too few friends",
+        FEW,
         probability=probability,
-        in_output=True,
         adjacency=adjacency,
         domain=domain,
         obligation="gaussian_filter.py:obligation_missed",
@@ -52,12 +56,12 @@ def lifted(
 ) -> Any:
     adjacency = parts.pop("adjacency", ADD_REMOVE)
     inner = parts.pop("inner", friendly(about=EXCHANGED if adjacency is REPLACE else NEAR))
-    event = parts.pop("event", missed(adjacency=adjacency))
+    rare = parts.pop("event", missed(adjacency=adjacency))
     return rules.noisy_degree_lift(
         inner,
         inside if not isinstance(inside, (int, Fraction)) else moved(inside, adjacency),
         outside if not isinstance(outside, (int, Fraction)) else moved(outside, adjacency),
-        event,
+        rare,
         sigma=sigma,
         budget=budget,
     )
@@ -127,7 +131,17 @@ def test_whatever_is_gaussian_may_come_behind_it(guarantee: dp.Guarantee) -> Non
          "prove it for inputs"),
         ({"inside": moved(4, Groups(REPLACE, 2)), "outside": moved(9, Groups(REPLACE, 2)),
           "event": missed(adjacency=Groups(REPLACE, 2))}, "prove it for inputs"),
-        ({"adjacency": REPLACE, "inner": friendly()}, "a record may be exchanged"),
+        ({"adjacency": REPLACE, "inner": friendly()}, "prove both for the same neighbors"),
+        ({"adjacency": REPLACE, "inner": friendly(),
+          "inside": moved(4, REPLACE, keeps=NEAR)}, "a record may be exchanged"),
+        ({"inner": friendly(about=Friendly("distance at most 1", strangers=3))},
+         "prove both for the same neighbors"),
+        ({"inside": moved(4, keeps=Friendly("kin"))}, "prove both for the same neighbors"),
+        ({"inside": moved(4, keeps=None)}, "what the filter keeps is not said to be friendly"),
+        ({"inside": moved(4, hypotheses=())}, "give the bound of that one"),
+        ({"event": event("1e-7")}, "give the bound of that one"),
+        ({"inner": rules.conjecture(dp.GaussianDP(1), adjacency=NEAR, domain=COLUMN,
+          hypotheses=(OVERFLOW,))}, "needs a statement without hypotheses"),
         ({"sigma": 0}, "sigma = 0 is not positive"),
         ({"sigma": -1}, "sigma = -1 is not positive"),
         ({"event": missed("0.9999995")}, "delta"),
@@ -140,12 +154,13 @@ def test_what_the_lift_is_not_about_is_refused(changes: dict[str, Any], message:
 
 
 def test_the_conclusion_is_as_weak_as_its_premises_and_names_all_of_them() -> None:
-    proved = rules.rounded_gaussian(moved(1, NEAR), 4)
+    proved = rules.rounded_gaussian(moved(1, NEAR, hypotheses=()), 4)
     for inner, status in (
         (proved, Status.PROVED),
         (rules.refuted(proved, "a pair"), Status.REFUTED),
     ):
         found = lifted(inner=inner)
         assert found.status is found.conclusion.status is status
+        assert not found.conclusion.hypotheses
         assert [premise.rule for premise in found.premises[1:]] == ["lemma"] * 3
     assert "gaussian_filter.py:obligation_missed" in {leaf.obligation for leaf in found.lemmas}

@@ -130,9 +130,12 @@ class _Unheard(Guarantee):
         return "unheard(1)"
 
 
-def test_a_guarantee_without_a_composition_rule_is_refused() -> None:
-    with pytest.raises(TypeError, match=re.escape("unheard(1) has no composition rule")):
-        rules.adaptive_compose([proved(), conjectured(_Unheard())])
+def test_a_guarantee_that_is_not_the_kernel_s_is_refused() -> None:
+    """What follows from it, and composes to what, is its own word."""
+    with pytest.raises(TypeError, match="is not a guarantee; write PureDP"):
+        conjectured(_Unheard())
+    with pytest.raises(TypeError, match="is not a guarantee; write PureDP"):
+        rules.convert(proved(), _Unheard())
 
 
 @pytest.mark.parametrize("promised", ["pure(1)", 1, None, PureDP])

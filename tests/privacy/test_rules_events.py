@@ -35,8 +35,19 @@ from spec.theory.laws import real
 
 from . import noise_laws as laws
 from .finite import BASE, Law, Pair, random_pair, satisfies, slack, tight_pair
-from .makers import conjectured, guarantee_of, numbers_of
-from .noise_laws import DIGITS, ROUNDING, Case, RealPair, event, holds, measure, reveal
+from .makers import guarantee_of, numbers_of
+from .noise_laws import (
+    DIGITS,
+    HIDDEN,
+    ROUNDING,
+    Case,
+    RealPair,
+    assuming,
+    event,
+    holds,
+    measure,
+    reveal,
+)
 
 _steady = settings(derandomize=True, deadline=None, max_examples=150)
 _CHANCES = st.fractions(0, "1/3") | st.sampled_from([Fraction(1, 2**1000), Fraction(1, 10**6)])
@@ -45,12 +56,12 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
 def _shown(guarantee: Guarantee, chance: Fraction) -> Guarantee:
-    return rules.add_delta_event(conjectured(guarantee), event(chance)).conclusion.guarantee
+    return rules.add_delta_event(assuming(guarantee), event(chance)).conclusion.guarantee
 
 
 def _coins(guarantee: Guarantee, chance: Fraction) -> Guarantee:
     hidden = event(chance, in_output=False)
-    return rules.add_total_variation_event(conjectured(guarantee), hidden).conclusion.guarantee
+    return rules.add_total_variation_event(assuming(guarantee, HIDDEN), hidden).conclusion.guarantee
 
 
 @_steady
@@ -176,7 +187,7 @@ def test_a_hidden_event_is_not_priced_as_an_event_of_the_output() -> None:
         "output decides costs its probability alone. Use add_total_variation_event, at 1 + e^eps"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
-        rules.add_delta_event(conjectured(), event("0.1", in_output=False))
+        rules.add_delta_event(assuming(PureDP(1), HIDDEN), event("0.1", in_output=False))
 
 
 _FALSE_COSTS: dict[str, Cost] = {
@@ -251,14 +262,14 @@ def test_whole_profiles_keep_what_the_event_rules_promise() -> None:
 
 @pytest.mark.parametrize("rule", [rules.add_delta_event, rules.add_total_variation_event])
 def test_event_rules_rest_on_a_claim_and_an_event_about_one_world(rule: Any) -> None:
-    claim, rare = conjectured(PureDP(1)), event("1e-9")
+    claim, rare = assuming(PureDP(1)), event("1e-9")
     made = rule(claim, rare)
     assert made.premises == (claim, rare)
     assert made.status is made.conclusion.status is Status.CONJECTURED
     assert made.lemmas == (rare,)
     assert sources_of(rule)
     for guarantee, _ in laws.mechanisms():
-        assert rule(conjectured(guarantee), event(0)).conclusion.guarantee == guarantee
+        assert rule(assuming(guarantee), event(0)).conclusion.guarantee == guarantee
     for other, message in (
         (event(0, adjacency=Adjacency.REPLACE), "one is under add-remove (pure(1) under"),
         (event(0, domain=Domain(columns=2)), "one is for finite float64 records of 1 column, the"),
@@ -266,7 +277,7 @@ def test_event_rules_rest_on_a_claim_and_an_event_about_one_world(rule: Any) -> 
         with pytest.raises(ValueError, match=re.escape(message)):
             rule(claim, other)
     with pytest.raises(TypeError, match="compose first, then take the group"):
-        rule(conjectured(ApproximateGaussianDP(1, "0.1").for_group(2)), rare)
+        rule(assuming(ApproximateGaussianDP(1, "0.1").for_group(2)), rare)
 
 
 def test_events_that_leave_nothing_to_promise_are_refused() -> None:

@@ -21,6 +21,7 @@ from dpverify.privacy import (
     parse_guarantee,
     rules,
 )
+from dpverify.privacy.hypotheses import Quantity
 from spec.theory import smooth
 from spec.theory.laws import real
 
@@ -138,7 +139,7 @@ def test_bad_parameters_are_refused(shift: Any, growth: Any, message: str) -> No
 
 def _lemma(norm: Norm) -> Any:
     return rules.sensitivity_lemma(
-        "the median",
+        Quantity.of("the median", "SmoothMedians"),
         norm=norm,
         value="10/9",
         adjacency=Adjacency.REPLACE,

@@ -113,7 +113,7 @@ def test_another_predicate_is_refused_even_of_the_same_radius() -> None:
     for other in (Nearness(1, 0, (0.5,)), Nearness(2, 0, (1.0,)), Nearness(1, 1, (1.0,))):
         about = BasicFilter(other).friendly
         inner = rules.conjecture(PureDP(1), adjacency=about, domain=DOMAIN)
-        with pytest.raises(ValueError, match="prove both for the same predicate"):
+        with pytest.raises(ValueError, match="prove both for the same neighbors"):
             FILTER.lift(inner, Adjacency.ADD_REMOVE, DOMAIN)
 
 

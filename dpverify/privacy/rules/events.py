@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from dpverify.privacy.balls import is_at_most
@@ -74,8 +74,7 @@ def add_delta_event(
             f"{bound}: only an event that the output decides costs its probability alone. Use "
             "add_total_variation_event, at 1 + e^epsilon times the probability."
         )
-    guarantee = _with_delta(claim.conclusion.guarantee, bound.probability)
-    return _discharged(guarantee, claim, event, "a delta event", _DELTA)
+    return _discharged(_with_delta, claim, event, "a delta event", _DELTA)
 
 
 @states(_TOTAL_VARIATION)
@@ -87,25 +86,25 @@ def add_total_variation_event(
     Under the hypothesis the claim is about a mechanism that can be coupled with this one so that both give the same
     output where it holds. Costs (1 + e^epsilon) times the event's probability, at the final epsilon.
     """
-    guarantee = _with_tv(claim.conclusion.guarantee, event.conclusion.probability)
-    return _discharged(guarantee, claim, event, "a total variation event", _TOTAL_VARIATION)
+    return _discharged(_with_tv, claim, event, "a total variation event", _TOTAL_VARIATION)
 
 
 def _discharged(
-    guarantee: Guarantee,
+    with_event: Callable[[Guarantee, Fraction], Guarantee],
     claim: Derivation[PrivacyClaim],
     event: Derivation[EventBound],
     rule: str,
     source: Source,
 ) -> Derivation[PrivacyClaim]:
     require_same_world((claim, event))
-    fails = event.conclusion.fails
-    if fails not in claim.conclusion.hypotheses or fails in event.conclusion.hypotheses:
+    bound, fails = event.conclusion, event.conclusion.fails
+    if fails not in claim.conclusion.hypotheses or fails in bound.hypotheses:
         rests = listed(claim.conclusion.hypotheses) or "nothing"
         raise ValueError(
-            f"{event.conclusion}: the claim does not rest on its absence, it rests on {rests}. Leave the event "
+            f"{bound}: the claim does not rest on its absence, it rests on {rests}. Leave the event "
             "out, or give the stage that needs it."
         )
+    guarantee = with_event(claim.conclusion.guarantee, bound.probability)
     premises = (claim, event)
     conclusion = claim_of(guarantee, *premises, without=frozenset({fails}))
     return derive(conclusion, rule, premises, source)
