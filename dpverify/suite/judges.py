@@ -27,6 +27,7 @@ from dpverify.privacy import point_of
 from dpverify.suite.audited import audited
 from dpverify.suite.behind import judge_behind_the_filter, one_number_decides, summed
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
+from dpverify.suite.misstated import misstated
 from dpverify.suite.refinement import (
     RefinementFailed,
     compare_facts,
@@ -188,7 +189,10 @@ def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
 
 def _judge_obligation(suite: Suite, name: str, options: Options) -> Judgment:
     path, _, function = name.partition(":")
-    obligation = suite.obligation(f"{path}.py:{function}")
+    where = f"{path}.py:{function}"
+    obligation = suite.obligation(where)
+    for reason in misstated(suite, where):
+        return Judgment(Outcome.INVALID, "INVALID", f"a lemma says something else: {reason}")
     try:
         cases = obligation()
     except AssertionError as failure:

@@ -1,0 +1,166 @@
+"""What an obligation shows, as data, so that a lemma and its obligation can be held against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dpverify.privacy.adjacency import Friendly
+from dpverify.privacy.derivation import Norm, Sensitivity
+from dpverify.privacy.hypotheses import Absent, Compared, Hypothesis, Passed, Relation, Seen, Side
+
+_Obligation = TypeVar("_Obligation", bound=Callable[..., Any])
+_ATTRIBUTE = "__dpverify_shows__"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A hypothesis under which an obligation shows its statement.
+
+    A released number is at most (at least) the quantity of this kind of one of the neighbors, less
+    ``slack``; ``same``: parameters in which the quantity equals the statement's query.
+    bounds: or a parameter of the query stands for the released number, or for the most rows of the domain.
+    """
+
+    relation: Relation
+    side: Side
+    kind: str
+    slack: int = 0
+    same: tuple[str, ...] = ()
+    bounds: str = ""
+
+    def is_made(self, statement: Sensitivity) -> bool:
+        """Whether the statement rests on this, or on more."""
+        most = statement.domain.most_rows
+        if self.bounds and most is not None and most <= _number(statement.query[self.bounds]):
+            return True
+        return any(self._follows(one, statement) for one in statement.hypotheses)
+
+    def _follows(self, one: Hypothesis, statement: Sensitivity) -> bool:
+        if not isinstance(one, Compared) or (one.relation, one.side) != (self.relation, self.side):
+            return False
+        own = dict(one.quantity.parameters)
+        alike = all(own.get(name) == statement.query[name] for name in self.same)
+        if self.bounds and one.value != statement.query[self.bounds]:
+            return False
+        at_most = self.relation is Relation.AT_MOST
+        strong = one.slack >= self.slack if at_most else one.slack <= self.slack
+        return one.quantity.kind == self.kind and alike and strong
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedPassed:
+    """That the number which an assumption is about is at least a public number."""
+
+    at_least: int
+
+    def is_made(self, statement: Sensitivity) -> bool:
+        """Whether the statement rests on a gate that asks for as much, or was built from such a number."""
+        gated = {
+            h.stage
+            for h in statement.hypotheses
+            if isinstance(h, Passed) and h.at_least >= self.at_least
+        }
+        compared = [h for h in statement.hypotheses if isinstance(h, Compared)]
+        return bool(compared) and all(
+            h.stage in gated or (h.value is not None and h.value >= self.at_least) for h in compared
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedAbsent:
+    """That an event of this kind does not happen."""
+
+    seen: Seen
+
+    def is_made(self, statement: Sensitivity) -> bool:
+        """Whether the statement rests on the absence of one."""
+        return any(isinstance(h, Absent) and h.seen is self.seen for h in statement.hypotheses)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The statement that an obligation shows, for all values of its parameters.
+
+    kind: of the query. norms: in which. value: from a sensitivity statement (its parameters and adjacency) the least number for which
+    it is shown, computed by the spec; None where nothing is shown. under: the hypotheses. keeps:
+    which friends are kept, from the statement; None where it says nothing of that.
+    """
+
+    kind: str
+    norms: tuple[Norm, ...]
+    value: Callable[[Sensitivity], Any]
+    under: Callable[[Sensitivity], tuple[Assumed | AssumedPassed | AssumedAbsent, ...]]
+    keeps: Callable[[Sensitivity], Friendly] | None
+
+    def why_not(self, statement: Sensitivity) -> str | None:
+        """None if the statement follows from what is shown; otherwise how they differ."""
+        if statement.query.kind != self.kind:
+            return f"it is about {statement.query.kind!r}, what is shown about {self.kind!r}"
+        if statement.norm not in self.norms:
+            return f"it is in {statement.norm} distance, which is not what is shown"
+        try:
+            least = self.value(statement)
+            missing = [one for one in self.under(statement) if not one.is_made(statement)]
+            keeps = None if self.keeps is None else self.keeps(statement)
+        except KeyError as unknown:
+            return f"it has no parameter {unknown}, on which what is shown depends"
+        if least is None:
+            return f"nothing is shown under {statement.adjacency}"
+        if not least <= statement.value:
+            return f"it says {statement.value}, and {least} is shown"
+        if missing:
+            return f"it does not assume {', '.join(map(str, missing))}"
+        if (
+            statement.keeps is not None
+            and keeps is not None
+            and not statement.keeps.includes(keeps)
+        ):
+            return f"it says that {statement.keeps} are kept, and {keeps} is shown"
+        return None
+
+
+def shows(
+    kind: str,
+    *norms: Norm,
+    value: Callable[[Sensitivity], Any],
+    under: Callable[
+        [Sensitivity], tuple[Assumed | AssumedPassed | AssumedAbsent, ...]
+    ] = lambda s: (),
+    keeps: Callable[[Sensitivity], Friendly] | None = None,
+) -> Callable[[_Obligation], _Obligation]:
+    """Mark an obligation as showing this statement; it may show several."""
+
+    def mark(obligation: _Obligation) -> _Obligation:
+        shown = (Shown(kind, norms, value, under, keeps), *shown_by(obligation))
+        setattr(obligation, _ATTRIBUTE, shown)
+        return obligation
+
+    return mark
+
+
+def shown_by(obligation: object) -> tuple[Shown, ...]:
+    """What ``shows`` recorded on an obligation, none if it was not marked."""
+    found: tuple[Shown, ...] = getattr(obligation, "__dict__", {}).get(_ATTRIBUTE, ())
+    return found
+
+
+def why_not_shown(statement: object, obligation: object) -> str | None:
+    """None if the obligation shows the lemma's statement; otherwise why not, for each that it shows."""
+    if not isinstance(statement, Sensitivity):
+        return "only sensitivities are declared by obligations"
+    shown = shown_by(obligation)
+    reasons = [one.why_not(statement) for one in shown]
+    if None in reasons:
+        return None
+    return (
+        "; ".join(filter(None, reasons))
+        or "the obligation declares no statement: write @shows(...)"
+    )
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no number of rows.")
+    return value
