@@ -158,10 +158,10 @@ def _update(options: argparse.Namespace, suite: Suite, console: Console) -> int:
             "leave --digits out."
         )
     build, path = lemmas.Build(suite.root), lemmas.path_of(suite.root)
-    recorder = lemmas.Recorder(path, build)
-    missing = lemmas.differences(recorder.entries, build)
     asked = [unit for unit in prove_units(suite, options.names) if unit.kind == "obligation"]
     lemmas.check_readable(build, suite, [lemmas.name_of(unit.name) for unit in asked])
+    recorder = lemmas.Recorder(path, build)
+    missing = lemmas.differences(recorder.entries, build)
     units = [unit for unit in asked if lemmas.name_of(unit.name) in missing]
     code = EXIT_HELD
     if units:

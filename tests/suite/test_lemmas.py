@@ -20,23 +20,6 @@ ROOT = Path(__file__).parents[2]
 SUITE = load()
 OURS = Build(ROOT)
 COUNT, OWN = "theory/queries.py:obligation_count", "my_count.py:obligation_loss"
-_THEORY = ("__init__", "laws", "lower_bounds", "obligations", "profiles", "queries")
-_IMPORTS = "from dpverify import Adjacency, PureDP\n\nfrom ..mechanisms.my_count import MyCount"
-
-
-@pytest.fixture
-def foreign(tmp_path: Path) -> Path:
-    """A suite of somebody else's: the count under another name, and what it rests on."""
-    for tree in ("mechanisms", "spec", "audits"):
-        (tmp_path / tree).mkdir()
-        source = (ROOT / "dpverify" if tree == "mechanisms" else ROOT) / tree / "noisy_count.py"
-        text = source.read_text(encoding="utf-8").replace("NoisyCount", "MyCount")
-        text = text.replace("from dpverify import Adjacency, MyCount, PureDP", _IMPORTS)
-        (tmp_path / tree / "my_count.py").write_text(text, encoding="utf-8")
-    (tmp_path / "spec" / "theory").mkdir()
-    for stem in _THEORY:
-        shutil.copy(ROOT / "spec" / "theory" / f"{stem}.py", tmp_path / "spec" / "theory")
-    return tmp_path
 
 
 def _run(foreign: Path, *words: str) -> int:
