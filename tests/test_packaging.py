@@ -62,6 +62,7 @@ def _everything_works(dpverify: Path, folder: Path) -> str:
     _run(dpverify, "audit", "noisy_count", "--quick", "--seed", "1", cwd=folder)
     _run(dpverify, "prove", "randomized_response", "--workers", "1", cwd=folder)
     _run(dpverify, "claims", "--check", cwd=folder)
+    _run(dpverify, "prove", "--check", cwd=folder)
     return _run(
         dpverify.parent / "python", "-c",
         "from dpverify.suite.trees import find_root; print(find_root())", cwd=folder,
@@ -77,6 +78,7 @@ def test_the_wheel_carries_its_trees_and_types(wheel: Path) -> None:
         "dpverify/_suite/audits/exhibits/count_silent_when_empty.py",
         "dpverify/_suite/audits/exhibits/witnesses/count_silent_when_empty.json",
         "dpverify/_suite/claims.toml",
+        "dpverify/_suite/lemmas.toml",
     ):
         assert needed in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"dpverify"}

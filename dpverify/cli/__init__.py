@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.suite is not None and not options.suite.is_dir():
             raise UsageError(f"--suite {options.suite} is not a folder.")
         command: Command = options.command
+        if command is judging.prove and options.check:
+            return judging.check_lemmas(options)
         return command(options, load(options.suite), _OurConsole(soft_wrap=True))
     except UsageError as error:
         print(f"dpverify: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``audit`` and ``prove``: what attacks and what proves, in units of work."""
+"""``audit`` and ``prove``: what attacks and what proves, in units of work; and what was proved for this build."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from dpverify.cli.shared import (
     seed_from,
     workers_of,
 )
-from dpverify.suite.events import UnitFinished
-from dpverify.suite.judges import QUICK_TRIALS, THOROUGH_TRIALS, Options
+from dpverify.suite import lemmas
+from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED, UnitFinished
+from dpverify.suite.judges import DEFAULT_DIGITS, QUICK_TRIALS, THOROUGH_TRIALS, Options
+from dpverify.suite.lemmas import FILE
 from dpverify.suite.measuring import MeasureOptions, coverage_units, power_units, run_measuring
 from dpverify.suite.resuming import known_units
 from dpverify.suite.runner import audit_units, provable, prove_units, run, selectable
-from dpverify.suite.trees import Suite
+from dpverify.suite.trees import Suite, find_root
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -72,6 +74,15 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         example="dpverify prove noisy_count --digits 80", names=True,
     )  # fmt: skip
     proofs.add_argument("--digits", type=at_least(30), default=50, metavar="N", help="default 50")
+    recording = proofs.add_mutually_exclusive_group()
+    recording.add_argument(
+        "--update", action="store_true",
+        help=f"obligations alone, those that {FILE} has not for this code; and write down which held",
+    )  # fmt: skip
+    recording.add_argument(
+        "--check", action="store_true",
+        help=f"run nothing; exit 1 if {FILE} has not every obligation for this code",
+    )  # fmt: skip
     proofs.add_argument("-v", "--verbose", action="store_true", help="every pair's exact loss")
     add_parallel(proofs)
 
@@ -131,7 +142,51 @@ def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int
 def prove(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """Run the obligations, exact profiles and refinements that the names select."""
     check_names(options.names, provable(suite))
+    if options.update:
+        return _update(options, suite, console)
     shared = Options(suite=options.suite, digits=options.digits)
     units = prove_units(suite, options.names)
     consumers = consumers_of(options, console, show_details=options.verbose)
     return run("prove", suite, units, shared, consumers, workers=workers_of(options))
+
+
+def _update(options: argparse.Namespace, suite: Suite, console: Console) -> int:
+    """Run the obligations that are not recorded for this code, and record those that hold."""
+    if options.digits != DEFAULT_DIGITS:
+        raise UsageError(
+            f"--digits {options.digits} with --update: {FILE} says what holds at {DEFAULT_DIGITS} digits; "
+            "leave --digits out."
+        )
+    build, path = lemmas.Build(suite.root), lemmas.path_of(suite.root)
+    asked = [unit for unit in prove_units(suite, options.names) if unit.kind == "obligation"]
+    lemmas.check_readable(build, suite, [lemmas.name_of(unit.name) for unit in asked])
+    recorder = lemmas.Recorder(path, build)
+    missing = lemmas.differences(recorder.entries, build)
+    units = [unit for unit in asked if lemmas.name_of(unit.name) in missing]
+    code = EXIT_HELD
+    if units:
+        shared, workers = Options(suite=options.suite), workers_of(options)
+        consumers = consumers_of(options, console, show_details=options.verbose)
+        code = run("prove", suite, units, shared, [*consumers, recorder], workers=workers)
+    left = len(lemmas.differences(recorder.entries, build))
+    print(
+        f"{len(units)} obligations were run, {len(asked) - len(units)} needed no run; {path} has {len(recorder.entries)}, and "
+        f"{left} are not checked for this build"
+    )
+    return code
+
+
+def check_lemmas(options: argparse.Namespace) -> int:
+    """Hold the file of checked obligations against the code, from sources alone: nothing is loaded or run."""
+    if options.names:
+        raise UsageError(f"--check is of all obligations: leave {' '.join(options.names)} out.")
+    root = find_root(options.suite)
+    build, path = lemmas.Build(root), lemmas.path_of(root)
+    found = lemmas.differences(lemmas.read(path), build)
+    for name, kind in found.items():
+        print(lemmas.shown(name, kind))
+    if found:
+        print(f"{len(found)} differences from {path}; run `dpverify prove --update`")
+        return EXIT_REFUTED
+    print(f"{len(build.obligations)} obligations are checked for this build, by {path}")
+    return EXIT_HELD

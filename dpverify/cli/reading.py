@@ -14,6 +14,7 @@ from dpverify import ledger
 from dpverify.cli.shared import Command, Commands, add_command, check_names
 from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, sources_of, textbook
 from dpverify.privacy.numbers import brief
+from dpverify.suite import lemmas
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
 from dpverify.suite.papers import Statement
 from dpverify.suite.refutations import DIGEST, OPEN, attack
@@ -70,6 +71,7 @@ def _name(key: str) -> str:
 def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """The derivation trees of the named configurations, and why the named exhibits are false."""
     check_names(options.names, selectable(suite))
+    build, checked = lemmas.Build(suite.root), lemmas.read(lemmas.path_of(suite.root))
     for key, configuration in suite.configurations.items():
         if not any(key == name or key.startswith(f"{name}:") for name in options.names):
             continue
@@ -81,7 +83,8 @@ def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
         print("lemmas it rests on, beside the rules, the samplers and the grid:")
         for lemma in derivation.lemmas:
             shown = str(lemma.conclusion)
-            print(f"  {shown if options.exact else brief(shown)}: spec/{lemma.obligation}")
+            known = build.status(checked, lemma.obligation)
+            print(f"  {shown if options.exact else brief(shown)}: spec/{lemma.obligation}, {known}")
         for departure in suite.entries[_name(key)].departures:
             print(f"departs from {departure.source}: {departure.what}\n  because {departure.why}")
         print()

@@ -24,7 +24,7 @@ Command = Callable[[argparse.Namespace, Suite, Console], int]
 EXIT_CODES = """\
 exit codes:
   0    all held
-  1    a claim refuted, an obligation false, or the ledger disagrees
+  1    a claim refuted, an obligation false, or the ledger or lemmas.toml disagrees
   2    wrong usage
   3    internal error, or an invalid run
   4    powerless: nothing refuted, but not everything planted was seen

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import dpverify
+from dpverify.suite.dependencies import TRUSTED
 from dpverify.suite.events import Outcome, UnitFinished
 
-_BELOW = ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms")
 _TREES = ("mechanisms", "spec", "audits")
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "python-flint", "mpmath")
 
@@ -30,9 +30,11 @@ class Code:
     joining: tuple[str, ...]
 
 
-OF_RATES = Code((*_BELOW, "rates"), ("rating.py", "refinement.py", "judges.py", "experimenting.py"))
+OF_RATES = Code(
+    (*TRUSTED, "rates"), ("rating.py", "refinement.py", "judges.py", "experimenting.py")
+)
 OF_AUDITS = Code(
-    (*_BELOW, "audit"), ("judges.py", "audited.py", "behind.py", "refinement.py", "measuring.py")
+    (*TRUSTED, "audit"), ("judges.py", "audited.py", "behind.py", "refinement.py", "measuring.py")
 )
 
 

@@ -134,10 +134,10 @@ def load(given: Path | None = None) -> Suite:
     names = _paired_names(where, root / "spec", root / "audits", set(transformations))
     entries = {name: _entry(name, f"{prefix}.{name}", base) for name in names}
     folder = Path(sys.modules[f"{base}.spec.theory"].__path__[0])
-    theory = {stem: _import(f"{base}.spec.theory.{stem}") for stem in _stems(folder)}
+    theory = {stem: _import(f"{base}.spec.theory.{stem}") for stem in stems(folder)}
     exhibits = {
         stem: _exported(_import(f"{base}.audits.exhibits.{stem}"), "EXHIBIT", Exhibit)[0]
-        for stem in _stems(root / "audits" / "exhibits")
+        for stem in stems(root / "audits" / "exhibits")
     }
     suite = Suite(root, entries, theory, exhibits, transformations)
     _check_keys(suite)
@@ -156,8 +156,8 @@ def _check_keys(suite: Suite) -> None:
 def _paired_names(
     mechanisms: Path, spec: Path, audits: Path, transformations: set[str]
 ) -> list[str]:
-    specs = [name for name in _stems(spec) if name not in transformations]
-    trees = {"mechanisms": _stems(mechanisms), "spec": specs, "audits": _stems(audits)}
+    specs = [name for name in stems(spec) if name not in transformations]
+    trees = {"mechanisms": stems(mechanisms), "spec": specs, "audits": stems(audits)}
     everything = sorted(set().union(*trees.values()))
     for name in everything:
         missing = [tree for tree, names in trees.items() if name not in names]
@@ -168,7 +168,8 @@ def _paired_names(
     return everything
 
 
-def _stems(folder: Path) -> list[str]:
+def stems(folder: Path) -> list[str]:
+    """The names of the files in a folder, without those that others of it share."""
     return sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
 
 
@@ -195,7 +196,7 @@ def _provide_theory(base: str, root: Path) -> None:
 
 def _transformations(root: Path, base: str) -> dict[str, ModuleType]:
     """The specs of this package's transformations: the suite's own, or else ours."""
-    names = _stems(Path(dpverify.transformations.__path__[0]))
+    names = stems(Path(dpverify.transformations.__path__[0]))
     missing = [name for name in names if not (root / "spec" / f"{name}.py").is_file()]
     if missing and root != find_root():
         return _transformations(find_root(), _package_with_theory(find_root()))

@@ -16,26 +16,6 @@ from dpverify.suite.trees import SuiteError, load
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def foreign(tmp_path: Path) -> Path:
-    """A suite of somebody else's: the count, copied under another name."""
-    for tree in ("mechanisms", "spec", "audits"):
-        (tmp_path / tree).mkdir()
-        source = (ROOT / "dpverify" if tree == "mechanisms" else ROOT) / tree / "noisy_count.py"
-        text = source.read_text(encoding="utf-8").replace("NoisyCount", "MyCount")
-        text = text.replace("from dpverify import Adjacency, MyCount, PureDP", _IMPORTS)
-        (tmp_path / tree / "my_count.py").write_text(text, encoding="utf-8")
-    (tmp_path / "spec" / "theory").mkdir()
-    for stem in _THEORY:
-        shutil.copy(ROOT / "spec" / "theory" / f"{stem}.py", tmp_path / "spec" / "theory")
-    return tmp_path
-
-
-_THEORY = ("__init__", "laws", "lower_bounds", "obligations", "profiles", "queries")
-"""What the count rests on: all of ours takes a minute to prove, and is proved in tests/spec."""
-_IMPORTS = "from dpverify import Adjacency, PureDP\n\nfrom ..mechanisms.my_count import MyCount"
-
-
 def test_our_own_trees_fit_together() -> None:
     suite = load()
     assert sorted(suite.entries) == [

@@ -1,0 +1,231 @@
+"""What a file of spec/ depends on, read from sources alone: nothing is imported or run.
+
+A module depends on every module that it imports, wherever in it, and on what these depend on. A name that a
+package merely passes on from another module is followed to that module, so that ``from dpverify.privacy import
+Adjacency`` reaches adjacency and not the whole kernel; a name that cannot be followed so reaches the whole
+package. What a package's ``__init__`` does besides counts only where the package itself is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import dpverify
+
+TRUSTED = ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms")
+"""The folders of the trusted core."""
+_PACKAGE = Path(dpverify.__file__).resolve().parent
+_THEORY = ("spec", "theory")
+_PREFIX = "obligation_"
+"""With which the name of every obligation begins, in one piece wherever it is written."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources of this package and of the suite in ``root``, by dotted name: "spec.theory.laws".
+
+    ours: the root whose theory a suite without a folder spec/theory/ has.
+    """
+
+    root: Path
+    ours: Path
+    package: Path = _PACKAGE
+    _files: dict[str, Path | None] = field(default_factory=dict)
+    _used: dict[str, frozenset[str]] = field(default_factory=dict)
+    _trees: dict[str, ast.Module] = field(default_factory=dict)
+    _texts: dict[str, str] = field(default_factory=dict)
+    _hashes: dict[str, str] = field(default_factory=dict)
+
+    def file(self, module: str) -> Path | None:
+        """Where a module's source is; None if it is neither of the suite nor of this package."""
+        if module not in self._files:
+            self._files[module] = self._find(module)
+        return self._files[module]
+
+    def _find(self, module: str) -> Path | None:
+        parts = module.split(".")
+        if parts[0] == "dpverify":
+            base, parts = self.package, parts[1:]
+        elif parts[0] in ("spec", "mechanisms"):
+            borrowed = tuple(parts[:2]) == _THEORY and not (self.root / "spec" / "theory").is_dir()
+            base = self.ours if borrowed else self.root
+        else:
+            return None
+        for file in (base.joinpath(*parts, "__init__.py"), base.joinpath(*parts[:-1], _py(parts))):
+            if file.is_file():
+                return file
+        return None
+
+    def tree(self, module: str) -> ast.Module:
+        """The syntax tree of a module that is there."""
+        if module not in self._trees:
+            self._trees[module] = ast.parse(self.text(module))
+        return self._trees[module]
+
+    def text(self, module: str) -> str:
+        """The text of a module that is there, each line ended by a newline alone."""
+        if module not in self._texts:
+            file = self.file(module)
+            if file is None:
+                raise ValueError(f"there is no source of {module}")
+            self._texts[module] = file.read_text(encoding="utf-8")
+        return self._texts[module]
+
+    def closure(self, modules: set[str]) -> set[str]:
+        """These modules and everything that they depend on."""
+        found, waiting = set(modules), list(modules)
+        while waiting:
+            new = self._uses(waiting.pop()) - found
+            found |= new
+            waiting += new
+        return found
+
+    def digest(self, modules: set[str]) -> str:
+        """The same for the same names and texts of modules, wherever their files lie."""
+        lines = [f"{module} {self._hash(module)}" for module in sorted(modules)]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    def _hash(self, module: str) -> str:
+        if module not in self._hashes:
+            self._hashes[module] = hashlib.sha256(self.text(module).encode()).hexdigest()
+        return self._hashes[module]
+
+    def stating(self, obligation: str) -> set[str]:
+        """The modules that state a lemma under this obligation: of the trusted core, and the suite's mechanisms.
+
+        A module does if one of its strings is the obligation's name, with or without the path before it. What a
+        format string inserts is known if it is a constant of the module, and could be anything if not.
+        """
+        return {
+            module
+            for module, patterns in self._named.items()
+            if any(pattern.fullmatch(obligation) for pattern in patterns)
+        }
+
+    @cached_property
+    def _named(self) -> dict[str, list[re.Pattern[str]]]:
+        """What each module that names an obligation names, as patterns."""
+        naming = [module for module in self._stated() if _PREFIX in self.text(module)]
+        found = {module: list(_names_in(self.tree(module))) for module in naming}
+        return {module: patterns for module, patterns in found.items() if patterns}
+
+    def _stated(self) -> Iterator[str]:
+        """The modules in which lemmas may be stated."""
+        folders = [(self.package, "dpverify.", folder) for folder in TRUSTED]
+        for base, prefix, folder in (*folders, (self.root, "", "mechanisms")):
+            for file in sorted((base / folder).rglob("*.py")):
+                parts = file.relative_to(base).with_suffix("").parts
+                yield prefix + ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    def _uses(self, module: str) -> frozenset[str]:
+        """The modules that a module imports, at its top or in a function."""
+        if module not in self._used:
+            found = set[str]()
+            for node in _statements(self.tree(module)):
+                if isinstance(node, ast.Import):
+                    for alias in node.names:
+                        found |= self._loaded(alias)
+                elif isinstance(node, ast.ImportFrom):
+                    base = self._absolute(module, node)
+                    found |= {self._defining(base, alias.name) for alias in node.names}
+            self._used[module] = frozenset(one for one in found if self.file(one) is not None)
+        return self._used[module]
+
+    def _loaded(self, alias: ast.alias) -> set[str]:
+        """What ``import a.b.c`` gives: each package on the way, too, unless it has a name of its own."""
+        parts = alias.name.split(".")
+        if alias.asname is not None:
+            return {alias.name}
+        return {".".join(parts[: i + 1]) for i in range(len(parts))}
+
+    def _absolute(self, module: str, node: ast.ImportFrom) -> str:
+        """The module that an import is from, by its whole name."""
+        if not node.level:
+            return node.module or ""
+        parts = module.split(".")
+        file = self.file(module)
+        up = node.level - (file is not None and file.name == "__init__.py")
+        return ".".join([*parts[: len(parts) - up], *(node.module or "").split(".")]).rstrip(".")
+
+    def _defining(self, base: str, name: str) -> str:
+        """The module that defines a name imported from ``base``, or ``base`` where that is not plain."""
+        file, below = self.file(base), f"{base}.{name}"
+        if file is not None and file.name == "__init__.py":
+            tree = self.tree(base)
+            passed = {
+                (self._absolute(base, node), alias.name)
+                for node in tree.body
+                if isinstance(node, ast.ImportFrom)
+                for alias in node.names
+                if (alias.asname or alias.name) == name
+            } - {(base, name)}
+            if len(passed) > 1 or name in _bound(tree):
+                return base
+            if passed:
+                return self._defining(*passed.pop())
+        return below if self.file(below) is not None else base
+
+
+def _py(parts: list[str]) -> str:
+    return f"{parts[-1]}.py" if parts else ""
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements in a node. Expressions, which hold most of a tree and no import, are not entered."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            yield child
+            yield from _statements(child)
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """The names that a module gets otherwise than by ``from ... import``."""
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Import):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def _names_in(tree: ast.Module) -> Iterator[re.Pattern[str]]:
+    """Patterns of the obligations that strings of a module name."""
+    constants = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    formats = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    parts = {id(part) for node in formats for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            pattern = "".join(_pattern(part, constants) for part in node.values)
+        elif isinstance(node, ast.Constant) and id(node) not in parts:
+            pattern = re.escape(node.value) if isinstance(node.value, str) else ""
+        else:
+            continue
+        if _PREFIX in pattern:
+            yield re.compile(pattern if ":" in pattern else f".*:{pattern}")
+
+
+def _pattern(part: ast.expr, constants: dict[str, str]) -> str:
+    """What a part of a format string is."""
+    if isinstance(part, ast.Constant):
+        return re.escape(str(part.value))
+    if isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name):
+        known = constants.get(part.value.id)
+        return ".*" if known is None else re.escape(known)
+    return ".*"

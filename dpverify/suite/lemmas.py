@@ -1,0 +1,211 @@
+"""The file lemmas.toml: which obligations held, of how many cases, and the digest of the code they held for.
+
+What a lemma says is proved by its obligation, which a release does not run. This file lets a reader of a claim
+see whether that was done for the code at hand. It is a record for people: no claim, and nothing in the
+ledger, depends on it, and ``dpverify prove`` runs every obligation whatever it says.
+
+The digest of an obligation is that of its spec, of the modules of the trusted core that state a lemma under its
+name, and of everything that these import (dpverify/suite/dependencies.py). It is taken from sources alone, so
+it is the same in a checkout and in a wheel. It knows no versions of Python and of libraries.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import dpverify.transformations
+from dpverify.suite.dependencies import Sources
+from dpverify.suite.events import Event, Outcome, UnitFinished
+from dpverify.suite.trees import Suite, find_root, stems
+
+FILE = "lemmas.toml"
+_HEADER = """\
+# The obligations of this suite that held: a digest of the code that each depends on, and how many cases
+# it checked. Written by `dpverify prove --update`; no claim depends on this file.
+
+"""
+STALE, MISSING, STRAY = "STALE", "MISSING", "STRAY"
+_WHY = {
+    STALE: "the code that it depends on was changed since it was checked",
+    MISSING: "it was not checked",
+    STRAY: "there is no such obligation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is recorded of an obligation that held. ``digest``: of the code that it depends on."""
+
+    digest: str
+    cases: int
+
+
+@dataclass(frozen=True)
+class Build:
+    """The code at hand: the obligations of the suite in a folder, with their digests."""
+
+    root: Path
+    _trees: dict[str, Sources] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find the files of spec/ as ``trees`` does: theory and transformations are ours where none are given."""
+        ours = find_root()
+        own, shipped = Sources(self.root, ours), Sources(ours, ours)
+        theory = self.root / "spec" / "theory"
+        names = dict.fromkeys(stems(self.root / "spec"), own)
+        borrowed = not theory.is_dir()
+        names |= {
+            f"theory/{stem}": own for stem in stems(ours / "spec/theory" if borrowed else theory)
+        }
+        transformations = stems(Path(dpverify.transformations.__path__[0]))
+        if any(name not in names for name in transformations):
+            names |= dict.fromkeys(transformations, shipped)
+        self._trees.update({f"{name}.py": names[name] for name in sorted(names)})
+
+    @cached_property
+    def obligations(self) -> tuple[str, ...]:
+        """Every obligation as lemmas name it, "theory/queries.py:obligation_count"."""
+        return tuple(
+            f"{path}:{node.name}"
+            for path, sources in self._trees.items()
+            for node in sources.tree(_module(path)).body
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("obligation_")
+        )
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """The digest of every obligation."""
+        return {name: self.digest(name) for name in self.obligations}
+
+    def digest(self, obligation: str) -> str:
+        """The digest of one obligation that is there."""
+        path = obligation.partition(":")[0]
+        sources = self._trees[path]
+        return sources.digest(sources.closure({_module(path), *self.stating(obligation)}))
+
+    def stating(self, obligation: str) -> set[str]:
+        """The modules that state a lemma under this obligation."""
+        return self._trees[obligation.partition(":")[0]].stating(obligation)
+
+    def status(self, recorded: Mapping[str, Checked], obligation: str) -> str:
+        """What a reader of a lemma is told of its obligation."""
+        known = recorded.get(obligation)
+        if (
+            known is None
+            or obligation not in self.obligations
+            or known.digest != self.digest(obligation)
+        ):
+            return "not checked for this build: run dpverify prove --update"
+        return f"checked for this build ({known.cases:,} cases)"
+
+
+def _module(path: str) -> str:
+    return f"spec.{path.removesuffix('.py').replace('/', '.')}"
+
+
+def name_of(unit: str) -> str:
+    """The obligation, as lemmas name it, that a unit of this name runs."""
+    return unit.replace(":", ".py:")
+
+
+def path_of(root: Path) -> Path:
+    """Where a suite keeps the file: beside its ledger."""
+    return root / FILE
+
+
+def read(path: Path) -> dict[str, Checked]:
+    """What is recorded, by obligation; nothing if there is no file yet.
+
+    Raises ValueError when the file is not what ``write`` writes.
+    """
+    if not path.exists():
+        return {}
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path} cannot be read: {error}; delete it and run `dpverify prove --update`."
+        ) from None
+    found = dict[str, Checked]()
+    for name, entry in entries.items():
+        match entry:
+            case {"digest": str(digest), "cases": int(cases)} if cases >= 1 and len(entry) == 2:
+                found[name] = Checked(digest, cases)
+            case _:
+                raise ValueError(
+                    f"{path}: {name} = {entry!r}, and an entry is a digest and a number of cases; delete "
+                    "it and run `dpverify prove --update`."
+                )
+    return found
+
+
+def write(path: Path, entries: Mapping[str, Checked]) -> None:
+    """Replace the file; a line an obligation, so that versions of it merge well."""
+    lines = [
+        f"{json.dumps(name)} = {{ cases = {entries[name].cases}, digest = {json.dumps(entries[name].digest)} }}\n"
+        for name in sorted(entries)
+    ]
+    path.write_text(_HEADER + "".join(lines), encoding="utf-8", newline="\n")
+
+
+def differences(recorded: Mapping[str, Checked], build: Build) -> dict[str, str]:
+    """How the file differs from the code: STALE, MISSING or STRAY for each obligation that is not up to date."""
+    found = {}
+    for name in sorted({*recorded, *build.obligations}):
+        if name not in build.digests:
+            found[name] = STRAY
+        elif name not in recorded:
+            found[name] = MISSING
+        elif recorded[name].digest != build.digests[name]:
+            found[name] = STALE
+    return found
+
+
+def check_readable(build: Build, suite: Suite, obligations: Iterable[str]) -> None:
+    """Raise ValueError unless sources show these obligations, and who states the lemmas of the suite's claims."""
+    for name in obligations:
+        if name not in build.digests:
+            raise ValueError(
+                f"spec/{name} is not defined by a def at the top of its file, so what it depends on is not known; "
+                "define it there."
+            )
+    for configuration in suite.configurations.values():
+        for lemma in configuration.mechanism.derivation.lemmas:
+            if not build.stating(lemma.obligation):
+                raise ValueError(
+                    f"a lemma names spec/{lemma.obligation}, and no module of the trusted core or of mechanisms/ has "
+                    "that name in a string, so what the lemma depends on is not known; write the name out there."
+                )
+
+
+def shown(name: str, kind: str) -> str:
+    """A difference, for people."""
+    return f"{kind:<8} {name}: {_WHY[kind]}"
+
+
+class Recorder:
+    """A consumer that writes down each obligation that held, and removes each that did not, as it finishes."""
+
+    def __init__(self, path: Path, build: Build) -> None:
+        """Obligations that no longer exist are dropped at once."""
+        self.path, self._digests = path, dict(build.digests)
+        recorded = read(path)
+        self.entries = {name: recorded[name] for name in recorded if name in self._digests}
+        write(path, self.entries)
+
+    def __call__(self, event: Event) -> None:
+        """Take one event."""
+        if not (isinstance(event, UnitFinished) and event.kind == "obligation"):
+            return
+        name = name_of(event.name)
+        if event.outcome is Outcome.HELD:
+            self.entries[name] = Checked(self._digests[name], int(event.data["cases"]))
+        else:
+            self.entries.pop(name, None)
+        write(self.path, self.entries)

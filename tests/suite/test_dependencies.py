@@ -1,0 +1,105 @@
+"""What a spec depends on, read from sources: imports are followed, names in strings are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpverify.suite.dependencies import Sources
+from dpverify.suite.trees import load
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_what_an_obligation_depends_on_is_its_closure() -> None:
+    sources = Sources(ROOT, ROOT)
+    assert sources.closure({"spec.theory.queries"}) == {
+        "spec.theory.queries",
+        "spec.theory.obligations",
+        "dpverify.privacy.adjacency",
+        "dpverify.privacy.numbers",
+        "dpverify.privacy.sources",
+    }
+    assert "spec.theory.laws" in sources.closure({"spec.noisy_count"})
+
+
+def test_all_modules_that_a_spec_loads_by_name_are_in_its_closure() -> None:
+    """Against the interpreter: every module whose object a spec's namespace holds."""
+    sources, suite = Sources(ROOT, ROOT), load()
+    private = type(suite.entries["noisy_count"].spec)
+    for entry in suite.entries.values():
+        base = entry.spec.__name__.removesuffix(f".spec.{entry.name}") + "."
+        held = {
+            getattr(item, "__name__" if isinstance(item, private) else "__module__", None)
+            for item in vars(entry.spec).values()
+        }
+        named = {str(name).removeprefix(base) for name in held}
+        ours = {name for name in named if name.startswith(("spec.", "dpverify."))}
+        assert ours <= sources.closure({f"spec.{entry.name}"}), entry.name
+        assert len(ours) > 3
+
+
+@pytest.mark.parametrize(
+    ("line", "gained"),
+    [
+        ("import dpverify.privacy.balls as b", {"dpverify.privacy.balls"}),
+        ("from dpverify.privacy.rules import noise", {"dpverify.privacy.rules.noise"}),
+        ("from dpverify.privacy.rules import discrete_laplace", {"dpverify.privacy.rules.noise"}),
+        ("from dpverify.privacy import textbook", {"dpverify.privacy.textbook"}),
+        ("from dpverify.privacy import *", {"dpverify.privacy", "dpverify.privacy.inversion"}),
+        ("import dpverify.privacy.balls", {"dpverify", "dpverify.mechanisms.clipped_mean"}),
+        ("def f():\n    from .theory import profiles", {"spec.theory.profiles"}),
+        ("if 1:\n    from . import theory", {"spec.theory"}),
+        ("from spec.theory.profiles import profile", {"spec.theory.profiles"}),
+    ],
+)
+def test_imports_are_followed(foreign: Path, line: str, gained: set[str]) -> None:
+    file = foreign / "spec" / "new.py"
+    file.write_text(f"{line}\n", encoding="utf-8")
+    assert gained <= Sources(foreign, ROOT).closure({"spec.new"})
+
+
+@pytest.mark.parametrize(
+    ("init", "gained", "left"),
+    [
+        ("from .a import x", {"spec.p.a"}, {"spec.p", "spec.p.x"}),
+        ("from .a import y as x", {"spec.p.a"}, {"spec.p", "spec.p.x"}),
+        ("from . import x", {"spec.p.x"}, {"spec.p"}),
+        ("", {"spec.p.x"}, {"spec.p", "spec.p.a"}),
+        ("def x():\n    from . import a", {"spec.p", "spec.p.a"}, {"spec.p.x"}),
+        ("from .a import x\nx = 3", {"spec.p", "spec.p.a"}, {"spec.p.x"}),
+        ("from .a import x\nfrom .b import x", {"spec.p", "spec.p.a", "spec.p.b"}, set[str]()),
+    ],
+)
+def test_a_name_is_followed_through_a_package_that_only_passes_it_on(
+    foreign: Path, init: str, gained: set[str], left: set[str]
+) -> None:
+    package = foreign / "spec" / "p"
+    package.mkdir()
+    for name, text in {"__init__": init, "a": "", "b": "", "x": ""}.items():
+        (package / f"{name}.py").write_text(text, encoding="utf-8")
+    (foreign / "spec" / "new.py").write_text("from .p import x", encoding="utf-8")
+    found = Sources(foreign, ROOT).closure({"spec.new"})
+    assert gained <= found
+    assert not left & found
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('"theory/a.py:obligation_x"', ["theory/a.py:obligation_x"]),
+        ('P = "theory/a.py"\nf"{P}:obligation_x"', ["theory/a.py:obligation_x"]),
+        ('P = "theory/a.py"\nf"{P}:obligation_{n}"', ["theory/a.py:obligation_x"]),
+        ('f"{P}:obligation_x"', ["theory/a.py:obligation_x", "b.py:obligation_x"]),
+        ('g("obligation_x")', ["theory/a.py:obligation_x", "b.py:obligation_x"]),
+        ('P = "b.py"\nf"{P}:obligation_x"', ["b.py:obligation_x"]),
+        ('"obligation_y"', []),
+        ("obligation_x = 1", []),
+    ],
+)
+def test_names_in_strings_are_read(foreign: Path, text: str, names: list[str]) -> None:
+    (foreign / "mechanisms" / "stated.py").write_text(f"{text}\n", encoding="utf-8")
+    sources = Sources(foreign, ROOT)
+    asked = ["theory/a.py:obligation_x", "b.py:obligation_x"]
+    assert [name for name in asked if "mechanisms.stated" in sources.stating(name)] == names

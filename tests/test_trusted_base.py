@@ -1,0 +1,119 @@
+"""The tables of the trusted base in ARCHITECTURE.md are what the code is; a rule that nothing is behind is seen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dpverify.privacy import rules
+from dpverify.suite.dependencies import TRUSTED
+
+from . import trusted_base
+from .trusted_base import PAGE, ROOT, arithmetic, code_lines, enumerated, gaps, updated
+
+TEXT = '''"""A module,
+in two lines."""
+
+# a comment
+import os  # counts
+
+LIMIT = 3
+"""What it is."""
+
+
+def f(
+    x: int,
+) -> str:
+    """A docstring."""
+
+    text = """no docstring,
+
+    so all of its lines count"""
+    return text * x
+
+
+class C:
+    """Only this."""
+'''
+
+
+def test_the_tables_are_up_to_date() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert updated(page) == page, "run `python -m tests.trusted_base --update`"
+
+
+def test_lines_of_code_leave_out_what_explains() -> None:
+    assert code_lines(TEXT) == 1 + 1 + 3 + 3 + 1 + 1
+    assert code_lines("") == code_lines('"""Alone."""\n') == code_lines("# a comment\n\n") == 0
+    assert code_lines("x = (\n\n    1\n)\n") == 3
+
+
+def test_every_file_of_the_core_is_counted_once() -> None:
+    rows = [row for row in trusted_base.table_of_files() if row.startswith("| ")]
+    files = [file for name in TRUSTED for file in (ROOT / "dpverify" / name).rglob("*.py")]
+    counted = [[cell.strip() for cell in row.split("|")[2:5]] for row in rows]
+    folders = [int(count) for folder, count, _ in counted if folder.startswith("`")]
+    assert sum(folders) == len(files) == int(counted[-1][1])
+    lines = sum(code_lines(file.read_text(encoding="utf-8")) for file in files)
+    assert f"{lines:,}" == counted[-1][2]
+    assert trusted_base.FLOORS.keys() == {*TRUSTED}
+
+
+def test_every_rule_has_a_row_and_nothing_is_missing() -> None:
+    assert gaps() == []
+    rows = list(trusted_base.table_of_rules())[2:]
+    assert [re.findall(r"`(\w+)`", row)[0] for row in rows] == sorted(rules.__all__)
+    assert arithmetic("discrete_laplace") == ["triangle inequality", "L1 norm"]
+    assert "keys of a record" in arithmetic("stability_histogram")  # of a function that it calls
+    assert arithmetic("post_process") == []
+
+
+def test_a_rule_without_an_entry_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(trusted_base, "ENUMERATION", str(tmp_path))
+    monkeypatch.delitem(trusted_base.BY_HAND, "convert")
+    assert gaps() == [
+        "convert: nothing is said to stand behind this rule; enter a test in BY_HAND, or the truth in PROSE"
+    ]
+    with pytest.raises(ValueError, match="convert: nothing is said"):
+        updated(PAGE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "where", "message"),
+    [
+        ("convert", "tests/privacy/test_rules.py:test_that_was", "convert: there is no tests/priv"),
+        (
+            "convert",
+            "tests/privacy/test_none.py:test_x",
+            "convert: there is no tests/privacy/test_n",
+        ),
+        ("invent", "tests/privacy/test_rules.py:test_x", "invent has an entry and is no rule"),
+    ],
+)
+def test_an_entry_of_what_is_not_there_fails(
+    rule: str, where: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(trusted_base, "ENUMERATION", str(tmp_path))
+    monkeypatch.setitem(trusted_base.BY_HAND, rule, where)
+    (gap,) = gaps()
+    assert gap.startswith(message)
+
+
+def test_a_test_in_the_folder_of_enumerations_is_found_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = ("compose", "compose_twin_same_noise", "adaptive_compose_in_turn", "parallel_twins")
+    text = "".join(f"def test_{name}() -> None: ...\n" for name in names)
+    (tmp_path / "test_composition.py").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(trusted_base, "ENUMERATION", str(tmp_path))
+    where = f"{tmp_path}/test_composition.py:test_"
+    assert enumerated("compose") == [f"{where}compose"]
+    assert enumerated("adaptive_compose") == [f"{where}adaptive_compose_in_turn"]
+    assert enumerated("parallel") == [trusted_base.BY_HAND["parallel"]]
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="each once, around the tables"):
+        updated("# The house\n")

@@ -1,0 +1,218 @@
+"""What the truth of a claim rests on, for ARCHITECTURE.md: lines of code by file, and what stands behind each rule.
+
+    python -m tests.trusted_base            the two tables
+    python -m tests.trusted_base --update   write them into ARCHITECTURE.md, between the marks
+
+A line of code carries code: comments, blank lines and strings that stand alone (docstrings) are left out. A rule
+without an entry, and an entry that names a test, an obligation or a rule that is not there, is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+from dpverify.privacy import rules, sources_of
+from dpverify.suite.dependencies import TRUSTED
+
+from .proofs.test_lemmas import LEMMAS
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "ARCHITECTURE.md"
+FIRST = "<!-- written by `python -m tests.trusted_base --update` -->"
+LAST = "<!-- the trusted base ends here -->"
+FLOORS = {
+    "privacy": 0,
+    "randomness": 1,
+    "grid": 1,
+    "plans": 2,
+    "transformations": 3,
+    "mechanisms": 4,
+}
+KERNEL = "dpverify/privacy"
+ENUMERATION = "tests/privacy/enumeration"
+_TESTS = "tests/privacy/test_"
+BY_HAND = {
+    "above_threshold": f"{_TESTS}rules_above_threshold.py:test_all_small_neighbors_keep_what_the_rule_promises",
+    "adaptive_compose": f"{_TESTS}rules_kinds.py:test_joint_outputs_of_all_kinds_keep_what_composition_promises",
+    "add_delta_event": f"{_TESTS}rules_events.py:test_outputs_that_are_shown_after_all_cost_their_probability",
+    "add_total_variation_event": f"{_TESTS}rules_events.py:test_hidden_coins_cost_their_probability_and_e_epsilon_times_it",
+    "advanced_compose": f"{_TESTS}rules_groups.py:test_many_stages_keep_what_advanced_composition_promises",
+    "change_adjacency": f"{_TESTS}rules_groups.py:test_groups_keep_what_the_rule_promises",
+    "compose": f"{_TESTS}rules_composition.py:test_joint_outputs_keep_what_composition_promises",
+    "convert": f"{_TESTS}rules_conversion.py:test_a_converted_claim_holds_of_every_pair_that_had_the_first",
+    "discrete_gaussian": f"{_TESTS}rules_noise.py:test_explicit_laws_keep_what_the_rule_promises",
+    "discrete_laplace": f"{_TESTS}rules.py:test_discrete_laplace_noise_keeps_exactly_what_the_rule_promises",
+    "exponential_mechanism": f"{_TESTS}rules_noise.py:test_explicit_laws_keep_what_the_rule_promises",
+    "friendly_lift": f"{_TESTS}friendly_lift.py:test_the_lift_covers_real_mechanisms",
+    "gaussian_stability_histogram": f"{_TESTS}rules_histograms.py:test_what_is_released_of_neighbors_keeps_the_promise",
+    "group_privacy": f"{_TESTS}rules_groups.py:test_groups_keep_what_the_rule_promises",
+    "parallel": f"{_TESTS}rules_parallel.py:test_blocks_side_by_side_keep_what_the_rule_promises",
+    "post_process": f"{_TESTS}rules_composition.py:test_functions_of_the_output_keep_theguarantee_of",
+    "public_value": f"{_TESTS}rules.py:test_a_public_value_has_the_same_law_on_all_neighbors",
+    "randomized_response": f"{_TESTS}rules.py:test_randomized_response_keeps_exactly_what_the_rule_promises",
+    "rounded_gaussian": f"{_TESTS}rules_noise.py:test_explicit_laws_keep_what_the_rule_promises",
+    "smooth_laplace": "spec/theory/smooth.py:obligation_profile",
+    "stability_histogram": f"{_TESTS}rules_histograms.py:test_what_is_released_of_neighbors_keeps_the_promise",
+}
+"""What runs a rule over all small cases, where no test in the folder of enumerations has its name."""
+PROSE = {"noisy_degree_lift": "prose, and tests of its numbers"}
+"""What no enumeration is behind."""
+LEAVES = {
+    "conjecture": "nothing: its status is conjectured",
+    "event_lemma": "the obligation that it names, run by `prove`",
+    "refuted": "nothing: its status is refuted",
+    "sensitivity_lemma": "the obligation that it names, run by `prove`",
+}
+"""The rules that prove nothing themselves."""
+
+
+def code_lines(text: str) -> int:
+    """How many lines of a Python source carry code."""
+    alone = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    marks = (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
+    no_code = (*marks, tokenize.COMMENT, tokenize.ENCODING, tokenize.ENDMARKER)
+    carrying = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in no_code
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(carrying - alone)
+
+
+def files_of(folder: str, *, below: bool) -> dict[str, int]:
+    """The code lines of each file in a folder of the repository, those of folders below it too where asked."""
+    base = ROOT / folder
+    found = base.rglob("*.py") if below else base.glob("*.py")
+    return {
+        file.relative_to(base).as_posix(): code_lines(file.read_text(encoding="utf-8"))
+        for file in sorted(found)
+    }
+
+
+def table_of_files() -> Iterator[str]:
+    """A row a folder, the kernel's files one by one; each floor, and all of them, together."""
+    yield "| floor | folder | files | code lines | of each file |"
+    yield "|---|---|---|---|---|"
+    total: list[int] = []
+    for floor in sorted({FLOORS[name] for name in TRUSTED}):
+        together: list[int] = []
+        for folder, below in _folders(floor):
+            files = files_of(folder, below=below)
+            together += files.values()
+            each = "" if below else ", ".join(f"`{n[:-3]}` {k}" for n, k in files.items())
+            yield f"| {floor} | `{folder}/` | {len(files)} | {sum(files.values()):,} | {each or '-'} |"
+        total += together
+        yield f"| {floor} | *this floor* | {len(together)} | {sum(together):,} | - |"
+    yield f"| - | **all floors** | {len(total)} | {sum(total):,} | - |"
+
+
+def _folders(floor: int) -> Iterator[tuple[str, bool]]:
+    """The folders of a floor, and whether a row has what is below each, too."""
+    for name in TRUSTED:
+        if FLOORS[name] == floor and name == "privacy":
+            below = [path.parent.name for path in sorted((ROOT / KERNEL).glob("*/__init__.py"))]
+            yield from ((folder, False) for folder in (KERNEL, *(f"{KERNEL}/{b}" for b in below)))
+        elif FLOORS[name] == floor:
+            yield f"dpverify/{name}", True
+
+
+def table_of_rules() -> Iterator[str]:
+    """A row a rule: what enumerates it, which lemmas of its arithmetic z3 proved, and who says so in prose."""
+    yield "| rule | enumerated by | proved by z3 | in prose |"
+    yield "|---|---|---|---|"
+    for name in sorted(rules.__all__):
+        tests = ", ".join(f"`{where}`" for where in enumerated(name))
+        behind = tests or LEAVES.get(name) or f"- ({PROSE[name]})"
+        papers = dict.fromkeys(source.paper for source in sources_of(getattr(rules, name)))
+        said = ", ".join("ours" if paper == "OURS" else paper for paper in papers) or "docstring"
+        yield f"| `{name}` | {behind} | {'; '.join(arithmetic(name)) or '-'} | {said} |"
+
+
+def enumerated(rule: str) -> list[str]:
+    """The tests that run a rule over all small cases: those of its name, or the one entered by hand."""
+    found = [
+        f"{ENUMERATION}/{file.name}:{test}"
+        for file in sorted((ROOT / ENUMERATION).glob("test_*.py"))
+        for test in _functions(file)
+        if _rule_of(test) == rule and "_twin" not in test
+    ]
+    return found or ([BY_HAND[rule]] if rule in BY_HAND else [])
+
+
+def _rule_of(test: str) -> str:
+    """The rule that a test of the folder is named for, as in test_compose_in_any_order; the longest one."""
+    named = [r for r in rules.__all__ if test == f"test_{r}" or test.startswith(f"test_{r}_")]
+    return max(named, key=len, default="")
+
+
+def arithmetic(rule: str) -> list[str]:
+    """The lemmas proved by z3 about a rule, or about a function of its module that it calls."""
+    module = getattr(rules, rule).__module__.replace(".", "/") + ".py"
+    functions = _functions(ROOT / module)
+    reached, waiting = {rule}, [rule]
+    while waiting:
+        names = {
+            node.id for node in ast.walk(functions[waiting.pop()]) if isinstance(node, ast.Name)
+        }
+        new = (names & functions.keys()) - reached
+        reached |= new
+        waiting += new
+    where = {f"{module}:{function}" for function in reached}
+    return [lemma.name for lemma in LEMMAS if lemma.where in where]
+
+
+def _functions(file: Path) -> dict[str, ast.FunctionDef]:
+    """The functions at the top of a file, by name."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def gaps() -> list[str]:
+    """What is wrong with the entries, in words."""
+    known = {*BY_HAND, *PROSE, *LEAVES}
+    found = [
+        f"{name}: nothing is said to stand behind this rule; enter a test in BY_HAND, or the truth in PROSE"
+        for name in rules.__all__
+        if not enumerated(name) and name not in known
+    ]
+    found += [f"{name} has an entry and is no rule" for name in sorted(known - {*rules.__all__})]
+    for rule in rules.__all__:
+        for where in enumerated(rule):
+            path, _, function = where.partition(":")
+            if not (ROOT / path).is_file() or function not in _functions(ROOT / path):
+                found.append(f"{rule}: there is no {where}")
+    return found
+
+
+def written() -> str:
+    """Everything between the marks."""
+    if wrong := gaps():
+        raise ValueError("; ".join(wrong))
+    return "\n".join(["", *table_of_files(), "", *table_of_rules(), ""])
+
+
+def updated(page: str) -> str:
+    """The page with both tables as they are now."""
+    if page.count(FIRST) != 1 or page.count(LAST) != 1:
+        raise ValueError(f"{PAGE.name} needs {FIRST!r} and {LAST!r}, each once, around the tables")
+    before, _, rest = page.partition(FIRST)
+    return f"{before}{FIRST}\n{written()}\n{LAST}{rest.partition(LAST)[2]}"
+
+
+if __name__ == "__main__":
+    if "--update" in sys.argv[1:]:
+        PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    else:
+        print(written())
