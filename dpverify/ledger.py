@@ -123,7 +123,8 @@ def _claim_entry(suite: Suite, key: str, configuration: Configuration) -> Entry:
     mechanism = configuration.mechanism
     claim = mechanism.claim
     spec = suite.entries[key.partition(":")[0]].spec
-    return {
+    events = [f"{event.conclusion}" for event in mechanism.derivation.events]
+    return ({"events": events} if events else {}) | {
         "parameters": {
             name: _plain(value)
             for name, value in mechanism.parameters.items()

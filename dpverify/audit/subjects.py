@@ -47,6 +47,13 @@ def claimed_of(
                 f"The claim is under {adjacency}, but the pair {pair.name!r} is {pair.adjacency} "
                 "neighbors; audit one adjacency at a time."
             )
+        rows = max(len(pair.left), len(pair.right))
+        most = stated.domain.most_rows if isinstance(stated, PrivacyClaim) else None
+        if most is not None and rows > most:
+            raise ValueError(
+                f"The claim is for at most {most} rows, and the pair {pair.name!r} has {rows}; it says nothing "
+                "about that pair."
+            )
     return tested, adjacency
 
 
@@ -64,6 +71,11 @@ def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarant
         composed = subject.composed if isinstance(subject, Mechanism) else None
     if isinstance(claim, Derivation):
         claim = claim.conclusion
+    if isinstance(claim, PrivacyClaim) and claim.hypotheses:
+        raise ValueError(
+            f"The claim is open: {claim}. Draws do not show where its hypotheses hold; audit a claim that pays "
+            "for their failure."
+        )
     if not isinstance(claim, (PrivacyClaim, Guarantee)):
         raise TypeError(f"claim = {claim!r}; say what is claimed, for example claim=PureDP(1).")
     guarantee = claim.guarantee if isinstance(claim, PrivacyClaim) else claim

@@ -235,6 +235,16 @@ class Derivation(Made, Generic[Statement]):
         }
         return tuple(found.values())
 
+    @property
+    def events(self) -> tuple[AnyDerivation, ...]:
+        """The rare events that the claim pays for. In order of first use."""
+        found = {
+            node.conclusion: node
+            for node in self.nodes()
+            if isinstance(node.conclusion, EventBound)
+        }
+        return tuple(found.values())
+
     def __str__(self) -> str:
         return self.tree()
 

@@ -286,6 +286,28 @@ def friendly_lift(epsilon: Fraction, delta: Fraction, moved: Fraction) -> tuple[
     return a * real(moved), real(delta) * mp.expm1(a * real(moved)) / a
 
 
+@states(Source("OURS", "a released number that misses the true one is an event"))
+def missed_number(shift: int, slack: int, moved: int, *, above: bool, smaller: bool) -> int:
+    """The t for which q - shift + Z misses a bound with probability at most P(Z >= t), Z symmetric.
+
+    above: it misses by being above (else below) q0 - slack; q0: the smaller (larger) of the quantity's values
+    for the two neighbors, which differ by at most ``moved``, and q is either of them.
+
+    Proof. q - shift + Z > q0 - slack if Z >= shift - slack + 1 - (q - q0), and q - q0 is at most ``moved`` where q0 is the
+    smaller value, at most 0 where it is the larger. Below: -Z >= slack - shift + 1 - (q0 - q), the mirror image. QED.
+    """
+    away = shift - slack if above else slack - shift
+    return away + 1 - (moved if above == smaller else 0)
+
+
+@states(Source("OURS", "records without enough friends are kept rarely: one bound for all of them"))
+def kept_by_noise(score: int, threshold: int, sigma: Fraction, records: int) -> Any:
+    """A bound on the probability that one of at most ``records`` scores of at most ``score`` passes the
+    threshold with rounded Gaussian noise of deviation sigma: score + Z > threshold, added up."""
+    edge = real(threshold - score + Fraction(1, 2)) / real(sigma)
+    return records * mp.erfc(edge / mp.sqrt(2)) / 2
+
+
 @states(Source("OURS", "a Gaussian filter, then a noisy number and mean: approximate GDP"))
 def noisy_degree_lift(
     friendly: tuple[Fraction, Fraction],

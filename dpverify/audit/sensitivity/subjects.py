@@ -81,6 +81,11 @@ def of_grid(
         raise TypeError("give both norm and bound, or neither to take those of the query's lemma.")
     if norm is None or bound is None:
         lemma = query.sensitivity(adjacency, domain).conclusion
+        if lemma.hypotheses:
+            raise ValueError(
+                f"{lemma}: a pair of datasets does not show whether that is so. Give norm and bound for a query of "
+                "the dataset alone."
+            )
         norm, bound = lemma.norm, lemma.value
 
     def evaluate(rows: Floats) -> Value:

@@ -1,0 +1,322 @@
+"""What stages assume of released numbers: paid for in every shipped plan, and refused where it is not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify.grid import Count
+from dpverify.grid.nearness import Nearness
+from dpverify.plans import (
+    UNIT,
+    AdaptiveStage,
+    Filtered,
+    Gate,
+    KeptCount,
+    KeptMean,
+    Law,
+    Plan,
+    RoundedGaussian,
+    Stage,
+    Transcripts,
+    Unless,
+)
+from dpverify.plans.kept import below_kept
+from dpverify.plans.plan import derive, with_stages
+from dpverify.privacy import Adjacency, Domain, PrivacyClaim, rules
+from dpverify.privacy.adjacency import Friendly
+from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy.hypotheses import Compared
+from dpverify.randomness import SeededBits
+from dpverify.randomness.bits import IntArray
+from dpverify.suite.trees import load
+from dpverify.transformations import Agreement
+from dpverify.transformations.degree_weights import WeightedMean
+from dpverify.transformations.gaussian_filter import GaussianFilter
+from dpverify.transformations.means import GaussianCoreMean, WeightedCoreMean
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+NEAR, FAR = Nearness(4, 0, (1.0,)), Nearness(8, 0, (1.0,))
+DOMAIN = Domain(columns=1)
+FRIENDS = Friendly(NEAR.predicate)
+
+
+@cache
+def shipped() -> dict[str, Any]:
+    """The shipped mechanisms whose plans pay for an event."""
+    found = {key: made.mechanism for key, made in load(None).configurations.items()}
+    return {key: made for key, made in found.items() if "Unless" in repr(made.fixed_plan)}
+
+
+def without(plan: Plan, dropped: Callable[[Any], bool]) -> Plan:
+    """The plan without some elements, those of inner plans among them, as declared and as built."""
+
+    def inside(stage: Any) -> Any:
+        if isinstance(stage, Filtered):
+            return dataclasses.replace(stage, inner=without(stage.inner, dropped))
+        return stage
+
+    def element(part: Any) -> Any:
+        if isinstance(part, AdaptiveStage):
+            return dataclasses.replace(
+                part, declared=inside(part.declared), build=lambda key: inside(part.build(key))
+            )
+        return inside(part)
+
+    return tuple(element(part) for part in plan if not dropped(part))
+
+
+def made_with(mechanism: Any, change: Callable[[Plan], Plan]) -> Any:
+    """The mechanism of the same parameters with another plan."""
+    own = type(mechanism)
+
+    def plan(self: Any) -> Plan:
+        return change(own.plan(self))
+
+    other = type(own.__name__, (own,), {"plan": plan, "__slots__": ()})
+    return other(**mechanism.parameters)
+
+
+def test_eleven_shipped_plans_pay_for_events_and_say_so() -> None:
+    assert len(shipped()) >= 11
+    for mechanism in shipped().values():
+        assert mechanism.derivation.events
+        assert not mechanism.claim.hypotheses
+        made_with(mechanism, lambda plan: plan)  # the same plan is accepted
+
+
+def test_a_plan_that_forgets_its_unless_is_refused_when_the_mechanism_is_made() -> None:
+    for mechanism in shipped().values():
+        with pytest.raises(ValueError, match=r"The claim of this plan is open|without hypotheses"):
+            made_with(mechanism, lambda plan: without(plan, lambda e: isinstance(e, Unless)))
+
+
+def test_an_unless_that_pays_too_little_is_refused() -> None:
+    def cheap(plan: Plan) -> Plan:
+        def element(part: Any) -> Any:
+            if isinstance(part, Unless):
+                return dataclasses.replace(part, probability=part.probability / 1000)
+            inner = getattr(part, "inner", None)
+            return part if inner is None else dataclasses.replace(part, inner=cheap(inner))
+
+        return tuple(element(part) for part in plan)
+
+    for mechanism in shipped().values():
+        paid = [e for e in mechanism.fixed_plan if isinstance(e, Unless) and e.probability]
+        if paid or any(isinstance(e, Filtered) for e in mechanism.fixed_plan):
+            with pytest.raises(ValueError, match="give a larger shift"):
+                made_with(mechanism, cheap)
+
+
+def gates_the_mean(element: Any) -> bool:
+    return isinstance(element, Gate) and element.stage == "agreement"
+
+
+def test_a_plan_that_forgets_the_gate_before_its_mean_is_refused() -> None:
+    gated = [made for made in shipped().values() if any(map(gates_the_mean, made.fixed_plan))]
+    assert len(gated) >= 8
+    for mechanism in gated:
+        with pytest.raises(ValueError, match="The claim of this plan is open"):
+            made_with(mechanism, lambda plan: without(plan, gates_the_mean))
+
+
+def test_a_shift_that_is_lost_is_refused() -> None:
+    """Declared and built alike: what is released is then above the truth half of the time."""
+
+    def unshifted(stage: Stage) -> Stage:
+        if hasattr(stage.query, "shift"):
+            return dataclasses.replace(stage, query=dataclasses.replace(stage.query, shift=0))
+        return stage
+
+    for mechanism in shipped().values():
+        with pytest.raises(ValueError, match="give a larger shift"):
+            made_with(mechanism, lambda plan: with_stages(plan, unshifted))
+
+
+# --- false statements -----------------------------------------------------------------------------
+
+
+def open_(plan: Plan, about: Any = FRIENDS) -> PrivacyClaim:
+    found = derive(plan, about, DOMAIN).conclusion
+    assert found.hypotheses
+    assert "[proved]" not in str(found)
+    return found
+
+
+def test_a_mean_of_a_number_that_somebody_typed_in_is_open_and_stays_so() -> None:
+    """The truth for a released number of a million is 250,000 times what a Gaussian of 1/4 would be."""
+    stage = Stage("mean", KeptMean(NEAR, Fraction(4), 10**6), RoundedGaussian(UNIT))
+    with pytest.raises(ValueError, match="No stage before it is named 'kept'"):
+        derive((stage,), FRIENDS, DOMAIN)
+    kept = Stage("kept", KeptCount(NEAR, 20), RoundedGaussian(3))
+    assumed = open_((kept, stage)).hypotheses
+    assert {h.value for h in assumed if isinstance(h, Compared)} == {10**6}
+    below = below_kept("kept", NEAR)
+    with pytest.raises(ValueError, match="the claim does not rest on its absence"):
+        derive((kept, stage, Unless(below, Fraction(1, 100))), FRIENDS, DOMAIN)
+
+
+def test_a_filter_for_so_many_records_is_open_unless_the_domain_has_no_more() -> None:
+    core = GaussianCoreMean(ADD, NEAR, Fraction(1, 2), 2000, Fraction(1, 10**6))
+    declared = next(e.declared for e in core.plan if isinstance(e, AdaptiveStage))
+    assert isinstance(declared, Filtered)
+    assert isinstance(declared.filter, GaussianFilter)
+    found = declared.derivation(ADD, DOMAIN)
+    assert found.rule == "noisy degree lift"
+    most = declared.filter.most_rows
+    assert str(most) in str(found.conclusion)
+    assert "[proved]" not in str(found.conclusion)
+    for rule in (
+        lambda: rules.convert(found, ApproximateGaussianDP(9, "0.1")),
+        lambda: rules.group_privacy(found, 2),
+    ):
+        with pytest.raises(ValueError, match="without hypotheses"):
+            rule()
+    for rows, closed in ((most, True), (most - 1, True), (most + 1, False)):
+        bounded = declared.derivation(ADD, Domain(columns=1, most_rows=rows)).conclusion
+        assert (not bounded.hypotheses) is closed
+
+
+def test_an_inner_unless_of_no_probability_is_refused() -> None:
+    core = GaussianCoreMean(ADD, NEAR, Fraction(1, 2), 2000, Fraction(1, 10**6))
+    declared = next(e.declared for e in core.plan if isinstance(e, AdaptiveStage))
+    assert isinstance(declared, Filtered)
+    free = tuple(
+        dataclasses.replace(e, probability=Fraction(0)) if isinstance(e, Unless) else e
+        for e in declared.inner
+    )
+    with pytest.raises(ValueError, match="give a larger shift"):
+        derive(free, declared.filter.friendly, DOMAIN)
+
+
+def test_an_agreement_by_another_predicate_does_not_pay_for_the_mean() -> None:
+    core = WeightedCoreMean(ADD, NEAR, Fraction(1), 2000, Fraction(1, 10**6))
+    rows, gate, mean, unless = core.plan
+    derive(core.plan, ADD, DOMAIN)
+    assert isinstance(rows, Stage)
+    assert isinstance(mean, Stage)
+    other = dataclasses.replace(rows, query=Agreement(FAR, core.shift))
+    with pytest.raises(ValueError, match="the stage releases"):
+        derive((other, gate, mean, unless), ADD, DOMAIN)
+    wrong = dataclasses.replace(mean, query=WeightedMean(FAR, core.spread, ADD))
+    with pytest.raises(ValueError, match="the claim does not rest on its absence"):
+        derive((rows, gate, wrong, unless), ADD, DOMAIN)
+    with pytest.raises(ValueError, match="has no stage 'agreement'"):
+        derive((dataclasses.replace(rows, name="agreed"), unless), ADD, DOMAIN)
+
+
+# --- what is built --------------------------------------------------------------------------------
+
+
+def kept_plan(build: Callable[[int], Stage], under: Any = None) -> Plan:
+    below = below_kept("kept", NEAR)
+
+    def number(batch: Transcripts) -> IntArray:
+        found: IntArray = batch.values["kept"][:, 0]
+        return found
+
+    return (
+        Stage("kept", KeptCount(NEAR, 30), RoundedGaussian(3)),
+        Gate("kept", 1, "too few"),
+        AdaptiveStage(build(1), number, build, (below,) if under is None else under),
+        Unless(below, Fraction(1, 1000)),
+    )
+
+
+def mean(released: int) -> Stage:
+    return Stage("mean", KeptMean(NEAR, Fraction(5), released), RoundedGaussian(UNIT))
+
+
+def friends_law(plan: Plan) -> Law:
+    return Law(plan, np.zeros((60, 1)), FRIENDS, DOMAIN)
+
+
+def test_a_stage_is_built_from_the_number_that_was_released_and_from_no_larger_one() -> None:
+    friends_law(kept_plan(mean)).sample(SeededBits(1), 20)
+    friends_law(kept_plan(lambda r: mean(max(1, r - 1)))).sample(SeededBits(1), 20)
+    generous = kept_plan(lambda r: mean(r + 1 if r > 1 else 1))
+    derive(generous, FRIENDS, DOMAIN)  # as declared, for the number 1, it says what is true
+    with pytest.raises(ValueError, match="does not follow from what was released"):
+        friends_law(generous).sample(SeededBits(1), 20)
+
+
+def test_a_stage_that_declares_no_assumption_may_make_none() -> None:
+    with pytest.raises(ValueError, match="It declares nothing of the kind"):
+        derive(kept_plan(mean, ()), FRIENDS, DOMAIN)
+    with pytest.raises(ValueError, match="It declares nothing of the kind"):
+        derive(kept_plan(mean, (below_kept("kept", FAR),)), FRIENDS, DOMAIN)
+
+
+def test_a_built_stage_may_assume_nothing_of_another_stage() -> None:
+    def elsewhere(released: int) -> Stage:
+        stage = mean(released)
+        query = dataclasses.replace(stage.query, stage="more" if released > 1 else "kept")
+        return dataclasses.replace(stage, query=query)
+
+    more = Stage("more", KeptCount(NEAR, 0), RoundedGaussian(3))
+    plan = (more, *kept_plan(elsewhere))
+    with pytest.raises(ValueError, match="built on an assumption that it had not declared"):
+        friends_law(plan).sample(SeededBits(1), 20)
+
+
+def weights_plan(build_agreement: Any, build_mean: Any, key: Any, other_key: Any) -> Plan:
+    core = WeightedCoreMean(ADD, NEAR, Fraction(1), 2000, Fraction(1, 10**6))
+    _, gate, _, unless = core.plan
+    return (
+        Stage("side", Count((0.0, 1.0)), RoundedGaussian(9)),
+        AdaptiveStage(build_agreement(0), key, build_agreement),
+        gate,
+        AdaptiveStage(build_mean(0), other_key, build_mean),
+        unless,
+    )
+
+
+def parity(batch: Transcripts) -> IntArray:
+    found: IntArray = batch.values["side"][:, 0] % 2
+    return found
+
+
+def again(batch: Transcripts) -> IntArray:
+    return parity(batch)
+
+
+def test_an_agreement_and_a_mean_that_are_built_fit_each_other() -> None:
+    """Both are built for the predicate that the transcript decides; one for another is refused."""
+    near = WeightedCoreMean(ADD, NEAR, Fraction(1), 2000, Fraction(1, 10**6))
+    far = dataclasses.replace(near, nearness=FAR)
+    cores = (near, far)
+
+    def agreement(key: int) -> Stage:
+        return Stage("agreement", cores[key].agreement, near.noise)
+
+    def weighted(key: int) -> Stage:
+        return Stage("mean", cores[key].query, RoundedGaussian(UNIT))
+
+    def run(*parts: Any) -> None:
+        plan = weights_plan(*parts)
+        derive(plan, ADD, DOMAIN)
+        Law(plan, np.zeros((200, 1)), ADD, DOMAIN).sample(SeededBits(2), 40)
+
+    run(agreement, weighted, parity, parity)
+    for refused in (
+        (agreement, lambda key: weighted(0), parity, parity),
+        (agreement, lambda key: weighted(0), parity, again),
+        (lambda key: agreement(0), weighted, parity, parity),
+        (agreement, weighted, parity, again),
+    ):
+        with pytest.raises(ValueError, match="built on an assumption that it had not declared"):
+            run(*refused)
+
+    def early(key: int) -> Stage:
+        stage = agreement(key)
+        query = dataclasses.replace(stage.query, shift=0 if key else near.shift)  # type: ignore[type-var]
+        return dataclasses.replace(stage, query=query)
+
+    with pytest.raises(ValueError, match="give a larger shift"):
+        run(early, weighted, parity, parity)
