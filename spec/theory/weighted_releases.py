@@ -99,11 +99,13 @@ def hockey_stick(release: Release, left: Points, right: Points, epsilon: float) 
     for seen in range(q - reach, q + reach + 1):
         low = seen - off
         apart = float(abs(mean - other) / release.noise(low)) if low >= 1 else 0.0
-        found += _two_normals(_mass(seen - q, scale), _mass(seen - other_q, scale), apart, epsilon)
+        found += two_normals(
+            mass_at(seen - q, scale), mass_at(seen - other_q, scale), apart, epsilon
+        )
     return found
 
 
-def _two_normals(p: float, q: float, mu: float, epsilon: float) -> float:
+def two_normals(p: float, q: float, mu: float, epsilon: float) -> float:
     """The hockey stick of p N(0, 1) and q N(mu, 1), at most p."""
     shift = inf if q == 0 else log(p / q) - epsilon if p > 0 else -inf
     if mu == 0 or abs(shift) == inf:
@@ -112,7 +114,7 @@ def _two_normals(p: float, q: float, mu: float, epsilon: float) -> float:
     return max(0.0, p * _below(above) - exp(epsilon) * q * _below(above - mu))
 
 
-def _mass(z: int, scale: float) -> float:
+def mass_at(z: int, scale: float) -> float:
     """P(round(scale N(0, 1)) = z), from the side where it does not cancel."""
     return _below((0.5 - abs(z)) / scale) - _below((-0.5 - abs(z)) / scale)
 

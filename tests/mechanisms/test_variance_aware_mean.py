@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -122,8 +122,9 @@ def test_every_stage_built_from_a_transcript_is_the_spec_s(parameters: dict[str,
         outcomes = tuple(batch[i].released.values())
         for k, element in enumerate(mechanism.fixed_plan):
             rows = np.array([i])
+            plan, part = mechanism.fixed_plan, cast(Any, element)
             stage: Any
-            (stage, _), *_ = law._stages(element, batch.select(rows), np.array([0]))  # type: ignore[arg-type]
+            (stage, _), *_ = law._stages(plan, part, batch.select(rows), np.array([0]))
             specified: Any = expected.stages[k][1](outcomes[:k])
             center = specified.center if hasattr(specified, "center") else specified.value
             assert tuple(law.center(stage.query).tolist()) == tuple(center), stage.name

@@ -19,7 +19,7 @@ from dpverify.privacy import (
     Source,
     rules,
 )
-from dpverify.privacy.adjacency import Friendly
+from dpverify.privacy.adjacency import AnyAdjacency, Friendly
 from dpverify.privacy.hypotheses import Hypothesis, Quantity
 from dpverify.privacy.numbers import Exact
 
@@ -70,7 +70,7 @@ def proved(
 def conjectured(
     guarantee: Guarantee | None = None,
     *,
-    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    adjacency: AnyAdjacency = Adjacency.ADD_REMOVE,
     domain: Domain = COLUMN,
     hypotheses: Iterable[Hypothesis] = (),
 ) -> Derivation[PrivacyClaim]:

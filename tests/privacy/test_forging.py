@@ -7,6 +7,7 @@ import dataclasses
 import importlib.util
 import pickle
 import shutil
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,8 @@ GUARANTEES: list[Guarantee] = [
 
 def test_every_guarantee_is_tried() -> None:
     def below(cls: type) -> set[type]:
-        return {cls, *(deeper for one in cls.__subclasses__() for deeper in below(one))}
+        classes: list[type] = type.__subclasses__(cls)
+        return {cls, *(deeper for one in classes for deeper in below(one))}
 
     kernel = {one for one in below(Guarantee) if one.__module__.startswith("dpverify.")}
     made = {one.__name__ for one in kernel if "__init__" in one.__dict__}
@@ -77,9 +79,10 @@ def test_every_guarantee_is_tried() -> None:
 def test_a_second_init_changes_no_guarantee(guarantee: Guarantee) -> None:
     before, claim = str(guarantee), conjectured(guarantee)
     shown = str(claim)
+    again: Any = guarantee.__init__  # type: ignore[misc]
     for given in ((), ("1/1000",), ("1/1000", "1/1000")):
         with pytest.raises(TypeError):
-            guarantee.__init__(*given)  # type: ignore[misc]
+            again(*given)
     with pytest.raises(TypeError, match="is made already"):
         type(guarantee).__init__(guarantee, PureDP("1e-9"), "1e-9")
     assert (str(guarantee), str(claim)) == (before, shown)
@@ -166,7 +169,7 @@ class ClaimAlike:
     hypotheses: frozenset[Any] = frozenset()
 
 
-LIFTABLE = conjectured(PureDP(1), adjacency=NEAR)  # type: ignore[arg-type]
+LIFTABLE = conjectured(PureDP(1), adjacency=NEAR)
 FORGED: dict[str, Any] = {
     "compose": lambda d: rules.compose(d, proved()),
     "compose one": lambda d: rules.compose(d),
@@ -191,18 +194,20 @@ def test_look_alikes_of_claims_are_refused(name: str) -> None:
             rule(forged)
 
 
+def fake(made: Any) -> Any:
+    return LookAlike(made.conclusion)
+
+
 def test_look_alikes_of_premises_are_refused() -> None:
     stable = lemma(2, norm=Norm.KEEP)
-    for rule in (
-        lambda d: rules.public_value(LookAlike(lemma(0).conclusion)),  # type: ignore[arg-type]
-        lambda d: rules.discrete_laplace(d, 1),
-        lambda d: rules.rounded_gaussian(d, 1),
-        lambda d: rules.friendly_lift(LIFTABLE, LookAlike(stable.conclusion)),  # type: ignore[arg-type]
-        lambda d: rules.friendly_lift(LookAlike(LIFTABLE.conclusion), stable),  # type: ignore[arg-type]
-        lambda d: rules.add_delta_event(
-            assuming(PureDP(1)),
-            LookAlike(event("0.1").conclusion),  # type: ignore[arg-type]
-        ),
-    ):
+    refused: list[Callable[[], Any]] = [
+        lambda: rules.public_value(fake(lemma(0))),
+        lambda: rules.discrete_laplace(fake(lemma()), 1),
+        lambda: rules.rounded_gaussian(fake(lemma()), 1),
+        lambda: rules.friendly_lift(LIFTABLE, fake(stable)),
+        lambda: rules.friendly_lift(fake(LIFTABLE), stable),
+        lambda: rules.add_delta_event(assuming(PureDP(1)), fake(event("0.1"))),
+    ]
+    for rule in refused:
         with pytest.raises(TypeError, match=r"is not (a|the) derivation"):
-            rule(LookAlike(lemma().conclusion))
+            rule()

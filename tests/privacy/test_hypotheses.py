@@ -36,6 +36,7 @@ COUNT = Quantity.of("the count", "Tested")
 AT_MOST = Compared("number", Relation.AT_MOST, Side.SMALLER, COUNT)
 GATED = Passed("number", 3)
 OPEN = assuming(GaussianDP(1))
+HAIR = Fraction(1, 10**12)
 
 
 def closed(**changes: Any) -> Any:
@@ -265,20 +266,21 @@ def test_an_event_of_a_stage_s_noise_is_enumerated(
     for shift, slack, moved in product((-3, 0, 8), (-6, 0, 2), (0, 1, 5)):
         fails = Compared("number", relation, side, COUNT, slack)
         worst = max(worst_miss(noise, fails, shift, moved, o) for o in range(-moved, moved + 1))
-        least = spec_rules.missed_number(
-            shift, slack, moved,
-            above=relation is Relation.AT_MOST, smaller=side is Side.SMALLER,
-        )  # fmt: skip
+        above, smaller = relation is Relation.AT_MOST, side is Side.SMALLER
+        least = spec_rules.missed_number(shift, slack, moved, above=above, smaller=smaller)
         assert mp.almosteq(worst, exact_tail(noise, least), 1e-13)
         allowed = Fraction(str(mp.nstr(worst, 15)))
-        made = lambda p, moved=moved, shift=shift, fails=fails: rules.released_event(  # noqa: E731
-            fails, lemma(moved, query="the count", shift=shift),
-            noise=noise, scale=SCALES[noise], probability=p,
-        )  # fmt: skip
+        premise = lemma(moved, query="the count", shift=shift)
         if allowed < Fraction(99, 100):
-            assert made(allowed * (1 + Fraction(1, 10**12))).conclusion.fails == fails
+            assert _event(fails, premise, noise, allowed * (1 + HAIR)).conclusion.fails == fails
         with pytest.raises(ValueError, match="give a larger shift"):
-            made(allowed * (1 - Fraction(1, 10**12)))
+            _event(fails, premise, noise, allowed * (1 - HAIR))
+
+
+def _event(fails: Compared, premise: Any, noise: Tail, probability: Fraction) -> Any:
+    return rules.released_event(
+        fails, premise, noise=noise, scale=SCALES[noise], probability=probability
+    )
 
 
 def test_an_event_is_about_the_stage_s_own_query() -> None:
@@ -295,18 +297,19 @@ def test_an_event_is_about_the_stage_s_own_query() -> None:
 @pytest.mark.parametrize("sigma", [Fraction(3), Fraction(20)])
 def test_records_without_friends_are_kept_as_rarely_as_the_spec_says(sigma: Fraction) -> None:
     score = lemma(2, norm=Norm.L_INFINITY, keeps=NEAR)
-    for threshold, records in product((30, 80), (1, 7, 1000)):
-        chance = spec_rules.kept_by_noise(2, threshold, sigma, records)
-        near = Fraction(str(mp.nstr(chance, 15)))
-        if near >= Fraction(99, 100):
-            continue
-        made = lambda p, t=threshold, n=records: rules.kept_by_noise(  # noqa: E731
-            score, sigma=sigma, threshold=t, records=n, probability=p
+
+    def made(threshold: int, records: int, probability: Fraction) -> Any:
+        return rules.kept_by_noise(
+            score, sigma=sigma, threshold=threshold, records=records, probability=probability
         )
-        bound = made(near * (1 + Fraction(1, 10**12))).conclusion
-        assert bound.seen is Seen.LATENT
-        with pytest.raises(ValueError, match="raise it"):
-            made(near * (1 - Fraction(1, 10**12)))
+
+    for threshold, records in product((30, 80), (1, 7, 1000)):
+        near = Fraction(str(mp.nstr(spec_rules.kept_by_noise(2, threshold, sigma, records), 15)))
+        if near < Fraction(99, 100):
+            bound = made(threshold, records, near * (1 + HAIR)).conclusion
+            assert bound.seen is Seen.LATENT
+            with pytest.raises(ValueError, match="raise it"):
+                made(threshold, records, near * (1 - HAIR))
 
 
 # --- the domain -----------------------------------------------------------------------------------

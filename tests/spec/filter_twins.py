@@ -9,7 +9,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency
 from spec import basic_filter, gaussian_filter
-from spec.theory import filtered_means, filters, graphs, rare_events, rules
+from spec.theory import filtered_means, filters, graphs, kept_releases, rare_events, rules
 from spec.theory.filtered_means import Release
 from spec.theory.laws import real
 
@@ -49,6 +49,11 @@ def _one_less(kind: str, scale: Fraction, rare: Fraction) -> int:
 
 
 TWINS: dict[str, dict[str, Any]] = {
+    "theory.kept_releases:obligation_kept_release": {
+        "a lost shift": lambda release: 0,
+        "one less": lambda release: kept_releases.least_shift(release) - 1,
+        "two more": lambda release: kept_releases.least_shift(release) + 2,
+    },
     "rescaled_mean:obligation_shares": {
         "a hundredth less": Fraction(99, 100),
         "a fiftieth more": Fraction(51, 50),
