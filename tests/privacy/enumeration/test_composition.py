@@ -1,0 +1,369 @@
+"""Several releases from one dataset: whole mechanisms of two stages, and blocks side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import permutations, product
+from math import comb
+from typing import Any, NamedTuple
+
+import pytest
+
+from dpverify.privacy import Adjacency, ApproxDP, Guarantee, Norm, PerfectPrivacy, Profile, PureDP
+from dpverify.privacy.balls import ball
+
+from . import laws, premises
+from .graph import Law, Mechanism, edges, grid, judge, moved, span
+
+ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+ONE, TWO, WIDE = Fraction(1), Fraction(2), Fraction(3)
+TOLD = Fraction(1, 50)
+PAIRS = edges(ADD_REMOVE, (0, 1, 2), 2)
+Stage = Callable[[Any, Any], Law]
+"""A law from a dataset and what came first."""
+
+
+def count(data: Sequence[int], what: int) -> int:
+    """Count the records of one value."""
+    return data.count(what) if isinstance(data, tuple) else sum(row == what for row in data)
+
+
+def _laplace(data: Any, what: int, scale: Fraction = ONE) -> Law:
+    return laws.laplace(count(data, what), scale, 0, 2)
+
+
+@cache
+def _telling(number: int) -> Law:
+    """Tell the count with probability 1/50, else release it with noise."""
+    noisy = laws.laplace(number, ONE, 0, 2)
+    told = {("told", number): ball(TOLD)}
+    return {o: m * ball(1 - TOLD) for o, m in noisy.items()} | told
+
+
+@cache
+def _choice(number: int, handicap: int) -> Law:
+    return laws.weighted((Fraction(number + handicap), Fraction(0)))
+
+
+def _moves(what: int, norm: Norm) -> int:
+    return moved(lambda data: (count(data, what),), PAIRS, norm)
+
+
+def _joint(first: Mechanism, second: Stage) -> Mechanism:
+    """Put two stages together; the second is told what came first."""
+
+    @cache
+    def of(ones: int, twos: int) -> Law:
+        data = (1,) * ones + (2,) * twos
+        return laws.then(first(data), lambda outcome: second(data, outcome))
+
+    return lambda data: of(count(data, 1), count(data, 2))
+
+
+class Case(NamedTuple):
+    """Two stages, what is claimed of each, where the whole is compared, and the share it reaches."""
+
+    first: Mechanism
+    second: Stage
+    parts: tuple[Guarantee, Guarantee]
+    top: int
+    share: float
+
+
+def _both_hold(case: Case) -> bool:
+    """Judge the first stage, and the second after every outcome of the first."""
+    outcomes = {outcome for data, _ in PAIRS for outcome in case.first(data)}
+    found = [judge(case.first, PAIRS, case.parts[0], grid(case.top))]
+    for outcome in sorted(outcomes, key=str):
+        after: Mechanism = lambda data, o=outcome: case.second(data, o)  # noqa: E731
+        found.append(judge(after, PAIRS, case.parts[1], grid(case.top)))
+    return all(one.holds for one in found)
+
+
+# --- two stages ---------------------------------------------------------------------------------
+
+
+def _side_by_side() -> dict[str, Case]:
+    pure = premises.discrete_laplace(_moves(1, Norm.L1), ONE, ADD_REMOVE, exact=True)
+    weak = premises.discrete_laplace(_moves(1, Norm.L1), ONE / 2, ADD_REMOVE)
+    square = _moves(1, Norm.SQUARED_L2)
+    gauss = premises.rounded_gaussian(square, TWO, ADD_REMOVE)
+    wide = premises.rounded_gaussian(square, WIDE, ADD_REMOVE)
+
+    def normal(sigma: Fraction) -> Mechanism:
+        return lambda data: laws.rounded_gaussian(count(data, 1), sigma)
+
+    return {
+        "pure": Case(
+            lambda d: _laplace(d, 1, ONE / 2), lambda d, o: _laplace(d, 1, ONE / 2),
+            (weak, weak), 4, 0.79,
+        ),
+        "Gaussian": Case(
+            normal(TWO), lambda d, o: normal(WIDE)(d), (gauss, wide), 1, 0.96
+        ),
+        "mixed": Case(
+            lambda d: _laplace(d, 1), lambda d, o: normal(TWO)(d), (pure, gauss), 2, 0.99
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["pure", "Gaussian", "mixed"])
+def test_compose(kind: str) -> None:
+    """Two noisy counts of the same records."""
+    case = _side_by_side()[kind]
+    assert _both_hold(case)
+    claim = premises.compose(case.parts, ADD_REMOVE)
+    law = _joint(case.first, case.second)
+    found = judge(law, PAIRS, claim, grid(case.top))
+    assert found.holds
+    assert found.share > case.share
+    by_profiles = premises.compose(case.parts, ADD_REMOVE, by_profiles=True)
+    assert judge(law, PAIRS, by_profiles, grid(case.top)).holds
+
+
+def test_compose_twin_same_noise() -> None:
+    """Twice the count with the noise of the first stage: each stage alone has its claim.
+
+    The second claim must hold whatever came first, and here the difference is the count itself.
+    """
+    parts = [
+        premises.discrete_laplace(times * _moves(1, Norm.L1), ONE, ADD_REMOVE) for times in (1, 2)
+    ]
+    alone: Mechanism = lambda d: laws.laplace(2 * count(d, 1), ONE, 0, 4)  # noqa: E731
+    assert judge(alone, PAIRS, parts[1], grid(2)).holds
+    law = _joint(lambda d: _laplace(d, 1), lambda d, o: laws.point(2 * count(d, 1)))
+    assert judge(law, PAIRS, premises.compose(parts, ADD_REMOVE), grid(3)).surely > 0.9
+
+
+def _adaptive() -> dict[str, Case]:
+    """What is asked second depends on what came first."""
+    pure = premises.discrete_laplace(_moves(1, Norm.L1), ONE, ADD_REMOVE)
+    told = ApproxDP(ONE, TOLD)
+    square = _moves(1, Norm.SQUARED_L2)
+    gauss = premises.rounded_gaussian(square, TWO, ADD_REMOVE)
+    ranged = premises.exponential_mechanism(_moves(1, Norm.RANGE), ONE, ADD_REMOVE, Norm.RANGE)
+
+    def asked(outcome: Any) -> int:
+        return 1 if outcome == 0 else 2
+
+    return {
+        "pure": Case(
+            lambda d: _laplace(d, 1), lambda d, o: _laplace(d, asked(o)), (pure, pure), 2, 0.44
+        ),
+        "approximate": Case(
+            lambda d: _telling(count(d, 1)), lambda d, o: _telling(count(d, asked(o))),
+            (told, told), 2, 0.98,
+        ),
+        "Gaussian": Case(
+            lambda d: laws.rounded_gaussian(count(d, 1), TWO),
+            lambda d, o: laws.rounded_gaussian(count(d, 1 if o < 1 else 2), TWO),
+            (gauss, gauss), 1, 0.85,
+        ),
+        "range": Case(
+            lambda d: _choice(count(d, 1), 0), lambda d, o: _choice(count(d, 1), 1 - 2 * o),
+            (ranged, ranged), 2, 0.8,
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["pure", "approximate", "Gaussian", "range"])
+def test_adaptive_compose(kind: str) -> None:
+    """The claim of the second stage holds after every outcome of the first, and so does the whole."""
+    case = _adaptive()[kind]
+    assert _both_hold(case)
+    claim = premises.adaptive_compose(case.parts, ADD_REMOVE)
+    found = judge(_joint(case.first, case.second), PAIRS, claim, grid(case.top))
+    assert found.holds
+    assert found.share > case.share
+
+
+def test_adaptive_compose_twin_careless_branch() -> None:
+    """After one outcome out of three the second stage has a third of the noise that was declared."""
+    pure = premises.discrete_laplace(_moves(1, Norm.L1), ONE, ADD_REMOVE)
+
+    def second(data: Any, outcome: Any) -> Law:
+        return _laplace(data, 1, ONE / 3 if outcome == 1 else ONE)
+
+    case = Case(lambda d: _laplace(d, 1), second, (pure, pure), 2, 0)
+    assert not _both_hold(case)
+    claim = premises.adaptive_compose(case.parts, ADD_REMOVE)
+    assert judge(_joint(case.first, case.second), PAIRS, claim, grid(2)).surely > 0.1
+
+
+def test_adaptive_compose_twin_range_after_a_coin() -> None:
+    """A public coin is perfectly private, and what follows has range 1 after either side of it.
+
+    The whole has the profile of that range, and is no bounded range: the two intervals of losses
+    differ.
+    """
+    ranged = premises.exponential_mechanism(_moves(1, Norm.RANGE), ONE, ADD_REMOVE, Norm.RANGE)
+    fair = laws.exactly({0: Fraction(1, 2), 1: Fraction(1, 2)})
+    case = Case(
+        lambda d: fair, lambda d, o: _choice(count(d, 1), 8 * o - 4), (PerfectPrivacy(), ranged), 1, 0
+    )
+    assert _both_hold(case)
+    after: Mechanism = lambda d: case.second(d, 1)  # noqa: E731
+    assert span(after, PAIRS) < 1 + 1e-12
+    law = _joint(case.first, case.second)
+    assert judge(law, PAIRS, Profile([ranged]), grid(1)).holds
+    # refused once statements carry hypotheses
+    assert span(law, PAIRS) > 1.9
+
+
+# --- many stages --------------------------------------------------------------------------------
+
+STAGES = 100
+
+
+def _repeated(epsilon: Fraction, told: Fraction = Fraction(0)) -> Mechanism:
+    """Ask a hundred times whether there is a 1, in words that depend on the answers so far.
+
+    Outcomes with the same number of true answers have the same likelihoods, and are one here.
+    """
+
+    @cache
+    def of(truth: bool) -> Law:
+        yes = laws.coin(epsilon, True, False)[truth]
+        none = ball((1 - told) ** STAGES)
+        found: dict[Any, Any] = {
+            j: none * comb(STAGES, j) * yes**j * (1 - yes) ** (STAGES - j)
+            for j in range(STAGES + 1)
+        }
+        return found | ({("told", truth): 1 - none} if told else {})
+
+    return lambda data: of(1 in data)
+
+
+@pytest.mark.parametrize(("epsilon", "share"), [("1/20", 0.3), ("1/4", 0.75)])
+def test_advanced_compose(epsilon: str, share: float) -> None:
+    """A hundred randomized answers about the same bit, each of which may tell it outright."""
+    pairs, slack = edges(REPLACE, (0, 1), 2), Fraction(1, 4)
+    for told in (Fraction(0), Fraction(1, 400)):
+        part = ApproxDP(epsilon, told) if told else PureDP(epsilon)
+        claim = premises.advanced_compose([part] * STAGES, REPLACE, slack=slack)
+        loss = sum(premises_loss(claim), Fraction(0))
+        found = judge(_repeated(Fraction(epsilon), told), pairs, claim, grid(loss))
+        assert found.holds
+        assert found.share > share
+
+
+def premises_loss(claim: Guarantee) -> list[Fraction]:
+    """List the epsilon of an (epsilon, delta) claim."""
+    assert isinstance(claim, ApproxDP)
+    return [claim.epsilon]
+
+
+def test_advanced_compose_twin_delta_and_slack() -> None:
+    """Without the deltas of the stages, and without the slack."""
+    pairs, told, epsilon = edges(REPLACE, (0, 1), 2), Fraction(1, 200), Fraction(1, 20)
+    slack = Fraction(1, 4)
+    claim = premises.advanced_compose([PureDP(epsilon)] * STAGES, REPLACE, slack=slack)
+    [loss] = premises_loss(claim)
+    assert judge(_repeated(epsilon, told), pairs, claim, [loss]).surely > 0.1
+    assert judge(_repeated(epsilon), pairs, PureDP(loss), [loss]).surely > 0.001
+
+
+# --- in parallel --------------------------------------------------------------------------------
+
+Row = tuple[int, int]
+"""A key and a value."""
+Labels = Iterator[tuple[Fraction, Sequence[int]]]
+BITS: tuple[Row, ...] = ((0, 0), (0, 1))
+SIGNED: tuple[Row, ...] = tuple(product((0, 1), (-1, 1)))
+
+
+def by_index(data: Sequence[Row]) -> Labels:
+    """The first record to one block, all others to the other one."""
+    yield Fraction(1), [int(i >= 1) for i in range(len(data))]
+
+
+def by_value(data: Sequence[Row]) -> Labels:
+    """Its key says where a record goes."""
+    yield Fraction(1), [key for key, _ in data]
+
+
+def by_label(data: Sequence[Row]) -> Labels:
+    """Each record to block 0 one time out of five, on its own."""
+    for labels in product((0, 1), repeat=len(data)):
+        yield Fraction(4 ** sum(labels), 5 ** len(data)), labels
+
+
+def balanced(data: Sequence[Row]) -> Labels:
+    """Half of the records, at random, to block 0."""
+    every = {*permutations([int(i >= len(data) // 2) for i in range(len(data))])}
+    for labels in sorted(every):
+        yield Fraction(1, len(every)), labels
+
+
+def _blocks(labels_of: Callable[[Any], Labels], *, sized: bool) -> Mechanism:
+    """Release each block's noisy sum; ``sized``: and its number of records."""
+
+    def block(values: Sequence[int]) -> Law:
+        return laws.mapped(
+            laws.laplace(sum(values), ONE, -4, 4),
+            lambda o: laws.point((len(values) if sized else 0, o)),
+        )
+
+    @cache
+    def of(data: tuple[Row, ...]) -> Law:
+        parts = []
+        for chance, labels in labels_of(data):
+            values = [
+                [v for (_, v), at in zip(data, labels, strict=True) if at == i] for i in (0, 1)
+            ]
+            parts.append((ball(chance), laws.together([block(own) for own in values])))
+        return laws.mixed(parts)
+
+    return lambda data: of(tuple(sorted(data)) if labels_of is not by_index else data)
+
+
+def _one_block(universe: tuple[Row, ...], adjacency: Adjacency) -> Guarantee:
+    """The claim of a block, from how far its own sum moves."""
+    values = tuple(sorted({value for _, value in universe}))
+    move = moved(lambda data: (sum(data),), edges(adjacency, values, 2), Norm.L1)
+    return premises.discrete_laplace(move, ONE, adjacency)
+
+
+_WORLDS: list[tuple[Any, Any, Any, Adjacency, Adjacency, int, float]] = [
+    (by_index, "index", BITS, REPLACE, REPLACE, 3, 1 - 1e-12),
+    (by_label, "independent_label", BITS, REPLACE, REPLACE, 2, 0.9),
+    (by_label, "independent_label", BITS, ADD_REMOVE, ADD_REMOVE, 3, 0.6),
+    (by_value, "value", SIGNED, ADD_REMOVE, ADD_REMOVE, 3, 1 - 1e-12),
+    (by_value, "value", SIGNED, ADD_REMOVE, REPLACE, 2, 0.7),
+]
+
+
+@pytest.mark.parametrize(("labels", "by", "universe", "about", "to", "most", "share"), _WORLDS)
+def test_parallel(
+    labels: Any, by: Any, universe: Any, about: Adjacency, to: Adjacency, most: int, share: float
+) -> None:
+    """Two blocks of at most three records: by position, by a label, by value."""
+    part = _one_block(universe, about)
+    claim = premises.parallel([part, part], by, about, to)
+    pairs = edges(to, universe, most)
+    found = judge(_blocks(labels, sized=about is REPLACE), pairs, claim, grid(1, "5/3", 2, 3))
+    assert found.holds
+    assert found.share > share
+
+
+_FALSE_BLOCKS: dict[str, tuple[Any, Any, Adjacency, int, float]] = {
+    "by index under add-remove": (by_index, BITS, ADD_REMOVE, 3, 0.1),
+    "balanced labels": (balanced, BITS, ADD_REMOVE, 4, 0.01),
+    "by value under replace": (by_value, SIGNED, REPLACE, 2, 0.1),
+}
+
+
+@pytest.mark.parametrize("twin", _FALSE_BLOCKS)
+def test_parallel_twins(twin: str) -> None:
+    """Each side condition dropped: the claim of one block does not hold of the whole.
+
+    A label must be drawn for each record on its own: labels of which exactly half are 0 change with
+    the number of records.
+    """
+    labels, universe, adjacency, most, excess = _FALSE_BLOCKS[twin]
+    part = _one_block(universe, ADD_REMOVE)
+    law = _blocks(labels, sized=False)
+    found = judge(law, edges(adjacency, universe, most), part, grid(1))
+    assert found.surely > excess
