@@ -58,7 +58,6 @@ def laplace(center: int, scale: Fraction, low: int, high: int) -> Law:
     Where all centers are from low to high, the lumped outcomes have one likelihood ratio: no
     divergence loses anything.
     """
-    assert low <= center <= high
     q = _exp(-1 / scale)
     inner = (1 - q) / (1 + q)
 
