@@ -71,9 +71,7 @@ _NORMS: dict[Norm, Callable[[Sequence[int]], int]] = {
 def moved(query: Callable[[Any], Sequence[int]], pairs: Pairs, norm: Norm) -> int:
     """Measure how far the query's value moves on any edge."""
     values = {node: query(node) for pair in pairs for node in pair}
-    changes = {
-        tuple(x - y for x, y in zip(values[a], values[b], strict=True)) for a, b in pairs
-    }
+    changes = {tuple(x - y for x, y in zip(values[a], values[b], strict=True)) for a, b in pairs}
     return max(map(_NORMS[norm], changes))
 
 

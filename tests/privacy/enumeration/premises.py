@@ -82,7 +82,7 @@ def public_value(moved: Number, norm: Norm, adjacency: Adjacency) -> Guarantee:
 
 
 def discrete_laplace(
-    moved: Number, scale: Fraction, adjacency: Adjacency, *, exact: bool = False
+    moved: Number, scale: Fraction, adjacency: AnyAdjacency, *, exact: bool = False
 ) -> Guarantee:
     """Conclude by ``rules.discrete_laplace``."""
     premise = sensitivity(moved, Norm.L1, adjacency)
@@ -102,7 +102,7 @@ def discrete_gaussian(moved: Number, sigma: Fraction, adjacency: Adjacency) -> G
 
 
 def rounded_gaussian(
-    moved: Number, sigma: Fraction, adjacency: Adjacency, norm: Norm = Norm.SQUARED_L2
+    moved: Number, sigma: Fraction, adjacency: AnyAdjacency, norm: Norm = Norm.SQUARED_L2
 ) -> Guarantee:
     """Conclude by ``rules.rounded_gaussian``."""
     premise = sensitivity(moved, norm, adjacency)
@@ -134,9 +134,7 @@ def above_threshold(
 ) -> Guarantee:
     """Conclude by ``rules.above_threshold``."""
     premise = sensitivity(moved, norm, adjacency)
-    made = rules.above_threshold(
-        premise, scale=scale, query_scale=query_scale, by_range=by_range
-    )
+    made = rules.above_threshold(premise, scale=scale, query_scale=query_scale, by_range=by_range)
     return made.conclusion.guarantee
 
 

@@ -52,7 +52,9 @@ def counts(data: Sequence[int]) -> Answers:
     return tuple(offset + sum(row == what for row in data) for what, offset in ASKED)
 
 
-def _reported(query: Callable[[Sequence[int]], Answers], scale: Fraction, own: Fraction) -> Mechanism:
+def _reported(
+    query: Callable[[Sequence[int]], Answers], scale: Fraction, own: Fraction
+) -> Mechanism:
     return lambda data: report(query(data), scale, own)
 
 

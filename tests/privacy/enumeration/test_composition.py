@@ -208,7 +208,11 @@ def test_adaptive_compose_twin_range_after_a_coin() -> None:
     ranged = _one_choice()
     fair = laws.exactly({0: Fraction(1, 2), 1: Fraction(1, 2)})
     case = Case(
-        lambda d: fair, lambda d, o: _choice(count(d, 1), 8 * o - 4), (PerfectPrivacy(), ranged), 1, 0
+        lambda d: fair,
+        lambda d, o: _choice(count(d, 1), 8 * o - 4),
+        (PerfectPrivacy(), ranged),
+        1,
+        0,
     )
     assert _both_hold(case)
     after: Mechanism = lambda d: case.second(d, 1)  # noqa: E731

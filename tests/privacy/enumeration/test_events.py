@@ -237,9 +237,7 @@ def test_gaussian_stability_histogram_twins() -> None:
     """The same two, and the delta of a key that nobody else holds left out."""
     law = _histogram(_gaussian_key, _counted(2), 3)
     twice = edges(ADD_REMOVE, ((2, 0), (0, 1)), 2)
-    claim = premises.gaussian_stability_histogram(
-        1, Norm.KEYS, ADD_REMOVE, sigma=ONE, threshold=3
-    )
+    claim = premises.gaussian_stability_histogram(1, Norm.KEYS, ADD_REMOVE, sigma=ONE, threshold=3)
     assert judge(law, twice, claim, grid(4)).surely > 0.1
     part = claim.gaussian
     assert part is not None
@@ -247,9 +245,7 @@ def test_gaussian_stability_histogram_twins() -> None:
     once = edges(ADD_REMOVE, _records(2, 1), 2)
     assert judge(law, once, pure, [Fraction(20)]).surely > 0.03
     pairs, moves = _moving_votes()
-    keys = premises.gaussian_stability_histogram(
-        moves, Norm.KEYS, REPLACE, sigma=ONE, threshold=4
-    )
+    keys = premises.gaussian_stability_histogram(moves, Norm.KEYS, REPLACE, sigma=ONE, threshold=4)
     two = [pair for pair in pairs if all(2 not in row for data in pair for row in data)]
     votes = _histogram(_gaussian_key, lambda data: _votes(data)[:2], 4)
     assert judge(votes, two, keys, grid(4, 20)).surely > 0.05

@@ -209,7 +209,9 @@ def _choice(scale: Fraction) -> Mechanism:
     return lambda data: of(scores(data))
 
 
-@pytest.mark.parametrize(("adjacency", "norm"), [(ADD_REMOVE, Norm.RANGE), (REPLACE, Norm.L_INFINITY)])
+@pytest.mark.parametrize(
+    ("adjacency", "norm"), [(ADD_REMOVE, Norm.RANGE), (REPLACE, Norm.L_INFINITY)]
+)
 def test_exponential_mechanism(adjacency: Adjacency, norm: Norm) -> None:
     """Votes for several of three candidates: the profile, and the range of all losses."""
     pairs = edges(adjacency, VOTES, 4)

@@ -230,12 +230,16 @@ def test_change_adjacency(kind: str) -> None:
     assert found.share > (1 - 1e-12 if kind == "Laplace" else 0.98)
 
 
-def test_change_adjacency_twins() -> None:
-    """One step's claim; and two steps first, then the event of each pair."""
+def test_change_adjacency_twin_one_step() -> None:
+    """The claim of one step, for a replacement."""
     law, claim = _claims()["Laplace"]
-    pairs = edges(REPLACE, SIGNS, 3)
-    assert judge(law, pairs, claim, grid(2)).surely > 0.1
+    assert judge(law, edges(REPLACE, SIGNS, 3), claim, grid(2)).surely > 0.1
+
+
+def test_change_adjacency_twin_event_of_each_pair() -> None:
+    """Two steps first, and then the event of each pair."""
     # refused once statements carry hypotheses
     false = ApproxDP(Fraction(1, 1000), TENTH)
     assert premises.replaced_then_discharged(PerfectPrivacy(), TENTH).implies(false)
+    pairs = edges(REPLACE, SIGNS, 3)
     assert judge(window, pairs, false, [Fraction(0)]).surely > 0.09
