@@ -7,17 +7,18 @@ only. Where that set is not friendly nothing was promised of it, so it is told o
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flint import arb
 
-from dpverify.privacy import Adjacency
+from dpverify.privacy import Adjacency, Guarantee
 from spec.theory import graphs
 
 from . import laws
-from .graph import Law
+from .graph import Judged, Law, Pairs, judge
 
 Chances = Mapping[int, arb]
 """The probability to be kept, of every record of a dataset."""
@@ -171,3 +172,41 @@ def noisy(answers: Mapping[Hashable, arb], noise: Callable[[int], Law]) -> Law:
         (mass, noise(said) if isinstance(said, int) else laws.point(said))
         for said, mass in answers.items()
     )
+
+
+# --- judgments ----------------------------------------------------------------------------------
+
+Answer = Callable[[World, int], int]
+"""An integer about a kept set."""
+Released = Callable[[World, int], Law]
+"""The law of a dataset: one side of a world."""
+SIGNS: Answer = World.value
+STRANGERS: Answer = World.stranger_pairs
+
+
+def steps_of(every: Sequence[World], answer: Answer, **known: Any) -> Pairs:
+    """List what may be answered of two sets that are friendly neighbors."""
+    found = {
+        (answer(world, one), answer(world, other))
+        for world in every
+        for one, other in friendly_steps(world, **known)
+    }
+    return sorted(found)
+
+
+def judged(
+    every: Sequence[World], law: Released, claim: Guarantee, epsilons: Sequence[Fraction]
+) -> Judged:
+    """Judge a claim on all neighbors, in both directions."""
+    known = {(world, side): law(world, side) for world in every for side in world.sides}
+    pairs = [
+        ((world, one), (world, other))
+        for world in every
+        for one, other in (world.sides, world.sides[::-1])
+    ]
+    return judge(known.__getitem__, pairs, claim, epsilons)
+
+
+def few(top: int) -> list[Fraction]:
+    """List five epsilons from 0 to beyond ``top``."""
+    return [Fraction(top) * i / 3 for i in range(5)]

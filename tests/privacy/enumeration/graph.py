@@ -111,7 +111,9 @@ def stick(p: Law, q: Law, factor: arb) -> arb:
 
 def left_out(law: Law) -> arb:
     """Bound the mass of the outcomes that are not listed."""
-    return (1 - sum(law.values(), _NOTHING)).max(_NOTHING)
+    rest = 1 - sum(law.values(), _NOTHING)
+    assert rest > -ROUNDING, "a law has more mass than 1"
+    return rest.max(_NOTHING)
 
 
 def different(law: Mechanism, pairs: Pairs) -> list[tuple[Law, Law]]:
@@ -172,4 +174,7 @@ def _lower(value: arb) -> float:
 
 def grid(top: Fraction | int, *more: Fraction | int | str) -> list[Fraction]:
     """List epsilons from 0 to beyond ``top``, and more."""
-    return [*(Fraction(top) * i / 6 for i in (0, 1, 2, 3, 4, 5, 6, 8)), *map(Fraction, more)]
+    return [
+        *(Fraction(top) * i / 6 for i in (0, 1, 2, 3, 4, 5, 6, 8)),
+        *(Fraction(one) for one in more),
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 from flint import arb
@@ -98,6 +98,17 @@ def rounded_gaussian(center: int, sigma: Fraction) -> Law:
 def gaussian_above(least: int, sigma: Fraction) -> arb:
     """Enclose P(round(sigma N(0, 1)) >= least)."""
     return _above(least - Fraction(1, 2), sigma)
+
+
+@cache
+def shown_gaussian(center: int, sigma: Fraction, least: int) -> Law:
+    """Make the law of center + round(sigma N(0, 1)), with all that is below ``least`` as one outcome."""
+    half, reach = Fraction(1, 2), center + int(REACH * sigma) + 1
+    ends = [_above(z - center - half, sigma) for z in range(least, reach + 2)]
+    shown: dict[Hashable, arb] = {
+        least + i: more - less for i, (more, less) in enumerate(pairwise(ends))
+    }
+    return {least - 1: 1 - ends[0], **shown}
 
 
 @cache

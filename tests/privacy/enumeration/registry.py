@@ -43,7 +43,7 @@ ENUMERATED: dict[str, Enumeration] = {
     "discrete_laplace": _of("test_noise", "discrete_laplace", "_norm"),
     "exponential_mechanism": _of("test_noise", "exponential_mechanism", "_norm"),
     "friendly_lift": _of(
-        "test_filters", "friendly_lift", "_few_strangers", "_sets_that_are_not_friendly"
+        "test_friendly_lift", "friendly_lift", "_few_strangers", "_sets_that_are_not_friendly"
     ),
     "gaussian_stability_histogram": _of("test_events", "gaussian_stability_histogram", "s"),
     "group_privacy": _of(
@@ -53,7 +53,7 @@ ENUMERATED: dict[str, Enumeration] = {
         "test_filters", "noisy_degree_lift", "_few_strangers", "_low_threshold",
         "_margin_forgotten",
     ),
-    "parallel": _of("test_composition", "parallel", "s"),
+    "parallel": _of("test_parallel", "parallel", "s"),
     "post_process": _of("test_transfer", "post_process", "_reads_the_data"),
     "public_value": _of("test_noise", "public_value", "_range"),
     "randomized_response": _of("test_noise", "randomized_response", "_two_answers"),

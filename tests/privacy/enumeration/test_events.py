@@ -12,6 +12,7 @@ import pytest
 from flint import arb
 
 from dpverify.privacy import Adjacency, ApproxDP, Norm
+from dpverify.privacy.balls import ball
 
 from . import laws, premises
 from .graph import ROUNDING, Law, Mechanism, edges, grid, judge, moved
@@ -42,8 +43,8 @@ def _telling(kind: str, *, shown: bool) -> Mechanism:
 
     @cache
     def of(number: int) -> Law:
-        found = {o: m * laws.ball(1 - TOLD) for o, m in _noisy(kind, number).items()}
-        return found | {("told", number if shown else None): laws.ball(TOLD)}
+        found = {o: m * ball(1 - TOLD) for o, m in _noisy(kind, number).items()}
+        return found | {("told", number if shown else None): ball(TOLD)}
 
     return lambda data: of(sum(data))
 
@@ -63,7 +64,7 @@ def test_add_delta_event(kind: str) -> None:
         inner = premises.discrete_laplace(moves, ONE, ADD_REMOVE, exact=kind == "shift")
     hidden, shown = (_telling(kind, shown=told) for told in (False, True))
     assert judge(hidden, PAIRS, inner, grid(1)).holds
-    most = max(float((_told(shown(node)) - laws.ball(TOLD)).upper()) for node in NODES)
+    most = max(float((_told(shown(node)) - ball(TOLD)).upper()) for node in NODES)
     assert most < ROUNDING
     claim = premises.add_delta_event(inner, ADD_REMOVE, TOLD)
     found = judge(shown, PAIRS, claim, grid(1, 4))
@@ -75,7 +76,7 @@ def test_add_delta_event(kind: str) -> None:
 def _turned(truth: bool, chance: Fraction) -> Law:
     """Say whether there is a one, e times as likely truly; some lies turned into truths by hidden coins."""
     law = laws.coin(ONE, truth, not truth)
-    part = laws.ball(chance)
+    part = ball(chance)
     return {truth: law[truth] + part, (not truth): law[not truth] - part}
 
 
@@ -124,11 +125,7 @@ def _laplace_key(count: int, threshold: int) -> Law:
 
 
 def _gaussian_key(count: int, threshold: int) -> Law:
-    if not count:
-        return laws.point(threshold - 1)
-    noisy = laws.rounded_gaussian(count, ONE)
-    hidden = 1 - laws.gaussian_above(threshold - count, ONE)
-    return {threshold - 1: hidden} | {z: m for z, m in noisy.items() if z >= threshold}
+    return laws.shown_gaussian(count, ONE, threshold) if count else laws.point(threshold - 1)
 
 
 def _histogram(key: Any, counts_of: Any, threshold: int) -> Mechanism:
@@ -189,7 +186,7 @@ def test_gaussian_stability_histogram(most: int, adjacency: Adjacency) -> None:
     assert found.share > (0.5 if (most, adjacency) == (2, REPLACE) else 0.99)
 
 
-VOTES: tuple[tuple[int, int], ...] = tuple(product(range(3), repeat=2))
+VOTES: tuple[tuple[int, int], ...] = tuple((a, b) for a in range(3) for b in range(3))
 """A record votes for two of three keys, or twice for one."""
 
 

@@ -1,4 +1,4 @@
-"""Filters that keep friendly records: whole mechanisms on all small graphs of friends."""
+"""A filter by noisy scores: whole mechanisms on all small graphs of friends."""
 
 from __future__ import annotations
 
@@ -9,140 +9,28 @@ from typing import Any, NamedTuple
 import pytest
 from flint import arb
 
-from dpverify.privacy import Adjacency, Guarantee, PerfectPrivacy
-from dpverify.privacy.balls import ball, rational, round_up
+from dpverify.privacy import Adjacency, Guarantee
+from dpverify.privacy.balls import rational, round_up
 from spec.theory import graphs
 
 from . import laws, premises
-from .friendships import World, behind, friendly_steps, noisy, worlds
-from .graph import Judged, Law, Pairs, grid, judge
+from .friendships import (
+    SIGNS,
+    STRANGERS,
+    Answer,
+    Released,
+    World,
+    behind,
+    few,
+    judged,
+    noisy,
+    steps_of,
+    worlds,
+)
+from .graph import Law, judge
 
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 ONE = Fraction(1)
-Answer = Callable[[World, int], int]
-SIGNS: Answer = World.value
-STRANGERS: Answer = World.stranger_pairs
-Released = Callable[[World, int], Law]
-"""The law of a dataset: one side of a world."""
-
-
-def _epsilons(top: int) -> list[Fraction]:
-    return [Fraction(top) * i / 3 for i in range(5)]
-
-
-def _edges(every: Sequence[World]) -> Pairs:
-    return [
-        ((world, one), (world, other))
-        for world in every
-        for one, other in (world.sides, world.sides[::-1])
-    ]
-
-
-def _judged(
-    every: Sequence[World], law: Released, claim: Guarantee, epsilons: Sequence[Fraction]
-) -> Judged:
-    """Judge a claim on all neighbors."""
-    known = {(world, side): law(world, side) for world in every for side in world.sides}
-    return judge(known.__getitem__, _edges(every), claim, epsilons)
-
-
-def _steps(every: Sequence[World], answer: Answer, **known: Any) -> Pairs:
-    """List what may be answered of two sets that are friendly neighbors."""
-    found = {
-        (answer(world, one), answer(world, other))
-        for world in every
-        for one, other in friendly_steps(world, **known)
-    }
-    return sorted(found)
-
-
-# --- a filter that keeps each record on its own ---------------------------------------------------
-
-Rule = Callable[[int, int, int], Fraction]
-"""A keep-probability from the number of friends and the number of records."""
-
-
-def _moves(world: World, rule: Rule) -> graphs.Moves:
-    return graphs.moves(graphs.Pair(world.rows, world.left, world.right), rule)
-
-
-def _stability(every: Sequence[World], rule: Rule) -> tuple[Fraction, bool]:
-    """How far the keep-probabilities move in all, and whether all sets on the way are friendly."""
-    largest, all_friendly = Fraction(0), True
-    for world in every:
-        moves = _moves(world, rule)
-        for chances in graphs.hybrids(moves):
-            may = sum(1 << i for i, chance in enumerate(chances) if chance)
-            all_friendly = all_friendly and world.friendly(may)
-        largest = max(largest, graphs.distance(moves))
-    return largest, all_friendly
-
-
-def _filtered(rule: Rule, noise: Callable[[int], Law], answer: Answer) -> Released:
-    def law(world: World, side: int) -> Law:
-        at = world.sides.index(side)
-        moves = _moves(world, rule)
-        chances = {i: ball(moves[i][at]) for i in graphs.members(side)}
-        return noisy(behind(world, chances, lambda kept: answer(world, kept)), noise)
-
-    return law
-
-
-@pytest.mark.parametrize(
-    ("adjacency", "exact", "share"),
-    [(ADD_REMOVE, False, 0.5), (ADD_REMOVE, True, 0.5), (REPLACE, True, 0.6)],
-)
-def test_friendly_lift(adjacency: Adjacency, exact: bool, share: float) -> None:
-    """The basic filter on at most four records, then a noisy sum of signs of what it kept."""
-    every = worlds(adjacency, 4)
-    moved, all_friendly = _stability(every, graphs.basic_rule)
-    assert all_friendly
-    assert moved == (Fraction(5, 3) if adjacency is ADD_REMOVE else Fraction(5, 2))
-
-    def noise(value: int) -> Law:
-        return laws.laplace(value, ONE, -4, 4)
-
-    steps = _steps(every, SIGNS)
-    once = max(abs(one - other) for one, other in steps)
-    inner = premises.discrete_laplace(once, ONE, premises.friendly(), exact=exact)
-    assert judge(noise, steps, inner, grid(1)).holds
-    claim = premises.friendly_lift(inner, moved, adjacency)
-    found = _judged(every, _filtered(graphs.basic_rule, noise, SIGNS), claim, _epsilons(3))
-    assert found.holds
-    assert found.share > share
-
-
-def test_friendly_lift_twin_few_strangers() -> None:
-    """A claim for a record without strangers: the number of pairs of strangers does not change.
-
-    The filter keeps records that have one, so its lift is false.
-    """
-    every = worlds(ADD_REMOVE, 4)
-    steps = _steps(every, STRANGERS, strangers=0)
-    assert all(one == other for one, other in steps)
-    moved, _ = _stability(every, graphs.basic_rule)
-    law = _filtered(graphs.basic_rule, laws.point, STRANGERS)
-    # refused once statements carry hypotheses
-    assert _judged(every, law, PerfectPrivacy(), _epsilons(1)).surely > 0.3
-    assert moved == Fraction(5, 3)
-
-
-def test_friendly_lift_twin_sets_that_are_not_friendly() -> None:
-    """A filter that keeps each record by its share of friends moves little, and keeps strangers."""
-
-    def share(degree: int, n: int, larger: int) -> Fraction:
-        return Fraction(degree, n)
-
-    every = worlds(ADD_REMOVE, 4)
-    moved, all_friendly = _stability(every, share)
-    assert moved <= 2
-    assert not all_friendly
-    law = _filtered(share, lambda value: laws.point(0), SIGNS)
-    claim = premises.friendly_lift(PerfectPrivacy(), moved, ADD_REMOVE)
-    assert _judged(every, law, claim, _epsilons(1)).surely > 0.3
-
-
-# --- a filter by noisy scores ---------------------------------------------------------------------
 
 
 class Filter(NamedTuple):
@@ -183,11 +71,11 @@ class Behind(NamedTuple):
     def claim(self, every: Sequence[World], adjacency: Adjacency) -> Guarantee:
         """The claim for friendly neighbors, from how far the answer moves; judged."""
         exchange = adjacency is REPLACE
-        steps = _steps(every, self.answer, strangers=self.strangers, exchange=exchange)
+        steps = steps_of(every, self.answer, strangers=self.strangers, exchange=exchange)
         square = max((one - other) ** 2 for one, other in steps)
         about = premises.friendly(strangers=self.strangers, exchange=exchange)
         made = premises.rounded_gaussian(square, self.deviation, about)
-        assert judge(self.noise, steps, made, _epsilons(4)).holds
+        assert judge(self.noise, steps, made, few(4)).holds
         return made
 
 
@@ -282,7 +170,7 @@ def test_noisy_degree_lift(
     missed = _missed(every, kept)
     assert missed < Fraction(1, 10)
     claim = _lifted(every, adjacency, kept, inner, missed)
-    found = _judged(every, kept.before(inner), claim, _epsilons(top))
+    found = judged(every, kept.before(inner), claim, few(top))
     assert found.holds
     assert found.share > share
 
@@ -293,7 +181,7 @@ def test_noisy_degree_lift_twin_few_strangers() -> None:
     inner = Behind(STRANGERS, ONE / 50, strangers=0)
     # refused once statements carry hypotheses
     claim = _lifted(every, ADD_REMOVE, kept, inner, _missed(every, kept))
-    assert _judged(every, kept.before(inner), claim, _epsilons(60)).surely > 0.8
+    assert judged(every, kept.before(inner), claim, few(60)).surely > 0.8
 
 
 def test_noisy_degree_lift_twin_low_threshold() -> None:
@@ -301,9 +189,9 @@ def test_noisy_degree_lift_twin_low_threshold() -> None:
     for adjacency, kept in _WIDE.items():
         every, inner = worlds(adjacency, 3), Behind(SIGNS)
         claim = _lifted(every, adjacency, kept, inner, _missed(every, kept))
-        assert _judged(every, kept.before(inner), claim, _epsilons(9)).holds
+        assert judged(every, kept.before(inner), claim, few(9)).holds
         low = kept._replace(threshold=kept.threshold - 10)
-        found = _judged(every, low.before(inner), claim, _epsilons(9))
+        found = judged(every, low.before(inner), claim, few(9))
         assert found.surely > 0.9
 
 
