@@ -97,16 +97,30 @@ class Judged(NamedTuple):
         return self.perhaps <= ROUNDING
 
 
-def stick(p: Law, q: Law, factor: arb) -> arb:
-    """Sum max(0, P - factor Q) over the outcomes that P lists."""
-    total = _NOTHING
+def stick(p: Law, q: Law, factor: arb) -> tuple[arb, arb]:
+    """Sum max(0, P - factor Q) over the outcomes that both list, and P over those that P alone lists."""
+    total = alone = _NOTHING
     for outcome, mass in p.items():
-        gap = mass - factor * q.get(outcome, _NOTHING)
+        other = q.get(outcome)
+        if other is None:
+            alone += mass
+            continue
+        gap = mass - factor * other
         if gap > 0:
             total += gap
         elif not gap < 0:
             total += gap.max(_NOTHING)
-    return total
+    return total, alone
+
+
+def divergence(p: Law, q: Law, factor: arb) -> tuple[arb, arb]:
+    """Enclose sup over events S of P(S) - factor Q(S): what it surely is, and what it is at most.
+
+    Of the outcomes that P alone lists, the other law may hide what it left out.
+    """
+    both, alone = stick(p, q, factor)
+    hidden = factor * left_out(q)
+    return both + (alone - hidden).max(_NOTHING), both + alone + left_out(p)
 
 
 def left_out(law: Law) -> arb:
@@ -134,14 +148,12 @@ def judge(
     compared = different(law, pairs)
     share, surely, perhaps = 0.0, -1.0, -1.0
     for p, q in compared:
-        tail = left_out(p)
         for factor, most in claimed:
-            delta = stick(p, q, factor)
-            gap = delta - ball(most)
-            surely = max(surely, float(gap.lower()))
-            perhaps = max(perhaps, float((gap + tail).upper()))
+            least, largest = divergence(p, q, factor)
+            surely = max(surely, float((least - ball(most)).lower()))
+            perhaps = max(perhaps, float((largest - ball(most)).upper()))
             if most >= _LEAST_CLAIMED:
-                share = max(share, float((delta / ball(most)).lower()))
+                share = max(share, float((least / ball(most)).lower()))
     return Judged(len(compared), share, surely, perhaps)
 
 

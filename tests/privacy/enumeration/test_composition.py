@@ -220,7 +220,7 @@ def test_adaptive_compose_twin_range_after_a_coin() -> None:
     assert span(after, PAIRS) < 1 + 1e-12
     law = _joint(case.first, case.second)
     assert judge(law, PAIRS, Profile([ranged]), grid(1)).holds
-    # refused once statements carry hypotheses
+    # premises.adaptive_compose to a bounded range: refused once statements carry hypotheses
     assert span(law, PAIRS) > 1.9
 
 

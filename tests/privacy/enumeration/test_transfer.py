@@ -83,7 +83,7 @@ def test_post_process() -> None:
     assert plain.share > 1 - 1e-12
     thrown = judge(lambda data: mapped(sum(data), True), PAIRS, after, grid(1 / SCALE))
     assert thrown.holds
-    assert thrown.share > 0.8
+    assert thrown.share > 0.9
 
 
 def test_post_process_twin_reads_the_data() -> None:
@@ -159,7 +159,7 @@ def test_group_privacy(kind: str, size: int) -> None:
     assert judge(law, PAIRS, claim, grid(1 / SCALE)).holds
     whole = premises.group_privacy(claim, ADD_REMOVE, size)
     found = judge(law, steps(PAIRS, size), whole, grid(size / SCALE))
-    least = {"Laplace": 1 - 1e-12, "Gaussian": 0.98, "telling": 0.3}
+    least = {"Laplace": 1 - 1e-12, "Gaussian": 0.98, "telling": 0.4}
     assert found.holds
     assert found.share > least[kind]
 
@@ -215,10 +215,9 @@ def test_group_privacy_twin_event_of_each_pair() -> None:
     two = judge(window, steps(PAIRS, 2), right, grid(1))
     assert two.holds
     assert two.share > 1 - 1e-12
-    # refused once statements carry hypotheses
+    # premises.grouped_then_discharged: refused once statements carry hypotheses
     false = ApproxDP(Fraction(1, 1000), TENTH)
-    assert premises.grouped_then_discharged(PerfectPrivacy(), ADD_REMOVE, TENTH, 2).implies(false)
-    assert judge(window, steps(PAIRS, 2), false, [Fraction(0)]).surely > 0.09
+    assert judge(window, steps(PAIRS, 2), false, [Fraction(0)]).surely > 0.099
 
 
 @pytest.mark.parametrize("kind", ["Laplace", "Gaussian"])
@@ -240,8 +239,7 @@ def test_change_adjacency_twin_one_step() -> None:
 
 def test_change_adjacency_twin_event_of_each_pair() -> None:
     """Two steps first, and then the event of each pair."""
-    # refused once statements carry hypotheses
+    # premises.replaced_then_discharged: refused once statements carry hypotheses
     false = ApproxDP(Fraction(1, 1000), TENTH)
-    assert premises.replaced_then_discharged(PerfectPrivacy(), TENTH).implies(false)
     pairs = edges(REPLACE, SIGNS, 3)
-    assert judge(window, pairs, false, [Fraction(0)]).surely > 0.09
+    assert judge(window, pairs, false, [Fraction(0)]).surely > 0.099
