@@ -50,7 +50,7 @@ ENUMERATED: dict[str, Enumeration] = {
         "test_transfer", "group_privacy", "_one_step", "_deltas_add_up", "_event_of_each_pair"
     ),
     "noisy_degree_lift": _of(
-        "test_filters", "noisy_degree_lift", "_few_strangers", "_low_threshold",
+        "test_filters", "noisy_degree_lift", "_few_strangers", "_low_threshold", "_terms",
         "_margin_forgotten",
     ),
     "parallel": _of("test_parallel", "parallel", "s"),

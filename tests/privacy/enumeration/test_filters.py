@@ -197,6 +197,33 @@ def test_noisy_degree_lift_twin_low_threshold() -> None:
         assert found.surely > 0.9
 
 
+@pytest.mark.parametrize(
+    ("kept", "deviation", "term", "excess"),
+    [
+        (Filter(ONE, 3), ONE / 4, "friendly", 0.25),
+        (Filter(ONE / 2, 2), ONE, "scores", 0.3),
+        (Filter(ONE, 1), ONE, "missed", 0.008),
+    ],
+)
+def test_noisy_degree_lift_twin_terms(
+    kept: Filter, deviation: Fraction, term: str, excess: float
+) -> None:
+    """The conclusion without what the kept set costs, without the scores' part, without the event."""
+    every, inner = worlds(ADD_REMOVE, 4), Behind(SIGNS, deviation)
+    missed, scores = _missed(every, kept), _moved(every, inside=True) / kept.sigma**2
+    right = _lifted(every, ADD_REMOVE, kept, inner, missed)
+    friendly = inner.claim(every, ADD_REMOVE).gaussian
+    assert friendly is not None
+    assert right == ApproximateGaussianDP.of_square(scores + friendly.mu_squared, missed)
+    false = ApproximateGaussianDP.of_square(
+        scores * (term != "scores") + friendly.mu_squared * (term != "friendly"),
+        missed * (term != "missed"),
+    )
+    epsilons = [Fraction(2**i) for i in range(6)] + [Fraction(0)]
+    assert judged(every, kept.before(inner), right, epsilons).holds
+    assert judged(every, kept.before(inner), false, epsilons).surely > excess
+
+
 def test_noisy_degree_lift_twin_margin_forgotten() -> None:
     """Without a margin, records of positive score on one side only are kept and not paid for.
 
