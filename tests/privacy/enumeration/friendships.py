@@ -34,17 +34,17 @@ class World(NamedTuple):
 
     @property
     def sides(self) -> tuple[int, int]:
-        """Both datasets."""
+        """Return both datasets."""
         return self.left, self.right
 
     @property
     def both(self) -> int:
-        """The records that no side lacks."""
+        """Return the records that no side lacks."""
         return self.left & self.right
 
     @property
     def everyone(self) -> int:
-        """The records of either side."""
+        """Return the records of either side."""
         return self.left | self.right
 
     def score(self, i: int, side: int) -> int:
@@ -52,15 +52,15 @@ class World(NamedTuple):
         return graphs.margin(self.rows, i, side)
 
     def friendly(self, kept: int) -> bool:
-        """Whether any two of the kept records have a common friend among all records there are."""
+        """Tell whether any two of the kept records have a common friend among all records there are."""
         return _friendly(self.rows, self.everyone)[kept]
 
     def alone(self, side: int) -> list[int]:
-        """The record that only this side has, if any."""
+        """List the record that only this side has, if any."""
         return graphs.members(side & ~self.both)
 
     def common_friend(self, pair: Sequence[int]) -> bool:
-        """Whether two records have one among those that both sides have."""
+        """Tell whether two records have one among those that both sides have."""
         one, other = pair
         return bool(self.rows[one] & self.rows[other] & self.both)
 

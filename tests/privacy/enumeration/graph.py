@@ -79,7 +79,7 @@ def moved(query: Callable[[Any], Sequence[int]], pairs: Pairs, norm: Norm) -> in
 
 
 class Judged(NamedTuple):
-    """What a claim is worth on a graph.
+    """The worth of a claim on a graph.
 
     laws: how many different pairs of laws were compared. share: the largest part of a claimed delta
     that some pair reaches. surely: the most by which a delta surely exceeds the claim. perhaps: the
@@ -93,7 +93,7 @@ class Judged(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether no delta exceeds the claim."""
+        """Tell whether no delta exceeds the claim."""
         return self.perhaps <= ROUNDING
 
 

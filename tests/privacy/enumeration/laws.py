@@ -83,7 +83,7 @@ def discrete_gaussian(center: int, sigma: Fraction) -> Law:
 
 @cache
 def _above(distance: Fraction, sigma: Fraction) -> arb:
-    """P(sigma N(0, 1) > distance)."""
+    """Enclose P(sigma N(0, 1) > distance)."""
     return (ball(distance / sigma) / arb(2).sqrt()).erfc() / 2
 
 

@@ -67,7 +67,7 @@ def _moves(adjacency: Adjacency) -> tuple[Norm, int]:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("scale", [ONE / 2, ONE])
 def test_above_threshold(adjacency: Adjacency, scale: Fraction) -> None:
-    """Four counts of at most three records, with the least noise on them that the rule takes."""
+    """Enumerate four counts of at most three records, with the least noise that the rule takes."""
     pairs, (norm, value) = edges(adjacency, (0, 1, 2), 3), _moves(adjacency)
     assert value == 1
     own = scale if adjacency is ADD_REMOVE else 2 * scale
@@ -80,7 +80,7 @@ def test_above_threshold(adjacency: Adjacency, scale: Fraction) -> None:
 
 
 def test_above_threshold_by_range() -> None:
-    """Where all queries move one way, all losses of a report lie in an interval of 3 / scale."""
+    """Enumerate queries that move one way: all losses lie in an interval of 3 / scale."""
     pairs, (norm, value) = edges(ADD_REMOVE, (0, 1, 2), 3), _moves(ADD_REMOVE)
     for scale in (ONE / 2, ONE):
         law = _reported(counts, scale, scale)
@@ -93,7 +93,7 @@ def test_above_threshold_by_range() -> None:
 
 
 def test_above_threshold_twin_two_ways() -> None:
-    """The noise that is enough where all queries move one way, where some fall and others rise."""
+    """Catch the noise of queries that move one way, where some fall and others rise."""
     pairs, (_, value) = edges(REPLACE, (0, 1, 2), 3), _moves(REPLACE)
     scale = ONE / 2
     claim = premises.above_threshold(

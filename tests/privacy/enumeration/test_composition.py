@@ -52,7 +52,7 @@ def _moves(what: int, norm: Norm) -> int:
 
 
 def _one_choice() -> Guarantee:
-    """The claim of ``_choice``, whatever the handicap: one score moves, the other one does not."""
+    """Claim the range of ``_choice``, whatever the handicap: one score moves, the other does not."""
     move = moved(lambda data: (count(data, 1), 0), PAIRS, Norm.RANGE)
     return premises.exponential_mechanism(move, ONE, ADD_REMOVE, Norm.RANGE)
 
@@ -119,7 +119,7 @@ def _side_by_side() -> dict[str, Case]:
 
 @pytest.mark.parametrize("kind", ["pure", "Gaussian", "mixed"])
 def test_compose(kind: str) -> None:
-    """Two noisy counts of the same records."""
+    """Enumerate two noisy counts of the same records."""
     case = _side_by_side()[kind]
     assert _both_hold(case)
     claim = premises.compose(case.parts, ADD_REMOVE)
@@ -132,7 +132,7 @@ def test_compose(kind: str) -> None:
 
 
 def test_compose_twin_same_noise() -> None:
-    """Twice the count with the noise of the first stage: each stage alone has its claim.
+    """Catch twice the count with the noise of the first stage: each stage alone has its claim.
 
     The second claim must hold whatever came first, and here the difference is the count itself.
     """
@@ -146,7 +146,7 @@ def test_compose_twin_same_noise() -> None:
 
 
 def _adaptive() -> dict[str, Case]:
-    """What is asked second depends on what came first."""
+    """List stages whose second question depends on what came first."""
     pure = premises.discrete_laplace(_moves(1, Norm.L1), ONE, ADD_REMOVE)
     told = ApproxDP(ONE, TOLD)
     square = _moves(1, Norm.SQUARED_L2)
@@ -178,7 +178,7 @@ def _adaptive() -> dict[str, Case]:
 
 @pytest.mark.parametrize("kind", ["pure", "approximate", "Gaussian", "range"])
 def test_adaptive_compose(kind: str) -> None:
-    """The claim of the second stage holds after every outcome of the first, and so does the whole."""
+    """Enumerate second stages whose claim holds after every outcome of the first."""
     case = _adaptive()[kind]
     assert _both_hold(case)
     claim = premises.adaptive_compose(case.parts, ADD_REMOVE)
@@ -188,7 +188,7 @@ def test_adaptive_compose(kind: str) -> None:
 
 
 def test_adaptive_compose_twin_careless_branch() -> None:
-    """After one outcome out of three the second stage has a third of the noise that was declared."""
+    """Catch a stage that after one outcome out of three has a third of the declared noise."""
     pure = premises.discrete_laplace(_moves(1, Norm.L1), ONE, ADD_REMOVE)
 
     def second(data: Any, outcome: Any) -> Law:
@@ -201,7 +201,7 @@ def test_adaptive_compose_twin_careless_branch() -> None:
 
 
 def test_adaptive_compose_twin_range_after_a_coin() -> None:
-    """A public coin is perfectly private, and what follows has range 1 after either side of it.
+    """Catch a public coin, perfectly private, and what has range 1 after either side of it.
 
     The whole has the profile of that range, and is no bounded range: the two intervals of losses
     differ.
@@ -252,7 +252,7 @@ def _repeated(
 
 @pytest.mark.parametrize(("epsilon", "share"), [("1/20", 0.3), ("1/4", 0.75)])
 def test_advanced_compose(epsilon: str, share: float) -> None:
-    """A hundred randomized answers about the same bit, each of which may tell it outright."""
+    """Enumerate a hundred answers about the same bit, each of which may tell it outright."""
     pairs, slack = edges(REPLACE, (0, 1), 2), Fraction(1, 4)
     for told in (Fraction(0), Fraction(1, 400)):
         part = ApproxDP(epsilon, told) if told else PureDP(epsilon)
@@ -266,7 +266,7 @@ def test_advanced_compose(epsilon: str, share: float) -> None:
 
 
 def test_advanced_compose_twin_delta_and_slack() -> None:
-    """Without the deltas of the stages, and without the slack."""
+    """Catch the claim without the deltas of the stages, and without the slack."""
     pairs, told, epsilon = edges(REPLACE, (0, 1), 2), Fraction(1, 200), Fraction(1, 20)
     slack = Fraction(1, 4)
     claim = premises.advanced_compose([PureDP(epsilon)] * STAGES, REPLACE, slack=slack)

@@ -55,7 +55,7 @@ def _told(law: Law) -> arb:
 
 @pytest.mark.parametrize("kind", ["Laplace", "shift", "Gaussian"])
 def test_add_delta_event(kind: str) -> None:
-    """The claim is judged with the event's outputs hidden, the conclusion with them shown."""
+    """Judge the claim with the event's outputs hidden, the conclusion with them shown."""
     if kind == "Gaussian":
         moves = moved(ones, PAIRS, Norm.SQUARED_L2)
         inner = premises.rounded_gaussian(moves, TWO, ADD_REMOVE)
@@ -85,7 +85,7 @@ def _answer(chance: Fraction) -> Mechanism:
 
 
 def test_add_delta_event_twin_hidden_in_the_coins() -> None:
-    """An event that no output decides, priced as one of the output."""
+    """Catch an event that no output decides, priced as one of the output."""
     pure = premises.randomized_response(1, ONE, ADD_REMOVE)
     assert judge(_answer(Fraction(0)), PAIRS, pure, grid(1)).holds
     claim = premises.add_delta_event(pure, ADD_REMOVE, TOLD)
@@ -93,7 +93,7 @@ def test_add_delta_event_twin_hidden_in_the_coins() -> None:
 
 
 def test_add_total_variation_event() -> None:
-    """The same answers: both laws of a pair move away from each other."""
+    """Enumerate the same answers: both laws of a pair move away from each other."""
     pure = premises.randomized_response(1, ONE, ADD_REMOVE)
     claim = premises.add_total_variation_event(pure, ADD_REMOVE, TOLD)
     found = judge(_answer(TOLD), PAIRS, claim, grid(1, 4))
@@ -102,7 +102,7 @@ def test_add_total_variation_event() -> None:
 
 
 def test_add_total_variation_event_twin_half_of_the_nodes() -> None:
-    """A probability that holds of datasets without a one only."""
+    """Catch a probability that holds of datasets without a one only."""
 
     def law(data: Sequence[int]) -> Law:
         return _turned(1 in data, 4 * TOLD if 1 in data else TOLD)
@@ -142,13 +142,13 @@ def _counted(width: int) -> Any:
 
 
 def _records(width: int, most: int) -> tuple[Counts, ...]:
-    """Records of one to ``most`` keys, each once."""
+    """List records of one to ``most`` keys, each once."""
     every = product((0, 1), repeat=width)
     return tuple(record for record in every if 1 <= sum(record) <= most)
 
 
 def _keys(width: int, universe: tuple[Counts, ...]) -> int:
-    """How many keys a record touches, each by one count at most."""
+    """Count the keys that a record touches, each by one count at most."""
     pairs = edges(ADD_REMOVE, universe, 2)
     assert moved(_counted(width), pairs, Norm.L_INFINITY) == 1
     return moved(_counted(width), pairs, Norm.L1)
@@ -157,7 +157,7 @@ def _keys(width: int, universe: tuple[Counts, ...]) -> int:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("most", [1, 2])
 def test_stability_histogram(most: int, adjacency: Adjacency) -> None:
-    """Three keys and at most three records; a threshold that every count may reach."""
+    """Enumerate three keys and at most three records; a threshold that every count may reach."""
     universe = _records(3, most)
     pairs = edges(adjacency, universe, 3)
     keys = _keys(3, universe)
@@ -172,7 +172,7 @@ def test_stability_histogram(most: int, adjacency: Adjacency) -> None:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("most", [1, 2])
 def test_gaussian_stability_histogram(most: int, adjacency: Adjacency) -> None:
-    """Two keys and at most three records: too few for two lonely keys and a replacement elsewhere."""
+    """Enumerate two keys, too few for two lonely ones and a replacement elsewhere, and three records."""
     universe = _records(2, most)
     pairs = edges(adjacency, universe, 3)
     keys = _keys(2, universe)
@@ -195,14 +195,14 @@ def _votes(data: Sequence[tuple[int, int]]) -> Counts:
 
 
 def _moving_votes() -> tuple[Any, int]:
-    """All pairs of two records, four votes; and how many votes go to other keys."""
+    """List all pairs of two records, four votes, and count the votes that go to other keys."""
     pairs = [pair for pair in edges(REPLACE, VOTES, 2) if len(pair[0]) == 2]
     assert {sum(_votes(data)) for pair in pairs for data in pair} == {4}
     return pairs, moved(_votes, pairs, Norm.L1) // 2
 
 
 def test_histograms_of_moving_votes() -> None:
-    """A public number of votes: two of them may meet at a key that is new."""
+    """Enumerate a public number of votes: two of them may meet at a key that is new."""
     pairs, moves = _moving_votes()
     assert moves == 2
     claim = premises.stability_histogram(moves, Norm.MOVED, REPLACE, scale=ONE, threshold=4)
@@ -220,7 +220,7 @@ def test_histograms_of_moving_votes() -> None:
 
 
 def test_stability_histogram_twins() -> None:
-    """A record that counts twice at one key; votes that meet, priced as keys that cannot."""
+    """Catch a record that counts twice at one key; votes that meet, priced as keys that cannot."""
     twice = edges(ADD_REMOVE, ((2, 0, 0), (0, 1, 0)), 2)
     claim = premises.stability_histogram(1, Norm.KEYS, ADD_REMOVE, scale=ONE, threshold=2)
     law = _histogram(_laplace_key, _counted(3), 2)
@@ -231,7 +231,7 @@ def test_stability_histogram_twins() -> None:
 
 
 def test_gaussian_stability_histogram_twins() -> None:
-    """The same two, and the delta of a key that nobody else holds left out."""
+    """Catch the same two, and half of the delta of a key that nobody else holds."""
     law = _histogram(_gaussian_key, _counted(2), 3)
     twice = edges(ADD_REMOVE, ((2, 0), (0, 1)), 2)
     claim = premises.gaussian_stability_histogram(1, Norm.KEYS, ADD_REMOVE, sigma=ONE, threshold=3)

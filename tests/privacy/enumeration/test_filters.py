@@ -34,17 +34,17 @@ ONE = Fraction(1)
 
 
 class Filter(NamedTuple):
-    """Keep a record if its friends less its strangers, with noise of this deviation, are above."""
+    """Scores with noise of this deviation: kept are the records above a threshold."""
 
     sigma: Fraction
     threshold: int
 
     def chance(self, score: int) -> arb:
-        """How likely a record of this score is kept."""
+        """Enclose how likely a record of this score is kept."""
         return laws.gaussian_above(self.threshold + 1 - score, self.sigma)
 
     def chances(self, world: World, side: int) -> dict[int, arb]:
-        """Of all records of a dataset."""
+        """Enclose how likely each record of a dataset is kept."""
         return {i: self.chance(world.score(i, side)) for i in graphs.members(side)}
 
     def before(self, inner: Behind) -> Released:
@@ -58,7 +58,7 @@ class Filter(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """What is asked of the kept set, the deviation of its noise, and how many strangers it allows."""
+    """A question about the kept set, the deviation of its noise, and how many strangers it allows."""
 
     answer: Answer
     deviation: Fraction = ONE
@@ -69,7 +69,7 @@ class Behind(NamedTuple):
         return laws.rounded_gaussian(value, self.deviation)
 
     def claim(self, every: Sequence[World], adjacency: Adjacency) -> Guarantee:
-        """The claim for friendly neighbors, from how far the answer moves; judged."""
+        """Claim, from how far the answer moves, what holds for friendly neighbors; and judge it."""
         exchange = adjacency is REPLACE
         steps = steps_of(every, self.answer, strangers=self.strangers, exchange=exchange)
         square = max((one - other) ** 2 for one, other in steps)
@@ -80,12 +80,12 @@ class Behind(NamedTuple):
 
 
 def _inside(world: World) -> bool:
-    """Whether a record that only one side has is on the way to be kept there."""
+    """Tell whether a record that only one side has is on the way to be kept there."""
     return any(world.score(i, side) > 0 for side in world.sides for i in world.alone(side))
 
 
 def _moved(every: Sequence[World], *, inside: bool) -> int:
-    """How far the scores of the others move, squared, where that record is inside, or is not."""
+    """Measure how far the others' scores move, squared, where that record is inside, or is not."""
     return max(
         sum(
             (world.score(i, world.left) - world.score(i, world.right)) ** 2
@@ -123,7 +123,7 @@ def _negative(world: World, side: int) -> set[int]:
 def _missed(
     every: Sequence[World], kept: Filter, bad: Callable[[World, int], set[int]] = _bad
 ) -> Fraction:
-    """How likely some record is kept that must not be, on the worst node of a pair."""
+    """Bound how likely some record is kept that must not be, on the worst node of a pair."""
     most = arb(0)
     for world in every:
         for side in world.sides:
@@ -165,7 +165,7 @@ _SHARP = {ADD_REMOVE: Filter(ONE / 4, 1), REPLACE: Filter(ONE / 4, 2)}
 def test_noisy_degree_lift(
     adjacency: Adjacency, filters: Any, inner: Behind, top: int, share: float
 ) -> None:
-    """At most four records: noisy scores, latent coins, then a noisy number about the kept set."""
+    """Enumerate at most four records: noisy scores, latent coins, a noisy number of the kept set."""
     every, kept = worlds(adjacency, 4), filters[adjacency]
     missed = _missed(every, kept)
     assert missed < Fraction(1, 10)
@@ -176,7 +176,7 @@ def test_noisy_degree_lift(
 
 
 def test_noisy_degree_lift_twin_few_strangers() -> None:
-    """A claim for a record without strangers, behind a filter that keeps records with one."""
+    """Catch a claim for a record without strangers, behind a filter that keeps records with one."""
     every, kept = worlds(ADD_REMOVE, 4), _SHARP[ADD_REMOVE]
     inner = Behind(STRANGERS, ONE / 50, strangers=0)
     assert inner.claim(every, ADD_REMOVE).is_perfect()
@@ -187,7 +187,7 @@ def test_noisy_degree_lift_twin_few_strangers() -> None:
 
 
 def test_noisy_degree_lift_twin_low_threshold() -> None:
-    """The same claim with a threshold lower by 10: sets that are not friendly are kept, and told."""
+    """Catch a threshold lower by 10: sets that are not friendly are kept, and told."""
     for adjacency, kept in _WIDE.items():
         every, inner = worlds(adjacency, 3), Behind(SIGNS)
         claim = _lifted(every, adjacency, kept, inner, _missed(every, kept))
@@ -208,7 +208,7 @@ def test_noisy_degree_lift_twin_low_threshold() -> None:
 def test_noisy_degree_lift_twin_terms(
     kept: Filter, deviation: Fraction, term: str, excess: float
 ) -> None:
-    """The conclusion without what the kept set costs, without the scores' part, without the event."""
+    """Catch the conclusion without the kept set's part, the scores' part, or the event."""
     every, inner = worlds(ADD_REMOVE, 4), Behind(SIGNS, deviation)
     missed, scores = _missed(every, kept), _moved(every, inside=True) / kept.sigma**2
     right = _lifted(every, ADD_REMOVE, kept, inner, missed)
@@ -225,7 +225,7 @@ def test_noisy_degree_lift_twin_terms(
 
 
 def test_noisy_degree_lift_twin_margin_forgotten() -> None:
-    """Without a margin, records of positive score on one side only are kept and not paid for.
+    """Catch a forgotten margin: records of positive score on one side only are not paid for.
 
     The premise is then false by a factor of a hundred. (The conclusion survives on so few records:
     a set that is not friendly on the other side is as unlikely there as its scores are far apart.)

@@ -38,7 +38,7 @@ def _moves(world: World, rule: Rule) -> graphs.Moves:
 
 
 def _stability(every: Sequence[World], rule: Rule) -> tuple[Fraction, bool]:
-    """How far the keep-probabilities move in all, and whether all sets on the way are friendly."""
+    """Measure how far keep-probabilities move in all, and whether all sets on the way are friendly."""
     largest, all_friendly = Fraction(0), True
     for world in every:
         moves = _moves(world, rule)
@@ -64,7 +64,7 @@ def _filtered(rule: Rule, noise: Callable[[int], Law], answer: Answer) -> Releas
     [(ADD_REMOVE, False, 0.6), (ADD_REMOVE, True, 0.7), (REPLACE, True, 0.65)],
 )
 def test_friendly_lift(adjacency: Adjacency, exact: bool, share: float) -> None:
-    """The basic filter on at most four records, then a noisy sum of signs of what it kept."""
+    """Enumerate the basic filter on at most four records, then a noisy sum of signs of what it kept."""
     every = worlds(adjacency, 4)
     moved, all_friendly = _stability(every, graphs.basic_rule)
     assert all_friendly
@@ -84,7 +84,7 @@ def test_friendly_lift(adjacency: Adjacency, exact: bool, share: float) -> None:
 
 
 def test_friendly_lift_twin_few_strangers() -> None:
-    """A claim for a record without strangers: the number of pairs of strangers does not change.
+    """Catch a claim for a record without strangers: the pairs of strangers stay as many.
 
     The filter keeps records that have one, so its lift is false.
     """
@@ -99,7 +99,7 @@ def test_friendly_lift_twin_few_strangers() -> None:
 
 
 def test_friendly_lift_twin_sets_that_are_not_friendly() -> None:
-    """A filter that keeps each record by its share of friends moves little, and keeps strangers."""
+    """Catch a filter by the share of friends: it moves little, and keeps strangers."""
 
     def share(degree: int, n: int, larger: int) -> Fraction:
         return Fraction(degree, n)

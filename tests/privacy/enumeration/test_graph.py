@@ -41,7 +41,7 @@ def test_what_a_law_leaves_out_counts_on_the_safe_side() -> None:
     least, largest = divergence(p, q, arb(1))
     assert least == 0  # b may be what the other one leaves out
     assert abs(largest - ball(HALF)) < ROUNDING  # or b and the rest may all be new
-    found = judge(lambda node: (p, q)[node], [(0, 1)], ApproxDP(1, Fraction(2, 5)), [Fraction(0)])
+    found = judge(lambda node: (p, q)[node], [(0, 1)], ApproxDP(1, Fraction(2, 5)), [ONE])
     assert not found.holds
     assert found.surely < 0
     with pytest.raises(AssertionError, match="more mass than 1"):
@@ -76,7 +76,7 @@ def _laplace_mass(z: int) -> Any:
 
 
 def test_noise_is_the_spec_s() -> None:
-    """Mass by mass, but for lumped tails, and all of it."""
+    """Compare mass by mass, but for lumped tails, and all of it."""
     with mp.workdps(50):
         for law, mass, listed in (
             (laws.rounded_gaussian(0, Fraction(3, 2)), _gaussian_mass, range(-15, 16)),

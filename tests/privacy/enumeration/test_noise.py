@@ -41,7 +41,7 @@ def _noisy(noise: Any) -> Mechanism:
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_public_value(adjacency: Adjacency) -> None:
-    """A query that no edge moves, though it is not the same on all nodes."""
+    """Enumerate a query that no edge moves, though it is not the same on all nodes."""
 
     def query(data: Any) -> Point:
         return (len(data) if adjacency is REPLACE else 7,)
@@ -57,7 +57,7 @@ def test_public_value(adjacency: Adjacency) -> None:
 
 
 def test_public_value_twin_range() -> None:
-    """Two counts that rise together have range 0, and betray the number of records.
+    """Catch two counts that rise together: of range 0, they betray the number of records.
 
     Only a distance that is zero for equal values alone makes a value public.
     """
@@ -81,7 +81,7 @@ def _laplace(low: int, high: int) -> Mechanism:
 
 
 def test_discrete_laplace() -> None:
-    """Sums of two columns, of records that move one of them by 2 or both by 1."""
+    """Enumerate sums of two columns, of records that move one of them by 2 or both by 1."""
     pairs = edges(ADD_REMOVE, (*DIAGONAL, (2, 0)), 2)
     value = moved(total, pairs, Norm.L1)
     assert value == 2
@@ -94,7 +94,7 @@ def test_discrete_laplace() -> None:
 
 
 def test_discrete_laplace_twin_norm() -> None:
-    """The largest coordinate in place of the sum of all."""
+    """Catch the largest coordinate in place of the sum of all."""
     pairs = edges(ADD_REMOVE, DIAGONAL, 2)
     value = moved(total, pairs, Norm.L_INFINITY)
     claim = premises.discrete_laplace(value, SCALE, ADD_REMOVE)
@@ -102,7 +102,7 @@ def test_discrete_laplace_twin_norm() -> None:
 
 
 def _response(categories: int, questions: int = 1) -> Mechanism:
-    """Each record answers each question."""
+    """Let each record answer each question."""
 
     @cache
     def answer(true: int) -> Law:
@@ -118,7 +118,7 @@ def _response(categories: int, questions: int = 1) -> Mechanism:
 
 @pytest.mark.parametrize("categories", [2, 3])
 def test_randomized_response(categories: int) -> None:
-    """One answer of each of at most three records."""
+    """Enumerate one answer of each of at most three records."""
     pairs = edges(REPLACE, tuple(range(categories)), 3)
     value = moved(lambda data: data, pairs, Norm.HAMMING)
     assert value == 1
@@ -129,7 +129,7 @@ def test_randomized_response(categories: int) -> None:
 
 
 def test_randomized_response_twin_two_answers() -> None:
-    """A record that answers twice, counted once."""
+    """Catch a record that answers twice, counted once."""
     pairs = edges(REPLACE, (0, 1), 2)
     value = moved(lambda data: data, pairs, Norm.HAMMING)
     claim = premises.randomized_response(value, SCALE, REPLACE)
@@ -140,7 +140,7 @@ def test_randomized_response_twin_two_answers() -> None:
 
 
 def test_discrete_gaussian() -> None:
-    """Sums of two columns; the Renyi divergence of order 2 is all that the claim allows."""
+    """Enumerate sums of two columns; the Renyi divergence of order 2 is all that the claim allows."""
     pairs = edges(ADD_REMOVE, DIAGONAL, 2)
     value = moved(total, pairs, Norm.SQUARED_L2)
     assert value == 2
@@ -155,7 +155,7 @@ def test_discrete_gaussian() -> None:
 
 
 def test_discrete_gaussian_twin_norm() -> None:
-    """The largest squared coordinate in place of the sum of all."""
+    """Catch the largest squared coordinate in place of the sum of all."""
     pairs = edges(ADD_REMOVE, DIAGONAL, 1)
     value = moved(total, pairs, Norm.L_INFINITY) ** 2
     law = _noisy(lambda center: laws.discrete_gaussian(center, SCALE / 3))
@@ -164,7 +164,7 @@ def test_discrete_gaussian_twin_norm() -> None:
 
 
 def test_rounded_gaussian() -> None:
-    """Sums of two columns, in the squared L2 norm; one column, in the L1 norm."""
+    """Enumerate sums of two columns, in the squared L2 norm, and of one column, in the L1 norm."""
     pairs = edges(ADD_REMOVE, DIAGONAL, 2)
     value = moved(total, pairs, Norm.SQUARED_L2)
     assert value == 2
@@ -183,7 +183,7 @@ def test_rounded_gaussian() -> None:
 
 
 def test_rounded_gaussian_twin_norm() -> None:
-    """The largest squared coordinate in place of the sum of all."""
+    """Catch the largest squared coordinate in place of the sum of all."""
     pairs = edges(ADD_REMOVE, DIAGONAL, 1)
     value = moved(total, pairs, Norm.L_INFINITY) ** 2
     law = _noisy(lambda center: laws.rounded_gaussian(center, SCALE))
@@ -213,7 +213,7 @@ def _choice(scale: Fraction) -> Mechanism:
     ("adjacency", "norm"), [(ADD_REMOVE, Norm.RANGE), (REPLACE, Norm.L_INFINITY)]
 )
 def test_exponential_mechanism(adjacency: Adjacency, norm: Norm) -> None:
-    """Votes for several of three candidates: the profile, and the range of all losses."""
+    """Enumerate votes for several of three candidates: the profile, and the range of all losses."""
     pairs = edges(adjacency, VOTES, 4)
     value = moved(scores, pairs, norm)
     assert value == 1
@@ -228,7 +228,7 @@ def test_exponential_mechanism(adjacency: Adjacency, norm: Norm) -> None:
 
 
 def test_exponential_mechanism_twin_norm() -> None:
-    """A replaced vote moves one count up and another down: the largest move is half of the range."""
+    """Catch the largest move for the range: a replaced vote moves one count up, another down."""
     pairs = edges(REPLACE, VOTES, 2)
     value = moved(scores, pairs, Norm.L_INFINITY)
     scale = Fraction(1)
@@ -274,7 +274,7 @@ def _rounded(scale_of: Any, scale: Fraction) -> Mechanism:
 
 
 def test_smooth_laplace() -> None:
-    """The median of three records with its own smooth scale, computed on the whole graph."""
+    """Enumerate medians of three records, each with its smooth scale, found on the whole graph."""
     pairs, scale = _triples(), Fraction(2)
     for a, b in pairs:
         assert abs(median(a) - median(b)) <= min(smooth(a), smooth(b))
@@ -286,7 +286,7 @@ def test_smooth_laplace() -> None:
 
 
 def test_smooth_laplace_twin_local() -> None:
-    """The local move itself, at least 1/8: it changes by more than the factor that is claimed."""
+    """Catch the local move itself, at least 1/8: it changes by more than the claimed factor."""
     pairs, scale = _triples(), Fraction(2)
 
     def local(data: Point) -> Fraction:

@@ -26,23 +26,23 @@ SIGNED: tuple[Row, ...] = tuple(product((0, 1), (-1, 1)))
 
 
 def by_index(data: Sequence[Row]) -> Labels:
-    """The first record to one block, all others to the other one."""
+    """Send the first record to one block, all others to the other one."""
     yield Fraction(1), [int(i >= 1) for i in range(len(data))]
 
 
 def by_value(data: Sequence[Row]) -> Labels:
-    """Its key says where a record goes."""
+    """Send a record where its key says."""
     yield Fraction(1), [key for key, _ in data]
 
 
 def by_label(data: Sequence[Row]) -> Labels:
-    """Each record to block 0 one time out of five, on its own."""
+    """Send each record to block 0 one time out of five, on its own."""
     for labels in product((0, 1), repeat=len(data)):
         yield Fraction(4 ** sum(labels), 5 ** len(data)), labels
 
 
 def balanced(data: Sequence[Row]) -> Labels:
-    """Half of the records, at random, to block 0."""
+    """Send half of the records, at random, to block 0."""
     every = {*permutations([int(i >= len(data) // 2) for i in range(len(data))])}
     for labels in sorted(every):
         yield Fraction(1, len(every)), labels
@@ -71,7 +71,7 @@ def _blocks(labels_of: Callable[[Any], Labels], *, sized: bool) -> Mechanism:
 
 
 def _one_block(universe: tuple[Row, ...], adjacency: Adjacency) -> Guarantee:
-    """The claim of a block, from how far its own sum moves; judged on the block alone."""
+    """Claim of a block, from how far its own sum moves, what holds of it alone; and judge it."""
     pairs = edges(adjacency, tuple(sorted({value for _, value in universe})), 2)
     move = moved(lambda data: (sum(data),), pairs, Norm.L1)
     made = premises.discrete_laplace(move, ONE, adjacency)
@@ -92,7 +92,7 @@ _WORLDS: list[tuple[Any, Any, Any, Adjacency, Adjacency, int, float]] = [
 def test_parallel(
     labels: Any, by: Any, universe: Any, about: Adjacency, to: Adjacency, most: int, share: float
 ) -> None:
-    """Two blocks of at most three records: by position, by a label, by value."""
+    """Enumerate two blocks of at most three records: by position, by a label, by value."""
     part = _one_block(universe, about)
     claim = premises.parallel([part, part], by, about, to)
     pairs = edges(to, universe, most)
@@ -110,7 +110,7 @@ _FALSE_BLOCKS: dict[str, tuple[Any, Any, Adjacency, int, float]] = {
 
 @pytest.mark.parametrize("twin", _FALSE_BLOCKS)
 def test_parallel_twins(twin: str) -> None:
-    """Each side condition dropped: the claim of one block does not hold of the whole.
+    """Catch each side condition dropped: the claim of one block does not hold of the whole.
 
     A label must be drawn for each record on its own: labels of which exactly half are 0 change with
     the number of records.

@@ -26,7 +26,7 @@ def test_every_rule_that_concludes_something_is_enumerated() -> None:
 
 @pytest.mark.parametrize("rule", ENUMERATED)
 def test_the_test_of_a_rule_concludes_by_it_and_has_false_twins(rule: str) -> None:
-    """A test names the adapter of its rule, and so do those of the twins, or they drop its claim."""
+    """Check that a rule's test judges, that it has twins, and that none of them may be skipped."""
     entry = ENUMERATED[rule]
     assert entry.twins
     assert callable(getattr(premises, rule))

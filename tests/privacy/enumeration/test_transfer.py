@@ -51,7 +51,7 @@ def response(data: Sequence[int]) -> Law:
 
 
 def _claims() -> dict[str, tuple[Mechanism, Guarantee]]:
-    """Mechanisms with the claims that the rules give them by how far the sum moves."""
+    """Make mechanisms with the claims that the rules give them by how far the sum moves."""
     once, square = moved(total, PAIRS, Norm.L1), moved(total, PAIRS, Norm.SQUARED_L2)
     odd = moved(lambda data: (sum(data) % 2,), PAIRS, Norm.HAMMING)
     return {
@@ -65,7 +65,7 @@ def _claims() -> dict[str, tuple[Mechanism, Guarantee]]:
 
 
 def test_post_process() -> None:
-    """The sign of a noisy sum, then with a coin thrown in: nothing is gained, and little is lost."""
+    """Enumerate the sign of a noisy sum, then with a coin thrown in: little is lost."""
     law, claim = _claims()["Laplace"]
     assert judge(law, PAIRS, claim, grid(1 / SCALE)).holds
 
@@ -87,7 +87,7 @@ def test_post_process() -> None:
 
 
 def test_post_process_twin_reads_the_data() -> None:
-    """A noisy sum that is cut to what is possible for this number of records."""
+    """Catch a noisy sum that is cut to what is possible for this number of records."""
     law, claim = _claims()["Laplace"]
 
     @cache
@@ -104,7 +104,7 @@ def test_post_process_twin_reads_the_data() -> None:
 
 @pytest.mark.parametrize("kind", ["Laplace", "Gaussian", "response"])
 def test_convert(kind: str) -> None:
-    """To (epsilon, delta), where the delta is all that the profile allows there."""
+    """Enumerate conversions to (epsilon, delta), the delta being all that the profile allows there."""
     law, claim = _claims()[kind]
     for epsilon in map(Fraction, ("1/20", "1/5", "1/3")):
         delta = claim.delta_at(epsilon).upper
@@ -119,7 +119,7 @@ def test_convert(kind: str) -> None:
 
 
 def test_convert_twins() -> None:
-    """A hair less than the profile; pure for concentrated, Gaussian for pure of the same size."""
+    """Catch a hair less than the profile; pure for concentrated, Gaussian for pure of its size."""
     law, claim = _claims()["response"]
     epsilon = Fraction(1, 5)
     hair = claim.delta_at(epsilon).upper * Fraction(99, 100)
@@ -153,7 +153,7 @@ def telling(data: Sequence[int]) -> Law:
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("kind", ["Laplace", "Gaussian", "telling"])
 def test_group_privacy(kind: str, size: int) -> None:
-    """All pairs that two or three steps lead between: a sum may move by so much."""
+    """Enumerate all pairs that two or three steps lead between."""
     claims = _claims() | {"telling": (telling, ApproxDP(1 / SCALE, Fraction(1, 50)))}
     law, claim = claims[kind]
     assert judge(law, PAIRS, claim, grid(1 / SCALE)).holds
@@ -165,13 +165,13 @@ def test_group_privacy(kind: str, size: int) -> None:
 
 
 def test_group_privacy_twin_one_step() -> None:
-    """The claim of one step, for two."""
+    """Catch the claim of one step, for two."""
     law, claim = _claims()["Laplace"]
     assert judge(law, steps(PAIRS, 2), claim, grid(2)).surely > 0.1
 
 
 def test_group_privacy_twin_deltas_add_up() -> None:
-    """Two steps, each of which takes the chance of an event from x to e x + 1/50: 1 + e deltas."""
+    """Catch two deltas for two steps, each of which takes a chance from x to e x + 1/50."""
     delta, two = Fraction(1, 50), Fraction(2)
 
     @cache
@@ -203,7 +203,7 @@ TENTH = Fraction(1, 10)
 
 
 def test_group_privacy_twin_event_of_each_pair() -> None:
-    """Every pair of neighbors is perfectly private off an event of its own, of probability 1/10.
+    """Catch groups of what is perfectly private off an event of each pair, of probability 1/10.
 
     Two steps need twice that: to take groups first, and to pay for the event afterwards, is false.
     """
@@ -222,7 +222,7 @@ def test_group_privacy_twin_event_of_each_pair() -> None:
 
 @pytest.mark.parametrize("kind", ["Laplace", "Gaussian"])
 def test_change_adjacency(kind: str) -> None:
-    """A record that changes its sign moves the sum by two."""
+    """Enumerate replaced records: one that changes its sign moves the sum by two."""
     law, claim = _claims()[kind]
     assert judge(law, PAIRS, claim, grid(1)).holds
     replaced = premises.change_adjacency(claim)
@@ -232,13 +232,13 @@ def test_change_adjacency(kind: str) -> None:
 
 
 def test_change_adjacency_twin_one_step() -> None:
-    """The claim of one step, for a replacement."""
+    """Catch the claim of one step, for a replacement."""
     law, claim = _claims()["Laplace"]
     assert judge(law, edges(REPLACE, SIGNS, 3), claim, grid(2)).surely > 0.1
 
 
 def test_change_adjacency_twin_event_of_each_pair() -> None:
-    """Two steps first, and then the event of each pair."""
+    """Catch two steps taken first, and the event of each pair paid for afterwards."""
     # premises.replaced_then_discharged: refused once statements carry hypotheses
     false = ApproxDP(Fraction(1, 1000), TENTH)
     pairs = edges(REPLACE, SIGNS, 3)
