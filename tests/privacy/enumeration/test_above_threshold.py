@@ -79,17 +79,20 @@ def test_above_threshold(adjacency: Adjacency, scale: Fraction) -> None:
     assert found.share > (0.4 if scale < 1 else 0.2)
 
 
-def test_above_threshold_by_range() -> None:
-    """Enumerate queries that move one way: all losses lie in an interval of 3 / scale."""
+@pytest.mark.parametrize(("scale", "own"), [(ONE / 2, ONE / 2), (ONE, ONE / 2), (ONE / 2, ONE)])
+def test_above_threshold_by_range(scale: Fraction, own: Fraction) -> None:
+    """Enumerate queries that move one way: all losses lie in one interval, whatever their noise."""
     pairs, (norm, value) = edges(ADD_REMOVE, (0, 1, 2), 3), _moves(ADD_REMOVE)
-    for scale in (ONE / 2, ONE):
-        law = _reported(counts, scale, scale)
-        claim = premises.above_threshold(
-            value, ADD_REMOVE, norm, scale=scale, query_scale=scale, by_range=True
-        )
-        assert claim == BoundedRange(3 / scale)
-        assert judge(law, pairs, claim, grid(3 / scale)).holds
-        assert 0.5 < span(law, pairs) * scale / 3 <= 1
+    law = _reported(counts, scale, own)
+    claim = premises.above_threshold(
+        value, ADD_REMOVE, norm, scale=scale, query_scale=own, by_range=True
+    )
+    length = 1 / scale + 2 / own
+    assert claim == BoundedRange(length)
+    found = judge(law, pairs, claim, grid(length))
+    assert found.holds
+    assert found.share > 0.45
+    assert 0.5 < span(law, pairs) / length <= 1
 
 
 def test_above_threshold_twin_two_ways() -> None:
