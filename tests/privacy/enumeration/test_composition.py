@@ -85,7 +85,9 @@ def _both_hold(case: Case) -> bool:
         return lambda data: case.second(data, outcome)
 
     outcomes = {outcome for data, _ in PAIRS for outcome in case.first(data)}
-    found = [judge(after(outcome), PAIRS, case.parts[1], grid(case.top)) for outcome in outcomes]
+    # Laws are remembered, so outcomes after which the second stage is the same are judged once.
+    stages = {tuple(id(case.second(data, o)) for data, _ in PAIRS): o for o in outcomes}
+    found = [judge(after(o), PAIRS, case.parts[1], grid(case.top)) for o in stages.values()]
     found.append(judge(case.first, PAIRS, case.parts[0], grid(case.top)))
     return all(one.holds for one in found)
 
