@@ -86,8 +86,11 @@ def _both_hold(case: Case) -> bool:
 
     outcomes = {outcome for data, _ in PAIRS for outcome in case.first(data)}
     # Laws are remembered, so outcomes after which the second stage is the same are judged once.
-    stages = {tuple(id(case.second(data, o)) for data, _ in PAIRS): o for o in outcomes}
-    found = [judge(after(o), PAIRS, case.parts[1], grid(case.top)) for o in stages.values()]
+    stages = {}
+    for outcome in outcomes:
+        found_laws = [case.second(data, outcome) for data, _ in PAIRS]
+        stages[tuple(map(id, found_laws))] = outcome, found_laws
+    found = [judge(after(o), PAIRS, case.parts[1], grid(case.top)) for o, _ in stages.values()]
     found.append(judge(case.first, PAIRS, case.parts[0], grid(case.top)))
     return all(one.holds for one in found)
 
