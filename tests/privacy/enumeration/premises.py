@@ -6,7 +6,7 @@ of the stages. Each adapter is named after its rule and returns the guarantee of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -23,6 +23,17 @@ from dpverify.privacy import (
 )
 from dpverify.privacy.adjacency import AnyAdjacency, Friendly, Groups
 from dpverify.privacy.derivation import EventBound
+from dpverify.privacy.hypotheses import (
+    Absent,
+    Compared,
+    Hypothesis,
+    Passed,
+    Quantity,
+    Relation,
+    Seen,
+    Side,
+)
+from dpverify.privacy.tails import Tail
 
 Number = int | Fraction
 COLUMN = Domain(columns=1)
@@ -34,28 +45,38 @@ _SOURCE = Source("OURS", "shown by enumeration of a small graph")
 # --- premises -----------------------------------------------------------------------------------
 
 
-def sensitivity(moved: Number, norm: Norm, adjacency: AnyAdjacency) -> Derivation[Sensitivity]:
+QUERY = Quantity.of("the query", "Enumerated")
+SHOWN, HIDDEN, KEPT = (Absent("the event", seen) for seen in (Seen.OUTPUT, Seen.COINS, Seen.LATENT))
+
+
+def sensitivity(
+    moved: Number,
+    norm: Norm,
+    adjacency: AnyAdjacency,
+    *,
+    query: Quantity = QUERY,
+    keeps: Friendly | None = None,
+    hypotheses: Iterable[Hypothesis] = (),
+) -> Derivation[Sensitivity]:
     """State how far a query moves on the edges of a graph."""
     return rules.sensitivity_lemma(
-        "the query",
+        query,
         norm=norm,
         value=moved,
         adjacency=adjacency,
         domain=COLUMN,
         obligation=_OBLIGATION,
         source=_SOURCE,
-        predicate=PREDICATE if norm is Norm.KEEP else "",
+        keeps=keeps if keeps is not None or norm is not Norm.KEEP else friendly(),
+        hypotheses=hypotheses,
     )
 
 
-def event(
-    probability: Fraction, adjacency: AnyAdjacency, *, in_output: bool
-) -> Derivation[EventBound]:
+def event(probability: Fraction, adjacency: AnyAdjacency, absent: Absent) -> Derivation[EventBound]:
     """State how likely an event is on the nodes of a graph."""
     return rules.event_lemma(
-        "the event",
+        absent,
         probability=probability,
-        in_output=in_output,
         adjacency=adjacency,
         domain=COLUMN,
         obligation=_OBLIGATION,
@@ -63,9 +84,11 @@ def event(
     )
 
 
-def claim(guarantee: Guarantee, adjacency: AnyAdjacency) -> Derivation[PrivacyClaim]:
+def claim(
+    guarantee: Guarantee, adjacency: AnyAdjacency, *hypotheses: Hypothesis
+) -> Derivation[PrivacyClaim]:
     """State a guarantee that was judged on the edges of a graph."""
-    return rules.conjecture(guarantee, adjacency=adjacency, domain=COLUMN)
+    return rules.conjecture(guarantee, adjacency=adjacency, domain=COLUMN, hypotheses=hypotheses)
 
 
 def friendly(*, strangers: int | None = None, exchange: bool = False) -> Friendly:
@@ -205,16 +228,17 @@ def change_adjacency(guarantee: Guarantee) -> Guarantee:
 
 def add_delta_event(guarantee: Guarantee, adjacency: Adjacency, probability: Fraction) -> Guarantee:
     """Conclude by ``rules.add_delta_event``: the claim holds off an event of the output."""
-    rare = event(probability, adjacency, in_output=True)
-    return rules.add_delta_event(claim(guarantee, adjacency), rare).conclusion.guarantee
+    rare = event(probability, adjacency, SHOWN)
+    return rules.add_delta_event(claim(guarantee, adjacency, SHOWN), rare).conclusion.guarantee
 
 
 def add_total_variation_event(
     guarantee: Guarantee, adjacency: Adjacency, probability: Fraction
 ) -> Guarantee:
     """Conclude by ``rules.add_total_variation_event``: the claim is about a law this close."""
-    rare = event(probability, adjacency, in_output=False)
-    return rules.add_total_variation_event(claim(guarantee, adjacency), rare).conclusion.guarantee
+    rare = event(probability, adjacency, HIDDEN)
+    made = rules.add_total_variation_event(claim(guarantee, adjacency, HIDDEN), rare)
+    return made.conclusion.guarantee
 
 
 def grouped_then_discharged(
@@ -222,16 +246,82 @@ def grouped_then_discharged(
 ) -> Guarantee:
     """Take groups of a claim off an event first, and pay for the event afterwards: a false proof."""
     groups: Any = Groups(adjacency, size)
-    taken = rules.group_privacy(claim(guarantee, adjacency), size)
-    rare = event(probability, groups, in_output=True)
+    taken = rules.group_privacy(claim(guarantee, adjacency, SHOWN), size)
+    rare = event(probability, groups, SHOWN)
     return rules.add_delta_event(taken, rare).conclusion.guarantee
 
 
 def replaced_then_discharged(guarantee: Guarantee, probability: Fraction) -> Guarantee:
     """Change the adjacency of a claim off an event first, pay for the event afterwards: as false."""
-    taken = rules.change_adjacency(claim(guarantee, Adjacency.ADD_REMOVE), to=Adjacency.REPLACE)
-    rare = event(probability, Adjacency.REPLACE, in_output=True)
+    open_ = claim(guarantee, Adjacency.ADD_REMOVE, SHOWN)
+    taken = rules.change_adjacency(open_, to=Adjacency.REPLACE)
+    rare = event(probability, Adjacency.REPLACE, SHOWN)
     return rules.add_delta_event(taken, rare).conclusion.guarantee
+
+
+NUMBER = Quantity.of("the number of records", "Number")
+STAGE = "number"
+GATED = Passed(STAGE, 1)
+BELOW = Compared(STAGE, Relation.AT_MOST, Side.SMALLER, NUMBER)
+
+
+def at(released: int) -> Compared:
+    """Assume that a number from which a stage is built is at most the smaller number of records."""
+    return Compared(STAGE, Relation.AT_MOST, Side.SMALLER, NUMBER, value=released)
+
+
+def lowered_number(moved: Number, shift: int) -> Derivation[Sensitivity]:
+    """State how far the number of records, less a public shift, moves."""
+    query = Quantity.of(NUMBER.words, NUMBER.kind, shift=shift)
+    return sensitivity(moved, Norm.L1, Adjacency.ADD_REMOVE, query=query)
+
+
+def built_at(released: int, moved: Number, scale: Fraction) -> Derivation[PrivacyClaim]:
+    """Claim, of what is built from a released number, what holds if that is gated and not too large."""
+    under = (GATED, at(released))
+    premise = sensitivity(moved, Norm.L1, Adjacency.ADD_REMOVE, hypotheses=under)
+    return rules.discrete_laplace(premise, scale)
+
+
+def for_each_release(built: Derivation[PrivacyClaim]) -> Derivation[PrivacyClaim]:
+    """Conclude by ``rules.for_each_release``."""
+    return rules.for_each_release(built, (BELOW,))
+
+
+def passed_gate(built: Derivation[PrivacyClaim]) -> Derivation[PrivacyClaim]:
+    """Conclude by ``rules.passed_gate``, for a gate at 1."""
+    return rules.passed_gate(built, STAGE, 1)
+
+
+def assume(whole: Derivation[PrivacyClaim]) -> Derivation[PrivacyClaim]:
+    """Conclude by ``rules.assume``: that the number is at most the smaller one."""
+    return rules.assume(whole, BELOW)
+
+
+def released_event(
+    number: Derivation[Sensitivity], scale: Fraction, probability: Fraction
+) -> Derivation[EventBound]:
+    """Conclude by ``rules.released_event``: that the number is above the smaller one."""
+    return rules.released_event(
+        BELOW, number, noise=Tail.DISCRETE_LAPLACE, scale=scale, probability=probability
+    )
+
+
+def kept_by_noise(
+    score: Number,
+    adjacency: Adjacency,
+    *,
+    sigma: Fraction,
+    threshold: int,
+    records: int,
+    probability: Fraction,
+) -> Fraction:
+    """Bound by ``rules.kept_by_noise`` how likely a record is kept that has too few friends."""
+    premise = sensitivity(score, Norm.L_INFINITY, adjacency, keeps=friendly())
+    made = rules.kept_by_noise(
+        premise, sigma=sigma, threshold=threshold, records=records, probability=probability
+    )
+    return made.conclusion.probability
 
 
 def stability_histogram(
@@ -273,17 +363,22 @@ def noisy_degree_lift(
     missed: Fraction,
     sigma: Fraction,
     strangers: int | None = None,
+    kept: int | None = None,
 ) -> Guarantee:
-    """Conclude by ``rules.noisy_degree_lift``, at the least budget that it takes."""
+    """Conclude by ``rules.noisy_degree_lift``, at the least budget that it takes.
+
+    strangers: how many the claim behind the filter allows. kept: how many a kept record has.
+    """
     part = guarantee.gaussian
-    assert part is not None
     exchange = adjacency is Adjacency.REPLACE
+    square = Fraction(0) if part is None else part.mu_squared
+    keeps = friendly(strangers=kept, exchange=exchange)
     made = rules.noisy_degree_lift(
         claim(guarantee, friendly(strangers=strangers, exchange=exchange)),
-        sensitivity(inside, Norm.SQUARED_L2, adjacency),
+        sensitivity(inside, Norm.SQUARED_L2, adjacency, keeps=keeps, hypotheses=(KEPT,)),
         sensitivity(outside, Norm.SQUARED_L2, adjacency),
-        event(missed, adjacency, in_output=True),
+        event(missed, adjacency, KEPT),
         sigma=sigma,
-        budget=max(inside / sigma**2 + part.mu_squared, outside / sigma**2),
+        budget=max(inside / sigma**2 + square, outside / sigma**2),
     )
     return made.conclusion.guarantee

@@ -33,6 +33,7 @@ ENUMERATED: dict[str, Enumeration] = {
     "add_total_variation_event": _of(
         "test_events", "add_total_variation_event", "_half_of_the_nodes"
     ),
+    "assume": _of("test_released", "assume", "_forgotten"),
     "advanced_compose": _of("test_composition", "advanced_compose", "_delta_and_slack"),
     "change_adjacency": _of(
         "test_transfer", "change_adjacency", "_one_step", "_event_of_each_pair"
@@ -42,6 +43,7 @@ ENUMERATED: dict[str, Enumeration] = {
     "discrete_gaussian": _of("test_noise", "discrete_gaussian", "_norm"),
     "discrete_laplace": _of("test_noise", "discrete_laplace", "_norm"),
     "exponential_mechanism": _of("test_noise", "exponential_mechanism", "_norm"),
+    "for_each_release": _of("test_released", "for_each_release", "_larger_number"),
     "friendly_lift": _of(
         "test_friendly_lift", "friendly_lift", "_few_strangers", "_sets_that_are_not_friendly"
     ),
@@ -49,14 +51,17 @@ ENUMERATED: dict[str, Enumeration] = {
     "group_privacy": _of(
         "test_transfer", "group_privacy", "_one_step", "_deltas_add_up", "_event_of_each_pair"
     ),
+    "kept_by_noise": _of("test_filters", "kept_by_noise", "_low_threshold"),
     "noisy_degree_lift": _of(
         "test_filters", "noisy_degree_lift", "_few_strangers", "_low_threshold", "_terms",
         "_margin_forgotten",
     ),
     "parallel": _of("test_parallel", "parallel", "s"),
+    "passed_gate": _of("test_released", "passed_gate", "_no_gate"),
     "post_process": _of("test_transfer", "post_process", "_reads_the_data"),
     "public_value": _of("test_noise", "public_value", "_range"),
     "randomized_response": _of("test_noise", "randomized_response", "_two_answers"),
+    "released_event": _of("test_released", "released_event", "_small_shift"),
     "rounded_gaussian": _of("test_noise", "rounded_gaussian", "_norm"),
     "smooth_laplace": _of("test_noise", "smooth_laplace", "_local"),
     "stability_histogram": _of("test_events", "stability_histogram", "s"),

@@ -225,7 +225,8 @@ def test_adaptive_compose_twin_range_after_a_coin() -> None:
     assert span(after, PAIRS) < 1 + 1e-12
     law = _joint(case.first, case.second)
     assert judge(law, PAIRS, Profile([ranged]), grid(1)).holds
-    # premises.adaptive_compose to a bounded range: refused once statements carry hypotheses
+    made = premises.adaptive_compose([PerfectPrivacy(), ranged], ADD_REMOVE)
+    assert made == Profile([ranged])
     assert span(law, PAIRS) > 1.9
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from flint import arb
 
-from dpverify.privacy import Adjacency, ApproximateGaussianDP, Guarantee
+from dpverify.privacy import Adjacency, ApproximateGaussianDP, Guarantee, PerfectPrivacy
 from dpverify.privacy.balls import rational, round_up
 from spec.theory import graphs
 
@@ -145,6 +145,7 @@ def _lifted(
         missed=missed,
         sigma=kept.sigma,
         strangers=inner.strangers,
+        kept=inner.strangers,
     )
 
 
@@ -180,7 +181,11 @@ def test_noisy_degree_lift_twin_few_strangers() -> None:
     every, kept = worlds(ADD_REMOVE, 4), _SHARP[ADD_REMOVE]
     inner = Behind(STRANGERS, ONE / 50, strangers=0)
     assert inner.claim(every, ADD_REMOVE).is_perfect()
-    # premises.noisy_degree_lift with strangers = 0: refused once statements carry hypotheses
+    with pytest.raises(ValueError, match="prove both for the same neighbors"):
+        premises.noisy_degree_lift(
+            PerfectPrivacy(), ADD_REMOVE, inside=1, outside=1, missed=Fraction(0),
+            sigma=kept.sigma, strangers=0, kept=1,
+        )  # fmt: skip
     square = max(_moved(every, inside=inside) for inside in (False, True)) / kept.sigma**2
     claim = ApproximateGaussianDP.of_square(square, _missed(every, kept))
     assert judged(every, kept.before(inner), claim, few(60)).surely > 0.8
@@ -222,6 +227,39 @@ def test_noisy_degree_lift_twin_terms(
     epsilons = [Fraction(2**i) for i in range(6)] + [Fraction(0)]
     assert judged(every, kept.before(inner), right, epsilons).holds
     assert judged(every, kept.before(inner), false, epsilons).surely > excess
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_kept_by_noise(adjacency: Adjacency) -> None:
+    """Enumerate how likely a record of too few friends is kept, at most four times that of one."""
+    every, kept = worlds(adjacency, 4), _WIDE[adjacency]
+    scores = [
+        world.score(i, side) for world in every for side in world.sides for i in _bad(world, side)
+    ]
+    one = round_up(rational(kept.chance(max(scores)).upper()))
+    bound = premises.kept_by_noise(
+        max(scores), adjacency, sigma=kept.sigma, threshold=kept.threshold, records=4,
+        probability=4 * one,
+    )  # fmt: skip
+    assert _missed(every, kept) <= bound
+    assert _missed(every, kept) > bound / 5
+    inner = Behind(SIGNS)
+    claim = _lifted(every, adjacency, kept, inner, bound)
+    assert judged(every, kept.before(inner), claim, few(6)).holds
+
+
+def test_kept_by_noise_twin_low_threshold() -> None:
+    """Catch the same bound for a threshold that is lower by 1, or for one record less."""
+    every, kept = worlds(ADD_REMOVE, 4), _WIDE[ADD_REMOVE]
+    one = round_up(rational(kept.chance(1).upper()))
+    for threshold, records in ((kept.threshold - 1, 4), (kept.threshold, 5)):
+        with pytest.raises(ValueError, match="raise it"):
+            premises.kept_by_noise(
+                1, ADD_REMOVE, sigma=kept.sigma, threshold=threshold, records=records,
+                probability=4 * one,
+            )  # fmt: skip
+    low = kept._replace(threshold=kept.threshold - 1)
+    assert _missed(every, low) > 4 * one
 
 
 def test_noisy_degree_lift_twin_margin_forgotten() -> None:

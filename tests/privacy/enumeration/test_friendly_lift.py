@@ -93,7 +93,8 @@ def test_friendly_lift_twin_few_strangers() -> None:
     assert all(one == other for one, other in steps)
     moved, _ = _stability(every, graphs.basic_rule)
     law = _filtered(graphs.basic_rule, laws.point, STRANGERS)
-    # premises.friendly_lift with strangers = 0: refused once statements carry hypotheses
+    with pytest.raises(ValueError, match="prove both for the same neighbors"):
+        premises.friendly_lift(PerfectPrivacy(), moved, ADD_REMOVE, strangers=0)
     assert judged(every, law, PerfectPrivacy(), few(1)).surely > 0.3
     assert moved == Fraction(5, 3)
 

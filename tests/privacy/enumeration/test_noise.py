@@ -68,7 +68,8 @@ def test_public_value_twin_range() -> None:
 
     value = moved(query, pairs, Norm.RANGE)
     assert value == 0
-    # premises.public_value with Norm.RANGE: refused once statements carry hypotheses
+    with pytest.raises(ValueError, match="a public value needs a sensitivity in"):
+        premises.public_value(value, Norm.RANGE, ADD_REMOVE)
     found = judge(lambda data: laws.point(query(data)), pairs, PerfectPrivacy(), grid(1))
     assert found.surely == 1
 

@@ -215,7 +215,8 @@ def test_group_privacy_twin_event_of_each_pair() -> None:
     two = judge(window, steps(PAIRS, 2), right, grid(1))
     assert two.holds
     assert two.share > 1 - 1e-12
-    # premises.grouped_then_discharged: refused once statements carry hypotheses
+    with pytest.raises(ValueError, match="group privacy needs a statement without hypotheses"):
+        premises.grouped_then_discharged(PerfectPrivacy(), ADD_REMOVE, TENTH, 2)
     false = ApproxDP(Fraction(1, 1000), TENTH)
     assert judge(window, steps(PAIRS, 2), false, [Fraction(0)]).surely > 0.099
 
@@ -239,7 +240,8 @@ def test_change_adjacency_twin_one_step() -> None:
 
 def test_change_adjacency_twin_event_of_each_pair() -> None:
     """Catch two steps taken first, and the event of each pair paid for afterwards."""
-    # premises.replaced_then_discharged: refused once statements carry hypotheses
+    with pytest.raises(ValueError, match="a change of adjacency needs a statement without"):
+        premises.replaced_then_discharged(PerfectPrivacy(), TENTH)
     false = ApproxDP(Fraction(1, 1000), TENTH)
     pairs = edges(REPLACE, SIGNS, 3)
     assert judge(window, pairs, false, [Fraction(0)]).surely > 0.099
