@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,6 +10,7 @@ from dpverify.privacy import rules
 from dpverify.suite.dependencies import TRUSTED
 
 from . import trusted_base
+from .privacy.enumeration.registry import ENUMERATED
 from .trusted_base import PAGE, ROOT, arithmetic, code_lines, enumerated, gaps, updated
 
 TEXT = '''"""A module,
@@ -70,48 +70,23 @@ def test_every_rule_has_a_row_and_nothing_is_missing() -> None:
     assert arithmetic("post_process") == []
 
 
-def test_a_rule_without_an_entry_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(trusted_base, "ENUMERATION", str(tmp_path))
-    monkeypatch.delitem(trusted_base.BY_HAND, "convert")
+def test_a_rule_without_an_entry_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(ENUMERATED, "convert")
+    monkeypatch.setitem(trusted_base.LEAVES, "invent", "nothing")
     assert gaps() == [
-        "convert: nothing is said to stand behind this rule; enter a test in BY_HAND, or the truth in PROSE"
+        "convert: nothing is said to stand behind this rule; enter a test in the registry of enumerations",
+        "invent has an entry and is no rule",
     ]
     with pytest.raises(ValueError, match="convert: nothing is said"):
         updated(PAGE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("rule", "where", "message"),
-    [
-        ("convert", "tests/privacy/test_rules.py:test_that_was", "convert: there is no tests/priv"),
-        (
-            "convert",
-            "tests/privacy/test_none.py:test_x",
-            "convert: there is no tests/privacy/test_n",
-        ),
-        ("invent", "tests/privacy/test_rules.py:test_x", "invent has an entry and is no rule"),
-    ],
-)
-def test_an_entry_of_what_is_not_there_fails(
-    rule: str, where: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(trusted_base, "ENUMERATION", str(tmp_path))
-    monkeypatch.setitem(trusted_base.BY_HAND, rule, where)
-    (gap,) = gaps()
-    assert gap.startswith(message)
-
-
-def test_a_test_in_the_folder_of_enumerations_is_found_by_its_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    names = ("compose", "compose_twin_same_noise", "adaptive_compose_in_turn", "parallel_twins")
-    text = "".join(f"def test_{name}() -> None: ...\n" for name in names)
-    (tmp_path / "test_composition.py").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(trusted_base, "ENUMERATION", str(tmp_path))
-    where = f"{tmp_path}/test_composition.py:test_"
-    assert enumerated("compose") == [f"{where}compose"]
-    assert enumerated("adaptive_compose") == [f"{where}adaptive_compose_in_turn"]
-    assert enumerated("parallel") == [trusted_base.BY_HAND["parallel"]]
+def test_a_rule_s_test_is_the_registry_s() -> None:
+    where = enumerated("compose")
+    assert where == "tests/privacy/enumeration/test_composition.py:test_compose"
+    path, _, test = where.partition(":")
+    assert f"def {test}(" in (ROOT / path).read_text(encoding="utf-8")
+    assert not enumerated("conjecture")
 
 
 def test_a_page_without_marks_is_refused() -> None:

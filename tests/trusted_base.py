@@ -19,6 +19,7 @@ from pathlib import Path
 from dpverify.privacy import rules, sources_of
 from dpverify.suite.dependencies import TRUSTED
 
+from .privacy.enumeration.registry import ENUMERATED
 from .proofs.test_lemmas import LEMMAS
 
 ROOT = Path(__file__).parents[1]
@@ -35,33 +36,7 @@ FLOORS = {
 }
 KERNEL = "dpverify/privacy"
 ENUMERATION = "tests/privacy/enumeration"
-_TESTS = "tests/privacy/test_"
-BY_HAND = {
-    "above_threshold": f"{_TESTS}rules_above_threshold.py:test_all_small_neighbors_keep_what_the_rule_promises",
-    "adaptive_compose": f"{_TESTS}rules_kinds.py:test_joint_outputs_of_all_kinds_keep_what_composition_promises",
-    "add_delta_event": f"{_TESTS}rules_events.py:test_outputs_that_are_shown_after_all_cost_their_probability",
-    "add_total_variation_event": f"{_TESTS}rules_events.py:test_hidden_coins_cost_their_probability_and_e_epsilon_times_it",
-    "advanced_compose": f"{_TESTS}rules_groups.py:test_many_stages_keep_what_advanced_composition_promises",
-    "change_adjacency": f"{_TESTS}rules_groups.py:test_groups_keep_what_the_rule_promises",
-    "compose": f"{_TESTS}rules_composition.py:test_joint_outputs_keep_what_composition_promises",
-    "convert": f"{_TESTS}rules_conversion.py:test_a_converted_claim_holds_of_every_pair_that_had_the_first",
-    "discrete_gaussian": f"{_TESTS}rules_noise.py:test_explicit_laws_keep_what_the_rule_promises",
-    "discrete_laplace": f"{_TESTS}rules.py:test_discrete_laplace_noise_keeps_exactly_what_the_rule_promises",
-    "exponential_mechanism": f"{_TESTS}rules_noise.py:test_explicit_laws_keep_what_the_rule_promises",
-    "friendly_lift": f"{_TESTS}friendly_lift.py:test_the_lift_covers_real_mechanisms",
-    "gaussian_stability_histogram": f"{_TESTS}rules_histograms.py:test_what_is_released_of_neighbors_keeps_the_promise",
-    "group_privacy": f"{_TESTS}rules_groups.py:test_groups_keep_what_the_rule_promises",
-    "parallel": f"{_TESTS}rules_parallel.py:test_blocks_side_by_side_keep_what_the_rule_promises",
-    "post_process": f"{_TESTS}rules_composition.py:test_functions_of_the_output_keep_theguarantee_of",
-    "public_value": f"{_TESTS}rules.py:test_a_public_value_has_the_same_law_on_all_neighbors",
-    "randomized_response": f"{_TESTS}rules.py:test_randomized_response_keeps_exactly_what_the_rule_promises",
-    "rounded_gaussian": f"{_TESTS}rules_noise.py:test_explicit_laws_keep_what_the_rule_promises",
-    "smooth_laplace": "spec/theory/smooth.py:obligation_profile",
-    "stability_histogram": f"{_TESTS}rules_histograms.py:test_what_is_released_of_neighbors_keeps_the_promise",
-}
-"""What runs a rule over all small cases, where no test in the folder of enumerations has its name."""
-PROSE = {"noisy_degree_lift": "prose, and tests of its numbers"}
-"""What no enumeration is behind."""
+"""Where the enumerations are: tests there see to it that each of the registry exists, runs and has twins."""
 LEAVES = {
     "conjecture": "nothing: its status is conjectured",
     "event_lemma": "the obligation that it names, run by `prove`",
@@ -133,28 +108,16 @@ def table_of_rules() -> Iterator[str]:
     yield "| rule | enumerated by | proved by z3 | in prose |"
     yield "|---|---|---|---|"
     for name in sorted(rules.__all__):
-        tests = ", ".join(f"`{where}`" for where in enumerated(name))
-        behind = tests or LEAVES.get(name) or f"- ({PROSE[name]})"
+        behind = f"`{enumerated(name)}`" if name in ENUMERATED else LEAVES[name]
         papers = dict.fromkeys(source.paper for source in sources_of(getattr(rules, name)))
         said = ", ".join("ours" if paper == "OURS" else paper for paper in papers) or "docstring"
         yield f"| `{name}` | {behind} | {'; '.join(arithmetic(name)) or '-'} | {said} |"
 
 
-def enumerated(rule: str) -> list[str]:
-    """The tests that run a rule over all small cases: those of its name, or the one entered by hand."""
-    found = [
-        f"{ENUMERATION}/{file.name}:{test}"
-        for file in sorted((ROOT / ENUMERATION).glob("test_*.py"))
-        for test in _functions(file)
-        if _rule_of(test) == rule and "_twin" not in test
-    ]
-    return found or ([BY_HAND[rule]] if rule in BY_HAND else [])
-
-
-def _rule_of(test: str) -> str:
-    """The rule that a test of the folder is named for, as in test_compose_in_any_order; the longest one."""
-    named = [r for r in rules.__all__ if test == f"test_{r}" or test.startswith(f"test_{r}_")]
-    return max(named, key=len, default="")
+def enumerated(rule: str) -> str:
+    """The test that runs whole mechanisms through a rule, of the registry; empty for none."""
+    entry = ENUMERATED.get(rule)
+    return "" if entry is None else f"{ENUMERATION}/{entry.module}.py:{entry.test}"
 
 
 def arithmetic(rule: str) -> list[str]:
@@ -181,19 +144,13 @@ def _functions(file: Path) -> dict[str, ast.FunctionDef]:
 
 def gaps() -> list[str]:
     """What is wrong with the entries, in words."""
-    known = {*BY_HAND, *PROSE, *LEAVES}
     found = [
-        f"{name}: nothing is said to stand behind this rule; enter a test in BY_HAND, or the truth in PROSE"
+        f"{name}: nothing is said to stand behind this rule; enter a test in the registry of enumerations"
         for name in rules.__all__
-        if not enumerated(name) and name not in known
+        if not enumerated(name) and name not in LEAVES
     ]
-    found += [f"{name} has an entry and is no rule" for name in sorted(known - {*rules.__all__})]
-    for rule in rules.__all__:
-        for where in enumerated(rule):
-            path, _, function = where.partition(":")
-            if not (ROOT / path).is_file() or function not in _functions(ROOT / path):
-                found.append(f"{rule}: there is no {where}")
-    return found
+    strays = {*ENUMERATED, *LEAVES} - {*rules.__all__}
+    return found + [f"{name} has an entry and is no rule" for name in sorted(strays)]
 
 
 def written() -> str:

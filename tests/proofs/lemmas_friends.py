@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .lemmas import Lemma, Term, larger, one, size, z3
 
-_LIFT = "dpverify/privacy/rules/events.py:friendly_lift"
+_LIFT = "dpverify/privacy/rules/filters.py:friendly_lift"
 
 
 def _overlap(known: Term, deg: Term, deg2: Term, n: Term) -> Term:

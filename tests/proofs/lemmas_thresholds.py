@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .lemmas import Lemma, Term, is_below, is_nearest, larger, one, rint, size, z3
 
-_EVENTS = "dpverify/privacy/rules/events.py"
+_HISTOGRAMS = "dpverify/privacy/rules/histograms.py"
 
 
 def _key(strictly: bool) -> Term:
@@ -117,6 +117,33 @@ def one_tail_from_the_same_distance() -> Term:
     return _short(0)
 
 
+def _missed(moves: bool) -> Term:
+    q, other, m, shift, slack, z = z3.Ints("q other m shift slack z")
+    smaller, bigger = z3.If(q < other, q, other), z3.If(q < other, other, q)
+    released, away, far = q - shift + z, shift - slack + 1, m if moves else 0
+    above = z3.And(
+        z3.Implies(released > smaller - slack, z >= away - far),
+        z3.Implies(released > bigger - slack, z >= away),
+    )
+    away = slack - shift + 1
+    below = z3.And(
+        z3.Implies(released < bigger - slack, -z >= away - far),
+        z3.Implies(released < smaller - slack, -z >= away),
+    )
+    return z3.Implies(size(q - other) <= m, z3.And(above, below))
+
+
+def a_number_that_misses_a_bound_has_noise_beyond_a_distance() -> Term:
+    """q - shift + z above (below) the smaller or larger of both values, less slack: z is as large as
+    ``released_event`` says, where neighbors' values differ by at most m."""
+    return _missed(True)
+
+
+def a_number_that_misses_a_bound_though_nothing_moves() -> Term:
+    """Twin: without the move between neighbors."""
+    return _missed(False)
+
+
 def _joint(replaced_as_added: bool) -> Term:
     y, y2, radius, weight = z3.Ints("y y2 radius weight")
     m, m2 = z3.Ints("m m2")
@@ -141,11 +168,11 @@ def a_replaced_masked_record_moves_as_an_added_one() -> Term:
     return _joint(True)
 
 
-_GAUSSIAN = f"{_EVENTS}:gaussian_stability_histogram"
+_GAUSSIAN = f"{_HISTOGRAMS}:gaussian_stability_histogram"
 LEMMAS = (
     Lemma(
         "threshold",
-        f"{_EVENTS}:stability_histogram",
+        f"{_HISTOGRAMS}:stability_histogram",
         a_key_of_one_record_surfaces_from_threshold_less_one,
         a_key_of_one_record_surfaces_beyond_threshold_less_one,
     ),
@@ -158,7 +185,7 @@ LEMMAS = (
     Lemma("tie at a threshold", _GAUSSIAN, a_tie_surfaces_at_odd_thresholds, a_tie_always_surfaces),
     Lemma(
         "keys of a record",
-        f"{_EVENTS}:_change",
+        f"{_HISTOGRAMS}:_change",
         a_replaced_record_moves_its_keys_and_the_others,
         a_replaced_record_moves_its_keys,
     ),
@@ -170,9 +197,15 @@ LEMMAS = (
     ),
     Lemma(
         "falling short",
-        "dpverify/plans/noise.py:DiscreteLaplace.falls_short",
+        "dpverify/privacy/tails.py:Tail.at_least",
         one_tail_gives_both_cases_of_falling_short,
         one_tail_from_the_same_distance,
+    ),
+    Lemma(
+        "missed bound",
+        "dpverify/privacy/rules/events.py:released_event",
+        a_number_that_misses_a_bound_has_noise_beyond_a_distance,
+        a_number_that_misses_a_bound_though_nothing_moves,
     ),
     Lemma(
         "masked sum and weighted count",
