@@ -155,10 +155,11 @@ class Passed:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """An event does not happen; ``seen``: what decides it."""
+    """An event does not happen; ``seen``: what decides it. about: what it is an event of, as data."""
 
     event: str
     seen: Seen
+    about: Quantity | None = None
 
     def __str__(self) -> str:
         return f"not: {self.event}"

@@ -104,9 +104,7 @@ class GaussianFilter(Filter):
         )
         inside = self._moved(True, domain, (missed.conclusion.fails,), self.friendly)
         outside = self._moved(False, domain, (), None)
-        return noisy_degree_lift(
-            inner, inside, outside, missed, sigma=self.sigma, budget=self.budget
-        )
+        return noisy_degree_lift(inner, inside, outside, missed, budget=self.budget)
 
     def _few(self, domain: Domain) -> tuple[Compared, ...]:
         """That there are at most ``most_rows`` records, unless the domain says so."""

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -79,9 +79,10 @@ def test_every_guarantee_is_tried() -> None:
 def test_a_second_init_changes_no_guarantee(guarantee: Guarantee) -> None:
     before, claim = str(guarantee), conjectured(guarantee)
     shown = str(claim)
+    again: Any = guarantee
     for given in ((), ("1/1000",), ("1/1000", "1/1000")):
         with pytest.raises(TypeError):
-            cast(Any, guarantee).__init__(*given)
+            again.__init__(*given)
     with pytest.raises(TypeError, match="is made already"):
         type(guarantee).__init__(guarantee, PureDP("1e-9"), "1e-9")
     assert (str(guarantee), str(claim)) == (before, shown)

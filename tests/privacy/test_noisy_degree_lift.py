@@ -14,7 +14,7 @@ from dpverify import privacy as dp
 from dpverify.privacy import Adjacency, Domain, Norm, Status, rules
 from dpverify.privacy.adjacency import Friendly, Groups
 from dpverify.privacy.guarantees import ApproximateGaussianDP
-from dpverify.privacy.hypotheses import Absent, Seen
+from dpverify.privacy.hypotheses import Absent, Quantity, Seen
 from spec.theory import rules as spec_rules
 
 from .makers import COLUMN, lemma
@@ -25,7 +25,14 @@ NEAR: Any = Friendly("distance at most 1")
 EXCHANGED: Any = Friendly("distance at most 1", exchange=True)
 SOURCE = dp.Source("OURS", "a test's premise")
 MU = Fraction(1, 2)
-FEW = Absent("a record is kept that has too few friends", Seen.LATENT)
+
+
+def few(sigma: Any = 10, **scores: Any) -> Absent:
+    about = Quantity.of("noisy scores", "NoisyScores", sigma=Fraction(sigma), **scores)
+    return Absent("a record is kept that has too few friends", Seen.LATENT, about)
+
+
+FEW = few()
 
 
 def friendly(guarantee: dp.Guarantee | None = None, about: Any = NEAR, domain: Any = COLUMN) -> Any:
@@ -40,9 +47,14 @@ def moved(value: Any, adjacency: Any = ADD_REMOVE, **changes: Any) -> Any:
     return lemma(value, query="the scores", **kept)
 
 
-def missed(probability: Any = "1e-7", adjacency: Any = ADD_REMOVE, domain: Any = COLUMN) -> Any:
+def missed(
+    probability: Any = "1e-7",
+    adjacency: Any = ADD_REMOVE,
+    domain: Any = COLUMN,
+    absent: Absent = FEW,
+) -> Any:
     return rules.event_lemma(
-        FEW,
+        absent,
         probability=probability,
         adjacency=adjacency,
         domain=domain,
@@ -56,13 +68,14 @@ def lifted(
 ) -> Any:
     adjacency = parts.pop("adjacency", ADD_REMOVE)
     inner = parts.pop("inner", friendly(about=EXCHANGED if adjacency is REPLACE else NEAR))
-    rare = parts.pop("event", missed(adjacency=adjacency))
+    absent = few(sigma)
+    rare = parts.pop("event", missed(adjacency=adjacency, absent=absent))
+    under = {"hypotheses": (absent,)}
     return rules.noisy_degree_lift(
         inner,
-        inside if not isinstance(inside, (int, Fraction)) else moved(inside, adjacency),
-        outside if not isinstance(outside, (int, Fraction)) else moved(outside, adjacency),
+        inside if not isinstance(inside, (int, Fraction)) else moved(inside, adjacency, **under),
+        outside if not isinstance(outside, (int, Fraction)) else moved(outside, adjacency, **under),
         rare,
-        sigma=sigma,
         budget=budget,
     )
 
@@ -142,8 +155,9 @@ def test_whatever_is_gaussian_may_come_behind_it(guarantee: dp.Guarantee) -> Non
         ({"event": event("1e-7")}, "give the bound of that one"),
         ({"inner": rules.conjecture(dp.GaussianDP(1), adjacency=NEAR, domain=COLUMN,
           hypotheses=(OVERFLOW,))}, "needs a statement without hypotheses"),
-        ({"sigma": 0}, "sigma = 0 is not positive"),
-        ({"sigma": -1}, "sigma = -1 is not positive"),
+        ({"event": missed(absent=few(9))}, "give the bound of that one"),
+        ({"event": missed(absent=few(records=40)), "inside": moved(4, hypotheses=(few(records=40),))},
+         "give statements about the same scores"),
         ({"event": missed("0.9999995")}, "delta"),
     ],
 )  # fmt: skip

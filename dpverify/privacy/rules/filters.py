@@ -26,7 +26,7 @@ from dpverify.privacy.guarantees import (
     PureDP,
 )
 from dpverify.privacy.guarantees.base import probability as checked_probability
-from dpverify.privacy.hypotheses import Absent, Hypothesis, Seen, checked
+from dpverify.privacy.hypotheses import Absent, Hypothesis, Quantity, Seen, checked, described
 from dpverify.privacy.numbers import Exact, approximately, exact, render, whole
 from dpverify.privacy.rules.making import (
     claim_of,
@@ -147,7 +147,7 @@ def kept_by_noise(
             f"{render(chance)} allows; raise it."
         )
     conclusion = EventBound(
-        too_few_friends(premise, most),
+        too_few_friends(premise, most, deviation),
         chance,
         premise.adjacency,
         premise.domain,
@@ -158,11 +158,34 @@ def kept_by_noise(
     return derive(conclusion, rule, (score,), _KEPT)
 
 
-def too_few_friends(score: Sensitivity, records: int) -> Absent:
-    """That no record is kept which has too few friends on one of the two sides."""
+def too_few_friends(score: Sensitivity, records: int, sigma: Fraction) -> Absent:
+    """That no record is kept which has too few friends on one of the two sides, by scores with this noise."""
     friends = f" (friends by {score.keeps.predicate})" if score.keeps else ""
     words = f"one of at most {records} records is kept that has too few friends{friends}"
-    return Absent(words, Seen.LATENT)
+    parameters = {**dict(score.query.parameters), "records": records, "sigma": sigma}
+    return Absent(words, Seen.LATENT, Quantity.of("noisy scores", "NoisyScores", **parameters))
+
+
+def _deviation(inside: Sensitivity, outside: Sensitivity, event: EventBound) -> Fraction:
+    """The deviation of the noise on the scores, if all three statements are about the same scores."""
+    about = event.fails.about if isinstance(event.fails, Absent) else None
+    if event.seen is not Seen.LATENT or about is None or event.fails not in inside.hypotheses:
+        raise ValueError(
+            f"{event}: the scores of a record that may be kept rest on the absence of an event that the "
+            "kept records decide; give the bound of that one, by rules.kept_by_noise(...)."
+        )
+    scores = dict(about.parameters)
+    sigma = scores.pop("sigma", None)
+    for moved in (inside, outside):
+        own = {name: value for name, value in moved.query.parameters if name != "inside"}
+        if own != scores:
+            raise ValueError(
+                f"{moved.query} ({described(own)}), and {event} ({described(scores)}); give statements about the "
+                "same scores."
+            )
+    if not isinstance(sigma, Fraction):
+        raise ValueError(f"{event}: it does not say which noise the scores have.")
+    return sigma
 
 
 @states(_NOISY_DEGREES)
@@ -172,7 +195,6 @@ def noisy_degree_lift(
     outside: Derivation[Sensitivity],
     missed: Derivation[EventBound],
     *,
-    sigma: Exact,
     budget: Exact,
 ) -> Derivation[PrivacyClaim]:
     """A filter that keeps each record by its noisy score, then a mechanism that is private for
@@ -180,8 +202,8 @@ def noisy_degree_lift(
 
     inside, outside: how far the scores of the other records move (squared L2) when the record in
     question has the friends that it takes to be kept, or has not. ``inside`` says which friends what is kept are, and rests
-    on it that no record is kept which has too few. missed: how likely one is. sigma: the standard
-    deviation of the noise on each score.
+    on it that no record is kept which has too few. missed: how likely one is, by the same scores, and with which noise: sigma
+    is its standard deviation.
 
     Given which others are kept (Gaussian noise on their scores), a record inside is kept or not: two
     laws, compared by the friendly claim, or by convexity less; a record outside is kept with a
@@ -207,12 +229,8 @@ def noisy_degree_lift(
     _require_covered(shown, inside.conclusion)
     if about is Adjacency.REPLACE and not shown.adjacency.exchange:
         raise ValueError(f"Under replace a record may be exchanged, which {shown} is not about.")
-    if event.seen is not Seen.LATENT or event.fails not in inside.conclusion.hypotheses:
-        raise ValueError(
-            f"{event}: the scores of a record that may be kept rest on the absence of an event that the "
-            "kept records decide; give the bound of that one, by rules.kept_by_noise(...)."
-        )
-    variance, most = positive_scale(sigma, "sigma") ** 2, exact(budget, "budget")
+    variance = _deviation(inside.conclusion, outside.conclusion, event) ** 2
+    most = exact(budget, "budget")
     kept = inside.conclusion.value / variance + part.mu_squared
     spent = max(kept, outside.conclusion.value / variance)
     if spent > most:

@@ -46,7 +46,7 @@ _SOURCE = Source("OURS", "shown by enumeration of a small graph")
 
 
 QUERY = Quantity.of("the query", "Enumerated")
-SHOWN, HIDDEN, KEPT = (Absent("the event", seen) for seen in (Seen.OUTPUT, Seen.COINS, Seen.LATENT))
+SHOWN, HIDDEN = Absent("the event", Seen.OUTPUT), Absent("the event", Seen.COINS)
 
 
 def sensitivity(
@@ -373,12 +373,13 @@ def noisy_degree_lift(
     exchange = adjacency is Adjacency.REPLACE
     square = Fraction(0) if part is None else part.mu_squared
     keeps = friendly(strangers=kept, exchange=exchange)
+    scores = Quantity.of("noisy scores", "NoisyScores", sigma=Fraction(sigma))
+    absent = Absent("the event", Seen.LATENT, scores)
     made = rules.noisy_degree_lift(
         claim(guarantee, friendly(strangers=strangers, exchange=exchange)),
-        sensitivity(inside, Norm.SQUARED_L2, adjacency, keeps=keeps, hypotheses=(KEPT,)),
+        sensitivity(inside, Norm.SQUARED_L2, adjacency, keeps=keeps, hypotheses=(absent,)),
         sensitivity(outside, Norm.SQUARED_L2, adjacency),
-        event(missed, adjacency, KEPT),
-        sigma=sigma,
+        event(missed, adjacency, absent),
         budget=max(inside / sigma**2 + square, outside / sigma**2),
     )
     return made.conclusion.guarantee
