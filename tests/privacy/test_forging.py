@@ -84,7 +84,7 @@ def test_a_second_init_changes_no_guarantee(guarantee: Guarantee) -> None:
         with pytest.raises(TypeError):
             again.__init__(*given)
     with pytest.raises(TypeError, match="is made already"):
-        type(guarantee).__init__(guarantee, PureDP("1e-9"), "1e-9")
+        again.__init__(PureDP("1e-9"), "1e-9")
     assert (str(guarantee), str(claim)) == (before, shown)
 
 
