@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, TypeVar
 
 _Class = TypeVar("_Class", bound=type)
@@ -37,8 +37,9 @@ def guard(cls: type, initialize: Callable[..., None]) -> None:
     cls.__init__ = once  # type: ignore[misc]
 
 
-def _slots(cls: type) -> list[str]:
-    return [name for base in cls.__mro__ for name in getattr(base, "__slots__", ())]
+@cache
+def _slots(cls: type) -> tuple[str, ...]:
+    return tuple(name for base in cls.__mro__ for name in getattr(base, "__slots__", ()))
 
 
 def _is_set(item: object, name: str) -> bool:
