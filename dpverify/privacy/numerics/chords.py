@@ -15,16 +15,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from flint import arb
+from flint import arb, arb_poly
 from numpy.typing import NDArray
 
 from dpverify.privacy.balls import ball, working_precision
 from dpverify.privacy.guarantees.base import Guarantee
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
+from dpverify.privacy.guarantees.gaussian import GaussianDP
+from dpverify.privacy.guarantees.noise import BoundedRange
+from dpverify.privacy.guarantees.parts import Parts
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.numbers import to_float
 
 MOST_NODES = 1 << 12
+SEVERAL = 6
+"""Bounded ranges after which a sum over their transform ends by itself."""
 _DEPTH = 118.0  # of the last logarithm: e^-118 is below 1e-51
 _PRECISION = 160
 _LARGEST = 600.0  # exponents that floats hold
@@ -32,29 +37,46 @@ _LARGEST = 600.0  # exponents that floats hold
 
 @dataclass(frozen=True, slots=True)
 class Chords:
-    """P's masses of the losses (lowest + i) * mesh, and of an infinite loss."""
+    """P's masses of the losses (lowest + i) * mesh, as coefficients, and of an infinite loss."""
 
     mesh: Fraction
     lowest: int
-    masses: tuple[arb, ...]
+    masses: arb_poly
     infinite: arb
+
+    def moment(self, tilt: arb) -> arb:
+        """The sum of the masses times e^(tL)."""
+        step = tilt * ball(self.mesh)
+        found: arb = self.masses(step.exp()) * (self.lowest * step).exp()
+        return found
 
     def rough(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The losses and their masses as floats."""
-        losses = (self.lowest + np.arange(len(self.masses))) * to_float(self.mesh)
-        return losses, np.array([float(mass) for mass in self.masses])
+        losses = (self.lowest + np.arange(self.masses.length())) * to_float(self.mesh)
+        return losses, np.array([float(mass) for mass in self.masses.coeffs()])
 
 
-def is_family(part: Guarantee) -> bool:
-    """Whether its profile is a bound that has no transform in closed form."""
+def is_family(part: Guarantee, parts: Parts) -> bool:
+    """Whether it is composed by its chords: where its profile is a bound without a transform in closed form, and a
+    few bounded ranges without noise, for their transform hardly decreases.
+    """
+    if isinstance(part, BoundedRange):
+        return ranges_of(parts) < SEVERAL and not any(isinstance(p, GaussianDP) for p, _ in parts)
     return isinstance(part, (ZeroConcentratedDP, SmoothLaplace))
 
 
+def ranges_of(parts: Parts) -> int:
+    """How many bounded ranges there are."""
+    return sum(n for part, n in parts if isinstance(part, BoundedRange))
+
+
 def reach_of(part: Guarantee) -> float:
-    """About where its profile is e^-118."""
+    """About where its profile is e^-118, or 0."""
     if isinstance(part, ZeroConcentratedDP):
         rho = to_float(part.rho)
         return rho + 2 * math.sqrt(rho * _DEPTH)
+    if isinstance(part, BoundedRange):
+        return to_float(part.epsilon)
     assert isinstance(part, SmoothLaplace)
     growth = to_float(part.growth)
     return to_float(part.shift) + math.log(growth) + (growth - 1) * _DEPTH
@@ -74,7 +96,7 @@ def chords_above(part: Guarantee, mesh: Fraction) -> Chords:
         for k, mass in zip(kept, _masses([values[k] for k in kept], kept, mesh), strict=True):
             masses[last + k] = mass.upper()
             masses[last - k] = (mass * ball(-k * mesh).exp()).upper()
-        return Chords(mesh, -last, tuple(masses), values[-1])
+        return Chords(mesh, -last, arb_poly(masses), values[-1])
 
 
 def _above(part: Guarantee, epsilon: Fraction) -> arb:

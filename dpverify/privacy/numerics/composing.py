@@ -21,7 +21,7 @@ from dpverify.privacy.numerics.inversion import inverted
 from dpverify.privacy.numerics.lattice import on_lattice
 from dpverify.privacy.numerics.laws import composition
 from dpverify.privacy.numerics.meshes import FINENESS
-from dpverify.privacy.numerics.moments import chernoff, few_atoms
+from dpverify.privacy.numerics.moments import chernoff, mixed
 
 _COARSE = 20.0
 _MOST_LOSS = Fraction(1 << 40)  # beyond it a part is not composed: at most 1 is all that is said
@@ -60,8 +60,9 @@ def above(parts: Parts, epsilon: Fraction, *, rough: bool = False) -> Fraction:
 
 
 def below(parts: Parts, epsilon: Fraction) -> Fraction:
-    """At most the profile of some mechanism with these guarantees."""
-    return attained(parts, epsilon).lower
+    """At most the profile of some mechanism with these guarantees, which need not be the same at every epsilon."""
+    alone = (p.delta_at(epsilon).lower for p, _ in parts if isinstance(p, BoundedRange))
+    return max(attained(parts, epsilon).lower, *alone, _ZERO)
 
 
 def attained(parts: Parts, epsilon: Fraction) -> Enclosure:
@@ -113,7 +114,7 @@ def _simply(parts: Parts, epsilon: Fraction) -> Fraction:
 @lru_cache(maxsize=64)
 def _paired(parts: Parts, epsilon: Fraction, fineness: float) -> Enclosure:
     """Of the pairs that the parts stand for; and at least what one of them reaches."""
-    found = _closed(parts, epsilon) or few_atoms(parts, epsilon)
+    found = _closed(parts, epsilon) or mixed(parts, epsilon)
     if found is not None:
         return found
     try:

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from dpverify.privacy.balls import SMALLEST, Enclosure, ball, rational, working_precision
 from dpverify.privacy.guarantees.noise import BoundedRange
+from dpverify.privacy.numerics.chords import ranges_of
 from dpverify.privacy.numerics.laws import (
     Closed,
     Composition,
@@ -52,7 +53,7 @@ from dpverify.privacy.numerics.tilting import BITS, Choice, Rough, Setting, chos
 _SMOOTHINGS = (0.01, 0.001)
 """sigma sqrt(t (t + 1)): for a gap of its square, or, close to a large atom, of its half."""
 _CLOSE = Fraction(1, 100)
-_SMOOTHING_ABOVE = 0.03  # chords above families are loose anyway
+_SMOOTHING_ABOVE = 0.03  # for families: chords are loose anyway, and ranges have no atoms
 _NEGLIGIBLE = arb(2) ** -(BITS + 24)
 _NEGLIGIBLE_FLOAT = 2.0 ** -(BITS + 25)
 _MARGIN = 2.0**-27
@@ -69,7 +70,8 @@ def inverted(laws: Composition, epsilon: Fraction) -> Enclosure | None:
     found = None
     try:
         rough = _rough(laws)
-        for smoothing in (_SMOOTHING_ABOVE,) if laws.mesh else _SMOOTHINGS:
+        loose = laws.mesh or ranges_of(laws.parts)
+        for smoothing in (_SMOOTHING_ABOVE,) if loose else _SMOOTHINGS:
             choice = chosen(rough, epsilon, smoothing)
             with working_precision(laws.precision + int(epsilon).bit_length()):
                 found = _enclosed(laws, epsilon, choice)
@@ -122,14 +124,14 @@ def _rest(laws: Composition, setting: Setting) -> tuple[arb, arb]:
 
 
 def _unseen(laws: Composition) -> arb:
-    """P's mass where some part's loss is infinite, at most: the whole mass less the finite one."""
-    finite, whole = arb(1), arb(1)
+    """P's mass where some part's loss is infinite, at most: the whole mass, times the sum of each part's share."""
+    share, whole = arb(0), arb(1)
     for (_, times), chords in zip(laws.parts, laws.chords, strict=True):
         if chords is not None:
-            total = sum(chords.masses, arb(0))
-            finite *= total**times
-            whole *= (total + chords.infinite) ** times
-    return whole - finite if laws.mesh else arb(0)
+            total = chords.masses(1) + chords.infinite
+            share += times * chords.infinite / total
+            whole *= total**times
+    return share * whole
 
 
 def _end(value: arb) -> Fraction:

@@ -66,7 +66,7 @@ def _table(laws: Composition) -> Table:
 def _law(part: Guarantee, chords: Chords | None, step: Fraction) -> tuple[arb_poly, Fraction, arb]:
     """Masses of finite losses by lattice points, the lowest of these losses, and the whole mass."""
     if chords is not None:
-        masses, spacing, lowest = list(chords.masses), chords.mesh, chords.lowest * chords.mesh
+        masses, spacing, lowest = chords.masses.coeffs(), chords.mesh, chords.lowest * chords.mesh
         whole = sum(masses, chords.infinite)
     else:
         whole = arb(1)

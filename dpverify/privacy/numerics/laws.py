@@ -41,7 +41,7 @@ class Composition:
 def composition(parts: Parts, fineness: float) -> Composition:
     """Parts with chords above the families among them."""
     mesh = mesh_of(parts, fineness)
-    chords = tuple(chords_above(part, mesh) if is_family(part) else None for part, _ in parts)
+    chords = tuple(chords_above(part, mesh) if is_family(part, parts) else None for part, _ in parts)
     lattice = lattice_of(parts, mesh)
     if extent_of(parts) > _MOST_POINTS * lattice:
         lattice = _ZERO
@@ -143,23 +143,14 @@ class Spectrum:
         return self.values[k % len(self.values)]
 
 
-def tilted(chords: Chords, tilt: arb) -> tuple[list[arb], arb]:
-    """Masses times e^(tL), and their sum."""
-    power = (tilt * chords.lowest * ball(chords.mesh)).exp()
-    growth, weights = (tilt * ball(chords.mesh)).exp(), []
-    for mass in chords.masses:
-        weights.append(power * mass)
-        power *= growth
-    return weights, sum(weights, arb(0))
-
-
 def spectrum(chords: Chords, times: int, tilt: arb, period: Fraction) -> Spectrum:
     """By a fast Fourier transform in ball arithmetic; the mesh divides the period."""
-    size = int(period / chords.mesh)
-    weights, total = tilted(chords, tilt)
+    size, step = int(period / chords.mesh), tilt * ball(chords.mesh)
+    growth, power = step.exp(), (chords.lowest * step).exp() / chords.moment(tilt)
     around = [arb(0)] * size
-    for i, weight in enumerate(weights):
-        around[(chords.lowest + i) % size] += weight / total
+    for i, mass in enumerate(chords.masses.coeffs()):
+        around[(chords.lowest + i) % size] += power * mass
+        power *= growth
     found = [value.conjugate() for value in acb.dft([acb(weight) for weight in around])]
     return Spectrum([value**times for value in found] if times > 1 else found)
 
@@ -185,7 +176,7 @@ def moment_of(laws: Composition, tilt: arb, smoothing: Fraction) -> arb:
     product = (ball(laws.square + smoothing) * tilt * (tilt + 1) / 2).exp()
     for (part, times), chords in zip(laws.parts, laws.chords, strict=True):
         if chords is not None:
-            product *= tilted(chords, tilt)[1] ** times
+            product *= chords.moment(tilt) ** times
         elif isinstance(part, BoundedRange):
             product *= ranged(part, times, tilt)[1]
         elif not isinstance(part, GaussianDP):

@@ -10,6 +10,7 @@ from math import gcd
 
 from dpverify.privacy.guarantees.approximate import PureDP
 from dpverify.privacy.guarantees.base import Guarantee
+from dpverify.privacy.guarantees.gaussian import GaussianDP
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.parts import Parts
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
@@ -19,6 +20,7 @@ from dpverify.privacy.numerics.chords import MOST_NODES, is_family, reach_of
 FINENESS = 240.0
 """A mesh is a standard deviation / (240 sqrt(parts)), for a gap below 1e-3."""
 _ZERO = Fraction(0)
+_BESIDE_NOISE = 120.0  # where a transform is inverted, a fine mesh takes time
 _LOOSE = 0.3  # conversion of zCDP is loose anyway
 _RATIO = 8  # a mesh may be so much finer than it need be to divide the atoms' lattice
 
@@ -28,15 +30,17 @@ def mesh_of(parts: Parts, fineness: float) -> Fraction:
 
     Where a lattice of all other parts' losses allows, one of it and the mesh is a multiple of the other.
     """
-    families = [(part, times) for part, times in parts if is_family(part)]
+    families = [(part, times) for part, times in parts if is_family(part, parts)]
     if not families:
         return _ZERO
     deviation, wanted = _deviation(parts), math.inf
+    if any(isinstance(part, GaussianDP) for part, _ in parts):
+        fineness = min(fineness, _BESIDE_NOISE)
     for part, times in families:
         fine = fineness * _finer(part) * math.sqrt(len(families) * times)
         wanted = min(wanted, max(deviation / fine, reach_of(part) / MOST_NODES))
     mesh = _dyadic(wanted)
-    rest = lattice_of(tuple(p for p in parts if not is_family(p[0])), _ZERO)
+    rest = lattice_of(tuple(p for p in parts if not is_family(p[0], parts)), _ZERO)
     if rest >= mesh:
         return rest / math.ceil(rest / mesh)
     return mesh // rest * rest if _RATIO * rest >= mesh else mesh
@@ -45,7 +49,7 @@ def mesh_of(parts: Parts, fineness: float) -> Fraction:
 def extent_of(parts: Parts) -> float:
     """About how far the losses go from which something is above the smallest mass that counts."""
     each = [
-        (reach_of(p) if is_family(p) else to_float(p.largest_loss or _ZERO), n) for p, n in parts
+        (reach_of(p) if is_family(p, parts) else to_float(p.largest_loss or _ZERO), n) for p, n in parts
     ]
     most = max((reach for reach, _ in each), default=0.0)
     return min(2 * sum(n * reach for reach, n in each), 40 * _deviation(parts) + 2 * most)
@@ -57,17 +61,17 @@ def _deviation(parts: Parts) -> float:
 
 def lattice_of(parts: Parts, mesh: Fraction) -> Fraction:
     """Between neighboring losses of all parts together; 0 where some have no atoms, or there are no parts."""
-    steps = [step for part, _ in parts for step in _step(part, mesh)]
+    steps = [step for part, _ in parts for step in _step(part, parts, mesh)]
     return reduce(_common, steps) if steps and len(steps) == len(parts) else _ZERO
 
 
-def _step(part: Guarantee, mesh: Fraction) -> Iterator[Fraction]:
+def _step(part: Guarantee, parts: Parts, mesh: Fraction) -> Iterator[Fraction]:
     """Between a part's neighboring losses, if they are atoms; twice the largest is a multiple of it."""
     if isinstance(part, PureDP):
         yield 2 * part.epsilon
     elif isinstance(part, DiscreteLaplaceShift):
         yield 2 / part.scale
-    elif is_family(part):
+    elif is_family(part, parts):
         yield mesh
 
 
@@ -80,7 +84,7 @@ def _common(a: Fraction, b: Fraction) -> Fraction:
 def _finer(part: Guarantee) -> float:
     if isinstance(part, SmoothLaplace):
         return max(1.0, 0.05 * math.sqrt(_variance(part)) / to_float(part.growth - 1))
-    return _LOOSE
+    return 1.0 if isinstance(part, BoundedRange) else _LOOSE
 
 
 def _variance(part: Guarantee) -> float:

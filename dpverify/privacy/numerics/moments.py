@@ -24,6 +24,7 @@ from dpverify.privacy.numerics.tilting import Floats, Rough, least
 
 _PRECISION = 192
 _MOST_ATOMS = 1 << 11
+_MOST_BESIDE = 1 << 7
 _MOST_PARTS = 64
 
 
@@ -83,15 +84,26 @@ def _moment(part: Guarantee, times: int, t: arb) -> arb:
     return closed(part, times, t)[1]
 
 
-def few_atoms(parts: Parts, epsilon: Fraction) -> Enclosure | None:
-    """delta(epsilon) where all losses are atoms, and few: each by itself."""
-    atoms = _atoms(parts)
-    if atoms is None:
+def mixed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
+    """delta(epsilon) where all parts but one, or all, have atoms, and few together: the mean over these losses l
+    of the one's profile at epsilon - l. None otherwise.
+
+    A profile at a negative argument follows by symmetry: 1 - e^y + e^y delta(-y). Only bounds of the one's profile are
+    used, at single points, so nothing need be convex.
+    """
+    others = tuple(p for p in parts if isinstance(p[0], (PureDP, DiscreteLaplaceShift)))
+    alone = [p for p in parts if p not in others]
+    atoms = _atoms(others) if not alone or [n for _, n in alone] == [1] else None
+    if atoms is None or (alone and len(atoms) > _MOST_BESIDE):
         return None
     with working_precision(_PRECISION + int(epsilon).bit_length()):
-        value = -sum((p * ball(epsilon - x).expm1() for x, p in atoms if x > epsilon), arb(0))
-        if not value > ball(SMALLEST):
-            return Enclosure(Fraction(0), SMALLEST)
+        value = arb(0)
+        for x, mass in atoms:
+            y = epsilon - x
+            known = alone[0][0].delta_ball(abs(y)) if alone else arb(0)
+            value += mass * (known if y >= 0 else (ball(y).exp() * known - ball(y).expm1()))
+        if not (value.is_finite() and value > ball(SMALLEST)):
+            return Enclosure(Fraction(0), SMALLEST if value < ball(SMALLEST) else Fraction(1))
         return Enclosure(rational(value.lower()), min(rational(value.upper()), Fraction(1)))
 
 

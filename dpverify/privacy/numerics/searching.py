@@ -93,9 +93,9 @@ def tradeoff(parts: Parts, alpha: Fraction) -> Enclosure:
     low, high, scale = _range(parts, alpha)
     lower: Side = lru_cache(maxsize=None)(lambda e: above(parts, e))
     upper: Side = lru_cache(maxsize=None)(lambda e: below(parts, e))
-    best = _best(lambda x: 1 - _line(x, lower(abs(x)), alpha).lower, low, high, scale)
+    best = _best(lambda x: _line(x, lower(abs(x)), alpha).lower, alpha, low, high, scale)
     least = max(*(_line(x, lower(abs(x)), alpha).lower for x in (best, _ZERO)), _ZERO)
-    best = _best(lambda x: 1 - _line(x, upper(abs(x)), alpha).upper, low, high, scale)
+    best = _best(lambda x: _line(x, upper(abs(x)), alpha).upper, alpha, low, high, scale)
     return Enclosure(least, max(least, _summit(parts, alpha, best, scale)))
 
 
@@ -121,13 +121,19 @@ def _range(parts: Parts, alpha: Fraction) -> tuple[float, float, float]:
     return -ends[0], min(ends[1], small), scale
 
 
-def _best(line: Callable[[Fraction], Fraction], low: float, high: float, scale: float) -> Fraction:
-    found = minimize_scalar(
-        lambda x: to_float(line(Fraction(float(x)))),
-        bounds=(low, high),
-        method="bounded",
-        options={"xatol": scale / _FINE},
-    )
+def _best(
+    line: Callable[[Fraction], Fraction], alpha: Fraction, low: float, high: float, scale: float
+) -> Fraction:
+    """Where a line is about highest, in a scale that tells values near 0 and near 1 - alpha apart."""
+
+    def objective(x: float) -> float:
+        value = line(Fraction(float(x)))
+        if value <= 0:
+            return -_LEAST - to_float(value)
+        return _log(1 - alpha - value) - _log(value)
+
+    options = {"xatol": scale / _FINE}
+    found = minimize_scalar(objective, bounds=(low, high), method="bounded", options=options)
     return Fraction(float(found.x))
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpverify.privacy.guarantees.approximate import PureDP
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.numbers import to_float
+from dpverify.privacy.numerics.chords import SEVERAL
 from dpverify.privacy.numerics.laws import Composition
 
 Floats = NDArray[np.float64]
@@ -26,7 +27,6 @@ _ENOUGH = 1 << 13
 """Without smoothing, if so many points will do."""
 _FARTHEST = 900.0  # largest |log2 tilt|
 _SPARE = 1e-300
-_SEVERAL = 4  # bounded ranges after which a sum ends by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def chosen(rough: Rough, epsilon: Fraction, smoothing: float) -> Choice:
     tilt = math.exp2(round(8 * least(lambda t: _objective(rough, x, t), 1 / 16)) / 8)
     extra = smoothing**2 / (tilt * (tilt + 1))
     found = None
-    if rough.square or rough.ranges.sum() >= _SEVERAL:
+    if rough.square or rough.ranges.sum() >= SEVERAL:
         found = _setting(rough, x, tilt, 0.0)
     if found is None or found.setting.count > _ENOUGH:
         found = _setting(rough, x, tilt, extra)
