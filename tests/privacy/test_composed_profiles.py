@@ -108,7 +108,7 @@ def test_copies_of_pure_dp_follow_the_binomial_sum(
         profile = Profile([(PureDP(e0), times)])
         found = profile.delta_at(epsilon)
         assert holds(found, truth), epsilon
-        assert width(found) < 1e-6
+        assert width(found) < 1e-6 if truth > mp.mpf("1e-40") else found.upper < Fraction(1, 10**40)
         assert profile.at_most(epsilon, found.upper)
         assert not profile.at_most(epsilon, found.lower * (1 - Fraction(1, 10**6)))
     assert truth < mp.mpf("1e-250") or times < 4000

@@ -33,7 +33,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from flint import acb, arb, ctx
+from flint import acb, acb_mat, arb, ctx
 from numpy.typing import NDArray
 
 from dpverify.privacy.balls import SMALLEST, Enclosure, ball, rational, working_precision
@@ -50,10 +50,10 @@ from dpverify.privacy.numerics.laws import (
 )
 from dpverify.privacy.numerics.tilting import BITS, Choice, Rough, Setting, chosen
 
-_SMOOTHINGS = (0.01, 0.001)
+_SMOOTHING = 0.01
 """sigma sqrt(t (t + 1)): for a gap of its square, or, close to a large atom, of its half."""
-_CLOSE = Fraction(1, 100)
 _SMOOTHING_ABOVE = 0.03  # for families: chords are loose anyway, and ranges have no atoms
+_MANY = 12  # parts, whose transforms take time
 _NEGLIGIBLE = arb(2) ** -(BITS + 24)
 _NEGLIGIBLE_FLOAT = 2.0 ** -(BITS + 25)
 _MARGIN = 2.0**-27
@@ -67,19 +67,16 @@ def inverted(laws: Composition, epsilon: Fraction) -> Enclosure | None:
 
     None where it takes too many points. With families the upper end alone means anything.
     """
-    found = None
+    loose = laws.mesh or ranges_of(laws.parts) or len(laws.parts) > _MANY
     try:
-        rough = _rough(laws)
-        loose = laws.mesh or ranges_of(laws.parts)
-        for smoothing in (_SMOOTHING_ABOVE,) if loose else _SMOOTHINGS:
-            choice = chosen(rough, epsilon, smoothing)
-            with working_precision(laws.precision + int(epsilon).bit_length()):
-                found = _enclosed(laws, epsilon, choice)
-            if not choice.setting.smoothing or found.upper - found.lower <= found.lower * _CLOSE:
-                break
+        if not laws.square and epsilon >= _top(laws):
+            with working_precision(laws.precision):
+                return Enclosure(Fraction(0), _end(_unseen(laws).upper()))
+        choice = chosen(_rough(laws), epsilon, _SMOOTHING_ABOVE if loose else _SMOOTHING)
+        with working_precision(laws.precision + int(epsilon).bit_length()):
+            return _enclosed(laws, epsilon, choice)
     except ArithmeticError:
-        return found
-    return found
+        return None
 
 
 @lru_cache(maxsize=16)
@@ -123,6 +120,15 @@ def _rest(laws: Composition, setting: Setting) -> tuple[arb, arb]:
     return rest / width**2, rest
 
 
+def _top(laws: Composition) -> Fraction:
+    """The largest finite loss of all parts but Gaussian ones together."""
+    found = Fraction(0)
+    for (part, times), chords in zip(laws.parts, laws.chords, strict=True):
+        top = part.largest_loss if chords is None else -chords.lowest * chords.mesh
+        found += times * (top or 0)
+    return found
+
+
 def _unseen(laws: Composition) -> arb:
     """P's mass where some part's loss is infinite, at most: the whole mass, times the sum of each part's share."""
     share, whole = arb(0), arb(1)
@@ -148,23 +154,43 @@ def _step(setting: Setting) -> arb:
 
 
 def _sums(laws: Composition, setting: Setting, x: arb) -> tuple[arb, arb]:
-    """The sums over |k| <= count of both columns, times a / 2 pi and without ``scale``."""
-    turn, profile, density = _step(setting) * x, arb(0), arb(0)
-    for k, (flat, weighted) in enumerate(_table(laws, setting, ctx.prec)):
-        sine, cosine = (k * turn).sin_cos()
-        share = 1 if k else arb(0.5)
-        density += share * (flat.real * cosine + flat.imag * sine)
-        profile += share * (weighted.real * cosine + weighted.imag * sine)
+    """The sums over |k| <= count for the profile and for the density, both without ``scale``.
+
+    k = row * columns + column. Every power of e^(-iax) is computed on its own: by Horner's scheme a complex
+    ball would grow by sqrt(2) at every step.
+    """
+    turn, tables = _step(setting) * x, _table(laws, setting, ctx.prec)
+    rows, columns = tables[0].nrows(), tables[0].ncols()
+    inner = acb_mat([[acb(0, -j * turn).exp()] for j in range(columns)])
+    outer = acb_mat([[acb(0, -columns * i * turn).exp() for i in range(rows)]])
+    density, profile = ((outer * (table * inner))[0, 0].real for table in tables)
     factor = 2 / ball(setting.period)
     return factor * profile, factor * density
 
 
-@lru_cache(maxsize=6)
-def _table(laws: Composition, setting: Setting, precision: int) -> list[tuple[acb, acb]]:
-    """M(t + ika) / M(t), the smoothing included, and the same over s (s + 1), k = 0..count.
+@lru_cache(maxsize=24)
+def _table(laws: Composition, setting: Setting, precision: int) -> tuple[acb_mat, acb_mat]:
+    """M(t + ika) / M(t), the smoothing included, and the same over s (s + 1), k = 0..count, k = 0 by half.
 
     precision: the working one, so that no table of another is taken.
     """
+    flat = _products(laws, setting)
+    tilt, step = ball(setting.tilt), _step(setting)
+    flat[0] /= 2
+    weighted = [
+        value / (s * (s + 1)) for k, value in enumerate(flat) for s in (acb(tilt, k * step),)
+    ]
+    columns = math.isqrt(len(flat)) + 1
+    return _matrix(flat, columns), _matrix(weighted, columns)
+
+
+def _matrix(values: list[acb], columns: int) -> acb_mat:
+    padded = values + [acb(0)] * (-len(values) % columns)
+    return acb_mat([padded[i : i + columns] for i in range(0, len(padded), columns)])
+
+
+def _products(laws: Composition, setting: Setting) -> list[acb]:
+    """M(t + ika) / M(t), the smoothing included, k = 0..count."""
     tilt, square = ball(setting.tilt), ball(laws.square + setting.smoothing)
     factors = factors_of(laws, tilt, setting.period)
     factors.sort(key=_spread, reverse=True)
@@ -172,7 +198,6 @@ def _table(laws: Composition, setting: Setting, precision: int) -> list[tuple[ac
     step, found = _step(setting), []
     for k in range(setting.count + 1):
         w = k * step
-        s = acb(tilt, w)
         product = acb(-square * w * w / 2, square * w * (tilt + arb(0.5))).exp()
         for i, factor in enumerate(factors):
             if skipped[k] or (i % _EVERY == 0 and product.abs_upper() < _NEGLIGIBLE):
@@ -180,7 +205,7 @@ def _table(laws: Composition, setting: Setting, precision: int) -> list[tuple[ac
                 product = acb(ends, ends)
                 break
             product *= factor.at(k, w)
-        found.append((product, product / (s * (s + 1))))
+        found.append(product)
     return found
 
 
@@ -195,7 +220,7 @@ def _negligible(factors: Sequence[Closed], setting: Setting) -> NDArray[np.bool_
     are IEEE's; a product that underflows is small. Powers are lowered to a power of two.
     """
     skipped = np.zeros(setting.count + 1, np.bool_)
-    if not factors or setting.count > _MOST_STEPS:
+    if len(factors) < _EVERY or setting.count > _MOST_STEPS:
         return skipped
     top = np.array([float((1 / f.total).mid()) for f in factors])
     bottom = np.array([float((f.ratio**f.reach / f.total).mid()) for f in factors])

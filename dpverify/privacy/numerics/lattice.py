@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
 from itertools import accumulate
 
 from flint import arb, arb_poly
@@ -49,14 +50,19 @@ Table = tuple[Fraction, list[arb], list[arb], arb]
 def _table(laws: Composition) -> Table:
     """The lowest loss l_0; for each j the sums over i >= j of p_i, and of p_i e^(l_j - l_i); W - K."""
     with working_precision(_PRECISION):
-        joint, lowest, whole = arb_poly([1]), _ZERO, arb(1)
-        for (part, times), chords in zip(laws.parts, laws.chords, strict=True):
+        lowest, whole, heap = _ZERO, arb(1), []
+        for i, ((part, times), chords) in enumerate(zip(laws.parts, laws.chords, strict=True)):
             one, bottom, mass = _law(part, chords, laws.lattice)
             power, start = _power(one, times)
-            joint, cut = _trimmed(joint * power)
-            lowest += times * bottom + (start + cut) * laws.lattice
+            lowest += times * bottom + start * laws.lattice
             whole *= mass**times
-        found = joint.coeffs()[::-1]
+            heap.append((power.length(), i, power))
+        heapify(heap)
+        while len(heap) > 1:  # the shortest first
+            joint, cut = _trimmed(heappop(heap)[2] * heappop(heap)[2])
+            lowest += cut * laws.lattice
+            heappush(heap, (joint.length(), len(laws.parts) + len(heap), joint))
+        found = heap[0][2].coeffs()[::-1]
         decay = ball(-laws.lattice).exp()
         weighted = list(accumulate(found, lambda total, mass: mass + decay * total))
         masses = list(accumulate(found))

@@ -18,7 +18,7 @@ from dpverify.privacy.numerics.chords import Chords, chords_above, is_family
 from dpverify.privacy.numerics.meshes import extent_of, lattice_of, mesh_of
 
 _PRECISION = 128
-_MOST_POINTS = 1 << 15
+_MOST_POINTS = 1 << 16
 _ZERO = Fraction(0)
 
 

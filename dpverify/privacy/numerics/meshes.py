@@ -38,8 +38,9 @@ def mesh_of(parts: Parts, fineness: float) -> Fraction:
         fineness = min(fineness, _BESIDE_NOISE)
     for part, times in families:
         fine = fineness * _finer(part) * math.sqrt(len(families) * times)
-        wanted = min(wanted, max(deviation / fine, reach_of(part) / MOST_NODES))
-    mesh = _dyadic(wanted)
+        wanted = min(wanted, deviation / fine)
+    farthest = max(reach_of(part) for part, _ in families)
+    mesh = _dyadic(max(wanted, farthest / MOST_NODES))
     rest = lattice_of(tuple(p for p in parts if not is_family(p[0], parts)), _ZERO)
     if rest >= mesh:
         return rest / math.ceil(rest / mesh)

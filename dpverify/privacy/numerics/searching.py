@@ -16,10 +16,10 @@ from dpverify.privacy.guarantees.parts import Parts, total_of
 from dpverify.privacy.numbers import to_float
 from dpverify.privacy.numerics.composing import above, attained, below
 
-_GAP = Fraction(1, 1 << 40)
+_GAP = Fraction(1, 1 << 34)
 _MOST_STEPS = 120
 _LEAST = -1e6
-_FINE = 1 << 14
+_FINE = 1 << 11
 _WIDTHS = (2.0**-10, 2.0**-6, 2.0**-3, 1.0)
 _ZERO, _ONE = Fraction(0), Fraction(1)
 Side = Callable[[Fraction], Fraction]

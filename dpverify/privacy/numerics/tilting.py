@@ -27,6 +27,7 @@ _ENOUGH = 1 << 13
 """Without smoothing, if so many points will do."""
 _FARTHEST = 900.0  # largest |log2 tilt|
 _SPARE = 1e-300
+_CUT = (BITS + 4) * math.log(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,8 @@ def least(objective: Callable[[Floats], Floats], fine: float) -> float:
 def chosen(rough: Rough, epsilon: Fraction, smoothing: float) -> Choice:
     """A tilt near the saddle point, a period that leaves the aliases small, enough points."""
     x = to_float(epsilon)
-    # To an eighth of an octave, so that tables are met again.
-    tilt = math.exp2(round(8 * least(lambda t: _objective(rough, x, t), 1 / 16)) / 8)
+    # To half an octave, so that tables are met again.
+    tilt = math.exp2(round(2 * least(lambda t: _objective(rough, x, t), 1 / 16)) / 2)
     extra = smoothing**2 / (tilt * (tilt + 1))
     found = None
     if rough.square or rough.ranges.sum() >= SEVERAL:
@@ -126,12 +127,33 @@ def _objective(rough: Rough, x: float, tilts: Floats, extra: float = 0.0) -> Flo
 
 
 def _setting(rough: Rough, x: float, tilt: float, extra: float) -> Choice:
-    """For a given tilt and smoothing."""
-    near = _objective(rough, x, tilt * np.array([0.9, 1.0, 1.1]), extra)
+    """For a given tilt and smoothing. All but the sides is what suits the epsilon whose saddle is this tilt."""
+    near = _objective(rough, 0.0, tilt * np.array([0.9, 1.0, 1.1]), extra)
     deviation = math.sqrt(max(near[0] - 2 * near[1] + near[2], 0.01)) / (0.1 * tilt)
-    margin = (BITS + 4) * math.log(2)
-    wanted = near[1] - math.log(deviation) - 1 - margin
-    sides = []
+    center = (near[2] - near[0]) / (0.2 * tilt)
+    periods = [period for _, period in _sides(rough, center, tilt, extra, deviation)]
+    below, above = (side for side, _ in _sides(rough, x, tilt, extra, deviation))
+    if not math.isfinite(sum(periods) + tilt * deviation):
+        raise ArithmeticError("outside of what floats can choose")
+    period = _period(max(periods), rough.laws.mesh)
+    square = rough.square + extra
+    if square:
+        width = math.sqrt(2 * _CUT / square)
+    else:  # what several ranges leave out of the sum, against the sum
+        half, n = tilt + 0.5, rough.ranges.sum()
+        bound = (np.log(half / np.tanh(half * rough.length)) * rough.ranges).sum()
+        width = math.exp((bound + _CUT + math.log(tilt * (tilt + 1) * deviation)) / (n + 1))
+    count = math.ceil(width * to_float(period) / (2 * math.pi))
+    return Choice(Setting(Fraction(tilt), period, count, Fraction(extra)), below, above)
+
+
+def _sides(
+    rough: Rough, x: float, tilt: float, extra: float, deviation: float
+) -> list[tuple[Fraction, float]]:
+    """Below and above the tilt: where Chernoff's bound is taken, and the period that it needs."""
+    near = _objective(rough, x, np.array([tilt]), extra)[0]
+    wanted = near - math.log(deviation) - 1 - _CUT
+    found = []
     for tilts in (
         np.append(tilt * (1 - np.geomspace(1e-3, 0.999, 48)), 0.0),
         tilt * (1 + np.geomspace(1e-3, 1e6, 96)),
@@ -139,26 +161,14 @@ def _setting(rough: Rough, x: float, tilt: float, extra: float) -> Choice:
         above = rough.moment(tilts, extra) - tilts * x - wanted
         periods = np.nan_to_num(np.maximum(above, 1e-3) / np.abs(tilts - tilt), nan=np.inf)
         best = int(np.argmin(periods))
-        sides.append((Fraction(float(tilts[best])), float(periods[best])))
-    if not math.isfinite(sides[0][1] + sides[1][1] + tilt * deviation):
-        raise ArithmeticError("outside of what floats can choose")
-    period = _period(max(sides[0][1], sides[1][1]), rough.laws.mesh)
-    square = rough.square + extra
-    if square:
-        width = math.sqrt(2 * margin / square)
-    else:  # what several ranges leave out of the sum, against the sum
-        center, n = tilt + 0.5, rough.ranges.sum()
-        bound = (np.log(center / np.tanh(center * rough.length)) * rough.ranges).sum()
-        width = math.exp((bound + margin + math.log(tilt * (tilt + 1) * deviation)) / (n + 1))
-    count = math.ceil(width * to_float(period) / (2 * math.pi))
-    setting = Setting(Fraction(tilt), period, count, Fraction(extra))
-    return Choice(setting, sides[0][0], sides[1][0])
+        found.append((Fraction(float(tilts[best])), float(periods[best])))
+    return found
 
 
 def _period(wanted: float, mesh: Fraction) -> Fraction:
-    """At least that, to a quarter of an octave, and an even number of meshes."""
+    """At least that, to half an octave, and a whole number of meshes."""
     if not mesh:
-        return Fraction(math.exp2(math.ceil(4 * math.log2(wanted)) / 4))
+        return Fraction(math.exp2(math.ceil(2 * math.log2(wanted)) / 2))
     size = max(math.ceil(wanted / to_float(mesh)), 8)
-    unit = 1 << (size.bit_length() - 3)
+    unit = 1 << (size.bit_length() - 2)
     return -(-size // unit) * unit * mesh
