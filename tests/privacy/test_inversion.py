@@ -138,7 +138,9 @@ def _convolved(length: Fraction, times: int, epsilon: Fraction) -> Any:
 
     def density(y: Any) -> Any:
         u = (y + n * a) / (2 * a)
-        terms = ((-1) ** k * mp.binomial(n, k) * (u - k) ** (n - 1) for k in range(int(mp.floor(u)) + 1))
+        terms = (
+            (-1) ** k * mp.binomial(n, k) * (u - k) ** (n - 1) for k in range(int(mp.floor(u)) + 1)
+        )
         return mp.fsum(terms) / mp.factorial(n - 1) / (2 * a)
 
     nodes = [x, *(y for k in range(n + 1) if (y := (2 * k - n) * a) > x)]
@@ -148,7 +150,12 @@ def _convolved(length: Fraction, times: int, epsilon: Fraction) -> Any:
 
 def _ranges_hold() -> bool:
     good = []
-    for length, times, epsilon in (("0.1", 4, "0.05"), ("0.1", 9, "0.3"), ("1.5", 6, "4"), ("3", 5, "0")):
+    for length, times, epsilon in (
+        ("0.1", 4, "0.05"),
+        ("0.1", 9, "0.3"),
+        ("1.5", 6, "4"),
+        ("3", 5, "0"),
+    ):
         parts = ((BoundedRange(length), times),)
         truth = _convolved(Fraction(length), times, Fraction(epsilon))
         found = inverted(parts, Fraction(epsilon))
@@ -252,9 +259,7 @@ def _later_rest(laws: Any, setting: Any, true: Any = inversion._rest) -> Any:
     return true(replace(laws, square=4 * laws.square), setting)
 
 
-def _one_factor_less(
-    laws: Any, setting: Any, precision: int, true: Any = inversion._table
-) -> Any:
+def _one_factor_less(laws: Any, setting: Any, precision: int, true: Any = inversion._table) -> Any:
     fewer = replace(laws, parts=laws.parts[:-1], chords=laws.chords[:-1])
     return true(fewer, setting, precision)
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from flint import arb
 
-from dpverify.privacy.balls import Enclosure, ball, enclose, hull
 from dpverify.privacy import numerics
+from dpverify.privacy.balls import Enclosure, ball, enclose, hull
 from dpverify.privacy.guarantees.base import (
     FAR,
     GaussianPart,
@@ -100,9 +100,7 @@ class Profile(Guarantee):
         """Without a tv, coarse bounds first: mostly they decide, either way."""
         if self.tv or self._single:
             return self.delta_at(epsilon).upper <= delta
-        return delta >= self.delta and numerics.is_at_most(
-            self.parts, epsilon, delta - self.delta
-        )
+        return delta >= self.delta and numerics.is_at_most(self.parts, epsilon, delta - self.delta)
 
     def rough_delta(self, epsilon: Fraction) -> Fraction:
         """From coarse tables, for searches that prove nothing."""

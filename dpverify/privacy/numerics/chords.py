@@ -89,8 +89,7 @@ def chords_above(part: Guarantee, mesh: Fraction) -> Chords:
         raise ArithmeticError(f"{part} reaches too far for a mesh of {float(mesh):.3g}")
     with working_precision(_PRECISION):
         values = [_above(part, k * mesh).upper() for k in range(last + 1)]
-        if isinstance(part, SmoothLaplace):
-            values[0] = _at_zero(values, mesh).upper()
+        values[0] = _at_zero(values, mesh).upper()
         kept = _hull([float(value) for value in values], to_float(mesh))
         masses = [arb(0)] * (2 * last + 1)
         for k, mass in zip(kept, _masses([values[k] for k in kept], kept, mesh), strict=True):

@@ -41,7 +41,9 @@ class Composition:
 def composition(parts: Parts, fineness: float) -> Composition:
     """Parts with chords above the families among them."""
     mesh = mesh_of(parts, fineness)
-    chords = tuple(chords_above(part, mesh) if is_family(part, parts) else None for part, _ in parts)
+    chords = tuple(
+        chords_above(part, mesh) if is_family(part, parts) else None for part, _ in parts
+    )
     lattice = lattice_of(parts, mesh)
     if extent_of(parts) > _MOST_POINTS * lattice:
         lattice = _ZERO

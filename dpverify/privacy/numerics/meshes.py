@@ -50,7 +50,8 @@ def mesh_of(parts: Parts, fineness: float) -> Fraction:
 def extent_of(parts: Parts) -> float:
     """About how far the losses go from which something is above the smallest mass that counts."""
     each = [
-        (reach_of(p) if is_family(p, parts) else to_float(p.largest_loss or _ZERO), n) for p, n in parts
+        (reach_of(p) if is_family(p, parts) else to_float(p.largest_loss or _ZERO), n)
+        for p, n in parts
     ]
     most = max((reach for reach, _ in each), default=0.0)
     return min(2 * sum(n * reach for reach, n in each), 40 * _deviation(parts) + 2 * most)

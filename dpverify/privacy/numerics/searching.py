@@ -50,7 +50,9 @@ def epsilon(parts: Parts, goal: Fraction) -> Enclosure | None:
     return Enclosure(low, found)
 
 
-def _crossing(side: Side, goal: Fraction, low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:
+def _crossing(
+    side: Side, goal: Fraction, low: Fraction, high: Fraction
+) -> tuple[Fraction, Fraction]:
     """(a, b), close together, with side(a) > goal and side(b) <= goal (or b = ``high``).
 
     By the secant through the logarithms at both ends (Illinois), now and then the middle.
@@ -164,9 +166,7 @@ def _growth(x: Fraction) -> arb:
     return ball(x).exp()
 
 
-def _below_lines(
-    highs: list[Fraction], lows: list[Fraction], growths: list[Enclosure]
-) -> Fraction:
+def _below_lines(highs: list[Fraction], lows: list[Fraction], growths: list[Enclosure]) -> Fraction:
     """At least the largest value between the second and the third point of a concave function of four.
 
     It is below the line through the first two, which rises at most by ``up`` there, and below that through
