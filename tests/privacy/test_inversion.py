@@ -199,6 +199,8 @@ def test_a_tilted_range_is_its_transform() -> None:
                 / (4 * mp.sinh(top / 2))
                 for s in (mp.mpf(tilt), mp.mpc(tilt, w))
             ]
+            for value, s in zip(transform, (mp.mpf(tilt), mp.mpc(tilt, w)), strict=True):
+                assert abs(spec.range_transform(Fraction(length), s) / value - 1) < 1e-30
             near = arb(2) ** -90
             assert abs(moment - arb(str(transform[0]))) < near
             ratio = transform[1] / transform[0]

@@ -37,6 +37,7 @@ from dpverify.privacy.numerics import (
     searching,
 )
 from dpverify.privacy.numerics.chords import Chords, chords_above
+from spec.theory import inversion as inversion_spec
 from spec.theory import profiles as spec
 from spec.theory.laws import real
 
@@ -263,6 +264,8 @@ def test_the_moment_of_a_range_is_that_of_its_worst_interval() -> None:
         with working_precision(200):
             found = number(moments._moment(BoundedRange(length), 1, arb(t)))
         worst = _interval_moment(mp.mpf(length), mp.mpf(t))
+        stated = inversion_spec.range_moment(Fraction(length), Fraction(t))
+        assert abs(found / stated - 1) < mp.mpf(10) ** -30
         assert worst <= found <= worst * mp.mpf("1.02")
 
 

@@ -52,7 +52,9 @@ class Chords:
 
     def rough(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The losses and their masses as floats."""
-        losses = (self.lowest + np.arange(self.masses.length())) * to_float(self.mesh)
+        losses = (self.lowest + np.arange(self.masses.length(), dtype=np.float64)) * to_float(
+            self.mesh
+        )
         return losses, np.array([float(mass) for mass in self.masses.coeffs()])
 
 

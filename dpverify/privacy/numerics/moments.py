@@ -68,10 +68,7 @@ def _rough_moments(parts: Parts) -> Rough:
 def _moment(part: Guarantee, times: int, t: arb) -> arb:
     """At least E e^(tL) of ``times`` parts.
 
-    Of a bounded range: all losses lie in an interval, and e^(tL) is convex in e^-L, whose mean is 1; so
-    two losses at the ends are the worst, e^y and e^(y - epsilon), and of all y the one with
-    e^y = t / (t + 1) (e^epsilon - e^(-t epsilon)) / (1 - e^(-t epsilon)). A ball of it is enough: the value is
-    largest there, and it is taken in ball arithmetic.
+    Of a bounded range that of its worst interval (spec/theory/inversion.py:range_moment).
     """
     if isinstance(part, (GaussianDP, ZeroConcentratedDP)):
         assert part.concentrated is not None
@@ -88,8 +85,8 @@ def mixed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
     """delta(epsilon) where all parts but one, or all, have atoms, and few together: the mean over these losses l
     of the one's profile at epsilon - l. None otherwise.
 
-    A profile at a negative argument follows by symmetry: 1 - e^y + e^y delta(-y). Only bounds of the one's profile are
-    used, at single points, so nothing need be convex.
+    A profile at a negative argument follows by symmetry: 1 - e^y + e^y delta(-y). The proof in
+    spec/theory/inversion.py:beside_atoms asks for a bound at single points, which need not be convex.
     """
     others = tuple(p for p in parts if isinstance(p[0], (PureDP, DiscreteLaplaceShift)))
     alone = [p for p in parts if p not in others]
