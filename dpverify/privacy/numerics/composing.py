@@ -107,7 +107,7 @@ def _simply(parts: Parts, epsilon: Fraction) -> Fraction:
     found = ZeroConcentratedDP(shortened(rho)).delta_at(epsilon).upper
     try:
         return min(found, chernoff(parts, epsilon))
-    except ArithmeticError:
+    except (ArithmeticError, ValueError):
         return found
 
 
@@ -117,11 +117,12 @@ def _paired(parts: Parts, epsilon: Fraction, fineness: float) -> Enclosure:
     found = _closed(parts, epsilon) or mixed(parts, epsilon)
     if found is not None:
         return found
-    try:
-        laws = composition(parts, fineness)
-        found = on_lattice(laws, epsilon) if laws.lattice else inverted(laws, epsilon)
-    except ArithmeticError:
-        found = None
+    if all((part.concentrated or _ZERO) <= _MOST_LOSS for part, _ in parts):
+        try:
+            laws = composition(parts, fineness)
+            found = on_lattice(laws, epsilon) if laws.lattice else inverted(laws, epsilon)
+        except (ArithmeticError, ValueError):  # beyond what floats can choose
+            found = None
     low = max((part.delta_at(epsilon).lower for part, _ in parts), default=_ZERO)
     found = found or Enclosure(_ZERO, _ONE)
     return Enclosure(max(low, found.lower), found.upper)

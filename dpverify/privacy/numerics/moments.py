@@ -90,7 +90,8 @@ def mixed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
     """
     others = tuple(p for p in parts if isinstance(p[0], (PureDP, DiscreteLaplaceShift)))
     alone = [p for p in parts if p not in others]
-    atoms = _atoms(others) if not alone or [n for _, n in alone] == [1] else None
+    single = [n for _, n in alone] == [1] and not isinstance(alone[0][0], SmoothLaplace)
+    atoms = _atoms(others) if single or not alone else None
     if atoms is None or (alone and len(atoms) > _MOST_BESIDE):
         return None
     with working_precision(_PRECISION + int(epsilon).bit_length()):

@@ -92,6 +92,8 @@ def tradeoff(parts: Parts, alpha: Fraction) -> Enclosure:
     delta(-x) = 1 - e^-x + e^-x delta(x), so these are the lines of epsilon = |x| and their mirror images.
     Any of them is a lower end. The upper end is that of mechanisms with these guarantees.
     """
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0].tradeoff_at(alpha)
     low, high, scale = _range(parts, alpha)
     lower: Side = lru_cache(maxsize=None)(lambda e: above(parts, e))
     upper: Side = lru_cache(maxsize=None)(lambda e: below(parts, e))
@@ -134,8 +136,9 @@ def _best(
             return -_LEAST - to_float(value)
         return _log(1 - alpha - value) - _log(value)
 
-    options = {"xatol": scale / _FINE}
-    found = minimize_scalar(objective, bounds=(low, high), method="bounded", options=options)
+    found = minimize_scalar(
+        objective, bounds=(low, high), method="bounded", options={"xatol": scale / _FINE}
+    )
     return Fraction(float(found.x))
 
 
