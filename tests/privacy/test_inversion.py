@@ -151,10 +151,10 @@ def _convolved(length: Fraction, times: int, epsilon: Fraction) -> Any:
 def _ranges_hold() -> bool:
     good = []
     for length, times, epsilon in (
-        ("0.1", 4, "0.05"),
+        ("0.1", 7, "0.05"),
         ("0.1", 9, "0.3"),
         ("1.5", 6, "4"),
-        ("3", 5, "0"),
+        ("3", 6, "0"),
     ):
         parts = ((BoundedRange(length), times),)
         truth = _convolved(Fraction(length), times, Fraction(epsilon))
@@ -175,13 +175,13 @@ def _one_range_more(laws: Any, setting: Any, true: Any = inversion._rest) -> Any
 def _far_fewer(rough: Any, epsilon: Any, smoothing: float, true: Any = chosen) -> Any:
     choice = true(rough, epsilon, smoothing)
     setting = choice.setting
-    return replace(choice, setting=replace(setting, count=setting.count // 40 + 1))
+    return replace(choice, setting=replace(setting, count=setting.count // 12 + 1))
 
 
 def test_a_rest_that_is_underrated_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """With few points the rest is most of it: the truth is enclosed, and no longer with less."""
-    parts = ((BoundedRange("0.1"), 4),)
-    truth = _convolved(Fraction("0.1"), 4, Fraction("0.05"))
+    parts = ((BoundedRange("0.1"), 6),)
+    truth = _convolved(Fraction("0.1"), 6, Fraction("0.05"))
     monkeypatch.setattr(inversion, "chosen", _far_fewer)
     assert holds(inverted(parts, Fraction("0.05")), truth)
     monkeypatch.setattr(inversion, "_rest", _one_range_more)
