@@ -7,6 +7,7 @@ noise of a given mu.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -96,3 +97,61 @@ def excess(sigma: Fraction, y: Fraction) -> Any:
     if y < 0:
         return mp.exp(real(y)) * excess(sigma, -y)
     return gaussian_profile(sigma**2, y)
+
+
+@states(Source("OURS", "transform of the dominating pair of a bounded range"))
+def range_transform(length: Fraction, s: Any) -> Any:
+    """M(s) of the symmetric pair with the profile of a bounded range: sinh((s + 1/2) length) / ((2s + 1)
+    sinh(length / 2)).
+
+    Proof: delta(x) = (1 - e^((x - length) / 2))^2 / (1 - e^-length) on [0, length], and the same formula holds on
+    [-length, 0]: with a = e^(-length / 2) and z = e^(x / 2) symmetry asks for z^2 (1 - a / z)^2 = (1 - a z)^2 -
+    (1 - a^2) (1 - z^2), and both are z^2 - 2 a z + a^2. A profile of losses with density p is the integral of
+    p(l) (1 - e^(x - l)) over l > x, so p = delta'' - delta', which is a e^(x / 2) / (2 (1 - a^2)) inside; at both
+    ends delta' is continuous (0 and -e^-length), so there is no atom. The integral of e^(sx) p(x) is a
+    sinh((s + 1/2) length) / ((s + 1/2) (1 - a^2)) / 2, and (1 - a^2) / a = 2 sinh(length / 2). For s = t + iw it is at most
+    C / w of M(t), C = (t + 1/2) coth((t + 1/2) length): |sinh(a + ib)| <= cosh(a) and |s + 1/2| >= w. QED.
+    """
+    half = s + mp.mpf(1) / 2
+    top = real(length)
+    return mp.sinh(half * top) / (2 * half * mp.sinh(top / 2))
+
+
+@states(Source("OURS", "largest moment of a bounded range"))
+def range_moment(length: Fraction, t: Any) -> Any:
+    """The largest E e^(tL), t > 0, of losses in an interval of this length, at most y^t A / ((t + 1) (e^length -
+    1)) with A = e^length - e^(-t length), y = t A / ((t + 1) (1 - e^(-t length))).
+
+    Proof: let the losses lie in [b - length, b], Y = e^b. E e^-L is the mass of Q, which is 1, for all losses
+    are finite. e^(tL) is convex in e^-L, so it lies below its
+    chord between the two ends, and the mean of the chord depends on E e^-L alone: it is (Y^t (e^length - Y) +
+    Y^t e^(-t length) (Y - 1)) / (e^length - 1) = Y^t (A - Y (1 - e^(-t length))) / (e^length - 1), which over all
+    Y > 0 is largest at y. A pair of a mechanism that comes later, given what came before, has such losses as
+    well, so moments multiply. QED.
+    """
+    top, order = real(length), real(t)
+    whole = mp.exp(top) - mp.exp(-order * top)
+    y = order / (order + 1) * whole / -mp.expm1(-order * top)
+    return y**order * whole / ((order + 1) * mp.expm1(top))
+
+
+@states(Source("OURS", "one bound of a profile beside atoms"))
+def beside_atoms(
+    profile_at: Callable[[Any], Any], atoms: dict[Fraction, Any], epsilon: Fraction
+) -> Any:
+    """delta(epsilon) of a mechanism whose profile is at most ``profile_at``, in both directions, beside a pair of
+    these losses: the sum over losses x of mass * h(epsilon - x), h(y) = profile_at(y), 1 - e^y + e^y profile_at(-y)
+    for y < 0.
+
+    Proof: let P x P', Q x Q' be the two together (adaptively: given any output of the pair with the losses). For
+    an event S, P P'(S) - e^epsilon Q Q'(S) is the mean over the pair's outputs, under P', of P(S_o) - e^(epsilon -
+    x) Q(S_o), x the loss there: each is at most the profile at epsilon - x of real argument, and at y < 0 that
+    is 1 - e^y + e^y times the other direction's at -y (complements). In the other order, at most the mean
+    over outputs m of the mechanism, under P, of the pair's profile at e^epsilon Q(m) / P(m), which is the sum over x of
+    mass (1 - e^(epsilon - x) Q(m) / P(m))_+; summed over m first, it is the same. QED.
+    """
+    total = mp.mpf(0)
+    for x, mass in atoms.items():
+        y = real(epsilon - x)
+        total += mass * (profile_at(y) if y >= 0 else -mp.expm1(y) + mp.exp(y) * profile_at(-y))
+    return total

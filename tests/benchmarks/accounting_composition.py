@@ -30,9 +30,7 @@ from fractions import Fraction
 from itertools import count, cycle, islice
 from typing import Any
 
-from dpverify.privacy import inversion
 from dpverify.privacy.balls import Enclosure
-from dpverify.privacy.discretize import profile_table
 from dpverify.privacy.guarantees import (
     ApproxDP,
     BoundedRange,
@@ -42,7 +40,7 @@ from dpverify.privacy.guarantees import (
     Profile,
     PureDP,
 )
-from tests.benchmarks.timing import clocked, header, peer, quiet, table
+from tests.benchmarks.timing import clocked, cold, header, peer, quiet, table
 
 TARGETS = (1e-6, 1e-20, 1e-40)
 INTERVAL = 1e-4
@@ -109,16 +107,14 @@ def mixes() -> Iterator[tuple[str, list[Guarantee], tuple[float, ...]]]:
 
 def ours(stages: list[Guarantee], epsilons: tuple[float, ...]) -> list[Enclosure]:
     """Delta from cold caches."""
-    profile_table.cache_clear()
-    inversion._table.cache_clear()
+    cold()
     profile = Profile(stages)
     return [profile.delta_at(epsilon) for epsilon in epsilons]
 
 
 def inverse(stages: list[Guarantee], delta: float) -> Enclosure:
     """Epsilon from cold caches."""
-    profile_table.cache_clear()
-    inversion._table.cache_clear()
+    cold()
     return Profile(stages).epsilon_at(delta)
 
 

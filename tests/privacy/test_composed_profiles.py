@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from math import comb
@@ -14,7 +13,6 @@ from typing import Any
 
 import mpmath as mp
 import pytest
-from flint import fmpz
 
 from dpverify.privacy import (
     ApproxDP,
@@ -27,16 +25,9 @@ from dpverify.privacy import (
     Profile,
     PureDP,
     ZeroConcentratedDP,
-    composing,
-    discretize,
-    inversion,
-    losses,
-    meshes,
-    transforms,
 )
 from dpverify.privacy.balls import Enclosure
-from dpverify.privacy.discretize import profile_table
-from dpverify.privacy.losses import Losses
+from dpverify.privacy.numerics import composing, lattice, laws
 from spec.theory import profiles as spec
 from spec.theory import rules as spec_rules
 from spec.theory.laws import real
@@ -46,11 +37,17 @@ from .finite import Pair, adaptive_product
 Atoms = dict[Any, Any]  # masses by loss; losses are exact
 
 
+def _clear() -> None:
+    """Nothing that another test may have planted a fault in."""
+    for cached in (laws.composition, lattice._table, composing._paired, composing._simply):
+        cached.cache_clear()
+
+
 @pytest.fixture(autouse=True)
 def _fifty_digits() -> Iterator[None]:
     with mp.workdps(50):
         yield
-    discretize.profile_table.cache_clear()
+    _clear()
 
 
 def holds(found: Enclosure, truth: Any) -> bool:
@@ -111,7 +108,7 @@ def test_copies_of_pure_dp_follow_the_binomial_sum(
         profile = Profile([(PureDP(e0), times)])
         found = profile.delta_at(epsilon)
         assert holds(found, truth), epsilon
-        assert width(found) < 1e-6
+        assert width(found) < 1e-6 if truth > mp.mpf("1e-40") else found.upper < Fraction(1, 10**40)
         assert profile.at_most(epsilon, found.upper)
         assert not profile.at_most(epsilon, found.lower * (1 - Fraction(1, 10**6)))
     assert truth < mp.mpf("1e-250") or times < 4000
@@ -144,60 +141,6 @@ def test_gaussian_noise_beside_randomized_responses(mu: str, each: str, times: i
         assert not profile.at_most(epsilon, found.lower * Fraction(999, 1000))
 
 
-_UGLY = ["0.0317", "3/7", "0.271828182845904", "1/3"]
-
-
-def _ugly_parts_hold() -> bool:
-    atoms = together(response(Fraction(e)) for e in _UGLY)
-    profile = Profile([PureDP(e) for e in _UGLY])
-    epsilons = map(Fraction, ("0", "0.0417", "0.3", "0.7713", "1.01"))
-    found = [(profile.delta_at(e), delta_of(atoms, e)) for e in epsilons]
-    return all(holds(here, truth) and width(here) < 1e-2 for here, truth in found)
-
-
-@pytest.fixture
-def _coarse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meshes, "MOST_POINTS", 1 << 15)
-    monkeypatch.setattr(composing, "has_transform", lambda parts: False)
-    monkeypatch.setattr(composing, "inverted", lambda parts, at: None)
-
-
-@pytest.mark.usefixtures("_coarse")
-def test_losses_that_fall_between_the_multiples_of_the_mesh() -> None:
-    parts = Profile([PureDP(e) for e in _UGLY]).parts
-    mesh = discretize.composed(parts, bits=192, upper=True).mesh
-    assert any((Fraction(e) / mesh).denominator > 1 for e in _UGLY), "else nothing is tested"
-    assert _ugly_parts_hold()
-
-
-def _all_to_below(made: Losses, mesh: Fraction, *, regrid: Any = losses.regrid) -> Losses:
-    lowered: Losses = regrid(replace(made, upper=False), mesh)
-    return replace(lowered, upper=made.upper)
-
-
-def _other_side(
-    parts: Any,
-    bits: int,
-    upper: bool,
-    fineness: float = 200.0,
-    table: Any = discretize.profile_table,
-) -> Any:
-    return table(parts, bits, not upper, fineness)
-
-
-@pytest.mark.usefixtures("_coarse")
-@pytest.mark.parametrize(
-    ("where", "name", "twin"),
-    [(composing, "profile_table", _other_side), (discretize, "regrid", _all_to_below)],
-)
-def test_a_bound_from_the_wrong_side_is_caught(
-    where: Any, name: str, twin: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    discretize.profile_table.cache_clear()
-    monkeypatch.setattr(where, name, twin)
-    assert not _ugly_parts_hold()
-
-
 @cache
 def _ranges_at(length: Fraction, epsilon: Fraction, times: int, steps: int = 24) -> Any:
     """The worst of adaptive stages with losses t and t - length each, t on a grid."""
@@ -213,40 +156,6 @@ def _ranges_at(length: Fraction, epsilon: Fraction, times: int, steps: int = 24)
     return best
 
 
-def _above_by_transform(length: Fraction, times: int, epsilon: Fraction) -> Any:
-    found = inversion.inverted_above(((BoundedRange(length), times),), epsilon, 192)
-    assert found is not None
-    return real(found)
-
-
-def test_families_by_their_transform_stay_above_every_adaptive_strategy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """And near the tables; from the other side's losses they would not."""
-    cases = [(Fraction(1, 2), 2, Fraction(1, 50)), (Fraction(2), 2, Fraction(1, 2))]
-    for length, times, epsilon in cases:
-        found = _above_by_transform(length, times, epsilon)
-        table = real(profile_table(((BoundedRange(length), times),), 192, True).at(epsilon))
-        assert _ranges_at(length, epsilon, times) <= found <= table * mp.mpf("1.01")
-        assert found >= table * mp.mpf("0.999")
-    true = discretize.each_above
-
-    def halved(parts: Any, bits: int) -> Any:
-        return tuple(
-            replace(losses, infinite=fmpz(0), masses=losses.masses - 1)
-            for losses in true(
-                tuple((BoundedRange(part.epsilon / 2), times) for part, times in parts), bits
-            )
-        )
-
-    monkeypatch.setattr(transforms, "each_above", halved)
-    monkeypatch.setattr(inversion, "each_above", halved)
-    inversion._table.cache_clear()
-    length, times, epsilon = cases[1]
-    assert _above_by_transform(length, times, epsilon) < _ranges_at(length, epsilon, times)
-    inversion._table.cache_clear()
-
-
 def test_many_kinds_with_families_are_enclosed() -> None:
     """Thirty ranges and a zCDP part among others: between a mechanism of theirs and the moments."""
     parts: list[Guarantee] = [BoundedRange(Fraction(40 + i, 1000)) for i in range(30)]
@@ -255,7 +164,7 @@ def test_many_kinds_with_families_are_enclosed() -> None:
     profile = Profile(parts)
     rho = profile.concentrated
     assert rho is not None
-    attained = Profile([composing._attaining(part) for part in parts])
+    attained = Profile(composing._attaining(profile.parts))
     for epsilon in map(Fraction, ("0.5", "1.5", "2.5")):
         found, lower = profile.delta_at(epsilon), attained.delta_at(epsilon)
         assert lower.lower <= found.lower * (1 + Fraction(1, 10**6))

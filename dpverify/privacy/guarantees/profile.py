@@ -9,9 +9,8 @@ from functools import lru_cache
 
 from flint import arb
 
+from dpverify.privacy import numerics
 from dpverify.privacy.balls import Enclosure, ball, enclose, hull
-from dpverify.privacy.composing import delta_together, is_at_most
-from dpverify.privacy.discretize import profile_table
 from dpverify.privacy.guarantees.base import (
     FAR,
     GaussianPart,
@@ -30,9 +29,7 @@ from dpverify.privacy.guarantees.parts import (
     merged,
     total_of,
 )
-from dpverify.privacy.losses import ProfileTable
-from dpverify.privacy.meshes import DEPTHS
-from dpverify.privacy.numbers import Exact, render, whole
+from dpverify.privacy.numbers import Exact, exact, render, whole
 from dpverify.privacy.sources import Source, states
 
 _FAR_FOR_TV = Fraction(1 << 14)  # e^-16384 is less than any tv of at most 4000 digits
@@ -103,7 +100,7 @@ class Profile(Guarantee):
         """Without a tv, coarse bounds first: mostly they decide, either way."""
         if self.tv or self._single:
             return self.delta_at(epsilon).upper <= delta
-        return delta >= self.delta and is_at_most(self.parts, epsilon, delta - self.delta)
+        return delta >= self.delta and numerics.is_at_most(self.parts, epsilon, delta - self.delta)
 
     def rough_delta(self, epsilon: Fraction) -> Fraction:
         """From coarse tables, for searches that prove nothing."""
@@ -113,7 +110,7 @@ class Profile(Guarantee):
         """The sum at this very epsilon, which need not be the least one."""
         if self.tv and at >= _FAR_FOR_TV:
             return Enclosure(_ONE, _ONE)
-        found = delta_together(self.parts, at, rough=rough)
+        found = numerics.delta(self.parts, at, rough=rough)
         factor = enclose(lambda: 1 + ball(at).exp()) if self.tv else Enclosure(_ZERO, _ZERO)
         return Enclosure(
             found.lower + self.delta + factor.lower * self.tv,
@@ -134,48 +131,40 @@ class Profile(Guarantee):
     def _single(self) -> bool:
         return len(self.parts) == 1 and self.parts[0][1] == 1
 
-    def _table(self, upper: bool) -> ProfileTable:
-        return profile_table(self.parts, DEPTHS[0], upper)
+    def epsilon_at(self, delta: Exact) -> Enclosure:
+        """Without a tv, that of the parts at what delta is left for them."""
+        goal = exact(delta, "delta") - self.delta
+        found = None
+        if 0 < goal < 1 - self.delta and not (self.tv or self._single):
+            found = numerics.epsilon(self.parts, goal)
+        return found or Guarantee.epsilon_at(self, delta)
 
     def tradeoff_at(self, alpha: Exact) -> Enclosure:
-        """The best of the lines 1 - delta(epsilon) - e^epsilon alpha and their mirror images."""
+        """max(T(alpha + tv) - delta - tv, T(alpha + delta + tv) - tv, 0), T the curve of the parts alone.
+
+        A line of epsilon >= 0 is 1 - delta(epsilon) - delta - (1 + e^epsilon) tv - e^epsilon alpha, one of T
+        at alpha + tv, less delta + tv. A mirror image is that divided by e^epsilon, with e^epsilon and alpha
+        exchanged: one of T at alpha + delta + tv, less tv. The other lines at either place promise less.
+        """
         at = tradeoff_argument(alpha)
         if self._closed is not None:
             return self._closed.tradeoff_at(at)
-        if not self.parts:
-            value = max(1 - at - self.delta - 2 * self.tv, _ZERO)
-            return Enclosure(value, value)
-        lower = self._best_line(at, True)
-        upper = max(self._best_line(at, False), lower)
-        return Enclosure(lower, min(upper, 1 - at))
+        first = self._curve(at + self.tv, self.delta + self.tv)
+        if not self.delta:
+            return first
+        second = self._curve(at + self.delta + self.tv, self.tv)
+        return Enclosure(max(first.lower, second.lower), max(first.upper, second.upper))
 
-    def _best_line(self, alpha: Fraction, upper: bool) -> Fraction:
-        table = self._table(upper)
-        best = _ZERO
-        for line in (self._line, self._mirrored_line):
-            low, high = 0, len(table)
-            while high - low > 1:  # concave along the corners: rises, then falls
-                middle = (low + high) // 2
-                rises = line(table, middle, alpha) > line(table, middle - 1, alpha)
-                low, high = (middle, high) if rises else (low, middle)
-            best = max(best, line(table, low, alpha))
-        return best
-
-    def _line(self, table: ProfileTable, k: int, alpha: Fraction) -> Fraction:
-        if k * table.mesh > _FAR_FOR_TV:  # far below any other line, falling
-            return Fraction(-k << (1 << 16))
-        growth = enclose(lambda: ball(k * table.mesh).exp())
-        factor = growth.upper if table.upper else growth.lower
-        return 1 - table.node(k) - self.delta - (1 + factor) * self.tv - factor * alpha
-
-    def _mirrored_line(self, table: ProfileTable, k: int, alpha: Fraction) -> Fraction:
-        if k * table.mesh > _FAR_FOR_TV:
-            return _ZERO
-        growth = enclose(lambda: ball(k * table.mesh).exp())
-        divide, times = (
-            (growth.upper, growth.upper) if table.upper else (growth.lower, growth.lower)
-        )
-        return (1 - table.node(k) - self.delta - (1 + times) * self.tv - alpha) / divide
+    def _curve(self, alpha: Fraction, less: Fraction) -> Enclosure:
+        """The curve of the parts, less that, at least 0."""
+        if alpha >= 1 or not self.parts:
+            ends = (max(1 - alpha, _ZERO),) * 2
+        elif not alpha:
+            ends = (_ONE, _ONE)
+        else:
+            found = numerics.tradeoff(self.parts, alpha)
+            ends = (found.lower, found.upper)
+        return Enclosure(max(ends[0] - less, _ZERO), max(ends[1] - less, _ZERO))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
         """``delta_at`` as a ball."""

@@ -1,0 +1,172 @@
+"""Families without one worst pair, from above: the chords of their profile at multiples of a mesh.
+
+The chords are the profile of a symmetric pair with losses at those multiples, which dominates the family.
+Domination needs no total mass (proof in spec/theory/rules.py), so each mass is rounded up, and a negative
+one, where the profile is not convex, to 0. Which multiples are kept is decided in floats and proves
+nothing: chords between any of them lie above a convex profile, and the largest convex function below a
+bound lies below the chords.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb, arb_poly
+from numpy.typing import NDArray
+
+from dpverify.privacy.balls import ball, working_precision
+from dpverify.privacy.guarantees.base import Guarantee
+from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
+from dpverify.privacy.guarantees.gaussian import GaussianDP
+from dpverify.privacy.guarantees.noise import BoundedRange
+from dpverify.privacy.guarantees.parts import Parts
+from dpverify.privacy.guarantees.smooth import SmoothLaplace
+from dpverify.privacy.numbers import to_float
+
+MOST_NODES = 1 << 12
+SEVERAL = 6
+"""Bounded ranges after which a sum over their transform ends by itself."""
+_DEPTH = 118.0  # of the last logarithm: e^-118 is below 1e-51
+_PRECISION = 160
+_LARGEST = 600.0  # exponents that floats hold
+
+
+@dataclass(frozen=True, slots=True)
+class Chords:
+    """P's masses of the losses (lowest + i) * mesh, as coefficients, and of an infinite loss."""
+
+    mesh: Fraction
+    lowest: int
+    masses: arb_poly
+    infinite: arb
+
+    def moment(self, tilt: arb) -> arb:
+        """The sum of the masses times e^(tL)."""
+        step = tilt * ball(self.mesh)
+        found: arb = self.masses(step.exp()) * (self.lowest * step).exp()
+        return found
+
+    def rough(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The losses and their masses as floats."""
+        losses = (self.lowest + np.arange(self.masses.length(), dtype=np.float64)) * to_float(
+            self.mesh
+        )
+        return losses, np.array([float(mass) for mass in self.masses.coeffs()])
+
+
+def is_family(part: Guarantee, parts: Parts) -> bool:
+    """Whether it is composed by its chords: where its profile is a bound without a transform in closed form, and a
+    few bounded ranges without noise, for their transform hardly decreases.
+    """
+    if isinstance(part, BoundedRange):
+        return ranges_of(parts) < SEVERAL and not any(isinstance(p, GaussianDP) for p, _ in parts)
+    return isinstance(part, (ZeroConcentratedDP, SmoothLaplace))
+
+
+def ranges_of(parts: Parts) -> int:
+    """How many bounded ranges there are."""
+    return sum(n for part, n in parts if isinstance(part, BoundedRange))
+
+
+def reach_of(part: Guarantee) -> float:
+    """About where its profile is e^-118, or 0."""
+    if isinstance(part, ZeroConcentratedDP):
+        rho = to_float(part.rho)
+        return rho + 2 * math.sqrt(rho * _DEPTH)
+    if isinstance(part, BoundedRange):
+        return to_float(part.epsilon)
+    assert isinstance(part, SmoothLaplace)
+    growth = to_float(part.growth)
+    return to_float(part.shift) + math.log(growth) + (growth - 1) * _DEPTH
+
+
+def chords_above(part: Guarantee, mesh: Fraction) -> Chords:
+    """The symmetric pair of the chords; beyond the last multiple the profile stays what it is there."""
+    last = max(math.ceil(reach_of(part) / to_float(mesh)), 1)
+    if last > 2 * MOST_NODES:
+        raise ArithmeticError(f"{part} reaches too far for a mesh of {float(mesh):.3g}")
+    with working_precision(_PRECISION):
+        values = [_above(part, k * mesh).upper() for k in range(last + 1)]
+        values[0] = _at_zero(values, mesh).upper()
+        kept = _hull([float(value) for value in values], to_float(mesh))
+        masses = [arb(0)] * (2 * last + 1)
+        for k, mass in zip(kept, _masses([values[k] for k in kept], kept, mesh), strict=True):
+            masses[last + k] = mass.upper()
+            masses[last - k] = (mass * ball(-k * mesh).exp()).upper()
+        return Chords(mesh, -last, arb_poly(masses), values[-1])
+
+
+def _above(part: Guarantee, epsilon: Fraction) -> arb:
+    """An upper bound of its profile."""
+    if isinstance(part, ZeroConcentratedDP):
+        return _converted(part.rho, epsilon)
+    return part.delta_ball(epsilon)
+
+
+def _converted(rho: Fraction, epsilon: Fraction) -> arb:
+    """Conversion of zCDP (CKS20, Proposition 12) at one order, 1 + t; any t > 0 is sound.
+
+    The exponent's derivative (2 t + 1) rho - epsilon - ln(1 + 1 / t) is concave, so Newton's steps
+    from the left stay there.
+    """
+    r, e = to_float(rho), to_float(epsilon)
+    t = 1 / math.expm1(min(max(r, e, 1e-9), _LARGEST) + r)
+    for _ in range(60):
+        step = ((2 * t + 1) * r - e - math.log1p(1 / t)) / (2 * r + 1 / (t * (1 + t)))
+        t = max(t - step, t / 2)
+        if abs(step) < 1e-12 * t:
+            break
+    order = arb(t)
+    exponent = order * ((1 + order) * ball(rho) - ball(epsilon))
+    return (exponent - order * (1 / order).log1p() - order.log1p()).exp().min(arb(1))
+
+
+def _at_zero(values: Sequence[arb], mesh: Fraction) -> arb:
+    """What (e, delta)-DP says of epsilon = 0, at the best e: a profile that is a bound may say more there."""
+    step = to_float(mesh)
+    found = [float(d) + (1 - float(d)) * math.tanh(k * step / 2) for k, d in enumerate(values)]
+    k = min(range(len(found)), key=found.__getitem__)
+    return values[k] + (1 - values[k]) * (ball(k * mesh) / 2).tanh()
+
+
+def _hull(values: Sequence[float], mesh: float) -> list[int]:
+    """Which multiples are corners of the largest convex function of e^epsilon below the values."""
+    kept: list[int] = []
+    for k, value in enumerate(values):
+        while len(kept) > 1:
+            a, b = kept[-2], kept[-1]
+            near, far = (math.expm1(min(n * mesh, _LARGEST)) for n in (b - a, k - b))
+            # Slopes in units of e^(a mesh): the second one shrinks by e^((b - a) mesh).
+            if (values[b] - values[a]) / near <= (value - values[b]) / far / (1 + near):
+                break
+            kept.pop()
+        kept.append(k)
+    return kept
+
+
+def _masses(values: Sequence[arb], nodes: Sequence[int], mesh: Fraction) -> list[arb]:
+    """Of the losses at the nodes: how much the slope in e^epsilon rises there, times e^epsilon.
+
+    phi(g) = E (1 - g e^-L)_+ has a corner at e^l for each loss l. Symmetric: phi(1 / g) = 1 - 1 / g +
+    phi(g) / g, so the first slope left of 1 follows from the second value.
+    """
+    found = []
+    for i, k in enumerate(nodes):
+        mass = arb(0)
+        if i + 1 < len(nodes):
+            mass = (values[i + 1] - values[i]) / ball((nodes[i + 1] - k) * mesh).expm1()
+        behind = nodes[i - 1] if i else -nodes[1]
+        before = values[i - 1] if i else _mirrored(values[1], nodes[1] * mesh)
+        mass += (values[i] - before) / ball((behind - k) * mesh).expm1()
+        found.append(mass.max(arb(0)))
+    return found
+
+
+def _mirrored(value: arb, epsilon: Fraction) -> arb:
+    """phi(e^-epsilon) of a symmetric pair from phi(e^epsilon)."""
+    shrink = ball(-epsilon).exp()
+    return 1 - shrink + shrink * value

@@ -1,0 +1,133 @@
+"""Bounds of delta(epsilon) that need no inversion: the moments of all parts together, and few atoms one by one."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+from flint import arb
+
+from dpverify.privacy.balls import SMALLEST, Enclosure, ball, rational, working_precision
+from dpverify.privacy.guarantees.approximate import PureDP
+from dpverify.privacy.guarantees.base import Guarantee
+from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
+from dpverify.privacy.guarantees.gaussian import GaussianDP
+from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
+from dpverify.privacy.guarantees.parts import Parts
+from dpverify.privacy.guarantees.smooth import SmoothLaplace
+from dpverify.privacy.numbers import to_float
+from dpverify.privacy.numerics.laws import closed, composition
+from dpverify.privacy.numerics.tilting import Floats, Rough, least
+
+_PRECISION = 192
+_MOST_ATOMS = 1 << 11
+_MOST_BESIDE = 1 << 7
+_MOST_PARTS = 64
+
+
+def chernoff(parts: Parts, epsilon: Fraction) -> Fraction:
+    """M(t) e^(-t epsilon) t^t / (t + 1)^(t + 1) at one t > 0, chosen in floats; 1 where nothing is known.
+
+    M(t) bounds E e^(tL) of any mechanisms with these guarantees, adaptively: the moments of a pair that
+    dominates, of zCDP e^(rho t (t + 1)), of a bounded range those of its worst interval. Conversion of the total rho
+    (CKS20, Proposition 12) is the same with a larger M.
+    """
+    if any(isinstance(part, SmoothLaplace) for part, _ in parts):
+        return Fraction(1)
+    rough, x = _rough_moments(parts), to_float(epsilon)
+
+    def objective(tilts: Floats) -> Floats:
+        kappa = -tilts * np.log1p(1 / tilts) - np.log1p(tilts)
+        value: Floats = rough.moment(tilts) - tilts * x + kappa
+        return value
+
+    power = least(objective, 1e-7)
+    with working_precision(_PRECISION):
+        t = arb(math.exp2(power))
+        value = (-t * ball(epsilon) - t * (1 / t).log1p() - t.log1p()).exp()
+        for part, times in parts:
+            value *= _moment(part, times, t)
+        end = value.upper()
+        if not end < 1:
+            return Fraction(1)
+        return max(rational(end), SMALLEST) if end > ball(SMALLEST) else SMALLEST
+
+
+@lru_cache(maxsize=64)
+def _rough_moments(parts: Parts) -> Rough:
+    """Families as Gaussian noise with their rho."""
+    like = {p: n for p, n in parts if isinstance(p, (PureDP, DiscreteLaplaceShift))}
+    rho = sum((part.concentrated or Fraction(0)) * n for part, n in parts if part not in like)
+    noise = ((GaussianDP.of_square(2 * rho), 1),) if rho else ()
+    return Rough(composition((*like.items(), *noise), 1.0))
+
+
+def _moment(part: Guarantee, times: int, t: arb) -> arb:
+    """At least E e^(tL) of ``times`` parts.
+
+    Of a bounded range that of its worst interval (spec/theory/inversion.py:range_moment).
+    """
+    if isinstance(part, (GaussianDP, ZeroConcentratedDP)):
+        assert part.concentrated is not None
+        return (times * ball(part.concentrated) * t * (t + 1)).exp()
+    if isinstance(part, BoundedRange):
+        epsilon = ball(part.epsilon)
+        whole = epsilon.exp() - (-t * epsilon).exp()
+        worst = t / (t + 1) * whole / -(-t * epsilon).expm1()
+        return (worst**t * whole / ((t + 1) * epsilon.expm1())) ** times
+    return closed(part, times, t)[1]
+
+
+def mixed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
+    """delta(epsilon) where all parts but one, or all, have atoms, and few together: the mean over these losses l
+    of the one's profile at epsilon - l. None otherwise.
+
+    A profile at a negative argument follows by symmetry: 1 - e^y + e^y delta(-y). The proof in
+    spec/theory/inversion.py:beside_atoms asks for a bound at single points, which need not be convex.
+    """
+    others = tuple(p for p in parts if isinstance(p[0], (PureDP, DiscreteLaplaceShift)))
+    alone = [p for p in parts if p not in others]
+    single = [n for _, n in alone] == [1] and not isinstance(alone[0][0], SmoothLaplace)
+    atoms = _atoms(others) if single or not alone else None
+    if atoms is None or (alone and len(atoms) > _MOST_BESIDE):
+        return None
+    with working_precision(_PRECISION + int(epsilon).bit_length()):
+        value = arb(0)
+        for x, mass in atoms:
+            y = epsilon - x
+            known = alone[0][0].delta_ball(abs(y)) if alone else arb(0)
+            value += mass * (known if y >= 0 else (ball(y).exp() * known - ball(y).expm1()))
+        if not (value.is_finite() and value > ball(SMALLEST)):
+            return Enclosure(Fraction(0), SMALLEST if value < ball(SMALLEST) else Fraction(1))
+        return Enclosure(rational(value.lower()), min(rational(value.upper()), Fraction(1)))
+
+
+@lru_cache(maxsize=32)
+def _atoms(parts: Parts) -> tuple[tuple[Fraction, arb], ...] | None:
+    """All losses together with their masses; None where there is density or there are too many."""
+    size = 1
+    for part, times in parts:
+        if not isinstance(part, (PureDP, DiscreteLaplaceShift)):
+            return None
+        reach = part.shift if isinstance(part, DiscreteLaplaceShift) else 1
+        size *= 1 + times * reach
+        if size > _MOST_ATOMS or times > _MOST_PARTS:
+            return None
+    found = {Fraction(0): arb(1)}
+    with working_precision(2 * _PRECISION):
+        for part in (part for part, times in parts for _ in range(times)):
+            before, found = found, {}
+            for (x, p), (y, q) in product(before.items(), _law(part).items()):
+                found[x + y] = found.get(x + y, arb(0)) + p * q
+    return tuple(found.items())
+
+
+def _law(part: Guarantee) -> dict[Fraction, arb]:
+    if isinstance(part, DiscreteLaplaceShift):
+        return {i / part.scale: mass for i, mass in part.masses().items()}
+    assert isinstance(part, PureDP)
+    yes = 1 / (1 + ball(-part.epsilon).exp())
+    return {part.epsilon: yes, -part.epsilon: yes * ball(-part.epsilon).exp()}
