@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, TypeVar
 
 _Class = TypeVar("_Class", bound=type)
@@ -37,9 +37,13 @@ def guard(cls: type, initialize: Callable[..., None]) -> None:
     cls.__init__ = once  # type: ignore[misc]
 
 
-@cache
+_SLOTS: dict[type, tuple[str, ...]] = {}
+
+
 def _slots(cls: type) -> tuple[str, ...]:
-    return tuple(name for base in cls.__mro__ for name in getattr(base, "__slots__", ()))
+    if cls not in _SLOTS:
+        _SLOTS[cls] = tuple(n for base in cls.__mro__ for n in getattr(base, "__slots__", ()))
+    return _SLOTS[cls]
 
 
 def _is_set(item: object, name: str) -> bool:
