@@ -101,8 +101,10 @@ class Premise:
     value: Any
     kind: str = ""
 
-    def is_given(self, premise: Sensitivity) -> bool:
+    def is_given(self, premise: object) -> bool:
         """Whether the premise says this, or more."""
+        if not isinstance(premise, Sensitivity):
+            return False
         known = self.kind in ("", premise.query.kind)
         return known and premise.norm is self.norm and bool(premise.value <= self.value)
 
@@ -126,7 +128,7 @@ class Shown:
     premises: Callable[[Sensitivity], tuple[Premise, ...]]
     friendly: bool
 
-    def why_not(self, statement: Sensitivity, premises: Sequence[Sensitivity] = ()) -> str | None:
+    def why_not(self, statement: Sensitivity, premises: Sequence[object] = ()) -> str | None:
         """None if the statement follows from what is shown; otherwise how they differ."""
         if statement.query.kind != self.kind:
             return f"it is about {statement.query.kind!r}, what is shown about {self.kind!r}"
@@ -151,7 +153,7 @@ class Shown:
             return f"it says {statement.value}, and {least} is shown"
         return None
 
-    def _why_not_under(self, statement: Sensitivity, premises: Sequence[Sensitivity]) -> str | None:
+    def _why_not_under(self, statement: Sensitivity, premises: Sequence[object]) -> str | None:
         missing = [one for one in self.under(statement) if not one.is_made(statement)]
         if missing:
             return f"it does not assume {', '.join(map(str, missing))}"
@@ -205,7 +207,7 @@ def shown_by(obligation: object) -> tuple[Shown, ...]:
 
 
 def why_not_shown(
-    statement: object, obligation: object, premises: Sequence[Sensitivity] = ()
+    statement: object, obligation: object, premises: Sequence[object] = ()
 ) -> str | None:
     """None if the obligation shows the lemma's statement; otherwise why not, for each that it shows.
 
