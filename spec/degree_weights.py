@@ -81,7 +81,9 @@ def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
     """The released number is at least 1, and so far below both agreements."""
     near: Any = statement.adjacency
     known = (Relation.AT_MOST, Side.SMALLER, "Agreement")
-    return AssumedPassed(1), Assumed(*known, slack=SLACK[near], same=("predicate",))
+    return AssumedPassed(1), Assumed(
+        *known, slack=SLACK[near], same=("predicate",), stage="agreement"
+    )
 
 
 @states(STABILITY)

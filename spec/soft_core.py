@@ -72,7 +72,7 @@ def _stated_mean(statement: Sensitivity) -> int | None:
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
     """The released number is at least 1, and at most both agreements."""
     known = (Relation.AT_MOST, Side.SMALLER, "SoftAgreement")
-    return AssumedPassed(1), Assumed(*known, same=("predicate", "full"))
+    return AssumedPassed(1), Assumed(*known, same=("predicate", "full"), stage="agreement")
 
 
 @states(STABILITY)

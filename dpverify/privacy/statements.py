@@ -29,7 +29,8 @@ class Assumed:
 
     A released number is at most (at least) the quantity of this kind of one of the neighbors, less
     ``slack``; ``same``: parameters in which the quantity equals the statement's query; fixed: parameters of
-    the quantity, with their values.
+    the quantity, with their values. stage: the one that the query reads the number off; built: or the query
+    was built from the number, which stands for the released one.
     bounds: or a parameter of the query stands for the released number, or for the most rows of the domain.
     """
 
@@ -39,6 +40,8 @@ class Assumed:
     slack: int = 0
     same: tuple[str, ...] = ()
     fixed: tuple[tuple[str, Parameter], ...] = ()
+    stage: str = ""
+    built: bool = False
     bounds: str = ""
 
     def is_made(self, statement: Sensitivity) -> bool:
@@ -53,7 +56,11 @@ class Assumed:
             return False
         asked = (*((name, statement.query[name]) for name in self.same), *self.fixed)
         alike = {*asked} <= {*one.quantity.parameters}
+        if self.stage not in ("", one.stage):
+            return False
         if self.bounds and one.value != statement.query[self.bounds]:
+            return False
+        if not self.bounds and one.is_instance is not self.built:
             return False
         at_most = self.relation is Relation.AT_MOST
         strong = one.slack >= self.slack if at_most else one.slack <= self.slack

@@ -235,9 +235,9 @@ def _is_of_friends(statement: Sensitivity, exchange: bool) -> bool:
 
 
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
-    """The released number is at least 1 and below the larger number of kept records."""
+    """The number that the mean was built from is at least 1 and below the larger number of kept records."""
     known = (Relation.AT_MOST, Side.LARGER, "KeptCount")
-    return AssumedPassed(1), Assumed(*known, slack=1, same=("predicate",))
+    return AssumedPassed(1), Assumed(*known, slack=1, same=("predicate",), built=True)
 
 
 @states(MEAN)
