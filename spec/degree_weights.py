@@ -77,6 +77,13 @@ def obligation_agreement(claimed: Callable[[Adjacency], int] = moved_agreement) 
 _SPREAD = Fraction(10**6 + 1, 3)
 
 
+def _stated_mean(statement: Sensitivity) -> int | None:
+    """If the unit's reach is at least that of the adjacency."""
+    near: Any = statement.adjacency
+    own: Any = statement.query["reach"]
+    return stated_in_unit(statement) if own >= reach(near, Fraction(1 + SLACK[near])) else None
+
+
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
     """The released number is at least 1, and so far below both agreements."""
     near: Any = statement.adjacency
@@ -87,7 +94,7 @@ def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
 
 
 @states(STABILITY)
-@shows("WeightedMean", Norm.SQUARED_L2, value=stated_in_unit, under=_under)
+@shows("WeightedMean", Norm.SQUARED_L2, value=_stated_mean, under=_under)
 def obligation_reach(
     claimed: Callable[[Adjacency, Fraction], Fraction] = reach,
     own: Weight = weight,

@@ -66,7 +66,13 @@ def _stated_moves(statement: Sensitivity) -> int | None:
 
 
 def _stated_mean(statement: Sensitivity) -> int | None:
-    return stated_in_unit(statement) if _is_covered(statement) else None
+    """If the unit's reach is at least that of the share."""
+    given: Any = statement.query
+    if not _is_covered(statement) or given["reach"] < soft_weights.reach(
+        given["full"], Fraction(1)
+    ):
+        return None
+    return stated_in_unit(statement)
 
 
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:

@@ -189,8 +189,8 @@ def kept_mean(images: Sequence[Image], noise: Fraction) -> Image:
 
 @states(MEAN)
 def mean_sensitivity(spread: Fraction, width: int) -> int:
-    """(2^40 / spread + sqrt(width))^2, rounded up: squared L2, for friendly neighbors and a released number below
-    the larger of their numbers N >= 2.
+    """(2^40 / spread + sqrt(width))^2, rounded up: squared L2, for friendly neighbors and a released
+    number below the larger of their numbers N >= 2.
 
     Proof. The record that goes is within b R of the mean of the N - 1 others, b = 2, or 1 + k / (N - 1)
     with k strangers, which is at most a as released <= N - 1. The mean moves by at most b R / N, so by
@@ -267,8 +267,8 @@ def obligation_kept_mean(
 
 @states(MEAN)
 def swapped_sensitivity(spread: Fraction, width: int, reach: Fraction) -> int:
-    """(2 / reach 2^40 / spread + sqrt(width))^2, rounded up: squared L2, when a kept record is replaced by one with
-    which it has a common friend, two radii away at most, and released is at most N.
+    """(2 / reach 2^40 / spread + sqrt(width))^2, rounded up: squared L2, when a kept record is replaced
+    by one with which it has a common friend, two radii away at most, and released is at most N.
 
     That is ``mean_sensitivity`` for a reach of 2 only. With few strangers the noise is smaller, and two
     friends of all, one on each side of them, are two reaches apart: a replacement then costs up to 4 / s^2.

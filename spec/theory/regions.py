@@ -199,7 +199,8 @@ def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_mo
 @shows("SlabSum", Norm.SQUARED_L2, value=stated_in_unit)
 def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach) -> int:
     """Over the same neighbors the sum between slabs moves by at most this, and in some region by exactly
-    this; in 2^-40 of the noise by no more than ``unit_sensitivity``; slabs leave out some record of every ball."""
+    this; in 2^-40 of the noise by no more than ``unit_sensitivity``. Slabs leave out some record of every
+    ball."""
     cases, attained, spread = 0, set(), Fraction(10**6 + 1, 3)
     for (region, universe), adjacency in product(_CASES, _ALL):
         ball = Region(region.center, region.radius)

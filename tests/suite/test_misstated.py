@@ -220,6 +220,17 @@ def test_nothing_is_shown_of_a_core_from_half_on() -> None:
             assert "nothing is shown" in str(refused(lemma, query=said, value=Fraction(10**40)))
 
 
+def test_a_mean_in_units_of_a_lesser_reach_is_refused() -> None:
+    replaced = of("WeightedMean", Adjacency.REPLACE)
+    of_a_removal = of("WeightedMean", Adjacency.ADD_REMOVE).conclusion.query
+    for lemma in (replaced, of("SoftMean")):
+        parameters = dict(lemma.conclusion.query.parameters)
+        reach = parameters["reach"] - Fraction(1, 1000)
+        said = Quantity.of("a mean", lemma.conclusion.query.kind, **{**parameters, "reach": reach})
+        assert "nothing is shown" in str(refused(lemma, query=said))
+    assert "nothing is shown" in str(refused(replaced, query=of_a_removal))
+
+
 # --- which friends are kept -----------------------------------------------------------------------
 
 _P, _OTHER = lemmas.FRIENDS.predicate, "distance at most 1"
