@@ -9,7 +9,17 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, SourceStatus, states
+from dpverify.privacy import (
+    Adjacency,
+    Friendly,
+    Norm,
+    Sensitivity,
+    Source,
+    SourceStatus,
+    of_query,
+    shows,
+    states,
+)
 
 from .theory import graphs, rules
 from .theory.filters import (
@@ -119,7 +129,13 @@ def _distinct(adjacency: Adjacency, most: int) -> set[graphs.Moves]:
     }
 
 
+def _friendly(statement: Sensitivity) -> Friendly | None:
+    """One record more or less, of any number of strangers, by whatever predicate the statement is about."""
+    return Friendly(statement.keeps.predicate) if statement.keeps else None
+
+
 @states(STABILITY)
+@shows("KeepProbabilities", Norm.KEEP, value=of_query(stability), keeps=_friendly)
 def obligation_stability(
     claimed: Callable[[Adjacency, int], Fraction] = moved, rule: graphs.Rule = graphs.basic_rule
 ) -> int:

@@ -11,14 +11,27 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any
 
-from dpverify.privacy import Adjacency, states
+from dpverify.privacy import (
+    Adjacency,
+    Assumed,
+    AssumedPassed,
+    Norm,
+    Relation,
+    Sensitivity,
+    Side,
+    of_query,
+    shows,
+    states,
+)
 
 from .theory import embeddings, weights
 from .theory.embeddings import Weight
 from .theory.filters import degrees
+from .theory.moving import apart_in_unit, stated_in_unit, unit_sensitivity
 from .theory.obligations import require
 from .theory.weights import (
     LEAST,
+    SLACK,
     STABILITY,
     WEIGHTS,
     Statistic,
@@ -42,6 +55,7 @@ def law(
 
 
 @states(STABILITY)
+@shows("Agreement", Norm.L1, value=of_query(moved_agreement))
 def obligation_agreement(claimed: Callable[[Adjacency], int] = moved_agreement) -> int:
     """On every graph of at most 5 records, and on larger ones, the agreement moves by at most this,
     rounded down or not; and by exactly this for some, rounded down."""
@@ -60,14 +74,37 @@ def obligation_agreement(claimed: Callable[[Adjacency], int] = moved_agreement) 
     return cases
 
 
+_SPREAD = Fraction(10**6 + 1, 3)
+
+
+def _stated_mean(statement: Sensitivity) -> int | None:
+    """If the unit's reach is at least that of the adjacency."""
+    near: Any = statement.adjacency
+    own: Any = statement.query["reach"]
+    return stated_in_unit(statement) if own >= reach(near, Fraction(1 + SLACK[near])) else None
+
+
+def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
+    """The released number is at least 1, and so far below both agreements."""
+    near: Any = statement.adjacency
+    known = (Relation.AT_MOST, Side.SMALLER, "Agreement")
+    return AssumedPassed(1), Assumed(
+        *known, slack=SLACK[near], same=("predicate",), stage="agreement"
+    )
+
+
 @states(STABILITY)
+@shows("WeightedMean", Norm.SQUARED_L2, value=_stated_mean, under=_under)
 def obligation_reach(
     claimed: Callable[[Adjacency, Fraction], Fraction] = reach,
     own: Weight = weight,
     statistic: Statistic = exact_agreement,
 ) -> int:
-    """On the same graphs no records make the mean move by more than this, wherever they are.
+    """On the same graphs no records make the mean move by more than this, wherever they are; nor, in 2^-40 of
+    the noise that the largest released number gives, by more than ``unit_sensitivity``.
 
+    A released number of r, so much below the agreement, gives a noise of spread times what is claimed at r
+    and that much: the mean moves by at most 1 / spread of it, and both values are rounded.
     Under add-remove a clique of 1999, 250 of which the record that goes does not know, comes within
     1/1000 of it; under replace one of a clique that goes from one side of it to the other, within 6%.
     """
@@ -80,6 +117,9 @@ def obligation_reach(
                 continue
             moved, most = embeddings.mean_moves(sides, own), claimed(adjacency, least)
             require(moved <= most, f"{sides}: {float(moved)} radii, claimed {float(most)}")
+            deviation = _SPREAD * claimed(adjacency, Fraction(least.__floor__()))
+            unit, stated = apart_in_unit(moved, deviation), unit_sensitivity(_SPREAD, 1)
+            require(unit <= stated, f"{sides}: {unit} units, stated {stated}")
             nearest = max(nearest, moved / most)
             cases += 1
         attained = Fraction(999, 1000) if adjacency is Adjacency.ADD_REMOVE else Fraction(94, 100)

@@ -7,7 +7,20 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import (
+    Adjacency,
+    Assumed,
+    AssumedAbsent,
+    Friendly,
+    Norm,
+    Relation,
+    Seen,
+    Sensitivity,
+    Side,
+    Source,
+    shows,
+    states,
+)
 
 from .theory import graphs
 from .theory.filtered_means import THEOREM
@@ -148,6 +161,11 @@ def moved_scores(adjacency: Adjacency, inside: bool, n: int, weights: Weights) -
 def score_margin(adjacency: Adjacency, weights: Weights) -> int:
     """How large both scores of a record can be if it is not friendly on some side (add-remove: the
     larger one), and the score of a record that is replaced without a friend in common: q - p, or q.
+
+    Two records with fewer than p n / q <= n / 2 strangers each have a common friend. A score of at most 0 on
+    one side is at most q - p on the other: that much a stranger that goes adds, and q one who becomes a
+    friend. Scores above q of the old and the new record are of more than n / 2 friends each among the n - 1
+    others: some of them are the same.
     """
     p, q = weights
     return q - p if adjacency is ADD_REMOVE else q
@@ -173,13 +191,60 @@ def _scores(pair: graphs.Pair, weights: Weights) -> list[dict[int, int]]:
     ]
 
 
+def _weights(statement: Sensitivity) -> Weights | None:
+    """(p, q) of a statement; None if p / q is not in (0, 1/2]."""
+    given: Any = statement.query
+    p, q = given["p"], given["q"]
+    return (p, q) if 0 < 2 * p <= q else None
+
+
+def _stated_scores(statement: Sensitivity) -> int | None:
+    given: Any = statement.query
+    near: Any = statement.adjacency
+    weights = _weights(statement)
+    return weights and moved_scores(near, given["inside"], given["records"], weights)
+
+
+def _stated_margin(statement: Sensitivity) -> int | None:
+    near: Any = statement.adjacency
+    weights = _weights(statement)
+    return weights and score_margin(near, weights)
+
+
+def _under(statement: Sensitivity) -> tuple[Assumed | AssumedAbsent, ...]:
+    """So many records at most; ``inside`` that nobody is kept who has too few friends."""
+    known, all_of_them = (Relation.AT_LEAST, Side.LARGER, "Count"), (("some", False),)
+    few = Assumed(*known, fixed=all_of_them, bounds="records")
+    return (few, AssumedAbsent(Seen.LATENT)) if statement.query["inside"] else (few,)
+
+
+def _friends(statement: Sensitivity) -> Friendly | None:
+    """Of positive score on both sides: friends, and under replace the old record and the new one too."""
+    if statement.keeps is None:
+        return None
+    exchange = statement.adjacency is REPLACE
+    return Friendly(statement.keeps.predicate, exchange=exchange)
+
+
+def _kept(statement: Sensitivity) -> Friendly | None:
+    """``_friends``, with fewer than p n / q strangers each under add-remove; of a record outside nothing."""
+    given: Any = statement.query
+    friends = _friends(statement)
+    if friends is None or not given["inside"]:
+        return None
+    strangers = (given["p"] * given["records"] - 1) // given["q"]
+    return friends if friends.exchange else Friendly(friends.predicate, strangers)
+
+
 @states(SCORES)
+@shows("Scores", Norm.SQUARED_L2, value=_stated_scores, under=_under, keeps=_kept)
 def obligation_scores(
     claimed: Callable[[Adjacency, bool, int, Weights], int] = moved_scores,
 ) -> int:
     """On every graph of at most 5 records the scores move by at most this, and by (n - 1) / n of it
-    for some (add-remove: outside)."""
-    cases = 0
+    for some (add-remove: outside); and which friends those are that may be kept ``obligation_missed`` shows.
+    """
+    cases = obligation_missed()
     largest: dict[tuple[Adjacency, bool, int, Weights], int] = {}
     for pair, adjacency, n, weights in _cases():
         left, right = _scores(pair, weights)
@@ -198,6 +263,7 @@ def obligation_scores(
 
 
 @states(SCORES)
+@shows("FewFriends", Norm.L_INFINITY, value=_stated_margin, keeps=_friends)
 def obligation_missed(
     claimed: Callable[[Adjacency, Weights], int] = score_margin,
 ) -> int:

@@ -12,12 +12,22 @@ from itertools import chain, product
 from math import floor
 from typing import Any
 
-from dpverify.privacy import states
+from dpverify.privacy import (
+    Assumed,
+    AssumedPassed,
+    Norm,
+    Relation,
+    Sensitivity,
+    Side,
+    shows,
+    states,
+)
 
 from .theory import embeddings, soft_weights
 from .theory.core_means import Soft
 from .theory.filters import degrees, gaussian_probability
 from .theory.laws import real
+from .theory.moving import apart_in_unit, stated_in_unit, unit_sensitivity
 from .theory.obligations import require
 from .theory.soft_weights import (
     FULL,
@@ -44,7 +54,35 @@ def law(
     return soft_weights.agreement(counts, full), soft_weights.weights(counts, full)
 
 
+def _is_covered(statement: Sensitivity) -> bool:
+    """Replace alone, and a share above 1/2."""
+    full: Any = statement.query["full"]
+    return statement.adjacency is REPLACE and Fraction(1, 2) < full <= 1
+
+
+def _stated_moves(statement: Sensitivity) -> int | None:
+    full: Any = statement.query["full"]
+    return soft_weights.moves(full) if _is_covered(statement) else None
+
+
+def _stated_mean(statement: Sensitivity) -> int | None:
+    """If the unit's reach is at least that of the share."""
+    given: Any = statement.query
+    if not _is_covered(statement) or given["reach"] < soft_weights.reach(
+        given["full"], Fraction(1)
+    ):
+        return None
+    return stated_in_unit(statement)
+
+
+def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
+    """The released number is at least 1, and at most both agreements."""
+    known = (Relation.AT_MOST, Side.SMALLER, "SoftAgreement")
+    return AssumedPassed(1), Assumed(*known, same=("predicate", "full"), stage="agreement")
+
+
 @states(STABILITY)
+@shows("SoftAgreement", Norm.L1, value=_stated_moves)
 def obligation_agreement(claimed: Callable[[Fraction], int] = soft_weights.moves) -> int:
     """On every graph of at most 5 records, and on larger ones, the agreement moves by at most this, rounded
     down or not; and by exactly this for some, rounded down, where full >= 3/4."""
@@ -64,13 +102,22 @@ def obligation_agreement(claimed: Callable[[Fraction], int] = soft_weights.moves
     return cases
 
 
+_SPREAD = Fraction(10**6 + 1, 3)
+
+
 @states(STABILITY)
+@shows("SoftMean", Norm.SQUARED_L2, value=_stated_mean, under=_under)
 def obligation_reach(
     claimed: Reach = soft_weights.reach,
     weigh: Callable[[Fraction], embeddings.Weight] = weight,
 ) -> int:
     """On the same graphs, and on those that a search finds, no records make the mean move by more than this,
-    wherever they are, and whatever agreement above 0 is left; and by 17/20 of it for some."""
+    wherever they are, and whatever agreement above 0 is left; and by 17/20 of it for some. In 2^-40 of the
+    noise that the largest released number gives it moves by no more than ``unit_sensitivity``.
+
+    A released number r, at most the agreement, gives a noise of spread times what is claimed at r: the mean
+    moves by at most 1 / spread of it, and both values are rounded.
+    """
     cases = 0
     for full in FULL:
         nearest = Fraction(0)
@@ -81,6 +128,9 @@ def obligation_reach(
                 continue
             moved, most = embeddings.mean_moves(sides, weigh(full)), claimed(full, least)
             require(moved <= most, f"{sides}: {float(moved)} radii, claimed {float(most)}")
+            deviation = _SPREAD * claimed(full, Fraction(max(1, floor(least))))
+            unit, stated = apart_in_unit(moved, deviation), unit_sensitivity(_SPREAD, 1)
+            require(least < 1 or unit <= stated, f"{sides}: {unit} units, stated {stated}")
             nearest = max(nearest, moved / most)
             cases += 1
         least_share = Fraction(17, 20) if full >= Fraction(3, 4) else Fraction(4, 5)

@@ -71,6 +71,7 @@ def _moves(
             f"every one of {len(moves)} answers",
             "Together",
             moved=tuple(moved.conclusion.value for moved in moves),
+            counts=counts,
         ),
         norm=Norm.ONE_WAY if one_way else Norm.L_INFINITY,
         value=max(moved.conclusion.value for moved in moves),

@@ -1,6 +1,6 @@
 """The kernel: adjacency, guarantees, enclosures, and the rules that make claims."""
 
-from dpverify.privacy.adjacency import Adjacency, Domain
+from dpverify.privacy.adjacency import Adjacency, Domain, Friendly
 from dpverify.privacy.derivation import Derivation, Norm, PrivacyClaim, Sensitivity, Status
 from dpverify.privacy.guarantees import (
     ApproxDP,
@@ -21,19 +21,32 @@ from dpverify.privacy.guarantees import (
     point_of,
     points_of,
 )
+from dpverify.privacy.hypotheses import Relation, Seen, Side
 from dpverify.privacy.numbers import Exact, exact, render
 from dpverify.privacy.sources import PAPERS, Paper, Source, SourceStatus, sources_of, states
+from dpverify.privacy.statements import (
+    Assumed,
+    AssumedAbsent,
+    AssumedPassed,
+    Premise,
+    of_query,
+    shows,
+)
 
 __all__ = [
     "PAPERS",
     "Adjacency",
     "ApproxDP",
     "ApproximateGaussianDP",
+    "Assumed",
+    "AssumedAbsent",
+    "AssumedPassed",
     "BoundedRange",
     "Derivation",
     "DiscreteLaplaceShift",
     "Domain",
     "Exact",
+    "Friendly",
     "GaussianDP",
     "Group",
     "Guarantee",
@@ -41,10 +54,14 @@ __all__ = [
     "Norm",
     "Paper",
     "PerfectPrivacy",
+    "Premise",
     "PrivacyClaim",
     "Profile",
     "PureDP",
+    "Relation",
+    "Seen",
     "Sensitivity",
+    "Side",
     "SmoothLaplace",
     "Source",
     "SourceStatus",
@@ -52,10 +69,12 @@ __all__ = [
     "ZeroConcentratedDP",
     "calibrate",
     "exact",
+    "of_query",
     "parse_guarantee",
     "point_of",
     "points_of",
     "render",
+    "shows",
     "sources_of",
     "states",
 ]

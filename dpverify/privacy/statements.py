@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dpverify.privacy.adjacency import Friendly
+from dpverify.privacy.adjacency import Adjacency, Friendly
 from dpverify.privacy.derivation import Norm, Sensitivity
-from dpverify.privacy.hypotheses import Absent, Compared, Hypothesis, Passed, Relation, Seen, Side
+from dpverify.privacy.hypotheses import (
+    Absent,
+    Compared,
+    Hypothesis,
+    Parameter,
+    Passed,
+    Relation,
+    Seen,
+    Side,
+)
 
 _Obligation = TypeVar("_Obligation", bound=Callable[..., Any])
 _ATTRIBUTE = "__dpverify_shows__"
@@ -19,7 +28,9 @@ class Assumed:
     """A hypothesis under which an obligation shows its statement.
 
     A released number is at most (at least) the quantity of this kind of one of the neighbors, less
-    ``slack``; ``same``: parameters in which the quantity equals the statement's query.
+    ``slack``; ``same``: parameters in which the quantity equals the statement's query; fixed: parameters of
+    the quantity, with their values. stage: the one that the query reads the number off; built: or the query
+    was built from the number, which stands for the released one.
     bounds: or a parameter of the query stands for the released number, or for the most rows of the domain.
     """
 
@@ -28,6 +39,9 @@ class Assumed:
     kind: str
     slack: int = 0
     same: tuple[str, ...] = ()
+    fixed: tuple[tuple[str, Parameter], ...] = ()
+    stage: str = ""
+    built: bool = False
     bounds: str = ""
 
     def is_made(self, statement: Sensitivity) -> bool:
@@ -40,9 +54,13 @@ class Assumed:
     def _follows(self, one: Hypothesis, statement: Sensitivity) -> bool:
         if not isinstance(one, Compared) or (one.relation, one.side) != (self.relation, self.side):
             return False
-        own = dict(one.quantity.parameters)
-        alike = all(own.get(name) == statement.query[name] for name in self.same)
+        asked = (*((name, statement.query[name]) for name in self.same), *self.fixed)
+        alike = {*asked} <= {*one.quantity.parameters}
+        if self.stage not in ("", one.stage):
+            return False
         if self.bounds and one.value != statement.query[self.bounds]:
+            return False
+        if not self.bounds and one.is_instance is not self.built:
             return False
         at_most = self.relation is Relation.AT_MOST
         strong = one.slack >= self.slack if at_most else one.slack <= self.slack
@@ -79,45 +97,89 @@ class AssumedAbsent:
         return any(isinstance(h, Absent) and h.seen is self.seen for h in statement.hypotheses)
 
 
+Assumption = Assumed | AssumedPassed | AssumedAbsent
+
+
+@dataclass(frozen=True, slots=True)
+class Premise:
+    """What a premise must say, from which a lemma's parameters are taken; kind: of its query, or any."""
+
+    norm: Norm
+    value: Any
+    kind: str = ""
+
+    def is_given(self, premise: object) -> bool:
+        """Whether the premise says this, or more."""
+        if not isinstance(premise, Sensitivity):
+            return False
+        known = self.kind in ("", premise.query.kind)
+        return known and premise.norm is self.norm and bool(premise.value <= self.value)
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """The statement that an obligation shows, for all values of its parameters.
 
-    kind: of the query. norms: in which. value: from a sensitivity statement (its parameters and adjacency) the least number for which
-    it is shown, computed by the spec; None where nothing is shown. under: the hypotheses. keeps:
-    which friends are kept, from the statement; None where it says nothing of that.
+    kind: of the query. norms: in which. value: from a sensitivity statement (its parameters and adjacency)
+    the least number for which it is shown, computed by the spec; None where nothing is shown. under: the
+    hypotheses. keeps: which friends are kept, from the statement; None where nothing is shown of that.
+    premises: what the lemma's must say, in order. friendly: whether it is about friendly neighbors, else
+    about those of an ``Adjacency``.
     """
 
     kind: str
     norms: tuple[Norm, ...]
     value: Callable[[Sensitivity], Any]
-    under: Callable[[Sensitivity], tuple[Assumed | AssumedPassed | AssumedAbsent, ...]]
-    keeps: Callable[[Sensitivity], Friendly] | None
+    under: Callable[[Sensitivity], tuple[Assumption, ...]]
+    keeps: Callable[[Sensitivity], Friendly | None]
+    premises: Callable[[Sensitivity], tuple[Premise, ...]]
+    friendly: bool
 
-    def why_not(self, statement: Sensitivity) -> str | None:
+    def why_not(self, statement: Sensitivity, premises: Sequence[object] = ()) -> str | None:
         """None if the statement follows from what is shown; otherwise how they differ."""
         if statement.query.kind != self.kind:
             return f"it is about {statement.query.kind!r}, what is shown about {self.kind!r}"
         if statement.norm not in self.norms:
             return f"it is in {statement.norm} distance, which is not what is shown"
+        if not isinstance(statement.adjacency, Friendly if self.friendly else Adjacency):
+            return f"nothing is shown under {statement.adjacency}"
         try:
-            least = self.value(statement)
-            missing = [one for one in self.under(statement) if not one.is_made(statement)]
-            keeps = None if self.keeps is None else self.keeps(statement)
+            return (
+                self._why_not_as_much(statement)
+                or self._why_not_under(statement, premises)
+                or self._why_not_kept(statement)
+            )
         except KeyError as unknown:
             return f"it has no parameter {unknown}, on which what is shown depends"
+
+    def _why_not_as_much(self, statement: Sensitivity) -> str | None:
+        least = self.value(statement)
         if least is None:
-            return f"nothing is shown under {statement.adjacency}"
+            return f"nothing is shown under {statement.adjacency} with such parameters"
         if not least <= statement.value:
             return f"it says {statement.value}, and {least} is shown"
+        return None
+
+    def _why_not_under(self, statement: Sensitivity, premises: Sequence[object]) -> str | None:
+        missing = [one for one in self.under(statement) if not one.is_made(statement)]
         if missing:
             return f"it does not assume {', '.join(map(str, missing))}"
-        if (
-            statement.keeps is not None
-            and keeps is not None
-            and not statement.keeps.includes(keeps)
-        ):
-            return f"it says that {statement.keeps} are kept, and {keeps} is shown"
+        asked = self.premises(statement)
+        if asked and len(asked) != len(premises):
+            return f"it has {len(premises)} premises, and is shown of {len(asked)}"
+        for wanted, premise in zip(asked, premises, strict=False):
+            if not wanted.is_given(premise):
+                return f"its premise is that {premise}, and what is shown needs {wanted}"
+        return None
+
+    def _why_not_kept(self, statement: Sensitivity) -> str | None:
+        if statement.keeps is None:
+            return None
+        kept = self.keeps(statement)
+        if kept is None or not statement.keeps.includes(kept):
+            return (
+                f"it says that {statement.keeps} are kept, and {kept or 'nothing of that'} is shown"
+            )
         return None
 
 
@@ -125,19 +187,24 @@ def shows(
     kind: str,
     *norms: Norm,
     value: Callable[[Sensitivity], Any],
-    under: Callable[
-        [Sensitivity], tuple[Assumed | AssumedPassed | AssumedAbsent, ...]
-    ] = lambda s: (),
-    keeps: Callable[[Sensitivity], Friendly] | None = None,
+    under: Callable[[Sensitivity], tuple[Assumption, ...]] = lambda s: (),
+    keeps: Callable[[Sensitivity], Friendly | None] = lambda s: None,
+    premises: Callable[[Sensitivity], tuple[Premise, ...]] = lambda s: (),
+    friendly: bool = False,
 ) -> Callable[[_Obligation], _Obligation]:
-    """Mark an obligation as showing this statement; it may show several."""
+    """Mark an obligation as showing this statement; it may show several. The arguments are as in ``Shown``."""
 
     def mark(obligation: _Obligation) -> _Obligation:
-        shown = (Shown(kind, norms, value, under, keeps), *shown_by(obligation))
-        setattr(obligation, _ATTRIBUTE, shown)
+        made = Shown(kind, norms, value, under, keeps, premises, friendly)
+        setattr(obligation, _ATTRIBUTE, (made, *shown_by(obligation)))
         return obligation
 
     return mark
+
+
+def of_query(function: Callable[..., Any], *names: str) -> Callable[[Sensitivity], Any]:
+    """The spec's function of these parameters of a statement's query, and then of its adjacency."""
+    return lambda s: function(*(s.query[name] for name in names), s.adjacency)
 
 
 def shown_by(obligation: object) -> tuple[Shown, ...]:
@@ -146,12 +213,16 @@ def shown_by(obligation: object) -> tuple[Shown, ...]:
     return found
 
 
-def why_not_shown(statement: object, obligation: object) -> str | None:
-    """None if the obligation shows the lemma's statement; otherwise why not, for each that it shows."""
+def why_not_shown(
+    statement: object, obligation: object, premises: Sequence[object] = ()
+) -> str | None:
+    """None if the obligation shows the lemma's statement; otherwise why not, for each that it shows.
+
+    premises: what the lemma's premises say.
+    """
     if not isinstance(statement, Sensitivity):
         return "only sensitivities are declared by obligations"
-    shown = shown_by(obligation)
-    reasons = [one.why_not(statement) for one in shown]
+    reasons = [one.why_not(statement, premises) for one in shown_by(obligation)]
     if None in reasons:
         return None
     return (
@@ -161,6 +232,6 @@ def why_not_shown(statement: object, obligation: object) -> str | None:
 
 
 def _number(value: object) -> int:
-    if not isinstance(value, int):
+    if type(value) is not int:
         raise TypeError(f"{value!r} is no number of rows.")
     return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from dpverify.privacy.derivation import AnyDerivation
 from dpverify.privacy.statements import why_not_shown
@@ -14,16 +13,15 @@ def misstated(suite: Suite, obligation: str) -> Iterator[str]:
     """For each lemma of the suite's configurations that names this obligation ("path.py:function") and
     says something that it does not show: where, and how they differ."""
     shown = suite.obligation(obligation)
-    for key, lemma in _lemmas(suite).get(obligation, ()):
-        reason = why_not_shown(lemma.conclusion, shown)
-        if reason is not None:
-            yield f"{key}: {lemma.conclusion}: {reason}"
-
-
-@lru_cache(maxsize=8)
-def _lemmas(suite: Suite) -> dict[str, list[tuple[str, AnyDerivation]]]:
-    found: dict[str, list[tuple[str, AnyDerivation]]] = {}
     for key, configuration in suite.configurations.items():
-        for lemma in configuration.mechanism.derivation.lemmas:
-            found.setdefault(lemma.obligation, []).append((key, lemma))
-    return found
+        for lemma in configuration.mechanism.derivation.nodes():
+            if lemma.obligation == obligation:
+                reason = why_not(lemma, shown)
+                if reason is not None:
+                    yield f"{key}: {lemma.conclusion}: {reason}"
+
+
+def why_not(lemma: AnyDerivation, obligation: object) -> str | None:
+    """None if the obligation shows what the lemma says; otherwise why not."""
+    premises = [premise.conclusion for premise in lemma.premises]
+    return why_not_shown(lemma.conclusion, obligation, premises)

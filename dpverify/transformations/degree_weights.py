@@ -152,6 +152,7 @@ class WeightedMean(MovingQuery):
                 f"(friends by {self.nearness.predicate})",
                 "WeightedMean",
                 predicate=self.nearness.predicate,
+                reach=self.reach(),
                 spread=self.spread,
                 width=self.width,
             ),

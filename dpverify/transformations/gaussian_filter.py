@@ -153,7 +153,7 @@ class GaussianFilter(Filter):
             domain=domain,
             obligation=f"{_SPEC}:obligation_missed",
             source=_FILTER,
-            keeps=self.friendly,
+            keeps=Friendly(self.nearness.predicate, exchange=self.friendly.exchange),
         )
 
 

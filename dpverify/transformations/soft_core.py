@@ -130,6 +130,7 @@ class SoftMean(WeightedMean):
                 "SoftMean",
                 predicate=self.nearness.predicate,
                 full=self.full,
+                reach=self.reach(),
                 spread=self.spread,
                 width=self.width,
             ),

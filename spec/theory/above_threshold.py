@@ -11,11 +11,11 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Norm, Premise, Sensitivity, Source, shows, states
 
 from .laws import DiscreteLaplaceLaw, Exponential, Outcome, real, real_exponential
 from .obligations import neighbors, require
-from .queries import count
+from .queries import clamped_sum, clamped_sum_sensitivity, count, count_sensitivity
 
 Terms = dict[Fraction, Any]
 """A sum of coefficients times e(exponent times z)."""
@@ -158,11 +158,37 @@ def moves_of_counts(adjacency: Adjacency) -> tuple[int, bool]:
     return 1, adjacency is Adjacency.ADD_REMOVE
 
 
+def moves_together(
+    moved: Sequence[int], counts: bool, one_way: bool, adjacency: Adjacency
+) -> int | None:
+    """How far any of several answers moves: as far as the one that moves most, for it is one of them.
+
+    counts: whether all are counts; no others are said to move one way.
+    """
+    if one_way and not (counts and moves_of_counts(adjacency)[1]):
+        return None
+    return max(moved)
+
+
+def _stated(statement: Sensitivity) -> int | None:
+    given: Any = statement.query
+    near: Any = statement.adjacency
+    one_way = statement.norm is Norm.ONE_WAY
+    return moves_together(given["moved"], given["counts"], one_way, near)
+
+
+def _premises(statement: Sensitivity) -> tuple[Premise, ...]:
+    """Of each answer that it moves so far; that it is a count."""
+    given: Any = statement.query
+    return tuple(Premise(Norm.L1, m, "Count" if given["counts"] else "") for m in given["moved"])
+
+
 @states(Source("OURS", "several answers, and which way they move"))
+@shows("Together", Norm.L_INFINITY, Norm.ONE_WAY, value=_stated, premises=_premises)
 def obligation_together(claimed: Callable[[Adjacency], tuple[int, bool]] = moves_of_counts) -> int:
     """Of all neighbors of at most 3 records: the largest move of a count, and whether all moves of a pair
-    are of one sign, are ``claimed``."""
-    cases = 0
+    are of one sign, are ``claimed``; and of a count with two sums, ``moves_together``."""
+    cases = _mixed_together()
     for adjacency in Adjacency:
         largest, one_way = 0, True
         for left, right in neighbors(_UNIVERSE, 3, adjacency):
@@ -171,6 +197,30 @@ def obligation_together(claimed: Callable[[Adjacency], tuple[int, bool]] = moves
             one_way = one_way and min(moved) * max(moved) >= 0
             cases += 1
         require((largest, one_way) == claimed(adjacency), f"{adjacency}: {largest}, {one_way}")
+    return cases
+
+
+_BOUNDS = ((-1, 1, 0), (0, 3, 1))
+
+
+def _mixed_together() -> int:
+    cases = 0
+    for adjacency in Adjacency:
+        moved = [count_sensitivity(None, adjacency)]
+        moved += [clamped_sum_sensitivity(*bounds, adjacency) for bounds in _BOUNDS]
+        largest, one_way = 0, True
+        for pair in neighbors(_UNIVERSE, 3, adjacency):
+            values = (
+                [count(x, None), *(clamped_sum(x, *bounds, Fraction(1)) for bounds in _BOUNDS)]
+                for x in pair
+            )
+            moves = [a - b for a, b in zip(*values, strict=True)]
+            largest = max(largest, *map(abs, moves))
+            one_way = one_way and min(moves) * max(moves) >= 0
+            cases += 1
+        stated = moves_together(moved, False, False, adjacency)
+        require(largest == stated, f"{adjacency}: {largest}, not {stated}")
+        require(not one_way or adjacency is Adjacency.REPLACE, "a sum and a count move one way")
     return cases
 
 

@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from dpverify.privacy import Adjacency, Norm, Source, states
+from dpverify.privacy import Adjacency, Norm, Sensitivity, Source, shows, states
 
 from .coordinates import Stretch
 from .laws import DiscreteLaplaceLaw, Exponential, Outcome
@@ -48,7 +48,15 @@ _STRETCHES = (
 )
 
 
+def _stated(statement: Sensitivity) -> int:
+    """In the statement's own norm."""
+    given: Any = statement.query
+    near: Any = statement.adjacency
+    return box_sensitivity(given["width"], given["radius"], statement.norm, near)
+
+
 @states(_BOXES)
+@shows("BoxSum", Norm.L1, Norm.SQUARED_L2, value=_stated)
 def obligation_box_sum(claimed: Callable[..., int] = box_sensitivity) -> int:
     """The largest move over all neighbors of small universes is exactly ``claimed``, in both norms."""
     cases = 0

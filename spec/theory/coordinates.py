@@ -16,7 +16,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .gaussian_laws import UNIT
 from .obligations import neighbors, require
@@ -229,6 +229,7 @@ def _largest_move(
 
 
 @states(_OURS)
+@shows("SideCounts", Norm.SQUARED_L2, value=of_query(side_counts_sensitivity, "width"))
 def obligation_side_counts(claimed: Callable[..., int] = side_counts_sensitivity) -> int:
     """The largest move over all neighbors of small universes is exactly ``claimed``."""
     cases = 0
@@ -256,6 +257,7 @@ _STRETCHES = (
 
 
 @states(_OURS)
+@shows("NormCounts", Norm.SQUARED_L2, value=of_query(norm_counts_sensitivity))
 def obligation_norm_counts(claimed: Callable[..., int] = norm_counts_sensitivity) -> int:
     """The largest move over all neighbors of small universes is exactly ``claimed``."""
     cases = 0
@@ -269,6 +271,7 @@ def obligation_norm_counts(claimed: Callable[..., int] = norm_counts_sensitivity
 
 
 @states(_OURS)
+@shows("ScaledSum", Norm.SQUARED_L2, value=of_query(scaled_sum_sensitivity, "radius"))
 def obligation_scaled_sum(claimed: Callable[..., int] = scaled_sum_sensitivity) -> int:
     """The largest move over all neighbors of small universes is exactly ``claimed``."""
     cases = 0

@@ -20,10 +20,24 @@ from typing import Any, TypeVar
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, SourceStatus, states
+from dpverify.privacy import (
+    Adjacency,
+    Assumed,
+    AssumedPassed,
+    Friendly,
+    Norm,
+    Relation,
+    Sensitivity,
+    Side,
+    Source,
+    SourceStatus,
+    shows,
+    states,
+)
 
 from .gaussian_laws import UNIT
 from .laws import Exponential, real, real_exponential
+from .moving import unit_sensitivity
 from .obligations import require
 from .tables import ThresholdedGaussianLaw
 
@@ -174,16 +188,16 @@ def kept_mean(images: Sequence[Image], noise: Fraction) -> Image:
 
 
 @states(MEAN)
-def mean_sensitivity(spread: Fraction, width: int) -> Any:
-    """(2^40 / spread + sqrt(width))^2: squared L2, for friendly neighbors and a released number below
-    the larger of their numbers N >= 2.
+def mean_sensitivity(spread: Fraction, width: int) -> int:
+    """(2^40 / spread + sqrt(width))^2, rounded up: squared L2, for friendly neighbors and a released
+    number below the larger of their numbers N >= 2.
 
     Proof. The record that goes is within b R of the mean of the N - 1 others, b = 2, or 1 + k / (N - 1)
     with k strangers, which is at most a as released <= N - 1. The mean moves by at most b R / N, so by
     at most released / (N spread) <= 1 / spread deviations. Both values are rounded, by 1/2 each. QED.
     With released = N and a stranger this would be false: then a = 1 + k / N < b.
     """
-    return (real(UNIT / spread) + mp.sqrt(width)) ** 2
+    return unit_sensitivity(spread, width)
 
 
 def _friendly_neighbors(radius: int) -> Iterator[tuple[tuple[Image, ...], Image, int]]:
@@ -206,48 +220,83 @@ def _distance(x: Image, y: Image) -> int:
     return sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
 
 
+def _stated_mean(statement: Sensitivity) -> int | None:
+    """Of friends by the query's own predicate, if one of them comes or goes."""
+    given: Any = statement.query
+    if not _is_of_friends(statement, exchange=False):
+        return None
+    return mean_sensitivity(given["spread"], given["width"])
+
+
+def _is_of_friends(statement: Sensitivity, exchange: bool) -> bool:
+    near = statement.adjacency
+    own = isinstance(near, Friendly) and near.predicate == statement.query["predicate"]
+    return own and isinstance(near, Friendly) and near.exchange is exchange
+
+
+def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
+    """The number that the mean was built from is at least 1 and below the larger number of kept records."""
+    known = (Relation.AT_MOST, Side.LARGER, "KeptCount")
+    return AssumedPassed(1), Assumed(*known, slack=1, same=("predicate",), built=True)
+
+
 @states(MEAN)
+@shows("KeptMean", Norm.SQUARED_L2, value=_stated_mean, under=_under, friendly=True)
 def obligation_kept_mean(
-    claimed: Callable[[Fraction, int], Any] = mean_sensitivity, below: int = 1
+    claimed: Callable[[Fraction, int], int] = mean_sensitivity, below: int = 1
 ) -> int:
     """On friendly neighbors of up to 4 records, and of 41, the mean moves by at most this, for every
     released number up to N - ``below``, with strangers unknown and known; and by 9/10 of it for some."""
     cases, radius = 0, 2**20
     for spread in (Fraction(1, 3), Fraction(7)):
-        largest = mp.mpf(0)
+        largest = Fraction(0)
         for others, x, strangers in _friendly_neighbors(radius):
             most, n = claimed(spread, len(x)), len(others) + 1
             for released in {*range(1, min(n, 4)), n - below}:
                 for known in (None, strangers):
                     noise = mean_noise(radius, spread, released, known)
                     moved = _distance(kept_mean(others, noise), kept_mean((*others, x), noise))
-                    largest = max(largest, moved / most)
+                    largest = max(largest, Fraction(moved, most))
                     case = f"{others} and {x}, released {released}, strangers {known}"
                     require(moved <= most, f"{case}: moved by {moved}, claimed {most}")
                     cases += 1
-        require(largest >= mp.mpf("0.9"), f"spread {spread}: at most {largest} of what is claimed")
+        attained = f"spread {spread}: at most {float(largest)} of what is claimed"
+        require(largest >= Fraction(9, 10), attained)
     return cases
 
 
 @states(MEAN)
-def swapped_sensitivity(spread: Fraction, width: int, reach: Fraction) -> Any:
-    """(2 / reach 2^40 / spread + sqrt(width))^2: squared L2, when a kept record is replaced by one with
-    which it has a common friend, two radii away at most, and released is at most N.
+def swapped_sensitivity(spread: Fraction, width: int, reach: Fraction) -> int:
+    """(2 / reach 2^40 / spread + sqrt(width))^2, rounded up: squared L2, when a kept record is replaced
+    by one with which it has a common friend, two radii away at most, and released is at most N.
 
     That is ``mean_sensitivity`` for a reach of 2 only. With few strangers the noise is smaller, and two
     friends of all, one on each side of them, are two reaches apart: a replacement then costs up to 4 / s^2.
     """
-    return (2 / real(reach) * real(UNIT / spread) + mp.sqrt(width)) ** 2
+    return unit_sensitivity(spread * reach / 2, width)
+
+
+def _stated_swap(statement: Sensitivity) -> int | None:
+    """The larger of both steps, with strangers unknown: a removal, and a replacement at a reach of 2."""
+    given: Any = statement.query
+    if not _is_of_friends(statement, exchange=True):
+        return None
+    spread, width = given["spread"], given["width"]
+    return max(mean_sensitivity(spread, width), swapped_sensitivity(spread, width, reach(1)))
 
 
 @states(MEAN)
+@shows("KeptMean", Norm.SQUARED_L2, value=_stated_swap, under=_under, friendly=True)
 def obligation_swapped_mean(
-    claimed: Callable[[Fraction, int, Fraction], Any] = swapped_sensitivity,
+    claimed: Callable[[Fraction, int, Fraction], int] = swapped_sensitivity,
 ) -> int:
     """On friendly sets of up to 4 records, one of them replaced, the mean moves by at most this, with
-    strangers unknown and known; and exactly so, but for rounding, where both are two radii apart."""
-    cases, radius, spread = 0, 2**20, Fraction(7)
-    largest: dict[Fraction, Any] = {}
+    strangers unknown and known; and exactly so, but for rounding, where both are two radii apart.
+
+    Where a record may be exchanged one may come or go as well: ``obligation_kept_mean`` holds too.
+    """
+    cases, radius, spread = obligation_kept_mean(), 2**20, Fraction(7)
+    largest: dict[Fraction, Fraction] = {}
     sides: dict[tuple[Image, ...], list[tuple[Image, int]]] = {}
     for others, x, strangers in _friendly_neighbors(radius):
         sides.setdefault(others, []).append((x, strangers))
@@ -262,19 +311,26 @@ def obligation_swapped_mean(
                 moved, most = _distance(*images), claimed(spread, len(x), a)
                 case = f"{others} with {x} or {y}, strangers {known}: moved by {moved}, {most}"
                 require(moved <= most, case)
-                largest[a] = max(largest.get(a, mp.mpf(0)), moved / most)
+                largest[a] = max(largest.get(a, Fraction(0)), Fraction(moved, most))
                 cases += 1
-    attained = {1, 2} <= {a for a, share in largest.items() if share >= mp.mpf("0.999")}
+    attained = {1, 2} <= {a for a, share in largest.items() if share >= Fraction(999, 1000)}
     require(attained, f"by reach, of what is claimed: {largest}")
     return cases
 
 
+KEPT_COUNT = 1
+"""By how much the number of kept records moves."""
+
+
 @states(MEAN)
-def obligation_kept_count(claimed: int = 1) -> int:
-    """One record more or less: the number moves by 1, on the same neighbors."""
+@shows("KeptCount", Norm.L1, value=lambda s: KEPT_COUNT, friendly=True)
+def obligation_kept_count(claimed: int = KEPT_COUNT) -> int:
+    """One record more or less: the number moves by 1, on the same neighbors; one for another: not at all."""
     cases = 0
     for others, x, _ in _friendly_neighbors(2):
         moved = len((*others, x)) - len(others)
         require(moved == claimed, f"{others} and {x}: the number moves by {moved}, not {claimed}")
+        exchanged = len((*others, x)) - len((*others, others[0]))
+        require(exchanged == 0, f"{others} and {x}: an exchange moves the number by {exchanged}")
         cases += 1
     return cases

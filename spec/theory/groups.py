@@ -21,7 +21,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .laws import real
 from .obligations import neighbors, require
@@ -165,6 +165,7 @@ _THREE = ((1, 0), (0, 0), (9, 1))
 
 
 @states(Source("DJYZZ24", "Algorithm 2, groups of records", note="by a hash, not by index"))
+@shows("GroupBuckets", Norm.MOVED, value=of_query(moved))
 def obligation_group_buckets(claimed: Callable[[Adjacency], int] = moved) -> int:
     """``claimed`` is the largest number of groups whose members change, of all neighbors of at most 6
     records of small universes, with duplicates, for any of several hashes (one under which all records

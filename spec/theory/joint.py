@@ -17,12 +17,20 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Norm, Premise, Source, of_query, shows, states
 
 from .gaussian_laws import UNIT, RoundedGaussianLaw
 from .laws import TranscriptLaw, real
 from .obligations import neighbors, require
-from .vectors import Map, Record, Vector, free_weight, squared_distance, vector_sum
+from .vectors import (
+    Map,
+    Record,
+    Vector,
+    free_weight,
+    squared_distance,
+    vector_sum,
+    vector_sum_sensitivity,
+)
 
 _JOINT = Source("OURS", "a sum and a count under one noise")
 _ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
@@ -33,12 +41,20 @@ def sum_with_count(records: Sequence[Record], public: Map, weight: int) -> Vecto
     return (*vector_sum(records, public), weight * len(records))
 
 
+def counted(square: int, weight: int, adjacency: Adjacency) -> int:
+    """Squared, for any sum that moves by ``square``, squared: w n is one coordinate more, whose square adds up.
+
+    It moves by w under add-remove; under replace the number stays.
+    """
+    return square if adjacency is Adjacency.REPLACE else square + weight**2
+
+
 def with_count_sensitivity(radius: int, weight: int, adjacency: Adjacency) -> int:
     """Squared. A record contributes (z, w), |z| <= R.
 
     add-remove: |(z, w)|^2 <= R^2 + w^2. replace: the number stays, and (z - z', 0) has |z - z'| <= 2R.
     """
-    return 4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2 + weight**2
+    return counted(vector_sum_sensitivity(radius, adjacency), weight, adjacency)
 
 
 _LINE = tuple((Fraction(i, 2),) for i in range(-5, 6))
@@ -54,6 +70,12 @@ _MAPS = (
 
 
 @states(_JOINT)
+@shows(
+    "WithCount",
+    Norm.SQUARED_L2,
+    value=of_query(counted, "moved", "weight"),
+    premises=lambda s: (Premise(Norm.SQUARED_L2, s.query["moved"]),),
+)
 def obligation_with_count(claimed: Callable[..., int] = with_count_sensitivity) -> int:
     """The largest move over all neighbors of at most 2 records of small universes is ``claimed``."""
     cases = 0

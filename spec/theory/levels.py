@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise, product
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .groups import Cells, Group, Hash, bucket, members, moved, variances
 from .obligations import neighbors, require
@@ -59,6 +59,7 @@ _HASHES = (Hash(1), Hash(2, 7), Hash(3, 0, factors=(0, 0)), Hash(5, 24))
 
 
 @states(_SOURCE)
+@shows("LevelCounts", Norm.L_INFINITY, value=lambda s: of_query(answer_moves)(s)[0])
 def obligation_level_counts(
     claimed: Callable[[Adjacency], tuple[int, bool]] = answer_moves,
 ) -> int:

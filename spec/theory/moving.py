@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Norm, Sensitivity, Source, shows, states
 
 from .gaussian_laws import UNIT
 from .obligations import neighbors, require
@@ -53,7 +54,7 @@ def root_up(square: int) -> Fraction:
     return Fraction(math.isqrt(square * 4**20 - 1) + 1, 2**20)
 
 
-def in_unit(value: Vector, deviation: Fraction) -> Vector:
+def in_unit(value: Sequence[int | Fraction], deviation: Fraction) -> Vector:
     """In 2^-40 of the noise, ties to even."""
     return tuple(round(UNIT * v / deviation) for v in value)
 
@@ -72,6 +73,19 @@ def unit_sensitivity(spread: Fraction, width: int) -> int:
     while found < plain or (found - plain) ** 2 < under_root:
         found += 1
     return found
+
+
+def stated_in_unit(statement: Sensitivity) -> int:
+    """``unit_sensitivity`` of a statement's spread and width."""
+    given: Any = statement.query
+    return unit_sensitivity(given["spread"], given["width"])
+
+
+def apart_in_unit(moved: Fraction, deviation: Fraction) -> int:
+    """How far apart, squared, numbers are in 2^-40 of the noise that are ``moved`` apart: the largest of some."""
+    starts = (deviation * Fraction(k, 6) / UNIT for k in range(-3, 4))
+    pairs = (in_unit((z, z + moved), deviation) for z in starts)
+    return max((a - b) ** 2 for a, b in pairs)
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -99,6 +113,7 @@ def _moves(
 
 
 @states(_MOVING)
+@shows("MovingSum", Norm.SQUARED_L2, value=stated_in_unit)
 def obligation_moving_sum(
     claimed: Callable[[int, Adjacency], int] = reach,
 ) -> int:

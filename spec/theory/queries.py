@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .obligations import neighbors, require
 
@@ -35,6 +35,11 @@ def count_sensitivity(within: tuple[Fraction, Fraction] | None, adjacency: Adjac
 
 
 @states(Source("DMNS06", "Section 3, counting queries"))
+@shows(
+    "Count",
+    Norm.L1,
+    value=of_query(lambda some, adjacency: count_sensitivity(_INTERVALS[some], adjacency), "some"),
+)
 def obligation_count(claimed: Callable[..., int] = count_sensitivity) -> int:
     """The largest move over all neighbors of at most 3 records is exactly ``claimed``."""
     cases = 0
@@ -101,6 +106,7 @@ def clamped_sum_sensitivity(lower: int, upper: int, center: int, adjacency: Adja
 
 
 @states(Source("OURS", "the sensitivity of a clamped sum"))
+@shows("ClampedSum", Norm.L1, value=of_query(clamped_sum_sensitivity, "lower", "upper", "center"))
 def obligation_clamped_sum(claimed: Callable[..., int] = clamped_sum_sensitivity) -> int:
     """The largest move over all neighbors of at most 2 records is exactly ``claimed``."""
     cases = 0
@@ -126,8 +132,17 @@ def answers(records: Sequence[Fraction], categories: int) -> tuple[int, ...]:
     return tuple(to_cells(record, 0, categories - 1, Fraction(1)) for record in records)
 
 
+CHANGED_ANSWERS = 1
+"""By replacing a record; under add-remove the list's length changes too."""
+
+
 @states(Source("W65", "randomized response"))
-def obligation_answers(claimed: int = 1) -> int:
+@shows(
+    "Answers",
+    Norm.HAMMING,
+    value=lambda s: CHANGED_ANSWERS if s.adjacency is Adjacency.REPLACE else None,
+)
+def obligation_answers(claimed: int = CHANGED_ANSWERS) -> int:
     """Replacing one record changes at most, and for some pair exactly, ``claimed`` answers."""
     cases, largest = 0, 0
     for categories in (2, 3):

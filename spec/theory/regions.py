@@ -14,13 +14,13 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from . import moving
 from .gaussian_laws import UNIT
-from .moving import root_up, unit_sensitivity
+from .moving import root_up, stated_in_unit, unit_sensitivity
 from .obligations import neighbors, require
-from .vectors import Vector, squared_norm
+from .vectors import Vector, squared_distance, squared_norm
 
 _REGIONS = Source("OURS", "queries about a released region")
 _ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
@@ -159,6 +159,7 @@ def _moves(
 
 
 @states(_REGIONS)
+@shows("MovingMoments", Norm.SQUARED_L2, value=stated_in_unit)
 def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach) -> int:
     """Over all neighbors of at most two records in a plane the second moments move by exactly this at
     most, on a line by no more; and in 2^-40 of the noise by no more than ``unit_sensitivity``."""
@@ -182,6 +183,7 @@ def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach)
 
 
 @states(_REGIONS)
+@shows("MovingHistogram", Norm.SQUARED_L2, value=of_query(histogram_moves, "count"))
 def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_moves) -> int:
     """Over the same neighbors and 2 to 8 bins the histograms move by exactly this at most."""
     cases = 0
@@ -194,19 +196,26 @@ def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_mo
 
 
 @states(_REGIONS)
+@shows("SlabSum", Norm.SQUARED_L2, value=stated_in_unit)
 def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach) -> int:
     """Over the same neighbors the sum between slabs moves by at most this, and in some region by exactly
-    this; slabs leave out some record of every ball."""
-    cases, attained = 0, set()
+    this; in 2^-40 of the noise by no more than ``unit_sensitivity``. Slabs leave out some record of every
+    ball."""
+    cases, attained, spread = 0, set(), Fraction(10**6 + 1, 3)
     for (region, universe), adjacency in product(_CASES, _ALL):
         ball = Region(region.center, region.radius)
         images = Counter(universe)
         fewer = sum(inside(images, region).values()) < sum(inside(images, ball).values())
         require(fewer, f"{region}: the slabs leave nobody out")
         most = claimed(region.radius, adjacency)
+        deviation = moving.noise(region.radius, adjacency, spread)
+        stated = unit_sensitivity(spread, len(region.center) + 1)
         for slabs in (region, ball):
-            for *_, square in _moves(slab_sum, (slabs,), universe, adjacency):
+            for left, right, square in _moves(slab_sum, (slabs,), universe, adjacency):
                 require(square <= most, f"{slabs}, {adjacency}: {square} is more than {most}")
+                units = (moving.in_unit(side, deviation) for side in (left, right))
+                unit = squared_distance(*units)
+                require(unit <= stated, f"{slabs}, {adjacency}: {unit} units, stated {stated}")
                 if square == most and slabs is region:
                     attained.add(adjacency)
                 cases += 1

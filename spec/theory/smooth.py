@@ -13,7 +13,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, SourceStatus, states
+from dpverify.privacy import Adjacency, Norm, Source, SourceStatus, of_query, shows, states
 
 from .laws import Exponential, Outcome, real, real_exponential
 from .obligations import neighbors, require
@@ -87,7 +87,17 @@ def smooth_median(
     )
 
 
+def scale_growth(decay: Fraction) -> Fraction:
+    """By which factor the scales of neighbors differ at most, when a record is replaced."""
+    return 1 / decay
+
+
+def _stated_growth(decay: Fraction, adjacency: Adjacency) -> Fraction | None:
+    return scale_growth(decay) if adjacency is Adjacency.REPLACE and 0 < decay < 1 else None
+
+
 @states(_SMOOTH)
+@shows("SmoothMedians", Norm.SMOOTH, value=of_query(_stated_growth, "decay"))
 def obligation_smooth(claimed: Scale = smooth_scale, growth: Fraction = Fraction(1)) -> int:
     """On all neighbors of up to five records the median moves by at most either scale, and by just that on
     some; and scales change by a factor of at most ``growth`` / decay, and by just that on some, but for
@@ -107,11 +117,11 @@ def obligation_smooth(claimed: Scale = smooth_scale, growth: Fraction = Fraction
             (m, s), (other, t) = (known[records] for records in pair)
             case = f"{pair}, decay {decay}: {m}, {other} with scales {s}, {t} in 1/{unit}"
             require(abs(m - other) * unit <= min(s, t), case)
-            require(s * decay <= growth * t, case)
+            require(s <= growth * scale_growth(decay) * t, case)
             moved = max(moved, Fraction(abs(m - other) * unit, min(s, t)))
             ratio, cases = max(ratio, Fraction(s, t)), cases + 1
         require(moved == 1, f"decay {decay}: a median moves by at most {moved} of its scale")
-        least = growth / decay * Fraction(99, 100)
+        least = growth * scale_growth(decay) * Fraction(99, 100)
         require(ratio >= least, f"decay {decay}: scales change by at most {float(ratio)}")
     return cases
 

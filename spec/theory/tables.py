@@ -18,7 +18,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .laws import DiscreteLaplaceLaw, Exponential, Outcome, real, real_exponential
 from .obligations import neighbors, require
@@ -52,9 +52,19 @@ def score_sensitivity(p: int, q: int, adjacency: Adjacency) -> int:
     return q if adjacency is Adjacency.REPLACE else max(p, q - p)
 
 
+def scores_sensitivity(quantiles: Sequence[tuple[int, int]], adjacency: Adjacency) -> int:
+    """How far any score of any of these quantiles p/q moves, each of a column: the largest of theirs."""
+    return max(score_sensitivity(p, q, adjacency) for p, q in quantiles)
+
+
 @states(Source("S11", "private quantiles by the exponential mechanism"))
+@shows(
+    "QuantileScores", Norm.L_INFINITY, value=of_query(score_sensitivity, "numerator", "denominator")
+)
+@shows("ColumnScores", Norm.L_INFINITY, value=of_query(scores_sensitivity, "quantiles"))
 def obligation_quantile_scores(claimed: Callable[..., int] = score_sensitivity) -> int:
-    """The largest move of a cell's score over all neighbors of at most 3 records is ``claimed``."""
+    """The largest move of a cell's score over all neighbors of at most 3 records is ``claimed``; and of
+    two columns' scores over all neighbors of at most 2 records it is the larger of theirs."""
     cases, cells = 0, range(4)
     for adjacency in _ALL:
         for p, q in ((0, 1), (1, 1), (1, 2), (1, 4), (9, 10)):
@@ -65,6 +75,20 @@ def obligation_quantile_scores(claimed: Callable[..., int] = score_sensitivity) 
             ]
             cases, largest = cases + len(moves), claimed(p, q, adjacency)
             require(max(moves) == largest, f"{p}/{q}, {adjacency}: {max(moves)}, not {largest}")
+    return cases + _two_columns()
+
+
+def _two_columns() -> int:
+    cases, universe = 0, tuple(product(range(3), repeat=2))
+    for adjacency, quantiles in product(_ALL, (((1, 2), (1, 4)), ((0, 1), (9, 10)))):
+        moves = [
+            abs(score([x[j] for x in left], t, p, q) - score([x[j] for x in right], t, p, q))
+            for left, right in neighbors(universe, 2, adjacency)
+            for j, (p, q) in enumerate(quantiles)
+            for t in range(3)
+        ]
+        cases, stated = cases + len(moves), scores_sensitivity(quantiles, adjacency)
+        require(max(moves) == stated, f"{quantiles}, {adjacency}: {max(moves)}, not {stated}")
     return cases
 
 
@@ -82,8 +106,13 @@ def keyed_counts(bins: Sequence[int]) -> Counts:
     return tuple(sorted(Counter(bins).items()))
 
 
+KEYS_A_RECORD = 1
+"""How many keys a record adds one to."""
+
+
 @states(Source("KKMN09", "histograms over unknown keys"))
-def obligation_keyed_counts(claimed: int = 1) -> int:
+@shows("KeyedCounts", Norm.KEYS, value=lambda s: KEYS_A_RECORD)
+def obligation_keyed_counts(claimed: int = KEYS_A_RECORD) -> int:
     """A record has ``claimed`` keys: on all neighbors of at most 3 records that many counts move,
     twice as many under replace, by one each; and every record lies between the edges of its bin."""
     cases, cell, width, origin = 0, Fraction(1, 2), 3, 1

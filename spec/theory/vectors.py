@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import permutations, product
+from typing import Any
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Norm, Premise, Sensitivity, Source, of_query, shows, states
 
 from .obligations import neighbors, require
 
@@ -182,6 +183,7 @@ def _moves(query: Query, adjacency: Adjacency) -> list[int]:
 
 
 @states(_SUMS)
+@shows("VectorSum", Norm.SQUARED_L2, value=of_query(vector_sum_sensitivity, "radius"))
 def obligation_vector_sum(claimed: Callable[..., int] = vector_sum_sensitivity) -> int:
     """The largest move over all neighbors of a small universe is exactly ``claimed``."""
     cases = 0
@@ -200,6 +202,7 @@ def _largest_masked_move(public: Map, weight: int, adjacency: Adjacency) -> tupl
 
 
 @states(_SUMS)
+@shows("MaskedSum", Norm.SQUARED_L2, value=of_query(masked_sum_sensitivity, "radius", "weight"))
 def obligation_masked_sum(claimed: Callable[..., int] = masked_sum_sensitivity) -> int:
     """The largest move over all neighbors of a small universe is exactly ``claimed``.
 
@@ -258,7 +261,19 @@ def _inside(rng: random.Random, radius: int) -> Vector:
 _SCALES = tuple((u, Fraction(s)) for u, s in ((1, "2"), (3, "2"), (2, "3"), (4, "1"), (1, "5/2")))
 
 
+def _moved_in_one_unit(statement: Sensitivity) -> int:
+    """In 2^-40 of a scale; the squared move of an integer vector is an integer."""
+    given: Any = statement.query
+    return one_unit_sensitivity(math.floor(given["moved"]), given["scale"], given["width"], 1 << 40)
+
+
 @states(_UNIT)
+@shows(
+    "OneUnit",
+    Norm.SQUARED_L2,
+    value=_moved_in_one_unit,
+    premises=lambda s: (Premise(Norm.SQUARED_L2, s.query["moved"]),),
+)
 def obligation_one_unit(claimed: Callable[..., int] = one_unit_sensitivity) -> int:
     """No pair of small integer vectors moves further than ``claimed``, and some move as far.
 

@@ -23,6 +23,7 @@ from . import (
     outlier_twins,
     refined_twins,
     robust_twins,
+    shown_twins,
     smooth_twins,
     soft_twins,
     sparse_twins,
@@ -165,4 +166,5 @@ FAULTS: dict[str, list[Plant]] = {
     **sparse_twins.FAULTS,
     **smooth_twins.FAULTS,
     **winsorized_twins.FAULTS,
+    **shown_twins.FAULTS,
 }

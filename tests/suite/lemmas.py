@@ -1,0 +1,119 @@
+"""Lemmas of every query and filter, under every adjacency that each of them accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any
+
+from dpverify.grid import UNIT, Answers, ClampedSum, Count, MaskedSum, OneUnit, Query, VectorSum
+from dpverify.grid.coordinates import BoxSum, NormCounts, ScaledSum, SideCounts, Stretch
+from dpverify.grid.groups import GroupBuckets, KthLargest
+from dpverify.grid.joint import WithCount
+from dpverify.grid.levels import LevelCounts
+from dpverify.grid.nearness import Nearness
+from dpverify.grid.smooth import SmoothMedians
+from dpverify.grid.tables import ColumnScores, KeyedCounts, QuantileScores
+from dpverify.grid.together import Together
+from dpverify.plans.kept import KeptCount, KeptMean
+from dpverify.plans.moving import MovingSum
+from dpverify.plans.regions import MovingHistogram, MovingMoments, SlabSum
+from dpverify.privacy import Adjacency, ApproxDP, Derivation, Domain, Friendly, Norm
+from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy.rules import conjecture
+from dpverify.transformations import BasicFilter, GaussianFilter
+from dpverify.transformations.degree_weights import Agreement, WeightedMean
+from dpverify.transformations.gaussian_filter import margin
+from dpverify.transformations.soft_core import SoftAgreement, SoftMean
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+ONE, TWO, FEW = Domain(columns=1), Domain(columns=2), Domain(columns=1, most_rows=100)
+SPREAD, FULL = Fraction(7, 3), Fraction(9, 10)
+NEAR, PLANE = Nearness(20, 0, (1.0,)), Nearness(20, 0, (1.0, 1.0))
+STRETCH = Stretch((0, 1), (0, 3), (2, 5))
+SUM, MASKED, SCALED = VectorSum((0, 3), 5, 0), MaskedSum((0, 0), 4, -2, 3), ScaledSum(STRETCH, 5)
+CLAMPED, SCORED = ClampedSum(-5, 2, 2, 3), QuantileScores(-5, 20, -2, 1, 3)
+GROUPS = GroupBuckets(KthLargest(1), 2, 6, 0)
+FRIENDS = Friendly(NEAR.predicate)
+EXCHANGED = Friendly(NEAR.predicate, exchange=True)
+
+QUERIES: list[tuple[Query, Domain]] = [
+    (Count(), ONE),
+    (Count((0.0, 1.0)), ONE),
+    (CLAMPED, ONE),
+    (ClampedSum(10, 20, 40, 0), ONE),
+    (Answers(4), ONE),
+    (SCORED, ONE),
+    (ColumnScores(((0, SCORED), (1, QuantileScores(0, 9, 0, 9, 10)))), TWO),
+    (KeyedCounts(3, 1, -2), ONE),
+    (Together((Count(), Count((0.0, 1.0)))), ONE),
+    (Together((Count(), CLAMPED)), ONE),
+    (SUM, TWO),
+    (MASKED, TWO),
+    (SCALED, TWO),
+    (SideCounts((0.0, 1.0)), TWO),
+    (SideCounts((0.0, 1.0), (-1.0, 0.0)), TWO),
+    (NormCounts(STRETCH, (1, 4)), TWO),
+    (BoxSum(STRETCH, 5), TWO),
+    (BoxSum(STRETCH, 5, Norm.L1), TWO),
+    (WithCount(SUM, 3), TWO),
+    (WithCount(SCALED, 3), TWO),
+    *((OneUnit(query, Fraction(35, 3)), TWO) for query in (SUM, MASKED, SCALED, WithCount(SUM, 2))),
+    (OneUnit(SUM, Fraction(UNIT)), TWO),
+    (GROUPS, TWO),
+    (LevelCounts(GROUPS, (3, 1)), TWO),
+    (SmoothMedians(((0, 8, 0),), Fraction(9, 10)), ONE),
+    (Agreement(NEAR, 3), ONE),
+    (SoftAgreement(NEAR, FULL, 3), ONE),
+    (SoftMean(NEAR, SPREAD, REPLACE, FULL), ONE),
+    (KeptCount(NEAR, 3), ONE),
+    (KeptMean(NEAR, SPREAD, 3), ONE),
+    (KeptMean(NEAR, Fraction(1), 3), ONE),  # its sensitivity is a whole number but for no rounding
+]
+
+
+def lemmas() -> Iterator[Derivation[Any]]:
+    """All of them; where one is refused there is none."""
+    for query, domain in (*QUERIES, *_in_units()):
+        for near in (ADD, REPLACE, FRIENDS, EXCHANGED, Friendly(NEAR.predicate, 2)):
+            kept = isinstance(query, (KeptCount, KeptMean))
+            if isinstance(near, Friendly) is not kept:
+                continue
+            with suppress(ValueError):
+                yield query.sensitivity(near, domain)  # type: ignore[arg-type]
+    for near in (ADD, REPLACE):
+        for domain in (ONE, FEW):
+            yield from gaussian(near, domain).lemmas
+        promised = conjecture(ApproxDP("0.1", "1e-9"), adjacency=FRIENDS, domain=ONE)
+        yield from BasicFilter(NEAR).lift(promised, near, ONE).lemmas
+
+
+def _in_units() -> Iterator[tuple[Query, Domain]]:
+    """Queries that are in units for an adjacency. Where they look does not matter here."""
+
+    def where(batch: Any) -> Any:
+        raise AssertionError("nothing is evaluated here")
+
+    for near in (ADD, REPLACE):
+        yield WeightedMean(NEAR, SPREAD, near), ONE
+        yield MovingSum(PLANE, SPREAD, near, where), TWO
+        yield MovingMoments(PLANE, SPREAD, near, where), TWO
+        yield SlabSum(PLANE, SPREAD, near, where, 4, where, where), TWO
+    yield MovingHistogram(PLANE, 4, 3, where, where), TWO
+
+
+def gaussian(near: Adjacency, domain: Domain = ONE, share: Fraction = Fraction(2, 5)) -> Any:
+    """The claim of a Gaussian filter for at most 100 records."""
+    filter_ = GaussianFilter(
+        adjacency=near,
+        nearness=NEAR,
+        strangers_share=share,
+        most_rows=100,
+        sigma=Fraction(90),
+        threshold=margin(share, near) + 1000,
+        missed=Fraction(1, 10**6),
+        budget=Fraction(4),
+    )
+    shown = ApproximateGaussianDP("0.5", "1e-7", 0)
+    return filter_.lift(conjecture(shown, adjacency=filter_.friendly, domain=domain), near, domain)
