@@ -215,7 +215,11 @@ def _under(statement: Sensitivity) -> tuple[Assumed | AssumedAbsent, ...]:
     """So many records at most; ``inside`` that nobody is kept who has too few friends."""
     known, all_of_them = (Relation.AT_LEAST, Side.LARGER, "Count"), (("some", False),)
     few = Assumed(*known, fixed=all_of_them, bounds="records")
-    return (few, AssumedAbsent(Seen.LATENT)) if statement.query["inside"] else (few,)
+    return (
+        (few, AssumedAbsent(Seen.LATENT, ("p", "q", "records")))
+        if statement.query["inside"]
+        else (few,)
+    )
 
 
 def _friends(statement: Sensitivity) -> Friendly | None:

@@ -147,6 +147,8 @@ class KeptMean(CoreQuery):
             predicate=about.predicate,
             spread=self.spread,
             width=self.width,
+            released=self.released,
+            strangers=self.strangers,
         )
         below = (below_kept(self.stage, self.nearness, self.released),)
         name = "swapped_mean" if exchange else "kept_mean"

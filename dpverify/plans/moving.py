@@ -103,6 +103,7 @@ class MovingSum(MovingQuery):
                 "MovingSum",
                 spread=self.spread,
                 width=self.width,
+                unit=str(self.adjacency),
             ),
             norm=Norm.SQUARED_L2,
             value=unit_sensitivity(self.spread, self.width),

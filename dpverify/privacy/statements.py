@@ -31,7 +31,7 @@ class Assumed:
     ``slack``; ``same``: parameters in which the quantity equals the statement's query; fixed: parameters of
     the quantity, with their values. stage: the one that the query reads the number off; built: or the query
     was built from the number, which stands for the released one.
-    bounds: or a parameter of the query stands for the released number, or for the most rows of the domain.
+    bounds: the parameter of the query that stands for the released number, or for the most rows of the domain.
     """
 
     relation: Relation
@@ -46,9 +46,13 @@ class Assumed:
 
     def is_made(self, statement: Sensitivity) -> bool:
         """Whether the statement rests on this, or on more."""
-        most = statement.domain.most_rows
-        if self.bounds and most is not None and most <= _number(statement.query[self.bounds]):
-            return True
+        most, of_rows = statement.domain.most_rows, self.relation is Relation.AT_LEAST
+        if self.bounds and of_rows and most is not None:
+            enough: bool = most <= _number(statement.query[self.bounds])
+            return enough or self._is_assumed(statement)
+        return self._is_assumed(statement)
+
+    def _is_assumed(self, statement: Sensitivity) -> bool:
         return any(self._follows(one, statement) for one in statement.hypotheses)
 
     def _follows(self, one: Hypothesis, statement: Sensitivity) -> bool:
@@ -88,13 +92,21 @@ class AssumedPassed:
 
 @dataclass(frozen=True, slots=True)
 class AssumedAbsent:
-    """That an event of this kind does not happen."""
+    """That an event of this kind does not happen; ``same``: parameters in which what it is an event of equals the
+    statement's query."""
 
     seen: Seen
+    same: tuple[str, ...] = ()
 
     def is_made(self, statement: Sensitivity) -> bool:
         """Whether the statement rests on the absence of one."""
-        return any(isinstance(h, Absent) and h.seen is self.seen for h in statement.hypotheses)
+        return any(self._is_absent(one, statement) for one in statement.hypotheses)
+
+    def _is_absent(self, one: Hypothesis, statement: Sensitivity) -> bool:
+        if not isinstance(one, Absent) or one.seen is not self.seen:
+            return False
+        own = {} if one.about is None else dict(one.about.parameters)
+        return all(own.get(name) == statement.query[name] for name in self.same)
 
 
 Assumption = Assumed | AssumedPassed | AssumedAbsent

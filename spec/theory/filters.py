@@ -223,7 +223,11 @@ def _distance(x: Image, y: Image) -> int:
 def _stated_mean(statement: Sensitivity) -> int | None:
     """Of friends by the query's own predicate, if one of them comes or goes."""
     given: Any = statement.query
+    near: Any = statement.adjacency
     if not _is_of_friends(statement, exchange=False):
+        return None
+    few = given["strangers"]
+    if few is not None and (near.strangers is None or near.strangers > few):
         return None
     return mean_sensitivity(given["spread"], given["width"])
 
@@ -237,7 +241,7 @@ def _is_of_friends(statement: Sensitivity, exchange: bool) -> bool:
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedPassed, ...]:
     """The number that the mean was built from is at least 1 and below the larger number of kept records."""
     known = (Relation.AT_MOST, Side.LARGER, "KeptCount")
-    return AssumedPassed(1), Assumed(*known, slack=1, same=("predicate",), built=True)
+    return AssumedPassed(1), Assumed(*known, slack=1, same=("predicate",), bounds="released")
 
 
 @states(MEAN)
@@ -279,7 +283,7 @@ def swapped_sensitivity(spread: Fraction, width: int, reach: Fraction) -> int:
 def _stated_swap(statement: Sensitivity) -> int | None:
     """The larger of both steps, with strangers unknown: a removal, and a replacement at a reach of 2."""
     given: Any = statement.query
-    if not _is_of_friends(statement, exchange=True):
+    if not _is_of_friends(statement, exchange=True) or given["strangers"] is not None:
         return None
     spread, width = given["spread"], given["width"]
     return max(mean_sensitivity(spread, width), swapped_sensitivity(spread, width, reach(1)))

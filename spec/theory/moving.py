@@ -75,6 +75,12 @@ def unit_sensitivity(spread: Fraction, width: int) -> int:
     return found
 
 
+def stated_for_unit(statement: Sensitivity) -> int | None:
+    """The same of a query whose unit is made for one adjacency: nothing is shown under another."""
+    same = statement.query["unit"] == str(statement.adjacency)
+    return stated_in_unit(statement) if same else None
+
+
 def stated_in_unit(statement: Sensitivity) -> int:
     """``unit_sensitivity`` of a statement's spread and width."""
     given: Any = statement.query
@@ -113,7 +119,7 @@ def _moves(
 
 
 @states(_MOVING)
-@shows("MovingSum", Norm.SQUARED_L2, value=stated_in_unit)
+@shows("MovingSum", Norm.SQUARED_L2, value=stated_for_unit)
 def obligation_moving_sum(
     claimed: Callable[[int, Adjacency], int] = reach,
 ) -> int:

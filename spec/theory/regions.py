@@ -18,7 +18,7 @@ from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from . import moving
 from .gaussian_laws import UNIT
-from .moving import root_up, stated_in_unit, unit_sensitivity
+from .moving import root_up, stated_for_unit, unit_sensitivity
 from .obligations import neighbors, require
 from .vectors import Vector, squared_distance, squared_norm
 
@@ -159,7 +159,7 @@ def _moves(
 
 
 @states(_REGIONS)
-@shows("MovingMoments", Norm.SQUARED_L2, value=stated_in_unit)
+@shows("MovingMoments", Norm.SQUARED_L2, value=stated_for_unit)
 def obligation_moments(claimed: Callable[[int, Adjacency], int] = moments_reach) -> int:
     """Over all neighbors of at most two records in a plane the second moments move by exactly this at
     most, on a line by no more; and in 2^-40 of the noise by no more than ``unit_sensitivity``."""
@@ -196,7 +196,7 @@ def obligation_histogram(claimed: Callable[[int, Adjacency], int] = histogram_mo
 
 
 @states(_REGIONS)
-@shows("SlabSum", Norm.SQUARED_L2, value=stated_in_unit)
+@shows("SlabSum", Norm.SQUARED_L2, value=stated_for_unit)
 def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = moving.reach) -> int:
     """Over the same neighbors the sum between slabs moves by at most this, and in some region by exactly
     this; in 2^-40 of the noise by no more than ``unit_sensitivity``. Slabs leave out some record of every
