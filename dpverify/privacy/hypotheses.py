@@ -101,7 +101,8 @@ class Compared:
     value: int | None = None
 
     def __str__(self) -> str:
-        what = f"the released {self.stage!r}" if self.value is None else f"{self.value}"
+        released = f"the released {self.stage!r}"
+        what = released if self.value is None else f"{self.value}, for {released},"
         return f"{what} is {self.relation} {self._bound}"
 
     @property
@@ -112,8 +113,10 @@ class Compared:
 
     @property
     def _bound(self) -> str:
-        off = "" if not self.slack else f" {'-' if self.slack > 0 else '+'} {abs(self.slack)}"
-        return f"{self.quantity} of the {self.side} neighbor{off}"
+        off = (
+            "" if not self.slack else f", {'less' if self.slack > 0 else 'plus'} {abs(self.slack)}"
+        )
+        return f"the {self.side} of the neighbors' values of {self.quantity}{off}"
 
     @property
     def is_instance(self) -> bool:
