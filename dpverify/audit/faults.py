@@ -198,9 +198,13 @@ class FaultyLaw(Law):
     """The law of a plan whose adaptive stages need not keep what they declared."""
 
     def _check(
-        self, plan: Plan, element: AdaptiveStage, built: Built, key: int, adjacency: AnyAdjacency
+        self, plan: Plan, element: AdaptiveStage, built: Built, adjacency: AnyAdjacency
     ) -> tuple[Compared, ...]:
         """A faulty stage may have no claim at all."""
+        return ()
+
+    def _assumed(self, stage: Stage | Filtered, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
+        """Nothing is held against what a faulty stage assumes."""
         return ()
 
 

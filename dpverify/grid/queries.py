@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from dpverify.grid.records import Records
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.rules import sensitivity_lemma
+from dpverify.privacy.sealed import guard
 
 _OUTER_BOX = 1 << 40
 _SPEC = "theory/queries.py"
@@ -28,6 +30,10 @@ class Query(ABC):
     """A function from records to integers, of fixed width for a fixed number of rows."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        guard(cls, "__init__")  # once for each object: a plan rests on it
 
     @abstractmethod
     def evaluate(self, records: Records) -> NDArray[np.int64]:
@@ -84,7 +90,7 @@ class Count(Query):
         public = self.within is None and adjacency is Adjacency.REPLACE
         what = "the count" if self.within is None else f"the count within {self.within}"
         return sensitivity_lemma(
-            Quantity.of(what, "Count", some=self.within is not None),
+            Quantity.of(what, "Count", some=self.within is not None, within=_bounds(self.within)),
             norm=Norm.L1,
             value=0 if public else 1,
             adjacency=adjacency,
@@ -92,6 +98,10 @@ class Count(Query):
             obligation=f"{_SPEC}:obligation_count",
             source=Source("DMNS06", "Section 3, counting queries"),
         )
+
+
+def _bounds(within: tuple[float, float] | None) -> tuple[Fraction, Fraction] | None:
+    return None if within is None else (Fraction(within[0]), Fraction(within[1]))
 
 
 @dataclass(frozen=True, slots=True)

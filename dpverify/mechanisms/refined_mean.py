@@ -263,7 +263,7 @@ def _shared(
             f"budget = {budget}: give center_multiplier and tail, or an ApproxDP budget."
         )
     shared = {k: v for k, v in parameters.items() if k != "record_radius"}
-    tail = shared.setdefault("tail", default_tail(budget, adjacency, filter_))
+    tail = exact(shared.setdefault("tail", default_tail(budget, adjacency, filter_)), "tail")
     if filter_ == "basic":
         return _basic_share(budget, adjacency, shared)
     times = {"weights": 1, "gaussian": 3}[filter_]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from dpverify.plans.plan import Filtered, Plan, Stage, Unless
+from dpverify.plans.plan import AdaptiveStage, Filtered, Plan, Stage, Unless
 from dpverify.plans.transcripts import Rows, Transcripts
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
@@ -15,25 +15,20 @@ from dpverify.privacy.derivation import weakest
 from dpverify.privacy.hypotheses import Compared, Hypothesis, Quantity
 
 Built = Stage | Filtered
-Beside = Callable[[str], tuple[Quantity, Quantity | None] | None]
-"""Of another stage that is built from a transcript, by name: what the declared one releases with noise, and what the
-one does that was built by the same key, or None where another key decides. None for any other stage."""
 
 
 def check_built(
-    declared: Built,
-    built: Built,
-    adjacency: AnyAdjacency,
-    domain: Domain,
-    *,
-    under: Sequence[Compared] = (),
-    beside: Beside = lambda name: None,
+    element: AdaptiveStage, built: Built, adjacency: AnyAdjacency, domain: Domain
 ) -> tuple[Compared, ...]:
     """Refuse a stage that an adaptive plan built with less privacy than it had declared, or on more.
 
-    Returns what it assumes of the numbers that it was built from, for ``check_numbers``. Raises ValueError.
+    Returns what it assumes of released numbers: ``check_numbers`` and ``check_quantities`` hold that against the
+    transcripts. Raises TypeError for what is no stage, ValueError.
     """
-    shown, found = declared.derivation(adjacency, domain), built.derivation(adjacency, domain)
+    declared = element.declared
+    if not isinstance(built, (Stage, Filtered)):
+        raise TypeError(f"{declared.name!r} was built as a {type(built).__name__}; build a Stage.")
+    shown, found = element.promised(adjacency, domain), built.derivation(adjacency, domain)
     promised, has = shown.conclusion, found.conclusion
     as_good = weakest(promised.status, has.status) is promised.status
     if built.name != declared.name or not (as_good and has.guarantee.implies(promised.guarantee)):
@@ -48,59 +43,57 @@ def check_built(
             f"The stage {declared.name!r} was built on lemmas that it had not declared: "
             f"{', '.join(sorted(lemmas[1] - lemmas[0]))}."
         )
-    instances = [one for one in has.hypotheses if isinstance(one, Compared) and one.is_instance]
+    known = {*map(_without_quantity, promised.hypotheses)}
     for one in has.hypotheses:
-        if one in instances:
-            known = any(schema.covers(one) for schema in under)
-        else:
-            known = _as_declared(one, beside) in promised.hypotheses
-        if not known:
+        instance = isinstance(one, Compared) and one.is_instance
+        covered = instance and any(schema.covers(one) for schema in element.under)  # type: ignore[arg-type]
+        if not (covered if instance else _without_quantity(one) in known):
             raise ValueError(
                 f"The stage {declared.name!r} was built on an assumption that it had not declared: {one}."
             )
-    return tuple(instances)
+    return tuple(one for one in has.hypotheses if isinstance(one, Compared))
 
 
-def _as_declared(assumed: Hypothesis, beside: Beside) -> Hypothesis | None:
-    """The hypothesis about the declared stage of which this is one about the stage built in its place."""
-    pair = beside(assumed.stage) if isinstance(assumed, Compared) else None
-    if not isinstance(assumed, Compared) or pair is None:
+def _without_quantity(assumed: Hypothesis) -> Hypothesis:
+    """The hypothesis on the same released number, whatever the stage has released there."""
+    if not isinstance(assumed, Compared):
         return assumed
-    declared, built = pair
-    return replace(assumed, quantity=declared) if assumed.quantity == built else None
+    return replace(assumed, quantity=Quantity("", assumed.quantity.kind))
 
 
-def check_event(
-    plan: Plan, built: Built, declared: Built, adjacency: AnyAdjacency, domain: Domain
-) -> None:
+def check_event(plan: Plan, built: Built, adjacency: AnyAdjacency, domain: Domain) -> None:
     """Refuse a stage whose number misses what is assumed of it more often than the plan pays for.
 
     Raises ValueError.
     """
     for element in plan:
         if isinstance(element, Unless) and element.assumed.stage == built.name:
-            if not (isinstance(built, Stage) and isinstance(declared, Stage)):
-                raise ValueError(f"Unless {element.assumed.negation}: {built.name!r} is a filter.")
             own = released_quantity(built, adjacency, domain)
-            Unless(replace(element.assumed, quantity=own), element.probability).event(
-                built, adjacency, domain
-            )
+            if own is None:
+                raise ValueError(f"Unless {element.assumed.negation}: {built.name!r} is a filter.")
+            assert isinstance(built, Stage)
+            paid = replace(element, assumed=replace(element.assumed, quantity=own))
+            paid.event(built, adjacency, domain)
 
 
-def released_quantity(stage: Stage, adjacency: AnyAdjacency, domain: Domain) -> Quantity:
-    """What a stage releases with noise, up to a public shift."""
+def released_quantity(stage: Built, adjacency: AnyAdjacency, domain: Domain) -> Quantity | None:
+    """What a stage releases with noise, up to a public shift; None for a filter."""
+    if isinstance(stage, Filtered):
+        return None
     return stage.sensitivity(adjacency, domain).conclusion.query.without("shift")
 
 
 def check_numbers(
-    instances: Sequence[Compared], under: Sequence[Compared], batch: Transcripts, rows: Rows
+    assumed: Sequence[Compared], under: Sequence[Compared], batch: Transcripts, rows: Rows
 ) -> None:
     """Refuse a stage that was built from another number than the one that was released.
 
     What is assumed must follow, for all of these transcripts, from what is declared of the released number.
     Raises ValueError.
     """
-    for one in instances:
+    for one in assumed:
+        if not one.is_instance:
+            continue
         column = np.asarray(batch.values[one.stage])[rows]
         released = {int(column.min()), int(column.max())}
         if not all(any(schema.gives(one, r) for schema in under) for r in released):
@@ -108,3 +101,31 @@ def check_numbers(
                 f"A stage was built on this: {one}. That does not follow from what was released; build it from "
                 f"the number that {one.stage!r} released."
             )
+
+
+def check_quantity(assumed: Compared, released: Quantity | None) -> None:
+    """Refuse an assumption about another quantity than its stage has released. Raises ValueError."""
+    own = assumed.quantity
+    same = released is not None and (own.kind, own.parameters) == (
+        released.kind,
+        released.parameters,
+    )
+    if not same:
+        raise ValueError(
+            f"A stage was built on an assumption that it had not declared: {assumed}. The stage {assumed.stage!r} "
+            f"that it comes after releases {released or 'nothing of the kind'}."
+        )
+
+
+def whole_keys(keys: np.ndarray[tuple[int, ...], np.dtype[np.generic]], name: str) -> None:
+    """Refuse keys that are no integers: different ones could become one. Raises TypeError."""
+    whole = keys.dtype.kind in "iu" or all(isinstance(key, int) for key in keys.tolist())
+    if not whole:
+        raise TypeError(f"the keys of {name!r} have type {keys.dtype}; give integers.")
+
+
+def named_in(plan: Plan) -> frozenset[str]:
+    """The stages of whose released numbers something is assumed that the plan pays for, or that stages declare."""
+    named = {e.assumed.stage for e in plan if isinstance(e, Unless)}
+    named |= {h.stage for e in plan if isinstance(e, AdaptiveStage) for h in e.under}
+    return frozenset(named)

@@ -18,7 +18,10 @@ from dpverify.plans.building import (
     check_built,
     check_event,
     check_numbers,
+    check_quantity,
+    named_in,
     released_quantity,
+    whole_keys,
 )
 from dpverify.plans.filtering import Core, CoreQuery, Filter
 from dpverify.plans.mapped import Mapped
@@ -44,6 +47,8 @@ from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
 _MOST_COINS = 1 << 26
+Chosen = dict[str, tuple[AdaptiveStage, IntArray]]
+"""Of stages that were built, by name: the element, and the key by which each transcript's was built."""
 
 
 Progress = Callable[[int, int], None]
@@ -65,6 +70,9 @@ class Law:
         self._world = (adjacency, domain)
         self._centers: dict[Query, IntArray] = {}
         self._built: dict[tuple[int, int], tuple[Built, tuple[Compared, ...]]] = {}
+        self._named: dict[int, tuple[Plan, frozenset[str]]] = {}
+        self._rests: dict[int, tuple[Compared, ...]] = {}
+        self._fitting: set[tuple[Compared, int, int]] = set()
         self._mapped: dict[Nearness, Mapped] = {}
         self.progress: Progress | None = None
 
@@ -106,11 +114,17 @@ class Law:
         batch = Transcripts(
             {}, np.zeros(size, np.intp), np.full(size, -1, np.intp), self._reasons()
         )
-        self._run(self._plan, batch, np.arange(size), bits, None)
+        self._run(self._plan, batch, np.arange(size), bits, {}, None)
         return batch
 
     def _run(
-        self, plan: Plan, batch: Transcripts, live: Rows, bits: Bits, core: Core | None
+        self,
+        plan: Plan,
+        batch: Transcripts,
+        live: Rows,
+        bits: Bits,
+        chosen: Chosen,
+        core: Core | None,
     ) -> Rows:
         """Advance the live transcripts through a plan; those that no gate stopped."""
         for element in plan:
@@ -126,9 +140,9 @@ class Law:
                 live = live[passed]
                 continue
             alive: list[Rows] = []
-            for stage, rows in self._stages(plan, element, batch, live, core):
+            for stage, rows in self._stages(plan, element, batch, live, chosen, core):
                 if isinstance(stage, Filtered):
-                    alive.extend(self._run_filtered(stage, batch, rows, bits))
+                    alive.extend(self._run_filtered(stage, batch, rows, bits, chosen))
                     continue
                 _store(batch, stage.name, rows, self._drawn(stage, batch, rows, bits, core))
                 batch.reached[rows] += 1
@@ -137,7 +151,7 @@ class Law:
         return live
 
     def _run_filtered(
-        self, stage: Filtered, batch: Transcripts, live: Rows, bits: Bits
+        self, stage: Filtered, batch: Transcripts, live: Rows, bits: Bits, chosen: Chosen
     ) -> Iterator[Rows]:
         """The filter, then the inner plan on what it keeps, some transcripts at a time."""
         images, degrees = self._friends(stage.filter)
@@ -146,7 +160,7 @@ class Law:
             rows = live[start : start + step]
             kept = stage.filter.keep(bits, degrees, len(rows))
             core = Core(images, kept, rows, stage.filter.friendly)
-            yield self._run(stage.inner, batch, rows, bits, core)
+            yield self._run(stage.inner, batch, rows, bits, chosen, core)
 
     def degrees_for(self, filter_: Filter) -> tuple[int, ...]:
         """What a filter is told of the records: how many friends each of them has."""
@@ -187,6 +201,7 @@ class Law:
             raise TypeError("The likelihood of a latent law is a sum over all coins of its filter.")
         total = np.zeros(len(batch))
         live = np.arange(len(batch))
+        chosen: Chosen = {}
         for index, element in enumerate(self._plan):
             if not len(live):
                 break
@@ -202,7 +217,7 @@ class Law:
             missing = batch.reached[live] < len(stages_of(self._plan[: index + 1]))
             total[live[missing]] = -np.inf
             live = live[~missing]
-            for stage, rows in self._stages(self._plan, element, batch, live):
+            for stage, rows in self._stages(self._plan, element, batch, live, chosen):
                 assert isinstance(stage, Stage)
                 total[rows] += self._log_probability(stage, batch, rows)
         return total
@@ -228,19 +243,12 @@ class Law:
         return stage.noise.log_probability(batch.values[stage.name][rows], center)
 
     def _check(
-        self, plan: Plan, element: AdaptiveStage, built: Built, key: int, adjacency: AnyAdjacency
+        self, plan: Plan, element: AdaptiveStage, built: Built, adjacency: AnyAdjacency
     ) -> tuple[Compared, ...]:
-        """What was promised before any data is kept; what is assumed of the numbers it was built from."""
+        """What was promised before any data is kept; what is assumed of released numbers."""
         declared, domain = element.declared, self._world[1]
-        instances = check_built(
-            declared,
-            built,
-            adjacency,
-            domain,
-            under=element.under,
-            beside=lambda name: self._beside(plan, name, element, key, adjacency),
-        )
-        check_event(plan, built, declared, adjacency, domain)
+        assumed = check_built(element, built, adjacency, domain)
+        check_event(plan, built, adjacency, domain)
         shown, found = (
             [(stage.name, self._width(stage.query)) for stage in stages_of((one,))]
             for one in (declared, built)
@@ -250,25 +258,49 @@ class Law:
                 f"The stage {declared.name!r} was built with a query of another width than it "
                 f"declared ({found}, not {shown}); transcripts of one plan have one shape."
             )
-        return instances
+        return assumed
 
-    def _beside(
-        self, plan: Plan, name: str, element: AdaptiveStage, key: int, adjacency: AnyAdjacency
-    ) -> tuple[Quantity, Quantity | None] | None:
-        """What the stage of this name releases, as declared and as built by the same key."""
+    def _named_in(self, plan: Plan) -> frozenset[str]:
+        if id(plan) not in self._named:
+            self._named[id(plan)] = plan, named_in(plan)
+        return self._named[id(plan)][1]
 
-        def quantity(stage: Built) -> Quantity | None:
-            if isinstance(stage, Filtered):
-                return None
-            return released_quantity(stage, adjacency, self._world[1])
+    def _assumed(self, stage: Stage | Filtered, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
+        """What a stage that was not built assumes of released numbers; derived once."""
+        if id(stage) not in self._rests:
+            found = stage.derivation(adjacency, self._world[1]).conclusion.hypotheses
+            self._rests[id(stage)] = tuple(one for one in found if isinstance(one, Compared))
+        return self._rests[id(stage)]
 
-        for other in plan:
-            if isinstance(other, AdaptiveStage) and other.name == name:
-                memo = (id(other), key)
-                same = other.key == element.key and memo in self._built
-                declared = quantity(other.declared)
-                built = quantity(self._built[memo][0]) if same else None
-                return None if declared is None else (declared, built)
+    def _check_quantities(
+        self,
+        plan: Plan,
+        chosen: Chosen,
+        assumed: Sequence[Compared],
+        rows: Rows,
+        adjacency: AnyAdjacency,
+    ) -> None:
+        """What a stage assumes of a number is about what was built to release it in these transcripts."""
+        for one in assumed:
+            if one.stage not in chosen:
+                if (one, 0, 0) not in self._fitting:
+                    check_quantity(one, self._released_by(plan, one.stage, adjacency))
+                    self._fitting.add((one, 0, 0))
+                continue
+            other, keys = chosen[one.stage]
+            for key in map(int, np.unique(keys[rows]).tolist()):
+                pair = (one, id(other), key)
+                if pair not in self._fitting:
+                    built = self._built[id(other), key][0]
+                    released = released_quantity(built, adjacency, self._world[1])
+                    check_quantity(one, released)
+                    self._fitting.add(pair)
+
+    def _released_by(self, plan: Plan, name: str, adjacency: AnyAdjacency) -> Quantity | None:
+        """What the plan's stage of this name releases; None where there is none that is not built."""
+        for element in plan:
+            if isinstance(element, Stage) and element.name == name:
+                return released_quantity(element, adjacency, self._world[1])
         return None
 
     def _width(self, query: Query) -> int:
@@ -289,22 +321,32 @@ class Law:
         element: Stage | AdaptiveStage | Filtered,
         batch: Transcripts,
         live: Rows,
+        chosen: Chosen,
         core: Core | None = None,
     ) -> Iterator[tuple[Built, Rows]]:
         """The stage that each live transcript comes to, with the rows that share it."""
+        adjacency = self._world[0] if core is None else core.adjacency
         if not isinstance(element, AdaptiveStage):
+            if chosen:
+                assumed = self._assumed(element, adjacency)
+                self._check_quantities(plan, chosen, assumed, live, adjacency)
             yield element, live
             return
-        adjacency = self._world[0] if core is None else core.adjacency
         keys = element.key(_of_rows(batch, live))
+        whole_keys(keys, element.name)
+        if element.name in self._named_in(plan):
+            every = np.zeros(len(batch), keys.dtype)
+            every[live] = keys
+            chosen[element.name] = element, every
         for key in map(int, np.unique(keys).tolist()):
             rows = live[np.asarray(keys == key, dtype=np.bool_)]
             memo = (id(element), key)  # an element lives as long as the plan that holds it
             if memo not in self._built:
                 made = element.build(key)
-                self._built[memo] = made, self._check(plan, element, made, key, adjacency)
-            built, instances = self._built[memo]
-            check_numbers(instances, element.under, batch, rows)
+                self._built[memo] = made, self._check(plan, element, made, adjacency)
+            built, assumed = self._built[memo]
+            check_numbers(assumed, element.under, batch, rows)
+            self._check_quantities(plan, chosen, assumed, rows, adjacency)
             yield built, rows
 
 

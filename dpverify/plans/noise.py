@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from dpverify.grid import Query
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.balls import is_at_most
-from dpverify.privacy.derivation import EventBound
-from dpverify.privacy.hypotheses import Compared
 from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.sealed import guard
 from dpverify.privacy.tails import Tail
 from dpverify.randomness import Bits, discrete_laplace, randomized_response
 from dpverify.randomness.bits import IntArray
@@ -32,6 +31,10 @@ class Noise(ABC):
     """Randomness added to an integer query value, independent in every coordinate."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        guard(cls, "__init__")  # once for each object: a plan rests on it
 
     @abstractmethod
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
@@ -80,22 +83,6 @@ class Noise(ABC):
         if tail is None:
             return beta >= 1
         return is_at_most(lambda: tail.at_least(distance, self._scale), beta)
-
-    def missed(
-        self, fails: Compared, moved: Derivation[Sensitivity], probability: Fraction
-    ) -> Derivation[EventBound]:
-        """How likely a query of this sensitivity misses a bound under this noise.
-
-        Raises TypeError for a noise whose tails the kernel does not know.
-        """
-        if self.tail is None:
-            raise TypeError(
-                f"The tails of {type(self).__name__} are not known to the rules; release what {fails} is "
-                "about with discrete Laplace or rounded Gaussian noise."
-            )
-        return rules.released_event(
-            fails, moved, noise=self.tail, scale=self._scale, probability=probability
-        )
 
     @property
     def _scale(self) -> Fraction:

@@ -7,9 +7,9 @@ derivation of its claim. Both walk the same tuple.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import cast
+from typing import Any, cast
 
 from dpverify.grid import Query
 from dpverify.plans.filtering import CoreQuery, Filter
@@ -19,9 +19,11 @@ from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Sensit
 from dpverify.privacy.adjacency import AnyAdjacency, Friendly
 from dpverify.privacy.derivation import EventBound
 from dpverify.privacy.hypotheses import Absent, Compared
+from dpverify.privacy.sealed import sealed
 from dpverify.randomness.bits import IntArray
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One release: an integer query plus noise, under a name that is unique in its plan."""
@@ -43,6 +45,7 @@ class Stage:
         return self.query.sensitivity(about, domain)
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
 class Gate:
     """Go on only if the released value of ``stage`` is at least ``at_least``; else abstain.
@@ -56,6 +59,7 @@ class Gate:
     reason: str
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
 class Unless:
     """What stages assume of a released number fails with at most this probability, for which the plan pays.
@@ -71,11 +75,11 @@ class Unless:
         self, stage: Stage, adjacency: AnyAdjacency, domain: Domain
     ) -> Derivation[EventBound]:
         """The bound for this stage. Raises ValueError where the failure is likelier."""
-        return stage.noise.missed(
-            self.assumed, stage.sensitivity(adjacency, domain), self.probability
-        )
+        released = stage.derivation(adjacency, domain)
+        return rules.released_event(self.assumed, released, probability=self.probability)
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
 class Filtered:
     """A filter, and a plan that runs on the records it keeps; which ones these are is never released.
@@ -109,6 +113,7 @@ class Filtered:
         return derive(self.inner, self.filter.friendly, domain)
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
 class AdaptiveStage:
     """A stage that is built from what was released before it.
@@ -123,6 +128,9 @@ class AdaptiveStage:
     key: Callable[[Transcripts], IntArray]
     build: Callable[[int], Stage | Filtered]
     under: tuple[Compared, ...] = ()
+    _promised: dict[Any, Derivation[PrivacyClaim]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     @property
     def name(self) -> str:
@@ -131,7 +139,14 @@ class AdaptiveStage:
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """The declared claim, under what is assumed of the released numbers."""
-        return rules.for_each_release(self.declared.derivation(adjacency, domain), self.under)
+        return rules.for_each_release(self.promised(adjacency, domain), self.under)
+
+    def promised(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
+        """The claim of the declared stage, derived once: whatever is built is held against it."""
+        world = (adjacency, domain)
+        if world not in self._promised:
+            self._promised[world] = self.declared.derivation(adjacency, domain)
+        return self._promised[world]
 
 
 Element = Stage | Gate | AdaptiveStage | Filtered | Unless
@@ -193,7 +208,7 @@ def derive(plan: Plan, adjacency: AnyAdjacency, domain: Domain) -> Derivation[Pr
             _require_released(part, before, element.name)
             parts.append(part)
             before.update((stage.name, stage) for stage in stages_of((element,)))
-    found = rules.adaptive_compose(parts)
+    found = rules.adaptive_compose(parts, named_once=True)
     for one in assumed:
         if one not in found.conclusion.hypotheses:
             found = rules.assume(found, one)

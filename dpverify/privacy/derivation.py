@@ -24,6 +24,7 @@ from dpverify.privacy.hypotheses import (
 from dpverify.privacy.numbers import render
 from dpverify.privacy.sealed import sealed
 from dpverify.privacy.sources import Source
+from dpverify.privacy.tails import Tail
 
 RULES_KEY = object()
 """Held by the rules. Python cannot stop a forger; this stops a mistake."""
@@ -97,6 +98,9 @@ class Made:
                 f"{cls.__name__} would look like what the rules have made without their having made it; "
                 "what is no theorem is rules.conjecture(...)."
             )
+
+    def __setstate__(self, state: object) -> None:
+        raise TypeError(f"A {type(self).__name__} is made by the rules, and by nothing else.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = tuple(getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
@@ -207,7 +211,8 @@ class Derivation(Made, Generic[Statement]):
     """A statement with the rule that gave it and the derivations of its premises.
 
     ``str()`` is the proof tree. ``obligation`` is set on lemmas: the function in spec/ that shows
-    the statement, as "path:function".
+    the statement, as "path:function". ``noise`` is set where noise of known tails was added to a query: its law
+    and its scale.
     """
 
     conclusion: Statement
@@ -216,6 +221,7 @@ class Derivation(Made, Generic[Statement]):
     source: Source
     status: Status
     obligation: str = ""
+    noise: tuple[Tail, Fraction] | None = None
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:

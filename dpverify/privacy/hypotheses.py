@@ -8,11 +8,11 @@ takes them away; a rule that changes the pair refuses them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from dpverify.privacy.numbers import render
+from dpverify.privacy.numbers import render, whole
 from dpverify.privacy.sealed import sealed
 
 Parameter = int | str | Fraction | bool | None | tuple["Parameter", ...]
@@ -100,6 +100,11 @@ class Compared:
     slack: int = 0
     value: int | None = None
 
+    def __post_init__(self) -> None:
+        whole(self.slack, "slack")
+        if self.value is not None:
+            whole(self.value, "value")
+
     def __str__(self) -> str:
         released = f"the released {self.stage!r}"
         what = released if self.value is None else f"{self.value}, for {released},"
@@ -151,6 +156,9 @@ class Passed:
     stage: str
     at_least: int
 
+    def __post_init__(self) -> None:
+        whole(self.at_least, "at_least")
+
     def __str__(self) -> str:
         return f"the released {self.stage!r} is at least {self.at_least}"
 
@@ -190,6 +198,23 @@ def checked(hypotheses: Iterable[Hypothesis]) -> Hypotheses:
         if type(one) not in (Compared, Passed, Absent):
             raise TypeError(f"{one!r} is not a hypothesis; give Compared(...), Passed or Absent.")
     return made
+
+
+def of_block(hypothesis: Hypothesis, block: int) -> Hypothesis:
+    """The hypothesis about one block of the records, as one about all of them.
+
+    Its stage and its quantity are those of the block: nothing that is known of all records pays for it.
+    """
+    where = f"block {block}"
+    if isinstance(hypothesis, Absent):
+        return replace(hypothesis, event=f"{hypothesis.event}, in {where}")
+    stage = f"{hypothesis.stage} of {where}"
+    if isinstance(hypothesis, Passed):
+        return replace(hypothesis, stage=stage)
+    whole_one = hypothesis.quantity
+    words = f"{whole_one.words}, in {where}"
+    quantity = Quantity.of(words, whole_one.kind, block=block, of=whole_one.parameters)
+    return replace(hypothesis, stage=stage, quantity=quantity)
 
 
 def listed(hypotheses: Hypotheses) -> str:

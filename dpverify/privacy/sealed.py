@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -10,18 +9,23 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def sealed(cls: _Class) -> _Class:
-    """Refuse a second ``__init__`` on an object of a frozen dataclass with slots, which would change it.
+    """Refuse a second ``__init__`` or ``__setstate__`` on an object of a frozen dataclass with slots.
 
     Put it above ``@dataclass(frozen=True, slots=True)``. Raises TypeError in the second call, before
     anything changes.
     """
-    guard(cls, cls.__dict__["__init__"])
+    guard(cls, "__init__")
+    guard(cls, "__setstate__")
     return cls
 
 
-def guard(cls: type, initialize: Callable[..., None]) -> None:
-    """Let ``initialize`` be the class's ``__init__``, once for each object."""
-    if getattr(initialize, "_is_guarded", False):
+def guard(cls: type, name: str) -> None:
+    """Let a method of the class that sets an object's fields be called on an object without any, and on no other.
+
+    Does nothing for a class that has no such method of its own.
+    """
+    initialize = cls.__dict__.get(name)
+    if initialize is None or getattr(initialize, "_is_guarded", False):
         return
 
     @wraps(initialize)
@@ -29,12 +33,12 @@ def guard(cls: type, initialize: Callable[..., None]) -> None:
         if any(_is_set(self, name) for name in _slots(type(self))):
             raise TypeError(
                 f"This {type(self).__name__} is made already, and a claim may rest on it; make another "
-                "one instead of calling __init__ again."
+                f"one instead of calling {initialize.__name__} again."
             )
         initialize(self, *given, **named)
 
     once._is_guarded = True  # type: ignore[attr-defined]
-    cls.__init__ = once  # type: ignore[misc]
+    setattr(cls, name, once)
 
 
 _SLOTS: dict[type, tuple[str, ...]] = {}

@@ -162,7 +162,7 @@ def enough_rows(*, slack: int = 0, value: int | None = None) -> Compared:
 
     value: the number that a filter was built for, in place of the released one.
     """
-    rows = Quantity.of("the count", "Count", some=False)
+    rows = Quantity.of("the count", "Count", some=False, within=None)
     return Compared(ROWS, Relation.AT_LEAST, Side.LARGER, rows, slack, value)
 
 

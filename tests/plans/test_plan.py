@@ -91,6 +91,10 @@ def test_a_gate_may_read_an_adaptive_stage() -> None:
     assert derive(plan, ADD, DOMAIN).conclusion.guarantee == PureDP(2)
 
 
+def _declaring(declared: Stage) -> AdaptiveStage:
+    return adaptive(declared, declared)
+
+
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize(
     "built",
@@ -99,7 +103,7 @@ def test_a_gate_may_read_an_adaptive_stage() -> None:
 def test_a_stage_at_least_as_private_as_declared_is_accepted(
     built: Stage, adjacency: Adjacency
 ) -> None:
-    check_built(stage("a", WITHIN, ONE), built, adjacency, DOMAIN)
+    check_built(_declaring(stage("a", WITHIN, ONE)), built, adjacency, DOMAIN)
 
 
 LESS_PRIVATE = {
@@ -112,12 +116,12 @@ LESS_PRIVATE = {
 @pytest.mark.parametrize("name", LESS_PRIVATE)
 def test_a_stage_less_private_than_declared_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="declare the largest loss it can have"):
-        check_built(stage("a", WITHIN, ONE), LESS_PRIVATE[name], ADD, DOMAIN)
+        check_built(_declaring(stage("a", WITHIN, ONE)), LESS_PRIVATE[name], ADD, DOMAIN)
 
 
 def test_a_stage_without_noise_is_refused_where_the_query_is_private() -> None:
     with pytest.raises(ValueError, match="without noise"):
-        check_built(stage("a"), Stage("a", WITHIN, NoNoise()), ADD, DOMAIN)
+        check_built(_declaring(stage("a")), Stage("a", WITHIN, NoNoise()), ADD, DOMAIN)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -135,7 +139,7 @@ def test_a_conjectured_stage_cannot_be_built_under_a_proved_declaration() -> Non
     assert derive((declared,), ADD, DOMAIN).conclusion.status is Status.PROVED
     assert derive((believed,), ADD, DOMAIN).conclusion.status is Status.CONJECTURED
     with pytest.raises(ValueError, match=r"declare|proved"):
-        check_built(declared, believed, ADD, DOMAIN)
+        check_built(_declaring(declared), believed, ADD, DOMAIN)
 
 
 @pytest.mark.parametrize("scale", [0, -1, "0", Fraction(-1, 2)])

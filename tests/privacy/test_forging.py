@@ -85,6 +85,10 @@ def test_a_second_init_changes_no_guarantee(guarantee: Guarantee) -> None:
             again.__init__(*given)
     with pytest.raises(TypeError, match="is made already"):
         again.__init__(PureDP("1e-9"), "1e-9")
+    if hasattr(again, "__setstate__"):
+        with pytest.raises(TypeError, match="is made already"):
+            again.__setstate__([Fraction(1, 1000)] * 3)
+    assert pickle.loads(pickle.dumps(guarantee)) == guarantee
     assert (str(guarantee), str(claim)) == (before, shown)
 
 
@@ -101,7 +105,10 @@ def test_a_second_init_changes_nothing_that_a_claim_rests_on(made: Any) -> None:
     for given in (values, changed):
         with pytest.raises(TypeError, match="is made already"):
             made.__init__(*given)
+        with pytest.raises(TypeError, match=r"is made already|by nothing else"):
+            made.__setstate__(list(given))
     assert repr(made) == before
+    assert pickle.loads(pickle.dumps(made)) == made
 
 
 def test_claims_are_copied_and_pickled_within_a_build() -> None:

@@ -23,6 +23,7 @@ from dpverify.privacy.hypotheses import (
     Relation,
     Seen,
     Side,
+    of_block,
 )
 from dpverify.privacy.tails import Tail
 from spec.theory import rules as spec_rules
@@ -72,12 +73,13 @@ def test_rules_about_one_pair_take_the_union() -> None:
     assert nested.conclusion.hypotheses == {AT_MOST}
 
 
-def test_blocks_by_position_take_the_union() -> None:
+def test_blocks_by_position_take_the_union_each_about_its_block() -> None:
     parts = [
         conjectured(PureDP(1), adjacency=REPLACE, hypotheses=(one,)) for one in (OVERFLOW, AT_MOST)
     ]
     found = rules.parallel(parts, by="index").conclusion
-    assert found.hypotheses == {OVERFLOW, AT_MOST}
+    assert found.hypotheses == {of_block(OVERFLOW, 0), of_block(AT_MOST, 1)}
+    assert "the released 'number of block 1'" in str(found)
 
 
 def test_an_open_claim_is_not_printed_as_proved() -> None:
@@ -148,11 +150,16 @@ def test_a_rare_event_discharges_its_hypothesis_and_no_other(rule: Any) -> None:
 
 def test_an_event_s_own_hypotheses_come_in_addition() -> None:
     moved = lemma(1, shift=40, hypotheses=(HIDDEN,))
-    rare = rules.released_event(
-        AT_MOST, moved, noise=Tail.DISCRETE_LAPLACE, scale=1, probability="1e-9"
-    )
-    paid = rules.add_delta_event(conjectured(GaussianDP(1), hypotheses=(AT_MOST,)), rare)
+    released = rules.discrete_laplace(moved, 1)
+    rare = rules.released_event(AT_MOST, released, probability="1e-9")
+    alone = conjectured(GaussianDP(1), hypotheses=(AT_MOST,))
+    paid = rules.add_delta_event(rules.compose(released, alone), rare)
     assert paid.conclusion.hypotheses == {HIDDEN}
+    with pytest.raises(ValueError, match="which is no part of the claim"):
+        rules.add_delta_event(alone, rare)
+    quiet = rules.discrete_laplace(moved, "1/2")
+    with pytest.raises(ValueError, match="which is no part of the claim"):
+        rules.add_delta_event(rules.compose(quiet, alone), rare)
 
 
 def test_a_gate_takes_away_what_it_sees_to() -> None:
@@ -180,7 +187,8 @@ def test_what_holds_at_each_number_holds_at_the_released_one() -> None:
     at_17 = conjectured(GaussianDP(1), hypotheses=(instance(17), OVERFLOW))
     found = rules.for_each_release(at_17, (AT_MOST,)).conclusion
     assert found.hypotheses == {AT_MOST, OVERFLOW}
-    assert rules.for_each_release(OPEN, (AT_MOST,)) is OPEN
+    assert rules.for_each_release(OPEN, ()) is OPEN
+    assert rules.for_each_release(OPEN, (AT_MOST,)).conclusion.hypotheses == {AT_MOST, OVERFLOW}
     for other in (
         instance(17, stage="another"),
         instance(17, relation=Relation.AT_LEAST),
@@ -199,7 +207,9 @@ def test_a_number_s_hypothesis_is_no_event() -> None:
             obligation="theory/queries.py:obligation_count", source=proved().source,
         )  # fmt: skip
     with pytest.raises(ValueError, match="a hypothesis on one number is no event"):
-        rules.released_event(instance(10**6), lemma(1), noise=Tail.NONE, scale=1, probability=0)
+        rules.released_event(
+            instance(10**6), rules.public_value(lemma(0, query="the count")), probability=0
+        )
 
 
 @pytest.mark.parametrize("relation", Relation)
@@ -278,20 +288,56 @@ def test_an_event_of_a_stage_s_noise_is_enumerated(
 
 
 def _event(fails: Compared, premise: Any, noise: Tail, probability: Fraction) -> Any:
-    return rules.released_event(
-        fails, premise, noise=noise, scale=SCALES[noise], probability=probability
-    )
+    laplace = noise is Tail.DISCRETE_LAPLACE
+    rule: Any = rules.discrete_laplace if laplace else rules.rounded_gaussian
+    return rules.released_event(fails, rule(premise, SCALES[noise]), probability=probability)
 
 
 def test_an_event_is_about_the_stage_s_own_query() -> None:
-    for query, shift in (("another count", 40), ("the count", 40)):
+    for query in ("another count", "the count"):
         quantity = Quantity.of(query, "Tested", predicate="near")
         fails = Compared("number", Relation.AT_MOST, Side.SMALLER, quantity)
+        released = rules.discrete_laplace(lemma(1, query=query, shift=40), 1)
         with pytest.raises(ValueError, match="the stage releases"):
-            rules.released_event(
-                fails, lemma(1, query=query, shift=shift),
-                noise=Tail.DISCRETE_LAPLACE, scale=1, probability="1e-9",
-            )  # fmt: skip
+            rules.released_event(fails, released, probability="1e-9")
+    unknown = rules.randomized_response(lemma(1, norm=Norm.HAMMING), 1)
+    with pytest.raises(ValueError, match="the tails of that noise are not known"):
+        rules.released_event(AT_MOST, unknown, probability="1e-9")
+
+
+def test_runs_that_may_each_fail_are_paid_for_each() -> None:
+    """Fifty runs under one name, and one event for all of them: each may fail."""
+    many = [OPEN] * 50
+    with pytest.raises(ValueError, match="if they are two runs, each may fail"):
+        rules.compose(*many)
+    with pytest.raises(ValueError, match="if they are two runs, each may fail"):
+        rules.advanced_compose(many, slack="1e-6")
+    paid = rules.compose(*(rules.add_delta_event(one, event("1e-3")) for one in many))
+    assert paid.conclusion.guarantee.delta_floor == Fraction(50, 1000)
+
+
+def test_what_is_known_of_all_records_pays_for_no_block() -> None:
+    """A hundred blocks, each with an agreement of its own; the event is about that of all records."""
+    moved = lemma(1, adjacency=REPLACE, shift=40)
+    released = rules.discrete_laplace(moved, 1)
+    block = conjectured(PureDP(1), adjacency=REPLACE, hypotheses=(AT_MOST, GATED, OVERFLOW))
+    blocks = rules.parallel([block, block], by="index")
+    assert len(blocks.conclusion.hypotheses) == 6
+    whole = rules.compose(released, blocks)
+    rare = rules.released_event(AT_MOST, released, probability="1e-9")
+    with pytest.raises(ValueError, match="the claim does not rest on its absence"):
+        rules.add_delta_event(whole, rare)
+    assert rules.passed_gate(whole, "number", 9) is whole
+    with pytest.raises(ValueError, match="the claim does not rest on its absence"):
+        rules.add_delta_event(whole, event("0.1", adjacency=REPLACE))
+
+
+def test_slacks_and_numbers_are_whole() -> None:
+    for wrong in (Fraction(1, 1000), 0.5, True):
+        with pytest.raises((TypeError, ValueError)):
+            Compared("number", Relation.AT_MOST, Side.SMALLER, COUNT, slack=wrong)  # type: ignore[arg-type]
+        with pytest.raises((TypeError, ValueError)):
+            Passed("number", wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("sigma", [Fraction(3), Fraction(20)])

@@ -10,6 +10,7 @@ from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.profile import Profile
 from dpverify.privacy.guarantees.reading import calibrate, parse_guarantee, point_of, points_of
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
+from dpverify.privacy.sealed import guard
 
 __all__ = [
     "ApproxDP",
@@ -31,3 +32,9 @@ __all__ = [
     "point_of",
     "points_of",
 ]
+
+for _kind in (
+    PerfectPrivacy, PureDP, ApproxDP, ZeroConcentratedDP, GaussianDP, ApproximateGaussianDP,
+    BoundedRange, DiscreteLaplaceShift, SmoothLaplace, Group, Lifted, Profile,
+):  # fmt: skip
+    guard(_kind, "__setstate__")  # made by ``dataclass`` after the class

@@ -43,8 +43,7 @@ class Guarantee(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__init__" in cls.__dict__:  # once for each object: a claim may rest on it
-            guard(cls, cls.__dict__["__init__"])
+        guard(cls, "__init__")  # once for each object: a claim may rest on it
 
     @abstractmethod
     def delta_ball(self, epsilon: Fraction) -> arb:

@@ -21,6 +21,7 @@ from dpverify.privacy.guarantees import (
     ZeroConcentratedDP,
 )
 from dpverify.privacy.guarantees.base import probability
+from dpverify.privacy.hypotheses import NONE, Hypothesis, listed, of_block
 from dpverify.privacy.numbers import Exact, render
 from dpverify.privacy.rules.making import claim_of, claims_among, derive, require_closed
 from dpverify.privacy.rules.noise import PUBLIC
@@ -40,7 +41,10 @@ _PARALLEL = Source("M09", "parallel composition", note="with the side conditions
 
 @states(_BASIC, _CONCENTRATED, _GAUSSIAN, _EVENTS, _PROFILES)
 def adaptive_compose(
-    parts: Iterable[Derivation[PrivacyClaim]], *, by_profiles: bool = False
+    parts: Iterable[Derivation[PrivacyClaim]],
+    *,
+    by_profiles: bool = False,
+    named_once: bool = False,
 ) -> Derivation[PrivacyClaim]:
     """All the outputs together, each stage chosen after seeing the earlier ones.
 
@@ -48,9 +52,13 @@ def adaptive_compose(
     stage promises. Pure and approximate DP: epsilons and deltas add up. zCDP: rho adds up. GDP and
     approximate GDP: mu^2, delta and tv add up. Different kinds, or ``by_profiles``: a ``Profile``.
     A bounded range after a random stage is a ``Profile`` too, for what is chosen by coins has no one range.
-    The hypotheses of all parts are the whole's. Refused for different adjacencies or domains.
+    The hypotheses of all parts are the whole's. named_once: a stage's name means one release, in all parts; else
+    two parts that rest on the same hypothesis are refused, for they could be two runs, and each may fail.
+    Refused for different adjacencies or domains.
     """
     premises = claims_among(parts)
+    if not named_once:
+        _require_apart(premises)
     if len(premises) == 1 and not by_profiles:
         return premises[0]
     guarantees = [part.conclusion.guarantee for part in premises]
@@ -65,6 +73,18 @@ def compose(
     return adaptive_compose(parts, by_profiles=by_profiles)
 
 
+def _require_apart(premises: tuple[Derivation[PrivacyClaim], ...]) -> None:
+    seen: set[Hypothesis] = set()
+    for part in premises:
+        both = seen & part.conclusion.hypotheses
+        if both:
+            raise ValueError(
+                f"two of the parts hold only if {listed(frozenset(both))}: if they are two runs, each may fail. Pay "
+                "for the failure in each part before, or give another name to each run's stages."
+            )
+        seen |= part.conclusion.hypotheses
+
+
 @states(_ADVANCED)
 def advanced_compose(
     parts: Iterable[Derivation[PrivacyClaim]], *, slack: Exact
@@ -75,6 +95,7 @@ def advanced_compose(
     ``by_profiles`` of ``compose`` is never worse; this is here to compare with.
     """
     premises = claims_among(parts)
+    _require_apart(premises)
     extra = probability(slack, "slack")
     if extra == 0:
         raise ValueError("slack = 0: advanced composition needs a positive slack, say '1e-6'.")
@@ -121,11 +142,14 @@ def parallel(
     """Each stage sees its own block of the records only: the largest guarantee, not the sum.
 
     by="index": blocks of positions. REPLACE only: a removal moves every later record. by=
-    XX by="value": a public
+    "independent_label": every record carries a label of its own, drawn independently of all records and of
+    all other labels (blocks of equal size are not: there a removal changes the others' labels); either
+    adjacency, by convexity over the labels. by="value": a public
     function of the record says its block. Under ADD_REMOVE one block changes; a replaced record
     changes two blocks, or one block twice, so ``adjacency=Adjacency.REPLACE`` pays for two steps of
     add-remove, and the parts must be claims under ADD_REMOVE, for blocks change their size.
-    Hypotheses are refused but for by="index", where the neighbors' blocks are neighbors at the same place.
+    Hypotheses are refused but for by="index", where the neighbors' blocks are neighbors at the same place; there each
+    becomes one about its block, which nothing that is known of all records discharges.
     """
     premises = claims_among(parts)
     for part in premises if by != "index" else ():
@@ -154,9 +178,10 @@ def parallel(
     guarantee = _weakest_of([part.conclusion.guarantee for part in premises])
     if by == "independent_label" and isinstance(guarantee, BoundedRange):
         guarantee = Profile([guarantee])  # an average over labels keeps the profile, not the range
-    made = derive(
-        claim_of(guarantee, *premises), f"parallel composition by {by}", premises, _PARALLEL
-    )
+    open_ = [part.conclusion.hypotheses for part in premises]
+    under = (of_block(one, block) for block, few in enumerate(open_) for one in few)
+    conclusion = claim_of(guarantee, *premises, without=NONE.union(*open_), more=under)
+    made = derive(conclusion, f"parallel composition by {by}", premises, _PARALLEL)
     return made if adjacency in (None, about) else change_adjacency(made, to=adjacency)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from dpverify.privacy.balls import is_at_most
 from dpverify.privacy.derivation import (
@@ -38,9 +39,7 @@ from dpverify.privacy.rules.making import (
     approximate,
     claim_of,
     derive,
-    positive_scale,
     require_made,
-    require_norm,
     require_promise,
     require_same_world,
 )
@@ -104,6 +103,12 @@ def _discharged(
             f"{bound}: the claim does not rest on its absence, it rests on {rests}. Leave the event "
             "out, or give the stage that needs it."
         )
+    for released in event.premises:
+        if isinstance(released.conclusion, PrivacyClaim) and released not in claim.nodes():
+            raise ValueError(
+                f"{bound}: that is about what is released by {released.rule}, which is no part of the claim; give "
+                "the event of the stage that the claim rests on."
+            )
     guarantee = with_event(claim.conclusion.guarantee, bound.probability)
     premises = (claim, event)
     conclusion = claim_of(guarantee, *premises, without=frozenset({fails}))
@@ -112,44 +117,59 @@ def _discharged(
 
 @states(_MISSES)
 def released_event(
-    fails: Compared,
-    moved: Derivation[Sensitivity],
-    *,
-    noise: Tail,
-    scale: Exact,
-    probability: Exact,
+    fails: Compared, released: Derivation[PrivacyClaim], *, probability: Exact
 ) -> Derivation[EventBound]:
     """How likely the number that a stage releases misses the bound that a hypothesis puts on it.
 
-    moved: how far the stage's query moves, which is the hypothesis's quantity q less a public ``shift``
-    (a parameter of the query); the stage releases q - shift + Z, Z of this noise. Between neighbors q moves by at most m, so
-    under either of them q <= (the smaller q) + m: a release above (the smaller q) - slack needs
-    Z >= shift - slack - m + 1, one above (the larger q) - slack needs Z >= shift - slack + 1. Releases
+    released: the claim of the stage that releases it, by a rule of added noise: the stage's query is the
+    hypothesis's quantity q less a public ``shift`` (a parameter of the query), and it releases q - shift + Z. Between
+    neighbors q moves by at most m, so under either of them q <= (the smaller q) + m: a release above (the smaller
+    q) - slack needs Z >= shift - slack - m + 1, one above (the larger q) - slack needs Z >= shift - slack + 1. Releases
     below are the mirror image, for Z is symmetric. Raises ValueError where that is likelier than ``probability``.
     """
-    require_norm(moved, (Norm.L1, Norm.L_INFINITY), "a released number")
+    require_made(released)
+    if released.noise is None:
+        raise ValueError(
+            f"{released.conclusion} by {released.rule}: the tails of that noise are not known to the rules; release "
+            f"what {fails} is about with discrete Laplace or rounded Gaussian noise."
+        )
+    (moved,), (noise, scale) = released.premises, released.noise
     premise, chance = moved.conclusion, checked_probability(probability, "probability")
-    if fails.is_instance:
-        raise ValueError(f"{fails}: a hypothesis on one number is no event of what is released.")
-    own, about = premise.query.without("shift"), fails.quantity
-    if (own.kind, own.parameters) != (about.kind, about.parameters):
-        raise ValueError(f"The hypothesis is about {about}, the stage releases {own}.")
+    assert isinstance(premise, Sensitivity)
+    _require_own(fails, premise, released)
     shift = dict(premise.query.parameters).get("shift", 0)
     off = whole(shift, "shift") - fails.slack
     at_most, far = fails.relation is Relation.AT_MOST, premise.value.__floor__()
     moves = far if fails.side is (Side.SMALLER if at_most else Side.LARGER) else 0
     distance = (off if at_most else -off) - moves + 1
-    width = positive_scale(scale)
-    if not is_at_most(lambda: noise.at_least(distance, width), chance):
+    if not _is_as_rare(noise, distance, scale, chance):
         raise ValueError(
             f"{fails.negation} with probability P(noise >= {distance}), which is more than {render(chance)} "
-            f"for {noise} noise of scale {render(width)}; give a larger shift."
+            f"for {noise} noise of scale {render(scale)}; give a larger shift."
         )
-    conclusion = EventBound(
-        fails, chance, premise.adjacency, premise.domain, premise.hypotheses, key=RULES_KEY
-    )
-    rule = f"{noise} noise of scale {render(width)} is below {distance}"
-    return derive(conclusion, rule, (moved,), _MISSES)
+    under = premise.hypotheses
+    conclusion = EventBound(fails, chance, premise.adjacency, premise.domain, under, key=RULES_KEY)
+    rule = f"{noise} noise of scale {render(scale)} is below {distance}"
+    return derive(conclusion, rule, (released,), _MISSES)
+
+
+def _require_own(fails: Compared, premise: Sensitivity, released: Derivation[PrivacyClaim]) -> None:
+    """Refuse a hypothesis that is not about what is released. Raises ValueError."""
+    if premise.norm not in (Norm.L1, Norm.L_INFINITY):
+        raise ValueError(
+            f"{released.rule} on numbers in {premise.norm} distance; give one number in L1."
+        )
+    if fails.is_instance:
+        raise ValueError(f"{fails}: a hypothesis on one number is no event of what is released.")
+    own, about = premise.query.without("shift"), fails.quantity
+    if not own.kind or (own.kind, own.parameters) != (about.kind, about.parameters):
+        raise ValueError(f"The hypothesis is about {about}, the stage releases {own}.")
+
+
+@lru_cache(maxsize=1024)
+def _is_as_rare(noise: Tail, distance: int, scale: Fraction, chance: Fraction) -> bool:
+    """Whether P(noise >= distance) is at most the chance: plans ask for it again and again."""
+    return is_at_most(lambda: noise.at_least(distance, scale), chance)
 
 
 @states(_GATE)
@@ -169,11 +189,7 @@ def passed_gate(
 @states(_WEAKER)
 def assume(claim: Derivation[PrivacyClaim], hypothesis: Hypothesis) -> Derivation[PrivacyClaim]:
     """The same claim under one more hypothesis."""
-    require_made(claim)
-    old, more = claim.conclusion, checked({hypothesis})
-    conclusion = PrivacyClaim(
-        old.guarantee, old.adjacency, old.domain, old.status, old.hypotheses | more, key=RULES_KEY
-    )
+    conclusion = claim_of(claim.conclusion.guarantee, claim, more=checked({hypothesis}))
     return derive(conclusion, f"an assumption: {hypothesis}", (claim,), _WEAKER)
 
 
@@ -184,7 +200,8 @@ def for_each_release(
     """What a stage declares that is built from a released number, from the claim at one such number.
 
     Every stage that is built has at least this guarantee, under the hypothesis at the number it was
-    built from (execution checks both). So what was assumed of that number becomes what is assumed of the released one.
+    built from (execution checks both). So what was assumed of that number becomes what is assumed of the released one; and
+    what is assumed of the released one is assumed of it whether or not the stage at this number needs that.
     Raises ValueError for a hypothesis about a number that none of ``under`` is about.
     """
     schemas = frozenset(under)
@@ -197,17 +214,9 @@ def for_each_release(
                 f"The stage rests on this: {one}. It declares nothing of the kind: give `under` of the "
                 "adaptive stage the hypothesis on what is released."
             )
-    if not instances:
+    if not schemas:
         return claim
-    conclusion = claim_of(claim.conclusion.guarantee, claim, without=instances)
-    made = PrivacyClaim(
-        conclusion.guarantee,
-        conclusion.adjacency,
-        conclusion.domain,
-        conclusion.status,
-        conclusion.hypotheses | schemas,
-        key=RULES_KEY,
-    )
+    made = claim_of(claim.conclusion.guarantee, claim, without=instances, more=schemas)
     return derive(made, "a stage for each released number", (claim,), _EACH)
 
 

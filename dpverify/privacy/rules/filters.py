@@ -147,7 +147,7 @@ def kept_by_noise(
             f"{render(chance)} allows; raise it."
         )
     conclusion = EventBound(
-        too_few_friends(premise, most, deviation),
+        too_few_friends(premise, most, deviation, whole(threshold, "threshold")),
         chance,
         premise.adjacency,
         premise.domain,
@@ -158,11 +158,12 @@ def kept_by_noise(
     return derive(conclusion, rule, (score,), _KEPT)
 
 
-def too_few_friends(score: Sensitivity, records: int, sigma: Fraction) -> Absent:
+def too_few_friends(score: Sensitivity, records: int, sigma: Fraction, threshold: int) -> Absent:
     """That no record is kept which has too few friends on one of the two sides, by scores with this noise."""
     friends = f" (friends by {score.keeps.predicate})" if score.keeps else ""
     words = f"one of at most {records} records is kept that has too few friends{friends}"
-    parameters = {**dict(score.query.parameters), "records": records, "sigma": sigma}
+    own = dict(score.query.parameters)
+    parameters = {**own, "records": records, "sigma": sigma, "threshold": threshold}
     return Absent(words, Seen.LATENT, Quantity.of("noisy scores", "NoisyScores", **parameters))
 
 
@@ -175,10 +176,10 @@ def _deviation(inside: Sensitivity, outside: Sensitivity, event: EventBound) -> 
             "kept records decide; give the bound of that one, by rules.kept_by_noise(...)."
         )
     scores = dict(about.parameters)
-    sigma = scores.pop("sigma", None)
-    for moved in (inside, outside):
-        own = {name: value for name, value in moved.query.parameters if name != "inside"}
-        if own != scores:
+    sigma, _ = scores.pop("sigma", None), scores.pop("threshold", None)
+    for moved, where in ((inside, True), (outside, False)):
+        own = dict(moved.query.parameters)
+        if own.pop("inside", where) is not where or own != scores:
             raise ValueError(
                 f"{moved.query} ({described(own)}), and {event} ({described(scores)}); give statements about the "
                 "same scores."

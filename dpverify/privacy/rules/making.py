@@ -19,9 +19,10 @@ from dpverify.privacy.derivation import (
     weakest,
 )
 from dpverify.privacy.guarantees import ApproxDP, Guarantee, PureDP
-from dpverify.privacy.hypotheses import NONE, Hypotheses, listed
+from dpverify.privacy.hypotheses import NONE, Hypotheses, Hypothesis, listed
 from dpverify.privacy.numbers import Exact, exact, render
 from dpverify.privacy.sources import Source
+from dpverify.privacy.tails import Tail
 
 _GUARANTEES = "dpverify.privacy.guarantees."
 
@@ -34,12 +35,15 @@ def derive(
     *,
     obligation: str = "",
     status: Status = Status.PROVED,
+    noise: tuple[Tail, Fraction] | None = None,
 ) -> Derivation[Statement]:
     """A derivation whose status is the weakest of all that it rests on."""
     for premise in premises:
         require_made(premise)
     combined = weakest(status, *(premise.status for premise in premises))
-    return Derivation(conclusion, rule, premises, source, combined, obligation, key=RULES_KEY)
+    return Derivation(
+        conclusion, rule, premises, source, combined, obligation, noise, key=RULES_KEY
+    )
 
 
 def require_made(premise: object) -> None:
@@ -58,15 +62,16 @@ def claim_of(
     *premises: AnyDerivation,
     adjacency: AnyAdjacency | None = None,
     without: Hypotheses = NONE,
+    more: Iterable[Hypothesis] = (),
 ) -> PrivacyClaim:
     """A claim about the premises' domain and (unless another is given) adjacency, under all of their
-    hypotheses but those that the rule discharges (``without``)."""
+    hypotheses but those that the rule discharges (``without``), and under ``more``."""
     for premise in premises:
         require_made(premise)
     world = premises[0].conclusion
     about = world.adjacency if adjacency is None else adjacency
     status = weakest(*(premise.status for premise in premises))
-    under = hypotheses_of(*premises) - without
+    under = (hypotheses_of(*premises) - without).union(more)
     return PrivacyClaim(guarantee, about, world.domain, status, under, key=RULES_KEY)
 
 

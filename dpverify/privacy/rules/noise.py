@@ -18,6 +18,7 @@ from dpverify.privacy.guarantees import (
 from dpverify.privacy.numbers import Exact, render
 from dpverify.privacy.rules.making import claim_of, derive, positive_scale, require_norm
 from dpverify.privacy.sources import Source, SourceStatus, states
+from dpverify.privacy.tails import Tail
 
 _LAPLACE = Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity", note="for integers")
 _RESPONSE = Source("KBR16", "Section 3, k-ary randomized response")
@@ -48,7 +49,8 @@ def public_value(sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClai
         raise ValueError(
             f"{premise}; only a query that no neighbor can change is released without noise."
         )
-    return derive(claim_of(PerfectPrivacy(), sensitivity), PUBLIC, (sensitivity,), _PERFECT)
+    claim, exactly = claim_of(PerfectPrivacy(), sensitivity), (Tail.NONE, Fraction(1))
+    return derive(claim, PUBLIC, (sensitivity,), _PERFECT, noise=exactly)
 
 
 @states(_LAPLACE)
@@ -66,7 +68,7 @@ def discrete_laplace(
     scale = positive_scale(scale)
     rule = f"discrete Laplace noise of scale {render(scale)}"
     if not exactly:
-        return _exponential_weights(sensitivity, scale, rule, _LAPLACE)
+        return _exponential_weights(sensitivity, scale, rule, _LAPLACE, Tail.DISCRETE_LAPLACE)
     premise = sensitivity.conclusion
     if premise.value.denominator != 1:
         raise ValueError(
@@ -74,7 +76,8 @@ def discrete_laplace(
         )
     moved = premise.value.numerator
     guarantee: Guarantee = DiscreteLaplaceShift(moved, scale) if moved else PerfectPrivacy()
-    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), _LAPLACE)
+    noise = (Tail.DISCRETE_LAPLACE, scale)
+    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), _LAPLACE, noise=noise)
 
 
 @states(_RESPONSE, Source("W65", "randomized response"))
@@ -123,8 +126,13 @@ def rounded_gaussian(
     shown = sensitivity.conclusion
     square = (shown.value if shown.norm is Norm.SQUARED_L2 else shown.value**2) / sigma**2
     guarantee: Guarantee = GaussianDP.of_square(square) if square else PerfectPrivacy()
-    rule = f"rounded Gaussian noise of standard deviation {render(sigma)}"
-    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), _GAUSSIAN)
+    rule, noise = (
+        f"rounded Gaussian noise of standard deviation {render(sigma)}",
+        Tail.ROUNDED_GAUSSIAN,
+    )
+    return derive(
+        claim_of(guarantee, sensitivity), rule, (sensitivity,), _GAUSSIAN, noise=(noise, sigma)
+    )
 
 
 @states(_EXPONENTIAL)
@@ -162,8 +170,13 @@ def smooth_laplace(sensitivity: Derivation[Sensitivity], scale: Exact) -> Deriva
 
 
 def _exponential_weights(
-    sensitivity: Derivation[Sensitivity], scale: Fraction, rule: str, source: Source
+    sensitivity: Derivation[Sensitivity],
+    scale: Fraction,
+    rule: str,
+    source: Source,
+    tail: Tail | None = None,
 ) -> Derivation[PrivacyClaim]:
     loss = sensitivity.conclusion.value / scale
     guarantee: Guarantee = PureDP(loss) if loss > 0 else PerfectPrivacy()
-    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), source)
+    noise = None if tail is None else (tail, scale)
+    return derive(claim_of(guarantee, sensitivity), rule, (sensitivity,), source, noise=noise)

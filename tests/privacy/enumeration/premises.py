@@ -33,7 +33,6 @@ from dpverify.privacy.hypotheses import (
     Seen,
     Side,
 )
-from dpverify.privacy.tails import Tail
 
 Number = int | Fraction
 COLUMN = Domain(columns=1)
@@ -299,12 +298,10 @@ def assume(whole: Derivation[PrivacyClaim]) -> Derivation[PrivacyClaim]:
 
 
 def released_event(
-    number: Derivation[Sensitivity], scale: Fraction, probability: Fraction
+    released: Derivation[PrivacyClaim], probability: Fraction
 ) -> Derivation[EventBound]:
     """Conclude by ``rules.released_event``: that the number is above the smaller one."""
-    return rules.released_event(
-        BELOW, number, noise=Tail.DISCRETE_LAPLACE, scale=scale, probability=probability
-    )
+    return rules.released_event(BELOW, released, probability=probability)
 
 
 def kept_by_noise(

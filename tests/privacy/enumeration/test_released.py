@@ -74,8 +74,9 @@ def concluded(shift: int, probability: Fraction, *, paid: bool = True) -> Guaran
     lowered = premises.lowered_number(count, shift)
     built = premises.built_at(1, mean_moves(), WIDE)
     mean = premises.passed_gate(premises.for_each_release(built))
-    whole = rules.adaptive_compose([rules.discrete_laplace(lowered, SCALE), mean])
-    rare = premises.released_event(lowered, SCALE, probability)
+    released = rules.discrete_laplace(lowered, SCALE)
+    whole = rules.adaptive_compose([released, mean])
+    rare = premises.released_event(released, probability)
     whole = premises.assume(whole)
     return (rules.add_delta_event(whole, rare) if paid else whole).conclusion.guarantee
 
