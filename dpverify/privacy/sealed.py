@@ -30,7 +30,7 @@ def guard(cls: type, name: str) -> None:
 
     @wraps(initialize)
     def once(self: Any, *given: Any, **named: Any) -> None:
-        if any(_is_set(self, name) for name in _slots(type(self))):
+        if _is_made(self):
             raise TypeError(
                 f"This {type(self).__name__} is made already, and a claim may rest on it; make another "
                 f"one instead of calling {initialize.__name__} again."
@@ -41,16 +41,19 @@ def guard(cls: type, name: str) -> None:
     setattr(cls, name, once)
 
 
-_SLOTS: dict[type, tuple[str, ...]] = {}
+_SLOTS: dict[type, str | None] = {}
 
 
-def _slots(cls: type) -> tuple[str, ...]:
+def _is_made(item: object) -> bool:
+    """Whether the fields of an object are set: all of them are, or none, so one slot tells."""
+    cls = type(item)
     if cls not in _SLOTS:
-        _SLOTS[cls] = tuple(n for base in cls.__mro__ for n in getattr(base, "__slots__", ()))
-    return _SLOTS[cls]
-
-
-def _is_set(item: object, name: str) -> bool:
+        _SLOTS[cls] = next(
+            (n for base in cls.__mro__ for n in getattr(base, "__slots__", ())), None
+        )
+    name = _SLOTS[cls]
+    if name is None:
+        return False
     try:
         object.__getattribute__(item, name)
     except AttributeError:
