@@ -13,12 +13,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from flint import arb, arb_poly
 from numpy.typing import NDArray
 
 from dpverify.privacy.balls import ball, working_precision
+from dpverify.privacy.guarantees.approximate import PureDP
 from dpverify.privacy.guarantees.base import Guarantee
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import GaussianDP
@@ -30,6 +32,8 @@ from dpverify.privacy.numbers import to_float
 MOST_NODES = 1 << 12
 SEVERAL = 6
 """Bounded ranges after which a sum over their transform ends by itself."""
+_SCATTERED = 6  # distinct pure parts
+_ROUGHLY = 512
 _DEPTH = 118.0  # of the last logarithm: e^-118 is below 1e-51
 _PRECISION = 160
 _LARGEST = 600.0  # exponents that floats hold
@@ -55,7 +59,16 @@ class Chords:
         losses = (self.lowest + np.arange(self.masses.length(), dtype=np.float64)) * to_float(
             self.mesh
         )
-        return losses, np.array([float(mass) for mass in self.masses.coeffs()])
+        masses = np.array([float(mass) for mass in self.masses.coeffs()])
+        block = -(
+            -len(masses) // _ROUGHLY
+        )  # several as one, at their mean: only choices rest on it
+        starts = np.arange(0, len(masses), block)
+        sums = np.add.reduceat(masses, starts)
+        means = np.add.reduceat(masses * losses[: len(masses)], starts) / np.where(
+            sums > 0, sums, 1
+        )
+        return means, sums
 
 
 def is_family(part: Guarantee, parts: Parts) -> bool:
@@ -64,7 +77,21 @@ def is_family(part: Guarantee, parts: Parts) -> bool:
     """
     if isinstance(part, BoundedRange):
         return ranges_of(parts) < SEVERAL and not any(isinstance(p, GaussianDP) for p, _ in parts)
+    if isinstance(part, PureDP):
+        return scattered(parts)
     return isinstance(part, (ZeroConcentratedDP, SmoothLaplace))
+
+
+@lru_cache(maxsize=64)
+def scattered(parts: Parts) -> bool:
+    """Whether pure parts are composed by their chords as well: many beside families, of about one size."""
+    pure = [part.epsilon for part, _ in parts if isinstance(part, PureDP)]
+    if len(pure) < _SCATTERED or max(pure) > 64 * min(pure):
+        return False
+    rest = [p for p in parts if not isinstance(p[0], PureDP)]
+    return any(is_family(part, tuple(rest)) for part, _ in rest) and not any(
+        isinstance(part, GaussianDP) for part, _ in rest
+    )
 
 
 def ranges_of(parts: Parts) -> int:
@@ -77,7 +104,7 @@ def reach_of(part: Guarantee) -> float:
     if isinstance(part, ZeroConcentratedDP):
         rho = to_float(part.rho)
         return rho + 2 * math.sqrt(rho * _DEPTH)
-    if isinstance(part, BoundedRange):
+    if isinstance(part, (BoundedRange, PureDP)):
         return to_float(part.epsilon)
     assert isinstance(part, SmoothLaplace)
     growth = to_float(part.growth)
@@ -91,6 +118,8 @@ def chords_above(part: Guarantee, mesh: Fraction) -> Chords:
         raise ArithmeticError(f"{part} reaches too far for a mesh of {float(mesh):.3g}")
     with working_precision(_PRECISION):
         values = [_above(part, k * mesh).upper() for k in range(last + 1)]
+        if not all(value.is_finite() for value in values):
+            raise ArithmeticError(f"the precision is not enough for {part}")
         values[0] = _at_zero(values, mesh).upper()
         kept = _hull([float(value) for value in values], to_float(mesh))
         masses = [arb(0)] * (2 * last + 1)

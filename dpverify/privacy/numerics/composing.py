@@ -6,6 +6,7 @@ few atoms), and moments. From below mechanisms with these guarantees.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -17,14 +18,18 @@ from dpverify.privacy.guarantees.gaussian import GaussianDP
 from dpverify.privacy.guarantees.noise import BoundedRange
 from dpverify.privacy.guarantees.parts import Parts, concentrated_ranges, merged, total_of
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
+from dpverify.privacy.numbers import to_float
 from dpverify.privacy.numerics.inversion import inverted
 from dpverify.privacy.numerics.lattice import on_lattice
 from dpverify.privacy.numerics.laws import composition
-from dpverify.privacy.numerics.meshes import FINENESS
+from dpverify.privacy.numerics.meshes import FINENESS, dyadic, lattice_of
 from dpverify.privacy.numerics.moments import chernoff, mixed
 
 _COARSE = 20.0
+_STEPS = 1 << 13
+_LEAST_STEPS = 8
 _MOST_LOSS = Fraction(1 << 40)  # beyond it a part is not composed: at most 1 is all that is said
+_FINEST, _SHORTEST = Fraction(1, 1 << 40), Fraction(1, 1 << 300)
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -34,7 +39,8 @@ def delta(parts: Parts, epsilon: Fraction, *, rough: bool = False) -> Enclosure:
     if known is not None:
         return known
     high = above(parts, epsilon, rough=rough)
-    return Enclosure(min(_ZERO if rough else below(parts, epsilon), high), high)
+    low = _ZERO if rough else below(parts, epsilon)
+    return Enclosure(low, high) if low <= high else Enclosure(_ZERO, _ONE)
 
 
 def is_at_most(parts: Parts, epsilon: Fraction, bound: Fraction) -> bool:
@@ -85,7 +91,27 @@ def _attaining(parts: Parts) -> Parts:
         elif isinstance(part, SmoothLaplace):
             part = PureDP(part.shift / 2)
         counts[part] = counts.get(part, 0) + times
-    return tuple(merged(counts).items())
+    found = tuple(merged(counts).items())
+    return _on_one_lattice(found) if set(counts) != {part for part, _ in parts} else found
+
+
+def _on_one_lattice(parts: Parts) -> Parts:
+    """Pure parts a little smaller, where that makes all losses differ by multiples of one number: they, too,
+    are mechanisms with the larger parameters. For the side of families that is loose anyway."""
+    pure = [(part.epsilon, n) for part, n in parts if isinstance(part, PureDP)]
+    rest = tuple(p for p in parts if not isinstance(p[0], PureDP))
+    step = lattice_of(rest, _ZERO) / 2
+    if (rest and not step) or (not rest and len(pure) < 6):
+        return parts
+    fine = dyadic(to_float(sum((e * n for e, n in pure), _ZERO)) / _STEPS)
+    step = math.ceil(fine / step) * step if step else fine
+    counts: dict[Guarantee, int] = dict(rest)
+    for e, n in pure:
+        if e < _LEAST_STEPS * step:
+            return parts
+        smaller = PureDP(e // step * step)
+        counts[smaller] = counts.get(smaller, 0) + n
+    return tuple(counts.items())
 
 
 def _closed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
@@ -117,12 +143,27 @@ def _paired(parts: Parts, epsilon: Fraction, fineness: float) -> Enclosure:
     found = _closed(parts, epsilon) or mixed(parts, epsilon)
     if found is not None:
         return found
-    if all((part.concentrated or _ZERO) <= _MOST_LOSS for part, _ in parts):
+    if all(_size(part) <= _MOST_LOSS for part, _ in parts):
         try:
-            laws = composition(parts, fineness)
+            laws = composition(tuple((_weaker(part), n) for part, n in parts), fineness)
             found = on_lattice(laws, epsilon) if laws.lattice else inverted(laws, epsilon)
         except (ArithmeticError, ValueError):  # beyond what floats can choose
             found = None
     low = max((part.delta_at(epsilon).lower for part, _ in parts), default=_ZERO)
-    found = found or Enclosure(_ZERO, _ONE)
+    if found is None or found.upper < low:  # no composition has less than one of its parts
+        return Enclosure(low, _ONE)
     return Enclosure(max(low, found.lower), found.upper)
+
+
+def _weaker(part: Guarantee) -> Guarantee:
+    """A guarantee that follows, of parameters that floats tell from nothing. (Pairs with closed transforms need none.)"""
+    if isinstance(part, SmoothLaplace):
+        return SmoothLaplace(max(part.shift, _FINEST), max(part.growth, 1 + _FINEST))
+    return BoundedRange(max(part.epsilon, _SHORTEST)) if isinstance(part, BoundedRange) else part
+
+
+def _size(part: Guarantee) -> Fraction:
+    """What of a part must stay within the reach of floats that choose."""
+    if isinstance(part, SmoothLaplace):
+        return max(part.shift, part.growth)
+    return part.concentrated or _ZERO

@@ -71,7 +71,9 @@ def inverted(laws: Composition, epsilon: Fraction) -> Enclosure | None:
     try:
         if not laws.square and epsilon >= _top(laws):
             with working_precision(laws.precision):
-                return Enclosure(Fraction(0), _end(_unseen(laws).upper()))
+                unseen = _unseen(laws).upper()
+                end = _end(unseen)
+                return Enclosure(Fraction(0), end if unseen.is_zero() else max(end, SMALLEST))
         choice = chosen(_rough(laws), epsilon, _SMOOTHING_ABOVE if loose else _SMOOTHING)
         with working_precision(laws.precision + int(epsilon).bit_length()):
             return _enclosed(laws, epsilon, choice)
@@ -192,7 +194,7 @@ def _matrix(values: list[acb], columns: int) -> acb_mat:
 def _products(laws: Composition, setting: Setting) -> list[acb]:
     """M(t + ika) / M(t), the smoothing included, k = 0..count."""
     tilt, square = ball(setting.tilt), ball(laws.square + setting.smoothing)
-    factors = factors_of(laws, tilt, setting.period)
+    factors = factors_of(laws, tilt, setting.period, setting.count)
     factors.sort(key=_spread, reverse=True)
     skipped = _negligible([f for f in factors if isinstance(f, Closed)], setting)
     step, found = _step(setting), []

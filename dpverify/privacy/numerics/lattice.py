@@ -22,6 +22,7 @@ from dpverify.privacy.numerics.laws import Composition
 
 _PRECISION = 256
 _CUT = arb(2) ** -200
+_MOST = 1 << 20
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -37,6 +38,8 @@ def on_lattice(laws: Composition, epsilon: Fraction) -> Enclosure:
             value = masses[first] - ball(epsilon - lowest - first * step).exp() * weighted[first]
     with working_precision(_PRECISION):
         upper, lower = (value + lost).upper(), value.lower()
+        if not (upper.is_finite() and lower.is_finite()):
+            raise ArithmeticError("the precision is not enough")
         return Enclosure(
             rational(lower) if lower > ball(SMALLEST) else _ZERO,
             min(rational(upper), _ONE) if upper > ball(SMALLEST) else SMALLEST,
@@ -85,6 +88,8 @@ def _law(part: Guarantee, chords: Chords | None, step: Fraction) -> tuple[arb_po
             masses, spacing = [law[i] for i in sorted(law)], 2 / part.scale
             lowest = -part.epsilon
     stride = int(spacing / step)
+    if (len(masses) - 1) * stride > _MOST:
+        raise ArithmeticError(f"{part} has too many losses on one lattice")
     coefficients = [arb(0)] * ((len(masses) - 1) * stride + 1)
     coefficients[::stride] = masses
     return arb_poly(coefficients), lowest, whole
@@ -93,6 +98,8 @@ def _law(part: Guarantee, chords: Chords | None, step: Fraction) -> tuple[arb_po
 def _power(one: arb_poly, times: int) -> tuple[arb_poly, int]:
     """``times`` copies, and at how many times the lattice step above all lowest losses they begin."""
     found, start = one, 0
+    if one.length() * times > 16 * _MOST:
+        raise ArithmeticError(f"{times} parts have too many losses on one lattice")
     for bit in bin(times)[3:]:
         found, cut = _trimmed(found * found)
         start = 2 * start + cut

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from flint import acb, arb
+from flint import acb, acb_poly, arb
 
 from dpverify.privacy.balls import ball
 from dpverify.privacy.guarantees.approximate import PureDP
@@ -145,8 +145,30 @@ class Spectrum:
         return self.values[k % len(self.values)]
 
 
-def spectrum(chords: Chords, times: int, tilt: arb, period: Fraction) -> Spectrum:
+def _few(chords: Chords, times: int, tilt: arb, size: int, count: int) -> Spectrum:
+    """The first ``count`` + 1 by Bluestein's product: with u = e^(i pi / size), u^(2kl) = u^(k^2 + l^2 - (k - l)^2)."""
+    step = tilt * ball(chords.mesh)
+    growth, power = step.exp(), (chords.lowest * step).exp() / chords.moment(tilt)
+    masses = chords.masses.coeffs()
+    last = len(masses) - 1
+    turns = [acb(arb(j * j % (2 * size)) / size).exp_pi_i() for j in range(max(last, count) + 1)]
+    weights = []
+    for i, mass in enumerate(masses):
+        weights.append(turns[i] * (power * mass))
+        power *= growth
+    chirp = acb_poly([turns[abs(m)].conjugate() for m in range(-last, count + 1)])
+    product = (acb_poly(weights) * chirp).coeffs()
+    shift = [
+        acb(arb(2 * k * chords.lowest % (2 * size)) / size).exp_pi_i() for k in range(count + 1)
+    ]
+    found = [shift[k] * turns[k] * product[k + last] for k in range(count + 1)]
+    return Spectrum([value**times for value in found] if times > 1 else found)
+
+
+def spectrum(chords: Chords, times: int, tilt: arb, period: Fraction, count: int) -> Spectrum:
     """By a fast Fourier transform in ball arithmetic; the mesh divides the period."""
+    if 2 * (count + chords.masses.length()) < int(period / chords.mesh):
+        return _few(chords, times, tilt, int(period / chords.mesh), count)
     size, step = int(period / chords.mesh), tilt * ball(chords.mesh)
     growth, power = step.exp(), (chords.lowest * step).exp() / chords.moment(tilt)
     around = [arb(0)] * size
@@ -160,12 +182,12 @@ def spectrum(chords: Chords, times: int, tilt: arb, period: Fraction) -> Spectru
 Factor = Closed | Ranged | Spectrum
 
 
-def factors_of(laws: Composition, tilt: arb, period: Fraction) -> list[Factor]:
+def factors_of(laws: Composition, tilt: arb, period: Fraction, count: int) -> list[Factor]:
     """Characteristic functions of all parts but the Gaussian ones."""
     found: list[Factor] = []
     for (part, times), chords in zip(laws.parts, laws.chords, strict=True):
         if chords is not None:
-            found.append(spectrum(chords, times, tilt, period))
+            found.append(spectrum(chords, times, tilt, period, count))
         elif isinstance(part, BoundedRange):
             found.append(ranged(part, times, tilt)[0])
         elif not isinstance(part, GaussianDP):

@@ -10,6 +10,7 @@ from math import gcd
 
 from dpverify.privacy.guarantees.approximate import PureDP
 from dpverify.privacy.guarantees.base import Guarantee
+from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.gaussian import GaussianDP
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.parts import Parts
@@ -22,7 +23,7 @@ FINENESS = 240.0
 _ZERO = Fraction(0)
 _BESIDE_NOISE = 120.0  # where a transform is inverted, a fine mesh takes time
 _LOOSE = 0.3  # conversion of zCDP is loose anyway
-_RATIO = 8  # a mesh may be so much finer than it need be to divide the atoms' lattice
+_RATIO = 32  # a mesh may be so much finer than it need be to divide the atoms' lattice
 
 
 def mesh_of(parts: Parts, fineness: float) -> Fraction:
@@ -36,11 +37,14 @@ def mesh_of(parts: Parts, fineness: float) -> Fraction:
     deviation, wanted = _deviation(parts), math.inf
     if any(isinstance(part, GaussianDP) for part, _ in parts):
         fineness = min(fineness, _BESIDE_NOISE)
-    for part, times in families:
-        fine = fineness * _finer(part) * math.sqrt(len(families) * times)
+    loose = [p for p in families if not isinstance(p[0], PureDP)]
+    for part, times in loose:
+        fine = fineness * _finer(part) * math.sqrt(len(loose) * times)
         wanted = min(wanted, deviation / fine)
+    # A chord below an atom adds a variance of a quarter of the mesh's square.
+    wanted = min([wanted, *(reach_of(p) for p, _ in families if isinstance(p, PureDP))])
     farthest = max(reach_of(part) for part, _ in families)
-    mesh = _dyadic(max(wanted, farthest / MOST_NODES))
+    mesh = dyadic(max(wanted, farthest / MOST_NODES))
     rest = lattice_of(tuple(p for p in parts if not is_family(p[0], parts)), _ZERO)
     if rest >= mesh:
         return rest / math.ceil(rest / mesh)
@@ -69,12 +73,12 @@ def lattice_of(parts: Parts, mesh: Fraction) -> Fraction:
 
 def _step(part: Guarantee, parts: Parts, mesh: Fraction) -> Iterator[Fraction]:
     """Between a part's neighboring losses, if they are atoms; twice the largest is a multiple of it."""
-    if isinstance(part, PureDP):
+    if is_family(part, parts):
+        yield mesh
+    elif isinstance(part, PureDP):
         yield 2 * part.epsilon
     elif isinstance(part, DiscreteLaplaceShift):
         yield 2 / part.scale
-    elif is_family(part, parts):
-        yield mesh
 
 
 def _common(a: Fraction, b: Fraction) -> Fraction:
@@ -86,7 +90,7 @@ def _common(a: Fraction, b: Fraction) -> Fraction:
 def _finer(part: Guarantee) -> float:
     if isinstance(part, SmoothLaplace):
         return max(1.0, 0.05 * math.sqrt(_variance(part)) / to_float(part.growth - 1))
-    return 1.0 if isinstance(part, BoundedRange) else _LOOSE
+    return _LOOSE if isinstance(part, ZeroConcentratedDP) else 1.0
 
 
 def _variance(part: Guarantee) -> float:
@@ -104,7 +108,7 @@ def _variance(part: Guarantee) -> float:
     return 2 * to_float(part.concentrated or Fraction(0))
 
 
-def _dyadic(value: float) -> Fraction:
+def dyadic(value: float) -> Fraction:
     """A number of few bits near a float (a short mesh keeps the rationals short)."""
     mantissa, exponent = math.frexp(value)
     return Fraction(round(mantissa * 256)) * Fraction(2) ** (exponent - 8)

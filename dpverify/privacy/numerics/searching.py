@@ -13,10 +13,12 @@ from scipy.optimize import minimize_scalar
 from dpverify.privacy.balls import Enclosure, ball, enclose
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.parts import Parts, total_of
+from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.numbers import to_float
 from dpverify.privacy.numerics.composing import above, attained, below
 
 _GAP = Fraction(1, 1 << 34)
+_WIDE = Fraction(1, 1 << 14)  # where the two sides are apart anyway
 _MOST_STEPS = 120
 _LEAST = -1e6
 _FINE = 1 << 11
@@ -46,12 +48,12 @@ def epsilon(parts: Parts, goal: Fraction) -> Enclosure | None:
     if lower(_ZERO) <= goal:
         return Enclosure(_ZERO, found)
     near = found * (1 - 2 * _GAP)
-    low = near if lower(near) > goal else _crossing(lower, goal, _ZERO, near)[0]
+    low = near if lower(near) > goal else _crossing(lower, goal, _ZERO, near, _WIDE)[0]
     return Enclosure(low, found)
 
 
 def _crossing(
-    side: Side, goal: Fraction, low: Fraction, high: Fraction
+    side: Side, goal: Fraction, low: Fraction, high: Fraction, gap: Fraction = _GAP
 ) -> tuple[Fraction, Fraction]:
     """(a, b), close together, with side(a) > goal and side(b) <= goal (or b = ``high``).
 
@@ -61,12 +63,12 @@ def _crossing(
     left, right = _log(side(low)) - target, _log(side(high)) - target
     moved = 0
     for step in range(_MOST_STEPS):
-        if high - low <= _GAP * high:
+        if high - low <= gap * high:
             break
-        share = left / (left - right) if step % 8 < 6 else 0.5
+        share = left / (left - right) if step % 8 < 6 and left > right else 0.5
         share = min(max(share, 2.0**-50), 1 - 2.0**-50)
         at = round((low + (high - low) * Fraction(share)) / unit) * unit
-        at = min(max(at, low + _GAP * high / 3), high * (1 - _GAP / 3))
+        at = min(max(at, low + gap * high / 3), high * (1 - gap / 3))
         value = side(at)
         if value > goal:
             low, left = at, _log(value) - target
@@ -115,10 +117,14 @@ def _line(x: Fraction, delta: Fraction, alpha: Fraction) -> Enclosure:
 
 def _range(parts: Parts, alpha: Fraction) -> tuple[float, float, float]:
     """About between which x the best line is, and how far it is from there to where T differs."""
-    rho = total_of(parts, "concentrated")
+    rest = tuple(p for p in parts if not isinstance(p[0], SmoothLaplace))
+    rho = total_of(rest, "concentrated") or _ZERO
+    for part, times in parts:
+        if isinstance(
+            part, SmoothLaplace
+        ):  # about as noise that moves by its shift and its tail together
+            rho += times * (part.shift + part.growth - 1) ** 2 / 2
     small, large = -_log(alpha), -_log(1 - alpha)
-    if rho is None:
-        return -large - 1, small, 1.0
     mean = min(to_float(rho), 1e9)
     scale = math.sqrt(2 * mean)
     ends = [mean + scale * (3 + math.sqrt(2 * tail)) for tail in (large, small)]
