@@ -124,7 +124,7 @@ def test_every_stage_built_from_a_transcript_is_the_spec_s(parameters: dict[str,
             rows = np.array([i])
             plan, part = mechanism.fixed_plan, cast(Any, element)
             stage: Any
-            (stage, _), *_ = law._stages(plan, part, batch.select(rows), np.array([0]))
+            (stage, _), *_ = law._stages(plan, part, batch.select(rows), np.array([0]), {})
             specified: Any = expected.stages[k][1](outcomes[:k])
             center = specified.center if hasattr(specified, "center") else specified.value
             assert tuple(law.center(stage.query).tolist()) == tuple(center), stage.name
