@@ -213,7 +213,10 @@ def _stated_margin(statement: Sensitivity) -> int | None:
 
 def _under(statement: Sensitivity) -> tuple[Assumed | AssumedAbsent, ...]:
     """So many records at most; ``inside`` that nobody is kept who has too few friends."""
-    known, all_of_them = (Relation.AT_LEAST, Side.LARGER, "Count"), (("some", False),)
+    known, all_of_them = (
+        (Relation.AT_LEAST, Side.LARGER, "Count"),
+        (("some", False), ("within", None)),
+    )
     few = Assumed(*known, fixed=all_of_them, bounds="records")
     return (
         (few, AssumedAbsent(Seen.LATENT, ("p", "q", "records")))

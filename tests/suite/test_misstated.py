@@ -26,6 +26,7 @@ SUITE = load()
 LEMMAS = {f"{n} {made.conclusion.query.kind}": made for n, made in enumerate(lemmas.lemmas())}
 FREE = {"Agreement": {"predicate", "shift"}, "SoftAgreement": {"predicate", "shift"}}
 FREE["KeptCount"] = {"predicate", "shift"}
+FREE["Count"] = {"within"}
 """Parameters on which what is shown does not depend."""
 REPLACED = {"Answers", "SmoothMedians", "SoftAgreement", "SoftMean"}
 every_lemma = pytest.mark.parametrize("lemma", LEMMAS.values(), ids=LEMMAS)
