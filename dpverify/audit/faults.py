@@ -29,7 +29,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.building import Built
+from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.filtering import Core
 from dpverify.plans.law import Law
 from dpverify.plans.moving import MovingQuery
@@ -37,8 +37,6 @@ from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import Element, is_closed, rescaled_stage, stages_of, with_stages
 from dpverify.plans.transcripts import Rows
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity
-from dpverify.privacy.adjacency import AnyAdjacency
-from dpverify.privacy.hypotheses import Compared
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
@@ -192,20 +190,6 @@ def _order_could_matter(query: Query, mechanism: Subject) -> bool:
 def _swap(plan: Plan, name: str, change: Callable[[Stage], Stage]) -> Plan:
     """The plan with one stage changed, as declared and as built."""
     return with_stages(plan, lambda stage: change(stage) if stage.name == name else stage)
-
-
-class FaultyLaw(Law):
-    """The law of a plan whose adaptive stages need not keep what they declared."""
-
-    def _check(
-        self, plan: Plan, element: AdaptiveStage, built: Built, adjacency: AnyAdjacency
-    ) -> tuple[Compared, ...]:
-        """A faulty stage may have no claim at all."""
-        return ()
-
-    def _assumed(self, stage: Stage | Filtered, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
-        """Nothing is held against what a faulty stage assumes."""
-        return ()
 
 
 def plan_fault(name: str, mechanism: Subject, plan: Plan) -> Fault:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpverify.grid import ingest
 from dpverify.plans import Law, Mechanism, Plan
+from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.plan import rescaled_stage, with_stages
 from dpverify.rates.claims import Exponent, RateClaim, RateFault
 from dpverify.rates.instances import Floats
@@ -49,9 +50,9 @@ def _drifting(claim: RateClaim, exponent: Exponent) -> RateFault:
 
 
 def faulty_law(mechanism: Mechanism[Any], data: Floats, plan: Plan) -> Law:
-    """The law of another plan on the same data."""
+    """The law of another plan on the same data; it may have no claim at all."""
     records = ingest(data, mechanism.domain)
-    return Law(plan, records, mechanism.adjacency, mechanism.domain)
+    return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
 
 
 def rescaled(plan: Plan, factor: Fraction) -> Plan:

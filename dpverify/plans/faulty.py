@@ -1,0 +1,23 @@
+"""Laws for planted faults: what was declared is not kept."""
+
+from __future__ import annotations
+
+from dpverify.plans.building import Built
+from dpverify.plans.law import Law
+from dpverify.plans.plan import AdaptiveStage, Filtered, Plan, Stage
+from dpverify.privacy.adjacency import AnyAdjacency
+from dpverify.privacy.hypotheses import Compared
+
+
+class FaultyLaw(Law):
+    """The law of a plan whose adaptive stages need not keep what they declared."""
+
+    def _check(
+        self, plan: Plan, element: AdaptiveStage, built: Built, adjacency: AnyAdjacency
+    ) -> tuple[Compared, ...]:
+        """A faulty stage may have no claim at all."""
+        return ()
+
+    def _assumed(self, stage: Stage | Filtered, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
+        """Nothing is held against what a faulty stage assumes."""
+        return ()
