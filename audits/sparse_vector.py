@@ -19,10 +19,10 @@ import numpy as np
 
 from dpverify import Adjacency, NextQuery, PureDP, SparseVector
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
-from dpverify.audit.faults import FaultyLaw
 from dpverify.grid import Count, ingest
 from dpverify.plans import AboveThreshold, DiscreteLaplace, Plan, stages_of
 from dpverify.plans.above_threshold import log_sides
+from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import with_stages
 from dpverify.randomness import Bits

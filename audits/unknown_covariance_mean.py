@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike
 
 from dpverify import Adjacency, UnknownCovarianceMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added
-from dpverify.audit.faults import FaultyLaw, plan_fault
+from dpverify.audit.faults import plan_fault
 from dpverify.grid import ingest
 from dpverify.grid.groups import GroupBuckets
 from dpverify.grid.levels import LevelCounts
 from dpverify.plans import AdaptiveStage, Plan
+from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from dpverify import Adjacency, PureDP, WinsorizedMean, conjecture
 from dpverify.audit import Exhibit, replaced
-from dpverify.audit.faults import FaultyLaw
 from dpverify.grid import ingest
 from dpverify.plans import Law, Stage
+from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.plan import rescaled_stage, with_stages
 from dpverify.privacy import Domain, Source, SourceStatus
 from dpverify.randomness import Bits
