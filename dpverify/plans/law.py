@@ -283,9 +283,10 @@ class Law:
         """What a stage assumes of a number is about what was built to release it in these transcripts."""
         for one in assumed:
             if one.stage not in chosen:
-                if (one, 0, 0) not in self._fitting:
+                known = (one, id(plan), 0)  # plans that were built release other quantities
+                if known not in self._fitting:
                     check_quantity(one, self._released_by(plan, one.stage, adjacency))
-                    self._fitting.add((one, 0, 0))
+                    self._fitting.add(known)
                 continue
             other, keys = chosen[one.stage]
             for key in map(int, np.unique(keys[rows]).tolist()):
