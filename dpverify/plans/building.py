@@ -1,4 +1,4 @@
-"""What is built from a transcript, held against what was declared before any data."""
+"""Checks of a stage that was built from a transcript, against what was declared before any data."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def check_built(
 ) -> tuple[Compared, ...]:
     """Refuse a stage that an adaptive plan built with less privacy than it had declared, or on more.
 
-    Returns what it assumes of released numbers: ``check_numbers`` and ``check_quantities`` hold that against the
-    transcripts. Raises TypeError for what is no stage, ValueError.
+    Returns what it assumes of released numbers, which ``check_numbers`` and ``check_quantity`` hold against
+    the transcripts. Raises TypeError for what is no stage, ValueError for a broken promise.
     """
     declared = element.declared
     if not isinstance(built, (Stage, Filtered)):
@@ -45,9 +45,11 @@ def check_built(
         )
     known = {*map(_without_quantity, promised.hypotheses)}
     for one in has.hypotheses:
-        instance = isinstance(one, Compared) and one.is_instance
-        covered = instance and any(schema.covers(one) for schema in element.under)  # type: ignore[arg-type]
-        if not (covered if instance else _without_quantity(one) in known):
+        if isinstance(one, Compared) and one.is_instance:
+            declares = any(schema.covers(one) for schema in element.under)
+        else:
+            declares = _without_quantity(one) in known
+        if not declares:
             raise ValueError(
                 f"The stage {declared.name!r} was built on an assumption that it had not declared: {one}."
             )
@@ -55,7 +57,7 @@ def check_built(
 
 
 def _without_quantity(assumed: Hypothesis) -> Hypothesis:
-    """The hypothesis on the same released number, whatever the stage has released there."""
+    """Leave out of a hypothesis which quantity the stage releases; ``check_quantity`` looks at that."""
     if not isinstance(assumed, Compared):
         return assumed
     return replace(assumed, quantity=Quantity("", assumed.quantity.kind))
@@ -77,7 +79,7 @@ def check_event(plan: Plan, built: Built, adjacency: AnyAdjacency, domain: Domai
 
 
 def released_quantity(stage: Built, adjacency: AnyAdjacency, domain: Domain) -> Quantity | None:
-    """What a stage releases with noise, up to a public shift; None for a filter."""
+    """Name the quantity that a stage releases with noise, up to a public shift; None for a filter."""
     if isinstance(stage, Filtered):
         return None
     return stage.sensitivity(adjacency, domain).conclusion.query.without("shift")
@@ -125,7 +127,7 @@ def whole_keys(keys: np.ndarray[tuple[int, ...], np.dtype[np.generic]], name: st
 
 
 def named_in(plan: Plan) -> frozenset[str]:
-    """The stages of whose released numbers something is assumed that the plan pays for, or that stages declare."""
+    """List the stages of whose released numbers a plan's stages may assume something."""
     named = {e.assumed.stage for e in plan if isinstance(e, Unless)}
     named |= {h.stage for e in plan if isinstance(e, AdaptiveStage) for h in e.under}
     return frozenset(named)

@@ -48,7 +48,7 @@ from dpverify.randomness.bits import IntArray
 
 _MOST_COINS = 1 << 26
 Chosen = dict[str, tuple[AdaptiveStage, IntArray]]
-"""Of stages that were built, by name: the element, and the key by which each transcript's was built."""
+"""Adaptive stages by name, each with the key by which the stage of each transcript was built."""
 
 
 Progress = Callable[[int, int], None]
@@ -245,7 +245,7 @@ class Law:
     def _check(
         self, plan: Plan, element: AdaptiveStage, built: Built, adjacency: AnyAdjacency
     ) -> tuple[Compared, ...]:
-        """What was promised before any data is kept; what is assumed of released numbers."""
+        """Hold a built stage against its declaration; return what it assumes of released numbers."""
         declared, domain = element.declared, self._world[1]
         assumed = check_built(element, built, adjacency, domain)
         check_event(plan, built, adjacency, domain)
@@ -266,7 +266,7 @@ class Law:
         return self._named[id(plan)][1]
 
     def _assumed(self, stage: Stage | Filtered, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
-        """What a stage that was not built assumes of released numbers; derived once."""
+        """List what a plain stage assumes of released numbers; derived once for each stage."""
         if id(stage) not in self._rests:
             found = stage.derivation(adjacency, self._world[1]).conclusion.hypotheses
             self._rests[id(stage)] = tuple(one for one in found if isinstance(one, Compared))
@@ -280,7 +280,7 @@ class Law:
         rows: Rows,
         adjacency: AnyAdjacency,
     ) -> None:
-        """What a stage assumes of a number is about what was built to release it in these transcripts."""
+        """Refuse an assumption about another quantity than was released in these transcripts."""
         for one in assumed:
             if one.stage not in chosen:
                 known = (one, id(plan), 0)  # plans that were built release other quantities
@@ -298,7 +298,7 @@ class Law:
                     self._fitting.add(pair)
 
     def _released_by(self, plan: Plan, name: str, adjacency: AnyAdjacency) -> Quantity | None:
-        """What the plan's stage of this name releases; None where there is none that is not built."""
+        """Name what the plan's plain stage of this name releases; None where there is no such stage."""
         for element in plan:
             if isinstance(element, Stage) and element.name == name:
                 return released_quantity(element, adjacency, self._world[1])
