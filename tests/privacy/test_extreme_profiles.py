@@ -1,0 +1,55 @@
+"""Compositions with parameters that floats and balls cannot tell: nothing is promised too much."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from dpverify.privacy import ApproxDP, BoundedRange, Guarantee, Profile, PureDP, SmoothLaplace
+
+FAR: dict[str, tuple[tuple[Guarantee, int], ...]] = {
+    "growth": ((SmoothLaplace(1, 10**100), 2),),
+    "growth and ranges": ((SmoothLaplace(1, 10**100), 1), (BoundedRange(1), 2)),
+    "no shift": ((SmoothLaplace("1e-300", "1e100"), 1), (BoundedRange(1), 2)),
+    "shift": ((SmoothLaplace(10**50, 2), 2),),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_what_cannot_be_computed_promises_nothing(name: str) -> None:
+    """A ball that is no number is not small: such a profile was once nearly 0."""
+    parts = [part for part, times in FAR[name] for _ in range(times)]
+    profile = Profile(parts)
+    for epsilon in (1, 2, 3, 5):
+        assert profile.delta_at(epsilon).upper == 1
+        assert not profile.implies(ApproxDP(epsilon, "1e-9"))
+    assert profile.tradeoff_at("0.1").lower == 0
+
+
+NEARLY_NOTHING: dict[str, tuple[tuple[Guarantee, int], ...]] = {
+    "growth": ((SmoothLaplace(1, 1 + Fraction(1, 10**60)), 2),),
+    "growth and ranges": ((SmoothLaplace(1, 1 + Fraction(1, 10**60)), 1), (BoundedRange(1), 2)),
+    "shift and growth": ((SmoothLaplace("1e-60", 1 + Fraction(1, 10**60)), 2),),
+    "ranges": ((BoundedRange("1e-400"), 7),),
+}
+
+
+@pytest.mark.parametrize("name", NEARLY_NOTHING)
+def test_parameters_that_floats_cannot_tell_from_nothing_are_taken_as_larger(name: str) -> None:
+    parts = [part for part, times in NEARLY_NOTHING[name] for _ in range(times)]
+    alone = max(part.delta_at("1/2").lower for part in parts)
+    found = Profile(parts).delta_at("1/2")
+    assert alone <= found.upper
+    assert found.lower <= found.upper < Fraction(1, 2)
+
+
+def test_an_upper_end_of_what_is_possible_is_positive() -> None:
+    tiny = SmoothLaplace("1e-20", 1 + Fraction(1, 10**20))
+    profile = Profile([tiny, PureDP(Fraction(3, 10)), PureDP(Fraction(7, 10))])
+    assert profile.delta_at("3/2").upper > 0
+
+
+def test_nearly_all_of_delta_has_an_epsilon() -> None:
+    found = Profile([PureDP(100)] * 3).epsilon_at(1 - Fraction(1, 10**18))
+    assert 258 < found.lower <= found.upper < 259
