@@ -99,24 +99,6 @@ def excess(sigma: Fraction, y: Fraction) -> Any:
     return gaussian_profile(sigma**2, y)
 
 
-@states(Source("OURS", "transform of the dominating pair of a bounded range"))
-def range_transform(length: Fraction, s: Any) -> Any:
-    """M(s) of the symmetric pair with the profile of a bounded range: sinh((s + 1/2) length) / ((2s + 1)
-    sinh(length / 2)).
-
-    Proof: delta(x) = (1 - e^((x - length) / 2))^2 / (1 - e^-length) on [0, length], and the same formula holds on
-    [-length, 0]: with a = e^(-length / 2) and z = e^(x / 2) symmetry asks for z^2 (1 - a / z)^2 = (1 - a z)^2 -
-    (1 - a^2) (1 - z^2), and both are z^2 - 2 a z + a^2. A profile of losses with density p is the integral of
-    p(l) (1 - e^(x - l)) over l > x, so p = delta'' - delta', which is a e^(x / 2) / (2 (1 - a^2)) inside; at both
-    ends delta' is continuous (0 and -e^-length), so there is no atom. The integral of e^(sx) p(x) is a
-    sinh((s + 1/2) length) / ((s + 1/2) (1 - a^2)) / 2, and (1 - a^2) / a = 2 sinh(length / 2). For s = t + iw it is at most
-    C / w of M(t), C = (t + 1/2) coth((t + 1/2) length): |sinh(a + ib)| <= cosh(a) and |s + 1/2| >= w. QED.
-    """
-    half = s + mp.mpf(1) / 2
-    top = real(length)
-    return mp.sinh(half * top) / (2 * half * mp.sinh(top / 2))
-
-
 @states(Source("OURS", "largest moment of a bounded range"))
 def range_moment(length: Fraction, t: Any) -> Any:
     """The largest E e^(tL), t > 0, of losses in an interval of this length, at most y^t A / ((t + 1) (e^length -

@@ -27,7 +27,7 @@ from dpverify.privacy import (
     ZeroConcentratedDP,
 )
 from dpverify.privacy.balls import Enclosure
-from dpverify.privacy.numerics import composing, lattice, laws
+from dpverify.privacy.numerics import composing
 from spec.theory import profiles as spec
 from spec.theory import rules as spec_rules
 from spec.theory.laws import real
@@ -39,7 +39,7 @@ Atoms = dict[Any, Any]  # masses by loss; losses are exact
 
 def _clear() -> None:
     """Nothing that another test may have planted a fault in."""
-    for cached in (laws.composition, lattice._table, composing._paired, composing._simply):
+    for cached in (composing.attained, composing._dominated, composing._simply):
         cached.cache_clear()
 
 

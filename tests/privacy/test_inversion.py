@@ -14,7 +14,6 @@ import pytest
 from flint import acb, acb_mat, arb
 
 from dpverify.privacy import (
-    BoundedRange,
     DiscreteLaplaceShift,
     GaussianDP,
     Guarantee,
@@ -24,7 +23,7 @@ from dpverify.privacy import (
 from dpverify.privacy.balls import Enclosure, working_precision
 from dpverify.privacy.guarantees.parts import Parts
 from dpverify.privacy.numerics import inversion
-from dpverify.privacy.numerics.laws import Composition, closed, composition, ranged
+from dpverify.privacy.numerics.laws import Composition, closed, composition
 from dpverify.privacy.numerics.tilting import Choice, Rough, Setting, chosen
 from spec.theory import inversion as spec
 from spec.theory.laws import real
@@ -62,7 +61,7 @@ def drawn(rng: random.Random, *, mu: Fraction | None = None) -> Case:
 
 def inverted(parts: Parts, epsilon: Fraction) -> Enclosure:
     """By the transform, whatever else would do."""
-    found = inversion.inverted(composition(parts, 240.0), epsilon)
+    found = inversion.inverted(composition(parts), epsilon)
     assert found is not None
     return found
 
@@ -98,117 +97,6 @@ def test_many_alike_are_the_power_of_one() -> None:
         assert width(found) < 1e-9
 
 
-def _density_of_range(length: Fraction, mu: Fraction, epsilon: Fraction) -> Any:
-    """delta of the pair with density in proportion to e^(x / 2), beside Gaussian noise, by quadrature."""
-    top, x = real(length), real(epsilon)
-    total = mp.quad(lambda y: mp.exp(y / 2), [-top, top])
-    if not mu:
-        return mp.quad(lambda y: mp.exp(y / 2) * -mp.expm1(x - y), [max(x, -top), top]) / total
-    noise: dict[Fraction, Any] = {Fraction(0): mp.mpf(1)}
-
-    def integrand(y: Any) -> Any:
-        return mp.exp(y / 2) * spec.profile_at(noise, mu, x - y)
-
-    return mp.quad(integrand, mp.linspace(-top, top, 9)) / total
-
-
-@pytest.mark.parametrize(("length", "mu"), [("0.1", "0.03"), ("2", "0.5"), ("0.7", "3")])
-def test_a_range_beside_noise_is_an_integral(length: str, mu: str) -> None:
-    """The closed transform against quadrature; and alone that pair has the profile of a bounded range."""
-    part = BoundedRange(length)
-    parts = Profile([part, GaussianDP(mu)]).parts
-    with mp.workdps(25):
-        for share in map(Fraction, ("0", "0.4", "0.9", "1.5")):
-            epsilon = share * Fraction(length)
-            found = inverted(parts, epsilon)
-            truth = _density_of_range(Fraction(length), Fraction(mu), epsilon)
-            assert abs(real(found.upper) / truth - 1) < mp.mpf(10) ** -8
-            assert real(found.lower) <= truth * (1 + mp.mpf(10) ** -15)
-            alone = _density_of_range(Fraction(length), Fraction(0), min(epsilon, Fraction(length)))
-            assert abs(alone - real(part.delta_at(epsilon).upper)) < mp.mpf(10) ** -20
-
-
-def _convolved(length: Fraction, times: int, epsilon: Fraction) -> Any:
-    """delta of so many such pairs: uniform losses under the tilt -1/2, so Irwin and Hall's density.
-
-    Density of L: e^(x / 2) / (4 sinh(length / 2)) on [-length, length]; of the sum e^(x / 2) (length /
-    (2 sinh(length / 2)))^times times the density of a sum of uniform variables on [-length, length].
-    """
-    a, x, n = real(length), real(epsilon), times
-
-    def density(y: Any) -> Any:
-        u = (y + n * a) / (2 * a)
-        terms = (
-            (-1) ** k * mp.binomial(n, k) * (u - k) ** (n - 1) for k in range(int(mp.floor(u)) + 1)
-        )
-        return mp.fsum(terms) / mp.factorial(n - 1) / (2 * a)
-
-    nodes = [x, *(y for k in range(n + 1) if (y := (2 * k - n) * a) > x)]
-    value = mp.quad(lambda y: density(y) * mp.exp(y / 2) * -mp.expm1(x - y), nodes)
-    return value * (a / (2 * mp.sinh(a / 2))) ** n
-
-
-def _ranges_hold() -> bool:
-    good = []
-    for length, times, epsilon in (
-        ("0.1", 7, "0.05"),
-        ("0.1", 9, "0.3"),
-        ("1.5", 6, "4"),
-        ("3", 6, "0"),
-    ):
-        parts = ((BoundedRange(length), times),)
-        truth = _convolved(Fraction(length), times, Fraction(epsilon))
-        found = inverted(parts, Fraction(epsilon))
-        good.append(holds(found, truth) and width(found) < 1e-9)
-    return all(good)
-
-
-def test_several_ranges_end_the_sum_by_themselves() -> None:
-    assert _ranges_hold()
-
-
-def _one_range_more(laws: Any, setting: Any, true: Any = inversion._rest) -> Any:
-    rest, more = true(laws, setting)
-    return rest / 1000, more
-
-
-def _far_fewer(rough: Any, epsilon: Any, smoothing: float, true: Any = chosen) -> Any:
-    choice = true(rough, epsilon, smoothing)
-    setting = choice.setting
-    return replace(choice, setting=replace(setting, count=setting.count // 12 + 1))
-
-
-def test_a_rest_that_is_underrated_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With few points the rest is most of it: the truth is enclosed, and no longer with less."""
-    parts = ((BoundedRange("0.1"), 6),)
-    truth = _convolved(Fraction("0.1"), 6, Fraction("0.05"))
-    monkeypatch.setattr(inversion, "chosen", _far_fewer)
-    assert holds(inverted(parts, Fraction("0.05")), truth)
-    monkeypatch.setattr(inversion, "_rest", _one_range_more)
-    assert not holds(inverted(parts, Fraction("0.05")), truth)
-
-
-def test_a_tilted_range_is_its_transform() -> None:
-    """Against quadrature, at complex points."""
-    with working_precision(200):
-        for length, tilt, w in (("0.3", "2.5", "7"), ("4", "0.2", "1.3")):
-            law, moment = ranged(BoundedRange(length), 1, arb(tilt))
-            top = mp.mpf(length)
-            transform = [
-                mp.quad(lambda y, s=s: mp.exp((s + 0.5) * y), mp.linspace(-top, top, 5))
-                / (4 * mp.sinh(top / 2))
-                for s in (mp.mpf(tilt), mp.mpc(tilt, w))
-            ]
-            for value, s in zip(transform, (mp.mpf(tilt), mp.mpc(tilt, w)), strict=True):
-                assert abs(spec.range_transform(Fraction(length), s) / value - 1) < 1e-30
-            near = arb(2) ** -90
-            assert abs(moment - arb(str(transform[0]))) < near
-            ratio = transform[1] / transform[0]
-            found = law.at(0, arb(w))
-            assert abs(found.real - arb(str(ratio.real))) < near
-            assert abs(found.imag - arb(str(ratio.imag))) < near
-
-
 Change = Callable[[Choice], Choice]
 
 
@@ -233,7 +121,7 @@ _BAD: dict[str, Change] = {
 
 def enclosed(parts: Parts, epsilon: Fraction, bad: Change) -> Enclosure:
     """With a setting that the floats would not have chosen."""
-    laws = composition(parts, 240.0)
+    laws = composition(parts)
     choice = bad(chosen(Rough(laws), epsilon, 0.01))
     with working_precision(256):
         return inversion._enclosed(laws, epsilon, choice)
@@ -262,8 +150,7 @@ def _later_rest(laws: Any, setting: Any, true: Any = inversion._rest) -> Any:
 
 
 def _one_factor_less(laws: Any, setting: Any, precision: int, true: Any = inversion._table) -> Any:
-    fewer = replace(laws, parts=laws.parts[:-1], chords=laws.chords[:-1])
-    return true(fewer, setting, precision)
+    return true(replace(laws, parts=laws.parts[:-1]), setting, precision)
 
 
 def _half_density(*args: Any, true: Any = inversion._sums) -> Any:
@@ -362,7 +249,7 @@ def test_what_is_skipped_is_negligible() -> None:
         for k in range(0, 401, 7):
             product = acb(1)
             for factor in factors:
-                product *= factor.at(k, inversion._step(setting) * k)
+                product *= factor.at(inversion._step(setting) * k)
             assert product.abs_upper() < arb(2) ** -64 or not found[k]
             skipped += int(found[k])
     assert skipped > 5
@@ -372,7 +259,7 @@ def test_what_is_skipped_is_negligible() -> None:
 def test_what_no_proof_covers_is_refused() -> None:
     """Aliases bounded from the wrong side of the tilt; turns that the precision does not know."""
     parts, _, _ = cases()[0][0]
-    laws = composition(parts, 240.0)
+    laws = composition(parts)
     choice = chosen(Rough(laws), Fraction(1), 0.01)
     wrong = replace(choice, below=choice.above)
     with working_precision(128), pytest.raises(ArithmeticError, match="wrong sides"):
@@ -390,7 +277,7 @@ def test_huge_shifts_need_no_atoms() -> None:
     parts += [(DiscreteLaplaceShift(10**9 + 7, Fraction(10**11)), 40)]
     found = Profile(parts).delta_at("0.5")
     coarse = Profile([(DiscreteLaplaceShift(10, 1000), 80)]).delta_at("0.5")
-    assert width(found) < 1e-2
+    assert width(found) < 1e-3
     assert abs(found.upper - coarse.upper) < coarse.upper / 100
 
 

@@ -11,112 +11,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
-import numpy as np
 from flint import arb, arb_poly
-from numpy.typing import NDArray
 
 from dpverify.privacy.balls import ball, working_precision
-from dpverify.privacy.guarantees.approximate import PureDP
 from dpverify.privacy.guarantees.base import Guarantee
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
-from dpverify.privacy.guarantees.gaussian import GaussianDP
-from dpverify.privacy.guarantees.noise import BoundedRange
-from dpverify.privacy.guarantees.parts import Parts
-from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.numbers import to_float
+from dpverify.privacy.numerics.lattice import Atoms
+from dpverify.privacy.numerics.laws import bits_of
+from dpverify.privacy.numerics.meshes import reach_of
 
-MOST_NODES = 1 << 12
-SEVERAL = 6
-"""Bounded ranges after which a sum over their transform ends by itself."""
-_SCATTERED = 6  # distinct pure parts
-_ROUGHLY = 512
-_DEPTH = 118.0  # of the last logarithm: e^-118 is below 1e-51
 _PRECISION = 160
+_MOST = 1 << 13
 _LARGEST = 600.0  # exponents that floats hold
 
 
-@dataclass(frozen=True, slots=True)
-class Chords:
-    """P's masses of the losses (lowest + i) * mesh, as coefficients, and of an infinite loss."""
-
-    mesh: Fraction
-    lowest: int
-    masses: arb_poly
-    infinite: arb
-
-    def moment(self, tilt: arb) -> arb:
-        """The sum of the masses times e^(tL)."""
-        step = tilt * ball(self.mesh)
-        found: arb = self.masses(step.exp()) * (self.lowest * step).exp()
-        return found
-
-    def rough(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The losses and their masses as floats."""
-        losses = (self.lowest + np.arange(self.masses.length(), dtype=np.float64)) * to_float(
-            self.mesh
-        )
-        masses = np.array([float(mass) for mass in self.masses.coeffs()])
-        block = -(
-            -len(masses) // _ROUGHLY
-        )  # several as one, at their mean: only choices rest on it
-        starts = np.arange(0, len(masses), block)
-        sums = np.add.reduceat(masses, starts)
-        means = np.add.reduceat(masses * losses[: len(masses)], starts) / np.where(
-            sums > 0, sums, 1
-        )
-        return means, sums
-
-
-def is_family(part: Guarantee, parts: Parts) -> bool:
-    """Whether it is composed by its chords: where its profile is a bound without a transform in closed form, and a
-    few bounded ranges without noise, for their transform hardly decreases.
-    """
-    if isinstance(part, BoundedRange):
-        return ranges_of(parts) < SEVERAL and not any(isinstance(p, GaussianDP) for p, _ in parts)
-    if isinstance(part, PureDP):
-        return scattered(parts)
-    return isinstance(part, (ZeroConcentratedDP, SmoothLaplace))
-
-
-@lru_cache(maxsize=64)
-def scattered(parts: Parts) -> bool:
-    """Whether pure parts are composed by their chords as well: many beside families, of about one size."""
-    pure = [part.epsilon for part, _ in parts if isinstance(part, PureDP)]
-    if len(pure) < _SCATTERED or max(pure) > 64 * min(pure):
-        return False
-    rest = [p for p in parts if not isinstance(p[0], PureDP)]
-    return any(is_family(part, tuple(rest)) for part, _ in rest) and not any(
-        isinstance(part, GaussianDP) for part, _ in rest
-    )
-
-
-def ranges_of(parts: Parts) -> int:
-    """How many bounded ranges there are."""
-    return sum(n for part, n in parts if isinstance(part, BoundedRange))
-
-
-def reach_of(part: Guarantee) -> float:
-    """About where its profile is e^-118, or 0."""
-    if isinstance(part, ZeroConcentratedDP):
-        rho = to_float(part.rho)
-        return rho + 2 * math.sqrt(rho * _DEPTH)
-    if isinstance(part, (BoundedRange, PureDP)):
-        return to_float(part.epsilon)
-    assert isinstance(part, SmoothLaplace)
-    growth = to_float(part.growth)
-    return to_float(part.shift) + math.log(growth) + (growth - 1) * _DEPTH
-
-
-def chords_above(part: Guarantee, mesh: Fraction) -> Chords:
+def chords_above(part: Guarantee, mesh: Fraction) -> Atoms:
     """The symmetric pair of the chords; beyond the last multiple the profile stays what it is there."""
     last = max(math.ceil(reach_of(part) / to_float(mesh)), 1)
-    if last > 2 * MOST_NODES:
+    if last > _MOST:
         raise ArithmeticError(f"{part} reaches too far for a mesh of {float(mesh):.3g}")
-    with working_precision(_PRECISION):
+    with working_precision(_PRECISION + bits_of(((part, 1),))):
         values = [_above(part, k * mesh).upper() for k in range(last + 1)]
         if not all(value.is_finite() for value in values):
             raise ArithmeticError(f"the precision is not enough for {part}")
@@ -126,7 +43,7 @@ def chords_above(part: Guarantee, mesh: Fraction) -> Chords:
         for k, mass in zip(kept, _masses([values[k] for k in kept], kept, mesh), strict=True):
             masses[last + k] = mass.upper()
             masses[last - k] = (mass * ball(-k * mesh).exp()).upper()
-        return Chords(mesh, -last, arb_poly(masses), values[-1])
+        return Atoms(mesh, -last * mesh, arb_poly(masses), values[-1])
 
 
 def _above(part: Guarantee, epsilon: Fraction) -> arb:
@@ -143,11 +60,11 @@ def _converted(rho: Fraction, epsilon: Fraction) -> arb:
     from the left stay there.
     """
     r, e = to_float(rho), to_float(epsilon)
-    t = 1 / math.expm1(min(max(r, e, 1e-9), _LARGEST) + r)
+    t = max((e - r) / (2 * r), 1 / math.expm1(min(max(r, e, 1e-9) + r, _LARGEST)))
     for _ in range(60):
         step = ((2 * t + 1) * r - e - math.log1p(1 / t)) / (2 * r + 1 / (t * (1 + t)))
         t = max(t - step, t / 2)
-        if abs(step) < 1e-12 * t:
+        if abs(step) < 1e-9 * t:
             break
     order = arb(t)
     exponent = order * ((1 + order) * ball(rho) - ball(epsilon))

@@ -1,12 +1,12 @@
 """delta(epsilon) of parts together, from both sides: the best of all that is known.
 
-From above every mechanism with these guarantees: the pairs that dominate the parts (their transform inverted, or their
-few atoms), and moments. From below mechanisms with these guarantees.
+Parts that have a worst pair with a transform are composed as that pair, both ends from one enclosure. With families
+among them (zCDP, bounded ranges, noise whose scale follows the data) the upper end is of all mechanisms with these
+guarantees, from pairs that dominate them and from moments; the lower end is of one such mechanism.
 """
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -18,18 +18,20 @@ from dpverify.privacy.guarantees.gaussian import GaussianDP
 from dpverify.privacy.guarantees.noise import BoundedRange
 from dpverify.privacy.guarantees.parts import Parts, concentrated_ranges, merged, total_of
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
-from dpverify.privacy.numbers import to_float
-from dpverify.privacy.numerics.inversion import inverted
+from dpverify.privacy.numerics import rounding
+from dpverify.privacy.numerics.inversion import CLOSELY, inverted
 from dpverify.privacy.numerics.lattice import on_lattice
 from dpverify.privacy.numerics.laws import composition
-from dpverify.privacy.numerics.meshes import FINENESS, dyadic, lattice_of
+from dpverify.privacy.numerics.meshes import FINENESS, extent_of, lattice_of
 from dpverify.privacy.numerics.moments import chernoff, mixed
 
 _COARSE = 20.0
-_STEPS = 1 << 13
-_LEAST_STEPS = 8
+_LITTLE_WORK = 50_000
+_CLOSE = 1 + Fraction(1, 1000)
+_MOST_POINTS = 1 << 16
 _MOST_LOSS = Fraction(1 << 40)  # beyond it a part is not composed: at most 1 is all that is said
 _FINEST, _SHORTEST = Fraction(1, 1 << 40), Fraction(1, 1 << 300)
+_FAMILIES = (ZeroConcentratedDP, BoundedRange, SmoothLaplace)
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -39,7 +41,10 @@ def delta(parts: Parts, epsilon: Fraction, *, rough: bool = False) -> Enclosure:
     if known is not None:
         return known
     high = above(parts, epsilon, rough=rough)
-    low = _ZERO if rough else below(parts, epsilon)
+    low = _ZERO if rough else below(parts, epsilon, closely=True)
+    if high > low * _CLOSE and not rough and not _families(parts) and _composable(parts):
+        found = inverted(composition(parts), epsilon, CLOSELY) or Enclosure(low, high)
+        low, high = max(low, found.lower), min(high, found.upper)
     return Enclosure(low, high) if low <= high else Enclosure(_ZERO, _ONE)
 
 
@@ -52,36 +57,40 @@ def is_at_most(parts: Parts, epsilon: Fraction, bound: Fraction) -> bool:
         return True
     if not bound or below(parts, epsilon) > bound:
         return False
-    return above(parts, epsilon) <= bound
+    return above(parts, epsilon) <= bound or delta(parts, epsilon).upper <= bound
 
 
 def above(parts: Parts, epsilon: Fraction, *, rough: bool = False) -> Fraction:
     """At least the profile of every mechanism with these guarantees."""
+    fineness = _COARSE if rough else FINENESS
     ways = {parts, concentrated_ranges(parts)}
-    found = [_simply(parts, epsilon)]
-    for way in ways:
-        one = _paired(way, epsilon, _COARSE if rough else FINENESS)
-        found.append(one.upper)
-    return min(found)
+    return min(_simply(parts, epsilon), *(_dominated(way, epsilon, fineness) for way in ways))
 
 
-def below(parts: Parts, epsilon: Fraction) -> Fraction:
+def below(parts: Parts, epsilon: Fraction, *, closely: bool = False) -> Fraction:
     """At most the profile of some mechanism with these guarantees, which need not be the same at every epsilon."""
+    found, pairs = None, _attaining(parts)
+    if closely and _families(parts) and _composable(pairs):
+        found = _exact(pairs, epsilon, within=False)
+        found = found or inverted(composition(pairs), epsilon, work=_LITTLE_WORK)
     alone = (p.delta_at(epsilon).lower for p, _ in parts if isinstance(p, BoundedRange))
-    return max(attained(parts, epsilon).lower, *alone, _ZERO)
+    return max((found or attained(parts, epsilon)).lower, *alone, _ZERO)
 
 
+@lru_cache(maxsize=64)
 def attained(parts: Parts, epsilon: Fraction) -> Enclosure:
-    """The profile of mechanisms with these guarantees: Gaussian noise for zCDP, randomized response of half the
+    """The profile of one mechanism with these guarantees: Gaussian noise for zCDP, randomized response of half the
     length for a bounded range; of noise whose scale follows the data, on which side of the middle it is,
     which has odds of more than e^(shift / 2).
     """
-    return _paired(_attaining(parts), epsilon, FINENESS)
+    pairs = _attaining(parts)
+    found = _exact(pairs, epsilon, within=not _families(parts))
+    return found or rounding.reached(pairs, epsilon)
 
 
 @lru_cache(maxsize=64)
 def _attaining(parts: Parts) -> Parts:
-    """Mechanisms with these guarantees whose losses have a transform."""
+    """Mechanisms with these guarantees that are pairs with a law in closed form."""
     counts: dict[Guarantee, int] = {}
     for part, times in parts:
         if isinstance(part, ZeroConcentratedDP):
@@ -91,27 +100,7 @@ def _attaining(parts: Parts) -> Parts:
         elif isinstance(part, SmoothLaplace):
             part = PureDP(part.shift / 2)
         counts[part] = counts.get(part, 0) + times
-    found = tuple(merged(counts).items())
-    return _on_one_lattice(found) if set(counts) != {part for part, _ in parts} else found
-
-
-def _on_one_lattice(parts: Parts) -> Parts:
-    """Pure parts a little smaller, where that makes all losses differ by multiples of one number: they, too,
-    are mechanisms with the larger parameters. For the side of families that is loose anyway."""
-    pure = [(part.epsilon, n) for part, n in parts if isinstance(part, PureDP)]
-    rest = tuple(p for p in parts if not isinstance(p[0], PureDP))
-    step = lattice_of(rest, _ZERO) / 2
-    if (rest and not step) or (not rest and len(pure) < 6):
-        return parts
-    fine = dyadic(to_float(sum((e * n for e, n in pure), _ZERO)) / _STEPS)
-    step = math.ceil(fine / step) * step if step else fine
-    counts: dict[Guarantee, int] = dict(rest)
-    for e, n in pure:
-        if e < _LEAST_STEPS * step:
-            return parts
-        smaller = PureDP(e // step * step)
-        counts[smaller] = counts.get(smaller, 0) + n
-    return tuple(counts.items())
+    return tuple(merged(counts).items())
 
 
 def _closed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
@@ -137,22 +126,31 @@ def _simply(parts: Parts, epsilon: Fraction) -> Fraction:
         return found
 
 
+def _families(parts: Parts) -> bool:
+    return any(isinstance(part, _FAMILIES) for part, _ in parts)
+
+
 @lru_cache(maxsize=64)
-def _paired(parts: Parts, epsilon: Fraction, fineness: float) -> Enclosure:
-    """Of the pairs that the parts stand for; and at least what one of them reaches."""
-    found = _closed(parts, epsilon) or mixed(parts, epsilon)
+def _dominated(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
+    """By pairs that dominate the parts."""
+    found = _exact(parts, epsilon, within=not _families(parts))
     if found is not None:
+        return found.upper
+    if not _composable(parts):
+        return _ONE
+    weaker = tuple((_weaker(part), times) for part, times in parts)
+    return rounding.above(weaker, epsilon, fineness)
+
+
+def _exact(parts: Parts, epsilon: Fraction, *, within: bool) -> Enclosure | None:
+    """Of worst pairs: closed, few atoms, atoms on one lattice, and if ``within`` by the transform."""
+    found = _closed(parts, epsilon) or mixed(parts, epsilon)
+    if found is not None or not _composable(parts):
         return found
-    if all(_size(part) <= _MOST_LOSS for part, _ in parts):
-        try:
-            laws = composition(tuple((_weaker(part), n) for part, n in parts), fineness)
-            found = on_lattice(laws, epsilon) if laws.lattice else inverted(laws, epsilon)
-        except (ArithmeticError, ValueError):  # beyond what floats can choose
-            found = None
-    low = max((part.delta_at(epsilon).lower for part, _ in parts), default=_ZERO)
-    if found is None or found.upper < low:  # no composition has less than one of its parts
-        return Enclosure(low, _ONE)
-    return Enclosure(max(low, found.lower), found.upper)
+    step = lattice_of(parts)
+    if step and extent_of(parts) <= _MOST_POINTS * step:
+        return on_lattice(parts, step, epsilon)
+    return inverted(composition(parts), epsilon) if within else None
 
 
 def _weaker(part: Guarantee) -> Guarantee:
@@ -162,8 +160,12 @@ def _weaker(part: Guarantee) -> Guarantee:
     return BoundedRange(max(part.epsilon, _SHORTEST)) if isinstance(part, BoundedRange) else part
 
 
+def _composable(parts: Parts) -> bool:
+    """Whether floats can choose for them."""
+    return all(_size(part) <= _MOST_LOSS for part, _ in parts)
+
+
 def _size(part: Guarantee) -> Fraction:
-    """What of a part must stay within the reach of floats that choose."""
     if isinstance(part, SmoothLaplace):
         return max(part.shift, part.growth)
     return part.concentrated or _ZERO

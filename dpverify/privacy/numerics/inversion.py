@@ -10,9 +10,7 @@ p = 2 pi / a says, exactly,
 The summand j = 0 is wanted; the others are >= 0, and small by Chernoff's bound (``_aliases``). A Gaussian
 part bounds what a sum over |k| <= n leaves out, for |M(s)| <= M(t) e^(-mu^2 w^2 / 2).
 
-Each bounded range bounds |M(s)| / M(t) by C / w, C = (t + 1/2) coth((t + 1/2) length), so several of them do as well.
-
-Where there is neither, or too small a Gaussian part, Gaussian noise of mu = sigma is composed in addition,
+Where there is no Gaussian part, or too small a one, Gaussian noise of mu = sigma is composed in addition,
 "smoothing". That makes the profile larger, by E c(x - L), c(y) = delta_sigma(y) - (1 - e^y)_+, delta_sigma
 the profile of that noise. Its derivative in sigma is phi(sigma / 2 - y / sigma), and c(y) = e^y c(-y), so
 
@@ -37,23 +35,19 @@ from flint import acb, acb_mat, arb, ctx
 from numpy.typing import NDArray
 
 from dpverify.privacy.balls import SMALLEST, Enclosure, ball, rational, working_precision
-from dpverify.privacy.guarantees.noise import BoundedRange
-from dpverify.privacy.numerics.chords import ranges_of
 from dpverify.privacy.numerics.laws import (
     Closed,
     Composition,
-    Factor,
-    Spectrum,
     factors_of,
     moment_of,
-    ranged,
 )
 from dpverify.privacy.numerics.tilting import BITS, Choice, Rough, Setting, chosen
 
 _SMOOTHING = 0.01
 """sigma sqrt(t (t + 1)): for a gap of its square, or, close to a large atom, of its half."""
-_SMOOTHING_ABOVE = 0.03  # for families: chords are loose anyway, and ranges have no atoms
-_MANY = 12  # parts, whose transforms take time
+CLOSELY = 0.002
+"""For a gap below 1e-3, where there are few enough points."""
+_MANY, _SMOOTHING_OF_MANY = 12, 0.03  # parts, whose transforms take time
 _NEGLIGIBLE = arb(2) ** -(BITS + 24)
 _NEGLIGIBLE_FLOAT = 2.0 ** -(BITS + 25)
 _MARGIN = 2.0**-27
@@ -62,19 +56,19 @@ _MOST_STEPS = 1 << 18
 _EVERY = 8  # factors between looks at whether the product is small already
 
 
-def inverted(laws: Composition, epsilon: Fraction) -> Enclosure | None:
-    """delta(epsilon) of the pairs that the parts stand for, families by their chords.
+def inverted(
+    laws: Composition, epsilon: Fraction, smoothing: float | None = None, work: float = math.inf
+) -> Enclosure | None:
+    """delta(epsilon) of the pairs that the parts stand for; None where it takes too many points.
 
-    None where it takes too many points. With families the upper end alone means anything.
+    smoothing: in the same unit as ``CLOSELY``; None for a quick one. work: None as well where parts times points
+    are more than that.
     """
-    loose = laws.mesh or ranges_of(laws.parts) or len(laws.parts) > _MANY
+    quick = _SMOOTHING_OF_MANY if len(laws.parts) > _MANY else _SMOOTHING
     try:
-        if not laws.square and epsilon >= _top(laws):
-            with working_precision(laws.precision):
-                unseen = _unseen(laws).upper()
-                end = _end(unseen)
-                return Enclosure(Fraction(0), end if unseen.is_zero() else max(end, SMALLEST))
-        choice = chosen(_rough(laws), epsilon, _SMOOTHING_ABOVE if loose else _SMOOTHING)
+        choice = chosen(_rough(laws), epsilon, smoothing or quick)
+        if choice.setting.count * len(laws.parts) > work:
+            return None
         with working_precision(laws.precision + int(epsilon).bit_length()):
             return _enclosed(laws, epsilon, choice)
     except ArithmeticError:
@@ -93,7 +87,7 @@ def _enclosed(laws: Composition, epsilon: Fraction, choice: Choice) -> Enclosure
     scale = moment_of(laws, tilt, setting.smoothing) * (-tilt * x).exp()
     profile, density = _sums(laws, setting, x)
     rest, more = _rest(laws, setting)
-    upper = scale * (profile + rest) + _unseen(laws)
+    upper = scale * (profile + rest)
     lower = scale * (profile - rest) - _aliases(laws, x, choice)
     if setting.smoothing:
         lower -= scale * extra * (extra / 8).exp() * (density + more)
@@ -109,37 +103,9 @@ def _rest(laws: Composition, setting: Setting) -> tuple[arb, arb]:
     most 1 / w^2. The integral of e^(-square w^2 / 2) is at most e^(-square W^2 / 2) / (square W).
     """
     width = setting.count * _step(setting)
-    if not laws.square + setting.smoothing:
-        bound, n = arb(1), 0
-        for part, times in laws.parts:
-            if isinstance(part, BoundedRange):
-                one = ranged(part, 1, ball(setting.tilt))[0]
-                bound *= (one.center * one.coth / width) ** times
-                n += times
-        return bound / (arb.pi() * (n + 1) * width), arb(1)
     square = ball(laws.square + setting.smoothing)
     rest = (-square * width**2 / 2).exp() / (arb.pi() * square * width)
     return rest / width**2, rest
-
-
-def _top(laws: Composition) -> Fraction:
-    """The largest finite loss of all parts but Gaussian ones together."""
-    found = Fraction(0)
-    for (part, times), chords in zip(laws.parts, laws.chords, strict=True):
-        top = part.largest_loss if chords is None else -chords.lowest * chords.mesh
-        found += times * (top or 0)
-    return found
-
-
-def _unseen(laws: Composition) -> arb:
-    """P's mass where some part's loss is infinite, at most: the whole mass, times the sum of each part's share."""
-    share, whole = arb(0), arb(1)
-    for (_, times), chords in zip(laws.parts, laws.chords, strict=True):
-        if chords is not None:
-            total = chords.masses(1) + chords.infinite
-            share += times * chords.infinite / total
-            whole *= total**times
-    return share * whole
 
 
 def _end(value: arb) -> Fraction:
@@ -194,9 +160,9 @@ def _matrix(values: list[acb], columns: int) -> acb_mat:
 def _products(laws: Composition, setting: Setting) -> list[acb]:
     """M(t + ika) / M(t), the smoothing included, k = 0..count."""
     tilt, square = ball(setting.tilt), ball(laws.square + setting.smoothing)
-    factors = factors_of(laws, tilt, setting.period, setting.count)
+    factors = factors_of(laws, tilt)
     factors.sort(key=_spread, reverse=True)
-    skipped = _negligible([f for f in factors if isinstance(f, Closed)], setting)
+    skipped = _negligible(factors, setting)
     step, found = _step(setting), []
     for k in range(setting.count + 1):
         w = k * step
@@ -206,7 +172,7 @@ def _products(laws: Composition, setting: Setting) -> list[acb]:
                 ends = _NEGLIGIBLE.union(-_NEGLIGIBLE)  # for every factor is at most 1
                 product = acb(ends, ends)
                 break
-            product *= factor.at(k, w)
+            product *= factor.at(w)
         found.append(product)
     return found
 
@@ -246,12 +212,10 @@ def _negligible(factors: Sequence[Closed], setting: Setting) -> NDArray[np.bool_
     return skipped
 
 
-def _spread(factor: Factor) -> float:
-    """Roughly the variance, which orders the factors; sums that are known first, ranges last."""
-    if isinstance(factor, Closed):
-        share = float(factor.ratio / factor.total)
-        return float(factor.unit) ** 2 * factor.times * share * factor.reach
-    return math.inf if isinstance(factor, Spectrum) else -1.0
+def _spread(factor: Closed) -> float:
+    """Roughly the variance, which orders the factors."""
+    share = float(factor.ratio / factor.total)
+    return float(factor.unit) ** 2 * factor.times * share * factor.reach
 
 
 def _aliases(laws: Composition, x: arb, choice: Choice) -> arb:

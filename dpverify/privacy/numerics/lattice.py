@@ -6,6 +6,8 @@ and W the mass of all, W - K bounds what that takes from any value of the profil
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
@@ -17,82 +19,115 @@ from dpverify.privacy.balls import SMALLEST, Enclosure, ball, rational, working_
 from dpverify.privacy.guarantees.approximate import PureDP
 from dpverify.privacy.guarantees.base import Guarantee
 from dpverify.privacy.guarantees.noise import DiscreteLaplaceShift
-from dpverify.privacy.numerics.chords import Chords
-from dpverify.privacy.numerics.laws import Composition
+from dpverify.privacy.guarantees.parts import Parts
 
-_PRECISION = 256
+PRECISION = 256
 _CUT = arb(2) ** -200
 _MOST = 1 << 20
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
-def on_lattice(laws: Composition, epsilon: Fraction) -> Enclosure:
-    """delta(epsilon): the sum of p (1 - e^(epsilon - l)) over losses l above epsilon."""
-    lowest, masses, weighted, lost = _table(laws)
-    step = laws.lattice
-    first = max((epsilon - lowest) // step + 1, 0)
-    if first >= len(masses):
-        value = arb(0)
-    else:
-        with working_precision(_PRECISION + int(epsilon).bit_length()):
-            value = masses[first] - ball(epsilon - lowest - first * step).exp() * weighted[first]
-    with working_precision(_PRECISION):
-        upper, lower = (value + lost).upper(), value.lower()
-        if not (upper.is_finite() and lower.is_finite()):
-            raise ArithmeticError("the precision is not enough")
-        return Enclosure(
-            rational(lower) if lower > ball(SMALLEST) else _ZERO,
-            min(rational(upper), _ONE) if upper > ball(SMALLEST) else SMALLEST,
-        )
+@dataclass(frozen=True, slots=True, eq=False)
+class Atoms:
+    """P's masses of the losses lowest + i * step, as coefficients, and of an infinite loss."""
+
+    step: Fraction
+    lowest: Fraction
+    masses: arb_poly
+    infinite: arb
 
 
-Table = tuple[Fraction, list[arb], list[arb], arb]
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Of losses l_j = lowest + j * step with masses p_j: the sums over i >= j of p_i, and of p_i e^(l_j - l_i);
+    and how much mass is not among them.
+    """
+
+    step: Fraction
+    lowest: Fraction
+    masses: list[arb]
+    weighted: list[arb]
+    lost: arb
+
+    def at(self, x: Fraction) -> arb:
+        """The sum of p (1 - e^(x - l)) over losses l above x, of either sign."""
+        first = max((x - self.lowest) // self.step + 1, 0)
+        if first >= len(self.masses):
+            return arb(0)
+        above = ball(x - self.lowest - first * self.step).exp()
+        return self.masses[first] - above * self.weighted[first]
+
+
+def composed(laws: Sequence[tuple[Atoms, int]], step: Fraction) -> Table:
+    """Of all together, each as often as its number says; all on lattices of this step."""
+    lowest, whole, heap = _ZERO, arb(1), [(1, -1, arb_poly([1]))]
+    for i, (atoms, times) in enumerate(laws):
+        power, start = _power(atoms.masses, times)
+        lowest += times * atoms.lowest + start * step
+        whole *= (atoms.masses(1) + atoms.infinite) ** times
+        heap.append((power.length(), i, power))
+    heapify(heap)
+    while len(heap) > 1:  # the shortest first
+        joint, cut = _trimmed(heappop(heap)[2] * heappop(heap)[2])
+        lowest += cut * step
+        heappush(heap, (joint.length(), len(laws) + len(heap), joint))
+    found = heap[0][2].coeffs()[::-1]
+    decay = ball(-step).exp()
+    weighted = list(accumulate(found, lambda total, mass: mass + decay * total))
+    masses = list(accumulate(found))
+    return Table(step, lowest, masses[::-1], weighted[::-1], whole - masses[-1])
+
+
+def ends(lower: arb, upper: arb) -> Enclosure:
+    """As probabilities; below ``SMALLEST``, where a rational would be very long, 0 and that; 0 and 1 where the
+    precision is not enough.
+    """
+    if not (upper.is_finite() and lower.is_finite()):
+        return Enclosure(_ZERO, _ONE)
+    lower, upper = lower.lower(), upper.upper()
+    return Enclosure(
+        min(rational(lower), _ONE) if lower > ball(SMALLEST) else _ZERO,
+        min(rational(upper), _ONE) if upper > ball(SMALLEST) else SMALLEST,
+    )
+
+
+def on_lattice(parts: Parts, step: Fraction, epsilon: Fraction) -> Enclosure | None:
+    """delta(epsilon) of parts whose losses all differ by multiples of ``step``; None where they are too many."""
+    table = _table(parts, step)
+    if table is None:
+        return None
+    with working_precision(PRECISION + int(epsilon).bit_length()):
+        value = table.at(epsilon)
+        return ends(value, value + table.lost)
 
 
 @lru_cache(maxsize=12)
-def _table(laws: Composition) -> Table:
-    """The lowest loss l_0; for each j the sums over i >= j of p_i, and of p_i e^(l_j - l_i); W - K."""
-    with working_precision(_PRECISION):
-        lowest, whole, heap = _ZERO, arb(1), []
-        for i, ((part, times), chords) in enumerate(zip(laws.parts, laws.chords, strict=True)):
-            one, bottom, mass = _law(part, chords, laws.lattice)
-            power, start = _power(one, times)
-            lowest += times * bottom + start * laws.lattice
-            whole *= mass**times
-            heap.append((power.length(), i, power))
-        heapify(heap)
-        while len(heap) > 1:  # the shortest first
-            joint, cut = _trimmed(heappop(heap)[2] * heappop(heap)[2])
-            lowest += cut * laws.lattice
-            heappush(heap, (joint.length(), len(laws.parts) + len(heap), joint))
-        found = heap[0][2].coeffs()[::-1]
-        decay = ball(-laws.lattice).exp()
-        weighted = list(accumulate(found, lambda total, mass: mass + decay * total))
-        masses = list(accumulate(found))
-        return lowest, masses[::-1], weighted[::-1], whole - masses[-1]
+def _table(parts: Parts, step: Fraction) -> Table | None:
+    try:
+        with working_precision(PRECISION):
+            return composed([(_atoms(part, step), times) for part, times in parts], step)
+    except ArithmeticError:
+        return None
 
 
-def _law(part: Guarantee, chords: Chords | None, step: Fraction) -> tuple[arb_poly, Fraction, arb]:
-    """Masses of finite losses by lattice points, the lowest of these losses, and the whole mass."""
-    if chords is not None:
-        masses, spacing, lowest = chords.masses.coeffs(), chords.mesh, chords.lowest * chords.mesh
-        whole = sum(masses, chords.infinite)
-    else:
-        whole = arb(1)
-        if isinstance(part, PureDP):
-            yes = 1 / (1 + ball(-part.epsilon).exp())
-            masses, spacing, lowest = [1 - yes, yes], 2 * part.epsilon, -part.epsilon
-        else:
-            assert isinstance(part, DiscreteLaplaceShift)
-            law = part.masses()
-            masses, spacing = [law[i] for i in sorted(law)], 2 / part.scale
-            lowest = -part.epsilon
-    stride = int(spacing / step)
-    if (len(masses) - 1) * stride > _MOST:
+def _atoms(part: Guarantee, step: Fraction) -> Atoms:
+    """The losses of its worst pair."""
+    law = law_of(part)
+    stride = int((law[1][0] - law[0][0]) / step)
+    if (len(law) - 1) * stride > _MOST:
         raise ArithmeticError(f"{part} has too many losses on one lattice")
-    coefficients = [arb(0)] * ((len(masses) - 1) * stride + 1)
-    coefficients[::stride] = masses
-    return arb_poly(coefficients), lowest, whole
+    coefficients = [arb(0)] * ((len(law) - 1) * stride + 1)
+    coefficients[::stride] = [mass for _, mass in law]
+    return Atoms(step, law[0][0], arb_poly(coefficients), arb(0))
+
+
+def law_of(part: Guarantee) -> list[tuple[Fraction, arb]]:
+    """The losses of the worst pair of a part with atoms, with P's masses, the lowest first."""
+    if isinstance(part, PureDP):
+        yes = 1 / (1 + ball(-part.epsilon).exp())
+        return [(-part.epsilon, yes * ball(-part.epsilon).exp()), (part.epsilon, yes)]
+    assert isinstance(part, DiscreteLaplaceShift)
+    return [(i / part.scale, mass) for i, mass in sorted(part.masses().items())]
 
 
 def _power(one: arb_poly, times: int) -> tuple[arb_poly, int]:
@@ -112,11 +147,11 @@ def _power(one: arb_poly, times: int) -> tuple[arb_poly, int]:
 def _trimmed(masses: arb_poly) -> tuple[arb_poly, int]:
     """Without what is at both ends and little in all; and how many are gone below."""
     kept = masses.coeffs()
-    ends = []
+    cuts = []
     for side in (kept, kept[::-1]):
         total, end = arb(0), 0
         while end < len(side) - 1 and total + side[end] < _CUT:
             total += side[end]
             end += 1
-        ends.append(end)
-    return arb_poly(kept[ends[0] : len(kept) - ends[1]]), ends[0]
+        cuts.append(end)
+    return arb_poly(kept[cuts[0] : len(kept) - cuts[1]]), cuts[0]

@@ -1,9 +1,8 @@
-"""Which mesh families' chords have: floats choose it, and prove nothing. Chords on any mesh are a bound."""
+"""Which lattice losses are rounded to: floats choose it, and prove nothing. Rounded to any lattice they are a bound."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import reduce
 from math import gcd
@@ -16,69 +15,71 @@ from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.parts import Parts
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.numbers import to_float
-from dpverify.privacy.numerics.chords import MOST_NODES, is_family, reach_of
 
-FINENESS = 240.0
-"""A mesh is a standard deviation / (240 sqrt(parts)), for a gap below 1e-3."""
+FINENESS = 120.0
+"""A mesh is a standard deviation / (120 sqrt(parts)), or as fine as the number of points allows."""
+MOST_POINTS = 1 << 13
+MOST_NODES = 1 << 11
+"""Points at which profiles are evaluated, in all."""
 _ZERO = Fraction(0)
-_BESIDE_NOISE = 120.0  # where a transform is inverted, a fine mesh takes time
-_LOOSE = 0.3  # conversion of zCDP is loose anyway
-_RATIO = 32  # a mesh may be so much finer than it need be to divide the atoms' lattice
+_SEVERAL = 4
+_DEVIATIONS = 34  # between Gaussian tails of 2^-200
+_DEPTH = 118.0  # of the last logarithm: e^-118 is below 1e-51
 
 
-def mesh_of(parts: Parts, fineness: float) -> Fraction:
-    """For all families among the parts; 0 where there are none.
+def has_atoms(part: Guarantee) -> bool:
+    """Whether its worst pair has finitely many losses."""
+    return isinstance(part, (PureDP, DiscreteLaplaceShift))
 
-    Where a lattice of all other parts' losses allows, one of it and the mesh is a multiple of the other.
-    """
-    families = [(part, times) for part, times in parts if is_family(part, parts)]
-    if not families:
-        return _ZERO
-    deviation, wanted = _deviation(parts), math.inf
-    if any(isinstance(part, GaussianDP) for part, _ in parts):
-        fineness = min(fineness, _BESIDE_NOISE)
-    loose = [p for p in families if not isinstance(p[0], PureDP)]
-    for part, times in loose:
-        fine = fineness * _finer(part) * math.sqrt(len(loose) * times)
-        wanted = min(wanted, deviation / fine)
-    # A chord below an atom adds a variance of a quarter of the mesh's square.
-    wanted = min([wanted, *(reach_of(p) for p, _ in families if isinstance(p, PureDP))])
-    farthest = max(reach_of(part) for part, _ in families)
+
+def mesh_of(parts: Parts, fineness: float, evaluated: Parts, points: int) -> Fraction:
+    """For all parts together, of which some profiles are ``evaluated``; where atoms matter most, of their lattice."""
+    farthest = sum(reach_of(part) for part, _ in evaluated)
+    wanted = max(wanted_mesh(parts, fineness), extent_of(parts) / points)
     mesh = dyadic(max(wanted, farthest / MOST_NODES))
-    rest = lattice_of(tuple(p for p in parts if not is_family(p[0], parts)), _ZERO)
-    if rest >= mesh:
-        return rest / math.ceil(rest / mesh)
-    return mesh // rest * rest if _RATIO * rest >= mesh else mesh
+    atoms = [(_variance(part) * times, _step(part)) for part, times in parts if has_atoms(part)]
+    _, step = max(atoms, default=(0.0, _ZERO))
+    return step / (step // mesh) if step >= _SEVERAL * mesh else mesh
+
+
+def wanted_mesh(parts: Parts, fineness: float) -> float:
+    """If any number of points would do."""
+    deviation = math.sqrt(sum(_variance(part) * times for part, times in parts))
+    finer = max(map(_finer, (part for part, _ in parts)), default=1.0)
+    return deviation / fineness / math.sqrt(sum(times for _, times in parts) or 1) / finer
 
 
 def extent_of(parts: Parts) -> float:
     """About how far the losses go from which something is above the smallest mass that counts."""
-    each = [
-        (reach_of(p) if is_family(p, parts) else to_float(p.largest_loss or _ZERO), n)
-        for p, n in parts
-    ]
-    most = max((reach for reach, _ in each), default=0.0)
-    return min(2 * sum(n * reach for reach, n in each), 40 * _deviation(parts) + 2 * most)
+    deviation = math.sqrt(sum(_variance(part) * times for part, times in parts))
+    others = [p for p, _ in parts if not isinstance(p, (GaussianDP, ZeroConcentratedDP))]
+    most = max(map(reach_of, others), default=0.0)
+    whole = sum(times * reach_of(part) for part, times in parts)
+    return min(2 * whole, _DEVIATIONS * deviation + 2 * most)
 
 
-def _deviation(parts: Parts) -> float:
-    return math.sqrt(sum(_variance(part) * times for part, times in parts))
+def reach_of(part: Guarantee) -> float:
+    """About where its profile is e^-118, or 0."""
+    if isinstance(part, (ZeroConcentratedDP, GaussianDP)):
+        rho = to_float(part.concentrated or _ZERO)
+        return rho + 2 * math.sqrt(rho * _DEPTH)
+    if isinstance(part, SmoothLaplace):
+        growth = to_float(part.growth)
+        return to_float(part.shift) + math.log(growth) + (growth - 1) * _DEPTH
+    return to_float(part.largest_loss or _ZERO)
 
 
-def lattice_of(parts: Parts, mesh: Fraction) -> Fraction:
+def lattice_of(parts: Parts) -> Fraction:
     """Between neighboring losses of all parts together; 0 where some have no atoms, or there are no parts."""
-    steps = [step for part, _ in parts for step in _step(part, parts, mesh)]
-    return reduce(_common, steps) if steps and len(steps) == len(parts) else _ZERO
+    steps = [_step(part) for part, _ in parts]
+    return reduce(_common, steps) if steps and all(steps) else _ZERO
 
 
-def _step(part: Guarantee, parts: Parts, mesh: Fraction) -> Iterator[Fraction]:
+def _step(part: Guarantee) -> Fraction:
     """Between a part's neighboring losses, if they are atoms; twice the largest is a multiple of it."""
-    if is_family(part, parts):
-        yield mesh
-    elif isinstance(part, PureDP):
-        yield 2 * part.epsilon
-    elif isinstance(part, DiscreteLaplaceShift):
-        yield 2 / part.scale
+    if isinstance(part, PureDP):
+        return 2 * part.epsilon
+    return 2 / part.scale if isinstance(part, DiscreteLaplaceShift) else _ZERO
 
 
 def _common(a: Fraction, b: Fraction) -> Fraction:
@@ -88,9 +89,10 @@ def _common(a: Fraction, b: Fraction) -> Fraction:
 
 
 def _finer(part: Guarantee) -> float:
+    """How much finer the thin tail beside a far shift asks for."""
     if isinstance(part, SmoothLaplace):
-        return max(1.0, 0.05 * math.sqrt(_variance(part)) / to_float(part.growth - 1))
-    return _LOOSE if isinstance(part, ZeroConcentratedDP) else 1.0
+        return max(1.0, 0.1 * math.sqrt(_variance(part)) / to_float(part.growth - 1))
+    return 1.0
 
 
 def _variance(part: Guarantee) -> float:

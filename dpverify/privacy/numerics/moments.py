@@ -19,7 +19,9 @@ from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.parts import Parts
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.numbers import to_float
+from dpverify.privacy.numerics.lattice import law_of
 from dpverify.privacy.numerics.laws import closed, composition
+from dpverify.privacy.numerics.meshes import has_atoms
 from dpverify.privacy.numerics.tilting import Floats, Rough, least
 
 _PRECISION = 192
@@ -62,7 +64,7 @@ def _rough_moments(parts: Parts) -> Rough:
     like = {p: n for p, n in parts if isinstance(p, (PureDP, DiscreteLaplaceShift))}
     rho = sum((part.concentrated or Fraction(0)) * n for part, n in parts if part not in like)
     noise = ((GaussianDP.of_square(2 * rho), 1),) if rho else ()
-    return Rough(composition((*like.items(), *noise), 1.0))
+    return Rough(composition((*like.items(), *noise)))
 
 
 def _moment(part: Guarantee, times: int, t: arb) -> arb:
@@ -88,11 +90,14 @@ def mixed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
     A profile at a negative argument follows by symmetry: 1 - e^y + e^y delta(-y). The proof in
     spec/theory/inversion.py:beside_atoms asks for a bound at single points, which need not be convex.
     """
-    others = tuple(p for p in parts if isinstance(p[0], (PureDP, DiscreteLaplaceShift)))
-    alone = [p for p in parts if p not in others]
-    single = [n for _, n in alone] == [1] and not isinstance(alone[0][0], SmoothLaplace)
-    atoms = _atoms(others) if single or not alone else None
-    if atoms is None or (alone and len(atoms) > _MOST_BESIDE):
+    others = tuple(p for p in parts if has_atoms(p[0]))
+    alone = [p for p in parts if not has_atoms(p[0])]
+    if alone and ([n for _, n in alone] != [1] or isinstance(alone[0][0], SmoothLaplace)):
+        return None
+    slow = alone and isinstance(alone[0][0], ZeroConcentratedDP)
+    most = _MOST_BESIDE // 4 if slow else _MOST_BESIDE if alone else _MOST_ATOMS
+    atoms = losses_of(others, most)
+    if atoms is None:
         return None
     with working_precision(_PRECISION + int(epsilon).bit_length()):
         value = arb(0)
@@ -105,29 +110,23 @@ def mixed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
         return Enclosure(rational(value.lower()), min(rational(value.upper()), Fraction(1)))
 
 
+Losses = tuple[tuple[Fraction, arb], ...]
+"""Losses of all parts together, with P's masses."""
+
+
 @lru_cache(maxsize=32)
-def _atoms(parts: Parts) -> tuple[tuple[Fraction, arb], ...] | None:
-    """All losses together with their masses; None where there is density or there are too many."""
+def losses_of(parts: Parts, most: int) -> Losses | None:
+    """Of parts with atoms; None where there might be more than ``most``."""
     size = 1
     for part, times in parts:
-        if not isinstance(part, (PureDP, DiscreteLaplaceShift)):
-            return None
         reach = part.shift if isinstance(part, DiscreteLaplaceShift) else 1
         size *= 1 + times * reach
-        if size > _MOST_ATOMS or times > _MOST_PARTS:
+        if size > most or times > _MOST_PARTS:
             return None
     found = {Fraction(0): arb(1)}
     with working_precision(2 * _PRECISION):
         for part in (part for part, times in parts for _ in range(times)):
             before, found = found, {}
-            for (x, p), (y, q) in product(before.items(), _law(part).items()):
+            for (x, p), (y, q) in product(before.items(), law_of(part)):
                 found[x + y] = found.get(x + y, arb(0)) + p * q
     return tuple(found.items())
-
-
-def _law(part: Guarantee) -> dict[Fraction, arb]:
-    if isinstance(part, DiscreteLaplaceShift):
-        return {i / part.scale: mass for i, mass in part.masses().items()}
-    assert isinstance(part, PureDP)
-    yes = 1 / (1 + ball(-part.epsilon).exp())
-    return {part.epsilon: yes, -part.epsilon: yes * ball(-part.epsilon).exp()}

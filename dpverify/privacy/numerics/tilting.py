@@ -13,21 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.privacy.guarantees.approximate import PureDP
-from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
+from dpverify.privacy.guarantees.noise import DiscreteLaplaceShift
 from dpverify.privacy.numbers import to_float
-from dpverify.privacy.numerics.chords import SEVERAL
 from dpverify.privacy.numerics.laws import Composition
 
 Floats = NDArray[np.float64]
 
 BITS = 40
-"""Aliases and the rest of the sum are to be below 2^-40 of the value."""
+"""Aliases and the rest of the sum are to be below 2^-40 of the value; beside smoothing noise below 2^-20."""
 _MOST_POINTS = 1 << 15
 _ENOUGH = 1 << 13
 """Without smoothing, if so many points will do."""
 _FARTHEST = 900.0  # largest |log2 tilt|
-_SPARE = 1e-300
-_CUT = (BITS + 4) * math.log(2)
+_CUT, _CUT_OF_SMOOTHED = (BITS + 4) * math.log(2), 24 * math.log(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +52,13 @@ class Rough:
 
     def __init__(self, laws: Composition) -> None:
         self.laws, self.square = laws, to_float(laws.square)
-        rows, lengths, self.chords = [], [], []
-        for (part, times), chords in zip(laws.parts, laws.chords, strict=True):
-            if chords is not None:
-                losses, masses = chords.rough()
-                self.chords.append((losses[masses > 0], np.log(masses[masses > 0]), times))
-            elif isinstance(part, PureDP):
+        rows = []
+        for part, times in laws.parts:
+            if isinstance(part, PureDP):
                 rows.append((to_float(part.epsilon), 1, times))
             elif isinstance(part, DiscreteLaplaceShift):
                 rows.append((to_float(1 / part.scale), part.shift, times))
-            elif isinstance(part, BoundedRange):
-                lengths.append((to_float(part.epsilon), times))
         self.unit, self.reach, self.times = np.array(rows, float).reshape(-1, 3).T
-        self.length, self.ranges = np.array(lengths, float).reshape(-1, 2).T
 
     def moment(self, tilts: Floats, extra: float = 0.0) -> Floats:
         """log M at each tilt, Gaussian noise of square ``extra`` included."""
@@ -78,20 +70,8 @@ class Rough:
             middle = inner * np.exp(log_ratio) * -np.expm1((self.reach - 1) * log_ratio)
             totals = np.log1p(far + middle) - np.log1p(np.exp(-self.unit))
             each = (t * self.reach * self.unit + totals) * self.times
-            ranged = _log_sinh((t + 0.5) * self.length) - _log_sinh(self.length / 2)
-            ranged = (ranged - np.log1p(2 * t)) * self.ranges
-            total: Floats = each.sum(axis=1) + ranged.sum(axis=1)
-            for losses, logs, times in self.chords:
-                exponents = t * losses + logs
-                most = exponents.max(axis=1)
-                total += times * (most + np.log(np.exp(exponents - most[:, None]).sum(axis=1)))
-            return total + (self.square + extra) * tilts * (tilts + 1) / 2
-
-
-def _log_sinh(x: Floats) -> Floats:
-    """Of x > 0, less log 1/2."""
-    found: Floats = x + np.log(-np.expm1(-2 * x) + _SPARE)
-    return found
+            total: Floats = each.sum(axis=1) + (self.square + extra) * tilts * (tilts + 1) / 2
+            return total
 
 
 def least(objective: Callable[[Floats], Floats], fine: float) -> float:
@@ -111,7 +91,7 @@ def chosen(rough: Rough, epsilon: Fraction, smoothing: float) -> Choice:
     tilt = math.exp2(round(2 * least(lambda t: _objective(rough, x, t), 1 / 16)) / 2)
     extra = smoothing**2 / (tilt * (tilt + 1))
     found = None
-    if rough.square or rough.ranges.sum() >= SEVERAL:
+    if rough.square:
         found = _setting(rough, x, tilt, 0.0)
     if found is None or found.setting.count > _ENOUGH:
         found = _setting(rough, x, tilt, extra)
@@ -135,16 +115,14 @@ def _setting(rough: Rough, x: float, tilt: float, extra: float) -> Choice:
     below, above = (side for side, _ in _sides(rough, x, tilt, extra, deviation))
     if not math.isfinite(sum(periods) + tilt * deviation):
         raise ArithmeticError("outside of what floats can choose")
-    period = _period(max(periods), rough.laws.mesh)
-    square = rough.square + extra
-    if square:
-        width = math.sqrt(2 * _CUT / square)
-    else:  # what several ranges leave out of the sum, against the sum
-        half, n = tilt + 0.5, rough.ranges.sum()
-        bound = (np.log(half / np.tanh(half * rough.length)) * rough.ranges).sum()
-        width = math.exp((bound + _CUT + math.log(tilt * (tilt + 1) * deviation)) / (n + 1))
+    period = Fraction(math.exp2(math.ceil(2 * math.log2(max(periods))) / 2))  # to half an octave
+    width = math.sqrt(2 * _cut(extra) / (rough.square + extra))
     count = math.ceil(width * to_float(period) / (2 * math.pi))
     return Choice(Setting(Fraction(tilt), period, count, Fraction(extra)), below, above)
+
+
+def _cut(extra: float) -> float:
+    return _CUT_OF_SMOOTHED if extra else _CUT
 
 
 def _sides(
@@ -152,7 +130,7 @@ def _sides(
 ) -> list[tuple[Fraction, float]]:
     """Below and above the tilt: where Chernoff's bound is taken, and the period that it needs."""
     near = _objective(rough, x, np.array([tilt]), extra)[0]
-    wanted = near - math.log(deviation) - 1 - _CUT
+    wanted = near - math.log(deviation) - 1 - _cut(extra)
     found = []
     for tilts in (
         np.append(tilt * (1 - np.geomspace(1e-3, 0.999, 48)), 0.0),
@@ -163,12 +141,3 @@ def _sides(
         best = int(np.argmin(periods))
         found.append((Fraction(float(tilts[best])), float(periods[best])))
     return found
-
-
-def _period(wanted: float, mesh: Fraction) -> Fraction:
-    """At least that, to half an octave, and a whole number of meshes."""
-    if not mesh:
-        return Fraction(math.exp2(math.ceil(2 * math.log2(wanted)) / 2))
-    size = max(math.ceil(wanted / to_float(mesh)), 8)
-    unit = 1 << (size.bit_length() - 2)
-    return -(-size // unit) * unit * mesh
