@@ -85,7 +85,9 @@ def attained(parts: Parts, epsilon: Fraction) -> Enclosure:
     """
     pairs = _attaining(parts)
     found = _exact(pairs, epsilon, within=not _families(parts))
-    return found or rounding.reached(pairs, epsilon)
+    if found is None and _families(parts):  # else the pairs at one epsilon, and less at another
+        found = rounding.reached(pairs, epsilon)
+    return found or Enclosure(max(part.delta_at(epsilon).lower for part, _ in pairs), _ONE)
 
 
 @lru_cache(maxsize=64)

@@ -63,11 +63,11 @@ def above(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
         return ends(arb(0), found.at(epsilon) + found.table.lost).upper
 
 
-def reached(parts: Parts, epsilon: Fraction) -> Enclosure:
-    """delta(epsilon) of one mechanism with these guarantees, the same at every epsilon."""
+def reached(parts: Parts, epsilon: Fraction) -> Enclosure | None:
+    """delta(epsilon) of one mechanism with these guarantees, the same at every epsilon, if one is known."""
     found = _lowered(parts)
     if found is None:
-        return Enclosure(max(part.delta_at(epsilon).lower for part, _ in parts), Fraction(1))
+        return None
     with working_precision(PRECISION + int(epsilon).bit_length()):
         value = found.at(epsilon)
         return ends(value, value + found.table.lost)
