@@ -6,7 +6,17 @@ from fractions import Fraction
 
 import pytest
 
-from dpverify.privacy import ApproxDP, BoundedRange, Guarantee, Profile, PureDP, SmoothLaplace
+from dpverify.privacy import (
+    ApproxDP,
+    BoundedRange,
+    DiscreteLaplaceShift,
+    GaussianDP,
+    Guarantee,
+    Profile,
+    PureDP,
+    SmoothLaplace,
+    ZeroConcentratedDP,
+)
 
 FAR: dict[str, tuple[tuple[Guarantee, int], ...]] = {
     "growth": ((SmoothLaplace(1, 10**100), 2),),
@@ -53,3 +63,44 @@ def test_an_upper_end_of_what_is_possible_is_positive() -> None:
 def test_nearly_all_of_delta_has_an_epsilon() -> None:
     found = Profile([PureDP(100)] * 3).epsilon_at(1 - Fraction(1, 10**18))
     assert 258 < found.lower <= found.upper < 259
+
+
+_LEAST = Fraction(1, 10**300)
+FAR_APART: dict[str, tuple[list[tuple[Guarantee, int]], int, str, str]] = {
+    "much zCDP": ([(ZeroConcentratedDP(10**12), 1), (BoundedRange(1), 200)], 1, "1", "1"),
+    "more zCDP": ([(ZeroConcentratedDP(10**300), 1), (BoundedRange(1), 3)], 10**300, "0", "1"),
+    "hardly a range": (
+        [(BoundedRange(_LEAST), 300), (DiscreteLaplaceShift(1, 1), 10)],
+        10,
+        "0",
+        "1e-60",
+    ),
+    "hardly pure": ([(DiscreteLaplaceShift(1, 1), 10), (PureDP(_LEAST), 300)], 10, "0", "1e-60"),
+    "hardly a shift": ([(DiscreteLaplaceShift(10**9, 10**340), 2)], 0, "0", "1e-300"),
+    "many digits": ([(BoundedRange(Fraction(1, 2**12999)), 2)], 0, "0", "1e-300"),
+    "hardly zCDP": (
+        [(ZeroConcentratedDP("1e-400"), 1), (BoundedRange("0.5"), 3)],
+        0,
+        "0.18",
+        "0.201",
+    ),
+    "many copies": ([(SmoothLaplace("1e-9", 10**6), 10), (BoundedRange(1), 10)], 0, "0.5", "1"),
+    "much noise": ([(GaussianDP("1e-300"), 1), (SmoothLaplace(1, 2), 1)], 50, "0", "1e-20"),
+}
+
+
+@pytest.mark.parametrize("name", FAR_APART)
+def test_sizes_that_are_far_apart_take_no_more_memory_or_time(name: str) -> None:
+    """Some of these once asked for gigabytes, or raised; the bounds are from closed forms, or nothing."""
+    stages, epsilon, least, most = FAR_APART[name]
+    found = Profile(stages).delta_at(epsilon)
+    assert Fraction(least) <= found.lower + Fraction(1, 10**12)
+    assert found.upper <= Fraction(most)
+
+
+@pytest.mark.parametrize("kind", [PureDP, BoundedRange])
+def test_an_epsilon_of_many_denominators_is_found(kind: type[PureDP] | type[BoundedRange]) -> None:
+    """The sum of their squares has more digits than a parameter may have."""
+    stages = [kind(Fraction(1, 10**25 + 2 * i + 1)) for i in range(200)]
+    found = Profile(stages).epsilon_at("1e-40")
+    assert 0 <= found.lower <= found.upper <= Fraction(201, 10**25)

@@ -41,25 +41,6 @@ def copies_and_squares_count_up() -> Term:
     return _squares(True)
 
 
-def _remaining(unions: bool) -> Term:
-    total, infinite, total2, infinite2 = z3.Reals("total infinite total2 infinite2")
-    known = [infinite >= 0, infinite2 >= 0, total > 0, total2 > 0]
-    known += [infinite <= total, infinite2 <= total2]
-    lost = total * total2 - (total - infinite) * (total2 - infinite2)
-    bound = infinite * total2 + (infinite2 * total if unions else 0)
-    return z3.Implies(z3.And(*known), lost <= bound)
-
-
-def the_mass_of_infinite_losses_is_at_most_the_sum_of_shares() -> Term:
-    """``_unseen`` adds up each part's share of its mass, times the whole mass (two parts here)."""
-    return _remaining(True)
-
-
-def the_mass_of_infinite_losses_is_at_most_one_share() -> Term:
-    """Twin: the share of the first part."""
-    return _remaining(False)
-
-
 _NUMERICS = "dpverify/privacy/numerics"
 LEMMAS = (
     Lemma(
@@ -67,12 +48,6 @@ LEMMAS = (
         "dpverify/privacy/balls.py:round_up",
         negated_division_is_the_least_bound,
         division_plus_one_is_the_least_bound,
-    ),
-    Lemma(
-        "infinite mass",
-        f"{_NUMERICS}/inversion.py:_unseen",
-        the_mass_of_infinite_losses_is_at_most_the_sum_of_shares,
-        the_mass_of_infinite_losses_is_at_most_one_share,
     ),
     Lemma(
         "copies",

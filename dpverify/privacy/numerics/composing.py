@@ -73,8 +73,8 @@ def below(parts: Parts, epsilon: Fraction, *, closely: bool = False) -> Fraction
     if closely and _families(parts) and _composable(pairs):
         found = _exact(pairs, epsilon, within=False)
         found = found or inverted(composition(pairs), epsilon, work=_LITTLE_WORK)
-    alone = (p.delta_at(epsilon).lower for p, _ in parts if isinstance(p, BoundedRange))
-    return max((found or attained(parts, epsilon)).lower, *alone, _ZERO)
+    ranges = tuple(p for p in parts if isinstance(p[0], BoundedRange))
+    return max((found or attained(parts, epsilon)).lower, _alone(ranges, epsilon))
 
 
 @lru_cache(maxsize=64)
@@ -87,7 +87,15 @@ def attained(parts: Parts, epsilon: Fraction) -> Enclosure:
     found = _exact(pairs, epsilon, within=not _families(parts))
     if found is None and _families(parts):  # else the pairs at one epsilon, and less at another
         found = rounding.reached(pairs, epsilon)
-    return found or Enclosure(max(part.delta_at(epsilon).lower for part, _ in pairs), _ONE)
+    return found or Enclosure(_alone(pairs, epsilon), _ONE)
+
+
+def _alone(parts: Parts, epsilon: Fraction) -> Fraction:
+    """What the largest of them reaches; 0 where none of their profiles can be enclosed."""
+    try:
+        return max((part.delta_at(epsilon).lower for part, _ in parts), default=_ZERO)
+    except ArithmeticError:
+        return _ZERO
 
 
 @lru_cache(maxsize=64)
@@ -95,14 +103,20 @@ def _attaining(parts: Parts) -> Parts:
     """Mechanisms with these guarantees that are pairs with a law in closed form."""
     counts: dict[Guarantee, int] = {}
     for part, times in parts:
-        if isinstance(part, ZeroConcentratedDP):
-            part = GaussianDP.of_square(2 * part.rho)
-        elif isinstance(part, BoundedRange):
-            part = PureDP(part.epsilon / 2)
-        elif isinstance(part, SmoothLaplace):
-            part = PureDP(part.shift / 2)
-        counts[part] = counts.get(part, 0) + times
+        try:
+            one = _attaining_one(part)
+        except ValueError:  # half of a parameter of the most digits: nothing, which is less
+            continue
+        counts[one] = counts.get(one, 0) + times
     return tuple(merged(counts).items())
+
+
+def _attaining_one(part: Guarantee) -> Guarantee:
+    if isinstance(part, ZeroConcentratedDP):
+        return GaussianDP.of_square(2 * part.rho)
+    if isinstance(part, BoundedRange):
+        return PureDP(part.epsilon / 2)
+    return PureDP(part.shift / 2) if isinstance(part, SmoothLaplace) else part
 
 
 def _closed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
@@ -159,6 +173,8 @@ def _weaker(part: Guarantee) -> Guarantee:
     """A guarantee that follows, of parameters that floats tell from nothing. (Pairs with closed transforms need none.)"""
     if isinstance(part, SmoothLaplace):
         return SmoothLaplace(max(part.shift, _FINEST), max(part.growth, 1 + _FINEST))
+    if isinstance(part, ZeroConcentratedDP):
+        return ZeroConcentratedDP(max(part.rho, _SHORTEST))
     return BoundedRange(max(part.epsilon, _SHORTEST)) if isinstance(part, BoundedRange) else part
 
 

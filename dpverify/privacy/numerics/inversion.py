@@ -67,7 +67,7 @@ def inverted(
     quick = _SMOOTHING_OF_MANY if len(laws.parts) > _MANY else _SMOOTHING
     try:
         choice = chosen(_rough(laws), epsilon, smoothing or quick)
-        if choice.setting.count * len(laws.parts) > work:
+        if choice.setting.count * (len(laws.parts) + 4) > work:
             return None
         with working_precision(laws.precision + int(epsilon).bit_length()):
             return _enclosed(laws, epsilon, choice)

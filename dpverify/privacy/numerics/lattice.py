@@ -24,6 +24,7 @@ from dpverify.privacy.guarantees.parts import Parts
 PRECISION = 256
 _CUT = arb(2) ** -200
 _MOST = 1 << 20
+_MOST_ATOMS = 1 << 16
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -62,8 +63,9 @@ def composed(laws: Sequence[tuple[Atoms, int]], step: Fraction) -> Table:
     """Of all together, each as often as its number says; all on lattices of this step."""
     lowest, whole, heap = _ZERO, arb(1), [(1, -1, arb_poly([1]))]
     for i, (atoms, times) in enumerate(laws):
-        power, start = _power(atoms.masses, times)
-        lowest += times * atoms.lowest + start * step
+        one, cut = _trimmed(atoms.masses)
+        power, start = _power(one, times)
+        lowest += times * (atoms.lowest + cut * step) + start * step
         whole *= (atoms.masses(1) + atoms.infinite) ** times
         heap.append((power.length(), i, power))
     heapify(heap)
@@ -112,6 +114,8 @@ def _table(parts: Parts, step: Fraction) -> Table | None:
 
 def _atoms(part: Guarantee, step: Fraction) -> Atoms:
     """The losses of its worst pair."""
+    if isinstance(part, DiscreteLaplaceShift) and part.shift > _MOST_ATOMS:
+        raise ArithmeticError(f"{part} has too many losses to be named")
     law = law_of(part)
     stride = int((law[1][0] - law[0][0]) / step)
     if (len(law) - 1) * stride > _MOST:

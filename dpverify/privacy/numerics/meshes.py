@@ -37,25 +37,25 @@ def mesh_of(parts: Parts, fineness: float, evaluated: Parts, points: int) -> Fra
     farthest = sum(reach_of(part) for part, _ in evaluated)
     wanted = max(wanted_mesh(parts, fineness), extent_of(parts) / points)
     mesh = dyadic(max(wanted, farthest / MOST_NODES))
-    atoms = [(_variance(part) * times, _step(part)) for part, times in parts if has_atoms(part)]
+    atoms = [
+        (_spread(part) * math.sqrt(times), _step(part)) for part, times in parts if has_atoms(part)
+    ]
     _, step = max(atoms, default=(0.0, _ZERO))
     return step / (step // mesh) if step >= _SEVERAL * mesh else mesh
 
 
 def wanted_mesh(parts: Parts, fineness: float) -> float:
     """If any number of points would do."""
-    deviation = math.sqrt(sum(_variance(part) * times for part, times in parts))
     finer = max(map(_finer, (part for part, _ in parts)), default=1.0)
-    return deviation / fineness / math.sqrt(sum(times for _, times in parts) or 1) / finer
+    return _deviation(parts) / fineness / math.sqrt(sum(times for _, times in parts) or 1) / finer
 
 
 def extent_of(parts: Parts) -> float:
     """About how far the losses go from which something is above the smallest mass that counts."""
-    deviation = math.sqrt(sum(_variance(part) * times for part, times in parts))
     others = [p for p, _ in parts if not isinstance(p, (GaussianDP, ZeroConcentratedDP))]
     most = max(map(reach_of, others), default=0.0)
     whole = sum(times * reach_of(part) for part, times in parts)
-    return min(2 * whole, _DEVIATIONS * deviation + 2 * most)
+    return min(2 * whole, _DEVIATIONS * _deviation(parts) + 2 * most)
 
 
 def reach_of(part: Guarantee) -> float:
@@ -91,23 +91,27 @@ def _common(a: Fraction, b: Fraction) -> Fraction:
 def _finer(part: Guarantee) -> float:
     """How much finer the thin tail beside a far shift asks for."""
     if isinstance(part, SmoothLaplace):
-        return max(1.0, 0.1 * math.sqrt(_variance(part)) / to_float(part.growth - 1))
+        return max(1.0, 0.1 * _spread(part) / to_float(part.growth - 1))
     return 1.0
 
 
-def _variance(part: Guarantee) -> float:
-    """Roughly, of the losses."""
+def _deviation(parts: Parts) -> float:
+    return math.hypot(*(_spread(part) * math.sqrt(times) for part, times in parts))
+
+
+def _spread(part: Guarantee) -> float:
+    """Roughly the standard deviation of the losses."""
     if isinstance(part, SmoothLaplace):
-        shift, tail = to_float(part.shift), to_float(part.growth - 1)
-        return min(shift**2, shift) + tail**2
+        shift = to_float(part.shift)
+        return math.hypot(min(shift, math.sqrt(shift)), to_float(part.growth - 1))
     if isinstance(part, PureDP):
         epsilon = to_float(part.epsilon)
-        return epsilon**2 / math.cosh(min(epsilon / 2, 300)) ** 2
+        return epsilon / math.cosh(min(epsilon / 2, 300))
     if isinstance(part, DiscreteLaplaceShift):
-        return min(to_float(part.epsilon), to_float(part.epsilon) ** 2)
+        return min(to_float(part.epsilon), math.sqrt(to_float(part.epsilon)))
     if isinstance(part, BoundedRange):
-        return to_float(part.epsilon) ** 2 / 4
-    return 2 * to_float(part.concentrated or Fraction(0))
+        return to_float(part.epsilon) / 2
+    return math.sqrt(2 * to_float(part.concentrated or Fraction(0)))
 
 
 def dyadic(value: float) -> Fraction:

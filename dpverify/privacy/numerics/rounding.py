@@ -39,7 +39,9 @@ from dpverify.privacy.numerics.moments import Losses, losses_of
 _MOST_BESIDE = 1 << 6  # losses that are kept exact
 _MOST_SPLIT = 1 << 9  # losses of one part that are split one by one
 _FINER = 3.0  # toward zero costs more than apart
-_MOST_STEPS = 1 << 18
+_MOST_STEPS = 1 << 16
+_MOST_LENGTH = 1 << 19
+_LEAST_NODES = 1 << 7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,11 +80,11 @@ def _raised(parts: Parts, fineness: float) -> Mixture | None:
     """None beyond what floats can choose."""
     try:
         near, far = _split(parts, fineness)
-        evaluated = tuple(p for p in near if not has_atoms(p[0]))
+        evaluated = tuple(p for p in near if not _is_split(p[0]))
         mesh = mesh_of(near, fineness, evaluated, MOST_POINTS)
         with working_precision(PRECISION + bits_of(parts)):
             laws = [(_apart(part, mesh), times) for part, times in near]
-            return Mixture(far, composed(laws, mesh))
+            return _mixture(far, laws, mesh)
     except (ArithmeticError, ValueError):
         return None
 
@@ -94,10 +96,18 @@ def _lowered(parts: Parts) -> Mixture | None:
         near, far = _split(parts, _FINER * FINENESS)
         mesh = mesh_of(near, _FINER * FINENESS, (), MOST_POINTS)
         with working_precision(PRECISION + bits_of(parts)):
-            laws = [(_toward_zero(part, mesh), times) for part, times in near]
-            return Mixture(far, composed(laws, mesh))
+            nodes = max(MOST_NODES // len(near), _LEAST_NODES)
+            laws = [(_toward_zero(part, mesh, nodes), times) for part, times in near]
+            return _mixture(far, laws, mesh)
     except (ArithmeticError, ValueError):
         return None
+
+
+def _mixture(far: Losses, laws: list[tuple[Atoms, int]], mesh: Fraction) -> Mixture:
+    length = sum(times * atoms.masses.length() for atoms, times in laws)
+    if length > _MOST_LENGTH:
+        raise ArithmeticError(f"{length} losses on one lattice")
+    return Mixture(far, composed(laws, mesh))
 
 
 def _split(parts: Parts, fineness: float) -> tuple[Parts, Losses]:
@@ -114,7 +124,7 @@ def _split(parts: Parts, fineness: float) -> tuple[Parts, Losses]:
 
 def _apart(part: Guarantee, mesh: Fraction) -> Atoms:
     """Losses at multiples of the mesh, from the largest on where there are atoms, which dominate the part's."""
-    if not has_atoms(part) or (isinstance(part, DiscreteLaplaceShift) and part.shift > _MOST_SPLIT):
+    if not _is_split(part):
         return chords_above(part, mesh)
     law = law_of(part)
     top = law[-1][0]
@@ -129,6 +139,12 @@ def _apart(part: Guarantee, mesh: Fraction) -> Atoms:
     return Atoms(mesh, top - last * mesh, arb_poly(masses), arb(0))
 
 
+def _is_split(part: Guarantee) -> bool:
+    """Whether it is one of few losses, each split by itself; else its profile is evaluated."""
+    few = not isinstance(part, DiscreteLaplaceShift) or part.shift <= _MOST_SPLIT
+    return has_atoms(part) and few
+
+
 def _steps(extent: Fraction, mesh: Fraction) -> int:
     """How many of them fit."""
     found = extent // mesh
@@ -137,7 +153,7 @@ def _steps(extent: Fraction, mesh: Fraction) -> int:
     return found
 
 
-def _toward_zero(part: Guarantee, mesh: Fraction) -> Atoms:
+def _toward_zero(part: Guarantee, mesh: Fraction, nodes: int = MOST_NODES) -> Atoms:
     """Losses +-l at multiples of the mesh, each l with the mass of |L| from l up to the next one; of a pure part
     losses +-l, l a multiple of half the mesh.
     """
@@ -146,9 +162,9 @@ def _toward_zero(part: Guarantee, mesh: Fraction) -> Atoms:
         lowest = -steps * mesh / 2
         law = [arb(1)] if not steps else [m for _, m in law_of(PureDP(-lowest))]
         return Atoms(mesh, lowest, arb_poly(law[:1] + [arb(0)] * (steps - 1) + law[1:]), arb(0))
-    reach = Fraction(reach_of(part))
-    stride = _steps(reach, MOST_NODES * mesh) + 1
-    last = _steps(reach, stride * mesh) + 1
+    whole = _steps(Fraction(reach_of(part)), mesh)
+    stride = whole // nodes + 1
+    last = whole // stride + 1
     beyond = [arb(1), *(_beyond(part, k * stride * mesh) for k in range(1, last + 1)), arb(0)]
     masses = [arb(0)] * (2 * last * stride + 1)
     for k in range(last + 1):

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from flint import arb
 from scipy.optimize import minimize_scalar
 
-from dpverify.privacy.balls import Enclosure, ball, enclose
+from dpverify.privacy.balls import Enclosure, ball, enclose, shortened
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
 from dpverify.privacy.guarantees.parts import Parts, total_of
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
@@ -37,7 +37,7 @@ def epsilon(parts: Parts, goal: Fraction) -> Enclosure | None:
     lower: Side = lru_cache(maxsize=None)(lambda e: below(parts, e))
     if upper(_ZERO) <= goal:
         return Enclosure(_ZERO, _ZERO)
-    high = ZeroConcentratedDP(rho).epsilon_at(goal).upper if rho else _ONE
+    high = ZeroConcentratedDP(shortened(rho)).epsilon_at(goal).upper if rho else _ONE
     if loss is not None:
         high = min(high, loss)
     while high != loss and upper(high) > goal:

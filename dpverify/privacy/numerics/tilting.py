@@ -74,6 +74,7 @@ class Rough:
             return total
 
 
+@np.errstate(all="ignore")
 def least(objective: Callable[[Floats], Floats], fine: float) -> float:
     """log2 of where a function of the tilt with one valley is least, to within ``fine``."""
     low, high = -_FARTHEST, _FARTHEST
@@ -84,6 +85,7 @@ def least(objective: Callable[[Floats], Floats], fine: float) -> float:
     return (low + high) / 2
 
 
+@np.errstate(all="ignore")
 def chosen(rough: Rough, epsilon: Fraction, smoothing: float) -> Choice:
     """A tilt near the saddle point, a period that leaves the aliases small, enough points."""
     x = to_float(epsilon)
