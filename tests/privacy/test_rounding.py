@@ -170,10 +170,12 @@ def _unsplit(part: Any, mesh: Fraction, true: Any = rounding._apart) -> Any:
     return replace(found, masses=type(found.masses)(masses)) if law else found
 
 
-def _away_from_zero(part: Any, mesh: Fraction, true: Any = rounding._toward_zero) -> Any:
+def _away_from_zero(
+    part: Any, mesh: Fraction, nodes: int, true: Any = rounding._toward_zero
+) -> Any:
     if isinstance(part, PureDP):
         return true(PureDP(part.epsilon + mesh / 2), mesh)
-    found = true(part, mesh)
+    found = true(part, mesh, nodes)
     return replace(found, lowest=found.lowest + mesh)
 
 
