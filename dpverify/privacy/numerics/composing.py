@@ -91,7 +91,7 @@ def attained(parts: Parts, epsilon: Fraction) -> Enclosure:
 
 
 def _alone(parts: Parts, epsilon: Fraction) -> Fraction:
-    """What the largest of them reaches; 0 where none of their profiles can be enclosed."""
+    """The largest lower end among the parts' own profiles; 0 where one cannot be enclosed."""
     try:
         return max((part.delta_at(epsilon).lower for part, _ in parts), default=_ZERO)
     except ArithmeticError:
@@ -148,7 +148,7 @@ def _families(parts: Parts) -> bool:
 
 @lru_cache(maxsize=64)
 def _dominated(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
-    """By pairs that dominate the parts."""
+    """The upper end from pairs that dominate the parts."""
     found = _exact(parts, epsilon, within=not _families(parts))
     if found is not None:
         return found.upper
@@ -159,7 +159,7 @@ def _dominated(parts: Parts, epsilon: Fraction, fineness: float) -> Fraction:
 
 
 def _exact(parts: Parts, epsilon: Fraction, *, within: bool) -> Enclosure | None:
-    """Of worst pairs: closed, few atoms, atoms on one lattice, and if ``within`` by the transform."""
+    """The profile of the worst pairs, from few atoms, one lattice or, if ``within``, the transform; else None."""
     found = _closed(parts, epsilon) or mixed(parts, epsilon)
     if found is not None or not _composable(parts):
         return found
@@ -179,7 +179,7 @@ def _weaker(part: Guarantee) -> Guarantee:
 
 
 def _composable(parts: Parts) -> bool:
-    """Whether floats can choose for them."""
+    """Tell whether the parameters are within what floats can choose for."""
     return all(_size(part) <= _MOST_LOSS for part, _ in parts)
 
 

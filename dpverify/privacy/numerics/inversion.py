@@ -46,7 +46,7 @@ from dpverify.privacy.numerics.tilting import BITS, Choice, Rough, Setting, chos
 _SMOOTHING = 0.01
 """sigma sqrt(t (t + 1)): for a gap of its square, or, close to a large atom, of its half."""
 CLOSELY = 0.002
-"""For a gap below 1e-3, where there are few enough points."""
+"""Smoothing for a gap below 1e-3, where there are few enough points."""
 _MANY, _SMOOTHING_OF_MANY = 12, 0.03  # parts, whose transforms take time
 _NEGLIGIBLE = arb(2) ** -(BITS + 24)
 _NEGLIGIBLE_FLOAT = 2.0 ** -(BITS + 25)

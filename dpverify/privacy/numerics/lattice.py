@@ -40,8 +40,8 @@ class Atoms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Of losses l_j = lowest + j * step with masses p_j: the sums over i >= j of p_i, and of p_i e^(l_j - l_i);
-    and how much mass is not among them.
+    """Sums over i >= j of the masses p_i of losses l_i = lowest + i * step, and of p_i e^(l_j - l_i); and the mass
+    that is not among them.
     """
 
     step: Fraction
@@ -60,7 +60,7 @@ class Table:
 
 
 def composed(laws: Sequence[tuple[Atoms, int]], step: Fraction) -> Table:
-    """Of all together, each as often as its number says; all on lattices of this step."""
+    """Compose all, each as often as its number says; all are on lattices of this step."""
     lowest, whole, heap = _ZERO, arb(1), [(1, -1, arb_poly([1]))]
     for i, (atoms, times) in enumerate(laws):
         one, cut = _trimmed(atoms.masses)
@@ -81,8 +81,8 @@ def composed(laws: Sequence[tuple[Atoms, int]], step: Fraction) -> Table:
 
 
 def ends(lower: arb, upper: arb) -> Enclosure:
-    """As probabilities; below ``SMALLEST``, where a rational would be very long, 0 and that; 0 and 1 where the
-    precision is not enough.
+    """Enclose a probability; 0 and ``SMALLEST`` below that, where a rational would be very long, 0 and 1 where
+    the precision is not enough.
     """
     if not (upper.is_finite() and lower.is_finite()):
         return Enclosure(_ZERO, _ONE)

@@ -30,7 +30,7 @@ class Composition:
 
 @lru_cache(maxsize=16)
 def composition(parts: Parts) -> Composition:
-    """Of parts whose losses have a transform in closed form."""
+    """Compose parts whose losses have a transform in closed form."""
     return Composition(parts, square_of(parts), _PRECISION + bits_of(parts))
 
 

@@ -1,4 +1,4 @@
-"""Which lattice losses are rounded to: floats choose it, and prove nothing. Rounded to any lattice they are a bound."""
+"""Choice of the lattice that losses are rounded to: floats choose, and prove nothing, for any lattice is a bound."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def has_atoms(part: Guarantee) -> bool:
 
 
 def mesh_of(parts: Parts, fineness: float, evaluated: Parts, points: int) -> Fraction:
-    """For all parts together, of which some profiles are ``evaluated``; where atoms matter most, of their lattice."""
+    """The step for all parts, some of whose profiles are ``evaluated``; on the lattice of the atoms that matter most."""
     farthest = sum(reach_of(part) for part, _ in evaluated)
     wanted = max(wanted_mesh(parts, fineness), extent_of(parts) / points)
     mesh = dyadic(max(wanted, farthest / MOST_NODES))
@@ -45,7 +45,7 @@ def mesh_of(parts: Parts, fineness: float, evaluated: Parts, points: int) -> Fra
 
 
 def wanted_mesh(parts: Parts, fineness: float) -> float:
-    """If any number of points would do."""
+    """The step if any number of points would do."""
     finer = max(map(_finer, (part for part, _ in parts)), default=1.0)
     return _deviation(parts) / fineness / math.sqrt(sum(times for _, times in parts) or 1) / finer
 

@@ -77,7 +77,7 @@ def reached(parts: Parts, epsilon: Fraction) -> Enclosure | None:
 
 @lru_cache(maxsize=16)
 def _raised(parts: Parts, fineness: float) -> Mixture | None:
-    """None beyond what floats can choose."""
+    """A pair that dominates the parts; None beyond what floats can choose."""
     try:
         near, far = _split(parts, fineness)
         evaluated = tuple(p for p in near if not _is_split(p[0]))
@@ -91,7 +91,7 @@ def _raised(parts: Parts, fineness: float) -> Mixture | None:
 
 @lru_cache(maxsize=16)
 def _lowered(parts: Parts) -> Mixture | None:
-    """None beyond what floats can choose."""
+    """A pair that the parts' pairs can be turned into; None beyond what floats can choose."""
     try:
         near, far = _split(parts, _FINER * FINENESS)
         mesh = mesh_of(near, _FINER * FINENESS, (), MOST_POINTS)
@@ -111,7 +111,7 @@ def _mixture(far: Losses, laws: list[tuple[Atoms, int]], mesh: Fraction) -> Mixt
 
 
 def _split(parts: Parts, fineness: float) -> tuple[Parts, Losses]:
-    """Parts for the lattice, and the losses of the others: where it would be too long, the farthest go."""
+    """Parts for the lattice, and the losses of the others: the farthest go where it would be too long."""
     near, far = parts, Parts()
     while extent_of(near) > MOST_POINTS * wanted_mesh(near, fineness):
         atoms = [p for p in near if has_atoms(p[0])]
@@ -140,13 +140,13 @@ def _apart(part: Guarantee, mesh: Fraction) -> Atoms:
 
 
 def _is_split(part: Guarantee) -> bool:
-    """Whether it is one of few losses, each split by itself; else its profile is evaluated."""
+    """Tell whether its few losses are split one by one; else its profile is evaluated."""
     few = not isinstance(part, DiscreteLaplaceShift) or part.shift <= _MOST_SPLIT
     return has_atoms(part) and few
 
 
 def _steps(extent: Fraction, mesh: Fraction) -> int:
-    """How many of them fit."""
+    """The number of meshes that fit; ArithmeticError for too many."""
     found = extent // mesh
     if found > _MOST_STEPS:
         raise ArithmeticError(f"losses {float(extent):.3g} apart on a lattice of {float(mesh):.3g}")
