@@ -17,6 +17,8 @@ from dpverify.privacy import (
     SmoothLaplace,
     ZeroConcentratedDP,
 )
+from dpverify.privacy.numerics import composing
+from dpverify.privacy.numerics.laws import square_of
 
 FAR: dict[str, tuple[tuple[Guarantee, int], ...]] = {
     "growth": ((SmoothLaplace(1, 10**100), 2),),
@@ -96,6 +98,17 @@ def test_sizes_that_are_far_apart_take_no_more_memory_or_time(name: str) -> None
     found = Profile(stages).delta_at(epsilon)
     assert Fraction(least) <= found.lower + Fraction(1, 10**12)
     assert found.upper <= Fraction(most)
+
+
+def test_what_attains_long_parameters_is_no_less_private() -> None:
+    """A sum of too many digits is rounded up where it is promised, never where it is reached."""
+    rho, square = 1 + Fraction(1, 3**4001), 1 + Fraction(1, 5**3001)
+    parts = ((ZeroConcentratedDP(rho), 1), (GaussianDP.of_square(square), 1), (PureDP(1), 1))
+    reached = composing._attaining(parts)
+    assert square_of(reached) == 2 * rho + square
+    found = composing.attained(parts, Fraction(1))
+    near = Profile([GaussianDP.of_square(3), PureDP(1)]).delta_at(1)
+    assert abs(found.lower - near.lower) < near.lower / 50
 
 
 @pytest.mark.parametrize("kind", [PureDP, BoundedRange])

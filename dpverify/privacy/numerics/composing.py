@@ -21,7 +21,7 @@ from dpverify.privacy.guarantees.smooth import SmoothLaplace
 from dpverify.privacy.numerics import rounding
 from dpverify.privacy.numerics.inversion import CLOSELY, inverted
 from dpverify.privacy.numerics.lattice import on_lattice
-from dpverify.privacy.numerics.laws import composition
+from dpverify.privacy.numerics.laws import composition, square_of
 from dpverify.privacy.numerics.meshes import FINENESS, extent_of, lattice_of
 from dpverify.privacy.numerics.moments import chernoff, mixed
 
@@ -108,7 +108,9 @@ def _attaining(parts: Parts) -> Parts:
         except ValueError:  # half of a parameter of the most digits: nothing, which is less
             continue
         counts[one] = counts.get(one, 0) + times
-    return tuple(merged(counts).items())
+    apart, together = tuple(counts.items()), tuple(merged(counts).items())
+    # A sum that was too long is rounded up, which is a mechanism with less privacy.
+    return together if square_of(together) == square_of(apart) else apart
 
 
 def _attaining_one(part: Guarantee) -> Guarantee:
