@@ -1,5 +1,6 @@
 """The public integer grid: how records enter, and exact queries with proved sensitivities."""
 
+from dpverify.grid.cells import interval, quantize
 from dpverify.grid.linear import (
     check_word_budget,
     column_sums,
@@ -9,33 +10,49 @@ from dpverify.grid.linear import (
     squared_distances,
     squared_norms,
 )
-from dpverify.grid.queries import Answers, ClampedSum, Count, Derived, Query, interval, quantize
+from dpverify.grid.queries import Answers, ClampedSum, Count, Query
 from dpverify.grid.records import Records, ingest
-from dpverify.grid.together import Together
-from dpverify.grid.vector_queries import UNIT, MaskedSum, OneUnit, VectorQuery, VectorSum
+from dpverify.grid.stacked import Stacked
+from dpverify.grid.transcripts import NOTHING, Handle, Released, Transcripts
+from dpverify.grid.vector_queries import (
+    UNIT,
+    MaskedSum,
+    OneUnit,
+    ReleasedSum,
+    VectorQuery,
+    VectorSum,
+)
 from dpverify.grid.vectors import (
     OUTER_BOX,
+    IntegerMap,
     clip_to_ball,
     clip_to_box,
     clip_to_ellipsoid,
     inside_ball,
     to_cells,
 )
+from dpverify.grid.views import View
 
 __all__ = [
+    "NOTHING",
     "OUTER_BOX",
     "UNIT",
     "Answers",
     "ClampedSum",
     "Count",
-    "Derived",
+    "Handle",
+    "IntegerMap",
     "MaskedSum",
     "OneUnit",
     "Query",
     "Records",
-    "Together",
+    "Released",
+    "ReleasedSum",
+    "Stacked",
+    "Transcripts",
     "VectorQuery",
     "VectorSum",
+    "View",
     "check_word_budget",
     "clip_to_ball",
     "clip_to_box",

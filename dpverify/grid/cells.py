@@ -1,9 +1,15 @@
-"""Choosing the public grid: powers of two, exactly."""
+"""The public grid: its cells are powers of two, public bounds are floats, records are rounded to cells exactly."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.records import Records
 from dpverify.privacy.numbers import Exact, exact
 
 
@@ -20,3 +26,46 @@ def floor_log2(value: Fraction) -> int:
     """The largest k with 2^k <= value, for a value above 0."""
     k = value.numerator.bit_length() - value.denominator.bit_length()
     return k if Fraction(2) ** k <= value else k - 1
+
+
+def quantize(
+    values: Records, lower: int, upper: int, exponent: int | NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """clamp(round(x / 2^exponent), lower, upper) for each x, exactly; |lower|, |upper| <= 2^53.
+
+    ``exponent`` is one for all, or one a column.
+
+    Scaling up by a power of two is exact or gives an infinity, which clamps as x would; scaling
+    down loses bits only below 2^-1022, far from any half. The caller's floating-point error state
+    must not turn either into an exception that depends on a record.
+    """
+    with np.errstate(all="ignore"):
+        cells = np.rint(np.ldexp(values, -exponent))
+        return np.clip(cells, lower, upper).astype(np.int64)
+
+
+def interval(lower: Any, upper: Any, name: str) -> tuple[float, float]:
+    """The bounds as floats. Raises unless they are finite numbers with lower < upper."""
+    low, high = (_bound(bound, name) for bound in (lower, upper))
+    if not low < high:
+        how = "equal" if low == high else "reversed"
+        raise ValueError(
+            f"{name}: as float64 the bounds {lower} and {upper} are {how}; give the smaller one "
+            "first, chosen without looking at the data."
+        )
+    return low, high
+
+
+def _bound(bound: Any, name: str) -> float:
+    if isinstance(bound, bool) or not isinstance(bound, (int, float, np.integer, np.floating)):
+        raise TypeError(
+            f"{name}: {bound!r} is a {type(bound).__name__}; a bound is a number, for example "
+            "120.0, chosen without looking at the data."
+        )
+    try:
+        value = float(bound)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise ValueError(f"{name}: the bound {bound} is not finite; give a finite public bound.")
+    return value

@@ -16,9 +16,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dpverify.grid.cells import quantize
 from dpverify.grid.linear import WORD, Integers, check_word_budget, column_sums, squared_norms
-from dpverify.grid.queries import UNCLIPPED, Query, quantize
+from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.records import Records
+from dpverify.grid.transcripts import NOTHING, Transcripts
 from dpverify.grid.vector_queries import VectorQuery
 from dpverify.grid.vectors import (
     OUTER_BOX,
@@ -29,9 +31,10 @@ from dpverify.grid.vectors import (
     clip_to_ball,
     clip_to_box,
 )
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import settle, whole
 from dpverify.privacy.rules import sensitivity_lemma
 
 Numbers = tuple[float, ...]
@@ -70,12 +73,12 @@ class SideCounts(VectorQuery):
         """All records on one side."""
         return rows
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (width,): comparisons of floats, which do not round."""
-        _check_columns(records, self.width)
+        _check_columns(view.records, self.width)
         highs, total = np.array(self.highs), np.zeros(self.width, np.int64)
         lows = None if self.lows is None else np.array(self.lows)
-        for block in _blocks(records):
+        for block in _blocks(view.records):
             out, inside = block > highs, block < highs
             if lows is not None:
                 out, inside = out | (block < lows), inside & (block > lows)
@@ -103,9 +106,9 @@ class Stretch:
     factors: Vector
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "center", checked_center(self.center))
-        object.__setattr__(self, "exponents", tuple(map(checked_exponent, self.exponents)))
-        object.__setattr__(self, "factors", tuple(whole(f, "factor") for f in self.factors))
+        settle(self, center=checked_center(self.center))
+        settle(self, exponents=tuple(map(checked_exponent, self.exponents)))
+        settle(self, factors=tuple(whole(f, "factor") for f in self.factors))
         lengths = {len(self.center), len(self.exponents), len(self.factors)}
         if len(lengths) > 1 or not all(1 <= f <= _LARGEST_FACTOR for f in self.factors):
             raise ValueError(
@@ -138,7 +141,7 @@ class NormCounts(VectorQuery):
     edges: Vector
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", tuple(whole(edge, "edge") for edge in self.edges))
+        settle(self, edges=tuple(whole(edge, "edge") for edge in self.edges))
         rising = all(low < high for low, high in pairwise((0, *self.edges)))
         if not self.edges or not rising:
             raise ValueError(f"edges = {self.edges}; give positive integers in increasing order.")
@@ -153,10 +156,10 @@ class NormCounts(VectorQuery):
         """All records at one edge."""
         return rows
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (width,): decided in integers."""
         squares, counts = np.array(self.edges, np.int64) ** 2, np.zeros(self.width, np.int64)
-        for image in self.stretch.images(records):
+        for image in self.stretch.images(view.records):
             norms = np.minimum(squared_norms(image), int(squares[-1]) + 1).astype(np.int64)
             counts += np.bincount(np.searchsorted(squares, norms), minlength=self.width)
         return counts
@@ -179,7 +182,7 @@ class _ClippedSum(VectorQuery):
     clipped: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", checked_radius(self.radius))
+        settle(self, radius=checked_radius(self.radius))
 
     @property
     def width(self) -> int:
@@ -194,12 +197,12 @@ class _ClippedSum(VectorQuery):
         """The radius for each record; without clipping, as far as the outer box goes."""
         return rows * (self.radius if self.clipped else 2 * OUTER_BOX * _LARGEST_FACTOR)
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (width,), exact for every n."""
         total: Integers = np.zeros(self.width, object)
-        for image in self.stretch.images(records):
+        for image in self.stretch.images(view.records):
             total += column_sums(self.clip(image) if self.clipped else image)
-        kind = np.int64 if self.largest(len(records)) < WORD else object
+        kind = np.int64 if self.largest(len(view)) < WORD else object
         return np.array(total.tolist(), kind)
 
     def unclipped(self) -> Query:

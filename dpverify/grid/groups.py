@@ -20,10 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.cells import floor_log2
+from dpverify.grid.hashes import GOLDEN, Words, blocks_of, cells_of, mixed, sums_of_words
 from dpverify.grid.linear import WORD, Integers, largest
-from dpverify.grid.queries import Query, quantize
+from dpverify.grid.queries import Query
 from dpverify.grid.records import Records
-from dpverify.grid.vectors import OUTER_BOX, checked_exponent
+from dpverify.grid.transcripts import NOTHING, Transcripts
+from dpverify.grid.vectors import checked_exponent
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import whole
@@ -33,10 +36,7 @@ ZERO = -(1 << 10)
 """The bucket of zero: below that of any other number."""
 MOST_GROUPS = 1 << 20
 _MOST_KEY = 1 << 63
-_GOLDEN = 0x9E3779B97F4A7C15
-_BLOCK = 1 << 20  # numbers that are mapped at a time, and the most squares that are added in int64
 _LOW = 21  # bits of the lower word of a difference, which has at most 42
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class GroupBuckets(Query):
     key: another number gives another hash. Raises ValueError for parameters out of range.
     """
 
+    is_table = True
     statistic: Statistic
     columns: int
     groups: int
@@ -132,14 +133,25 @@ class GroupBuckets(Query):
             raise ValueError(f"key = {self.key} is outside 0..2^63 - 1.")
         checked_exponent(self.exponent)
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
-        """Buckets in increasing order and their numbers of groups, shape (buckets, 2)."""
-        counts = Counter(self.buckets(records))
-        return np.array(sorted(counts.items()), np.int64)
+    @property
+    def width(self) -> None:
+        """As many as surface."""
 
-    def buckets(self, records: Records) -> list[int]:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
+        """Buckets in increasing order and their numbers of groups, shape (buckets, 2)."""
+        return np.array(sorted(Counter(self.buckets(view)).items()), np.int64)
+
+    def buckets(self, view: View) -> list[int]:
         """Each group's."""
-        return [self._bucket(records, members) for members in self.members(records)]
+        return [self._bucket(sums, pairs) for sums, pairs in self.sums(view)]
+
+    def sums(self, view: View) -> list[tuple[Integers, int]]:
+        """Of each group the squared differences, one sum a column, and its number of pairs; once for each grouping."""
+        key = ("groups", self.columns, self.groups, self.exponent, self.key)
+        return view.once(key, lambda: self._sums(view.records))
+
+    def _sums(self, records: Records) -> list[tuple[Integers, int]]:
+        return [self._summed(records, members) for members in self.members(records)]
 
     def members(self, records: Records) -> list[NDArray[np.intp]]:
         """Each group's records by index, in the order in which they are paired."""
@@ -147,9 +159,9 @@ class GroupBuckets(Query):
         order = self._ordered(records, prints)
         copies = _copies(self._as_before(records, order, prints))
         prints = prints[order]
-        steps = 2 * copies.astype(np.uint64) * np.uint64(_GOLDEN)
-        labels = _mixed(prints + steps + np.uint64(_GOLDEN)) % np.uint64(self.groups)
-        places = _mixed(prints + steps + np.uint64(2 * _GOLDEN % (1 << 64)))
+        steps = 2 * copies.astype(np.uint64) * np.uint64(GOLDEN)
+        labels = mixed(prints + steps + np.uint64(GOLDEN)) % np.uint64(self.groups)
+        places = mixed(prints + steps + np.uint64(2 * GOLDEN % (1 << 64)))
         sorted_ = np.lexsort(
             (places, labels)
         )  # stable: ties as they were, by fingerprint and record
@@ -171,20 +183,13 @@ class GroupBuckets(Query):
         )
 
     def _cells(self, records: Records) -> NDArray[np.int64]:
-        return quantize(records, -OUTER_BOX, OUTER_BOX, self.exponent)
+        return cells_of(records, self.exponent)
 
     def _fingerprints(self, records: Records) -> Words:
-        """sum over columns of an odd number times the cell, modulo 2^64, shape (n,)."""
-        factors = multipliers(self.columns, self.key)
-        found = np.zeros(len(records), np.uint64)
-        for some in self._blocks(len(records)):
-            cells = self._cells(records[some]).view(np.uint64)
-            np.einsum("ij,j->i", cells, factors, out=found[some])
-        return found
+        return sums_of_words(records, self.exponent, self.key)
 
     def _blocks(self, rows: int) -> Iterator[slice]:
-        step = max(1, _BLOCK // self.columns)
-        return (slice(start, start + step) for start in range(0, rows, step))
+        return blocks_of(rows, self.columns)
 
     def _as_before(
         self, records: Records, order: NDArray[np.intp], prints: Words
@@ -213,8 +218,7 @@ class GroupBuckets(Query):
             order[some] = order[some][np.lexsort(rows.T[::-1])]
         return order
 
-    def sums(self, records: Records, members: NDArray[np.intp]) -> tuple[Integers, int]:
-        """Of a group's squared differences, one a column, and its number of pairs."""
+    def _summed(self, records: Records, members: NDArray[np.intp]) -> tuple[Integers, int]:
         pairs = len(members) // 2
         sums: Integers = np.zeros(self.columns, np.int64)
         for some in self._blocks(pairs):
@@ -224,29 +228,11 @@ class GroupBuckets(Query):
             )
         return sums, pairs
 
-    def _bucket(self, records: Records, members: NDArray[np.intp]) -> int:
+    def _bucket(self, sums: Integers, pairs: int) -> int:
         """floor(log4) of the statistic of sums over 2 p."""
-        sums, pairs = self.sums(records, members)
         total = self.statistic.of(sums)
         parts = 2 * pairs if self.statistic.averaged else 1
         return floor_log2(Fraction(total, parts)) // 2 if total else ZERO
-
-
-def multipliers(columns: int, key: int) -> Words:
-    """An odd number for each column, by the key."""
-    counters = np.arange(1, columns + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
-    return _mixed(counters + _mixed(np.array([key], np.uint64))) | np.uint64(1)
-
-
-def _mixed(words: Words) -> Words:
-    """The finalizer of SplitMix64, a bijection of 64-bit words.
-
-    Source: G. L. Steele, D. Lea and C. H. Flood, Fast splittable pseudorandom number generators, OOPSLA
-    2014.
-    """
-    found = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return found ^ (found >> np.uint64(31))
 
 
 def _copies(as_before: NDArray[np.bool_]) -> NDArray[np.int64]:

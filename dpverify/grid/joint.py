@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.coordinates import ScaledSum
+from dpverify.grid.linear import WORD
 from dpverify.grid.queries import Query
-from dpverify.grid.records import Records
-from dpverify.grid.vector_queries import VectorQuery, VectorSum
+from dpverify.grid.transcripts import NOTHING, Transcripts
+from dpverify.grid.vector_queries import ReleasedSum, VectorQuery, VectorSum
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import settle, whole
 from dpverify.privacy.rules import sensitivity_lemma
 
 
@@ -25,15 +27,15 @@ from dpverify.privacy.rules import sensitivity_lemma
 class WithCount(VectorQuery):
     """A clipped sum, and as its last coordinate ``weight`` times the number of all records."""
 
-    query: VectorSum | ScaledSum
+    query: VectorSum | ReleasedSum | ScaledSum
     weight: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.query, (VectorSum, ScaledSum)):
+        if not isinstance(self.query, (VectorSum, ReleasedSum, ScaledSum)):
             raise TypeError(
                 f"query: a {type(self.query).__name__}; give a VectorSum or a ScaledSum."
             )
-        object.__setattr__(self, "weight", whole(self.weight, "weight"))
+        settle(self, weight=whole(self.weight, "weight"))
         if self.weight < 1:
             raise ValueError(f"weight = {self.weight}; the count needs a weight of at least 1.")
 
@@ -46,12 +48,17 @@ class WithCount(VectorQuery):
         """The larger of the two."""
         return max(self.query.largest(rows), self.weight * rows)
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
-        """Shape (width,), exact for every n."""
-        total: list[Any] = self.query.evaluate(records).tolist()
-        whole_value = [*total, self.weight * len(records)]
-        fits = self.largest(len(records)) < 1 << 62
-        return np.array(whole_value, np.int64 if fits else object)
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the sum reads."""
+        return self.query.reads
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
+        """Shape (width,), or (size, width) of a sum that reads; exact for every n."""
+        total = self.query.evaluate(view, before)
+        kind = np.int64 if self.largest(len(view)) < WORD else object
+        count = np.full((*total.shape[:-1], 1), self.weight * len(view), kind)
+        return np.concatenate([total.astype(kind), count], axis=-1)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """add-remove: one vector and one count, R^2 + w^2; replace: the count stays, (2R)^2."""
@@ -74,9 +81,10 @@ class WithCount(VectorQuery):
             premises=(shown,),
         )
 
-    def unclipped(self) -> Query:
+    def unclipped(self) -> Query | None:
         """The same without the sum's clipping."""
-        return replace(self, query=replace(self.query, clipped=False))
+        wild = self.query.unclipped()
+        return replace(self, query=wild) if isinstance(wild, (VectorSum, ScaledSum)) else None
 
 
 def least_counted(at_least: int, per_record: Fraction, rare: Callable[[int], bool]) -> int:

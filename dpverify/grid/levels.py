@@ -2,21 +2,22 @@
 
 The groups are those of ``groups``: one record more or less changes one of them, and a group is in or out
 of each of these numbers. The largest exact work, a table of every group's bucket in every column, is
-one query that others are functions of. What it is on integers is in spec/theory/levels.py.
+done once for a view. What it is on integers is in spec/theory/levels.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid.groups import ZERO, GroupBuckets
+from dpverify.grid.groups import ZERO, GroupBuckets, KthLargest
 from dpverify.grid.linear import WORD, Integers, largest
-from dpverify.grid.queries import Derived, Query
-from dpverify.grid.records import Records
+from dpverify.grid.queries import Query
+from dpverify.grid.transcripts import NOTHING, Transcripts
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import whole
@@ -29,31 +30,7 @@ _SOURCE = Source(
 
 
 @dataclass(frozen=True, slots=True)
-class BucketTable(Query):
-    """The bucket of each group's variance in each column, shape (groups, columns); see ``groups``.
-
-    grouping: how records form groups; its statistic does not matter.
-    """
-
-    grouping: GroupBuckets
-
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
-        """-1024 for a variance of zero."""
-        grouping = self.grouping
-        found = np.full((grouping.groups, grouping.columns), ZERO, np.int64)
-        for row, members in enumerate(grouping.members(records)):
-            sums, pairs = grouping.sums(records, members)
-            if pairs:
-                found[row] = buckets_of(sums, 2 * pairs)
-        return found
-
-    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """Raises ValueError: a row may change altogether."""
-        raise ValueError("a table of buckets has no sensitivity; ask how many groups are above.")
-
-
-@dataclass(frozen=True, slots=True)
-class LevelCounts(Derived):
+class LevelCounts(Query):
     """For each level b, from the highest on, and each column: how many groups have a bucket of b or more.
 
     Shape (levels * columns,), all columns at the first level, then at the second, ... hidden: columns
@@ -75,13 +52,14 @@ class LevelCounts(Derived):
             )
 
     @property
-    def base(self) -> BucketTable:
-        """The groups' buckets."""
-        return BucketTable(self.grouping)
+    def width(self) -> int:
+        """One number for each level and column."""
+        return len(self.levels) * self.grouping.columns
 
-    def of(self, value: NDArray[np.int64]) -> NDArray[np.int64]:
-        """From the table."""
-        found = np.array([(value >= b).sum(axis=0) for b in self.levels], np.int64)
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
+        """Shape (width,), from the groups' buckets."""
+        table = bucket_table(self.grouping, view)
+        found = np.array([(table >= b).sum(axis=0) for b in self.levels], np.int64)
         found[:, list(self.hidden)] = -self.grouping.groups
         return found.ravel()
 
@@ -100,6 +78,22 @@ class LevelCounts(Derived):
             obligation="theory/levels.py:obligation_level_counts",
             source=_SOURCE,
         )
+
+
+def bucket_table(grouping: GroupBuckets, view: View) -> NDArray[np.int64]:
+    """The bucket of each group's variance in each column, shape (groups, columns), -1024 for a variance of zero.
+
+    The statistic of the grouping does not matter. It is computed once for each grouping of a view.
+    """
+
+    def table() -> NDArray[np.int64]:
+        found = np.full((grouping.groups, grouping.columns), ZERO, np.int64)
+        for row, (sums, pairs) in enumerate(grouping.sums(view)):
+            if pairs:
+                found[row] = buckets_of(sums, 2 * pairs)
+        return found
+
+    return view.once(("buckets", replace(grouping, statistic=KthLargest(1))), table)
 
 
 def buckets_of(sums: Integers, divisor: int) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,42 @@ def different(column: Integers) -> tuple[Integers, NDArray[np.intp]]:
     there = np.zeros(span, np.bool_)
     there[moved] = True
     return np.flatnonzero(there) + least, (np.cumsum(there) - 1)[moved]
+
+
+Row = tuple[int, ...]
+
+
+def different_rows(numbers: Integers, name: str) -> tuple[list[Row], NDArray[np.intp]]:
+    """The different rows of integers, and which of them each one is; in order of their last numbers, then those before.
+
+    Raises TypeError for what is no integer, with this name.
+    """
+    if numbers.dtype.kind not in "iu" and not all(isinstance(v, int) for v in numbers.flat):
+        raise TypeError(f"the numbers of {name!r} have type {numbers.dtype}; give integers.")
+    if len(numbers) == 1:
+        return [tuple(numbers[0].tolist())], np.zeros(1, np.intp)
+    codes = _codes(numbers)
+    if codes is not None:
+        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        return list(map(tuple, numbers[first].tolist())), which
+    rows = list(map(tuple, numbers.tolist()))
+    seen = sorted({*rows}, key=lambda row: row[::-1])
+    place = dict(zip(seen, range(len(seen)), strict=True))
+    return seen, np.array([place[row] for row in rows], np.intp)
+
+
+def _codes(numbers: Integers) -> Integers | None:
+    """A number for each row, in the order of rows; None where it would not fit a word."""
+    if numbers.dtype == object or not numbers.size:
+        return None
+    lows, highs = numbers.min(axis=0), numbers.max(axis=0)
+    spans = [int(high) - int(low) + 1 for low, high in zip(lows, highs, strict=True)]
+    if math.prod(spans) >= WORD:
+        return None
+    codes = np.zeros(len(numbers), np.int64)
+    for j in reversed(range(len(spans))):
+        codes = codes * spans[j] + (numbers[:, j] - lows[j])
+    return codes
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.grid.cells import floor_log2
+from dpverify.grid.cells import floor_log2, quantize
 from dpverify.grid.degrees import degrees
 from dpverify.grid.linear import Integers
-from dpverify.grid.queries import quantize
 from dpverify.grid.records import Records
 from dpverify.grid.vectors import (
     OUTER_BOX,
@@ -24,7 +23,7 @@ from dpverify.grid.vectors import (
     checked_radius,
     images,
 )
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import settle, whole
 
 _BLOCK = 1 << 20  # numbers that are mapped at a time
 _MATRIX_BITS = 20
@@ -49,16 +48,15 @@ class Nearness:
     _digest: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "exponent", checked_exponent(self.exponent))
+        settle(self, radius=checked_radius(self.radius), exponent=checked_exponent(self.exponent))
         if self.matrix is not None:
             matrix: Any = checked_matrix(self.matrix, len(self.matrix[0]))
-            object.__setattr__(self, "matrix", matrix)
+            settle(self, matrix=matrix)
             if not 0 <= whole(self.shift, "shift") <= 60:
                 raise ValueError(f"shift = {self.shift}; images are divided by 2^0 to 2^60.")
         elif not self.scales or not all(0 < scale < math.inf for scale in self.scales):
             raise ValueError("scales: give a positive finite number for each column.")
-        object.__setattr__(self, "_digest", self._digested())
+        settle(self, _digest=self._digested())
 
     @property
     def width(self) -> int:

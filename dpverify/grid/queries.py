@@ -6,18 +6,19 @@ follows is exact integer arithmetic, whatever the order or the batch.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid.records import Records
+from dpverify.grid.cells import interval, quantize
+from dpverify.grid.transcripts import NOTHING, Transcripts
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
-from dpverify.privacy.hypotheses import Quantity
+from dpverify.privacy.hypotheses import Compared, Quantity
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.privacy.sealed import guard
 
@@ -27,17 +28,33 @@ UNCLIPPED = "Without clipping there is no bound; clipped=False is for planting a
 
 
 class Query(ABC):
-    """A function from records to integers, of fixed width for a fixed number of rows."""
+    """An integer function of what is seen of the records, and of what was released before."""
 
     __slots__ = ()
+
+    of_retained: ClassVar[bool] = False
+    """Whether it asks of the records that a filter retained; any other query has no claim behind one."""
+    is_table: ClassVar[bool] = False
+    """Whether its value is a table that its noise interprets, not the numbers that are released."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         guard(cls, "__init__")  # once for each object: a plan rests on it
 
+    @property
     @abstractmethod
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
-        """The exact integer value, shape (width,)."""
+    def width(self) -> int | None:
+        """How many integers are released of it; None where that follows from the data."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The earlier stages whose released values decide what it asks."""
+        return ()
+
+    @abstractmethod
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
+        """The exact integer value, shape (width,), the same for all draws; or, for a query that reads what was
+        released before or asks of what a filter retained, one for each draw, shape (size, width)."""
 
     @abstractmethod
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
@@ -47,24 +64,15 @@ class Query(ABC):
         """This query without its clipping, for planting a fault; None if it does not clip."""
         return None
 
+    def reached(self, stage: str, at_least: int) -> Compared:
+        """What is sure where this stage released at least so much, though it stopped where nothing is kept.
 
-class Derived(Query):
-    """A function of the value of another query, ``base``, which a law then computes once for all such."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def base(self) -> Query:
-        """What it is a function of."""
-
-    @abstractmethod
-    def of(self, value: NDArray[Any]) -> NDArray[np.int64]:
-        """Its value, from the value of ``base``."""
-
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
-        """Through the base."""
-        return self.of(self.base.evaluate(records))
+        Raises ValueError for a query that tells nothing of whether anything is kept.
+        """
+        raise ValueError(
+            f"A gate on {stage!r} behind a filter stops where nothing is kept, which is no function of what "
+            f"{type(self).__name__} releases; put the gate on KeptCount."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +85,17 @@ class Count(Query):
         if self.within is not None:
             interval(*self.within, "within")
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    @property
+    def width(self) -> int:
+        """One number."""
+        return 1
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (1,)."""
         if self.within is None:
-            return np.array([len(records)], dtype=np.int64)
-        low, high = self.within
-        inside = (records[:, 0] >= low) & (records[:, 0] <= high)
+            return np.array([len(view)], dtype=np.int64)
+        first, (low, high) = view.records[:, 0], self.within
+        inside = (first >= low) & (first <= high)
         return np.array([np.count_nonzero(inside)], dtype=np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
@@ -135,10 +148,15 @@ class ClampedSum(Query):
         """The largest magnitude of one record's summand, in cells."""
         return max(self.upper - self.center, self.center - self.lower)
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    @property
+    def width(self) -> int:
+        """One number."""
+        return 1
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (1,), exact for every n."""
         low, high = (self.lower, self.upper) if self.clipped else (-_OUTER_BOX, _OUTER_BOX)
-        cells = quantize(records[:, 0], low, high, self.exponent) - self.center
+        cells = quantize(view.records[:, 0], low, high, self.exponent) - self.center
         if len(cells) * max(high - self.center, self.center - low) >= 1 << 62:
             return np.array([sum(cells.tolist())], dtype=object)
         return np.array([cells.sum(dtype=np.int64)], dtype=np.int64)
@@ -175,9 +193,13 @@ class Answers(Query):
 
     categories: int
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    @property
+    def width(self) -> None:
+        """As many numbers as there are records."""
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (n,)."""
-        return quantize(records[:, 0], 0, self.categories - 1, 0)
+        return quantize(view.records[:, 0], 0, self.categories - 1, 0)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """replace: one answer changes. Under add-remove there is no bound: the length is private."""
@@ -195,46 +217,3 @@ class Answers(Query):
             obligation=f"{_SPEC}:obligation_answers",
             source=Source("W65", "randomized response"),
         )
-
-
-def quantize(
-    values: Records, lower: int, upper: int, exponent: int | NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """clamp(round(x / 2^exponent), lower, upper) for each x, exactly; |lower|, |upper| <= 2^53.
-
-    ``exponent`` is one for all, or one a column.
-
-    Scaling up by a power of two is exact or gives an infinity, which clamps as x would; scaling
-    down loses bits only below 2^-1022, far from any half. The caller's floating-point error state
-    must not turn either into an exception that depends on a record.
-    """
-    with np.errstate(all="ignore"):
-        cells = np.rint(np.ldexp(values, -exponent))
-        return np.clip(cells, lower, upper).astype(np.int64)
-
-
-def interval(lower: Any, upper: Any, name: str) -> tuple[float, float]:
-    """The bounds as floats. Raises unless they are finite numbers with lower < upper."""
-    low, high = (_bound(bound, name) for bound in (lower, upper))
-    if not low < high:
-        how = "equal" if low == high else "reversed"
-        raise ValueError(
-            f"{name}: as float64 the bounds {lower} and {upper} are {how}; give the smaller one "
-            "first, chosen without looking at the data."
-        )
-    return low, high
-
-
-def _bound(bound: Any, name: str) -> float:
-    if isinstance(bound, bool) or not isinstance(bound, (int, float, np.integer, np.floating)):
-        raise TypeError(
-            f"{name}: {bound!r} is a {type(bound).__name__}; a bound is a number, for example "
-            "120.0, chosen without looking at the data."
-        )
-    try:
-        value = float(bound)
-    except OverflowError:
-        value = math.inf
-    if not math.isfinite(value):
-        raise ValueError(f"{name}: the bound {bound} is not finite; give a finite public bound.")
-    return value

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid.queries import UNCLIPPED, Query, quantize
+from dpverify.grid.cells import quantize
+from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.records import Records
+from dpverify.grid.transcripts import NOTHING, Transcripts
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
-from dpverify.privacy.numbers import exact
+from dpverify.privacy.numbers import exact, settle
 from dpverify.privacy.rules import sensitivity_lemma
 
 _FARTHEST_CELL, _OUTER_BOX = 1 << 50, 1 << 40
@@ -38,12 +41,13 @@ class SmoothMedians(Query):
     2^50 cells from zero, and for a decay outside [1/2, 1 - 2^-12].
     """
 
+    is_table = True
     columns: Columns
     decay: Fraction
     clipped: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "decay", exact(self.decay, "decay"))
+        settle(self, decay=exact(self.decay, "decay"))
         if not _STEEPEST <= self.decay <= _FLATTEST:
             raise ValueError(
                 f"decay = {self.decay} is outside [1/2, 1 - 2^-12]: the scale would not be worth its "
@@ -73,9 +77,14 @@ class SmoothMedians(Query):
         """2^q, a cell."""
         return self.weights[0]
 
-    def evaluate(self, records: Records) -> NDArray[Any]:
+    @property
+    def width(self) -> int:
+        """One number a column."""
+        return len(self.columns)
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """One row a column: the median and its scale, shape (columns, 2)."""
-        cells = self.cells(records)
+        cells = self.cells(view.records)
         reach = min(len(self.weights), cells.shape[1] + 1)
         around = self.around(cells, reach)
         return np.stack([around[:, reach], self.scales(around)], axis=1)

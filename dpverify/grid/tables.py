@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid.queries import Query, quantize
+from dpverify.grid.cells import quantize
+from dpverify.grid.queries import Query
 from dpverify.grid.records import Records
+from dpverify.grid.transcripts import NOTHING, Transcripts
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import settle, whole
 from dpverify.privacy.rules import sensitivity_lemma
 
 _SPEC = "theory/tables.py"
@@ -30,6 +33,7 @@ class QuantileScores(Query):
     from zero.
     """
 
+    is_table = True
     lower: int
     upper: int
     exponent: int
@@ -38,7 +42,7 @@ class QuantileScores(Query):
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper", "exponent", "numerator", "denominator"):
-            object.__setattr__(self, name, whole(getattr(self, name), name))
+            settle(self, **{name: whole(getattr(self, name), name)})
         p, q = self.numerator, self.denominator
         if not (0 <= p <= q and 1 <= q <= _LONGEST):
             raise ValueError(f"the quantile {p}/{q}; give 0 <= p <= q and q from 1 to 2^20.")
@@ -55,10 +59,18 @@ class QuantileScores(Query):
                 "public constant from the data, or give a larger cell."
             )
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    @property
+    def width(self) -> int:
+        """One number: the chosen cell."""
+        return 1
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """The clamped cells in increasing order, shape (1, n): together they decide one number."""
-        cells = quantize(records[:, 0], self.lower, self.upper, self.exponent)
-        return np.sort(cells)[np.newaxis]
+        return self.cells(view.records[:, 0])[np.newaxis]
+
+    def cells(self, values: Records) -> NDArray[np.int64]:
+        """Numbers as clamped cells in increasing order, shape (n,)."""
+        return np.sort(quantize(values, self.lower, self.upper, self.exponent))
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """add-remove: max(p, q - p), for q # - p n moves by -p or q - p, where # counts the records
@@ -88,21 +100,24 @@ class ColumnScores(Query):
     a column below 0.
     """
 
+    is_table = True
     scores: tuple[tuple[int, QuantileScores], ...]
 
     def __post_init__(self) -> None:
         if not self.scores or min(column for column, _ in self.scores) < 0:
             raise ValueError("give at least one quantile, of a column from 0 on.")
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    @property
+    def width(self) -> int:
+        """One cell a quantile."""
+        return len(self.scores)
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """One row a quantile: its column's clamped cells in increasing order, shape (quantiles, n)."""
-        rows: dict[tuple[int, ...], NDArray[np.int64]] = {}
-        found = np.empty((len(self.scores), len(records)), np.int64)
+        found = np.empty((len(self.scores), len(view)), np.int64)
         for k, (column, scored) in enumerate(self.scores):
-            grid = (column, scored.lower, scored.upper, scored.exponent)
-            if grid not in rows:
-                rows[grid] = scored.evaluate(records[:, column : column + 1])[0]
-            found[k] = rows[grid]
+            key = (column, scored.lower, scored.upper, scored.exponent)
+            found[k] = view.once(key, lambda: scored.cells(view.records[:, column]))  # noqa: B023
         return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
@@ -135,28 +150,33 @@ class ColumnScores(Query):
 
 @dataclass(frozen=True, slots=True)
 class KeyedCounts(Query):
-    """How many records lie in each bin that is not empty; bins are ``width`` cells of 2^exponent wide.
+    """How many records lie in each bin that is not empty; bins are ``step`` cells of 2^exponent wide.
 
-    A record x belongs to bin floor((floor(x / 2^exponent) - origin) / width), any integer: nobody has
+    A record x belongs to bin floor((floor(x / 2^exponent) - origin) / step), any integer: nobody has
     to list the bins. Records beyond 2^60 cells count as lying there.
     """
 
-    width: int
+    is_table = True
+    step: int
     origin: int
     exponent: int
 
     def __post_init__(self) -> None:
-        for name in ("width", "origin", "exponent"):
-            object.__setattr__(self, name, whole(getattr(self, name), name))
-        if self.width < 1 or abs(self.origin) > _FARTHEST_BIN:
+        for name in ("step", "origin", "exponent"):
+            settle(self, **{name: whole(getattr(self, name), name)})
+        if self.step < 1 or abs(self.origin) > _FARTHEST_BIN:
             raise ValueError(
-                f"bins of {self.width} cells from {self.origin} on; give a width of at least 1 and an "
+                f"bins of {self.step} cells from {self.origin} on; give a width of at least 1 and an "
                 "origin within 2^60 cells of zero."
             )
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    @property
+    def width(self) -> None:
+        """As many as surface."""
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Bins in increasing order and their counts, shape (bins, 2)."""
-        bins, counts = np.unique(self.bins(records[:, 0]), return_counts=True)
+        bins, counts = np.unique(self.bins(view.records[:, 0]), return_counts=True)
         return np.stack([bins, counts.astype(np.int64)], axis=1)
 
     def bins(self, values: Records) -> NDArray[np.int64]:
@@ -169,13 +189,13 @@ class KeyedCounts(Query):
             scaled = np.ldexp(values, -self.exponent)
             cells = np.where((scaled == 0) & (values < 0), -1.0, np.floor(scaled))
             cells = np.clip(cells, -_FARTHEST_BIN, _FARTHEST_BIN).astype(np.int64)
-        found: NDArray[np.int64] = (cells - self.origin) // self.width
+        found: NDArray[np.int64] = (cells - self.origin) // self.step
         return found
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """One record adds one to one key."""
         return sensitivity_lemma(
-            Quantity.of(f"the histogram with bins of {self.width} cells", "KeyedCounts"),
+            Quantity.of(f"the histogram with bins of {self.step} cells", "KeyedCounts"),
             norm=Norm.KEYS,
             value=1,
             adjacency=adjacency,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -18,24 +19,22 @@ from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, check_word_budget, column_sums
 from dpverify.grid.queries import UNCLIPPED, Query
-from dpverify.grid.records import Records
+from dpverify.grid.rounding import rounded_multiples
+from dpverify.grid.transcripts import NOTHING, Released, Transcripts
 from dpverify.grid.vectors import (
-    OUTER_BOX,
+    IntegerMap,
     Matrix,
     Vector,
     check_rank,
-    checked_center,
-    checked_exponent,
-    checked_matrix,
     checked_radius,
     clip_to_ball,
     inside_ball,
-    mapped,
 )
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.balls import ball, enclose
 from dpverify.privacy.hypotheses import Quantity
-from dpverify.privacy.numbers import exact, render, whole
+from dpverify.privacy.numbers import exact, render, settle, whole
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.privacy.rules.making import require_norm
 
@@ -76,20 +75,23 @@ class VectorSum(VectorQuery):
         _check_map(self)
 
     @property
+    def map(self) -> IntegerMap:
+        """From records to what is clipped."""
+        return IntegerMap(self.center, self.exponent, self.matrix)
+
+    @property
     def width(self) -> int:
         """Columns, or rows of the matrix."""
-        return _width(self)
+        return len(self.matrix or self.center)
 
     def largest(self, rows: int) -> int:
         """The radius for each record; without clipping, as far as the outer box goes."""
-        return rows * (self.radius if self.clipped else _reach(self))
+        return rows * (self.radius if self.clipped else self.map.reach)
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (width,), exact for every n."""
-        total: Integers = np.zeros(self.width, object)
-        for image in _mapped(self, records):
-            total += column_sums(clip_to_ball(image, self.radius) if self.clipped else image)
-        return _array(total.tolist(), self.largest(len(records)))
+        total = _clipped_sum(self.map, view, self.radius if self.clipped else None)
+        return _array(total, self.largest(len(view)))
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """add-remove: one vector, R^2; replace: one vector for another, (2R)^2."""
@@ -98,11 +100,69 @@ class VectorSum(VectorQuery):
         value = self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
         words = f"the sum of records clipped to {_ball(self)}"
         what = Quantity.of(words, "VectorSum", radius=self.radius)
-        return _lemma(what, self, value, adjacency, domain, "obligation_vector_sum")
+        return _lemma(what, len(self.center), value, adjacency, domain, "obligation_vector_sum")
 
     def unclipped(self) -> Query:
         """The same sum, clamped to the outer box of the grid only."""
         return replace(self, clipped=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedSum(VectorQuery):
+    """The sum over records of their images under a map that earlier stages decided, clipped to a public ball.
+
+    maps: the map of each draw, every one from ``columns`` to ``rows`` numbers (of the matrix). Where images are clipped one
+    bound holds for all maps, so no stage has to be built from the transcript.
+    """
+
+    columns: int
+    rows: int
+    radius: int
+    maps: Released[Sequence[IntegerMap]]
+
+    def __post_init__(self) -> None:
+        settle(self, radius=checked_radius(self.radius))
+
+    @property
+    def width(self) -> int:
+        """Rows of the matrix."""
+        return self.rows
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the maps follow from."""
+        return self.maps.reads
+
+    def largest(self, rows: int) -> int:
+        """The radius for each record."""
+        return rows * self.radius
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
+        """Shape (size, width), exact; draws that lead to one map share the work.
+
+        Raises ValueError for a map of another shape.
+        """
+        maps = self.maps(before)
+        sums = {one: self._sum(one, view) for one in set(maps)}
+        return np.array([sums[one] for one in maps], np.int64 if self._short(view) else object)
+
+    def _sum(self, public: IntegerMap, view: View) -> list[int]:
+        if (public.columns, public.width) != (self.columns, self.width):
+            raise ValueError(
+                f"a map from {public.columns} to {public.width} numbers was released for a sum that declared "
+                f"{self.columns} and {self.width}; queries of one plan have one shape."
+            )
+        return view.once((public, self.radius), lambda: _clipped_sum(public, view, self.radius))
+
+    def _short(self, view: View) -> bool:
+        return self.largest(len(view)) < WORD
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """That of ``VectorSum``, whatever the map: add-remove R^2; replace (2R)^2."""
+        value = self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
+        words = f"the sum of records clipped to a ball of {self.radius} cells, after a released map"
+        what = Quantity.of(words, "VectorSum", radius=self.radius)
+        return _lemma(what, self.columns, value, adjacency, domain, "obligation_vector_sum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +182,7 @@ class MaskedSum(VectorQuery):
 
     def __post_init__(self) -> None:
         _check_map(self)
-        object.__setattr__(self, "weight", whole(self.weight, "weight"))
+        settle(self, weight=whole(self.weight, "weight"))
         if self.weight < 1:
             raise ValueError(
                 f"weight = {self.weight}; the number of records inside needs a weight of at least "
@@ -131,23 +191,28 @@ class MaskedSum(VectorQuery):
         check_word_budget(self.weight, "weight", 1 << 42)
 
     @property
+    def map(self) -> IntegerMap:
+        """From records to what is masked."""
+        return IntegerMap(self.center, self.exponent, self.matrix)
+
+    @property
     def width(self) -> int:
         """Columns, or rows of the matrix, and the number."""
-        return _width(self) + 1
+        return len(self.matrix or self.center) + 1
 
     def largest(self, rows: int) -> int:
         """The radius or the weight for each record; without a mask, as far as the outer box goes."""
-        return rows * max(self.weight, self.radius if self.clipped else _reach(self))
+        return rows * max(self.weight, self.radius if self.clipped else self.map.reach)
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (width,), exact for every n: the sum, then weight times the number."""
-        total: Integers = np.zeros(_width(self), object)
+        total: Integers = np.zeros(self.width - 1, object)
         number = 0
-        for image in _mapped(self, records):
+        for image in self.map.images(view.records):
             kept = image[inside_ball(image, self.radius)] if self.clipped else image
             total += column_sums(kept)
             number += len(kept)
-        return _array([*total.tolist(), self.weight * number], self.largest(len(records)))
+        return _array([*total.tolist(), self.weight * number], self.largest(len(view)))
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """One record in or out: R^2 + w^2. Replace may also move one within: (2R)^2."""
@@ -159,7 +224,7 @@ class MaskedSum(VectorQuery):
             value = max(value, 4 * square)
         words = f"the sum of records inside {_ball(self)}, with {self.weight} times their number"
         what = Quantity.of(words, "MaskedSum", radius=self.radius, weight=self.weight)
-        return _lemma(what, self, value, adjacency, domain, "obligation_masked_sum")
+        return _lemma(what, len(self.center), value, adjacency, domain, "obligation_masked_sum")
 
     def unclipped(self) -> Query:
         """The sum of all records, inside or not."""
@@ -182,7 +247,7 @@ class OneUnit(VectorQuery):
                 f"query: a {type(self.query).__name__} has no public width; give a VectorSum, a "
                 "MaskedSum or another VectorQuery."
             )
-        object.__setattr__(self, "scale", exact(self.scale, "scale"))
+        settle(self, scale=exact(self.scale, "scale"))
         if self.scale <= 0:
             raise ValueError(
                 f"scale = {self.scale} is not positive; give the standard deviation of the noise, "
@@ -198,11 +263,15 @@ class OneUnit(VectorQuery):
         """The query's bound in this unit, rounded up."""
         return math.ceil(self.query.largest(rows) * UNIT / self.scale)
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
-        """Shape (width,): the query's value, rounded once, exactly."""
-        up, down = UNIT * self.scale.denominator, self.scale.numerator
-        values = self.query.evaluate(records).tolist()
-        return _array([round(Fraction(v * up, down)) for v in values], self.largest(len(records)))
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the query reads."""
+        return self.query.reads
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
+        """The query's value, rounded once, exactly; of the same shape."""
+        values = self.query.evaluate(view, before)
+        return rounded_multiples(np.atleast_2d(values), [UNIT / self.scale]).reshape(values.shape)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """(sqrt(v) 2^40 / scale + sqrt(moved))^2 for the query's v: an integer, rounded safely.
@@ -251,39 +320,35 @@ def rounded_sensitivity(value: int, scale: Fraction, width: int) -> int:
     return math.floor(enclose(lambda: root() ** 2).upper)
 
 
+def unit_sensitivity(spread: Fraction, width: int) -> int:
+    """(2^40 / spread + sqrt(width))^2, rounded up."""
+
+    def square() -> arb:
+        return (ball(UNIT / spread) + ball(Fraction(width)).sqrt()) ** 2
+
+    return math.ceil(enclose(square).upper)
+
+
 def _check_map(query: VectorSum | MaskedSum) -> None:
     """Sequences become tuples, NumPy integers Python ones. Raises TypeError or ValueError for a map that makes no sense."""
-    object.__setattr__(query, "center", checked_center(query.center))
-    object.__setattr__(query, "radius", checked_radius(query.radius))
-    object.__setattr__(query, "exponent", checked_exponent(query.exponent))
-    if query.matrix is not None:
-        matrix = checked_matrix(query.matrix, len(query.center))
-        check_rank(matrix, len(query.center))
-        object.__setattr__(query, "matrix", matrix)
+    made = query.map
+    settle(query, center=made.center, exponent=made.exponent, matrix=made.matrix)
+    settle(query, radius=checked_radius(query.radius))
+    if made.matrix is not None:
+        check_rank(made.matrix, made.columns)
 
 
-def _width(query: VectorSum | MaskedSum) -> int:
-    return len(query.center if query.matrix is None else query.matrix)
-
-
-def _reach(query: VectorSum | MaskedSum) -> int:
-    """How far a coordinate of an image can be from zero, without clipping."""
-    sides = [OUTER_BOX + abs(coordinate) for coordinate in query.center]
-    if query.matrix is None:
-        return max(sides)
-    return max(
-        sum(abs(entry) * side for entry, side in zip(row, sides, strict=True))
-        for row in query.matrix
-    )
+def _clipped_sum(public: IntegerMap, view: View, radius: int | None) -> list[int]:
+    total: Integers = np.zeros(public.width, object)
+    for image in public.images(view.records):
+        total += column_sums(image if radius is None else clip_to_ball(image, radius))
+    found: list[int] = total.tolist()
+    return found
 
 
 def _ball(query: VectorSum | MaskedSum) -> str:
     mapped = "" if query.matrix is None else ", after a public matrix"
     return f"a ball of {query.radius} cells about a public center{mapped}"
-
-
-def _mapped(query: VectorSum | MaskedSum, records: Records) -> Iterator[Integers]:
-    return mapped(records, query.exponent, query.center, query.matrix)
 
 
 def _array(values: list[int], bound: int) -> Integers:
@@ -293,16 +358,15 @@ def _array(values: list[int], bound: int) -> Integers:
 
 def _lemma(
     what: Quantity,
-    query: VectorSum | MaskedSum,
+    columns: int,
     value: int,
     adjacency: Adjacency,
     domain: Domain,
     obligation: str,
 ) -> Derivation[Sensitivity]:
-    if domain.columns != len(query.center):
+    if domain.columns != columns:
         raise ValueError(
-            f"{domain}, for a center of {len(query.center)} coordinates; give one coordinate a "
-            "column."
+            f"{domain}, for a center of {columns} coordinates; give one coordinate a column."
         )
     return sensitivity_lemma(
         what,

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from flint import fmpz_mat
 from numpy.typing import ArrayLike, NDArray
 
+from dpverify.grid.cells import quantize
 from dpverify.grid.linear import (
     WORD,
     Integers,
@@ -24,9 +26,8 @@ from dpverify.grid.linear import (
     matmul,
     squared_norms,
 )
-from dpverify.grid.queries import quantize
 from dpverify.grid.records import Records
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import settle, whole
 
 Vector = tuple[int, ...]
 Matrix = tuple[Vector, ...]
@@ -103,26 +104,58 @@ def images(rows: Integers, matrix: ArrayLike) -> Iterator[tuple[NDArray[np.intp]
             yield some, matmul(rows[some], transposed)
 
 
-def mapped(
-    records: Records, exponent: int, center: Vector, matrix: Matrix | None
-) -> Iterator[Integers]:
-    """Every record as C (cells - center), in no particular order, some records at a time.
+@dataclass(frozen=True, slots=True)
+class IntegerMap:
+    """A map of records to integer vectors: y = C (cells - center), cells of 2^exponent; without ``matrix``, C = I.
 
-    Raises ValueError for records of another number of columns.
+    Raises TypeError or ValueError for a map that is not of integers, or too long for exact arithmetic.
     """
-    if records.shape[1] != len(center):
-        raise ValueError(
-            f"records of {records.shape[1]} columns, for a center of {len(center)} coordinates; "
-            "give one coordinate a column."
-        )
-    public = None if matrix is None else np.array(matrix, np.int64)
-    step = max(1, _BLOCK // len(center))
-    for start in range(0, len(records), step):
-        cells = to_cells(records[start : start + step], exponent, center)
-        if public is None:
-            yield cells
-        else:
-            yield from (image for _, image in images(cells, public))
+
+    center: Vector
+    exponent: int
+    matrix: Matrix | None = None
+
+    def __post_init__(self) -> None:
+        settle(self, center=checked_center(self.center), exponent=checked_exponent(self.exponent))
+        if self.matrix is not None:
+            settle(self, matrix=checked_matrix(self.matrix, self.columns))
+
+    @property
+    def columns(self) -> int:
+        """How many numbers a record has."""
+        return len(self.center)
+
+    @property
+    def width(self) -> int:
+        """How many integers an image has."""
+        return len(self.center if self.matrix is None else self.matrix)
+
+    @property
+    def reach(self) -> int:
+        """How far a coordinate of an image can be from zero."""
+        sides = [OUTER_BOX + abs(coordinate) for coordinate in self.center]
+        rows = self.matrix or ()
+        sums = (sum(abs(e) * side for e, side in zip(row, sides, strict=True)) for row in rows)
+        return max(sums, default=max(sides))
+
+    def images(self, records: Records) -> Iterator[Integers]:
+        """Every record's image, in no particular order, some records at a time.
+
+        Raises ValueError for records of another number of columns.
+        """
+        if records.shape[1] != self.columns:
+            raise ValueError(
+                f"records of {records.shape[1]} columns, for a center of {self.columns} coordinates; "
+                "give one coordinate a column."
+            )
+        public = None if self.matrix is None else np.array(self.matrix, np.int64)
+        step = max(1, _BLOCK // self.columns)
+        for start in range(0, len(records), step):
+            cells = to_cells(records[start : start + step], self.exponent, self.center)
+            if public is None:
+                yield cells
+            else:
+                yield from (image for _, image in images(cells, public))
 
 
 def checked_radius(radius: int) -> int:

@@ -1,13 +1,24 @@
 """The shape that mechanisms share: plans of stages, their laws, and the one implementation."""
 
+from dpverify.grid.retained import KeptCount, KeptMean
+from dpverify.grid.transcripts import Handle, Released, Transcripts
 from dpverify.plans.above_threshold import AboveThreshold
-from dpverify.plans.filtering import Core, CoreQuery, Filter
+from dpverify.plans.filtering import Filter
 from dpverify.plans.gaussian import UNIT, RoundedGaussian
-from dpverify.plans.kept import KeptCount, KeptMean
 from dpverify.plans.law import Law
 from dpverify.plans.mechanism import Abstained, Mechanism
 from dpverify.plans.noise import DiscreteLaplace, KaryResponse, Noise, NoNoise
-from dpverify.plans.plan import AdaptiveStage, Filtered, Gate, Plan, Stage, Unless, stages_of
+from dpverify.plans.plan import (
+    Adaptive,
+    Blocks,
+    Filtered,
+    Gate,
+    Part,
+    Plan,
+    Stage,
+    Unless,
+    stages_of,
+)
 from dpverify.plans.selection import QuantileChoice, QuantileChoices
 from dpverify.plans.smooth import SmoothNoise
 from dpverify.plans.thresholds import (
@@ -16,19 +27,18 @@ from dpverify.plans.thresholds import (
     least_threshold,
     rarely_surfacing,
 )
-from dpverify.plans.transcripts import Transcript, Transcripts
 
 __all__ = [
     "UNIT",
     "AboveThreshold",
     "Abstained",
-    "AdaptiveStage",
-    "Core",
-    "CoreQuery",
+    "Adaptive",
+    "Blocks",
     "DiscreteLaplace",
     "Filter",
     "Filtered",
     "Gate",
+    "Handle",
     "KaryResponse",
     "KeptCount",
     "KeptMean",
@@ -36,15 +46,16 @@ __all__ = [
     "Mechanism",
     "NoNoise",
     "Noise",
+    "Part",
     "Plan",
     "QuantileChoice",
     "QuantileChoices",
+    "Released",
     "RoundedGaussian",
     "SmoothNoise",
     "Stage",
     "ThresholdedGaussian",
     "ThresholdedLaplace",
-    "Transcript",
     "Transcripts",
     "Unless",
     "least_threshold",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
+from dpverify.privacy.numbers import settle
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.randomness.enumeration import Atoms, Formal
@@ -43,7 +44,7 @@ class AboveThreshold(Noise):
 
     def __post_init__(self) -> None:
         for name in ("scale", "query_scale"):
-            object.__setattr__(self, name, positive_scale(getattr(self, name)))
+            settle(self, **{name: positive_scale(getattr(self, name))})
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws, shape (size, 1)."""

@@ -1,24 +1,20 @@
-"""Checks of a stage that was built from a transcript, against what was declared before any data."""
+"""Checks of what was built from a transcript, against what was declared before any data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from dpverify.plans.plan import AdaptiveStage, Filtered, Plan, Stage, Unless
-from dpverify.plans.transcripts import Rows, Transcripts
+from dpverify.grid.transcripts import Transcripts
+from dpverify.plans.plan import Adaptive, Built, Filtered, Part, Plan, Stage, Unless, elements_of
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.privacy.derivation import weakest
 from dpverify.privacy.hypotheses import Compared, Hypothesis, Quantity
 
-Built = Stage | Filtered
-
 
 def check_built(
-    element: AdaptiveStage, built: Built, adjacency: AnyAdjacency, domain: Domain
+    element: Adaptive, built: Built, adjacency: AnyAdjacency, domain: Domain
 ) -> tuple[Compared, ...]:
     """Refuse a stage that an adaptive plan built with less privacy than it had declared, or on more.
 
@@ -26,8 +22,13 @@ def check_built(
     the transcripts. Raises TypeError for what is no stage, ValueError for a broken promise.
     """
     declared = element.declared
-    if not isinstance(built, (Stage, Filtered)):
+    if not isinstance(built, (Stage, Filtered, Part)):
         raise TypeError(f"{declared.name!r} was built as a {type(built).__name__}; build a Stage.")
+    if shape_of(declared) != shape_of(built):
+        raise ValueError(
+            f"The stage {declared.name!r} was built with stages, gates or a query of another width than it declared "
+            f"({shape_of(built)}, not {shape_of(declared)}); transcripts of one plan have one shape."
+        )
     shown, found = element.promised(adjacency, domain), built.derivation(adjacency, domain)
     promised, has = shown.conclusion, found.conclusion
     as_good = weakest(promised.status, has.status) is promised.status
@@ -56,6 +57,15 @@ def check_built(
     return tuple(one for one in has.hypotheses if isinstance(one, Compared))
 
 
+def shape_of(built: Built) -> list[tuple[str, object]]:
+    """What transcripts look like: names and widths of stages, and what gates read and say, in order."""
+    every = elements_of((built,))
+    return [
+        (one.name, one.query.width) if isinstance(one, Stage) else (one.stage, one.reason)
+        for one in every
+    ]
+
+
 def _without_quantity(assumed: Hypothesis) -> Hypothesis:
     """Leave out of a hypothesis which quantity the stage releases; ``check_quantity`` looks at that."""
     if not isinstance(assumed, Compared):
@@ -71,32 +81,31 @@ def check_event(plan: Plan, built: Built, adjacency: AnyAdjacency, domain: Domai
     for element in plan:
         if isinstance(element, Unless) and element.assumed.stage == built.name:
             own = released_quantity(built, adjacency, domain)
-            if own is None:
-                raise ValueError(f"Unless {element.assumed.negation}: {built.name!r} is a filter.")
-            assert isinstance(built, Stage)
+            if own is None or not isinstance(built, Stage):
+                raise ValueError(f"Unless {element.assumed.negation}: {built.name!r} is no stage.")
             paid = replace(element, assumed=replace(element.assumed, quantity=own))
             paid.event(built, adjacency, domain)
 
 
 def released_quantity(stage: Built, adjacency: AnyAdjacency, domain: Domain) -> Quantity | None:
-    """Name the quantity that a stage releases with noise, up to a public shift; None for a filter."""
-    if isinstance(stage, Filtered):
+    """Name the quantity that a stage releases with noise, up to a public shift; None for what is no stage."""
+    if not isinstance(stage, Stage):
         return None
     return stage.sensitivity(adjacency, domain).conclusion.query.without("shift")
 
 
 def check_numbers(
-    assumed: Sequence[Compared], under: Sequence[Compared], batch: Transcripts, rows: Rows
+    assumed: Sequence[Compared], under: Sequence[Compared], before: Transcripts
 ) -> None:
     """Refuse a stage that was built from another number than the one that was released.
 
-    What is assumed must follow, for all of these transcripts, from what is declared of the released number.
+    What is assumed must follow, for all of these draws, from what is declared of the released number.
     Raises ValueError.
     """
     for one in assumed:
         if not one.is_instance:
             continue
-        column = np.asarray(batch.values[one.stage])[rows]
+        column = before[one.stage]
         released = {int(column.min()), int(column.max())}
         if not all(any(schema.gives(one, r) for schema in under) for r in released):
             raise ValueError(
@@ -119,15 +128,8 @@ def check_quantity(assumed: Compared, released: Quantity | None) -> None:
         )
 
 
-def whole_keys(keys: np.ndarray[tuple[int, ...], np.dtype[np.generic]], name: str) -> None:
-    """Refuse keys that are no integers: different ones could become one. Raises TypeError."""
-    whole = keys.dtype.kind in "iu" or all(isinstance(key, int) for key in keys.tolist())
-    if not whole:
-        raise TypeError(f"the keys of {name!r} have type {keys.dtype}; give integers.")
-
-
 def named_in(plan: Plan) -> frozenset[str]:
     """List the stages of whose released numbers a plan's stages may assume something."""
     named = {e.assumed.stage for e in plan if isinstance(e, Unless)}
-    named |= {h.stage for e in plan if isinstance(e, AdaptiveStage) for h in e.under}
+    named |= {h.stage for e in plan if isinstance(e, Adaptive) for h in e.under}
     return frozenset(named)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dpverify.plans.building import Built
 from dpverify.plans.law import Law
-from dpverify.plans.plan import AdaptiveStage, Filtered, Plan, Stage
+from dpverify.plans.plan import Adaptive, Built, Plan
 from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.privacy.hypotheses import Compared
 
@@ -13,11 +12,11 @@ class FaultyLaw(Law):
     """The law of a plan whose adaptive stages need not keep what they declared."""
 
     def _check(
-        self, plan: Plan, element: AdaptiveStage, built: Built, adjacency: AnyAdjacency
+        self, plan: Plan, element: Adaptive, built: Built, adjacency: AnyAdjacency
     ) -> tuple[Compared, ...]:
         """A faulty stage may have no claim at all."""
         return ()
 
-    def _assumed(self, stage: Stage | Filtered, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
+    def _assumed(self, stage: Built, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
         """Nothing is held against what a faulty stage assumes."""
         return ()

@@ -11,7 +11,7 @@ from scipy.special import log_ndtr
 
 from dpverify.plans.noise import LogProbabilities, Noise, added_to, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
-from dpverify.privacy.numbers import Exact, to_float
+from dpverify.privacy.numbers import Exact, settle, to_float
 from dpverify.privacy.tails import Tail
 from dpverify.randomness import Bits, rounded_gaussian
 from dpverify.randomness.bits import IntArray
@@ -35,7 +35,7 @@ class RoundedGaussian(Noise):
     scale: Fraction
 
     def __init__(self, scale: Exact) -> None:
-        object.__setattr__(self, "scale", positive_scale(scale))
+        settle(self, scale=positive_scale(scale))
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws around the center."""

@@ -6,31 +6,33 @@ transcripts of a batch advance together. A law is as secret as its dataset; it p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid import Derived, Query, Records
-from dpverify.grid.nearness import Nearness
+from dpverify.grid import Query, Records, Transcripts, View
+from dpverify.grid.masks import Row, different_rows
+from dpverify.grid.transcripts import NOTHING, Rows, of_each_tuple
+from dpverify.grid.views import Progress, Retained
 from dpverify.plans.building import (
-    Built,
     check_built,
     check_event,
     check_numbers,
     check_quantity,
     named_in,
     released_quantity,
-    whole_keys,
 )
-from dpverify.plans.filtering import Core, CoreQuery, Filter
-from dpverify.plans.mapped import Mapped
-from dpverify.plans.moving import MovingQuery
+from dpverify.plans.filtering import Filter
 from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import (
-    AdaptiveStage,
+    Adaptive,
+    Blocks,
+    Built,
     Filtered,
     Gate,
+    Part,
     Plan,
     Stage,
     Unless,
@@ -39,7 +41,6 @@ from dpverify.plans.plan import (
     is_latent,
     stages_of,
 )
-from dpverify.plans.transcripts import Rows, Transcripts, of_each_tuple
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import AnyAdjacency
 from dpverify.privacy.hypotheses import Compared, Quantity
@@ -47,37 +48,57 @@ from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
 _MOST_COINS = 1 << 26
-Chosen = dict[str, tuple[AdaptiveStage, IntArray]]
-"""Adaptive stages by name, each with the key by which the stage of each transcript was built."""
 
 
-Progress = Callable[[int, int], None]
-"""Called with (done, total) now and then; what takes long is a function of private data, so that who
-sees it sees something of them."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a plan some draws of a batch are, and what is seen from there.
+
+    path: of the parts around it, with a slash at its end, or "". chosen: adaptive stages of the plan by name, each
+    with the rows it was built from and which of these each draw has.
+    """
+
+    plan: Plan
+    path: str
+    view: View
+    adjacency: AnyAdjacency
+    draws: Rows | None = None  # in a filtered view: those whose retained records it has, in order
+    chosen: dict[str, tuple[Adaptive, list[Row], IntArray]] = field(default_factory=dict)
+
+    def seen_by(self, draws: Rows) -> View:
+        """What these draws see of the records."""
+        if self.draws is None or not isinstance(self.view, Retained):
+            return self.view
+        return self.view.of(np.searchsorted(self.draws, draws))
 
 
 class Law:
-    """The probability distribution of a plan's transcript on one dataset.
-
-    progress: called while friends are counted, which takes long for many records.
-    """
+    """The probability distribution of a plan's transcript on one dataset."""
 
     def __init__(
         self, plan: Plan, records: Records, adjacency: AnyAdjacency, domain: Domain
     ) -> None:
         self._plan = plan
-        self._records = records
+        self._view = View(records)
         self._world = (adjacency, domain)
-        self._centers: dict[Query, IntArray] = {}
-        self._built: dict[tuple[int, int], tuple[Built, tuple[Compared, ...]]] = {}
+        self._built: dict[tuple[int, Row], tuple[Built, tuple[Compared, ...]]] = {}
         self._named: dict[int, tuple[Plan, frozenset[str]]] = {}
         self._rests: dict[int, tuple[Compared, ...]] = {}
-        self._fitting: set[tuple[Compared, int, int]] = set()
-        self._mapped: dict[Nearness, Mapped] = {}
-        self.progress: Progress | None = None
+        self._fitting: set[tuple[Compared, int, Row]] = set()
+        self._gates = {(g.stage, g.reason): i for i, g in enumerate(gates_of(plan))}
+        self._reasons = tuple(gate.reason for gate in gates_of(plan))
 
     def __repr__(self) -> str:
         return f"<law of {len(stages_of(self._plan))} stages on private data>"
+
+    @property
+    def progress(self) -> Progress | None:
+        """Called while friends are counted, which takes long for many records."""
+        return self._view.progress
+
+    @progress.setter
+    def progress(self, called: Progress | None) -> None:
+        self._view.progress = called
 
     @property
     def latent(self) -> bool:
@@ -90,107 +111,128 @@ class Law:
         return is_closed(self._plan)
 
     def center(self, query: Query) -> IntArray:
-        """The exact value of a query on the data, computed once."""
-        if query not in self._centers:
-            if isinstance(query, Derived):
-                self._centers[query] = query.of(self.center(query.base))
-            else:
-                self._centers[query] = query.evaluate(self._records)
-        return self._centers[query]
+        """The exact value on the data of a query that reads nothing, computed once."""
+        return self._view.once(query, lambda: query.evaluate(self._view))
 
-    def center_after(self, stage: Stage, prefix: Sequence[tuple[int, ...]]) -> IntArray:
-        """The exact value of a stage's query after these released values, in the order of the plan."""
-        if not isinstance(stage.query, MovingQuery):
-            return self.center(stage.query)
-        before = zip((one.name for one in stages_of(self._plan)), prefix, strict=False)
-        values = {name: np.array([value], dtype=object) for name, value in before}
-        done = np.array([len(prefix)], np.intp)
-        batch = Transcripts(values, done, np.array([-1], np.intp), self._reasons())
-        found: IntArray = self._centers_of(stage, None, batch, np.arange(1))[0]
-        return found
+    def center_after(self, stage: Stage, prefix: Sequence[Row]) -> IntArray:
+        """The exact value of a declared stage's query after these released values, in the order of the plan."""
+        names = [one.name for one in stages_of(self._plan)]
+        values = {n: np.array([v], object) for n, v in zip(names, prefix, strict=False)}
+        batch = Transcripts(values, np.array([len(prefix)]), NOTHING.stopped_by, self._reasons)
+        path, _, name = stage.name.rpartition("/")
+        place = self._place(self._root(), f"{path}/" if path else "")
+        found = self._center(replace(stage, name=name), place, batch, np.arange(1))
+        return found[0] if stage.query.reads else found
 
     def sample(self, bits: Bits, size: int) -> Transcripts:
         """``size`` independent transcripts."""
-        batch = Transcripts(
-            {}, np.zeros(size, np.intp), np.full(size, -1, np.intp), self._reasons()
-        )
-        self._run(self._plan, batch, np.arange(size), bits, {}, None)
+        stopped, reached = np.full(size, -1, np.intp), np.zeros(size, np.intp)
+        batch = Transcripts({}, reached, stopped, self._reasons)
+        live, done = self._run(self._root(), batch, np.arange(size), 0, bits)
+        reached[live] = done
         return batch
 
+    def _root(self) -> Place:
+        return Place(self._plan, "", self._view, self._world[0])
+
     def _run(
-        self,
-        plan: Plan,
-        batch: Transcripts,
-        live: Rows,
-        bits: Bits,
-        chosen: Chosen,
-        core: Core | None,
-    ) -> Rows:
-        """Advance the live transcripts through a plan; those that no gate stopped."""
-        for element in plan:
+        self, place: Place, batch: Transcripts, live: Rows, done: int, bits: Bits
+    ) -> tuple[Rows, int]:
+        """Advance the live draws through a plan: those that no gate stopped, and how many stages are done."""
+        for element in place.plan:
             if not len(live):
                 break
             if isinstance(element, Unless):
                 continue
             if isinstance(element, Gate):
-                passed = self.passes(element, batch, live)
-                if core is not None:
-                    passed &= core.of(live).any(axis=1)
-                batch.stopped_by[live[~passed]] = self._gates().index(element)
-                live = live[passed]
+                live = self._gated(element, place, batch, live, done)
+                continue
+            if isinstance(element, Blocks):
+                for inner in self._blocks_in(element, place):
+                    live, done = self._run(inner, batch, live, done, bits)
                 continue
             alive: list[Rows] = []
-            for stage, rows in self._stages(plan, element, batch, live, chosen, core):
-                if isinstance(stage, Filtered):
-                    alive.extend(self._run_filtered(stage, batch, rows, bits, chosen))
+            for built, rows in self._stages(element, place, batch, live):
+                if isinstance(built, Stage):
+                    drawn = self._drawn(built, place, batch, rows, bits)
+                    _store(batch, place.path + built.name, rows, drawn)
+                    alive.append(rows)
                     continue
-                _store(batch, stage.name, rows, self._drawn(stage, batch, rows, bits, core))
-                batch.reached[rows] += 1
-                alive.append(rows)
+                for inner, some in self._inside(built, place, rows, bits):
+                    alive.append(self._run(inner, batch, some, done, bits)[0])
+            done += len(stages_of((element,)))
             live = alive[0] if len(alive) == 1 else np.sort(np.concatenate(alive))
-        return live
+        return live, done
 
-    def _run_filtered(
-        self, stage: Filtered, batch: Transcripts, live: Rows, bits: Bits, chosen: Chosen
-    ) -> Iterator[Rows]:
-        """The filter, then the inner plan on what it keeps, some transcripts at a time."""
-        images, degrees = self._friends(stage.filter)
-        step = max(1, _MOST_COINS // max(1, len(images)))
+    def _gated(self, gate: Gate, place: Place, batch: Transcripts, live: Rows, done: int) -> Rows:
+        """The draws that a gate lets pass; the others stop here."""
+        passed = self.passes(gate, place, batch, live)
+        if place.view.is_filtered:
+            passed &= place.seen_by(live).retained.any(axis=1)
+        if passed.all():
+            return live
+        out = live[~passed]
+        batch.stopped_by[out] = self._gates[place.path + gate.stage, gate.reason]
+        batch.reached[out] = done
+        return live[passed]
+
+    def _inside(
+        self, built: Filtered | Part, place: Place, live: Rows, bits: Bits
+    ) -> Iterator[tuple[Place, Rows]]:
+        """The plan inside, and the draws that run it: behind a filter some at a time."""
+        if isinstance(built, Part):
+            yield self._part(built, place), live
+            return
+        images = place.view.images(built.filter.nearness)
+        degrees = images.degrees
+        step = max(1, _MOST_COINS // max(1, len(degrees)))
         for start in range(0, len(live), step):
             rows = live[start : start + step]
-            kept = stage.filter.keep(bits, degrees, len(rows))
-            core = Core(images, kept, rows, stage.filter.friendly)
-            yield self._run(stage.inner, batch, rows, bits, chosen, core)
+            view = Retained(place.view, built.filter.keep(bits, degrees, len(rows)))
+            adjacency = built.filter.friendly
+            yield Place(built.inner, place.path, view, adjacency, rows, place.chosen), rows
+
+    def _part(self, part: Part, place: Place) -> Place:
+        path = f"{place.path}{part.name}/"
+        return Place(part.plan, path, place.view, place.adjacency)
+
+    def _blocks_in(self, blocks: Blocks, place: Place) -> Iterator[Place]:
+        """Each block's plan on its own records."""
+        views = place.view.parts(blocks.split)
+        for part, view in zip(blocks.parts, views, strict=True):
+            yield Place(part.plan, f"{place.path}{part.name}/", view, blocks.within)
+
+    def _place(self, place: Place, path: str) -> Place:
+        """The place of this path, through parts as declared."""
+        if place.path == path:
+            return place
+        for element in place.plan:
+            shown = element.declared if isinstance(element, Adaptive) else element
+            if isinstance(shown, Blocks):
+                inner = list(self._blocks_in(shown, place))
+            else:
+                inner = [self._part(shown, place)] if isinstance(shown, Part) else []
+            for one in inner:
+                if path.startswith(one.path):
+                    return self._place(one, path)
+        raise KeyError(path)
 
     def degrees_for(self, filter_: Filter) -> tuple[int, ...]:
         """What a filter is told of the records: how many friends each of them has."""
-        return tuple(self._friends(filter_)[1].tolist())
+        return tuple(self._view.images(filter_.nearness).degrees.tolist())
 
-    def _friends(self, filter_: Filter) -> tuple[IntArray, IntArray]:
-        """The records as integer vectors, and how many friends each has; once per predicate."""
-        mapped = self._map(filter_.nearness)
-        return mapped.images, mapped.degrees
-
-    def _map(self, nearness: Nearness) -> Mapped:
-        """The records after a public map, once for each map."""
-        if nearness not in self._mapped:
-            self._mapped[nearness] = Mapped(self._records, nearness, self.progress)
-        return self._mapped[nearness]
-
-    def _centers_of(
-        self, stage: Stage, core: Core | None, batch: Transcripts, rows: Rows
-    ) -> IntArray:
-        """The exact value of the stage's query: one for all transcripts, or one for each of them."""
+    def _center(self, stage: Stage, place: Place, batch: Transcripts, rows: Rows) -> IntArray:
+        """The exact value of the stage's query: one for all draws, or one for each of them."""
         query = stage.query
-        if core is not None:
-            if not isinstance(query, CoreQuery):
+        if place.view.is_filtered:
+            if not query.of_retained:
                 raise TypeError(
                     f"The stage {stage.name!r} was built to ask more than what is kept."
                 )
-            return query.of_cores(core.images, core.of(rows))
-        if isinstance(query, MovingQuery):
-            return query.after(self._map(query.nearness), _of_rows(batch, rows))
-        return self.center(query)
+            return query.evaluate(place.seen_by(rows))
+        if query.reads:
+            return query.evaluate(place.view, batch.seen(rows, place.path, query.reads))
+        return place.view.once(query, lambda: query.evaluate(place.view))
 
     def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
         """Natural log-probability of each transcript; -inf for one this plan cannot produce.
@@ -200,31 +242,50 @@ class Law:
         if self.latent:
             raise TypeError("The likelihood of a latent law is a sum over all coins of its filter.")
         total = np.zeros(len(batch))
-        live = np.arange(len(batch))
-        chosen: Chosen = {}
-        for index, element in enumerate(self._plan):
+        self._score(self._root(), batch, np.arange(len(batch)), 0, total)
+        return total
+
+    def _score(
+        self, place: Place, batch: Transcripts, live: Rows, done: int, total: LogProbabilities
+    ) -> tuple[Rows, int]:
+        """Add the log-probabilities of what was released in a plan; as ``_run``."""
+        for element in place.plan:
             if not len(live):
                 break
             if isinstance(element, Unless):
                 continue
             if isinstance(element, Gate):
-                passed = self.passes(element, batch, live)
-                stopped = batch.stopped_by[live] == self._gates().index(element)
-                done = batch.reached[live] == len(stages_of(self._plan[:index]))
-                total[live[(passed == stopped) | (stopped & ~done)]] = -np.inf
+                passed = self.passes(element, place, batch, live)
+                gate = self._gates[place.path + element.stage, element.reason]
+                stopped = batch.stopped_by[live] == gate
+                stops_here = batch.reached[live] == done
+                total[live[(passed == stopped) | (stopped & ~stops_here)]] = -np.inf
                 live = live[passed & ~stopped]
                 continue
-            missing = batch.reached[live] < len(stages_of(self._plan[: index + 1]))
-            total[live[missing]] = -np.inf
-            live = live[~missing]
-            for stage, rows in self._stages(self._plan, element, batch, live, chosen):
-                assert isinstance(stage, Stage)
-                total[rows] += self._log_probability(stage, batch, rows)
-        return total
+            if isinstance(element, Blocks):
+                for inner in self._blocks_in(element, place):
+                    live, done = self._score(inner, batch, live, done, total)
+                continue
+            shown = element.declared if isinstance(element, Adaptive) else element
+            if isinstance(shown, Stage):
+                missing = batch.reached[live] <= done
+                total[live[missing]] = -np.inf
+                live = live[~missing]
+            alive: list[Rows] = []
+            for built, rows in self._stages(element, place, batch, live):
+                if isinstance(built, Stage):
+                    total[rows] += self._log_probability(built, place, batch, rows)
+                    alive.append(rows)
+                    continue
+                assert isinstance(built, Part)
+                alive.append(self._score(self._part(built, place), batch, rows, done, total)[0])
+            done += len(stages_of((element,)))
+            live = np.sort(np.concatenate([live[:0], *alive]))
+        return live, done
 
-    def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
-        """Which live transcripts go on: a function of what they have released."""
-        column = batch.values[gate.stage][live]
+    def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
+        """Which live draws go on: a function of what they have released."""
+        column = batch.values[place.path + gate.stage][live]
         if column.ndim == 1:  # histograms: flat tuples of keys and counts
             return of_each_tuple(
                 column, lambda h: max(h[1::2], default=0) >= gate.at_least, np.bool_
@@ -232,32 +293,58 @@ class Law:
         return np.asarray(column[:, 0] >= gate.at_least, dtype=np.bool_)
 
     def _drawn(
-        self, stage: Stage, batch: Transcripts, rows: Rows, bits: Bits, core: Core | None
+        self, stage: Stage, place: Place, batch: Transcripts, rows: Rows, bits: Bits
     ) -> IntArray:
-        """What a stage releases in these rows of the batch."""
-        return stage.noise.sample(bits, self._centers_of(stage, core, batch, rows), len(rows))
+        """What a stage releases in these draws of the batch."""
+        return stage.noise.sample(bits, self._center(stage, place, batch, rows), len(rows))
 
-    def _log_probability(self, stage: Stage, batch: Transcripts, rows: Rows) -> LogProbabilities:
-        """Of what a stage released in these rows, given what came before."""
-        center = self._centers_of(stage, None, batch, rows)
-        return stage.noise.log_probability(batch.values[stage.name][rows], center)
+    def _log_probability(
+        self, stage: Stage, place: Place, batch: Transcripts, rows: Rows
+    ) -> LogProbabilities:
+        """Of what a stage released in these draws, given what came before."""
+        center = self._center(stage, place, batch, rows)
+        return stage.noise.log_probability(batch.values[place.path + stage.name][rows], center)
+
+    # --- what is built from a transcript ---------------------------------------------------------
+
+    def _stages(
+        self,
+        element: Stage | Adaptive | Filtered | Part,
+        place: Place,
+        batch: Transcripts,
+        live: Rows,
+    ) -> Iterator[tuple[Built, Rows]]:
+        """What each live draw comes to, with the draws that share it."""
+        if not isinstance(element, Adaptive):
+            if place.chosen:
+                assumed = self._assumed(element, place.adjacency)
+                self._check_quantities(place, assumed, live)
+            yield element, live
+            return
+        before = batch.seen(live, place.path)
+        rows, which = different_rows(element.numbers(before), element.name)
+        if element.name in self._named_in(place.plan):
+            every = np.zeros(len(batch), np.intp)
+            every[live] = which
+            place.chosen[element.name] = element, rows, every
+        for index, row in enumerate(rows):
+            mine = np.flatnonzero(which == index) if len(rows) > 1 else np.arange(len(live))
+            memo = (id(element), row)  # an element lives as long as the plan that holds it
+            if memo not in self._built:
+                made = element.build(row)
+                self._built[memo] = made, self._check(place.plan, element, made, place.adjacency)
+            built, assumed = self._built[memo]
+            if assumed:
+                check_numbers(assumed, element.under, before.select(mine))
+            self._check_quantities(place, assumed, live[mine])
+            yield built, live[mine]
 
     def _check(
-        self, plan: Plan, element: AdaptiveStage, built: Built, adjacency: AnyAdjacency
+        self, plan: Plan, element: Adaptive, built: Built, adjacency: AnyAdjacency
     ) -> tuple[Compared, ...]:
-        """Hold a built stage against its declaration; return what it assumes of released numbers."""
-        declared, domain = element.declared, self._world[1]
-        assumed = check_built(element, built, adjacency, domain)
-        check_event(plan, built, adjacency, domain)
-        shown, found = (
-            [(stage.name, self._width(stage.query)) for stage in stages_of((one,))]
-            for one in (declared, built)
-        )
-        if shown != found:
-            raise ValueError(
-                f"The stage {declared.name!r} was built with a query of another width than it "
-                f"declared ({found}, not {shown}); transcripts of one plan have one shape."
-            )
+        """Hold what was built against its declaration; return what it assumes of released numbers."""
+        assumed = check_built(element, built, adjacency, self._world[1])
+        check_event(plan, built, adjacency, self._world[1])
         return assumed
 
     def _named_in(self, plan: Plan) -> frozenset[str]:
@@ -265,99 +352,44 @@ class Law:
             self._named[id(plan)] = plan, named_in(plan)
         return self._named[id(plan)][1]
 
-    def _assumed(self, stage: Stage | Filtered, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
+    def _assumed(self, stage: Built, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
         """List what a plain stage assumes of released numbers; derived once for each stage."""
         if id(stage) not in self._rests:
             found = stage.derivation(adjacency, self._world[1]).conclusion.hypotheses
             self._rests[id(stage)] = tuple(one for one in found if isinstance(one, Compared))
         return self._rests[id(stage)]
 
-    def _check_quantities(
-        self,
-        plan: Plan,
-        chosen: Chosen,
-        assumed: Sequence[Compared],
-        rows: Rows,
-        adjacency: AnyAdjacency,
-    ) -> None:
-        """Refuse an assumption about another quantity than was released in these transcripts."""
+    def _check_quantities(self, place: Place, assumed: Sequence[Compared], draws: Rows) -> None:
+        """Refuse an assumption about another quantity than was released in these draws."""
         for one in assumed:
-            if one.stage not in chosen:
-                known = (one, id(plan), 0)  # plans that were built release other quantities
+            if one.stage not in place.chosen:
+                known = (one, id(place.plan), ())  # plans that were built release other quantities
                 if known not in self._fitting:
-                    check_quantity(one, self._released_by(plan, one.stage, adjacency))
+                    check_quantity(one, self._released_by(place, one.stage))
                     self._fitting.add(known)
                 continue
-            other, keys = chosen[one.stage]
-            for key in map(int, np.unique(keys[rows]).tolist()):
-                pair = (one, id(other), key)
+            other, rows, which = place.chosen[one.stage]
+            for index in np.unique(which[draws]).tolist():
+                pair = (one, id(other), rows[index])
                 if pair not in self._fitting:
-                    built = self._built[id(other), key][0]
-                    released = released_quantity(built, adjacency, self._world[1])
+                    built = self._built[id(other), rows[index]][0]
+                    released = released_quantity(built, place.adjacency, self._world[1])
                     check_quantity(one, released)
                     self._fitting.add(pair)
 
-    def _released_by(self, plan: Plan, name: str, adjacency: AnyAdjacency) -> Quantity | None:
+    def _released_by(self, place: Place, name: str) -> Quantity | None:
         """Name what the plan's plain stage of this name releases; None where there is no such stage."""
-        for element in plan:
+        for element in place.plan:
             if isinstance(element, Stage) and element.name == name:
-                return released_quantity(element, adjacency, self._world[1])
+                return released_quantity(element, place.adjacency, self._world[1])
         return None
-
-    def _width(self, query: Query) -> int:
-        if isinstance(query, (CoreQuery, MovingQuery)):
-            return query.width
-        center = self.center(query)
-        return len(center) if center.ndim == 1 else 0  # a table has rows as the data have buckets
-
-    def _gates(self) -> list[Gate]:
-        return gates_of(self._plan)
-
-    def _reasons(self) -> tuple[str, ...]:
-        return tuple(gate.reason for gate in self._gates())
-
-    def _stages(
-        self,
-        plan: Plan,
-        element: Stage | AdaptiveStage | Filtered,
-        batch: Transcripts,
-        live: Rows,
-        chosen: Chosen,
-        core: Core | None = None,
-    ) -> Iterator[tuple[Built, Rows]]:
-        """The stage that each live transcript comes to, with the rows that share it."""
-        adjacency = self._world[0] if core is None else core.adjacency
-        if not isinstance(element, AdaptiveStage):
-            if chosen:
-                assumed = self._assumed(element, adjacency)
-                self._check_quantities(plan, chosen, assumed, live, adjacency)
-            yield element, live
-            return
-        keys = element.key(_of_rows(batch, live))
-        whole_keys(keys, element.name)
-        if element.name in self._named_in(plan):
-            every = np.zeros(len(batch), keys.dtype)
-            every[live] = keys
-            chosen[element.name] = element, every
-        for key in map(int, np.unique(keys).tolist()):
-            rows = live[np.asarray(keys == key, dtype=np.bool_)]
-            memo = (id(element), key)  # an element lives as long as the plan that holds it
-            if memo not in self._built:
-                made = element.build(key)
-                self._built[memo] = made, self._check(plan, element, made, adjacency)
-            built, assumed = self._built[memo]
-            check_numbers(assumed, element.under, batch, rows)
-            self._check_quantities(plan, chosen, assumed, rows, adjacency)
-            yield built, rows
-
-
-def _of_rows(batch: Transcripts, live: Rows) -> Transcripts:
-    """Without a copy where all are live: they are in order."""
-    return batch if len(live) == len(batch) else batch.select(live)
 
 
 def _store(batch: Transcripts, name: str, rows: Rows, drawn: IntArray) -> None:
     column = batch.values.get(name)
+    if len(rows) == len(batch) and column is None:
+        batch.values[name] = drawn
+        return
     if column is None:
         column = np.zeros((len(batch), *drawn.shape[1:]), dtype=drawn.dtype)
     elif column.dtype != drawn.dtype:

@@ -10,14 +10,14 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
-from dpverify.grid import ingest
-from dpverify.plans.law import Law, Progress
-from dpverify.plans.plan import Gate, Plan, Stage, derive, stages_of
-from dpverify.plans.transcripts import Transcript
+from dpverify.grid import Transcripts, ingest
+from dpverify.grid.views import Progress
+from dpverify.plans.law import Law
+from dpverify.plans.plan import Gate, Part, Plan, Stage, derive, gates_of, stages_of
 from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
 from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.calibration import Unreachable, smallest_sufficient
-from dpverify.privacy.numbers import Exact, exact
+from dpverify.privacy.numbers import Exact, exact, settle
 from dpverify.randomness import Bits, SystemBits
 
 Estimate = TypeVar("Estimate", covariant=True)
@@ -64,12 +64,12 @@ class Mechanism(ABC, Generic[Estimate]):
             raise ValueError(
                 f"noise_multiplier = {self.noise_multiplier} is not positive; use for_budget(...)."
             )
-        object.__setattr__(self, "noise_multiplier", multiplier)
+        settle(self, noise_multiplier=multiplier)
         if self.budget is not None and not isinstance(self.budget, Guarantee):
             raise TypeError(_NOT_A_BUDGET.format(self.budget))
         self.check_parameters()
         domain = Domain(self.columns(), self.nonfinite, self.replacement())
-        object.__setattr__(self, "fixed_plan", self.plan())
+        settle(self, fixed_plan=self.plan())
         shown = derive(self.fixed_plan, self.adjacency, domain)
         if shown.conclusion.hypotheses:
             raise ValueError(
@@ -79,15 +79,15 @@ class Mechanism(ABC, Generic[Estimate]):
         shown = rules.post_process(shown, "the estimate is a function of the transcript")
         if self.budget is not None:  # a mechanism whose claim does not follow is never built
             shown = rules.convert(shown, self.budget)
-        object.__setattr__(self, "derivation", shown)
+        settle(self, derivation=shown)
 
     @abstractmethod
     def plan(self) -> Plan:
         """What it does, as data: stages and gates, from public parameters only."""
 
     @abstractmethod
-    def estimate(self, transcript: Transcript) -> Estimate | Abstained:
-        """The result that a transcript stands for: post-processing, no data."""
+    def estimate(self, transcript: Transcripts) -> Estimate | Abstained:
+        """The result that a single transcript stands for: post-processing, no data."""
 
     def check_parameters(self) -> None:
         """Refuse bad public parameters: what was given, why it is refused, what to write."""
@@ -128,6 +128,14 @@ class Mechanism(ABC, Generic[Estimate]):
                 f"2^8192 meets it. At multiplier 1 the stages have {base.claim.guarantee}."
             ) from None
         return dataclasses.replace(base, noise_multiplier=least, budget=budget)
+
+    def part(self, name: str) -> Part:
+        """This mechanism as a part of another's plan: what it claims there is derived for the other's domain.
+
+        ``estimate(transcript.within(name))`` is its estimate. A share s of another's mu^2 is a noise_multiplier
+        of that one's over sqrt(s).
+        """
+        return Part(name, self.fixed_plan)
 
     @property
     def domain(self) -> Domain:
@@ -186,7 +194,7 @@ class Mechanism(ABC, Generic[Estimate]):
             )
         law = self.law(data)
         law.progress = progress
-        return self.estimate(law.sample(source, 1)[0])
+        return self.estimate(law.sample(source, 1))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that every dataset of n or more records abstains w.p. at most ``beta``.
@@ -196,7 +204,7 @@ class Mechanism(ABC, Generic[Estimate]):
         allowed = exact(beta, "beta")
         if not 0 < allowed < 1:
             raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
-        gates = [element for element in self.fixed_plan if isinstance(element, Gate)]
+        gates = gates_of(self.fixed_plan, filtered=False)
         needed = [self._gate_minimum(gate, allowed / len(gates)) for gate in gates]
         if self.adjacency is Adjacency.REPLACE:
             needed.append(self.fewest_records())

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpverify.grid import Query
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.balls import is_at_most
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.numbers import Exact, exact, settle, to_float
 from dpverify.privacy.sealed import guard
 from dpverify.privacy.tails import Tail
 from dpverify.randomness import Bits, discrete_laplace, randomized_response
@@ -128,7 +128,7 @@ class DiscreteLaplace(Noise):
     scale: Fraction
 
     def __init__(self, scale: Exact) -> None:
-        object.__setattr__(self, "scale", positive_scale(scale))
+        settle(self, scale=positive_scale(scale))
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws around the center."""
@@ -179,8 +179,8 @@ class KaryResponse(Noise):
     scale: Fraction
 
     def __init__(self, categories: int, scale: Exact) -> None:
-        object.__setattr__(self, "categories", categories)
-        object.__setattr__(self, "scale", positive_scale(scale))
+        settle(self, categories=categories)
+        settle(self, scale=positive_scale(scale))
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws (dpverify.randomness.samplers.randomized_response)."""

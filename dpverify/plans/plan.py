@@ -1,24 +1,26 @@
-"""Plans: what a mechanism does, as data. A plan is a tuple of stages, gates and adaptive stages.
+"""Plans: what a mechanism does, as data. A plan is a tuple of stages, gates, parts and blocks.
 
 One reading of a plan is its law on a dataset (dpverify/plans/law.py); the other, here, is the
-derivation of its claim. Both walk the same tuple.
+derivation of its claim. Both walk the same tuple. A part is a plan in a plan, under a name: what it releases is
+read from outside as "name/stage", and inside by the stages' own names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, cast
 
-from dpverify.grid import Query
-from dpverify.plans.filtering import CoreQuery, Filter
+from dpverify.grid import Handle, Query, Released
+from dpverify.grid.splits import Split
+from dpverify.plans.filtering import Filter
 from dpverify.plans.noise import Noise
-from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.adjacency import AnyAdjacency, Friendly
 from dpverify.privacy.derivation import EventBound
 from dpverify.privacy.hypotheses import Absent, Compared
+from dpverify.privacy.numbers import settle
 from dpverify.privacy.sealed import sealed
 from dpverify.randomness.bits import IntArray
 
@@ -34,6 +36,11 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.noise.check(self.query)
+
+    @property
+    def handle(self) -> Handle:
+        """By which others read what it released."""
+        return Handle(self.name)
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """The claim of this stage alone."""
@@ -85,8 +92,9 @@ class Filtered:
     """A filter, and a plan that runs on the records it keeps; which ones these are is never released.
 
     The inner claim is for friendly neighbors. Inner gates stop with the same reason where nothing is
-    kept; that is no function of what is released, so an inner ``Unless`` has to pay for it.
-    Raises TypeError for an inner query that is not of the kept records.
+    kept; that is no function of what is released, so an inner ``Unless`` has to pay for it. The names of inner
+    stages are names of the plan it stands in.
+    Raises TypeError for an inner query that is not of the kept records, and for an inner part.
     """
 
     name: str
@@ -94,8 +102,14 @@ class Filtered:
     inner: Plan
 
     def __post_init__(self) -> None:
+        for element in map(as_declared, self.inner):
+            if isinstance(element, (Part, Blocks)):
+                raise TypeError(
+                    f"{element.name!r} behind the filter {self.name!r} is a plan of its own, whose claim is for inputs, "
+                    "not for what is kept; put its stages behind the filter themselves."
+                )
         for stage in stages_of(self.inner):
-            if not isinstance(stage.query, CoreQuery):
+            if not stage.query.of_retained:
                 raise TypeError(
                     f"The stage {stage.name!r} behind the filter {self.name!r} asks "
                     f"{type(stage.query).__name__} of all records; give a query of the kept ones, or "
@@ -115,26 +129,91 @@ class Filtered:
 
 @sealed
 @dataclass(frozen=True, slots=True)
-class AdaptiveStage:
-    """A stage that is built from what was released before it.
+class Part:
+    """A plan in a plan, under a name: a mechanism as a part of another, or one round of several.
 
-    ``declared`` fixes the claim before any data: whatever ``build`` returns must be at least as
-    private, and execution checks it. ``key`` maps a batch of transcripts to one integer each (the
-    part of the prefix that matters), ``build`` maps such an integer to the stage. under: what is assumed
-    of released numbers; what is built may rest on that at the number it was built from, and on nothing else.
+    Its stages see what the part itself has released, and nothing else. A gate of the part stops the whole plan.
     """
 
-    declared: Stage | Filtered
-    key: Callable[[Transcripts], IntArray]
-    build: Callable[[int], Stage | Filtered]
+    name: str
+    plan: Plan
+
+    def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
+        """The claim of the part by itself. Raises ValueError for one that is open: a part pays for what it assumes."""
+        return _closed(self.name, derive(self.plan, adjacency, domain))
+
+    def __getitem__(self, stage: str) -> Handle:
+        """Name a stage of the part as it is read from outside."""
+        return Handle(stage).under(self.name)
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A plan for each of several disjoint blocks of the records, as "name/0", "name/1", ...
+
+    Together they cost what the dearest of them costs. By a public function of a record, the plans are for adding or
+    removing a record, and replacing one costs two steps; by index they are for replacing one. A gate of any block
+    stops the whole plan. Raises ValueError for another number of plans than there are blocks.
+    """
+
+    name: str
+    split: Split
+    plans: tuple[Plan, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.plans) != self.split.blocks:
+            raise ValueError(
+                f"{self.name!r}: {len(self.plans)} plans for {self.split.blocks} blocks; give one for each."
+            )
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Each block's plan under its name."""
+        return tuple(Part(f"{self.name}/{k}", plan) for k, plan in enumerate(self.plans))
+
+    @property
+    def within(self) -> Adjacency:
+        """How the blocks of neighbors differ."""
+        return Adjacency.REPLACE if self.split.by == "index" else Adjacency.ADD_REMOVE
+
+    def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
+        """Rule: parallel composition. Raises ValueError where the split has none under this adjacency."""
+        if not isinstance(adjacency, Adjacency):
+            raise TypeError(f"blocks have a claim for inputs, not under {adjacency}.")
+        found = [part.derivation(self.within, domain) for part in self.parts]
+        return rules.parallel(found, by=self.split.by, adjacency=adjacency)
+
+
+Built = Stage | Filtered | Part
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """A stage or a part that is built from numbers that were released before it.
+
+    numbers: from a batch to integers, a row for each draw, shape (size, k). build: from a row to what is run. start:
+    the row for which it is declared before any data: whatever else is built must be at least as private, and of
+    the same shape, which execution checks. under: what is assumed of released numbers; what is built may rest on
+    that at the number it was built from, and on nothing else.
+    """
+
+    numbers: Released[IntArray]
+    start: tuple[int, ...]
+    build: Callable[[tuple[int, ...]], Built]
     under: tuple[Compared, ...] = ()
+    declared: Built = field(init=False, repr=False, compare=False)
     _promised: dict[Any, Derivation[PrivacyClaim]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
+    def __post_init__(self) -> None:
+        settle(self, declared=self.build(self.start))
+
     @property
     def name(self) -> str:
-        """The name of the stage."""
+        """The name of what is built."""
         return self.declared.name
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
@@ -142,43 +221,66 @@ class AdaptiveStage:
         return rules.for_each_release(self.promised(adjacency, domain), self.under)
 
     def promised(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
-        """The claim of the declared stage, derived once: whatever is built is held against it."""
+        """The claim of what was declared, derived once: whatever is built is held against it."""
         world = (adjacency, domain)
         if world not in self._promised:
             self._promised[world] = self.declared.derivation(adjacency, domain)
         return self._promised[world]
 
 
-Element = Stage | Gate | AdaptiveStage | Filtered | Unless
+Element = Stage | Gate | Adaptive | Filtered | Part | Blocks | Unless
 Plan = tuple[Element, ...]
 
 
-def stages_of(plan: Plan) -> tuple[Stage, ...]:
-    """The stages as declared before any data, in order."""
-    return tuple(element for element in elements_of(plan) if isinstance(element, Stage))
+def as_declared(element: Element) -> Stage | Gate | Filtered | Part | Blocks | Unless:
+    """The element before any data."""
+    return element.declared if isinstance(element, Adaptive) else element
 
 
-def gates_of(plan: Plan) -> list[Gate]:
-    """All gates, in order."""
-    return [element for element in elements_of(plan) if isinstance(element, Gate)]
+def elements_of(plan: Plan, path: str = "", *, filtered: bool = True) -> Iterator[Stage | Gate]:
+    """Stages (as declared) and gates in order, those of parts and filters among them, under their full names.
+
+    filtered: with those behind filters.
+    """
+    for element in map(as_declared, plan):
+        if isinstance(element, Filtered):
+            yield from elements_of(element.inner, path) if filtered else ()
+        elif isinstance(element, Part):
+            yield from elements_of(element.plan, f"{path}{element.name}/", filtered=filtered)
+        elif isinstance(element, Blocks):
+            yield from elements_of(element.parts, path, filtered=filtered)
+        elif isinstance(element, Stage):
+            yield replace(element, name=path + element.name) if path else element
+        elif isinstance(element, Gate):
+            yield replace(element, stage=path + element.stage) if path else element
 
 
-def elements_of(plan: Plan) -> tuple[Stage | Gate, ...]:
-    """Stages (as declared) and gates in order, those of inner plans among them."""
-    found: list[Stage | Gate] = []
-    for element in plan:
-        shown = element.declared if isinstance(element, AdaptiveStage) else element
-        if isinstance(shown, Filtered):
-            found += elements_of(shown.inner)
-        elif not isinstance(shown, Unless):
-            found.append(shown)
-    return tuple(found)
+def stages_of(plan: Plan, *, filtered: bool = True) -> tuple[Stage, ...]:
+    """The stages as declared before any data, in order, under their full names."""
+    every = elements_of(plan, filtered=filtered)
+    return tuple(element for element in every if isinstance(element, Stage))
+
+
+def gates_of(plan: Plan, *, filtered: bool = True) -> list[Gate]:
+    """All gates, in order, with the full names of the stages they read."""
+    every = elements_of(plan, filtered=filtered)
+    return [element for element in every if isinstance(element, Gate)]
+
+
+def filters_of(plan: Plan) -> Iterator[Filtered]:
+    """All filters, in order, as declared."""
+    for element in map(as_declared, plan):
+        if isinstance(element, Filtered):
+            yield element
+        elif isinstance(element, Part):
+            yield from filters_of(element.plan)
+        elif isinstance(element, Blocks):
+            yield from filters_of(element.parts)
 
 
 def is_latent(plan: Plan) -> bool:
     """Whether coins that are not released decide what later stages see."""
-    shown = (e.declared if isinstance(e, AdaptiveStage) else e for e in plan)
-    return any(isinstance(element, Filtered) for element in shown)
+    return next(filters_of(plan), None) is not None
 
 
 def is_closed(plan: Plan) -> bool:
@@ -199,7 +301,7 @@ def derive(plan: Plan, adjacency: AnyAdjacency, domain: Domain) -> Derivation[Pr
         if isinstance(element, Gate):
             gates.append(element)
             if isinstance(adjacency, Friendly):  # it stops where nothing is kept, too
-                query = cast(CoreQuery, before[element.stage].query)
+                query = before[element.stage].query
                 assumed.append(query.reached(element.stage, element.at_least))
         elif not isinstance(element, Unless):
             part = element.derivation(adjacency, domain)
@@ -219,16 +321,33 @@ def derive(plan: Plan, adjacency: AnyAdjacency, domain: Domain) -> Derivation[Pr
     return found
 
 
+def _closed(name: str, found: Derivation[PrivacyClaim]) -> Derivation[PrivacyClaim]:
+    if found.conclusion.hypotheses:
+        raise ValueError(
+            f"The claim of the part {name!r} is open: {found.conclusion}. Give the part an Unless that pays for the "
+            "failure of each of these, or a gate that sees to it."
+        )
+    return found
+
+
 def _check_names(plan: Plan) -> None:
     seen: set[str] = set()
-    for element in elements_of(plan):
+    for element in plan:
         if isinstance(element, Gate):
             if element.stage not in seen:
                 raise ValueError(f"a gate reads {element.stage!r}, which is not released before it")
             continue
-        if element.name in seen:
-            raise ValueError(f"two stages are named {element.name!r}; names are unique in a plan")
-        seen.add(element.name)
+        if isinstance(element, Unless):
+            continue
+        names = {stage.name for stage in stages_of((element,))}
+        names |= set() if isinstance(as_declared(element), Filtered) else {element.name}
+        if isinstance(element, Stage) and "/" in element.name:
+            raise ValueError(
+                f"{element.name!r}: a slash is for stages of parts; give another name."
+            )
+        for name in sorted(names & seen):
+            raise ValueError(f"two stages are named {name!r}; names are unique in a plan")
+        seen |= names
 
 
 def _require_released(
@@ -244,8 +363,7 @@ def _require_released(
 
 def _own_stage(plan: Plan, unless: Unless) -> Stage:
     """The stage of the plan itself, not of one behind a filter, whose number the event is about."""
-    for element in plan:
-        shown = element.declared if isinstance(element, AdaptiveStage) else element
+    for shown in map(as_declared, plan):
         if isinstance(shown, Stage) and shown.name == unless.assumed.stage:
             return shown
     raise ValueError(
@@ -255,39 +373,48 @@ def _own_stage(plan: Plan, unless: Unless) -> Stage:
 
 
 def with_stages(plan: Plan, change: Callable[[Stage], Stage]) -> Plan:
-    """The plan with ``change`` made to every stage, as declared and as built: how faults are planted."""
+    """The plan with ``change`` made to every stage, as declared and as built: how faults are planted.
 
-    def staged(stage: Stage | Filtered) -> Stage | Filtered:
-        if isinstance(stage, Stage):
-            return change(stage)
-        return replace(stage, inner=with_stages(stage.inner, change))
-
-    def element(part: Element) -> Element:
-        if isinstance(part, (Gate, Unless)):
-            return part
-        if isinstance(part, AdaptiveStage):
-            return replace(
-                part, declared=staged(part.declared), build=lambda key: staged(part.build(key))
-            )
-        return staged(part)
-
-    return tuple(element(part) for part in plan)
+    The change is shown a stage of a part under its full name.
+    """
+    return _changed(plan, change, lambda one: one, "")
 
 
 def with_filters(plan: Plan, change: Callable[[Filter], Filter]) -> Plan:
     """The plan with ``change`` made to every filter, as declared and as built."""
+    return _changed(plan, lambda one: one, change, "")
 
-    def filtered(stage: Stage | Filtered) -> Stage | Filtered:
-        return stage if isinstance(stage, Stage) else replace(stage, filter=change(stage.filter))
 
-    def element(part: Element) -> Element:
-        if isinstance(part, AdaptiveStage):
-            return replace(
-                part, declared=filtered(part.declared), build=lambda key: filtered(part.build(key))
-            )
-        return filtered(part) if isinstance(part, Filtered) else part
+def _changed(
+    plan: Plan, stages: Callable[[Stage], Stage], filters: Callable[[Filter], Filter], path: str
+) -> Plan:
+    def stage(one: Stage) -> Stage:
+        return (
+            replace(stages(replace(one, name=path + one.name)), name=one.name)
+            if path
+            else stages(one)
+        )
 
-    return tuple(element(part) for part in plan)
+    def inside(inner: Plan, name: str | None = None) -> Plan:
+        return _changed(inner, stages, filters, path if name is None else f"{path}{name}/")
+
+    def built(one: Built) -> Built:
+        if isinstance(one, Stage):
+            return stage(one)
+        if isinstance(one, Part):
+            return replace(one, plan=inside(one.plan, one.name))
+        return replace(one, filter=filters(one.filter), inner=inside(one.inner))
+
+    def element(one: Element) -> Element:
+        if isinstance(one, (Gate, Unless)):
+            return one
+        if isinstance(one, Adaptive):
+            return replace(one, build=lambda row: built(one.build(row)))
+        if isinstance(one, Blocks):
+            return replace(one, plans=tuple(inside(part.plan, part.name) for part in one.parts))
+        return built(one)
+
+    return tuple(map(element, plan))
 
 
 def rescaled_stage(stage: Stage, factor: Fraction) -> Stage:

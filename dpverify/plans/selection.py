@@ -15,7 +15,7 @@ from dpverify.grid.tables import ColumnScores, QuantileScores
 from dpverify.plans.noise import LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, GaussianDP, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.guarantees import BoundedRange
-from dpverify.privacy.numbers import Exact
+from dpverify.privacy.numbers import Exact, settle
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.randomness.choice import Choice
@@ -44,11 +44,10 @@ class QuantileChoice(Noise):
     def __init__(
         self, lower: int, upper: int, numerator: int, denominator: int, scale: Exact
     ) -> None:
-        for name, value in (("lower", lower), ("upper", upper)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "numerator", numerator)
-        object.__setattr__(self, "denominator", denominator)
-        object.__setattr__(self, "scale", positive_scale(scale))
+        settle(self, lower=lower, upper=upper)
+        settle(self, numerator=numerator)
+        settle(self, denominator=denominator)
+        settle(self, scale=positive_scale(scale))
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws (dpverify.randomness.choice), shape (size, 1)."""
@@ -140,9 +139,9 @@ class QuantileChoices(Noise):
     def __init__(
         self, grids: tuple[Grid, ...], scale: Exact, claimed: Literal["range", "gaussian"]
     ) -> None:
-        object.__setattr__(self, "grids", grids)
-        object.__setattr__(self, "scale", positive_scale(scale))
-        object.__setattr__(self, "claimed", claimed)
+        settle(self, grids=grids)
+        settle(self, scale=positive_scale(scale))
+        settle(self, claimed=claimed)
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws, shape (size, choices)."""

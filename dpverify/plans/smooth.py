@@ -12,7 +12,7 @@ from dpverify.grid import Query
 from dpverify.grid.smooth import SmoothMedians
 from dpverify.plans.noise import LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
-from dpverify.privacy.numbers import Exact, to_float
+from dpverify.privacy.numbers import Exact, settle, to_float
 from dpverify.randomness import Bits, RoundedLaplace
 from dpverify.randomness.bits import IntArray
 
@@ -31,9 +31,9 @@ class SmoothNoise(Noise):
     count: int
 
     def __init__(self, scale: Exact, unit: int, count: int) -> None:
-        object.__setattr__(self, "scale", positive_scale(scale))
-        object.__setattr__(self, "unit", unit)
-        object.__setattr__(self, "count", count)
+        settle(self, scale=positive_scale(scale))
+        settle(self, unit=unit)
+        settle(self, count=count)
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Exact draws (dpverify.randomness.rounded), shape (size, count)."""

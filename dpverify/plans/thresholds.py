@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from dpverify.plans.gaussian import RoundedGaussian
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
-from dpverify.privacy.numbers import Exact
+from dpverify.privacy.numbers import Exact, settle
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
@@ -95,8 +95,8 @@ class _Scaled(_Thresholded):
     threshold: int
 
     def __init__(self, scale: Exact, threshold: int) -> None:
-        object.__setattr__(self, "scale", positive_scale(scale))
-        object.__setattr__(self, "threshold", threshold)
+        settle(self, scale=positive_scale(scale))
+        settle(self, threshold=threshold)
 
     def rescaled(self, factor: Fraction) -> Noise:
         """The same threshold under noise of scale * factor."""

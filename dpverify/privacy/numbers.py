@@ -11,6 +11,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral
+from typing import Any
 
 Exact = int | Fraction | str | Decimal | float
 """What is accepted as an exact number."""
@@ -19,6 +20,12 @@ _PLAIN_DIGITS = 17
 _LONG = re.compile(r"(sqrt\()?(\d+\.\d{9,}|\d{9,}/\d+|\d+/\d{9,})(?(1)\))")
 _MOST_DIGITS = 4000  # Python prints integers of up to 4300 digits; beyond, nothing is meant
 _MOST_BITS = 13_000
+
+
+def settle(made: object, **values: Any) -> None:
+    """Set fields of a frozen object that is being made, to the exact form of what was given."""
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
 
 
 def exact(value: Exact, name: str) -> Fraction:

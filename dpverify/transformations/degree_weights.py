@@ -7,14 +7,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpverify.grid import UNIT
+from dpverify.grid.image_view import Images
 from dpverify.grid.linear import WORD, largest
 from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness
-from dpverify.plans.kept import rounded_quotients, unit_sensitivity
-from dpverify.plans.mapped import Mapped
-from dpverify.plans.moving import MovingQuery
-from dpverify.plans.transcripts import Transcripts
+from dpverify.grid.queries import Query
+from dpverify.grid.rounding import rounded_quotients
+from dpverify.grid.transcripts import NOTHING, Handle, Transcripts
+from dpverify.grid.vector_queries import UNIT, unit_sensitivity
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Compared, Passed, Quantity, Relation, Side
 from dpverify.privacy.numbers import render
@@ -26,7 +27,7 @@ _SPEC = "degree_weights.py"
 _SOURCE = Source(
     "OURS", "the mean by degree weights", note="the random filter's expectation in its place"
 )
-AGREEMENT = "agreement"
+AGREEMENT = Handle("agreement")
 """The stage that releases the agreement, which the mean reads."""
 LEAST = 10
 """The least released agreement with which a mean is released."""
@@ -49,7 +50,7 @@ def reach(adjacency: Adjacency) -> Fraction:
 
 @states(_SOURCE)
 @dataclass(frozen=True, slots=True)
-class Agreement(MovingQuery):
+class Agreement(Query):
     """floor(2 K / n) - n minus a public ``shift``, K the sum of max(0, 2 degree - n); 0 for n = 0.
 
     n where all records are friends; n (1 - 4 p) where a share p of the pairs is not; below 0 for
@@ -64,9 +65,9 @@ class Agreement(MovingQuery):
         """1."""
         return 1
 
-    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
-        """Shape (size, 1); the transcript does not matter."""
-        return np.full((len(batch), 1), agreement_of(mapped) - self.shift, dtype=np.int64)
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+        """Shape (1,)."""
+        return np.array([agreement_of(view.images(self.nearness)) - self.shift], np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """5; 6 under replace. Raises ValueError under any other adjacency."""
@@ -92,7 +93,7 @@ class Agreement(MovingQuery):
 
 @states(_SOURCE)
 @dataclass(frozen=True, slots=True)
-class WeightedMean(MovingQuery):
+class WeightedMean(Query):
     """The mean by degree weights in 2^-40 of its noise: round(2^40 m / (a R s / r)), ties to even.
 
     r: the released agreement (of the stage "agreement"), R the radius, s = ``spread``, a the reach of
@@ -123,16 +124,21 @@ class WeightedMean(MovingQuery):
         agreement = Quantity.of(words, "Agreement", predicate=self.nearness.predicate)
         return Compared(AGREEMENT, Relation.AT_MOST, Side.SMALLER, agreement, slack(self.adjacency))
 
-    def weighted_sum(self, mapped: Mapped) -> tuple[list[int], int]:
+    def weighted_sum(self, images: Images) -> tuple[list[int], int]:
         """The sum of the weighted images, and of the weights."""
-        return mapped.weighted_sum
+        return images.weighted_sum
 
-    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
-        """Exact: one rounding of a rational. Without weights: 0."""
-        column = batch.values[AGREEMENT][:, 0]
-        sums, total = self.weighted_sum(mapped)
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The agreement."""
+        return (AGREEMENT,)
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+        """Shape (size, width). Exact: one rounding of a rational. Without weights: 0."""
+        column = before[AGREEMENT][:, 0]
+        sums, total = self.weighted_sum(view.images(self.nearness))
         if not total:
-            return np.zeros((len(batch), self.width), np.int64)
+            return np.zeros((len(before), self.width), np.int64)
         seen, which = different(column)
         noise = self.noise(1)
         most = [max(1, released) for released in seen.tolist()]
@@ -166,7 +172,7 @@ class WeightedMean(MovingQuery):
         )
 
 
-def agreement_of(mapped: Mapped) -> int:
+def agreement_of(images: Images) -> int:
     """floor(2 K / n) - n; 0 for nobody."""
-    n = len(mapped.degrees)
-    return 2 * mapped.weighted_sum[1] // n - n if n else 0
+    n = len(images.degrees)
+    return 2 * images.weighted_sum[1] // n - n if n else 0

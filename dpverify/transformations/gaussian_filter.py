@@ -8,19 +8,20 @@ from fractions import Fraction
 import numpy as np
 
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.transcripts import Handle
 from dpverify.plans import RoundedGaussian
 from dpverify.plans.filtering import Filter
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, PrivacyClaim, Sensitivity, Source
 from dpverify.privacy.adjacency import Friendly
 from dpverify.privacy.hypotheses import Compared, Hypothesis, Quantity, Relation, Side
-from dpverify.privacy.numbers import exact, whole
+from dpverify.privacy.numbers import exact, settle, whole
 from dpverify.privacy.rules import kept_by_noise, noisy_degree_lift, sensitivity_lemma
 from dpverify.privacy.sources import SourceStatus, states
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import BoolArray, IntArray
 
 _SPEC = "gaussian_filter.py"
-ROWS = "rows"
+ROWS = Handle("rows")
 """The stage that releases the number of rows, from which the filter's size is chosen."""
 _SCORES = Source("OURS", "scores of friends and strangers, for records inside and outside")
 _FILTER = Source(
@@ -56,7 +57,7 @@ class GaussianFilter(Filter):
                 f"strangers_share = {self.strangers_share} is outside (0, 1/2]; two records that are "
                 "kept have a common friend only if each has more friends than strangers."
             )
-        object.__setattr__(self, "strangers_share", share)
+        settle(self, strangers_share=share)
         whole(self.threshold, "threshold")
         if whole(self.most_rows, "most_rows") < 1:
             raise ValueError(f"most_rows = {self.most_rows}; give a number of records, at least 1.")

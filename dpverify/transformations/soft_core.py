@@ -13,11 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpverify.grid.image_view import Images
 from dpverify.grid.nearness import Nearness
-from dpverify.plans.kept import unit_sensitivity
-from dpverify.plans.mapped import Mapped
-from dpverify.plans.moving import MovingQuery
-from dpverify.plans.transcripts import Transcripts
+from dpverify.grid.queries import Query
+from dpverify.grid.transcripts import NOTHING, Transcripts
+from dpverify.grid.vector_queries import unit_sensitivity
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Compared, Passed, Quantity, Relation, Side
 from dpverify.privacy.numbers import render
@@ -56,7 +57,7 @@ def reach(full: Fraction) -> Fraction:
 
 @states(_SOURCE)
 @dataclass(frozen=True, slots=True)
-class SoftAgreement(MovingQuery):
+class SoftAgreement(Query):
     """floor(2 N) - n minus a public ``shift``, N the sum of weights, 1 for a record that counts in full.
 
     n where all do; n (1 - 2 gamma) where a share gamma has no weight; 0 for nobody.
@@ -71,10 +72,10 @@ class SoftAgreement(MovingQuery):
         """1."""
         return 1
 
-    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
-        """Shape (size, 1); the transcript does not matter."""
-        value = agreement_of(mapped, self.full) - self.shift
-        return np.full((len(batch), 1), value, dtype=np.int64)
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+        """Shape (1,)."""
+        value = agreement_of(view.images(self.nearness), self.full) - self.shift
+        return np.array([value], np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """ceil(2 + 4 / (2 full - 1)). Raises ValueError under any adjacency but replace."""
@@ -116,9 +117,9 @@ class SoftMean(WeightedMean):
         )
         return Compared(AGREEMENT, Relation.AT_MOST, Side.SMALLER, agreement)
 
-    def weighted_sum(self, mapped: Mapped) -> tuple[list[int], int]:
+    def weighted_sum(self, images: Images) -> tuple[list[int], int]:
         """By the soft core's integers."""
-        return mapped.soft_sum(self.full)
+        return images.soft_sum(self.full)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """(2^40 / s + sqrt(width))^2, if the released agreement is at least 1 and ``below`` holds. Raises ValueError under any adjacency but replace."""
@@ -144,11 +145,11 @@ class SoftMean(WeightedMean):
         )
 
 
-def agreement_of(mapped: Mapped, full: Fraction) -> int:
+def agreement_of(images: Images, full: Fraction) -> int:
     """floor(2 N) - n; 0 for nobody."""
-    n = len(mapped.degrees)
+    n = len(images.degrees)
     top = (2 * full.numerator - full.denominator) * n
-    return 2 * mapped.soft_sum(full)[1] // top - n if n else 0
+    return 2 * images.soft_sum(full)[1] // top - n if n else 0
 
 
 def _require_replace(adjacency: Adjacency) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.retained import KEPT
 from dpverify.plans import (
     UNIT,
     DiscreteLaplace,
@@ -15,11 +16,11 @@ from dpverify.plans import (
     Plan,
     RoundedGaussian,
     Stage,
-    Transcript,
+    Transcripts,
 )
 from dpverify.privacy import Adjacency
 from dpverify.transformations.basic_filter import BasicFilter
-from dpverify.transformations.means.shared import kept_plan, least, least_shift
+from dpverify.transformations.means.shared import MEAN, kept_plan, least, least_shift
 
 _COUNT_SHARE, _AT_ROWS = 1.5, 2000.0  # measured: the least error at (1, 1e-6)
 
@@ -56,9 +57,9 @@ class BasicCoreMean:
         inner = kept_plan(self.nearness, self.noise, self.shift, self.tail, self._mean)
         return (Filtered("core", BasicFilter(self.nearness, self.epsilon), inner),)
 
-    def noise_of(self, transcript: Transcript) -> Fraction:
+    def noise_of(self, transcript: Transcripts) -> Fraction:
         """The standard deviation of the released mean, in cells."""
-        return KeptMean(self.nearness, self.multiplier, transcript["kept"]).noise
+        return KeptMean(self.nearness, self.multiplier, transcript.number(KEPT)).noise
 
     def expected_noise(self, n: int) -> float:
         """The mean's noise in radii where n records agree."""
@@ -72,4 +73,4 @@ class BasicCoreMean:
 
     def _mean(self, released: int) -> Stage:
         query = KeptMean(self.nearness, self.multiplier, released)
-        return Stage("mean", query, RoundedGaussian(UNIT))
+        return Stage(MEAN, query, RoundedGaussian(UNIT))

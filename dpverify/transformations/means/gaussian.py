@@ -14,17 +14,18 @@ import numpy as np
 from dpverify.grid import Count
 from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.retained import KEPT
 from dpverify.plans import (
     UNIT,
-    AdaptiveStage,
+    Adaptive,
     Filtered,
     Gate,
     KeptMean,
     NoNoise,
     Plan,
+    Released,
     RoundedGaussian,
     Stage,
-    Transcript,
     Transcripts,
     Unless,
 )
@@ -33,6 +34,7 @@ from dpverify.privacy.numbers import to_float
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.gaussian_filter import ROWS, GaussianFilter, enough_rows, margin
 from dpverify.transformations.means.shared import (
+    MEAN,
     TOO_FEW,
     kept_plan,
     least,
@@ -80,16 +82,9 @@ class GaussianCoreMean:
     def plan(self) -> Plan:
         """The number of rows, then what depends on it: the filter, and what runs behind it."""
         first = self._least_rows
-        declared = self._filtered(first)
-
-        def build(key: int) -> Filtered:
-            return self._filtered(key)
-
-        def key(batch: Transcripts) -> IntArray:
-            return self._keys(batch.values[ROWS][:, 0])
-
+        keys = Released((ROWS,), lambda before: self._keys(before[ROWS][:, 0])[:, np.newaxis])
         enough = enough_rows(slack=self._added)
-        core = AdaptiveStage(declared, key, build, (enough,))
+        core = Adaptive(keys, (first,), lambda row: self._filtered(*row), (enough,))
         if self.adjacency is Adjacency.REPLACE:
             rows = Stage(ROWS, Count(), NoNoise())
             return (rows, Gate(ROWS, first, TOO_FEW), core, Unless(enough, Fraction(0)))
@@ -100,10 +95,10 @@ class GaussianCoreMean:
             Unless(enough, self.tail),
         )
 
-    def noise_of(self, transcript: Transcript) -> Fraction:
+    def noise_of(self, transcript: Transcripts) -> Fraction:
         """The standard deviation of the released mean, in cells."""
-        setting = self._setting(self._key(transcript[ROWS]))
-        return self._query(setting, transcript["kept"]).noise
+        setting = self._setting(self._key(transcript.number(ROWS)))
+        return self._query(setting, transcript.number(KEPT)).noise
 
     def expected_noise(self, n: int) -> float:
         """The mean's noise in radii where n records agree."""
@@ -146,7 +141,7 @@ class GaussianCoreMean:
         return Filtered("core", setting.filter, inner)
 
     def _mean(self, setting: _Setting, released: int) -> Stage:
-        return Stage("mean", self._query(setting, released), RoundedGaussian(UNIT))
+        return Stage(MEAN, self._query(setting, released), RoundedGaussian(UNIT))
 
     def _query(self, setting: _Setting, released: int) -> KeptMean:
         strangers = setting.filter.friendly.strangers

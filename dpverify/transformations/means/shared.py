@@ -7,17 +7,20 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.retained import KEPT, below_kept
 from dpverify.plans import (
-    AdaptiveStage,
+    Adaptive,
     Gate,
+    Handle,
     KeptCount,
     Noise,
     Plan,
+    Released,
     Stage,
     Unless,
 )
-from dpverify.plans.kept import below_kept
 
+MEAN = Handle("mean")
 TOO_FEW = "too few records that agree"
 
 
@@ -41,11 +44,11 @@ def kept_plan(
     nearness: Nearness, noise: Noise, shift: int, tail: Fraction, mean: Callable[[int], Stage]
 ) -> Plan:
     """The number of kept records minus ``shift`` with noise; where it is positive, their mean."""
-    below = below_kept("kept", nearness)
+    below, released = below_kept(KEPT, nearness), Released((KEPT,), lambda before: before[KEPT])
     return (
-        Stage("kept", KeptCount(nearness, shift), noise),
-        Gate("kept", 1, TOO_FEW),
-        AdaptiveStage(mean(1), lambda batch: batch.values["kept"][:, 0], mean, (below,)),
+        Stage(KEPT, KeptCount(nearness, shift), noise),
+        Gate(KEPT, 1, TOO_FEW),
+        Adaptive(released, (1,), lambda row: mean(*row), (below,)),
         Unless(below, tail),
     )
 

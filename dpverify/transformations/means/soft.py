@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpverify.plans.moving import MovingQuery
+from dpverify.grid import Query
 from dpverify.transformations.means.weights import WeightedCoreMean
 from dpverify.transformations.soft_core import SoftAgreement, SoftMean, checked_full, moves
 
@@ -30,7 +30,7 @@ class SoftCoreMean(WeightedCoreMean):
         return 0
 
     @property
-    def agreement(self) -> MovingQuery:
+    def agreement(self) -> Query:
         """Of the first stage."""
         return SoftAgreement(self.nearness, self.full, self.shift)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 
+from dpverify.grid import Query
 from dpverify.grid.nearness import Nearness
-from dpverify.plans import UNIT, Gate, Plan, RoundedGaussian, Stage, Transcript, Unless
-from dpverify.plans.moving import MovingQuery
+from dpverify.plans import UNIT, Gate, Plan, RoundedGaussian, Stage, Transcripts, Unless
 from dpverify.privacy import Adjacency
 from dpverify.transformations.degree_weights import (
     AGREEMENT,
@@ -19,7 +19,7 @@ from dpverify.transformations.degree_weights import (
     moves,
     slack,
 )
-from dpverify.transformations.means.shared import TOO_FEW, least, spread_for
+from dpverify.transformations.means.shared import MEAN, TOO_FEW, least, spread_for
 
 _LARGEST_SHARE = 0.5
 
@@ -44,7 +44,7 @@ class WeightedCoreMean:
         return (
             Stage(AGREEMENT, self.agreement, self.noise),
             Gate(AGREEMENT, LEAST, TOO_FEW),
-            Stage("mean", self.query, RoundedGaussian(UNIT)),
+            Stage(MEAN, self.query, RoundedGaussian(UNIT)),
             Unless(self.query.below, self.tail),
         )
 
@@ -59,7 +59,7 @@ class WeightedCoreMean:
         return slack(self.adjacency)
 
     @property
-    def agreement(self) -> MovingQuery:
+    def agreement(self) -> Query:
         """Of the first stage."""
         return Agreement(self.nearness, self.shift)
 
@@ -89,9 +89,9 @@ class WeightedCoreMean:
         above = least(lambda t: self.noise.falls_short(t + 1, self.tail))
         return self.moves + above + self.slack
 
-    def noise_of(self, transcript: Transcript) -> Fraction:
+    def noise_of(self, transcript: Transcripts) -> Fraction:
         """The standard deviation of the released mean, in cells."""
-        return self.query.noise(transcript[AGREEMENT])
+        return self.query.noise(transcript.number(AGREEMENT))
 
     def expected_noise(self, n: int) -> float:
         """The mean's noise in radii where n records agree."""

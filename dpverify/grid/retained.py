@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from flint import arb
-from numpy.typing import NDArray
 
-from dpverify.grid import UNIT
 from dpverify.grid.linear import WORD, Integers, largest, matmul
 from dpverify.grid.nearness import Nearness
-from dpverify.plans.filtering import CoreQuery
+from dpverify.grid.queries import Query
+from dpverify.grid.rounding import rounded_quotients
+from dpverify.grid.transcripts import NOTHING, Handle, Transcripts
+from dpverify.grid.vector_queries import UNIT, unit_sensitivity
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.adjacency import Friendly
-from dpverify.privacy.balls import ball, enclose
 from dpverify.privacy.hypotheses import Compared, Quantity, Relation, Side
 from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.randomness.bits import BoolArray, IntArray
 
 _SPEC = "theory/filters.py"
+KEPT = Handle("kept")
+"""The stage that releases the number of kept records, from which their mean is built."""
 _KEPT_RECORDS = "the number of kept records"
-_HALF = 0.4999  # less than 1/2 by more than these comparisons round
 _SOURCE = Source("OURS", "the mean of friendly records, in the unit of its noise")
 
 
 @dataclass(frozen=True, slots=True)
-class KeptCount(CoreQuery):
+class KeptCount(Query):
     """The number of kept records, minus a public ``shift``."""
 
+    of_retained = True
     nearness: Nearness
     shift: int
 
@@ -42,10 +41,10 @@ class KeptCount(CoreQuery):
         """1."""
         return 1
 
-    def of_cores(self, images: Integers, kept: BoolArray) -> IntArray:
-        """Shape (size, 1)."""
-        counts: IntArray = np.count_nonzero(kept, axis=1)[:, np.newaxis] - self.shift
-        return counts
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+        """Shape (size, 1), or (1,) where there is no filter."""
+        counts: IntArray = np.count_nonzero(view.retained, axis=1)[:, np.newaxis] - self.shift
+        return counts if view.is_filtered else counts[0]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """1, for friendly neighbors."""
@@ -76,7 +75,7 @@ def below_kept(stage: str, nearness: Nearness, value: int | None = None) -> Comp
 
 
 @dataclass(frozen=True, slots=True)
-class KeptMean(CoreQuery):
+class KeptMean(Query):
     """The mean of the kept records in 2^-40 of its noise: round(2^40 r sum / (a R s N)), ties to even.
 
     r: the released number of kept records, N the true one, R the radius, s = ``spread``; the noise,
@@ -86,11 +85,12 @@ class KeptMean(CoreQuery):
     stage: the one that released r.
     """
 
+    of_retained = True
     nearness: Nearness
     spread: Fraction
     released: int
     strangers: int | None = None
-    stage: str = "kept"
+    stage: str = KEPT
 
     @property
     def width(self) -> int:
@@ -109,8 +109,13 @@ class KeptMean(CoreQuery):
         """The standard deviation of the noise, in cells."""
         return self.reach * self.nearness.radius * self.spread / max(1, self.released)
 
-    def of_cores(self, images: Integers, kept: BoolArray) -> IntArray:
-        """Exact, whatever the images: sums about one of them, then one rounding of a rational."""
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+        """Shape (size, width), or (width,) where there is no filter. Exact, whatever the images: sums about one of
+        them, then one rounding of a rational."""
+        means = self._means(view.images(self.nearness).images, view.retained)
+        return means if view.is_filtered else means[0]
+
+    def _means(self, images: Integers, kept: BoolArray) -> IntArray:
         used = np.flatnonzero(kept.any(axis=0))
         size = len(kept)
         if not len(used):
@@ -153,95 +158,6 @@ class KeptMean(CoreQuery):
         below = (below_kept(self.stage, self.nearness, self.released),)
         name = "swapped_mean" if exchange else "kept_mean"
         return _lemma(query, Norm.SQUARED_L2, value, adjacency, domain, name, below)
-
-
-def unit_sensitivity(spread: Fraction, width: int) -> int:
-    """(2^40 / spread + sqrt(width))^2, rounded up."""
-
-    def square() -> arb:
-        return (ball(UNIT / spread) + ball(Fraction(width)).sqrt()) ** 2
-
-    return math.ceil(enclose(square).upper)
-
-
-def rounded_multiples(
-    values: IntArray, factors: Sequence[Fraction], which: IntArray | None = None
-) -> IntArray:
-    """Each row of values times a positive factor, to the nearest integers, ties to even, exactly.
-
-    which: for each row the index of its factor; None: the first one. In floats where they are sure, first
-    in short ones: with e the type's epsilon, both numbers of the factor, their quotient, the value and the
-    product are rounded by e / 2 of themselves each, so the product is off by less than 4 e of itself; a
-    nearest integer that is nearer than 1/2 less that is the right one.
-    """
-    rows = np.zeros(len(values), np.intp) if which is None else which
-    if not all(map(_short, factors)):
-        return _by_integers(values, factors, rows)
-    if values.dtype == object:
-        return _by_kind(values, factors, rows)
-    found: IntArray = np.zeros(values.shape, np.int64)
-    left = np.arange(len(values))
-    for kind in (np.float64, np.longdouble):
-        ratio = np.array([kind(f.numerator) / kind(f.denominator) for f in factors], kind)
-        here = slice(None) if len(left) == len(values) else left
-        nearest, sure = _nearest(values[here], ratio[rows[here]])
-        found[here] = nearest
-        left = left[~sure]
-        if not len(left):
-            return found
-    exact = _by_integers(values[left], factors, rows[left])
-    found = found if exact.dtype == np.int64 else found.astype(object)
-    found[left] = exact
-    return found
-
-
-def _by_kind(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> IntArray:
-    """Python integers: rows that fit words as words, the others by integers."""
-    fit = ((values < WORD) & (values > -WORD)).reshape(len(values), -1).all(axis=1)
-    if not fit.any():
-        return _by_integers(values, factors, rows)
-    words = rounded_multiples(values[fit].astype(np.int64), factors, rows[fit])
-    if fit.all():
-        return words
-    found = values.copy()
-    found[fit], found[~fit] = words, _by_integers(values[~fit], factors, rows[~fit])
-    return found.astype(np.int64) if largest(found) < WORD else found
-
-
-def _nearest(values: IntArray, ratio: NDArray[Any]) -> tuple[IntArray, BoolArray]:
-    """The nearest integers of each row times its ratio, in the ratio's type, and in which rows all are sure."""
-    product = values * ratio.reshape(-1, *(1,) * (values.ndim - 1))
-    nearest = np.rint(product)
-    size = np.abs(product)
-    sure = np.abs(product - nearest) + 8 * np.finfo(ratio.dtype).eps * size < _HALF
-    sure &= size < WORD
-    if not sure.all():
-        nearest = np.where(sure, nearest, 0)
-    return nearest.astype(np.int64), sure.reshape(len(values), -1).all(axis=1)
-
-
-def _by_integers(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> IntArray:
-    above, below = values.astype(object), np.ones(values.shape, object)
-    for index in np.unique(rows):
-        chosen, factor = rows == index, factors[index]
-        above[chosen] *= factor.numerator
-        below[chosen] *= factor.denominator
-    found = rounded_quotients(above, below)
-    return found.astype(np.int64) if largest(found) < WORD else found
-
-
-def _short(factor: Fraction) -> bool:
-    """Whether both numbers are far from the ends of the floats."""
-    return max(factor.numerator, factor.denominator) < 1 << 512
-
-
-def rounded_quotients(above: IntArray, below: IntArray) -> IntArray:
-    """above / below to the nearest integer, ties to even; below > 0, Python integers."""
-    quotients = above // below
-    twice = 2 * (above - quotients * below)
-    up = (twice > below) | ((twice == below) & (quotients % 2 == 1))
-    found: IntArray = quotients + up.astype(object)
-    return found
 
 
 def _require_friends(query: KeptCount | KeptMean, adjacency: object) -> Friendly:

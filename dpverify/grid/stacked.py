@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.queries import Count, Query
-from dpverify.grid.records import Records
+from dpverify.grid.transcripts import NOTHING, Transcripts
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
+from dpverify.privacy.numbers import settle
 from dpverify.privacy.rules import sensitivity_lemma
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Query):
+class Stacked(Query):
     """The answers of several queries side by side, each an integer.
 
     Raises TypeError for what is no query, ValueError for none at all or one of several numbers.
@@ -26,23 +28,25 @@ class Together(Query):
     queries: tuple[Query, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "queries", tuple(self.queries))
+        settle(self, queries=tuple(self.queries))
         if not self.queries:
             raise ValueError("There is no query to ask; give at least one, say Count().")
         for query in self.queries:
             if not isinstance(query, Query):
                 raise TypeError(f"{query!r} is not a query; write Count(within=(0.0, 1.0)).")
-
-    def evaluate(self, records: Records) -> NDArray[Any]:
-        """Shape (number of queries,). Raises ValueError for a query of more than one number."""
-        values = [query.evaluate(records) for query in self.queries]
-        for query, value in zip(self.queries, values, strict=True):
-            if value.shape != (1,):
+            if query.width != 1 or query.reads:
                 raise ValueError(
                     f"{query} does not answer with one number; give queries that do, say counts."
                 )
-        found: NDArray[Any] = np.concatenate(values)
-        return found
+
+    @property
+    def width(self) -> int:
+        """One number a query."""
+        return len(self.queries)
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
+        """Shape (number of queries,)."""
+        return np.concatenate([query.evaluate(view) for query in self.queries])
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """The largest of theirs; under add-remove counts all move the same way.

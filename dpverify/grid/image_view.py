@@ -9,15 +9,15 @@ from functools import cached_property
 
 import numpy as np
 
-from dpverify.grid import Records
 from dpverify.grid.linear import Integers, column_sums, matmul
 from dpverify.grid.masks import Counted, distinct
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.records import Records
 from dpverify.randomness.bits import IntArray
 
 
 @dataclass(frozen=True)
-class Mapped:
+class Images:
     """As secret as the records; its repr shows nothing of them."""
 
     records: Records

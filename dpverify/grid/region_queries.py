@@ -6,20 +6,22 @@ released numbers alone, in integers, so every bound here holds wherever the regi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from dpverify.grid import UNIT
+from dpverify.grid.image_view import Images
 from dpverify.grid.linear import WORD, Integers, largest, matmul
 from dpverify.grid.masks import different, each_once
 from dpverify.grid.nearness import Nearness
-from dpverify.plans.kept import rounded_multiples, unit_sensitivity
-from dpverify.plans.mapped import Mapped
-from dpverify.plans.moving import MovingQuery, MovingSum, root_above
-from dpverify.plans.transcripts import Transcripts
+from dpverify.grid.queries import Query
+from dpverify.grid.rounding import rounded_multiples
+from dpverify.grid.transcript_queries import MovingSum, Place, root_above
+from dpverify.grid.transcripts import NOTHING, Released, Transcripts
+from dpverify.grid.vector_queries import UNIT, unit_sensitivity
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import render
@@ -33,12 +35,10 @@ DIRECTION_BITS = 12
 PARTS = 256
 """Of a bin, in which slabs are measured."""
 
-Place = Callable[[Transcripts], tuple[Integers, Integers]]
-"""From a batch to points (integer cells, shape (size, d)) and radii (size,)."""
-Along = Callable[[Transcripts], Integers]
-"""From a batch to directions, integers of shape (size, J, d)."""
-Slabs = Callable[[Transcripts], tuple[Integers, Integers]]
-"""From a batch to the slabs' middles and half widths, in parts of a bin, each of shape (size, J)."""
+Along = Released[Integers]
+"""Directions, integers of shape (size, J, d)."""
+Slabs = Released[tuple[Integers, Integers]]
+"""The slabs' middles and half widths, in parts of a bin, each of shape (size, J)."""
 
 _SPEC = "theory/regions.py"
 _SOURCE = Source("OURS", "queries about a released region")
@@ -48,7 +48,7 @@ _BLOCK = 1 << 20  # numbers that are held at a time
 
 
 @dataclass(frozen=True, slots=True)
-class MovingMoments(MovingQuery):
+class MovingMoments(Query):
     """The sum of y y^T over the records in a ball, y from its center, in 2^-40 of a noise.
 
     First the diagonal, then the entries above it row by row, times ``OFF_DIAGONAL``. With D = R^2
@@ -70,13 +70,19 @@ class MovingMoments(MovingQuery):
         """The standard deviation of the noise, in squared cells."""
         return self.spread * root_above((1 + (self.adjacency is Adjacency.REPLACE)) * radius**4)
 
-    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the balls follow from."""
+        return self.place.reads
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
         """Exact integers, one rounding."""
-        points, radii = self.place(batch)
+        points, radii = self.place(before)
+        images = view.images(self.nearness)
         d = self.nearness.width
         above = np.triu_indices(d, 1)
         found: list[Integers] = [np.zeros((0, d, d), np.int64)]
-        for rows, moved, often in _in_balls(mapped, points, radii):
+        for rows, moved, often in _in_balls(images, points, radii):
             short = _fits(int(radii[rows].max()) ** 2, often)
             kept = moved if short else moved.astype(object)
             found.append(_products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept))
@@ -110,7 +116,7 @@ class MovingMoments(MovingQuery):
 
 
 @dataclass(frozen=True, slots=True)
-class MovingHistogram(MovingQuery):
+class MovingHistogram(Query):
     """How many records of a ball have v . y in each bin, for each of ``count`` directions v.
 
     y: from the center. The bins, ``bins`` (an even number) for each direction, cover the ball whatever
@@ -128,13 +134,19 @@ class MovingHistogram(MovingQuery):
         """bins count."""
         return self.bins * self.count
 
-    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the balls and the directions follow from."""
+        return (*self.place.reads, *self.along.reads)
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
         """Shape (size, width), direction by direction."""
-        points, radii = self.place(batch)
+        points, radii = self.place(before)
+        images = view.images(self.nearness)
         half, found = self.bins // 2, np.zeros((len(points), self.width), np.int64)
-        along, parts = self.along(batch), parts_of(radii, self.bins)
+        along, parts = self.along(before), parts_of(radii, self.bins)
         offsets = self.bins * np.arange(self.count) + half
-        for rows, moved, often in _in_balls(mapped, points, radii):
+        for rows, moved, often in _in_balls(images, points, radii):
             places = (moved @ along[rows].transpose(0, 2, 1)) // (PARTS * parts[rows])
             bins = np.clip(places, -half, half - 1) + offsets
             bins += self.width * np.arange(len(bins))[:, np.newaxis, np.newaxis]
@@ -171,15 +183,20 @@ class SlabSum(MovingSum):
     along: Along
     slabs: Slabs
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the balls, the directions and the slabs follow from."""
+        return (*self.place.reads, *self.along.reads, *self.slabs.reads)
+
     def totals(
-        self, mapped: Mapped, points: Integers, radii: Integers, batch: Transcripts
+        self, images: Images, points: Integers, radii: Integers, before: Transcripts
     ) -> tuple[Integers, Integers]:
         """Exactly, one region after the other."""
         sums: list[Integers] = [np.zeros((0, points.shape[1]), np.int64)]
         numbers = np.zeros(len(points), np.int64)
-        along, parts = self.along(batch), parts_of(radii, self.bins)
-        middles, halves = (part[:, np.newaxis] * parts for part in self.slabs(batch))
-        for rows, moved, often in _in_balls(mapped, points, radii):
+        along, parts = self.along(before), parts_of(radii, self.bins)
+        middles, halves = (part[:, np.newaxis] * parts for part in self.slabs(before))
+        for rows, moved, often in _in_balls(images, points, radii):
             off = np.abs(moved @ along[rows].transpose(0, 2, 1) - middles[rows])
             chosen = often * (off <= halves[rows]).all(axis=2)
             kept = moved if _fits(int(radii[rows].max()), often) else moved.astype(object)
@@ -226,11 +243,11 @@ def parts_of(radii: Integers, bins: int) -> Integers:
 
 
 def _in_balls(
-    mapped: Mapped, points: Integers, radii: Integers
+    images: Images, points: Integers, radii: Integers
 ) -> Iterator[tuple[slice, Integers, Integers]]:
     """Balls by their rows, some at a time: every record from each center, shape (rows, m, d), and how
     often it occurs inside, shape (rows, m). Of a record outside both are 0."""
-    data = each_once(mapped.images) if len(points) < _FEW else mapped.distinct
+    data = each_once(images.images) if len(points) < _FEW else images.distinct
     most = radii.max(initial=0)
     low, high = points.min(axis=0, initial=0) - most, points.max(axis=0, initial=0) + most
     near = ((data.vectors >= low) & (data.vectors <= high)).all(axis=1)
@@ -264,7 +281,7 @@ def _shortened(values: Integers) -> Integers:
     return values.astype(np.int64) if largest(values) < WORD else values
 
 
-def _require_same(query: MovingQuery, own: Adjacency, adjacency: object) -> None:
+def _require_same(query: Query, own: Adjacency, adjacency: object) -> None:
     if adjacency is not own:
         raise ValueError(
             f"{type(query).__name__} is in units for {own}, not {adjacency}; make it for that one."

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from dpverify.grid import UNIT, Query, Records
+from dpverify.grid.image_view import Images
 from dpverify.grid.linear import WORD, Integers
 from dpverify.grid.masks import different, each_once, sums_in_balls
 from dpverify.grid.nearness import Nearness
-from dpverify.plans.kept import rounded_multiples, unit_sensitivity
-from dpverify.plans.mapped import Mapped
-from dpverify.plans.transcripts import Transcripts
+from dpverify.grid.queries import Query
+from dpverify.grid.rounding import rounded_multiples
+from dpverify.grid.transcripts import NOTHING, Released, Transcripts
+from dpverify.grid.vector_queries import UNIT, unit_sensitivity
+from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import render
@@ -26,33 +26,15 @@ from dpverify.randomness.bits import IntArray
 _FEW = 8  # so many balls are not worth a sort of the records
 
 
-class MovingQuery(Query):
-    """A query that reads public numbers off what was released before; the claim is the same for all."""
-
-    __slots__ = ()
-
-    nearness: Nearness
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """How many integers a value has."""
-
-    @abstractmethod
-    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
-        """Its value on the mapped records for each transcript, shape (size, width)."""
-
-    def evaluate(self, records: Records) -> IntArray:
-        """Without a transcript it has no value."""
-        raise TypeError("A moving query has a value only after a transcript.")
+Place = Released[tuple[Integers, Integers]]
+"""Points (integer cells, shape (size, d)) and radii (size,)."""
 
 
 @dataclass(frozen=True, slots=True)
-class MovingSum(MovingQuery):
+class MovingSum(Query):
     """The sum about a point of the records in a ball around it, and their number, in 2^-40 of a noise.
 
-    place: from a batch to points (integer cells, shape (size, width - 1)) and radii (size,), from what
-    was released. With R the radius, w = R // 8 the weight of the number, and D the L2 sensitivity of
+    place: the points and radii of the balls, from what was released. With R the radius, w = R // 8 the weight of the number, and D the L2 sensitivity of
     (sum, w number): sqrt(R^2 + w^2) for add-remove, 2 R for replace, the value is
     round(2^40 (sum, w number) / (spread D)), D rounded up: noise of standard deviation spread D is then
     2^40.
@@ -61,30 +43,36 @@ class MovingSum(MovingQuery):
     nearness: Nearness
     spread: Fraction
     adjacency: Adjacency
-    place: Callable[[Transcripts], tuple[Integers, Integers]]
+    place: Place
 
     @property
     def width(self) -> int:
         """The sum's and one for the number."""
         return self.nearness.width + 1
 
-    def after(self, mapped: Mapped, batch: Transcripts) -> IntArray:
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the balls follow from."""
+        return self.place.reads
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
         """Exact integers, one rounding."""
-        points, radii = self.place(batch)
-        sums, numbers = self.totals(mapped, points, radii, batch)
+        points, radii = self.place(before)
+        images = view.images(self.nearness)
+        sums, numbers = self.totals(images, points, radii, before)
         weights = np.maximum(radii // 8, 1)  # as weight_of
-        wide = int(weights.max()) * len(mapped.images) >= WORD
+        wide = int(weights.max()) * len(view) >= WORD
         counted = weights * (numbers.astype(object) if wide else numbers)
         found, which = different(radii)
         factors = [UNIT / self.unit(int(radius)) for radius in found]
         return rounded_multiples(np.column_stack([sums, counted]), factors, which)
 
     def totals(
-        self, mapped: Mapped, points: Integers, radii: Integers, batch: Transcripts
+        self, images: Images, points: Integers, radii: Integers, before: Transcripts
     ) -> tuple[Integers, Integers]:
         """The sums about the points, shape (size, width - 1), and the numbers, shape (size,)."""
         few = len(points) < _FEW
-        return sums_in_balls(each_once(mapped.images) if few else mapped.distinct, points, radii)
+        return sums_in_balls(each_once(images.images) if few else images.distinct, points, radii)
 
     def unit(self, radius: int) -> Fraction:
         """The standard deviation of the noise, in cells."""

@@ -1,0 +1,95 @@
+"""Multiples and quotients of integers, to the nearest integer, ties to even, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.linear import WORD, largest
+from dpverify.randomness.bits import BoolArray, IntArray
+
+_HALF = 0.4999  # less than 1/2 by more than these comparisons round
+
+
+def rounded_multiples(
+    values: IntArray, factors: Sequence[Fraction], which: IntArray | None = None
+) -> IntArray:
+    """Each row of values times a positive factor, to the nearest integers, ties to even, exactly.
+
+    which: for each row the index of its factor; None: the first one. In floats where they are sure, first
+    in short ones: with e the type's epsilon, both numbers of the factor, their quotient, the value and the
+    product are rounded by e / 2 of themselves each, so the product is off by less than 4 e of itself; a
+    nearest integer that is nearer than 1/2 less that is the right one.
+    """
+    rows = np.zeros(len(values), np.intp) if which is None else which
+    if not all(map(_short, factors)):
+        return _by_integers(values, factors, rows)
+    if values.dtype == object:
+        return _by_kind(values, factors, rows)
+    found: IntArray = np.zeros(values.shape, np.int64)
+    left = np.arange(len(values))
+    for kind in (np.float64, np.longdouble):
+        ratio = np.array([kind(f.numerator) / kind(f.denominator) for f in factors], kind)
+        here = slice(None) if len(left) == len(values) else left
+        nearest, sure = _nearest(values[here], ratio[rows[here]])
+        found[here] = nearest
+        left = left[~sure]
+        if not len(left):
+            return found
+    exact = _by_integers(values[left], factors, rows[left])
+    found = found if exact.dtype == np.int64 else found.astype(object)
+    found[left] = exact
+    return found
+
+
+def _by_kind(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> IntArray:
+    """Python integers: rows that fit words as words, the others by integers."""
+    fit = ((values < WORD) & (values > -WORD)).reshape(len(values), -1).all(axis=1)
+    if not fit.any():
+        return _by_integers(values, factors, rows)
+    words = rounded_multiples(values[fit].astype(np.int64), factors, rows[fit])
+    if fit.all():
+        return words
+    found = values.copy()
+    found[fit], found[~fit] = words, _by_integers(values[~fit], factors, rows[~fit])
+    return found.astype(np.int64) if largest(found) < WORD else found
+
+
+def _nearest(values: IntArray, ratio: NDArray[Any]) -> tuple[IntArray, BoolArray]:
+    """The nearest integers of each row times its ratio, in the ratio's type, and in which rows all are sure."""
+    product = values * ratio.reshape(-1, *(1,) * (values.ndim - 1))
+    nearest = np.rint(product)
+    size = np.abs(product)
+    sure = np.abs(product - nearest) + 8 * np.finfo(ratio.dtype).eps * size < _HALF
+    sure &= size < WORD
+    if not sure.all():
+        nearest = np.where(sure, nearest, 0)
+    return nearest.astype(np.int64), sure.reshape(len(values), -1).all(axis=1)
+
+
+def _by_integers(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> IntArray:
+    above, below = values.astype(object), np.ones(values.shape, object)
+    for index in np.unique(rows):
+        chosen, factor = rows == index, factors[index]
+        above[chosen] *= factor.numerator
+        below[chosen] *= factor.denominator
+    found = rounded_quotients(above, below)
+    return found.astype(np.int64) if largest(found) < WORD else found
+
+
+def _short(factor: Fraction) -> bool:
+    """Whether both numbers are far from the ends of the floats."""
+    return max(factor.numerator, factor.denominator) < 1 << 512
+
+
+def rounded_quotients(above: IntArray, below: IntArray) -> IntArray:
+    """above / below to the nearest integer, ties to even; below > 0, Python integers."""
+    quotients = above // below
+    twice = 2 * (above - quotients * below)
+    up = (twice > below) | ((twice == below) & (quotients % 2 == 1))
+    found: IntArray = quotients + up.astype(object)
+    return found

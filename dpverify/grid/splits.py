@@ -1,0 +1,112 @@
+"""Disjoint blocks of the records: by index, or by a public function of each record alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.hashes import fingerprints
+from dpverify.grid.records import Records
+from dpverify.privacy.numbers import settle, whole
+
+_MOST = 1 << 20
+
+
+class Split(Protocol):
+    """A way to divide records into so many blocks. by: what decides it, as ``rules.parallel`` says."""
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+
+    @property
+    def by(self) -> Literal["index", "value"]:
+        """What decides which block a record is in."""
+
+    def labels(self, records: Records) -> NDArray[np.int64]:
+        """Each record's block, from 0 on, shape (n,)."""
+
+
+def members(split: Split, records: Records) -> list[NDArray[np.intp]]:
+    """The places of each block's records, in increasing order."""
+    labels = split.labels(records)
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.searchsorted(labels[order], np.arange(1, split.blocks)))
+
+
+@dataclass(frozen=True, slots=True)
+class ByIndex:
+    """Record i is in block i modulo ``blocks``; private under replace alone, for a removal moves all later records."""
+
+    blocks: int
+    by: Literal["index"] = "index"
+
+    def __post_init__(self) -> None:
+        settle(self, blocks=_number(self.blocks))
+
+    def labels(self, records: Records) -> NDArray[np.int64]:
+        """From the places alone."""
+        return np.arange(len(records)) % self.blocks
+
+
+@dataclass(frozen=True, slots=True)
+class ByInterval:
+    """The block is how many of the edges are at most the record's number in this column (from 0).
+
+    edges: finite floats in increasing order, public; there is one block more than edges.
+    """
+
+    edges: tuple[float, ...]
+    column: int = 0
+    by: Literal["value"] = "value"
+
+    def __post_init__(self) -> None:
+        rising = all(low < high for low, high in pairwise((-np.inf, *self.edges, np.inf)))
+        if not rising or whole(self.column, "column") < 0:
+            raise ValueError(
+                f"edges = {self.edges}, column = {self.column}; give finite numbers in increasing order, and a column "
+                "from 0 on."
+            )
+
+    @property
+    def blocks(self) -> int:
+        """One more than edges."""
+        return len(self.edges) + 1
+
+    def labels(self, records: Records) -> NDArray[np.int64]:
+        """By comparisons of floats, which do not round."""
+        edges = np.array(self.edges, np.float64)
+        return np.searchsorted(edges, records[:, self.column], side="right").astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ByHash:
+    """The block is a public hash of the record's cells (of 2^exponent, up to 2^40 of them), modulo ``blocks``.
+
+    Equal records are in one block. key: 0..2^63 - 1; another one gives another hash. Privacy does not rest on it.
+    """
+
+    blocks: int
+    exponent: int
+    key: int = 0
+    by: Literal["value"] = "value"
+
+    def __post_init__(self) -> None:
+        settle(self, blocks=_number(self.blocks))
+        if not 0 <= whole(self.key, "key") < 1 << 63:
+            raise ValueError(f"key = {self.key} is outside 0..2^63 - 1.")
+
+    def labels(self, records: Records) -> NDArray[np.int64]:
+        """From each record's own cells."""
+        prints = fingerprints(records, self.exponent, self.key)
+        return (prints % np.uint64(self.blocks)).astype(np.int64)
+
+
+def _number(blocks: int) -> int:
+    if not 1 <= whole(blocks, "blocks") <= _MOST:
+        raise ValueError(f"blocks = {blocks}; give a number from 1 to 2^20.")
+    return int(blocks)

@@ -1,0 +1,164 @@
+"""What a plan has released, and how later queries, parts and estimates read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.randomness.bits import IntArray
+
+Rows = NDArray[np.intp]
+_Value = TypeVar("_Value", covariant=True)
+
+
+class Handle(str):
+    """The name of a stage, by which what it released is read.
+
+    A stage of a part is read from outside as ``stage.under(part)``; inside the part its own name does.
+    """
+
+    __slots__ = ()
+
+    def under(self, part: str) -> Handle:
+        """Name the same stage as it is seen from outside of a part of this name."""
+        return Handle(f"{part}/{self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Transcripts:
+    """A batch of draws of a plan; a single release is a batch of one.
+
+    values: by stage, shape (size, width), or (size,) with a tuple of varying length as each entry; row i means
+    something only if the stage is among the first reached[i] of the plan. stopped_by: for each draw the place in
+    ``reasons`` of the gate that stopped it, or -1.
+    """
+
+    values: dict[str, IntArray]
+    reached: NDArray[np.intp]
+    stopped_by: NDArray[np.intp]
+    reasons: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.reached)
+
+    @overload
+    def __getitem__(self, which: str) -> IntArray: ...
+    @overload
+    def __getitem__(self, which: int) -> Transcripts: ...
+    def __getitem__(self, which: str | int) -> IntArray | Transcripts:
+        """Return what a stage released in all draws, or one draw."""
+        if isinstance(which, str):
+            return self.values[which]
+        return self.select(np.array([which], np.intp))
+
+    def select(self, rows: Rows) -> Transcripts:
+        """Return the same batch with only these draws."""
+        values = {name: column[rows] for name, column in self.values.items()}
+        return Transcripts(values, self.reached[rows], self.stopped_by[rows], self.reasons)
+
+    def seen(self, rows: Rows, part: str, names: Iterable[str] | None = None) -> Transcripts:
+        """Return these draws as the inside of a part sees them: its own stages, under their own names.
+
+        part: the path of the part with a slash at its end; "" for the whole plan. names: only these stages.
+        """
+        if names is None:
+            own = [name[len(part) :] for name in self.values if name.startswith(part)]
+        else:
+            own = [name for name in names if part + name in self.values]
+        every = len(rows) == len(self.reached)  # then they are in order, and nothing is copied
+        columns = ((name, self.values[part + name]) for name in own)
+        values = {name: column if every else column[rows] for name, column in columns}
+        if every:
+            return Transcripts(values, self.reached, self.stopped_by, self.reasons)
+        return Transcripts(values, self.reached[rows], self.stopped_by[rows], self.reasons)
+
+    def within(self, part: str) -> Transcripts:
+        """Return what the part of this name released, as the part itself would have released it."""
+        start, names = f"{part}/", list(self.values)
+        own = [name for name in names if name.startswith(start)]
+        before = names.index(own[0]) if own else len(names)
+        inside = {name[len(start) :]: self.values[name] for name in own}
+        reached = np.clip(self.reached - before, 0, len(own))
+        return Transcripts(inside, reached, self.stopped_by, self.reasons)
+
+    @property
+    def released(self) -> dict[str, tuple[int, ...]]:
+        """The released values of a single draw by stage, in order, up to where a gate stopped it."""
+        names = list(self.values)[: int(self._only(self.reached))]
+        return {name: self.numbers(name) for name in names}
+
+    @property
+    def stopped(self) -> str | None:
+        """The reason of the gate that stopped a single draw; None if it went to its end."""
+        gate = int(self._only(self.stopped_by))
+        return self.reasons[gate] if gate >= 0 else None
+
+    def numbers(self, stage: str) -> tuple[int, ...]:
+        """Return what a stage released in a single draw."""
+        return tuple(int(v) for v in self._only(self.values[stage]))
+
+    def number(self, stage: str) -> int:
+        """Return the one number that a stage of width 1 released in a single draw."""
+        (value,) = self.numbers(stage)
+        return value
+
+    def _only(self, column: NDArray[Any]) -> Any:
+        if len(column) != 1:
+            raise ValueError(f"a batch of {len(column)} draws; select one first, as batch[0].")
+        return column[0]
+
+
+def transcript(released: dict[str, Iterable[int]], stopped: str | None = None) -> Transcripts:
+    """Return the batch of one draw that released these integers by stage, in order."""
+    values = {name: np.array([tuple(row)], object) for name, row in released.items()}
+    reasons = () if stopped is None else (stopped,)
+    return Transcripts(values, np.array([len(values)]), np.array([len(reasons) - 1]), reasons)
+
+
+NOTHING = Transcripts({}, np.zeros(1, np.intp), np.full(1, -1, np.intp))
+"""One draw in which nothing has been released yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released(Generic[_Value]):
+    """A public quantity that follows from what earlier stages released.
+
+    reads: the stages it follows from; it is shown no others. of: from a batch to the quantity, an array (or
+    several) with one row for each draw; a draw's row follows from that draw alone.
+    """
+
+    reads: tuple[str, ...]
+    of: Callable[[Transcripts], _Value]
+
+    def __call__(self, before: Transcripts) -> _Value:
+        """Return the quantity after what was released before."""
+        return self.of(before)
+
+
+def joined(*parts: Released[IntArray]) -> Released[IntArray]:
+    """Return the integers of all parts side by side, shape (size, total)."""
+    reads = tuple(dict.fromkeys(name for part in parts for name in part.reads))
+
+    def of(before: Transcripts) -> IntArray:
+        found: IntArray = np.concatenate([part(before) for part in parts], axis=1)
+        return found
+
+    return parts[0] if len(parts) == 1 else Released(reads, of)
+
+
+def of_each_tuple(
+    column: NDArray[Any], what: Callable[[tuple[int, ...]], int], kind: type
+) -> NDArray[Any]:
+    """Return ``what`` of each entry of a column of tuples, as numbers of this kind, shape (size,).
+
+    Equal draws of a batch share one tuple, which is looked at once.
+    """
+    if column.ndim > 1:  # a single draw that was written down as a row
+        return np.array([what(tuple(row)) for row in column], kind)
+    alike = np.fromiter(map(id, column), np.int64, len(column))
+    _, first, which = np.unique(alike, return_index=True, return_inverse=True)
+    return np.array([what(column[i]) for i in first.tolist()], kind)[which]

@@ -1,0 +1,90 @@
+"""What a query sees of a dataset: its records, their images under a map, which of them a filter retained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dpverify.grid.image_view import Images
+from dpverify.grid.linear import Integers
+from dpverify.grid.nearness import Nearness
+from dpverify.grid.records import Records
+from dpverify.grid.splits import Split, members
+from dpverify.randomness.bits import BoolArray
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total) now and then; what takes long is a function of private data, so that who
+sees it sees something of them."""
+_Value = TypeVar("_Value")
+
+
+class View:
+    """The records as queries see them. What several queries ask for is computed once.
+
+    A view is as secret as its dataset; its repr shows nothing of it.
+    """
+
+    def __init__(self, records: Records, progress: Progress | None = None) -> None:
+        self.records = records
+        self.progress = progress
+        self._known: dict[Hashable, Any] = {}
+
+    def __repr__(self) -> str:
+        return "<a view of private data>"
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def once(self, key: Hashable, compute: Callable[[], _Value]) -> _Value:
+        """Return what was computed for this key, or compute it."""
+        if key not in self._known:
+            self._known[key] = compute()
+        value: _Value = self._known[key]
+        return value
+
+    def images(self, nearness: Nearness) -> Images:
+        """Return the records after a public map, once for each map."""
+        return self.once(nearness, lambda: Images(self.records, nearness, self.progress))
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether every draw of a batch sees other records, those that a filter retained for it."""
+        return False
+
+    @property
+    def retained(self) -> BoolArray:
+        """Which records are seen, shape (size, n); all of them, in one row, where there is no filter."""
+        return np.ones((1, len(self)), np.bool_)
+
+    def parts(self, split: Split) -> list[View]:
+        """Return the views of disjoint blocks of the records, once for each split."""
+
+        def views() -> list[View]:
+            found = members(split, self.records)
+            return [View(self.records[some], self.progress) for some in found]
+
+        return self.once(split, views)
+
+
+class Retained(View):
+    """The records behind a random filter: every draw of a batch has retained others."""
+
+    def __init__(self, whole: View, retained: BoolArray) -> None:
+        super().__init__(whole.records, whole.progress)
+        self._known, self._retained = whole._known, retained
+
+    @property
+    def is_filtered(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def retained(self) -> BoolArray:
+        """Which records were retained, shape (size, n)."""
+        return self._retained
+
+    def of(self, draws: Integers) -> Retained:
+        """Return the view of some of the draws."""
+        return Retained(self, self._retained[draws])
