@@ -321,21 +321,22 @@ class Law:
                 self._check_quantities(place, assumed, live)
             yield element, live
             return
-        before = batch.seen(live, place.path)
+        before = batch.seen(live, place.path, element.numbers.reads)
         rows, which = different_rows(element.numbers(before), element.name)
         if element.name in self._named_in(place.plan):
             every = np.zeros(len(batch), np.intp)
             every[live] = which
             place.chosen[element.name] = element, rows, every
         for index, row in enumerate(rows):
-            mine = np.flatnonzero(which == index) if len(rows) > 1 else np.arange(len(live))
+            mine = np.flatnonzero(which == index)
             memo = (id(element), row)  # an element lives as long as the plan that holds it
             if memo not in self._built:
                 made = element.build(row)
                 self._built[memo] = made, self._check(place.plan, element, made, place.adjacency)
             built, assumed = self._built[memo]
-            if assumed:
-                check_numbers(assumed, element.under, before.select(mine))
+            named = [one.stage for one in assumed if one.is_instance]
+            if named:
+                check_numbers(assumed, element.under, batch.seen(live[mine], place.path, named))
             self._check_quantities(place, assumed, live[mine])
             yield built, live[mine]
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 from dpverify.grid import Handle, Query, Released
+from dpverify.grid.masks import Row
 from dpverify.grid.splits import Split
 from dpverify.plans.filtering import Filter
 from dpverify.plans.noise import Noise
@@ -20,7 +21,6 @@ from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Sensit
 from dpverify.privacy.adjacency import AnyAdjacency, Friendly
 from dpverify.privacy.derivation import EventBound
 from dpverify.privacy.hypotheses import Absent, Compared
-from dpverify.privacy.numbers import settle
 from dpverify.privacy.sealed import sealed
 from dpverify.randomness.bits import IntArray
 
@@ -193,23 +193,19 @@ Built = Stage | Filtered | Part
 class Adaptive:
     """A stage or a part that is built from numbers that were released before it.
 
-    numbers: from a batch to integers, a row for each draw, shape (size, k). build: from a row to what is run. start:
-    the row for which it is declared before any data: whatever else is built must be at least as private, and of
-    the same shape, which execution checks. under: what is assumed of released numbers; what is built may rest on
-    that at the number it was built from, and on nothing else.
+    declared fixes the claim before any data: whatever is built must be at least as private and of the same shape, and
+    execution checks it. numbers: from a batch to integers, a row for each draw, shape (size, k). build: from a row to
+    what is run. under: what is assumed of released numbers; what is built may rest on that at the number it was
+    built from, and on nothing else.
     """
 
+    declared: Built
     numbers: Released[IntArray]
-    start: tuple[int, ...]
-    build: Callable[[tuple[int, ...]], Built]
+    build: Callable[[Row], Built]
     under: tuple[Compared, ...] = ()
-    declared: Built = field(init=False, repr=False, compare=False)
     _promised: dict[Any, Derivation[PrivacyClaim]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
-
-    def __post_init__(self) -> None:
-        settle(self, declared=self.build(self.start))
 
     @property
     def name(self) -> str:
@@ -409,7 +405,8 @@ def _changed(
         if isinstance(one, (Gate, Unless)):
             return one
         if isinstance(one, Adaptive):
-            return replace(one, build=lambda row: built(one.build(row)))
+            declared = built(one.declared)
+            return replace(one, declared=declared, build=lambda row: built(one.build(row)))
         if isinstance(one, Blocks):
             return replace(one, plans=tuple(inside(part.plan, part.name) for part in one.parts))
         return built(one)

@@ -128,4 +128,4 @@ class Prefix:
         """What is built from them: declared as for the start; plain where they cannot change."""
         if not any(part.reads for part in self.numbers):
             return build(self.start)
-        return Adaptive(joined(*self.numbers), self.start, build)
+        return Adaptive(build(self.start), joined(*self.numbers), build)

@@ -84,7 +84,7 @@ class GaussianCoreMean:
         first = self._least_rows
         keys = Released((ROWS,), lambda before: self._keys(before[ROWS][:, 0])[:, np.newaxis])
         enough = enough_rows(slack=self._added)
-        core = Adaptive(keys, (first,), lambda row: self._filtered(*row), (enough,))
+        core = Adaptive(self._filtered(first), keys, lambda row: self._filtered(*row), (enough,))
         if self.adjacency is Adjacency.REPLACE:
             rows = Stage(ROWS, Count(), NoNoise())
             return (rows, Gate(ROWS, first, TOO_FEW), core, Unless(enough, Fraction(0)))

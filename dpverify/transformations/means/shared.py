@@ -48,7 +48,7 @@ def kept_plan(
     return (
         Stage(KEPT, KeptCount(nearness, shift), noise),
         Gate(KEPT, 1, TOO_FEW),
-        Adaptive(released, (1,), lambda row: mean(*row), (below,)),
+        Adaptive(mean(1), released, lambda row: mean(*row), (below,)),
         Unless(below, tail),
     )
 
