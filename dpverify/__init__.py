@@ -1,14 +1,14 @@
 """dpverify: differentially private estimators whose every privacy claim is derived, specified and
 attacked.
 
-The trusted core is dpverify.privacy, .randomness, .grid, .plans and .mechanisms; the auditor is
-dpverify.audit, imported on its own.
+The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformations, .estimation and
+.mechanisms; the auditor is dpverify.audit, imported on its own.
 """
 
-from dpverify.mechanisms._groups import VarianceEstimate
+from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
-from dpverify.mechanisms.clipped_mean import ClippedMean, VectorMeanEstimate
+from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
 from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance

@@ -1,16 +1,17 @@
-"""The floors, a second time: what importing the core loads, and what a spec may import."""
+"""The floors, a second time: what importing the core loads, what a spec may import, and that mechanisms are leaves."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CORE = ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms")
+CORE = ("privacy", "randomness", "grid", "plans", "transformations", "estimation", "mechanisms")
 UPSTAIRS = ("audit", "rates", "suite", "ledger", "report", "cli")
 NOT_IN_THE_CORE = ("rich", "tomli_w", "mpmath", "sklearn", "hypothesis", "pytest", "spec", "audits")
 
@@ -57,6 +58,91 @@ def test_the_check_can_fail(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("import numpy\nfrom dpverify.mechanisms import noisy_count\n", encoding="utf-8")
     assert _imports(bad) == ["numpy", "dpverify.mechanisms"]
+
+
+def test_mechanisms_are_leaves() -> None:
+    found = _trees(ROOT / "dpverify")
+    assert {"mechanisms.refined_mean", "estimation.clipping"} <= found.keys()
+    assert not [name for name in found if name.rpartition(".")[2].startswith("_")]
+    assert _broken(found) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "broken"),
+    [
+        (
+            "mechanisms/one.py",
+            "from dpverify.mechanisms.two import half",
+            "two.half is no mechanism",
+        ),
+        ("mechanisms/one.py", "import dpverify.mechanisms.two", "two is no mechanism"),
+        ("mechanisms/one.py", "from dpverify.mechanisms import two", "two is no mechanism"),
+        ("mechanisms/one.py", "from .two import half", "two.half is no mechanism"),
+        ("mechanisms/one.py", "from dpverify.estimation.parts import _own", "_own is private"),
+        ("estimation/parts.py", "if TYPE_CHECKING:\n    import dpverify.estimation.more", "circle"),
+        ("estimation/parts.py", "def late():\n    from .more import whole", "circle"),
+    ],
+)
+def test_a_mechanism_that_is_no_leaf_is_found(
+    tmp_path: Path, file: str, line: str, broken: str
+) -> None:
+    texts = {
+        "mechanisms/one.py": "from dpverify.mechanisms.two import Two",
+        "mechanisms/two.py": "from dpverify.estimation.more import whole",
+        "estimation/more.py": "from dpverify.estimation.parts import part",
+        "estimation/parts.py": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert _broken(_trees(tmp_path)) == []
+    (tmp_path / file).write_text(f"{texts[file]}\n{line}\n", encoding="utf-8")
+    (found,) = _broken(_trees(tmp_path))
+    assert broken in found
+
+
+def _trees(package: Path) -> dict[str, ast.Module]:
+    """The syntax trees of the mechanisms and of what they are made of, "mechanisms.noisy_count" and so on."""
+    return {
+        f"{folder}.{file.stem}": ast.parse(file.read_text(encoding="utf-8"))
+        for folder in ("estimation", "mechanisms")
+        for file in (package / folder).rglob("*.py")
+        if file.name != "__init__.py"
+    }
+
+
+def _broken(trees: dict[str, ast.Module]) -> list[str]:
+    """What no mechanism may do: take more of another one than its class, take private names, go in a circle."""
+    broken, uses = [], {name: set[str]() for name in trees}
+    for name, tree in trees.items():
+        for module, taken in _taken(name.partition(".")[0], tree):
+            stem = module.rpartition(".")[2]
+            if taken.startswith("_") or stem.startswith("_"):
+                broken.append(f"{name}: {module}.{taken} is private")
+            if module in trees:
+                uses[name].add(module)
+                mechanism = "".join(part.capitalize() for part in stem.split("_"))
+                if module.startswith("mechanisms.") and taken != mechanism:
+                    broken.append(f"{name}: {f'{module}.{taken}'.strip('.')} is no mechanism")
+    try:
+        TopologicalSorter(uses).prepare()
+    except CycleError as circle:
+        broken.append(f"a circle: {circle.args[1]}")
+    return broken
+
+
+def _taken(folder: str, tree: ast.Module) -> list[tuple[str, str]]:
+    """The modules of the package that a file imports, wherever in it, each with a name of it, if any."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(a.name, "") for a in node.names if a.name.startswith("dpverify.")]
+        elif isinstance(node, ast.ImportFrom) and (node.level or "dpverify" in (node.module or "")):
+            above = ["", "dpverify", folder][: 4 - node.level if node.level else 0]
+            base = ".".join([*above, *(node.module or "").split(".")]).strip(".")
+            found += [(base, alias.name) for alias in node.names]
+    plain = [(base.removeprefix("dpverify").lstrip("."), name) for base, name in found]
+    return [(f"{base}.{name}", "") if "." not in base else (base, name) for base, name in plain]
 
 
 def _imports(file: Path) -> list[str]:

@@ -32,7 +32,8 @@ FLOORS = {
     "grid": 1,
     "plans": 2,
     "transformations": 3,
-    "mechanisms": 4,
+    "estimation": 4,
+    "mechanisms": 5,
 }
 KERNEL = "dpverify/privacy"
 ENUMERATION = "tests/privacy/enumeration"

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpverify.estimation.clipping import (
+    LARGEST_FLOAT,
+    Numbers,
+    capped,
+    in_ball,
+    inverse,
+    numbers_of,
+    square_matrix,
+    vector_sum,
+)
+from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid import Count
-from dpverify.grid.cells import floor_log2
 from dpverify.grid.joint import WithCount, least_counted
 from dpverify.grid.vector_queries import MaskedSum, OneUnit, VectorQuery, VectorSum
 from dpverify.plans import (
@@ -28,51 +37,7 @@ from dpverify.plans import (
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
-Floats = NDArray[np.float64]
-Numbers = tuple[float, ...]
-_CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the shortest semi-axis
-_MATRIX_BITS = 12  # the public matrix is rounded to about so many bits
-_LARGEST_ROOT = 20  # and its Frobenius norm to at most so many: the radius is then below 2^41 cells
 _LARGEST_WEIGHT = 1 << 42
-_MOST = 1e300  # stands for every larger number in estimates
-_FAR = 1e140  # its square is finite, and so are sums of such
-_LARGEST = float(np.finfo(np.float64).max)
-_WORST_CONDITION = 1e12
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VectorMeanEstimate:
-    """A private mean of shape (d,), with the covariance of its (public) noise.
-
-    ``value`` is in the data's units. ``count`` is the (noisy or public) number of records it rests on.
-    The noise is that of the sum, ``spread`` times a standard normal vector (a number, d numbers or a
-    (d, d) matrix), and that of the count along ``along``; neither contains the sampling error.
-    """
-
-    value: Floats
-    count: float
-    spread: float | Floats = field(repr=False)
-    along: Floats = field(repr=False)
-
-    @property
-    def covariance(self) -> Floats:
-        """Of the noise, shape (d, d)."""
-        with np.errstate(all="ignore"):
-            spread = np.asarray(self.spread)
-            if spread.ndim < 2:
-                own = np.diag(np.broadcast_to(spread * spread, len(self.value)))
-            else:
-                own = spread @ spread.T
-            total: Floats = own + np.outer(self.along, self.along)
-        return total
-
-    @property
-    def standard_deviation(self) -> Floats:
-        """Of the noise in each coordinate, shape (d,)."""
-        with np.errstate(all="ignore"):
-            spread = np.asarray(self.spread)
-            own = spread if spread.ndim < 2 else np.linalg.norm(spread, axis=1)
-            return np.asarray(np.hypot(own, self.along))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +74,12 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
 
     def check_parameters(self) -> None:
         """A finite center, a positive radius, an invertible finite matrix, a positive weight."""
-        object.__setattr__(self, "center", _numbers(self.center, "center"))
+        object.__setattr__(self, "center", numbers_of(self.center, "center"))
         radius = exact(self.radius, "radius")
         if radius <= 0:
             raise ValueError(f"radius = {self.radius} is not positive; give a public radius > 0.")
         if self.matrix is not None:
-            object.__setattr__(self, "matrix", _square(self.matrix, len(self.center)))
+            object.__setattr__(self, "matrix", square_matrix(self.matrix, len(self.center)))
         if self.outside not in ("clip", "mask"):
             raise ValueError(f"outside = {self.outside!r}; write 'clip' or 'mask'.")
         if self.count_weight is not None:
@@ -161,13 +126,13 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
             return Abstained(f"fewer than {self.at_least} records, by the released count")
         per_unit = scale / (UNIT * count)
         noisy = [to_float(value * per_unit) for value in released]
-        back = 1.0 if total.matrix is None else _inverse(total.matrix)
+        back = 1.0 if total.matrix is None else inverse(total.matrix)
         with np.errstate(all="ignore"):
-            offset = _in_ball(noisy, total.radius)
+            offset = in_ball(noisy, total.radius)
             along = np.ldexp(np.dot(back, offset), total.exponent)
-            spread = np.ldexp(back * _capped(scale / count), total.exponent)
-            value = np.clip(np.array(self.center) + along, -_LARGEST, _LARGEST)
-            from_count = along * _capped(count_noise / count)
+            spread = np.ldexp(back * capped(scale / count), total.exponent)
+            value = np.clip(np.array(self.center) + along, -LARGEST_FLOAT, LARGEST_FLOAT)
+            from_count = along * capped(count_noise / count)
         width = spread if total.matrix is not None else float(spread)
         return VectorMeanEstimate(value, to_float(count), width, from_count)
 
@@ -189,7 +154,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         return self.outside == "mask" or self.adjacency is Adjacency.ADD_REMOVE
 
     def _sum(self) -> VectorSum:
-        return _vector_sum(self.center, exact(self.radius, "radius"), self.matrix)
+        return vector_sum(self.center, exact(self.radius, "radius"), self.matrix)
 
     def _query(self) -> VectorQuery:
         total = self._sum()
@@ -222,80 +187,5 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
 
 
 @lru_cache(maxsize=16)
-def _vector_sum(center: Numbers, radius: Fraction, matrix: tuple[Numbers, ...] | None) -> VectorSum:
-    """The public map in integers.
-
-    The cell is the largest power of two that is at most 2^-20 of the radius over the matrix's
-    Frobenius norm. The matrix is multiplied by the largest power of two for which its entries are
-    below 2^13 and its norm is at most 2^20, and rounded.
-    """
-    entries = [Fraction(entry) for row in matrix or ((1.0,),) for entry in row]
-    square = sum(entry**2 for entry in entries)
-    exponent = floor_log2(radius**2 / square) // 2 - _CELLS_PER_RADIUS
-    cell, unit, rows = Fraction(2) ** exponent, Fraction(1), None
-    if matrix is not None:
-        bits = _MATRIX_BITS - floor_log2(max(map(abs, entries)))
-        unit = Fraction(2) ** min(bits, floor_log2(4**_LARGEST_ROOT / square) // 2)
-        rows = tuple(tuple(round(Fraction(entry) * unit) for entry in row) for row in matrix)
-        _refuse_singular(rows)
-    cells = tuple(round(Fraction(c) / cell) for c in center)
-    return VectorSum(cells, math.floor(radius * unit / cell), exponent, rows)
-
-
-def _refuse_singular(rows: tuple[tuple[int, ...], ...]) -> None:
-    """Before anything is drawn: estimates need the inverse. Their accuracy alone hangs on it."""
-    if not np.linalg.cond(np.array(rows, dtype=np.float64)) < _WORST_CONDITION:
-        raise ValueError(
-            f"matrix is singular, or nearly, after rounding to {_MATRIX_BITS} bits of its largest "
-            "entry; give an invertible matrix whose directions differ less, or change the units of "
-            "some columns."
-        )
-
-
-@lru_cache(maxsize=16)
 def _masked_sum(total: VectorSum, weight: int) -> MaskedSum:
     return MaskedSum(total.center, total.radius, total.exponent, weight, total.matrix)
-
-
-@lru_cache(maxsize=16)
-def _inverse(matrix: tuple[tuple[int, ...], ...]) -> Floats:
-    """Of an integer matrix, in floats: what becomes of a released value needs no rigor."""
-    inverse: Floats = np.linalg.inv(np.array(matrix, dtype=np.float64))
-    inverse.flags.writeable = False
-    return inverse
-
-
-def _in_ball(offset: list[float], radius: int) -> Floats:
-    """The offset moved into the ball, in cells after the matrix."""
-    found: Floats = np.clip(np.array(offset), -_FAR, _FAR)
-    length = float(np.linalg.norm(found))
-    return found if length <= radius else found * (radius / length)
-
-
-def _capped(value: Fraction) -> float:
-    return min(to_float(value), _MOST)
-
-
-def _numbers(values: Any, name: str) -> Numbers:
-    """A sequence or array of finite numbers, as floats."""
-    listed = values.tolist() if hasattr(values, "tolist") else values
-    if not isinstance(listed, (list, tuple)):
-        raise TypeError(f"{name} = {values!r}; give a sequence of numbers, one for each column.")
-    if not listed:
-        raise ValueError(f"{name} is empty; give one number for each column.")
-    found = tuple(v if type(v) is float else to_float(exact(v, name)) for v in listed)
-    if not all(map(math.isfinite, found)):
-        raise ValueError(f"{name} has a number that is not a finite float; give finite numbers.")
-    return found
-
-
-def _square(matrix: Any, d: int) -> tuple[Numbers, ...]:
-    listed = matrix.tolist() if hasattr(matrix, "tolist") else matrix
-    if not isinstance(listed, (list, tuple)):
-        raise TypeError(f"matrix = {matrix!r}; give {d} rows of {d} numbers.")
-    rows = tuple(_numbers(row, "matrix") for row in listed)
-    if len(rows) != d or any(len(row) != d for row in rows):
-        raise ValueError(f"matrix has another shape than ({d}, {d}); the center has {d} numbers.")
-    if not any(entry for row in rows for entry in row):
-        raise ValueError("matrix is zero; give an invertible matrix.")
-    return rows

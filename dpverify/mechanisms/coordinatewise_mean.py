@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from flint import arb
 
+from dpverify.estimation.clipping import Numbers
+from dpverify.estimation.column_grids import TYPICAL, stretch_to, units_of
+from dpverify.estimation.median_centered import NOISE, CenteredMean, positive
 from dpverify.grid.coordinates import Stretch
-from dpverify.mechanisms._centered import NOISE, TYPICAL, CenteredMean, grids, positive, stretch_to
-from dpverify.mechanisms.clipped_mean import Numbers
 from dpverify.plans import Plan
 from dpverify.plans.search import Nodes, Prefix, Search
 from dpverify.privacy.balls import ball, enclose
@@ -56,7 +57,7 @@ class CoordinatewiseMean(CenteredMean):
         if not _SMALLEST <= clipped < 1:
             raise ValueError(f"clipped = {self.clipped} is outside [1e-100, 1); try '1e-6'.")
         object.__setattr__(self, "clipped", clipped)
-        self.refuse_far(grids((Fraction(1),) * self.columns(), self._trace())[0])
+        self.refuse_far(units_of((Fraction(1),) * self.columns(), self._trace())[0])
 
     def plan(self) -> Plan:
         """The searches and the sum."""

@@ -11,34 +11,33 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid import Count
-from dpverify.grid.joint import WithCount, least_counted
-from dpverify.grid.vector_queries import OneUnit, VectorSum
-from dpverify.mechanisms._shrinking import (
+from dpverify.estimation.budget_shares import checked_shares, root_up, shares_of
+from dpverify.estimation.clip_schedule import (
     PARTS,
     Ball,
     Grid,
-    checked_shares,
     grid_of,
     heights,
     in_units,
     mapped_back,
     reach,
-    root_up,
     rungs_above,
-    shares_of,
     template,
 )
-from dpverify.mechanisms.clipped_mean import (
+from dpverify.estimation.clipping import (
+    LARGEST_FLOAT,
     Numbers,
-    VectorMeanEstimate,
-    _capped,
-    _in_ball,
-    _inverse,
-    _numbers,
-    _square,
-    _vector_sum,
+    capped,
+    in_ball,
+    inverse,
+    numbers_of,
+    square_matrix,
+    vector_sum,
 )
+from dpverify.estimation.results import Floats, VectorMeanEstimate
+from dpverify.grid import Count
+from dpverify.grid.joint import WithCount, least_counted
+from dpverify.grid.vector_queries import OneUnit, VectorSum
 from dpverify.plans import (
     UNIT,
     Abstained,
@@ -55,11 +54,9 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, to_float, whole
 from dpverify.randomness.bits import IntArray
 
-Floats = NDArray[np.float64]
 _WIDEST = 1 << 19  # deviations: the public ball's radius
 _MOST_STEPS = 20
 _PRECISION = 1 << 20  # clip radii are rounded up to 2^-20 deviations
-_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +93,9 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
 
     def check_parameters(self) -> None:
         """A finite center, positive lengths, steps with shares of sum 1, a probability."""
-        object.__setattr__(self, "center", _numbers(self.center, "center"))
+        object.__setattr__(self, "center", numbers_of(self.center, "center"))
         if self.matrix is not None:
-            object.__setattr__(self, "matrix", _square(self.matrix, len(self.center)))
+            object.__setattr__(self, "matrix", square_matrix(self.matrix, len(self.center)))
         self._check_lengths()
         for name, least, most in (("steps", 1, _MOST_STEPS), ("at_least", 1, 1 << 60)):
             value = whole(getattr(self, name), name)
@@ -114,7 +111,7 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
             raise ValueError(f"coarseness = {self.coarseness} is outside [1/1024, 4]; try '1/16'.")
         object.__setattr__(self, "beta", beta)
         object.__setattr__(self, "coarseness", coarseness)
-        _vector_sum(self.center, self._clip_radius(0.0), self.matrix)  # refuses one off the grid
+        vector_sum(self.center, self._clip_radius(0.0), self.matrix)  # refuses one off the grid
 
     def _check_lengths(self) -> None:
         deviation, radius = exact(self.deviation, "deviation"), exact(self.radius, "radius")
@@ -171,16 +168,18 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
             count = Fraction(transcript["count"])
         if count < self.at_least:
             return Abstained(f"fewer than {self.at_least} records, by the last released count")
-        offset = _in_ball(
+        offset = in_ball(
             [to_float(value * ball.scale / (UNIT * count)) for value in values], total.radius
         )
-        back = 1.0 if total.matrix is None else _inverse(total.matrix)
+        back = 1.0 if total.matrix is None else inverse(total.matrix)
         with np.errstate(all="ignore"):
-            along = np.clip(np.ldexp(np.dot(back, offset), total.exponent), -_LARGEST, _LARGEST)
-            spread = np.ldexp(back * _capped(ball.scale / count), total.exponent)
+            along = np.clip(
+                np.ldexp(np.dot(back, offset), total.exponent), -LARGEST_FLOAT, LARGEST_FLOAT
+            )
+            spread = np.ldexp(back * capped(ball.scale / count), total.exponent)
             start = np.ldexp(np.array(total.center, np.float64), total.exponent)
-            value = np.clip(start + along, -_LARGEST, _LARGEST)
-            from_count = along * _capped(noise / count)
+            value = np.clip(start + along, -LARGEST_FLOAT, LARGEST_FLOAT)
+            from_count = along * capped(noise / count)
         width = spread if total.matrix is not None else float(spread)
         return VectorMeanEstimate(value, to_float(count), width, from_count)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from scipy.special import gammainc, gammaincc
 
+from dpverify.estimation.group_votes import GroupVotes
 from dpverify.grid.groups import KthLargest, Statistic
-from dpverify.mechanisms._groups import GroupVotes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,33 +6,24 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from scipy.special import bdtr, gammainc, gammaincc
-from scipy.stats import binom
-
-from dpverify.grid.cells import floor_log2, power_of_two
-from dpverify.grid.groups import MOST_GROUPS, GroupBuckets, KthLargest
-from dpverify.mechanisms._groups import records_needed, votes_missed
-from dpverify.mechanisms._levels import HIGHEST, VOTES, Ladder, fullest, row_of, votes_for
-from dpverify.plans import (
-    Abstained,
-    DiscreteLaplace,
-    Mechanism,
-    Plan,
-    Stage,
-    ThresholdedGaussian,
-    Transcript,
+from dpverify.estimation.variance_ladder import (
+    HIGHEST,
+    NO_BUCKET,
+    VOTES,
+    Ladder,
+    check_ladder,
+    default_depth,
+    fullest,
+    ladder_groups,
+    least_records,
+    row_of,
+    votes_for,
 )
-from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float, whole
-
-RECORDS_A_GROUP = 10
-MOST_PAIRS = 25
-"""A group with more is no better, as far as is promised."""
-UP, DOWN = Fraction(13, 20), Fraction(3, 20)
-"""Shares of the groups that are above half of a variance, at least, and above twice of it, at most."""
-_MOST_EXPONENT = 450  # every bucket is within the range of floats
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.groups import GroupBuckets, KthLargest
+from dpverify.plans import Abstained, Mechanism, Plan, Transcript
+from dpverify.privacy.numbers import Exact, exact, to_float
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,128 +140,3 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
 
     def _query(self, groups: int) -> GroupBuckets:
         return GroupBuckets(KthLargest(1), self.d, groups, floor_log2(self.cell), self.key)
-
-
-NO_BUCKET = "no bucket of the largest variance has enough groups"
-
-
-def check_ladder(mechanism: Any) -> None:
-    """Refuse bad parameters of a ladder: of this mechanism, and of one that has such a part."""
-    for name in ("d", "n_max", "reports"):
-        object.__setattr__(mechanism, name, whole(getattr(mechanism, name), name))
-    if mechanism.d < 1:
-        raise ValueError(f"d = {mechanism.d}; a record has at least one number.")
-    if not 1 <= mechanism.reports <= mechanism.d:
-        raise ValueError(
-            f"reports = {mechanism.reports} is outside 1..{mechanism.d}, the numbers of a record."
-        )
-    if mechanism.n_max < 2:
-        raise ValueError(f"n_max = {mechanism.n_max}: groups of two need 2 records at least.")
-    cell = power_of_two(mechanism.cell)
-    if abs(floor_log2(cell)) > _MOST_EXPONENT:
-        raise ValueError(f"cell = {mechanism.cell} is outside 2^-450..2^450; take another unit.")
-    object.__setattr__(mechanism, "cell", cell)
-    groups, depth = mechanism.groups, mechanism.depth
-    if groups is not None and not 1 <= whole(groups, "groups") <= mechanism.n_max // 2:
-        raise ValueError(
-            f"groups = {groups}: {mechanism.n_max} records (n_max) make 1 to {mechanism.n_max // 2} "
-            "groups of two. Raise n_max, or leave out groups."
-        )
-    if depth is not None and not 1 <= whole(depth, "depth") <= 2 * HIGHEST:
-        raise ValueError(f"depth = {depth}; give a number of levels from 1 to {2 * HIGHEST}.")
-    if not 0 <= whole(mechanism.key, "key") < 1 << 63:
-        raise ValueError(f"key = {mechanism.key} is outside 0..2^63 - 1.")
-
-
-def ladder_groups(n_max: int) -> int:
-    """A tenth of the records, so that noise is small against the groups between two levels: a margin of a
-    thirtieth of n; groups of 50 have a third of that margin."""
-    return max(1, min(n_max // RECORDS_A_GROUP, MOST_GROUPS))
-
-
-def default_depth(d: int) -> int:
-    """ceil(log2(d)) + 3: columns below all levels have less than 1 / d of the largest deviation each."""
-    return (d - 1).bit_length() + 3
-
-
-def least_records(ladder: Ladder, votes: Stage | None, allowed: float) -> int:
-    """The least n with which the largest variance, if it is voted for, and all reports are right except with
-    this probability. Raises ValueError if there are too few groups."""
-    missed, least, groups, d = (
-        noise_missed(ladder),
-        2,
-        ladder.grouping.groups,
-        ladder.grouping.columns,
-    )
-    if votes is not None:
-        assert isinstance(votes.noise, ThresholdedGaussian)
-        assert isinstance(votes.query, GroupBuckets)
-        missed += votes_missed(votes.noise, votes.query.groups)
-        least = records_needed(lambda pairs: largest_off(d, pairs), votes.query.groups)
-    if missed > allowed:
-        raise ValueError(
-            f"{groups} groups, {ladder.reports} reports: noise may hide a column with probability "
-            f"{missed:.2g}, more than beta = {allowed:.2g}. Raise n_max or the budget, or give fewer reports."
-        )
-
-    def enough(n: int) -> bool:
-        return missed + groups_missed(n, d, groups) <= allowed
-
-    low, high = least - 1, least
-    while not enough(high):
-        if high > 1 << 50:
-            raise ValueError(f"{groups} groups are too few for beta = {allowed:.2g}; raise n_max.")
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-def largest_off(d: int, pairs: int) -> float:
-    """At most the probability that the largest of d variances by so many pairs is off by a factor 2."""
-    return float(gammainc(pairs / 2, pairs / 4) + d * gammaincc(pairs / 2, pairs))
-
-
-def noise_missed(ladder: Ladder) -> float:
-    """At most the probability that noise moves some comparison by a quarter of the groups, up to one."""
-    margin = ladder.grouping.groups // 4 - 1
-    if margin < 2:
-        return 1.0
-    moved = 2 if ladder.adjacency is Adjacency.REPLACE else 1
-    scale = 2 * ladder.multiplier * moved
-    third = margin // 3  # noise on queries is twice that of the threshold
-    common, own = (
-        _beyond(DiscreteLaplace(s), t) for s, t in ((scale, third), (2 * scale, margin - third))
-    )
-    return min(1.0, ladder.reports * common + ladder.asked * own)
-
-
-def _beyond(noise: DiscreteLaplace, distance: int) -> float:
-    """P(|noise| >= distance), distance >= 1."""
-    w = math.exp(-1 / float(noise.scale))
-    return 2 * math.exp(-distance / float(noise.scale)) / (1 + w)
-
-
-def groups_missed(n: int, d: int, groups: int) -> float:
-    """At most the probability that for some column fewer than UP of the groups are above half of its
-    variance, or more than DOWN above twice of it."""
-    above, beyond = 0.0, 0.0
-    for pairs in range(MOST_PAIRS + 1):
-        share = float(bdtr(2 * pairs + 1, n, 1 / groups)) if 2 * pairs + 1 < n else 1.0
-        if pairs:
-            share -= float(bdtr(2 * pairs - 1, n, 1 / groups)) if 2 * pairs - 1 < n else 1.0
-        if pairs == MOST_PAIRS:
-            share = float(binom.sf(2 * pairs - 1, n, 1 / groups))
-        if pairs:
-            above += share * float(gammaincc(pairs / 2, pairs / 4))
-            beyond += share * float(gammaincc(pairs / 2, pairs))
-    missed = 0.0
-    for bound, chance in ((float(UP), above), (1 - float(DOWN), 1 - beyond)):
-        if chance <= bound:
-            return 1.0
-        entropy = bound * math.log(bound / chance)
-        if chance < 1:
-            entropy += (1 - bound) * math.log((1 - bound) / (1 - chance))
-        missed += d * math.exp(-groups * entropy)
-    return min(1.0, missed)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from scipy.special import gammainc, gammaincc
 
+from dpverify.estimation.group_votes import GroupVotes, records_needed
+from dpverify.estimation.results import VarianceEstimate
 from dpverify.grid.groups import ReportsWorth, Statistic
-from dpverify.mechanisms._groups import GroupVotes, VarianceEstimate, records_needed
 from dpverify.plans import Abstained, Transcript
 from dpverify.privacy.numbers import Exact, exact
 

@@ -5,27 +5,29 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpverify.grid.linear import Integers
-from dpverify.grid.masks import different
-from dpverify.grid.shapes import Matrix, Numbers, Shape, shape_of, tail_radius
-from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
-from dpverify.mechanisms.rescaled_mean import (
+from dpverify.estimation.budget_shares import default_tail
+from dpverify.estimation.clipping import Numbers
+from dpverify.estimation.friendly_means import (
     CORES,
     Filters,
-    RescaledMean,
+    Numbered,
+    ball_after,
     bounded_float,
     check_shared,
-    default_tail,
     number_kept,
     spread_of,
     with_covariance,
+    within_reach,
 )
+from dpverify.estimation.results import Floats, VectorMeanEstimate
+from dpverify.grid.linear import Integers
+from dpverify.grid.masks import different
+from dpverify.grid.shapes import Matrix, Shape, shape_of, tail_radius
+from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.plans import (
     UNIT,
     Abstained,
@@ -45,11 +47,8 @@ from dpverify.privacy.numbers import Exact, exact, to_float
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import BasicCoreMean, CoreMean
 
-Floats = NDArray[np.float64]
-Numbered = tuple[tuple[str, int], ...]
 _SHARES = (0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
 _RARE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)
-_FAR = 1 << 41
 _LAST = "sum and count"
 _MOST = 1e140  # stands for every larger number in estimates: sums and squares of such are finite
 
@@ -167,9 +166,9 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
             return Abstained(transcript.stopped)
         core, shape, total = self.core(), self._shape(), self._sum()
         numbers = [(k, *v) for k, v in transcript.released.items() if k not in ("mean", _LAST)]
-        noise, radius = _ball(core, self._share(), tuple(numbers))
+        noise, radius = ball_after(core, self._share(), tuple(numbers))
         mean = np.array([transcript.released["mean"]], object)
-        point = _within_reach(rounded_multiples(mean, [noise / UNIT]))[0].astype(np.float64)
+        point = within_reach(rounded_multiples(mean, [noise / UNIT]))[0].astype(np.float64)
         nearness = core.nearness
         scale = min(to_float(total.unit(radius)), _MOST)
         *moved, counted = (bounded_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
@@ -206,9 +205,9 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         """Where the masked sum is taken, from what was released: centers and radii, in cells."""
         core, share = self.core(), self._share()
         numbers, which = _numbers(batch, core.plan)
-        known = [_ball(core, share, one) for one in numbers]
+        known = [ball_after(core, share, one) for one in numbers]
         factors = [noise / UNIT for noise, _ in known]
-        points = _within_reach(rounded_multiples(batch.values["mean"], factors, which))
+        points = within_reach(rounded_multiples(batch.values["mean"], factors, which))
         return points, np.array([radius for _, radius in known], np.int64)[which]
 
     def _share(self) -> Fraction:
@@ -217,16 +216,6 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
 
     def _shape(self) -> Shape:
         return shape_of(self.matrix, self.origin)[1]
-
-
-@lru_cache(maxsize=1 << 14)
-def _ball(core: CoreMean, share: Fraction, numbers: Numbered) -> tuple[Fraction, int]:
-    """From released numbers, in cells: the center's noise, and the ball's radius, that of records and
-    sqrt(d) times the center's noise in quadrature, rounded up."""
-    noise = core.noise_of(Transcript({name: (value,) for name, value in numbers}))
-    nearness = core.nearness
-    square = (share * nearness.radius) ** 2 + nearness.width * noise**2
-    return noise, min(max(1, math.isqrt(math.ceil(square) - 1) + 1), _FAR)
 
 
 def _numbers(batch: Transcripts, first: Plan) -> tuple[list[Numbered], IntArray]:
@@ -239,10 +228,6 @@ def _numbers(batch: Transcripts, first: Plan) -> tuple[list[Numbered], IntArray]
     one = np.zeros(which.max(initial=-1) + 1, np.intp)
     one[which] = np.arange(len(batch))
     return [tuple((name, int(batch.values[name][i, 0])) for name in names) for i in one], which
-
-
-def _within_reach(cells: IntArray) -> IntArray:
-    return np.clip(cells, -_FAR, _FAR).astype(np.int64)
 
 
 def center_radius(values: Floats) -> float:

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpverify.grid.nearness import Nearness
-from dpverify.grid.shapes import Matrix, Numbers, Shape, shape_of, spectrum, tail_radius
-from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
+from dpverify.estimation.budget_shares import default_tail, require_room
+from dpverify.estimation.clipping import Numbers
+from dpverify.estimation.friendly_means import (
+    CORES,
+    Filters,
+    bounded_float,
+    check_shared,
+    number_kept,
+    spread_of,
+    with_covariance,
+)
+from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.grid.shapes import Matrix, Shape, shape_of
 from dpverify.plans import Abstained, Mechanism, Plan, Transcript
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
-from dpverify.privacy.numbers import Exact, approximately, exact, to_float, whole
-from dpverify.transformations.means import (
-    BasicCoreMean,
-    CoreMean,
-    GaussianCoreMean,
-    WeightedCoreMean,
-)
-
-Floats = NDArray[np.float64]
-_LEAST_TAIL = Fraction(1, 10**300)
-_LEAST, _LARGEST = (
-    Fraction(1, 10**100),
-    10**9,
-)  # multipliers; above, too few cells are left for noise
-Filters = Literal["weights", "gaussian", "basic"]
-CORES: dict[str, type[CoreMean]] = {
-    "weights": WeightedCoreMean,
-    "gaussian": GaussianCoreMean,
-    "basic": BasicCoreMean,
-}
+from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.transformations.means import CoreMean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,122 +129,3 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
 
     def _shape(self) -> Shape:
         return shape_of(self.matrix, self.origin)[1]
-
-
-def check_shared(mechanism: Any) -> None:
-    """Refuse bad parameters that the rescaled and the refined mean share."""
-    object.__setattr__(mechanism, "matrix", shape_of(mechanism.matrix, mechanism.origin)[0])
-    if mechanism.origin is not None:
-        object.__setattr__(mechanism, "origin", tuple(map(float, mechanism.origin)))
-    if exact(mechanism.radius, "radius") <= 0:
-        raise ValueError(f"radius = {mechanism.radius} is not positive; give a public radius > 0.")
-    name = "center_multiplier" if hasattr(mechanism, "center_multiplier") else "noise_multiplier"
-    check_multiplier(mechanism, name)
-    object.__setattr__(mechanism, "n_max", whole(mechanism.n_max, "n_max"))
-    if mechanism.n_max < 1:
-        raise ValueError(f"n_max = {mechanism.n_max}; say about how many records you expect.")
-    object.__setattr__(mechanism, "tail", exact(mechanism.tail, "tail"))
-    if not _LEAST_TAIL < mechanism.tail < Fraction(1, 10):
-        raise ValueError(
-            f"tail = {approximately(mechanism.tail)} is outside (1e-300, 1/10); give a share of your "
-            "delta."
-        )
-    if mechanism.filter not in CORES:
-        raise ValueError(f"filter = {mechanism.filter!r}; write 'weights', 'gaussian' or 'basic'.")
-
-
-def check_multiplier(mechanism: Any, name: str) -> None:
-    """Refuse what would be noise of less than any cell, or of more than any grid."""
-    given = exact(getattr(mechanism, name), name)
-    if given > 0 and not _LEAST <= given <= _LARGEST:
-        raise ValueError(
-            f"{name} is outside 1e-100 to 1e9, where no grid serves it; use for_budget."
-        )
-
-
-def bounded_float(value: int) -> float:
-    """As a float whose square is finite: 1e140 stands for every larger number."""
-    return float(min(max(value, -(10**140)), 10**140))
-
-
-def number_kept(transcript: Transcript) -> int:
-    """What was released about how many records agree."""
-    return transcript["agreement" if "agreement" in transcript.released else "kept"]
-
-
-def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | None:
-    """The matrix and the radius that follow from what is known of the covariance, and from n_max, where
-    they are not given. Returns the mapped covariance's eigenvalues, None where nothing is known."""
-    if "trace" in parameters:
-        columns = whole(parameters.pop("columns"), "columns")
-        values = isotropic_worst(columns, parameters.pop("trace"), parameters.pop("largest"))
-        parameters.setdefault("matrix", (1.0,) * columns)
-    elif covariance is not None:
-        parameters.setdefault("matrix", covariance)
-        origin = parameters.get("origin")
-        values = mapped_spectrum(parameters["matrix"], covariance, origin)
-    else:
-        return None
-    if "radius" not in parameters:
-        n_max = whole(parameters["n_max"], "n_max")
-        parameters["radius"] = tail_radius(2 * values, 1 / n_max)
-    return values
-
-
-def isotropic_worst(columns: int, trace: float, largest: float) -> Floats:
-    """Eigenvalues of this sum, none above the largest: as many equal to it as there can be, whose norms
-    have the heaviest tails."""
-    if not 0 < largest <= trace <= columns * largest:
-        raise ValueError(
-            f"trace = {trace} and largest = {largest} belong to no covariance of {columns} columns; "
-            "largest <= trace <= columns * largest."
-        )
-    full = int(trace // largest)
-    values = np.zeros(columns)
-    values[:full] = largest
-    if full < columns:
-        values[full] = trace - full * largest
-    return values
-
-
-def mapped_spectrum(matrix: Any, covariance: Any, origin: Any = None) -> Floats:
-    """The eigenvalues of M^(-1/4) Sigma M^(-1/4)."""
-    _, shape = shape_of(matrix, origin)
-    if shape.rows is None and np.ndim(covariance) == 1:
-        scales = np.array(shape.scales)
-        return np.asarray(spectrum(covariance) * scales**2)
-    root = np.diag(shape.scales) if shape.rows is None else np.array(shape.rows)
-    full = np.diag(covariance) if np.ndim(covariance) == 1 else np.asarray(covariance)
-    turned = root @ full @ root.T
-    return np.maximum(spectrum((turned + turned.T) / 2), 0)
-
-
-def spread_of(shape: Shape, nearness: Nearness, noise: float) -> Floats:
-    """Of noise of this deviation in every cell's direction, in the data's units: (d,) or (d, d)."""
-    if shape.rows is None:
-        return shape.back(np.full(shape.columns, noise), nearness)
-    return shape.back(np.eye(shape.columns) * noise, nearness).T
-
-
-def require_room(tail: Fraction, budget: ApproxDP, adjacency: Adjacency, filter_: str) -> None:
-    """Refuse a tail whose rare events alone take all of delta: no noise would meet that budget."""
-    rows = 1 if adjacency is Adjacency.ADD_REMOVE else 0
-    times = 2 + rows if filter_ == "gaussian" else 1
-    if times * tail >= 10 * default_tail(budget, adjacency, filter_):
-        raise ValueError(
-            f"tail = {approximately(tail)} leaves nothing of delta in {budget}; leave it out for a "
-            "tenth of what there is."
-        )
-
-
-def default_tail(budget: Guarantee, adjacency: Adjacency, filter_: str) -> Fraction:
-    """A tenth of the budget's delta; for the basic filter, of what the lift leaves of it."""
-    if not isinstance(budget, ApproxDP):
-        raise ValueError(f"budget = {budget}: say which ``tail`` of it rare events may take.")
-    share = budget.delta / 10
-    if filter_ == "basic":
-        moved = 2 if adjacency is Adjacency.ADD_REMOVE else 3
-        share *= Fraction(
-            to_float(budget.epsilon) / moved / math.expm1(min(to_float(budget.epsilon), 700))
-        )
-    return share.limit_denominator(10**40) if share > Fraction(1, 10**30) else share

@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtri
 
-from dpverify.grid.linear import Integers
-from dpverify.grid.masks import different
-from dpverify.grid.nearness import Nearness
-from dpverify.mechanisms._robust_regions import (
-    MOST_BINS,
-    balls,
-    batch_of,
-    bins_for,
-    nearness_of,
-)
-from dpverify.mechanisms._robust_shares import (
+from dpverify.estimation.budget_shares import checked_shares, default_tail, require_room, root_up
+from dpverify.estimation.clipping import Numbers, numbers_of
+from dpverify.estimation.contamination import (
     HISTOGRAM,
     MOMENTS,
     MOST_RECORDS,
+    best_shares,
     check_gamma,
     chosen_full,
     core_of,
-    shared,
     sure_share,
 )
-from dpverify.mechanisms._shrinking import checked_shares, root_up
-from dpverify.mechanisms._slabs import MOST, cuts, directions, eigen
-from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _numbers
-from dpverify.mechanisms.refined_mean import _within_reach
-from dpverify.mechanisms.rescaled_mean import (
+from dpverify.estimation.directional_cuts import MOST, MOST_BINS, bins_for, cuts, directions, eigen
+from dpverify.estimation.friendly_means import (
+    balls,
+    batch_of,
     bounded_float,
     check_multiplier,
-    default_tail,
-    require_room,
+    nearness_of,
+    within_reach,
 )
+from dpverify.estimation.results import Floats, VectorMeanEstimate
+from dpverify.grid.linear import Integers
+from dpverify.grid.masks import different
+from dpverify.grid.nearness import Nearness
 from dpverify.plans import (
     UNIT,
     Abstained,
@@ -68,7 +62,6 @@ from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import WeightedCoreMean
 from dpverify.transformations.soft_core import checked_full
 
-Floats = NDArray[np.float64]
 _LAST = "sum and count"
 _LEAST_TAIL = Fraction(1, 10**300)
 _LARGEST_DEVIATION = 1 << 30  # in parts of a bin: slabs are never that wide
@@ -130,7 +123,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def check_parameters(self) -> None:
         """Positive deviations and radii, a gamma that leaves agreement, an even number of bins, shares of sum 1."""
-        object.__setattr__(self, "deviations", _numbers(self.deviations, "deviations"))
+        object.__setattr__(self, "deviations", numbers_of(self.deviations, "deviations"))
         with np.errstate(all="ignore"):
             scales = 1 / np.array(self.deviations, np.float64)
         if not self.deviations or not (np.isfinite(scales) & (scales > 0)).all():
@@ -190,7 +183,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         """
         if "deviations" not in parameters or "n_max" not in parameters:
             raise TypeError("give deviations, one a column, and n_max, about how many records.")
-        d = len(_numbers(parameters["deviations"], "deviations"))
+        d = len(numbers_of(parameters["deviations"], "deviations"))
         parameters.setdefault("radius", math.sqrt(2 * chdtri(d, 0.02)) if d else 1.0)
         parameters.setdefault("record_radius", math.sqrt(chdtri(d, 0.005)) if d else 1.0)
         parameters.setdefault("bins", bins_for(exact(parameters["record_radius"], "record_radius")))
@@ -206,7 +199,25 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
                 noise_multiplier=Fraction(1),
                 **{**parameters, "directions": 0, "shares": (Fraction(1, 2),) * 2},
             )
-            parameters.update(shared(budget, trial, parameters.get("directions")))
+
+            def center(n: int, multiplier: Fraction, part: Fraction) -> tuple[bool, float]:
+                made = replace(trial, n_max=n, noise_multiplier=multiplier, shares=(part, 1 - part))
+                core = made.core()
+                noise = core.expected_noise(core.n_max) * to_float(exact(made.radius, "radius"))
+                reach = math.hypot(made.record_radius, noise * math.sqrt(made.columns()))
+                return made.minimum_n() > n, reach
+
+            chosen = best_shares(
+                budget,
+                center,
+                tail=trial.tail,
+                gamma=trial.gamma,
+                columns=trial.columns(),
+                n_max=trial.n_max,
+                adjacency=adjacency,
+                directions=parameters.get("directions"),
+            )
+            parameters.update(chosen)
         return super(RobustMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
@@ -303,7 +314,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Centers and radii of the balls, in cells."""
         units, radii, which = self._balls(batch)
-        return _within_reach(rounded_multiples(batch.values["mean"], units, which)), radii
+        return within_reach(rounded_multiples(batch.values["mean"], units, which)), radii
 
     def _balls(self, batch: Transcripts) -> tuple[list[Fraction], Integers, IntArray]:
         """Units of centers in cells, each once; the radius and which unit each draw has."""

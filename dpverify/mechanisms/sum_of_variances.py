@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dpverify.estimation.group_votes import GroupVotes
 from dpverify.grid.groups import Statistic, SumOver
-from dpverify.mechanisms._groups import GroupVotes
 
 _LOW, _HIGH = (math.log(2) - 0.5) / 2, (1 - math.log(2)) / 2
 

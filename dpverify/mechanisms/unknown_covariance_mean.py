@@ -10,20 +10,24 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpverify.grid.cells import floor_log2
-from dpverify.grid.groups import GroupBuckets, KthLargest, SumOver
-from dpverify.mechanisms._centered import root, share
-from dpverify.mechanisms._levels import VOTES, Ladder, buckets_from, row_of, votes_for
-from dpverify.mechanisms._rough_covariance import RoughCovariance, rough
-from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
-from dpverify.mechanisms.large_variances import (
+from dpverify.estimation.budget_shares import root, share
+from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.estimation.rough_covariance import RoughCovariance, rough
+from dpverify.estimation.variance_ladder import (
     NO_BUCKET,
+    VOTES,
+    Ladder,
+    buckets_from,
     check_ladder,
     default_depth,
     ladder_groups,
     least_records,
     noise_missed,
+    row_of,
+    votes_for,
 )
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.groups import GroupBuckets, KthLargest, SumOver
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.plans import (
     Abstained,

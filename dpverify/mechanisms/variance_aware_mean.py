@@ -10,21 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from dpverify.estimation.budget_shares import root, share
+from dpverify.estimation.clipping import Numbers
+from dpverify.estimation.column_grids import GRAIN, TYPICAL, stretch_to, units_of
+from dpverify.estimation.median_centered import NOISE, CenteredMean, as_floats, positive
 from dpverify.grid import OneUnit
 from dpverify.grid.coordinates import NormCounts, SideCounts, Stretch
-from dpverify.mechanisms._centered import (
-    GRAIN,
-    NOISE,
-    TYPICAL,
-    CenteredMean,
-    as_floats,
-    grids,
-    positive,
-    root,
-    share,
-    stretch_to,
-)
-from dpverify.mechanisms.clipped_mean import Numbers
 from dpverify.plans import UNIT, Plan, Stage
 from dpverify.plans.search import Nodes, Prefix, Released, Search
 from dpverify.privacy import Adjacency
@@ -103,7 +94,7 @@ class VarianceAwareMean(CenteredMean):
             given = positive(self.deviations, "deviations", self.columns())
             object.__setattr__(self, "deviations", given)
             weights = self._given()
-            self.refuse_far(grids(weights, sum(weights, Fraction(0)))[0])
+            self.refuse_far(units_of(weights, sum(weights, Fraction(0)))[0])
         else:
             self._check_least()
 

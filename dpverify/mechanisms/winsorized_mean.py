@@ -11,12 +11,21 @@ from typing import Any, Literal, Self
 import numpy as np
 from flint import arb
 
+from dpverify.estimation.budget_shares import root, share
+from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers
+from dpverify.estimation.column_grids import (
+    GRAIN,
+    TYPICAL,
+    checked_bounds,
+    checked_cells,
+    grids_of,
+    middle_of,
+    stretch_to,
+)
+from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid import Count, OneUnit, VectorQuery
 from dpverify.grid.coordinates import BoxSum, Stretch
 from dpverify.grid.tables import ColumnScores, QuantileScores
-from dpverify.mechanisms._centered import GRAIN, TYPICAL, root, share, stretch_to
-from dpverify.mechanisms._column_grids import checked_bounds, checked_cells, grids_of, middle_of
-from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate
 from dpverify.plans import (
     UNIT,
     Abstained,
@@ -39,7 +48,6 @@ from dpverify.randomness.bits import IntArray
 RADIUS = 1 << 20
 """Half a column's range in the units of the sum."""
 _SMALLEST = Fraction(1, 10**100)
-_LARGEST = float(np.finfo(np.float64).max)
 _PER_QUARTILE = Fraction(1349, 1000)  # the quartiles of N(0, 1) are 1.349 apart
 _RANGE = Fraction(3, 2)  # of losses for mu = 1: a range e is (e sqrt(2 pi) / 4)-GDP, and 3/2 < 1.59
 
@@ -149,7 +157,9 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
             per = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
             total = [to_float(s * unit / count) for s in transcript.released["sum"]]
             middle = np.ldexp(np.array(stretch.center, np.float64), stretch.exponents)
-            value = np.clip(middle + np.clip(total, -RADIUS, RADIUS) * per, -_LARGEST, _LARGEST)
+            value = np.clip(
+                middle + np.clip(total, -RADIUS, RADIUS) * per, -LARGEST_FLOAT, LARGEST_FLOAT
+            )
             spread = per * deviation
         return VectorMeanEstimate(value, float(count), spread, np.zeros(self.columns()))
 

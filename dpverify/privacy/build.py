@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-_CORE = ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms")
+_CORE = ("privacy", "randomness", "grid", "plans", "transformations", "estimation", "mechanisms")
 
 
 @cache

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import dpverify
 
-TRUSTED = ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms")
+TRUSTED = ("privacy", "randomness", "grid", "plans", "transformations", "estimation", "mechanisms")
 """The folders of the trusted core."""
 _PACKAGE = Path(dpverify.__file__).resolve().parent
 _THEORY = ("spec", "theory")

@@ -151,7 +151,15 @@ def code() -> str:
     global _CODE
     if not _CODE:
         root, digest = Path(dpverify.__file__).parent, hashlib.sha256()
-        for folder in ("privacy", "randomness", "grid", "plans", "transformations", "mechanisms"):
+        for folder in (
+            "privacy",
+            "randomness",
+            "grid",
+            "plans",
+            "transformations",
+            "estimation",
+            "mechanisms",
+        ):
             for path in sorted((root / folder).rglob("*.py")):
                 digest.update(path.read_bytes())
         _CODE = digest.hexdigest()[:16]

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from dpverify import Abstained, Adjacency, ApproxDP, SeededBits, UnknownCovarianceMean
-from dpverify.mechanisms._levels import row_of
+from dpverify.estimation.variance_ladder import row_of
 from tests.benchmarks.errors import Floats, Method, Points, code, distance, seed_of, shown
 from tests.benchmarks.timing import header, table
 

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpverify.estimation.friendly_means import isotropic_worst, mapped_spectrum
 from dpverify.grid.shapes import Floats, Shape, shape_of, spectrum, tail_radius
-from dpverify.mechanisms.rescaled_mean import isotropic_worst, mapped_spectrum
 
 RADIUS = Fraction(3, 2)
 

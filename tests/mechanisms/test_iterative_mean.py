@@ -15,7 +15,8 @@ from scipy import stats
 
 from dpverify import Abstained, Adjacency, ApproxDP, GaussianDP, IterativeMean, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
-from dpverify.mechanisms._shrinking import heights, in_units, root_up, rungs_above
+from dpverify.estimation.budget_shares import root_up
+from dpverify.estimation.clip_schedule import heights, in_units, rungs_above
 from dpverify.plans import AdaptiveStage, Stage, Transcripts
 from dpverify.plans.plan import stages_of
 from dpverify.suite.refinement import compare_facts, exact_records

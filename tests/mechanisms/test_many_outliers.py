@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dpverify import Adjacency, ApproxDP, RobustMean
 from dpverify import RobustMeanEstimate as Estimate
+from dpverify.estimation.contamination import FULL, check_gamma, chosen_full, sure_share
 from dpverify.grid import ingest
-from dpverify.mechanisms._robust_shares import FULL, check_gamma, chosen_full, sure_share
 from dpverify.plans.mapped import Mapped
 from dpverify.transformations import degree_weights, soft_core
 from spec import robust_mean as spec

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpverify import Abstained, Adjacency, ApproxDP, RobustMean, SeededBits
 from dpverify import RobustMeanEstimate as Estimate
-from dpverify.mechanisms._robust_shares import chosen_full, sure_share
+from dpverify.estimation.contamination import chosen_full, sure_share
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.suite.refinement import compare_facts
 from spec import robust_mean as spec

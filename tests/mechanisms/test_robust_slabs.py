@@ -9,7 +9,7 @@ import pytest
 
 from dpverify import RobustMeanEstimate as Estimate
 from dpverify import SeededBits
-from dpverify.mechanisms._slabs import cuts, directions
+from dpverify.estimation.directional_cuts import cuts, directions
 from spec import robust_mean as spec
 from spec.theory import outliers, regions, slabs
 from tests.mechanisms.helpers import estimates

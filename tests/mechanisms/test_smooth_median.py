@@ -21,7 +21,7 @@ from dpverify import (
     SmoothMedian,
 )
 from dpverify.grid.smooth import SmoothMedians, weights_of
-from dpverify.mechanisms._decays import best_decay
+from dpverify.mechanisms.smooth_median import best_decay
 from dpverify.plans import SmoothNoise, Transcript
 from dpverify.privacy import Profile, SmoothLaplace
 from spec import smooth_median as spec

@@ -17,10 +17,10 @@ from dpverify import (
     SeededBits,
     UnknownCovarianceMean,
 )
+from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.estimation.rough_covariance import root_up, rough
+from dpverify.estimation.variance_ladder import bucket_from, buckets_from
 from dpverify.grid.groups import SumOver
-from dpverify.mechanisms._levels import bucket_from, buckets_from
-from dpverify.mechanisms._rough_covariance import root_up, rough
-from dpverify.mechanisms.clipped_mean import VectorMeanEstimate
 from dpverify.plans import Transcript, stages_of
 from spec import unknown_covariance_mean as spec
 from spec.theory import rough_covariance

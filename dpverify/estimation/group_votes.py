@@ -1,10 +1,10 @@
-"""What ``kth_largest_variance``, ``sum_of_variances`` and ``number_of_reports`` share: groups vote."""
+"""Votes of groups of records: what ``kth_largest_variance``, ``sum_of_variances`` and ``number_of_reports`` share."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -12,6 +12,7 @@ from typing import Literal
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
+from dpverify.estimation.results import VarianceEstimate
 from dpverify.grid.cells import floor_log2, power_of_two
 from dpverify.grid.groups import MOST_GROUPS, ZERO, GroupBuckets, Statistic
 from dpverify.plans import (
@@ -34,26 +35,6 @@ _MOST_EXPONENT = 450  # every bucket is within the range of floats
 _LEAST_DEVIATION, _LARGEST_DEVIATION = Fraction(1, 2**10), Fraction(2**45)
 _BAD = 1 / 20  # of a group: that it has too few records, and that its variances are off
 _VALID = 0.8 * math.log(8 / 9) + 0.2 * math.log(2)  # relative entropy of 4/5 and 9/10
-
-
-@dataclass(frozen=True, slots=True)
-class VarianceEstimate:
-    """A variance, up to a factor of about 4, in the square of the data's unit.
-
-    ``value`` is twice the lower edge of the bucket [4^b, 4^(b + 1)) that most groups voted for, or 0.
-    ``votes`` are the noisy numbers of groups by bucket (named likewise), of ``groups`` in all; a bucket
-    of fewer than ``threshold`` is not shown. ``standard_deviation`` is that of a vote count's noise.
-    """
-
-    value: float
-    votes: Mapping[float, int]
-    groups: int
-    threshold: int
-    standard_deviation: float
-
-    def __str__(self) -> str:
-        most = max(self.votes.values())
-        return f"{self.value:.6g}, within a factor of 4 ({most} of {self.groups} groups)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

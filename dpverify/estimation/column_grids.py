@@ -1,16 +1,22 @@
-"""A public interval for every column, divided into cells: what mechanisms of quantiles share."""
+"""Public grids for columns: intervals divided into cells, and the unit in which a column of some spread is summed."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from dpverify.estimation.clipping import Numbers, numbers_of
 from dpverify.grid import interval
 from dpverify.grid.cells import floor_log2
-from dpverify.mechanisms.clipped_mean import Numbers, _numbers
+from dpverify.grid.coordinates import Stretch
 from dpverify.privacy.numbers import whole
 
+GRAIN = 1 << 10
+"""Radii and weights are multiples of integers this large, so that their noise is in proportion."""
+TYPICAL = 1 << 14
+"""The root mean square of the norms that are expected, in grains."""
 _MOST_CELLS = 1 << 24
 
 Grids = tuple[tuple[int, int, int], ...]
@@ -19,7 +25,7 @@ Grids = tuple[tuple[int, int, int], ...]
 
 def checked_bounds(lower: Any, upper: Any) -> tuple[Numbers, Numbers]:
     """As floats, one of each for every column, in order; TypeError or ValueError otherwise."""
-    lows, highs = _numbers(lower, "lower"), _numbers(upper, "upper")
+    lows, highs = numbers_of(lower, "lower"), numbers_of(upper, "upper")
     if len(lows) != len(highs):
         raise ValueError(
             f"{len(lows)} lower and {len(highs)} upper bounds; give one of each for every column."
@@ -58,3 +64,31 @@ def grids_of(lower: Numbers, upper: Numbers, cells: int) -> Grids:
 def middle_of(lower: Numbers, upper: Numbers) -> tuple[float, ...]:
     """The middle of every column's bounds."""
     return tuple(a / 2 + b / 2 for a, b in zip(lower, upper, strict=True))
+
+
+@lru_cache(maxsize=16)
+def units_of(
+    weights: tuple[Fraction, ...], energy: Fraction
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Exponents and factors that map x_j to x_j / (g sqrt(weight_j)), g sqrt(2^48) = sqrt(energy).
+
+    The energy is the expected squared norm of x_j / sqrt(weight_j); it becomes 2^24 squared. The cell
+    2^e is the largest with 2^e / (g sqrt(weight)) <= 64, and the factor is that number, rounded down.
+    """
+    exponents, factors = [], []
+    for weight in weights:
+        unit = energy * weight / (TYPICAL * GRAIN) ** 2
+        exponent = floor_log2(4096 * unit) // 2
+        exponents.append(exponent)
+        factors.append(math.isqrt(math.floor(Fraction(4) ** exponent / unit)))
+    return tuple(exponents), tuple(factors)
+
+
+@lru_cache(maxsize=16)
+def stretch_to(
+    medians: tuple[Fraction, ...], weights: tuple[Fraction, ...], energy: Fraction
+) -> Stretch:
+    """The map about the medians, rounded to cells."""
+    exponents, factors = units_of(weights, energy)
+    cells = (round(m / Fraction(2) ** e) for m, e in zip(medians, exponents, strict=True))
+    return Stretch(tuple(cells), exponents, factors)

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
+from dpverify.estimation.results import Floats
 from dpverify.grid.linear import Integers
 from dpverify.plans.regions import DIRECTION_BITS, OFF_DIAGONAL, PARTS
 from dpverify.randomness.bits import IntArray
 
-Floats = NDArray[np.float64]
+MOST_BINS = 256
+"""Of each direction; sums over them fit a word."""
 MOST = 1e140  # stands for every larger number: sums and squares of such are finite
 _SEPARATE = 1e-6  # of the largest eigenvalue; nearer ones have no direction of their own
 _HALF_STEPS = range(3, 17)  # slabs of 3/2 to 8 deviations, in halves of one
@@ -32,6 +34,12 @@ _TIMES, _SHARE = (
 )  # a tail is suspicious from so many times the normal one, and so much more
 _SURPRISE = 4  # and so many half standard deviations of sampling and noise
 _LARGEST_EXCESS = 1 << 29
+
+
+def bins_for(record_radius: Fraction) -> int:
+    """Bins of at most 4/3 deviations, 24 at least; with a center's noise of half a ball's radius they are narrower
+    than the narrowest slab still."""
+    return int(min(max(24, 2 * math.ceil(record_radius * Fraction(3, 4))), MOST_BINS))
 
 
 def eigen(moments: IntArray, d: int) -> tuple[Floats, Floats]:

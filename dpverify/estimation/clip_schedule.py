@@ -7,23 +7,21 @@ are computed element by element, so that a transcript leads to the same ball in 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpverify.estimation.clipping import Numbers, inverse, vector_sum
+from dpverify.estimation.results import Floats
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.vector_queries import VectorSum
 from dpverify.grid.vectors import OUTER_BOX
-from dpverify.mechanisms.clipped_mean import Numbers, _inverse, _vector_sum
-from dpverify.privacy.numbers import exact, to_float
+from dpverify.privacy.numbers import to_float
 from dpverify.randomness.bits import IntArray
 
-Floats = NDArray[np.float64]
 PARTS = 16
 """Clip radii are multiples of so many cells; a record's weight is so many parts of one."""
 _MORE = 1 + Fraction(1, 1 << 12)  # long enough when it is cut to such a multiple, and for rounding
@@ -31,35 +29,6 @@ _LONG = 1 << 1000  # where floats are about to end
 _LARGEST = 1e150  # its square is a float
 _FINEST = 64  # rungs of the ladder reach down to 2^-64
 _WORD = 1 << 62
-
-
-def root_up(value: Fraction) -> Fraction:
-    """The square root, rounded up to a multiple of 2^-40."""
-    scaled = -(-(value.numerator << 80) // value.denominator)
-    root = math.isqrt(scaled)
-    return Fraction(root + (root * root < scaled), 1 << 40)
-
-
-def checked_shares(shares: Any, steps: int) -> tuple[Fraction, ...]:
-    """The shares as rationals. Raises TypeError or ValueError unless positive, one a step, of sum 1."""
-    if not isinstance(shares, (list, tuple)):
-        raise TypeError(f"shares = {shares!r}; give a tuple of {steps} numbers, one for each step.")
-    found = tuple(exact(share, "shares") for share in shares)
-    if len(found) != steps or min(found, default=0) <= 0 or sum(found) != 1:
-        raise ValueError(
-            f"shares = {tuple(map(str, found))}; give {steps} positive numbers, one for each step, "
-            "whose sum is 1, as exact ones: ('1/4', '3/4')."
-        )
-    return found
-
-
-def shares_of(shares: Sequence[Fraction] | None, steps: int) -> tuple[Fraction, ...]:
-    """The given ones; by default 3/4 for the last step and the rest in equal parts."""
-    if shares is not None:
-        return tuple(shares)
-    if steps == 1:
-        return (Fraction(1),)
-    return (Fraction(1, 4 * (steps - 1)),) * (steps - 1) + (Fraction(3, 4),)
 
 
 def reach(radius: float, d: int, beta: Fraction) -> float:
@@ -106,7 +75,7 @@ def template(
 ) -> tuple[VectorSum, Fraction]:
     """The sum about 0 that clips at ``radius``, in whole parts, and how many cells a unit has."""
     wide = radius * _MORE
-    total = _vector_sum((0.0,) * d, wide, matrix)
+    total = vector_sum((0.0,) * d, wide, matrix)
     per_unit = Fraction(2) ** (floor_log2(Fraction(total.radius)) - floor_log2(wide))
     return replace(total, radius=total.radius // PARTS * PARTS), per_unit
 
@@ -189,7 +158,7 @@ def mapped_back(ball: Ball, grid: Grid, means: Floats) -> Floats:
     steps = ball.per_deviation * Fraction(2) ** (ball.total.exponent - grid.exponent)
     if ball.total.matrix is None:
         return np.asarray(means * to_float(steps))
-    back = _inverse(ball.total.matrix) * to_float(steps)
+    back = inverse(ball.total.matrix) * to_float(steps)
     total = np.zeros(means.shape)
     for j in range(means.shape[1]):  # column by column: the same sum in every batch
         total += means[:, j : j + 1] * back[:, j]

@@ -1,23 +1,20 @@
-"""How ``robust_mean`` shares its budget, and which records its center counts in full: from public numbers."""
+"""A share of outliers: what it leaves of an agreement, and how ``robust_mean`` shares its budget; from public numbers."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpverify.plans.regions import histogram_moves
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
-from dpverify.privacy.numbers import exact, render, to_float
+from dpverify.privacy.numbers import render, to_float
 from dpverify.transformations.degree_weights import reach as weighted_reach
 from dpverify.transformations.means import SoftCoreMean, WeightedCoreMean
 from dpverify.transformations.soft_core import reach as soft_reach
-
-if TYPE_CHECKING:
-    from dpverify.mechanisms.robust_mean import RobustMean
 
 FULL = (Fraction(9, 10), Fraction(5, 6), Fraction(3, 4), Fraction(2, 3), Fraction(3, 5))
 _CENTERS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
@@ -71,30 +68,50 @@ def chosen_full(adjacency: Adjacency, gamma: Fraction) -> Fraction | None:
     return min(allowed, key=noise, default=FULL[-1])
 
 
-def shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str, Any]:
-    """Directions and shares, of a few the ones of least noise at n_max records, among those with which so
-    many rarely abstain, if there are any."""
+Center = Callable[[int, Fraction, Fraction], tuple[bool, float]]
+"""From n_max, noise multiplier and the center's share: whether that many records often abstain, and how far the
+records that are summed may be from the center, in deviations; infinite where there is no room for a center."""
+
+
+def best_shares(
+    budget: Guarantee,
+    center: Center,
+    *,
+    tail: Fraction,
+    gamma: Fraction,
+    columns: int,
+    n_max: int,
+    adjacency: Adjacency,
+    directions: int | None,
+) -> dict[str, Any]:
+    """Choose directions and shares of the budget for the least noise at n_max records.
+
+    Of a few shares for the center, those with which n_max records rarely abstain are preferred. directions: how many
+    are wanted; None for two where n_max records would show outliers at half the radius, and none elsewhere.
+    Returns the parameters ``directions`` and ``shares``. Raises ValueError where no share leaves room for a center,
+    and for a budget other than (epsilon, delta).
+    """
     if not isinstance(budget, ApproxDP):
         raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")
-    mu = calibrate(lambda mu: ApproximateGaussianDP(mu, trial.tail, 0), budget)
-    size, d, n = math.sqrt(to_float(mu.mu_squared)), trial.columns(), trial.n_max
+    mu = calibrate(lambda mu: ApproximateGaussianDP(mu, tail, 0), budget)
+    size = math.sqrt(to_float(mu.mu_squared))
     if not size:
         raise ValueError(f"budget = {budget} leaves nothing for a center; give a larger budget.")
-    looked = math.sqrt(2 * d) * math.sqrt(histogram_moves(1, trial.adjacency))
-    seen = looked / (n * size * math.sqrt(MOMENTS)) <= float(trial.gamma) / 4
-    count = (min(2, d) if seen else 0) if wanted is None else wanted
+    looked = math.sqrt(2 * columns) * math.sqrt(histogram_moves(1, adjacency))
+    seen = looked / (n_max * size * math.sqrt(MOMENTS)) <= float(gamma) / 4
+    count = (min(2, columns) if seen else 0) if directions is None else directions
     spent = MOMENTS + HISTOGRAM if count else Fraction(0)
     multiplier = Fraction(math.ceil(2**30 / size), 2**30)
-    _, least, part = _center(trial, multiplier, spent)
+    _, least, part = _best_center(center, n_max, multiplier, spent)
     if not math.isfinite(least):
-        fewest = _fewest(trial, multiplier, spent)
+        fewest = _fewest(center, n_max, multiplier, spent)
         remedy = (
             "give a larger budget"
             if fewest is None
             else (f"it takes at least {fewest} of them, or a larger budget")
         )
         raise ValueError(
-            f"No share of {budget} leaves room for a center of n_max = {n} records; {remedy}."
+            f"No share of {budget} leaves room for a center of n_max = {n_max} records; {remedy}."
         )
     last = 1 - part - spent
     return {
@@ -103,8 +120,8 @@ def shared(budget: Guarantee, trial: RobustMean, wanted: int | None) -> dict[str
     }
 
 
-def _center(
-    trial: RobustMean, multiplier: Fraction, spent: Fraction
+def _best_center(
+    center: Center, n_max: int, multiplier: Fraction, spent: Fraction
 ) -> tuple[bool, float, Fraction]:
     """Whether it often abstains, the noise at the end, infinite where there is no room, and the center's share: the
     least of these."""
@@ -112,22 +129,18 @@ def _center(
     for part in (Fraction(str(share)) for share in _CENTERS):
         if part + spent >= 1:
             continue
-        made = _with(trial, multiplier, (part, 1 - part))
-        core = made.core()
-        noise = core.expected_noise(core.n_max) * to_float(exact(trial.radius, "radius"))
-        reach = math.hypot(trial.record_radius, noise * math.sqrt(trial.columns()))
-        abstains = made.minimum_n() > trial.n_max
+        abstains, reach = center(n_max, multiplier, part)
         found.append((abstains, reach / math.sqrt(1 - part - spent), part))
     return min(found)
 
 
-def _fewest(trial: RobustMean, multiplier: Fraction, spent: Fraction) -> int | None:
+def _fewest(center: Center, n_max: int, multiplier: Fraction, spent: Fraction) -> int | None:
     """The least n_max that leaves room for a center; None if no n_max does."""
 
     def room(n: int) -> bool:
-        return math.isfinite(_center(replace(trial, n_max=n), multiplier, spent)[1])
+        return math.isfinite(_best_center(center, n, multiplier, spent)[1])
 
-    low, high = trial.n_max, min(2 * trial.n_max, MOST_RECORDS)
+    low, high = n_max, min(2 * n_max, MOST_RECORDS)
     while not room(high):
         if high == MOST_RECORDS:
             return None
@@ -136,7 +149,3 @@ def _fewest(trial: RobustMean, multiplier: Fraction, spent: Fraction) -> int | N
         middle = (low + high) // 2
         low, high = (low, middle) if room(middle) else (middle, high)
     return high
-
-
-def _with(trial: RobustMean, multiplier: Fraction, shares: tuple[Fraction, ...]) -> RobustMean:
-    return replace(trial, noise_multiplier=multiplier, shares=shares)

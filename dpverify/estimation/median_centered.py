@@ -1,4 +1,4 @@
-"""What the means about a private center share: parameters, the search for medians, the clipped sum."""
+"""Means about privately found medians: parameters, the search for the medians, and the clipped sum."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from dpverify.estimation.budget_shares import root, share
+from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, in_ball, numbers_of
+from dpverify.estimation.column_grids import GRAIN
+from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid import OUTER_BOX, Count, OneUnit
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import ScaledSum, SideCounts, Stretch
 from dpverify.grid.joint import WithCount, least_counted
-from dpverify.mechanisms.clipped_mean import Numbers, VectorMeanEstimate, _in_ball, _numbers
 from dpverify.plans import UNIT, Abstained, Mechanism, NoNoise, Plan, RoundedGaussian, Stage
 from dpverify.plans.search import Nodes, Prefix, Search
 from dpverify.plans.transcripts import Transcript
@@ -24,11 +27,6 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
 NOISE = RoundedGaussian(UNIT)
-GRAIN = 1 << 10
-"""Radii and weights are multiples of integers this large, so that their noise is in proportion."""
-TYPICAL = 1 << 14
-"""The root mean square of the norms that are expected, in grains."""
-_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +44,11 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
     def check_parameters(self) -> None:
         """A finite center, a positive reach, a share, whole numbers."""
-        object.__setattr__(self, "center", _numbers(self.center, "center"))
+        object.__setattr__(self, "center", numbers_of(self.center, "center"))
         reach = exact(self.reach, "reach")
         if reach <= 0:
             raise ValueError(f"reach = {self.reach} is not positive; give a public distance > 0.")
-        if reach + max(map(abs, map(Fraction, self.center))) > Fraction(_LARGEST):
+        if reach + max(map(abs, map(Fraction, self.center))) > Fraction(LARGEST_FLOAT):
             raise ValueError(
                 f"reach = {self.reach}: center and reach together leave the floats; give a smaller "
                 "reach."
@@ -116,8 +114,8 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         middle = [to_float(c * cell) for c, cell in zip(stretch.center, cells, strict=True)]
         with np.errstate(all="ignore"):
             unit = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
-            along = _in_ball([to_float(value * per_unit) for value in total], radius * GRAIN) * unit
-            value = np.clip(np.array(middle) + along, -_LARGEST, _LARGEST)
+            along = in_ball([to_float(value * per_unit) for value in total], radius * GRAIN) * unit
+            value = np.clip(np.array(middle) + along, -LARGEST_FLOAT, LARGEST_FLOAT)
             spread = unit * to_float(scale / count)
             from_count = along * to_float(noise / count)
         return VectorMeanEstimate(value, to_float(count), spread, from_count)
@@ -184,25 +182,12 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
 def as_floats(values: Sequence[Fraction]) -> Numbers:
     """The nearest floats; beyond the largest one, that."""
-    return tuple(min(max(to_float(value), -_LARGEST), _LARGEST) for value in values)
-
-
-def root(square: Fraction) -> Fraction:
-    """The square root, down to 2^-40."""
-    return Fraction(math.isqrt(math.floor(square * 4**40)), 2**40)
-
-
-def share(value: Any, name: str) -> Fraction:
-    """A share of the budget. Raises ValueError unless it is strictly between 0 and 1."""
-    found = exact(value, name)
-    if not 0 < found < 1:
-        raise ValueError(f"{name} = {value} is outside (0, 1); try '1/4'.")
-    return found
+    return tuple(min(max(to_float(value), -LARGEST_FLOAT), LARGEST_FLOAT) for value in values)
 
 
 def positive(values: Any, name: str, count: int) -> Numbers:
     """So many positive finite numbers. Raises TypeError or ValueError."""
-    found = _numbers(values, name)
+    found = numbers_of(values, name)
     if len(found) != count:
         raise ValueError(f"{name}: {len(found)} numbers for {count} columns; give one for each.")
     if min(found) <= 0:
@@ -222,31 +207,3 @@ def _moved(center: Numbers, unit: Fraction, by: tuple[int, ...]) -> tuple[Fracti
 @lru_cache(maxsize=16)
 def _sides(medians: tuple[Fraction, ...]) -> SideCounts:
     return SideCounts(as_floats(medians))
-
-
-@lru_cache(maxsize=16)
-def grids(
-    weights: tuple[Fraction, ...], energy: Fraction
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Exponents and factors that map x_j to x_j / (g sqrt(weight_j)), g sqrt(2^48) = sqrt(energy).
-
-    The energy is the expected squared norm of x_j / sqrt(weight_j); it becomes 2^24 squared. The cell
-    2^e is the largest with 2^e / (g sqrt(weight)) <= 64, and the factor is that number, rounded down.
-    """
-    exponents, factors = [], []
-    for weight in weights:
-        unit = energy * weight / (TYPICAL * GRAIN) ** 2
-        exponent = floor_log2(4096 * unit) // 2
-        exponents.append(exponent)
-        factors.append(math.isqrt(math.floor(Fraction(4) ** exponent / unit)))
-    return tuple(exponents), tuple(factors)
-
-
-@lru_cache(maxsize=16)
-def stretch_to(
-    medians: tuple[Fraction, ...], weights: tuple[Fraction, ...], energy: Fraction
-) -> Stretch:
-    """The map about the medians, rounded to cells."""
-    exponents, factors = grids(weights, energy)
-    cells = (round(m / Fraction(2) ** e) for m, e in zip(medians, exponents, strict=True))
-    return Stretch(tuple(cells), exponents, factors)

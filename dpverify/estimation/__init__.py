@@ -1,0 +1,1 @@
+"""What several mechanisms are made of: results, clipping, searches, votes, and shares of a budget."""

@@ -1,0 +1,81 @@
+"""How a budget is shared: parts of mu squared, roots for the multipliers, and tails of delta for rare events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from dpverify.privacy import Adjacency, ApproxDP, Guarantee
+from dpverify.privacy.numbers import approximately, exact, to_float
+
+
+def share(value: Any, name: str) -> Fraction:
+    """Read a share of the budget; raises TypeError or ValueError unless it is strictly between 0 and 1."""
+    found = exact(value, name)
+    if not 0 < found < 1:
+        raise ValueError(f"{name} = {value} is outside (0, 1); try '1/4'.")
+    return found
+
+
+def checked_shares(shares: Any, steps: int) -> tuple[Fraction, ...]:
+    """Read one positive share a step, of sum 1, as rationals; raises TypeError or ValueError for others."""
+    if not isinstance(shares, (list, tuple)):
+        raise TypeError(f"shares = {shares!r}; give a tuple of {steps} numbers, one for each step.")
+    found = tuple(exact(share, "shares") for share in shares)
+    if len(found) != steps or min(found, default=0) <= 0 or sum(found) != 1:
+        raise ValueError(
+            f"shares = {tuple(map(str, found))}; give {steps} positive numbers, one for each step, "
+            "whose sum is 1, as exact ones: ('1/4', '3/4')."
+        )
+    return found
+
+
+def shares_of(shares: Sequence[Fraction] | None, steps: int) -> tuple[Fraction, ...]:
+    """Give the shares of so many steps: the given ones; by default 3/4 for the last, the rest in equal parts."""
+    if shares is not None:
+        return tuple(shares)
+    if steps == 1:
+        return (Fraction(1),)
+    return (Fraction(1, 4 * (steps - 1)),) * (steps - 1) + (Fraction(3, 4),)
+
+
+def root(square: Fraction) -> Fraction:
+    """Take the square root, rounded down to a multiple of 2^-40."""
+    return Fraction(math.isqrt(math.floor(square * 4**40)), 2**40)
+
+
+def root_up(value: Fraction) -> Fraction:
+    """Take the square root, rounded up to a multiple of 2^-40."""
+    scaled = -(-(value.numerator << 80) // value.denominator)
+    root = math.isqrt(scaled)
+    return Fraction(root + (root * root < scaled), 1 << 40)
+
+
+def default_tail(budget: Guarantee, adjacency: Adjacency, filter_: str) -> Fraction:
+    """Choose the probability of a rare event: a tenth of the budget's delta.
+
+    For the basic filter it is a tenth of what the friendly lift leaves of delta. Raises ValueError for a budget
+    other than (epsilon, delta).
+    """
+    if not isinstance(budget, ApproxDP):
+        raise ValueError(f"budget = {budget}: say which ``tail`` of it rare events may take.")
+    share = budget.delta / 10
+    if filter_ == "basic":
+        moved = 2 if adjacency is Adjacency.ADD_REMOVE else 3
+        share *= Fraction(
+            to_float(budget.epsilon) / moved / math.expm1(min(to_float(budget.epsilon), 700))
+        )
+    return share.limit_denominator(10**40) if share > Fraction(1, 10**30) else share
+
+
+def require_room(tail: Fraction, budget: ApproxDP, adjacency: Adjacency, filter_: str) -> None:
+    """Refuse, with ValueError, a tail whose rare events alone take all of delta: no noise would meet that budget."""
+    rows = 1 if adjacency is Adjacency.ADD_REMOVE else 0
+    times = 2 + rows if filter_ == "gaussian" else 1
+    if times * tail >= 10 * default_tail(budget, adjacency, filter_):
+        raise ValueError(
+            f"tail = {approximately(tail)} leaves nothing of delta in {budget}; leave it out for a "
+            "tenth of what there is."
+        )

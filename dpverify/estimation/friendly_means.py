@@ -1,0 +1,190 @@
+"""What means of records that agree share: parameters from a covariance, and the ball about a released center."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from dpverify.estimation.clipping import Numbers
+from dpverify.estimation.results import Floats
+from dpverify.grid.nearness import Nearness, by_column
+from dpverify.grid.shapes import Shape, shape_of, spectrum, tail_radius
+from dpverify.plans import UNIT, Transcript, Transcripts
+from dpverify.privacy.numbers import approximately, exact, whole
+from dpverify.randomness.bits import IntArray
+from dpverify.transformations.means import (
+    BasicCoreMean,
+    CoreMean,
+    GaussianCoreMean,
+    WeightedCoreMean,
+)
+
+Numbered = tuple[tuple[str, int], ...]
+"""Released integers by the names of their stages."""
+Filters = Literal["weights", "gaussian", "basic"]
+CORES: dict[str, type[CoreMean]] = {
+    "weights": WeightedCoreMean,
+    "gaussian": GaussianCoreMean,
+    "basic": BasicCoreMean,
+}
+_LEAST_TAIL = Fraction(1, 10**300)
+_LEAST, _LARGEST = Fraction(1, 10**100), 10**9
+"""Of multipliers; above the largest too few cells are left for noise."""
+_FAR = 1 << 41
+_MOST_KNOWN = 1 << 16
+
+
+def check_shared(mechanism: Any) -> None:
+    """Refuse bad parameters that the rescaled and the refined mean share, and keep them in their exact form.
+
+    Raises TypeError or ValueError.
+    """
+    object.__setattr__(mechanism, "matrix", shape_of(mechanism.matrix, mechanism.origin)[0])
+    if mechanism.origin is not None:
+        object.__setattr__(mechanism, "origin", tuple(map(float, mechanism.origin)))
+    if exact(mechanism.radius, "radius") <= 0:
+        raise ValueError(f"radius = {mechanism.radius} is not positive; give a public radius > 0.")
+    name = "center_multiplier" if hasattr(mechanism, "center_multiplier") else "noise_multiplier"
+    check_multiplier(mechanism, name)
+    object.__setattr__(mechanism, "n_max", whole(mechanism.n_max, "n_max"))
+    if mechanism.n_max < 1:
+        raise ValueError(f"n_max = {mechanism.n_max}; say about how many records you expect.")
+    object.__setattr__(mechanism, "tail", exact(mechanism.tail, "tail"))
+    if not _LEAST_TAIL < mechanism.tail < Fraction(1, 10):
+        raise ValueError(
+            f"tail = {approximately(mechanism.tail)} is outside (1e-300, 1/10); give a share of your "
+            "delta."
+        )
+    if mechanism.filter not in CORES:
+        raise ValueError(f"filter = {mechanism.filter!r}; write 'weights', 'gaussian' or 'basic'.")
+
+
+def check_multiplier(mechanism: Any, name: str) -> None:
+    """Refuse, with ValueError, a multiplier whose noise is less than any cell or more than any grid holds."""
+    given = exact(getattr(mechanism, name), name)
+    if given > 0 and not _LEAST <= given <= _LARGEST:
+        raise ValueError(
+            f"{name} is outside 1e-100 to 1e9, where no grid serves it; use for_budget."
+        )
+
+
+def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | None:
+    """Put the matrix and the radius among the parameters, where they are not given, from the covariance and n_max.
+
+    The covariance may be given as a diagonal or a matrix, or by ``trace``, ``largest`` and ``columns`` among the
+    parameters, which are taken out of them. Returns the eigenvalues of the mapped covariance, None where nothing
+    is known of it. Raises TypeError or ValueError.
+    """
+    if "trace" in parameters:
+        columns = whole(parameters.pop("columns"), "columns")
+        values = isotropic_worst(columns, parameters.pop("trace"), parameters.pop("largest"))
+        parameters.setdefault("matrix", (1.0,) * columns)
+    elif covariance is not None:
+        parameters.setdefault("matrix", covariance)
+        origin = parameters.get("origin")
+        values = mapped_spectrum(parameters["matrix"], covariance, origin)
+    else:
+        return None
+    if "radius" not in parameters:
+        n_max = whole(parameters["n_max"], "n_max")
+        parameters["radius"] = tail_radius(2 * values, 1 / n_max)
+    return values
+
+
+def isotropic_worst(columns: int, trace: float, largest: float) -> Floats:
+    """Give eigenvalues of this sum, none above the largest, whose records have norms of the heaviest tails.
+
+    As many are equal to the largest as can be. Raises ValueError for numbers that belong to no covariance.
+    """
+    if not 0 < largest <= trace <= columns * largest:
+        raise ValueError(
+            f"trace = {trace} and largest = {largest} belong to no covariance of {columns} columns; "
+            "largest <= trace <= columns * largest."
+        )
+    full = int(trace // largest)
+    values = np.zeros(columns)
+    values[:full] = largest
+    if full < columns:
+        values[full] = trace - full * largest
+    return values
+
+
+def mapped_spectrum(matrix: Any, covariance: Any, origin: Any = None) -> Floats:
+    """Compute the eigenvalues of M^(-1/4) Sigma M^(-1/4), M the matrix and Sigma the covariance."""
+    _, shape = shape_of(matrix, origin)
+    if shape.rows is None and np.ndim(covariance) == 1:
+        scales = np.array(shape.scales)
+        return np.asarray(spectrum(covariance) * scales**2)
+    root = np.diag(shape.scales) if shape.rows is None else np.array(shape.rows)
+    full = np.diag(covariance) if np.ndim(covariance) == 1 else np.asarray(covariance)
+    turned = root @ full @ root.T
+    return np.maximum(spectrum((turned + turned.T) / 2), 0)
+
+
+def spread_of(shape: Shape, nearness: Nearness, noise: float) -> Floats:
+    """Map noise of this deviation in every direction of the cells to the data's units: shape (d,) or (d, d)."""
+    if shape.rows is None:
+        return shape.back(np.full(shape.columns, noise), nearness)
+    return shape.back(np.eye(shape.columns) * noise, nearness).T
+
+
+def bounded_float(value: int) -> float:
+    """Round to a float whose square is finite: 1e140 stands for every larger number."""
+    return float(min(max(value, -(10**140)), 10**140))
+
+
+def number_kept(transcript: Transcript) -> int:
+    """Read from a transcript what was released about how many records agree."""
+    return transcript["agreement" if "agreement" in transcript.released else "kept"]
+
+
+@lru_cache(maxsize=1 << 14)
+def ball_after(core: CoreMean, share: Fraction, numbers: Numbered) -> tuple[Fraction, int]:
+    """Compute, in cells, a center's noise and the radius of the ball about it from the released numbers.
+
+    share: the radius for records over that for friends. The ball's radius is that of records and sqrt(d) times the
+    center's noise in quadrature, rounded up.
+    """
+    noise = core.noise_of(Transcript({name: (value,) for name, value in numbers}))
+    nearness = core.nearness
+    square = (share * nearness.radius) ** 2 + nearness.width * noise**2
+    return noise, min(max(1, math.isqrt(math.ceil(square) - 1) + 1), _FAR)
+
+
+def within_reach(cells: IntArray) -> IntArray:
+    """Clamp cells of centers to 2^41 on either side, where all records are, as words of 64 bits."""
+    return np.clip(cells, -_FAR, _FAR).astype(np.int64)
+
+
+@lru_cache(maxsize=64)
+def nearness_of(deviations: Numbers, radius: Fraction) -> Nearness:
+    """Build the map that divides each column by its deviation, with friends up to ``radius`` apart after it."""
+    return by_column(tuple(1 / s for s in deviations), radius)
+
+
+def balls(core: WeightedCoreMean, share: Fraction, agreed: list[int]) -> list[tuple[Fraction, int]]:
+    """Give a center's unit in cells and the radius of the ball about it after each of these released agreements."""
+    known = _known_balls(core, share)
+    if len(known) > _MOST_KNOWN:
+        known.clear()
+    for one in agreed:
+        if one not in known:
+            noise, radius = ball_after(core, share, (("agreement", one),))
+            known[one] = noise / UNIT, radius
+    return [known[one] for one in agreed]
+
+
+@lru_cache(maxsize=16)
+def _known_balls(core: WeightedCoreMean, share: Fraction) -> dict[int, tuple[Fraction, int]]:
+    """What ``balls`` has computed before; it is filled there."""
+    return {}
+
+
+def batch_of(transcript: Transcript) -> Transcripts:
+    """Make a batch of one transcript."""
+    values = {k: np.array([v], object) for k, v in transcript.released.items()}
+    return Transcripts(values, np.array([len(values)], np.intp), np.array([-1], np.intp), ())

@@ -1,0 +1,298 @@
+"""The columns of large variances as part of a plan: votes for the largest, then a ladder of levels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.special import bdtr, gammainc, gammaincc
+from scipy.stats import binom
+
+from dpverify.estimation.group_votes import records_needed, votes_missed
+from dpverify.grid.cells import floor_log2, power_of_two
+from dpverify.grid.groups import MOST_GROUPS, GroupBuckets
+from dpverify.grid.levels import LevelCounts
+from dpverify.plans import (
+    AboveThreshold,
+    DiscreteLaplace,
+    Plan,
+    Stage,
+    ThresholdedGaussian,
+    Transcript,
+    rarely_surfacing,
+)
+from dpverify.plans.search import Nodes, Prefix, Released
+from dpverify.plans.transcripts import of_each_tuple
+from dpverify.privacy import Adjacency, Domain
+from dpverify.privacy.numbers import whole
+from dpverify.randomness.bits import IntArray
+
+ROOT = Fraction(1414213563, 10**9)
+"""A little above the square root of 2."""
+HIGHEST = 40
+"""The highest bucket of a variance: differences are of at most 2^41 cells."""
+VOTES = "largest"
+_BUCKET_BITS = 6
+_FEWEST = 400
+RECORDS_A_GROUP = 10
+MOST_PAIRS = 25
+"""A group with more is no better, as far as is promised."""
+UP, DOWN = Fraction(13, 20), Fraction(3, 20)
+"""Shares of the groups that are above half of a variance, at least, and above twice of it, at most."""
+_MOST_EXPONENT = 450  # every bucket is within the range of floats
+NO_BUCKET = "no bucket of the largest variance has enough groups"
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """``reports`` rounds of AboveThreshold over the columns at level after level, each column once.
+
+    grouping: the groups whose variances are counted. start: the highest level, a bucket; None: one above
+    the bucket that the stage ``VOTES`` released. depth: how many levels. multiplier: of a round, which
+    is as private as (1 / multiplier)-DP.
+    """
+
+    grouping: GroupBuckets
+    adjacency: Adjacency
+    reports: int
+    depth: int
+    start: int | None
+    multiplier: Fraction
+
+    @property
+    def threshold(self) -> int:
+        """Two fifths of the groups: half way between the shares above twice and above half of a variance,
+        for groups of ten records."""
+        return -(-2 * self.grouping.groups // 5)
+
+    @property
+    def asked(self) -> int:
+        """How many answers a list has."""
+        return self.depth * self.grouping.columns
+
+    def rounds(self) -> Plan:
+        """One stage a report."""
+        return tuple(self.prefix(i).stage(self._round(i)) for i in range(self.reports))
+
+    def prefix(self, reports: int) -> Prefix:
+        """What was released before a round: the top bucket if it was, then the places of reports."""
+        found = Prefix(())
+        if self.start is None:
+            found = found.also(1, _BUCKET_BITS, _tops, (0,))
+        if not reports:
+            return found
+
+        def places(released: Released, size: int) -> IntArray:
+            return np.column_stack([released[name_of(i)][:, 0] for i in range(reports)])
+
+        return found.also(reports, self.asked.bit_length(), places, (0,) * reports)
+
+    def levels(self, row: Nodes) -> tuple[int, ...]:
+        """Buckets, from the highest down."""
+        start = int(row[0]) + 1 if self.start is None else self.start
+        return tuple(range(start, start - self.depth, -1))
+
+    def found(self, row: Nodes) -> tuple[dict[int, int], int]:
+        """From a row of a prefix: each reported column with its level, in order of the reports; and the
+        level that the variances of all other columns are below."""
+        levels, d = self.levels(row), self.grouping.columns
+        places = row[0 if self.start is not None else 1 :].tolist()
+        columns: dict[int, int] = {}
+        for place in places:
+            if place < self.asked:
+                columns.setdefault(place % d, levels[place // d])
+        last = places[-1] if places else 0
+        whole_levels = (last + 1) // d if last < self.asked else self.depth
+        return columns, levels[0] - whole_levels + 1
+
+    def _round(self, reports: int) -> Callable[[Nodes], Stage]:
+        moved = 2 if self.adjacency is Adjacency.REPLACE else 1
+        scale = 2 * self.multiplier * moved
+
+        def build(row: Nodes) -> Stage:
+            columns, _ = self.found(row)
+            begin = min(int(row[-1]) + 1, self.asked) if reports else 0
+            query = LevelCounts(self.grouping, self.levels(row), tuple(sorted(columns)))
+            return Stage(
+                name_of(reports), query, AboveThreshold(self.threshold, scale, 2 * scale, begin)
+            )
+
+        return build
+
+
+def name_of(report: int) -> str:
+    """Of a round's stage, from 0 on."""
+    return f"report {report + 1}"
+
+
+def votes_for(
+    name: str,
+    query: Callable[[int], GroupBuckets],
+    adjacency: Adjacency,
+    multiplier: Fraction,
+    delta: Fraction,
+    n_max: int,
+) -> Stage:
+    """Groups vote for the bucket of a statistic, as private as GaussianDP(1 / multiplier) up to delta.
+
+    There are ten times as many groups as the threshold, at least 400, if n_max records are enough for that.
+    """
+    moves = query(1).sensitivity(adjacency, Domain(query(1).columns))
+    scale = multiplier * ROOT * moves.conclusion.value
+    noise = rarely_surfacing(ThresholdedGaussian, scale, moves, delta)
+    groups = min(max(10 * noise.threshold, _FEWEST), n_max // 2, MOST_GROUPS)
+    return Stage(name, query(max(1, groups)), noise)
+
+
+def fullest(votes: tuple[int, ...]) -> int | None:
+    """The bucket of most votes, of several the lowest; ZERO is one. None where none surfaced."""
+    pairs = [(-count, bucket) for bucket, count in zip(votes[::2], votes[1::2], strict=True)]
+    return min(pairs)[1] if pairs else None
+
+
+def bucket_from(votes: tuple[int, ...]) -> int:
+    """The fullest bucket, from 0 to HIGHEST; 0 where none surfaced."""
+    found = fullest(votes)
+    return 0 if found is None else min(max(found, 0), HIGHEST)
+
+
+def buckets_from(column: IntArray) -> IntArray:
+    """For each transcript of a batch, shape (size, 1)."""
+    if column.ndim > 1:  # of one transcript
+        return np.array([[bucket_from(tuple(votes))] for votes in column], np.int64)
+    return of_each_tuple(column, bucket_from, np.int64)[:, np.newaxis]
+
+
+def _tops(released: Released, size: int) -> IntArray:
+    return buckets_from(released[VOTES])
+
+
+def row_of(prefix: Prefix, transcript: Transcript) -> Nodes:
+    """The integers of a prefix, from one transcript."""
+    return prefix.row({k: np.array([value], object) for k, value in transcript.released.items()})
+
+
+def check_ladder(mechanism: Any) -> None:
+    """Refuse bad parameters of a ladder: of this mechanism, and of one that has such a part."""
+    for name in ("d", "n_max", "reports"):
+        object.__setattr__(mechanism, name, whole(getattr(mechanism, name), name))
+    if mechanism.d < 1:
+        raise ValueError(f"d = {mechanism.d}; a record has at least one number.")
+    if not 1 <= mechanism.reports <= mechanism.d:
+        raise ValueError(
+            f"reports = {mechanism.reports} is outside 1..{mechanism.d}, the numbers of a record."
+        )
+    if mechanism.n_max < 2:
+        raise ValueError(f"n_max = {mechanism.n_max}: groups of two need 2 records at least.")
+    cell = power_of_two(mechanism.cell)
+    if abs(floor_log2(cell)) > _MOST_EXPONENT:
+        raise ValueError(f"cell = {mechanism.cell} is outside 2^-450..2^450; take another unit.")
+    object.__setattr__(mechanism, "cell", cell)
+    groups, depth = mechanism.groups, mechanism.depth
+    if groups is not None and not 1 <= whole(groups, "groups") <= mechanism.n_max // 2:
+        raise ValueError(
+            f"groups = {groups}: {mechanism.n_max} records (n_max) make 1 to {mechanism.n_max // 2} "
+            "groups of two. Raise n_max, or leave out groups."
+        )
+    if depth is not None and not 1 <= whole(depth, "depth") <= 2 * HIGHEST:
+        raise ValueError(f"depth = {depth}; give a number of levels from 1 to {2 * HIGHEST}.")
+    if not 0 <= whole(mechanism.key, "key") < 1 << 63:
+        raise ValueError(f"key = {mechanism.key} is outside 0..2^63 - 1.")
+
+
+def ladder_groups(n_max: int) -> int:
+    """A tenth of the records, so that noise is small against the groups between two levels: a margin of a
+    thirtieth of n; groups of 50 have a third of that margin."""
+    return max(1, min(n_max // RECORDS_A_GROUP, MOST_GROUPS))
+
+
+def default_depth(d: int) -> int:
+    """ceil(log2(d)) + 3: columns below all levels have less than 1 / d of the largest deviation each."""
+    return (d - 1).bit_length() + 3
+
+
+def least_records(ladder: Ladder, votes: Stage | None, allowed: float) -> int:
+    """The least n with which the largest variance, if it is voted for, and all reports are right except with
+    this probability. Raises ValueError if there are too few groups."""
+    missed, least, groups, d = (
+        noise_missed(ladder),
+        2,
+        ladder.grouping.groups,
+        ladder.grouping.columns,
+    )
+    if votes is not None:
+        assert isinstance(votes.noise, ThresholdedGaussian)
+        assert isinstance(votes.query, GroupBuckets)
+        missed += votes_missed(votes.noise, votes.query.groups)
+        least = records_needed(lambda pairs: largest_off(d, pairs), votes.query.groups)
+    if missed > allowed:
+        raise ValueError(
+            f"{groups} groups, {ladder.reports} reports: noise may hide a column with probability "
+            f"{missed:.2g}, more than beta = {allowed:.2g}. Raise n_max or the budget, or give fewer reports."
+        )
+
+    def enough(n: int) -> bool:
+        return missed + groups_missed(n, d, groups) <= allowed
+
+    low, high = least - 1, least
+    while not enough(high):
+        if high > 1 << 50:
+            raise ValueError(f"{groups} groups are too few for beta = {allowed:.2g}; raise n_max.")
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def largest_off(d: int, pairs: int) -> float:
+    """At most the probability that the largest of d variances by so many pairs is off by a factor 2."""
+    return float(gammainc(pairs / 2, pairs / 4) + d * gammaincc(pairs / 2, pairs))
+
+
+def noise_missed(ladder: Ladder) -> float:
+    """At most the probability that noise moves some comparison by a quarter of the groups, up to one."""
+    margin = ladder.grouping.groups // 4 - 1
+    if margin < 2:
+        return 1.0
+    moved = 2 if ladder.adjacency is Adjacency.REPLACE else 1
+    scale = 2 * ladder.multiplier * moved
+    third = margin // 3  # noise on queries is twice that of the threshold
+    common, own = (
+        _beyond(DiscreteLaplace(s), t) for s, t in ((scale, third), (2 * scale, margin - third))
+    )
+    return min(1.0, ladder.reports * common + ladder.asked * own)
+
+
+def _beyond(noise: DiscreteLaplace, distance: int) -> float:
+    """P(|noise| >= distance), distance >= 1."""
+    w = math.exp(-1 / float(noise.scale))
+    return 2 * math.exp(-distance / float(noise.scale)) / (1 + w)
+
+
+def groups_missed(n: int, d: int, groups: int) -> float:
+    """At most the probability that for some column fewer than UP of the groups are above half of its
+    variance, or more than DOWN above twice of it."""
+    above, beyond = 0.0, 0.0
+    for pairs in range(MOST_PAIRS + 1):
+        share = float(bdtr(2 * pairs + 1, n, 1 / groups)) if 2 * pairs + 1 < n else 1.0
+        if pairs:
+            share -= float(bdtr(2 * pairs - 1, n, 1 / groups)) if 2 * pairs - 1 < n else 1.0
+        if pairs == MOST_PAIRS:
+            share = float(binom.sf(2 * pairs - 1, n, 1 / groups))
+        if pairs:
+            above += share * float(gammaincc(pairs / 2, pairs / 4))
+            beyond += share * float(gammaincc(pairs / 2, pairs))
+    missed = 0.0
+    for bound, chance in ((float(UP), above), (1 - float(DOWN), 1 - beyond)):
+        if chance <= bound:
+            return 1.0
+        entropy = bound * math.log(bound / chance)
+        if chance < 1:
+            entropy += (1 - bound) * math.log((1 - bound) / (1 - chance))
+        missed += d * math.exp(-groups * entropy)
+    return min(1.0, missed)
