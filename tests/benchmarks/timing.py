@@ -85,8 +85,11 @@ def quiet() -> None:
     warnings.simplefilter("ignore")
 
 
-def header(title: str, command: str) -> None:
-    """What was run, on what, and how far the times can be trusted."""
+def header(title: str, command: str, times: str = "") -> None:
+    """What was run, on what, and how far the times can be trusted.
+
+    times: how often a call was timed, where it is not as ``timed`` does it.
+    """
     print(f"# {title}")
     print(f"# command: {command}")
     print(f"# date (UTC): {time.strftime('%Y-%m-%d %H:%M', time.gmtime())}")
@@ -98,7 +101,8 @@ def header(title: str, command: str) -> None:
     print(
         "# so calls are timed in PROCESSOR time; where a wall time is given, it is for the record."
     )
-    print(f"# Fast calls: the median of {_REPEATS}; calls above {_SLOW:g} s: one measurement.")
+    usual = f"Fast calls: the median of {_REPEATS}; calls above {_SLOW:g} s: one measurement."
+    print(f"# {times or usual}")
 
 
 def fingerprint() -> str:
