@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpverify import Adjacency, KthLargestVariance, NumberOfReports, SumOfVariances
 from dpverify.audit import Configuration, Fault, NeighboringPair, added, replaced
-from dpverify.grid import ingest
+from dpverify.grid import View, ingest
 from dpverify.grid.groups import GroupBuckets, ReportsWorth
 from dpverify.grid.records import Records
-from dpverify.plans import Law, Stage, ThresholdedGaussian, ThresholdedLaplace, Transcript
+from dpverify.grid.transcripts import transcript
+from dpverify.plans import Law, Stage, ThresholdedGaussian, ThresholdedLaplace
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 GroupVotes = KthLargestVariance | SumOfVariances | NumberOfReports
@@ -158,8 +159,8 @@ def configuration(name: str, mechanism: GroupVotes) -> Configuration:
 def _votes(mechanism: GroupVotes, data: Any) -> dict[float, int]:
     """The exact numbers of groups, by the names that an estimate gives to buckets."""
     _, query, _ = parts_of(mechanism)
-    table = query.evaluate(ingest(data, mechanism.domain))
-    shown = mechanism.estimate(Transcript({"votes": tuple(table.ravel().tolist())}))
+    table = query.evaluate(View(ingest(data, mechanism.domain)))
+    shown = mechanism.estimate(transcript({"votes": tuple(table.ravel().tolist())}))
     found: dict[float, int] = dict(getattr(shown, "votes", {}))
     return found
 

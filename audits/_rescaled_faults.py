@@ -16,14 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from dpverify import RescaledMean
 from dpverify.audit import Fault
 from dpverify.audit.faults import plan_fault
-from dpverify.grid import Query, ingest
+from dpverify.grid import Query, Transcripts, View, ingest
+from dpverify.grid.image_view import Images
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import KeptCount, Plan
 from dpverify.plans.filtering import Filter
 from dpverify.plans.law import Law
-from dpverify.plans.mapped import Mapped
 from dpverify.plans.plan import with_filters, with_stages
-from dpverify.plans.transcripts import Transcripts
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import Friendly
 from dpverify.randomness import Bits
@@ -41,13 +40,13 @@ FROZEN = 30
 # --- weights ------------------------------------------------------------------------------------
 
 
-class Weighed(Mapped):
+class Weighed(Images):
     """Records with other weights."""
 
-    def __init__(self, mapped: Mapped, weigh: Weigh) -> None:
-        super().__init__(mapped.records, mapped.nearness)
+    def __init__(self, images: Images, weigh: Weigh) -> None:
+        super().__init__(images.records, images.nearness)
         object.__setattr__(self, "_weigh", weigh)
-        object.__setattr__(self, "_right", mapped)
+        object.__setattr__(self, "_right", images)
 
     @cached_property
     def degrees(self) -> IntArray:
@@ -62,18 +61,30 @@ class Weighed(Mapped):
         return found
 
 
+class OtherView(View):
+    """The same records, with other images."""
+
+    def __init__(self, view: View, change: Callable[[Images], Images]) -> None:
+        super().__init__(view.records)
+        self._right, self._change = view, change
+
+    def images(self, nearness: Nearness) -> Images:
+        """The changed ones, once for each map."""
+        return self.once(nearness, lambda: self._change(self._right.images(nearness)))
+
+
 def _with_queries(plan: Plan, change: Callable[[Query], Query]) -> Plan:
     return with_stages(plan, lambda s: dataclasses.replace(s, query=change(s.query)))
 
 
 def _weights(name: str, mechanism: RescaledMean, weigh: Weigh) -> Fault:
-    known: dict[int, Weighed] = {}
+    known: dict[int, OtherView] = {}
 
-    def value(base: Any, mapped: Mapped, batch: Transcripts) -> IntArray:
-        if id(mapped) not in known:
+    def value(base: Any, view: View, batch: Transcripts) -> IntArray:
+        if id(view) not in known:
             known.clear()
-            known[id(mapped)] = Weighed(mapped, weigh)
-        found: IntArray = base.after(known[id(mapped)], batch)
+            known[id(view)] = OtherView(view, lambda images: Weighed(images, weigh))
+        found: IntArray = base.evaluate(known[id(view)], batch)
         return found
 
     return plan_fault(

@@ -11,11 +11,11 @@ import numpy as np
 from dpverify import RobustMean
 from dpverify.audit import Fault
 from dpverify.audit.faults import plan_fault
-from dpverify.plans import NoNoise, Plan, RoundedGaussian, Stage, Transcripts
-from dpverify.plans.mapped import Mapped
+from dpverify.grid import Released, Transcripts, View
+from dpverify.grid.region_queries import MovingMoments, SlabSum
+from dpverify.plans import NoNoise, Plan, RoundedGaussian, Stage
 from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import stages_of, with_stages
-from dpverify.plans.regions import MovingMoments, SlabSum
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
@@ -56,13 +56,15 @@ def unmasked(mechanism: RobustMean) -> Fault:
     """A far record's square is as large as it likes."""
     query = query_of(mechanism, "moments")
 
-    def value(base: MovingMoments, mapped: Mapped, batch: Transcripts) -> IntArray:
+    def value(base: MovingMoments, view: View, before: Transcripts) -> IntArray:
         def place(rows: Transcripts) -> tuple[Any, Any]:
             points, radii = base.place(rows)
             return points, np.full_like(radii, 1 << 21)  # twice the ball
 
-        wide = dataclasses.replace(base, place=place).after(mapped, batch)
-        factor = base.unit(1 << 21) / base.unit(int(base.place(batch)[1][0]))
+        wide = dataclasses.replace(base, place=Released(base.place.reads, place)).evaluate(
+            view, before
+        )
+        factor = base.unit(1 << 21) / base.unit(int(base.place(before)[1][0]))
         return np.asarray(np.rint(wide * float(factor)), np.int64)
 
     wrong = Faulty.of(query, value)
@@ -85,8 +87,8 @@ def exact_number(mechanism: RobustMean) -> Fault:
     """As if the number between the slabs were public."""
     query = query_of(mechanism, "sum and count")
 
-    def value(base: SlabSum, mapped: Mapped, batch: Transcripts) -> IntArray:
-        numbers: IntArray = base.totals(mapped, *base.place(batch), batch)[1]
+    def value(base: SlabSum, view: View, before: Transcripts) -> IntArray:
+        numbers: IntArray = base.totals(view.images(base.nearness), *base.place(before), before)[1]
         return numbers[:, np.newaxis]
 
     exact = Stage("exact", Faulty.of(query, value, 1), NoNoise())
@@ -98,11 +100,11 @@ def exactly_cut(mechanism: RobustMean) -> Fault:
     """As if the histograms were public once they have been released."""
     query, histogram = query_of(mechanism, "sum and count"), query_of(mechanism, "histogram")
 
-    def value(base: SlabSum, mapped: Mapped, batch: Transcripts) -> IntArray:
-        exact = {**batch.values, "histogram": histogram.after(mapped, batch)}
-        return base.after(mapped, dataclasses.replace(batch, values=exact))
+    def value(base: SlabSum, view: View, before: Transcripts) -> IntArray:
+        exact = {**before.values, "histogram": histogram.evaluate(view, before)}
+        return base.evaluate(view, dataclasses.replace(before, values=exact))
 
-    wrong = Faulty.of(query, value)
+    wrong = Faulty.of(query, value, None, *histogram.reads)
     return plan_fault(
         "slabs by the exact histograms",
         mechanism,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
-from dpverify.grid import MaskedSum, OneUnit, Records, VectorQuery
+from dpverify.grid import NOTHING, MaskedSum, OneUnit, Records, Transcripts, VectorQuery, View
 from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball, clip_to_box, inside_ball, to_cells
 from dpverify.plans import NoNoise, Stage
@@ -44,9 +44,9 @@ class Faulty(VectorQuery):
         """The faults below stay within eight times what is right."""
         return 8 * self.base.largest(rows)
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """The faulty value."""
-        return np.asarray(self.value(records), np.int64)
+        return np.asarray(self.value(view.records), np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """None."""
@@ -133,7 +133,7 @@ def _exact_number(mechanism: ClippedMean) -> Fault:
     """As if the number inside were public, as that of all records is."""
     _, query, _ = _noisy(mechanism)
     name = "releases the number inside without noise"
-    return _leak(name, mechanism, lambda rows: query.query.evaluate(rows)[-1:])
+    return _leak(name, mechanism, lambda rows: query.query.evaluate(View(rows))[-1:])
 
 
 def _leak(name: str, mechanism: ClippedMean, value: Value) -> Fault:

@@ -17,7 +17,8 @@ import numpy as np
 from dpverify import Adjacency, LargeVariances, PureDP, UnknownCovarianceMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
-from dpverify.grid.levels import BucketTable, LevelCounts
+from dpverify.grid import View
+from dpverify.grid.levels import LevelCounts, bucket_table
 from dpverify.plans import AboveThreshold, Stage
 from dpverify.plans.plan import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
@@ -80,7 +81,7 @@ class Crafted:
     def _above(self, rows: list[Row], group: int) -> list[int]:
         level = Fraction(_LEVEL) / Fraction(2) ** (2 * self.grouping.exponent)
         bucket = (level.numerator.bit_length() - 1) // 2
-        buckets = BucketTable(self.grouping).evaluate(np.array(rows))[group]
+        buckets = bucket_table(self.grouping, View(np.array(rows)))[group]
         return [int(b >= bucket) for b in buckets]
 
 
@@ -212,7 +213,7 @@ def _answers(mechanism: LargeVariances, data: Any) -> Any:
     """For each column how many groups are above 4."""
     stage = mechanism.fixed_plan[0]
     assert isinstance(stage, Stage)
-    return stage.query.evaluate(np.asarray(data))
+    return stage.query.evaluate(View(np.asarray(data)))
 
 
 def _rate(

@@ -13,12 +13,13 @@ import numpy as np
 from dpverify import Adjacency, ApproxDP, RefinedMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
+from dpverify.grid import Released, Transcripts, View
+from dpverify.grid.image_view import Images
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import sums_in_balls
 from dpverify.grid.shapes import tail_radius
-from dpverify.plans import NoNoise, Stage, Transcripts
-from dpverify.plans.mapped import Mapped
-from dpverify.plans.moving import MovingSum
+from dpverify.grid.transcript_queries import MovingSum
+from dpverify.plans import NoNoise, Stage
 from dpverify.randomness.bits import IntArray
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
@@ -43,22 +44,22 @@ def _value_fault(name: str, mechanism: RefinedMean, value: Value) -> Fault:
     return plan_fault(name, mechanism, plan)
 
 
-def _placed(query: MovingSum, place: Any, mapped: Mapped, batch: Transcripts) -> IntArray:
+def _placed(query: MovingSum, place: Any, view: View, before: Transcripts) -> IntArray:
     """The right sum, somewhere else."""
-    return dataclasses.replace(query, place=place).after(mapped, batch)
+    return dataclasses.replace(query, place=Released(query.reads, place)).evaluate(view, before)
 
 
 def _own_center(mechanism: RefinedMean) -> Fault:
     """One record moves the mean by a part of a radius, and with it who is inside."""
 
-    def value(query: MovingSum, mapped: Mapped, batch: Transcripts) -> IntArray:
-        sums, total = mapped.weighted_sum
+    def value(query: MovingSum, view: View, before: Transcripts) -> IntArray:
+        sums, total = view.images(query.nearness).weighted_sum
         exact = [round(Fraction(s, max(1, total))) for s in sums]
 
         def place(rows: Transcripts) -> tuple[Any, Any]:
             return np.tile(np.array(exact, np.int64), (len(rows), 1)), query.place(rows)[1]
 
-        return _placed(query, place, mapped, batch)
+        return _placed(query, place, view, before)
 
     return _value_fault("takes the center without its noise", mechanism, value)
 
@@ -66,14 +67,16 @@ def _own_center(mechanism: RefinedMean) -> Fault:
 def _own_radius(mechanism: RefinedMean) -> Fault:
     """The farthest record decides in which unit all others are released."""
 
-    def value(query: MovingSum, mapped: Mapped, batch: Transcripts) -> IntArray:
+    def value(query: MovingSum, view: View, before: Transcripts) -> IntArray:
+        images = view.images(query.nearness).images
+
         def place(rows: Transcripts) -> tuple[Any, Any]:
             points, radii = query.place(rows)
-            middle = np.median(mapped.images, axis=0)
-            farthest = np.linalg.norm(mapped.images - middle, axis=1).max(initial=1.0)
+            middle = np.median(images, axis=0)
+            farthest = np.linalg.norm(images - middle, axis=1).max(initial=1.0)
             return points, np.full_like(radii, min(math.ceil(farthest), 1 << 41))
 
-        return _placed(query, place, mapped, batch)
+        return _placed(query, place, view, before)
 
     return _value_fault("takes the radius from the data's spread", mechanism, value)
 
@@ -82,10 +85,10 @@ class _Clipping(MovingSum):
     """The sum of all records, each drawn in to twice the radius, and their number."""
 
     def totals(
-        self, mapped: Mapped, points: Integers, radii: Integers, batch: Transcripts
+        self, images: Images, points: Integers, radii: Integers, before: Transcripts
     ) -> tuple[Integers, Integers]:
         """As those of the records inside."""
-        records, limits = mapped.distinct, 2.0 * radii.astype(np.float64)
+        records, limits = images.distinct, 2.0 * radii.astype(np.float64)
         sums = np.zeros(points.shape, np.int64)
         for vector, often in zip(records.vectors, records.counts, strict=True):
             moved = (vector - points).astype(np.float64)
@@ -98,9 +101,9 @@ class _Clipping(MovingSum):
 def _clips(mechanism: RefinedMean) -> Fault:
     """Records outside are drawn in to twice the radius: they move the sum by twice its bound."""
 
-    def value(query: MovingSum, mapped: Mapped, batch: Transcripts) -> IntArray:
+    def value(query: MovingSum, view: View, before: Transcripts) -> IntArray:
         clipping = _Clipping(query.nearness, query.spread, query.adjacency, query.place)
-        return clipping.after(mapped, batch)
+        return clipping.evaluate(view, before)
 
     return _value_fault("clips to twice the radius, counts all", mechanism, value)
 
@@ -109,9 +112,10 @@ def _exact_number(mechanism: RefinedMean) -> Fault:
     """As if the number inside were public."""
     stage, query = _last(mechanism)
 
-    def value(base: MovingSum, mapped: Mapped, batch: Transcripts) -> IntArray:
-        points, radii = base.place(batch)
-        numbers: IntArray = sums_in_balls(mapped.distinct, points, radii)[1]
+    def value(base: MovingSum, view: View, before: Transcripts) -> IntArray:
+        points, radii = base.place(before)
+        distinct = view.images(base.nearness).distinct
+        numbers: IntArray = sums_in_balls(distinct, points, radii)[1]
         return numbers[:, np.newaxis]
 
     exact = Stage("exact", Faulty.of(query, value, 1), NoNoise())

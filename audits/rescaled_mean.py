@@ -10,7 +10,7 @@ import numpy as np
 
 from dpverify import Adjacency, ApproxDP, RescaledMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
-from dpverify.audit.kept import FriendlyNeighbors, filtered_of
+from dpverify.audit.friendly_core import FriendlyNeighbors, filtered_of
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, Population, RateClaim
 
 from . import _rescaled_faults as faults

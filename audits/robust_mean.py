@@ -13,7 +13,7 @@ import numpy as np
 from dpverify import Adjacency, ApproxDP, RobustMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
-from dpverify.plans.mapped import Mapped
+from dpverify.grid.image_view import Images
 from dpverify.plans.plan import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 from dpverify.transformations import SoftMean
@@ -76,9 +76,9 @@ class Steep(SoftMean):
 
     __slots__ = ()
 
-    def weighted_sum(self, mapped: Mapped) -> tuple[list[int], int]:
+    def weighted_sum(self, images: Images) -> tuple[list[int], int]:
         """By those weights."""
-        return mapped.soft_sum(_half_as_far(self.full))
+        return images.soft_sum(_half_as_far(self.full))
 
 
 def _half_as_far(full: Fraction) -> Fraction:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpverify import Adjacency, ApproxDP, SmoothMedian
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, replaced
 from dpverify.audit.faults import plan_fault
-from dpverify.grid import Records
+from dpverify.grid import NOTHING, Transcripts, View
 from dpverify.grid.smooth import SmoothMedians
 from dpverify.plans import SmoothNoise, Stage
 from dpverify.plans.noise import LogProbabilities
@@ -66,9 +66,9 @@ class _AnotherRank(SmoothMedians):
 
     __slots__ = ()
 
-    def evaluate(self, records: Records) -> NDArray[Any]:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """Windows about rank m + 1."""
-        cells = self.cells(records)
+        cells = self.cells(view.records)
         reach = min(len(self.weights), cells.shape[1] + 1) + 1
         around = self.around(cells, reach)
         return np.stack([around[:, reach], self.scales(around[:, 2:])], axis=1)

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from dpverify import Adjacency, ApproxDP, StabilityHistogram
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
-from dpverify.grid import ingest
+from dpverify.grid import NOTHING, Transcripts, View, ingest
 from dpverify.grid.queries import Query
-from dpverify.grid.records import Records
 from dpverify.grid.tables import KeyedCounts
 from dpverify.plans import Law, Stage, ThresholdedGaussian, ThresholdedLaplace
 from dpverify.plans.noise import LogProbabilities
@@ -91,10 +90,16 @@ class _ByArrival(Query):
 
     base: KeyedCounts
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    is_table = True
+
+    @property
+    def width(self) -> None:
+        """As many as surface."""
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (bins, 2)."""
-        table = self.base.evaluate(records)
-        _, first = np.unique(self.base.bins(records[:, 0]), return_index=True)
+        table = self.base.evaluate(view)
+        _, first = np.unique(self.base.bins(view.records[:, 0]), return_index=True)
         return table[np.argsort(first)]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:

@@ -22,7 +22,8 @@ from dpverify.audit.faults import plan_fault
 from dpverify.grid import ingest
 from dpverify.grid.groups import GroupBuckets
 from dpverify.grid.levels import LevelCounts
-from dpverify.plans import AdaptiveStage, Plan
+from dpverify.mechanisms.unknown_covariance_mean import MEAN_PART
+from dpverify.plans import Plan
 from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
@@ -31,7 +32,10 @@ from . import large_variances
 from ._groups import pairs_replaced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-_VOTES, _MEAN = frozenset({"largest", "others"}), frozenset({"agreement", "mean", "sum and count"})
+_VOTES, _MEAN = (
+    frozenset({"largest", "others"}),
+    frozenset({"mean/agreement", "mean/mean", "mean/sum and count"}),
+)
 
 _QUICK = 12_000
 
@@ -68,14 +72,9 @@ def _own_variances(mechanism: UnknownCovarianceMean) -> Fault:
         spread = some.std(axis=0).max()
         bucket = int(np.clip(np.log2(max(spread / float(mechanism.cell), 1.0)), 0, 40))
 
-        def element(part: Any) -> Any:
-            if not isinstance(part, AdaptiveStage) or part.name not in _MEAN:
-                return part
-            row = np.array([bucket, *([0] * mechanism.reports), bucket], np.int64)
-            stages = stages_of(mechanism.mean_for(row).fixed_plan)
-            return next(stage for stage in stages if stage.name == part.name)
-
-        plan: Plan = tuple(map(element, mechanism.fixed_plan))
+        *before, _ = mechanism.fixed_plan
+        row = (bucket, *([0] * mechanism.reports), bucket)
+        plan: Plan = (*before, mechanism.mean_for(row).part(MEAN_PART))
         return FaultyLaw(plan, records, mechanism.adjacency, mechanism.domain)
 
     return Fault("M from the data's own variances", law)
@@ -140,8 +139,7 @@ def _averaging() -> Configuration:
         votes_share="1/25", ladder_share="1/50", center_share="47/100",
     )  # fmt: skip
     zeros = np.zeros((n, 1))
-    start = np.zeros(mechanism.reports + 2, np.int64)
-    start[1:-1] = mechanism.ladder().asked  # no report
+    start = (0, *([mechanism.ladder().asked] * mechanism.reports), 0)  # no report
     mean = mechanism.mean_for(start)
     scale = mechanism.rough_for(start).matrix[0] ** 0.25
     edge = 0.9999 * float(mean.radius) * scale
@@ -158,7 +156,7 @@ def _averaging() -> Configuration:
         pairs=pairs,
         faults=[_own_variances(mechanism)],
         attacked=_MEAN,
-        elsewhere=frozenset({"agreement"}),
+        elsewhere=frozenset({"mean/agreement"}),
         quick_trials=_QUICK,
     )
 

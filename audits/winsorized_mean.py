@@ -13,7 +13,7 @@ import numpy as np
 from dpverify import Adjacency, GaussianDP, PureDP, WinsorizedMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, replaced
 from dpverify.audit.faults import plan_fault
-from dpverify.grid import OneUnit, Records
+from dpverify.grid import OneUnit, Records, View
 from dpverify.grid.coordinates import BoxSum
 from dpverify.plans import Stage
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
@@ -34,10 +34,10 @@ def _exact_range(mechanism: WinsorizedMean) -> Fault:
     lows = np.repeat([low for low, _, _ in mechanism._grids()], 2)
 
     def total(records: Records) -> BoxSum:
-        cells, n = scores.evaluate(records), len(records)
+        cells, n = scores.evaluate(View(records)), len(records)
         ranks = [p * n // 4 for p in (1, 3)] * mechanism.columns()
         found = np.array([row[rank] for row, rank in zip(cells, ranks, strict=True)])
-        query: Any = mechanism._query(mechanism.stretch(found - lows))
+        query: Any = mechanism._query(mechanism.stretch(tuple((found - lows).tolist())))
         right: Any = query.query if isinstance(query, OneUnit) else query
         assert isinstance(right, BoxSum)
         return right
@@ -45,10 +45,10 @@ def _exact_range(mechanism: WinsorizedMean) -> Fault:
     def change(stage: Stage) -> Stage:
         query: Any = stage.query
         if isinstance(query, OneUnit):
-            faulty = Faulty(query.query, lambda rows: total(rows).evaluate(rows))
+            faulty = Faulty(query.query, lambda rows: total(rows).evaluate(View(rows)))
             return dataclasses.replace(stage, query=dataclasses.replace(query, query=faulty))
         return dataclasses.replace(
-            stage, query=Faulty(query, lambda rows: total(rows).evaluate(rows))
+            stage, query=Faulty(query, lambda rows: total(rows).evaluate(View(rows)))
         )
 
     plan = changed(mechanism, change, ("sum",))

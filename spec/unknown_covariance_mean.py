@@ -122,7 +122,8 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     changed = groups.moved(parameters["adjacency"])
     found = {f"report {i + 1}": changed for i in range(parameters["reports"])}
     mean = refined_mean.sensitivities(mean_part(parameters, _example(parameters)))
-    return {"largest": changed, **found, "others": changed, **mean}
+    inside = {f"mean/{name}": moved for name, moved in mean.items()}
+    return {"largest": changed, **found, "others": changed, **inside}
 
 
 # --- the law ------------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     declared = mean(_example(parameters))
     rounds = tuple((name, then(stage, k + 1)) for name, stage in ladder)
     names = [name for name, _ in declared.stages]
-    last = tuple((name, then(inner(i), k + 2)) for i, name in enumerate(names))
+    last = tuple((f"mean/{name}", then(inner(i), k + 2)) for i, name in enumerate(names))
     stages = (("largest", largest), *rounds, ("others", then(others, k + 1)), *last)
     return TranscriptLaw(stages, (*_example(parameters), *declared.example))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpverify.audit.configuration import Configuration
 from dpverify.audit.faults import Fault, Subject, generic_faults
-from dpverify.audit.kept import KeptPart
+from dpverify.audit.friendly_core import KeptPart
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.opening import Opening
 from dpverify.plans.plan import is_latent, stages_of

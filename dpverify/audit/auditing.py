@@ -15,7 +15,7 @@ from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
-from dpverify.audit.kept import KeptPart
+from dpverify.audit.friendly_core import KeptPart
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.opening import Opening
 from dpverify.audit.sequential import SequentialAttack

@@ -16,26 +16,15 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpverify.audit.kept import KeptPart
+from dpverify.audit.friendly_core import KeptPart
 from dpverify.audit.opening import Opening
-from dpverify.grid import Count, Query, Records, ingest
-from dpverify.plans import (
-    AdaptiveStage,
-    Filtered,
-    Gate,
-    Mechanism,
-    NoNoise,
-    Plan,
-    Stage,
-    Transcripts,
-)
+from dpverify.grid import NOTHING, Count, Query, Transcripts, View, ingest
+from dpverify.grid.transcripts import Rows
+from dpverify.plans import Gate, Mechanism, NoNoise, Plan, Stage
 from dpverify.plans.faulty import FaultyLaw
-from dpverify.plans.filtering import Core
-from dpverify.plans.law import Law
-from dpverify.plans.moving import MovingQuery
+from dpverify.plans.law import Law, Place
 from dpverify.plans.noise import LogProbabilities
-from dpverify.plans.plan import Element, is_closed, rescaled_stage, stages_of, with_stages
-from dpverify.plans.transcripts import Rows
+from dpverify.plans.plan import gates_of, is_closed, rescaled_stage, stages_of, with_stages
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
@@ -71,8 +60,7 @@ def generic_faults(
     whose missing shares of noise are planted apart (``Opening``). only: the stages looked at, if not all.
     """
     plan = mechanism.fixed_plan
-    in_the_open = tuple(e for e in plan if not _is_filtered(e))
-    stages = stages_of(in_the_open)
+    stages = stages_of(plan, filtered=False)
     factors = THOROUGH_FACTORS if thorough and is_closed(plan) else QUICK_FACTORS
     found: list[Fault] = []
     seen = [stage for stage in stages if only is None or stage.name in only]
@@ -83,35 +71,23 @@ def generic_faults(
                 continue
             swapped = _swap(plan, stage.name, changed)
             found.append(Fault(f"{stage.name}: {name}", _law_of(mechanism, swapped)))
-        if _reusable(stage, stages[0], mechanism):
+        if _reusable(stage, stages[0]):
             source = stages[0].name
             reuse = _law_of(mechanism, plan, ReusedNoiseLaw, source=source, target=stage.name)
             if stage.name == source or type(stages[0].noise) is type(stage.noise):
                 found.append(Fault(f"{stage.name}: noise reused from {source}", reuse))
-    for gate in (element for element in in_the_open if isinstance(element, Gate)):
+    for gate in gates_of(plan, filtered=False):
         read = next(stage for stage in stages if stage.name == gate.stage)
-        if read in seen and _noisy(read) and not _is_table(read.query, mechanism):
+        if read in seen and _noisy(read) and not read.query.is_table:
             law = _law_of(mechanism, plan, ExactGateLaw)
             found.append(Fault(f"gate on {gate.stage}: reads the exact value", law))
     return found
 
 
-def _is_filtered(element: Element) -> bool:
-    shown = element.declared if isinstance(element, AdaptiveStage) else element
-    return isinstance(shown, Filtered)
-
-
-def _reusable(stage: Stage, first: Stage, mechanism: Subject) -> bool:
-    if _is_table(first.query, mechanism):  # what surfaced of a table is no noise to use again
+def _reusable(stage: Stage, first: Stage) -> bool:
+    if first.query.is_table:  # what surfaced of a table is no noise to use again
         return False
-    added = stage.noise.is_added
-    return added and _noisy(stage) and (stage is not first or _width(stage.query, mechanism) > 1)
-
-
-def _is_table(query: Query, mechanism: Subject) -> bool:
-    if isinstance(query, MovingQuery):
-        return False
-    return query.evaluate(np.zeros((3, mechanism.columns()))).ndim > 1
+    return stage.noise.is_added and _noisy(stage) and (stage != first or stage.query.width != 1)
 
 
 def deficit(mechanism: Subject, share: Fraction) -> Fault:
@@ -133,7 +109,7 @@ def _stage_faults(
     ratio = _other_sensitivity(stage, mechanism)
     if ratio is not None and 0 < ratio < _VISIBLE:
         yield _OTHER, _rescale(ratio)
-    if mechanism.adjacency is Adjacency.ADD_REMOVE and _order_could_matter(stage.query, mechanism):
+    if mechanism.adjacency is Adjacency.ADD_REMOVE and _order_could_matter(stage.query):
         yield "order dependence", lambda s: dataclasses.replace(s, query=Alternating(s.query))
 
 
@@ -172,19 +148,10 @@ def _scale(stage: Stage) -> Fraction:
     return Fraction(getattr(stage.noise, "scale", 1))
 
 
-def _width(query: Query, mechanism: Subject) -> int:
-    """How many numbers it has for a dataset of three records."""
-    if isinstance(query, MovingQuery):
-        return query.width
-    return len(query.evaluate(np.zeros((3, mechanism.columns()))))
-
-
-def _order_could_matter(query: Query, mechanism: Subject) -> bool:
+def _order_could_matter(query: Query) -> bool:
     """Not for a list of answers, one a record (there it does in any case), nor for a table."""
-    if isinstance(query, MovingQuery):
-        return False
-    fewer = query.evaluate(np.zeros((2, mechanism.columns())))
-    return fewer.ndim == 1 and _width(query, mechanism) == len(fewer) and query != Count()
+    fixed = query.width is not None and not query.is_table and not query.reads
+    return fixed and query != Count()
 
 
 def _swap(plan: Plan, name: str, change: Callable[[Stage], Stage]) -> Plan:
@@ -213,11 +180,15 @@ class Alternating(Query):
 
     base: Query
 
-    def evaluate(self, records: Records) -> NDArray[np.int64]:
+    @property
+    def width(self) -> int | None:
+        """That of the query."""
+        return self.base.width
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """base(records 0, 2, 4, ...) - base(records 1, 3, 5, ...)."""
-        difference: NDArray[np.int64] = self.base.evaluate(records[::2]) - self.base.evaluate(
-            records[1::2]
-        )
+        even, odd = (View(view.records[start::2]) for start in (0, 1))
+        difference: NDArray[Any] = self.base.evaluate(even) - self.base.evaluate(odd)
         return difference
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
@@ -232,12 +203,12 @@ def _no_sensitivity() -> NoReturn:
 class ExactGateLaw(FaultyLaw):
     """Gates decide on the exact query value instead of the released one."""
 
-    def passes(self, gate: Gate, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
+    def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """All or none."""
-        stage = next(s for s in stages_of(self._plan) if s.name == gate.stage)
-        if batch.values[gate.stage].ndim == 1:  # what surfaced of a histogram
-            return super().passes(gate, batch, live)
-        exact = np.atleast_2d(self._centers_of(stage, None, batch, live))[:, 0]
+        stage = next(s for s in stages_of(place.plan) if s.name == gate.stage)
+        if batch.values[place.path + gate.stage].ndim == 1:  # what surfaced of a histogram
+            return super().passes(gate, place, batch, live)
+        exact = np.atleast_2d(self._center(stage, place, batch, live))[:, 0]
         return np.broadcast_to(np.asarray(exact >= gate.at_least, np.bool_), len(live)).copy()
 
 
@@ -253,31 +224,34 @@ class ReusedNoiseLaw(FaultyLaw):
         self._target = target
 
     def _drawn(
-        self, stage: Stage, batch: Transcripts, rows: Rows, bits: Bits, core: Core | None
+        self, stage: Stage, place: Place, batch: Transcripts, rows: Rows, bits: Bits
     ) -> IntArray:
-        if stage.name != self._target:
-            return super()._drawn(stage, batch, rows, bits, core)
-        center = self._centers_of(stage, core, batch, rows)
-        if stage.name == self._source.name:
-            own = super()._drawn(stage, batch, rows, bits, core)
-            return self._forced(stage, own, center)
+        name = place.path + stage.name
+        if name != self._target:
+            return super()._drawn(stage, place, batch, rows, bits)
+        center = self._center(stage, place, batch, rows)
+        if name == self._source.name:
+            return self._forced(stage, super()._drawn(stage, place, batch, rows, bits), center)
         return self._forced(stage, batch.values[self._source.name][rows], center)
 
-    def _log_probability(self, stage: Stage, batch: Transcripts, rows: Rows) -> LogProbabilities:
+    def _log_probability(
+        self, stage: Stage, place: Place, batch: Transcripts, rows: Rows
+    ) -> LogProbabilities:
         """-inf where the target does not follow from the source's noise."""
-        if stage.name != self._target:
-            return super()._log_probability(stage, batch, rows)
-        center = self._centers_of(stage, None, batch, rows)
-        released, source = (batch.values[name][rows] for name in (stage.name, self._source.name))
+        name = place.path + stage.name
+        if name != self._target:
+            return super()._log_probability(stage, place, batch, rows)
+        center = self._center(stage, place, batch, rows)
+        released, source = (batch.values[one][rows] for one in (name, self._source.name))
         follows = (released == self._forced(stage, source, center)).all(axis=1)
         own: LogProbabilities = np.zeros(len(rows))
-        if stage.name == self._source.name:
+        if name == self._source.name:
             own = stage.noise.log_probability(released[:, :1], center[..., :1])
         return np.where(follows, own, -np.inf)
 
     def _forced(self, stage: Stage, source: IntArray, new: IntArray) -> IntArray:
         drawn, old = source[:, :1], self._source_center(new)
-        if stage.name == self._source.name:
+        if self._target == self._source.name:
             return stage.noise.move(np.repeat(drawn, new.shape[-1], axis=1), old, new)
         ratio = _scale(stage) / _scale(self._source)
         moved: IntArray = np.rint((drawn - old) * float(ratio)).astype(np.int64) + new

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault, generic_faults
-from dpverify.audit.kept import KeptPart
+from dpverify.audit.friendly_core import KeptPart
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.opening import Opening
 from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws

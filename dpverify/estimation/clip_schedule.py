@@ -28,7 +28,6 @@ _MORE = 1 + Fraction(1, 1 << 12)  # long enough when it is cut to such a multipl
 _LONG = 1 << 1000  # where floats are about to end
 _LARGEST = 1e150  # its square is a float
 _FINEST = 64  # rungs of the ladder reach down to 2^-64
-_WORD = 1 << 62
 
 
 def reach(radius: float, d: int, beta: Fraction) -> float:
@@ -122,23 +121,6 @@ class Grid:
         with np.errstate(over="ignore"):
             found = np.clip(np.rint(multiples + offsets), -self.most, self.most)
         return found.astype(np.int64)
-
-    def keys(self, rungs: IntArray, multiples: IntArray) -> IntArray:
-        """One integer for each ball: its rung, then the digits of its center."""
-        base, (_, d) = 2 * self.most + 1, multiples.shape
-        fits = (int(rungs.max(initial=0)) + 1) * base**d < _WORD
-        found = rungs.astype(np.int64 if fits else object)
-        for j in range(d):
-            found = found * base + (multiples[:, j] + self.most)
-        return found
-
-    def ball(self, key: int, d: int) -> tuple[int, tuple[int, ...]]:
-        """The rung and the center's multiples that a key stands for."""
-        digits: list[int] = []
-        for _ in range(d):
-            key, digit = divmod(key, 2 * self.most + 1)
-            digits.append(digit - self.most)
-        return key, tuple(reversed(digits))
 
 
 def grid_of(coarseness: Fraction, smallest: Fraction, unit: Fraction, d: int, matrix: Any) -> Grid:

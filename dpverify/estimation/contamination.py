@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from dpverify.plans.regions import histogram_moves
+from dpverify.grid.region_queries import histogram_moves
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.numbers import render, to_float

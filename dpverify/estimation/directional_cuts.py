@@ -16,7 +16,7 @@ from scipy.special import erfc
 
 from dpverify.estimation.results import Floats
 from dpverify.grid.linear import Integers
-from dpverify.plans.regions import DIRECTION_BITS, OFF_DIAGONAL, PARTS
+from dpverify.grid.region_queries import DIRECTION_BITS, OFF_DIAGONAL, PARTS
 from dpverify.randomness.bits import IntArray
 
 MOST_BINS = 256

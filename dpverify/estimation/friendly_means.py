@@ -12,10 +12,13 @@ import numpy as np
 from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.results import Floats
 from dpverify.grid.nearness import Nearness, by_column
+from dpverify.grid.retained import KEPT
 from dpverify.grid.shapes import Shape, shape_of, spectrum, tail_radius
-from dpverify.plans import UNIT, Transcript, Transcripts
+from dpverify.grid.transcripts import transcript
+from dpverify.plans import UNIT, Transcripts
 from dpverify.privacy.numbers import approximately, exact, whole
 from dpverify.randomness.bits import IntArray
+from dpverify.transformations.degree_weights import AGREEMENT
 from dpverify.transformations.means import (
     BasicCoreMean,
     CoreMean,
@@ -137,9 +140,9 @@ def bounded_float(value: int) -> float:
     return float(min(max(value, -(10**140)), 10**140))
 
 
-def number_kept(transcript: Transcript) -> int:
+def number_kept(released: Transcripts) -> int:
     """Read from a transcript what was released about how many records agree."""
-    return transcript["agreement" if "agreement" in transcript.released else "kept"]
+    return released.number(AGREEMENT if AGREEMENT in released.values else KEPT)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -149,7 +152,7 @@ def ball_after(core: CoreMean, share: Fraction, numbers: Numbered) -> tuple[Frac
     share: the radius for records over that for friends. The ball's radius is that of records and sqrt(d) times the
     center's noise in quadrature, rounded up.
     """
-    noise = core.noise_of(Transcript({name: (value,) for name, value in numbers}))
+    noise = core.noise_of(transcript({name: (value,) for name, value in numbers}))
     nearness = core.nearness
     square = (share * nearness.radius) ** 2 + nearness.width * noise**2
     return noise, min(max(1, math.isqrt(math.ceil(square) - 1) + 1), _FAR)
@@ -173,7 +176,7 @@ def balls(core: WeightedCoreMean, share: Fraction, agreed: list[int]) -> list[tu
         known.clear()
     for one in agreed:
         if one not in known:
-            noise, radius = ball_after(core, share, (("agreement", one),))
+            noise, radius = ball_after(core, share, ((AGREEMENT, one),))
             known[one] = noise / UNIT, radius
     return [known[one] for one in agreed]
 
@@ -182,9 +185,3 @@ def balls(core: WeightedCoreMean, share: Fraction, agreed: list[int]) -> list[tu
 def _known_balls(core: WeightedCoreMean, share: Fraction) -> dict[int, tuple[Fraction, int]]:
     """What ``balls`` has computed before; it is filled there."""
     return {}
-
-
-def batch_of(transcript: Transcript) -> Transcripts:
-    """Make a batch of one transcript."""
-    values = {k: np.array([v], object) for k, v in transcript.released.items()}
-    return Transcripts(values, np.array([len(values)], np.intp), np.array([-1], np.intp), ())

@@ -17,18 +17,20 @@ from dpverify.grid.cells import floor_log2, power_of_two
 from dpverify.grid.groups import MOST_GROUPS, ZERO, GroupBuckets, Statistic
 from dpverify.plans import (
     Abstained,
+    Handle,
     Law,
     Mechanism,
     Plan,
     Stage,
     ThresholdedGaussian,
     ThresholdedLaplace,
-    Transcript,
+    Transcripts,
     rarely_surfacing,
 )
 from dpverify.privacy import Domain
 from dpverify.privacy.numbers import Exact, exact, whole
 
+VOTES = Handle("votes")
 GROUPS_PER_THRESHOLD = 10
 _ROOT = Fraction(1414213563, 10**9)  # a little above the square root of 2
 _MOST_EXPONENT = 450  # every bucket is within the range of floats
@@ -138,11 +140,11 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         if self.groups is None:
             groups = min(GROUPS_PER_THRESHOLD * noise.threshold, MOST_GROUPS)
             query = self._query(groups if self.records is None else min(groups, self.records // 2))
-        return (Stage("votes", query, noise),)
+        return (Stage(VOTES, query, noise),)
 
-    def estimate(self, transcript: Transcript) -> VarianceEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> VarianceEstimate | Abstained:
         """The bucket of most votes; of several the lowest."""
-        noise, flat = self._fixed_noise(), transcript.released["votes"]
+        noise, flat = self._fixed_noise(), transcript.numbers(VOTES)
         if not len(flat):
             return Abstained(
                 f"no bucket has {noise.threshold} or more of {self.group_count} groups"
@@ -156,7 +158,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
     @property
     def group_count(self) -> int:
         """``groups``, or as many as the rule says."""
-        query = self._stage("votes").query
+        query = self._stage(VOTES).query
         assert isinstance(query, GroupBuckets)
         return query.groups
 
@@ -187,7 +189,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         return GroupBuckets(self.statistic(), self.d, groups, floor_log2(self.cell), self.key)
 
     def _fixed_noise(self) -> ThresholdedLaplace | ThresholdedGaussian:
-        noise = self._stage("votes").noise
+        noise = self._stage(VOTES).noise
         assert isinstance(noise, (ThresholdedLaplace, ThresholdedGaussian))
         return noise
 

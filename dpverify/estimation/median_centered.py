@@ -15,14 +15,15 @@ import numpy as np
 from dpverify.estimation.budget_shares import root, share
 from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, in_ball, numbers_of
 from dpverify.estimation.column_grids import GRAIN
+from dpverify.estimation.handles import COUNT, SUM, SUM_AND_COUNT
 from dpverify.estimation.results import VectorMeanEstimate
-from dpverify.grid import OUTER_BOX, Count, OneUnit
+from dpverify.grid import OUTER_BOX, Count, OneUnit, Transcripts
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import ScaledSum, SideCounts, Stretch
 from dpverify.grid.joint import WithCount, least_counted
+from dpverify.grid.masks import Row
 from dpverify.plans import UNIT, Abstained, Mechanism, NoNoise, Plan, RoundedGaussian, Stage
-from dpverify.plans.search import Nodes, Prefix, Search
-from dpverify.plans.transcripts import Transcript
+from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
@@ -71,7 +72,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         return self.center
 
     @abstractmethod
-    def ball(self, row: Nodes) -> tuple[Stretch, int]:
+    def ball(self, row: Row) -> tuple[Stretch, int]:
         """The map of records, and the radius in grains, by what was released before the sum."""
 
     @abstractmethod
@@ -85,7 +86,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
     def summed(self) -> Plan:
         """The last stages: the sum, with the count in the same value unless the count is public."""
 
-        def build(row: Nodes) -> Stage:
+        def build(row: Row) -> Stage:
             stretch, radius = self.ball(row)
             total = ScaledSum(stretch, radius * GRAIN)
             query = WithCount(total, radius * self._weight()) if counted else total
@@ -93,20 +94,19 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
         counted = self.adjacency is Adjacency.ADD_REMOVE
         name = "sum and count" if counted else "sum"
-        last = self.before_sum().stage(build)
-        return (last,) if counted else (Stage("count", Count(), NoNoise()), last)
+        last = self.before_sum().part(build)
+        return (last,) if counted else (Stage(COUNT, Count(), NoNoise()), last)
 
-    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """center + noisy sum / noisy count, moved into the ball first."""
-        released = {name: np.array([value], object) for name, value in transcript.released.items()}
-        stretch, radius = self.ball(self.before_sum().row(released))
+        stretch, radius = self.ball(self.before_sum().row(transcript))
         scale, noise = radius * self._scale(), Fraction(0)
         if self.adjacency is Adjacency.ADD_REMOVE:
-            *total, counted = transcript.released["sum and count"]
+            *total, counted = transcript.numbers(SUM_AND_COUNT)
             count = counted * scale / (UNIT * radius * self._weight())
             noise = scale / (radius * self._weight())
         else:
-            total, count = list(transcript.released["sum"]), Fraction(transcript["count"])
+            total, count = list(transcript.numbers(SUM)), Fraction(transcript.number(COUNT))
         if count < self.at_least:
             return Abstained(f"fewer than {self.at_least} records, by the released count")
         per_unit = scale / (UNIT * count)
@@ -144,16 +144,16 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         halvings = max(1, -floor_log2(least / exact(self.reach, "reach")))
         return Search("side", self.columns(), halvings + self.extra_steps)
 
-    def side_query(self, search: Search, steps: int) -> Callable[[Nodes], OneUnit]:
+    def side_query(self, search: Search, steps: int) -> Callable[[Row], OneUnit]:
         """Of the nodes of the search for medians; ``steps`` share the budget."""
         scale = self.step_scale(steps)
 
-        def query(row: Nodes) -> OneUnit:
+        def query(row: Row) -> OneUnit:
             return OneUnit(_sides(self.medians(search, row)), scale)
 
         return query
 
-    def medians(self, search: Search, row: Nodes) -> tuple[Fraction, ...]:
+    def medians(self, search: Search, row: Row) -> tuple[Fraction, ...]:
         """The middles of the nodes' intervals, in the data's units."""
         unit = exact(self.reach, "reach") / 2**search.steps
         return _moved(self.center, unit, tuple(search.middles(row[: self.columns()])))

@@ -16,17 +16,20 @@ from dpverify.estimation.group_votes import records_needed, votes_missed
 from dpverify.grid.cells import floor_log2, power_of_two
 from dpverify.grid.groups import MOST_GROUPS, GroupBuckets
 from dpverify.grid.levels import LevelCounts
+from dpverify.grid.masks import Row
+from dpverify.grid.transcripts import of_each_tuple
 from dpverify.plans import (
     AboveThreshold,
     DiscreteLaplace,
+    Handle,
     Plan,
+    Released,
     Stage,
     ThresholdedGaussian,
-    Transcript,
+    Transcripts,
     rarely_surfacing,
 )
-from dpverify.plans.search import Nodes, Prefix, Released
-from dpverify.plans.transcripts import of_each_tuple
+from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, Domain
 from dpverify.privacy.numbers import whole
 from dpverify.randomness.bits import IntArray
@@ -35,8 +38,7 @@ ROOT = Fraction(1414213563, 10**9)
 """A little above the square root of 2."""
 HIGHEST = 40
 """The highest bucket of a variance: differences are of at most 2^41 cells."""
-VOTES = "largest"
-_BUCKET_BITS = 6
+VOTES = Handle("largest")
 _FEWEST = 400
 RECORDS_A_GROUP = 10
 MOST_PAIRS = 25
@@ -76,31 +78,33 @@ class Ladder:
 
     def rounds(self) -> Plan:
         """One stage a report."""
-        return tuple(self.prefix(i).stage(self._round(i)) for i in range(self.reports))
+        return tuple(self.prefix(i).part(self._round(i)) for i in range(self.reports))
 
     def prefix(self, reports: int) -> Prefix:
         """What was released before a round: the top bucket if it was, then the places of reports."""
-        found = Prefix(())
+        found = Prefix()
         if self.start is None:
-            found = found.also(1, _BUCKET_BITS, _tops, (0,))
+            found = found.also(buckets_from(VOTES), (0,))
         if not reports:
             return found
 
-        def places(released: Released, size: int) -> IntArray:
-            return np.column_stack([released[name_of(i)][:, 0] for i in range(reports)])
+        names = tuple(map(name_of, range(reports)))
 
-        return found.also(reports, self.asked.bit_length(), places, (0,) * reports)
+        def places(before: Transcripts) -> IntArray:
+            return np.concatenate([before[name] for name in names], axis=1)
 
-    def levels(self, row: Nodes) -> tuple[int, ...]:
+        return found.also(Released(names, places), (0,) * reports)
+
+    def levels(self, row: Row) -> tuple[int, ...]:
         """Buckets, from the highest down."""
-        start = int(row[0]) + 1 if self.start is None else self.start
+        start = row[0] + 1 if self.start is None else self.start
         return tuple(range(start, start - self.depth, -1))
 
-    def found(self, row: Nodes) -> tuple[dict[int, int], int]:
+    def found(self, row: Row) -> tuple[dict[int, int], int]:
         """From a row of a prefix: each reported column with its level, in order of the reports; and the
         level that the variances of all other columns are below."""
         levels, d = self.levels(row), self.grouping.columns
-        places = row[0 if self.start is not None else 1 :].tolist()
+        places = row[0 if self.start is not None else 1 :]
         columns: dict[int, int] = {}
         for place in places:
             if place < self.asked:
@@ -109,13 +113,13 @@ class Ladder:
         whole_levels = (last + 1) // d if last < self.asked else self.depth
         return columns, levels[0] - whole_levels + 1
 
-    def _round(self, reports: int) -> Callable[[Nodes], Stage]:
+    def _round(self, reports: int) -> Callable[[Row], Stage]:
         moved = 2 if self.adjacency is Adjacency.REPLACE else 1
         scale = 2 * self.multiplier * moved
 
-        def build(row: Nodes) -> Stage:
+        def build(row: Row) -> Stage:
             columns, _ = self.found(row)
-            begin = min(int(row[-1]) + 1, self.asked) if reports else 0
+            begin = min(row[-1] + 1, self.asked) if reports else 0
             query = LevelCounts(self.grouping, self.levels(row), tuple(sorted(columns)))
             return Stage(
                 name_of(reports), query, AboveThreshold(self.threshold, scale, 2 * scale, begin)
@@ -124,9 +128,9 @@ class Ladder:
         return build
 
 
-def name_of(report: int) -> str:
+def name_of(report: int) -> Handle:
     """Of a round's stage, from 0 on."""
-    return f"report {report + 1}"
+    return Handle(f"report {report + 1}")
 
 
 def votes_for(
@@ -160,20 +164,13 @@ def bucket_from(votes: tuple[int, ...]) -> int:
     return 0 if found is None else min(max(found, 0), HIGHEST)
 
 
-def buckets_from(column: IntArray) -> IntArray:
-    """For each transcript of a batch, shape (size, 1)."""
-    if column.ndim > 1:  # of one transcript
-        return np.array([[bucket_from(tuple(votes))] for votes in column], np.int64)
-    return of_each_tuple(column, bucket_from, np.int64)[:, np.newaxis]
+def buckets_from(votes: str) -> Released[IntArray]:
+    """The fullest bucket of a stage of votes, shape (size, 1)."""
 
+    def of(before: Transcripts) -> IntArray:
+        return of_each_tuple(before[votes], bucket_from, np.int64)[:, np.newaxis]
 
-def _tops(released: Released, size: int) -> IntArray:
-    return buckets_from(released[VOTES])
-
-
-def row_of(prefix: Prefix, transcript: Transcript) -> Nodes:
-    """The integers of a prefix, from one transcript."""
-    return prefix.row({k: np.array([value], object) for k, value in transcript.released.items()})
+    return Released((votes,), of)
 
 
 def check_ladder(mechanism: Any) -> None:

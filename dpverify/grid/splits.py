@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, Protocol
@@ -16,7 +17,7 @@ from dpverify.privacy.numbers import settle, whole
 _MOST = 1 << 20
 
 
-class Split(Protocol):
+class Split(Hashable, Protocol):
     """A way to divide records into so many blocks. by: what decides it, as ``rules.parallel`` says."""
 
     @property

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpverify.estimation.handles import COUNT, SUM, SUM_AND_COUNT
 from dpverify.grid import Count
 from dpverify.grid.joint import WithCount, least_counted
 from dpverify.grid.vector_queries import OneUnit, VectorSum
@@ -17,7 +18,7 @@ from dpverify.plans import (
     Plan,
     RoundedGaussian,
     Stage,
-    Transcript,
+    Transcripts,
 )
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, to_float, whole
@@ -70,18 +71,18 @@ class BernoulliMean(Mechanism[ShareEstimate]):
         total = VectorSum((1,), 1, -1)
         if self.adjacency is Adjacency.REPLACE:
             query = OneUnit(total, self._scale())
-            return (Stage("count", Count(), NoNoise()), Stage("sum", query, RoundedGaussian(UNIT)))
+            return (Stage(COUNT, Count(), NoNoise()), Stage(SUM, query, RoundedGaussian(UNIT)))
         joint = OneUnit(WithCount(total, 1), self._scale())
-        return (Stage("sum and count", joint, RoundedGaussian(UNIT)),)
+        return (Stage(SUM_AND_COUNT, joint, RoundedGaussian(UNIT)),)
 
-    def estimate(self, transcript: Transcript) -> ShareEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> ShareEstimate | Abstained:
         """1/2 + sum / (2 count), clipped to [0, 1]."""
         scale = self._scale()
         if self.adjacency is Adjacency.REPLACE:
-            (total,), count = transcript.released["sum"], Fraction(transcript["count"])
+            (total,), count = transcript.numbers(SUM), Fraction(transcript.number(COUNT))
             counted = 0.0
         else:
-            total, number = transcript.released["sum and count"]
+            total, number = transcript.numbers(SUM_AND_COUNT)
             count, counted = number * scale / UNIT, 1.0
         if count < self.at_least:
             return Abstained(f"fewer than {self.at_least} records, by the released count")

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpverify.estimation.handles import COUNT, SUM
 from dpverify.grid import ClampedSum, Count, interval
 from dpverify.grid.cells import floor_log2, power_of_two
 from dpverify.plans import (
@@ -17,7 +18,7 @@ from dpverify.plans import (
     NoNoise,
     Plan,
     Stage,
-    Transcript,
+    Transcripts,
 )
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import exact, to_float, whole
@@ -85,17 +86,17 @@ class BoundedMean(Mechanism[MeanEstimate]):
         """count; gate at ``at_least``; sum. Each scale is multiplier x sensitivity / share."""
         count, total = Count(), self._sum()
         return (
-            Stage("count", count, self._count_noise()),
-            Gate("count", self.at_least, f"fewer than {self.at_least} records, by the noisy count"),
-            Stage("sum", total, DiscreteLaplace(self._sum_scale(total))),
+            Stage(COUNT, count, self._count_noise()),
+            Gate(COUNT, self.at_least, f"fewer than {self.at_least} records, by the noisy count"),
+            Stage(SUM, total, DiscreteLaplace(self._sum_scale(total))),
         )
 
-    def estimate(self, transcript: Transcript) -> MeanEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> MeanEstimate | Abstained:
         """center + noisy sum / noisy count, clipped to the bounds."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
-        total, count = self._sum(), transcript["count"]
-        offset = Fraction(transcript["sum"], count)
+        total, count = self._sum(), transcript.number(COUNT)
+        offset = Fraction(transcript.number(SUM), count)
         value = (total.center + offset) * Fraction(2) ** total.exponent
         value = min(max(value, Fraction(self.lower)), Fraction(self.upper))
         from_sum = DiscreteLaplace(self._sum_scale(total)).standard_deviation

@@ -20,6 +20,7 @@ from dpverify.estimation.clipping import (
     square_matrix,
     vector_sum,
 )
+from dpverify.estimation.handles import COUNT, SUM, SUM_AND_COUNT
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid import Count
 from dpverify.grid.joint import WithCount, least_counted
@@ -32,7 +33,7 @@ from dpverify.plans import (
     Plan,
     RoundedGaussian,
     Stage,
-    Transcript,
+    Transcripts,
 )
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, to_float, whole
@@ -110,18 +111,18 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         """The sum, with the count in the same value unless the count is public."""
         query = OneUnit(self._query(), self._scale())
         if self._counts_itself():
-            return (Stage("sum and count", query, RoundedGaussian(UNIT)),)
-        return (Stage("count", Count(), NoNoise()), Stage("sum", query, RoundedGaussian(UNIT)))
+            return (Stage(SUM_AND_COUNT, query, RoundedGaussian(UNIT)),)
+        return (Stage(COUNT, Count(), NoNoise()), Stage(SUM, query, RoundedGaussian(UNIT)))
 
-    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """center + noisy sum / noisy count, moved into the ball."""
         scale, total = self._scale(), self._sum()
         if self._counts_itself():
-            *released, counted = transcript.released["sum and count"]
+            *released, counted = transcript.numbers(SUM_AND_COUNT)
             count, count_noise = counted * scale / (UNIT * self._weight()), scale / self._weight()
         else:
-            released = list(transcript.released["sum"])
-            count, count_noise = Fraction(transcript["count"]), Fraction(0)
+            released = list(transcript.numbers(SUM))
+            count, count_noise = Fraction(transcript.number(COUNT)), Fraction(0)
         if count < self.at_least:
             return Abstained(f"fewer than {self.at_least} records, by the released count")
         per_unit = scale / (UNIT * count)

@@ -12,8 +12,9 @@ from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.column_grids import TYPICAL, stretch_to, units_of
 from dpverify.estimation.median_centered import NOISE, CenteredMean, positive
 from dpverify.grid.coordinates import Stretch
+from dpverify.grid.masks import Row
 from dpverify.plans import Plan
-from dpverify.plans.search import Nodes, Prefix, Search
+from dpverify.plans.search import Prefix, Search
 from dpverify.privacy.balls import ball, enclose
 from dpverify.privacy.numbers import exact
 
@@ -67,9 +68,9 @@ class CoordinatewiseMean(CenteredMean):
     def before_sum(self) -> Prefix:
         """The nodes of the search."""
         search = self._search()
-        return Prefix(()).then(search, search.steps)
+        return Prefix().then(search, search.steps)
 
-    def ball(self, row: Nodes) -> tuple[Stretch, int]:
+    def ball(self, row: Row) -> tuple[Stretch, int]:
         """The same unit in all columns, and the public radius."""
         weights = (Fraction(1),) * self.columns()
         medians = self.medians(self._search(), row)

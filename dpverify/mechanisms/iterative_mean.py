@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -34,20 +34,23 @@ from dpverify.estimation.clipping import (
     square_matrix,
     vector_sum,
 )
+from dpverify.estimation.handles import COUNT
 from dpverify.estimation.results import Floats, VectorMeanEstimate
 from dpverify.grid import Count
 from dpverify.grid.joint import WithCount, least_counted
+from dpverify.grid.masks import Row
 from dpverify.grid.vector_queries import OneUnit, VectorSum
 from dpverify.plans import (
     UNIT,
     Abstained,
-    AdaptiveStage,
+    Adaptive,
+    Handle,
     Mechanism,
     NoNoise,
     Plan,
+    Released,
     RoundedGaussian,
     Stage,
-    Transcript,
     Transcripts,
 )
 from dpverify.privacy import Adjacency
@@ -140,32 +143,27 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         """The public count under replace; then one sum a step, each about the last noisy mean."""
         grid = self._grid()
         first = 0, grid.multiples(self.center)
-        public = () if self._counts() else (Stage("count", Count(), NoNoise()),)
-        later = (
-            AdaptiveStage(
-                self._step(t, grid, *first),
-                partial(self._key, t, grid),
-                partial(self._build, t, grid),
-            )
-            for t in range(1, self.steps)
-        )
-        return (*public, self._step(0, grid, *first), *later)
+        public = () if self._counts() else (Stage(COUNT, Count(), NoNoise()),)
+        names = (*(() if self._counts() else (COUNT,)), *map(_name, range(self.steps)))
 
-    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+        def later(t: int) -> Adaptive:
+            path = Released(names[: t + len(public)], partial(self._row, t, grid))
+            return Adaptive(self._step(t, grid, *first), path, partial(self._build, t, grid))
+
+        return (*public, self._step(0, grid, *first), *map(later, range(1, self.steps)))
+
+    def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """Of the last step: its center + noisy sum / noisy count, moved into its ball."""
         last, grid = self.steps - 1, self._grid()
-        released = {
-            name: np.array([values], dtype=object) for name, values in transcript.released.items()
-        }
-        rungs, multiples = self._path(last, grid, released)
+        rungs, multiples = self._path(last, grid, transcript)
         ball = self._ball(last, int(rungs[0]))
         total = self._centered(ball, grid, multiples[0].tolist())
-        values = transcript.released[_name(last)]
+        values = transcript.numbers(_name(last))
         noise = self._count_noise(last)
         if self._counts():
             values, count = values[:-1], values[-1] * noise / UNIT
         else:
-            count = Fraction(transcript["count"])
+            count = Fraction(transcript.number(COUNT))
         if count < self.at_least:
             return Abstained(f"fewer than {self.at_least} records, by the last released count")
         offset = in_ball(
@@ -264,26 +262,26 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
 
     # --- from what was released to the next ball ------------------------------------------------
 
-    def _key(self, t: int, grid: Grid, batch: Transcripts) -> IntArray:
-        return grid.keys(*self._path(t, grid, batch.values))
+    def _row(self, t: int, grid: Grid, before: Transcripts) -> IntArray:
+        rungs, multiples = self._path(t, grid, before)
+        return np.concatenate([multiples[:, ::-1], rungs[:, np.newaxis]], axis=1)
 
-    def _build(self, t: int, grid: Grid, key: int) -> Stage:
-        return self._step(t, grid, *grid.ball(key, len(self.center)))
+    def _build(self, t: int, grid: Grid, row: Row) -> Stage:
+        *multiples, rung = row
+        return self._step(t, grid, rung, multiples[::-1])
 
-    def _path(
-        self, t: int, grid: Grid, released: Mapping[str, IntArray]
-    ) -> tuple[IntArray, IntArray]:
+    def _path(self, t: int, grid: Grid, before: Transcripts) -> tuple[IntArray, IntArray]:
         """The balls before step t: rungs of shape (size,), centers of shape (size, d)."""
-        size = len(next(iter(released.values())))
+        size = len(before)
         rungs = np.zeros(size, np.int64)
         multiples = np.tile(np.array(grid.multiples(self.center), np.int64), (size, 1))
         for step in range(t):
-            before = rungs.copy()
-            for rung in np.unique(before):
-                rows = np.flatnonzero(before == rung)
+            held = rungs.copy()
+            for rung in np.unique(held):
+                rows = np.flatnonzero(held == rung)
                 ball = self._ball(step, int(rung))
                 found, smaller, offsets = self._shrunk(
-                    step, ball, grid, self._taken(step, released, rows)
+                    step, ball, grid, self._taken(step, before, rows)
                 )
                 kept = rows[smaller]
                 rungs[kept] = found[smaller]
@@ -291,13 +289,13 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return rungs, multiples
 
     def _taken(
-        self, t: int, released: Mapping[str, IntArray], rows: NDArray[np.intp]
+        self, t: int, before: Transcripts, rows: NDArray[np.intp]
     ) -> tuple[IntArray, Floats]:
         """Of these rows: what step t released for the sum, and the (noisy or public) number."""
-        values = released[_name(t)][rows]
+        values = before[_name(t)][rows]
         if self._counts():
             return values[:, :-1], in_units(values[:, -1], self._count_noise(t) / UNIT)
-        return values, in_units(released["count"][rows, 0], Fraction(1))
+        return values, in_units(before[COUNT][rows, 0], Fraction(1))
 
     def _shrunk(
         self, t: int, ball: Ball, grid: Grid, taken: tuple[IntArray, Floats]
@@ -320,6 +318,6 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
         return rungs, enough & (heights(rungs) < ball.radius), mapped_back(ball, grid, means)
 
 
-def _name(t: int) -> str:
+def _name(t: int) -> Handle:
     """Of the stage of step t, from 0."""
-    return f"step {t + 1}"
+    return Handle(f"step {t + 1}")

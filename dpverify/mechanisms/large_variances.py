@@ -17,12 +17,11 @@ from dpverify.estimation.variance_ladder import (
     fullest,
     ladder_groups,
     least_records,
-    row_of,
     votes_for,
 )
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.groups import GroupBuckets, KthLargest
-from dpverify.plans import Abstained, Mechanism, Plan, Transcript
+from dpverify.plans import Abstained, Mechanism, Plan, Transcripts
 from dpverify.privacy.numbers import Exact, exact, to_float
 
 
@@ -114,12 +113,12 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         grouping = self._query(groups)
         return Ladder(grouping, self.adjacency, self.reports, depth, start, self.noise_multiplier)
 
-    def estimate(self, transcript: Transcript) -> LargeVariancesEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> LargeVariancesEstimate | Abstained:
         """Twice the lower edge of each level [4^b, 4^(b + 1))."""
-        if self.delta is not None and fullest(transcript.released[VOTES]) is None:
+        if self.delta is not None and fullest(transcript.numbers(VOTES)) is None:
             return Abstained(NO_BUCKET)
         ladder = self.ladder()
-        columns, below = ladder.found(row_of(ladder.prefix(self.reports), transcript))
+        columns, below = ladder.found(ladder.prefix(self.reports).row(transcript))
         cell = floor_log2(self.cell)
         named = {i: math.ldexp(1.0, 2 * (b + cell) + 1) for i, b in columns.items()}
         return LargeVariancesEstimate(named, math.ldexp(1.0, 2 * (below + cell)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dpverify.estimation.handles import COUNT
 from dpverify.grid import Count, interval
-from dpverify.plans import Abstained, DiscreteLaplace, Mechanism, Plan, Stage, Transcript
+from dpverify.plans import Abstained, DiscreteLaplace, Mechanism, Plan, Stage, Transcripts
 from dpverify.privacy import Adjacency
 
 
@@ -57,9 +58,9 @@ class NoisyCount(Mechanism[CountEstimate]):
 
     def plan(self) -> Plan:
         """One stage: the count, sensitivity 1, scale noise_multiplier."""
-        return (Stage("count", Count(self.within), DiscreteLaplace(self.noise_multiplier)),)
+        return (Stage(COUNT, Count(self.within), DiscreteLaplace(self.noise_multiplier)),)
 
-    def estimate(self, transcript: Transcript) -> CountEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> CountEstimate | Abstained:
         """The released integer."""
         deviation = DiscreteLaplace(self.noise_multiplier).standard_deviation
-        return CountEstimate(transcript["count"], deviation)
+        return CountEstimate(transcript.number(COUNT), deviation)

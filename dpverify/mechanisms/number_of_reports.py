@@ -10,7 +10,7 @@ from scipy.special import gammainc, gammaincc
 from dpverify.estimation.group_votes import GroupVotes, records_needed
 from dpverify.estimation.results import VarianceEstimate
 from dpverify.grid.groups import ReportsWorth, Statistic
-from dpverify.plans import Abstained, Transcript
+from dpverify.plans import Abstained, Transcripts
 from dpverify.privacy.numbers import Exact, exact
 
 
@@ -52,7 +52,7 @@ class NumberOfReports(GroupVotes):
         """No variance may be off by a factor 2."""
         return float(self.d * (gammainc(pairs / 2, pairs / 4) + gammaincc(pairs / 2, pairs)))
 
-    def estimate(self, transcript: Transcript) -> VarianceEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> VarianceEstimate | Abstained:
         """The number of most votes; of several the lowest."""
         found = GroupVotes.estimate(self, transcript)
         if isinstance(found, Abstained):

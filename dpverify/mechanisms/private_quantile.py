@@ -8,10 +8,11 @@ from fractions import Fraction
 from dpverify.grid import interval
 from dpverify.grid.cells import floor_log2, power_of_two
 from dpverify.grid.tables import QuantileScores
-from dpverify.plans import Abstained, Mechanism, Plan, QuantileChoice, Stage, Transcript
+from dpverify.plans import Abstained, Handle, Mechanism, Plan, QuantileChoice, Stage, Transcripts
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import exact
 
+CELL = Handle("cell")
 _CELLS = 20  # the interval has at least 2^20 cells
 _LONGEST = 1 << 20
 
@@ -71,11 +72,11 @@ class PrivateQuantile(Mechanism[QuantileEstimate]):
         """One stage: the choice of a cell."""
         scores = self._scores()
         bounds = (scores.lower, scores.upper, scores.numerator, scores.denominator)
-        return (Stage("cell", scores, QuantileChoice(*bounds, self._scale())),)
+        return (Stage(CELL, scores, QuantileChoice(*bounds, self._scale())),)
 
-    def estimate(self, transcript: Transcript) -> QuantileEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> QuantileEstimate | Abstained:
         """The cell's value."""
-        value = transcript["cell"] * Fraction(2) ** self._exponent()
+        value = transcript.number(CELL) * Fraction(2) ** self._exponent()
         return QuantileEstimate(float(min(max(value, Fraction(self.lower)), Fraction(self.upper))))
 
     def _scores(self) -> QuantileScores:

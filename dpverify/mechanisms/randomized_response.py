@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 from dpverify.grid import Answers
-from dpverify.plans import Abstained, KaryResponse, Mechanism, Plan, Stage, Transcript
+from dpverify.plans import Abstained, Handle, KaryResponse, Mechanism, Plan, Stage, Transcripts
 from dpverify.privacy.numbers import to_float, whole
 
+ANSWERS = Handle("answers")
 _MOST_CATEGORIES = 1 << 16
 
 
@@ -53,11 +54,11 @@ class RandomizedResponse(Mechanism[FrequencyEstimate]):
     def plan(self) -> Plan:
         """One stage: the list of answers, each randomized."""
         noise = KaryResponse(self.categories, self.noise_multiplier)
-        return (Stage("answers", Answers(self.categories), noise),)
+        return (Stage(ANSWERS, Answers(self.categories), noise),)
 
-    def estimate(self, transcript: Transcript) -> FrequencyEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> FrequencyEstimate | Abstained:
         """(share of answers j - q) / (p - q), p and q the chances to report j truly and falsely."""
-        answers = transcript.released["answers"]
+        answers = transcript.numbers(ANSWERS)
         n, k = len(answers), self.categories
         epsilon = min(to_float(1 / self.noise_multiplier), 700.0)
         total = 1 + (k - 1) * math.exp(-epsilon)

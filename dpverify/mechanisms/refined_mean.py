@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -23,33 +24,33 @@ from dpverify.estimation.friendly_means import (
     with_covariance,
     within_reach,
 )
+from dpverify.estimation.handles import SUM_AND_COUNT
 from dpverify.estimation.results import Floats, VectorMeanEstimate
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
+from dpverify.grid.rounding import rounded_multiples
 from dpverify.grid.shapes import Matrix, Shape, shape_of, tail_radius
+from dpverify.grid.transcript_queries import MovingSum, weight_of
 from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.plans import (
     UNIT,
     Abstained,
     Mechanism,
     Plan,
+    Released,
     RoundedGaussian,
     Stage,
-    Transcript,
     Transcripts,
 )
-from dpverify.plans.kept import rounded_multiples
-from dpverify.plans.moving import MovingSum, weight_of
 from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.numbers import Exact, exact, to_float
 from dpverify.randomness.bits import IntArray
-from dpverify.transformations.means import BasicCoreMean, CoreMean
+from dpverify.transformations.means import MEAN, BasicCoreMean, CoreMean
 
 _SHARES = (0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
 _RARE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)
-_LAST = "sum and count"
 _MOST = 1e140  # stands for every larger number in estimates: sums and squares of such are finite
 
 
@@ -158,20 +159,24 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
 
     def plan(self) -> Plan:
         """The rescaled mean, then the masked sum and number around it."""
-        return (*self.core().plan, Stage(_LAST, self._sum(), RoundedGaussian(UNIT)))
+        return (*self.core().plan, Stage(SUM_AND_COUNT, self._sum(), RoundedGaussian(UNIT)))
 
-    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """center + noisy sum / noisy number; the center alone where the number is too small."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
-        core, shape, total = self.core(), self._shape(), self._sum()
-        numbers = [(k, *v) for k, v in transcript.released.items() if k not in ("mean", _LAST)]
-        noise, radius = ball_after(core, self._share(), tuple(numbers))
-        mean = np.array([transcript.released["mean"]], object)
-        point = within_reach(rounded_multiples(mean, [noise / UNIT]))[0].astype(np.float64)
+        core, shape = self.core(), self._shape()
+        total = self._stage(SUM_AND_COUNT).query
+        assert isinstance(total, MovingSum)
+        ((numbers,), _) = _numbers(transcript, total.reads)
+        noise, radius = ball_after(core, self._share(), numbers)
+        mean = rounded_multiples(transcript[MEAN], [noise / UNIT])
+        point = within_reach(mean)[0].astype(np.float64)
         nearness = core.nearness
         scale = min(to_float(total.unit(radius)), _MOST)
-        *moved, counted = (bounded_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
+        *moved, counted = (
+            bounded_float(v) * scale / 2.0**40 for v in transcript.numbers(SUM_AND_COUNT)
+        )
         number, kept = counted / weight_of(radius), float(number_kept(transcript))
         if number < kept / 4:  # the center is far from the data, or the radius too small
             spread = spread_of(shape, nearness, min(to_float(noise), _MOST))
@@ -198,16 +203,17 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return self.core().minimum_n(allowed)
 
     def _sum(self) -> MovingSum:
-        nearness = self.core().nearness
-        return MovingSum(nearness, self.noise_multiplier, self.adjacency, self._places)
+        core = self.core()
+        place = Released(tuple(stage.name for stage in stages_of(core.plan)), self._places)
+        return MovingSum(core.nearness, self.noise_multiplier, self.adjacency, place)
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Where the masked sum is taken, from what was released: centers and radii, in cells."""
         core, share = self.core(), self._share()
-        numbers, which = _numbers(batch, core.plan)
+        numbers, which = _numbers(batch, tuple(batch.values))
         known = [ball_after(core, share, one) for one in numbers]
         factors = [noise / UNIT for noise, _ in known]
-        points = within_reach(rounded_multiples(batch.values["mean"], factors, which))
+        points = within_reach(rounded_multiples(batch[MEAN], factors, which))
         return points, np.array([radius for _, radius in known], np.int64)[which]
 
     def _share(self) -> Fraction:
@@ -218,9 +224,9 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return shape_of(self.matrix, self.origin)[1]
 
 
-def _numbers(batch: Transcripts, first: Plan) -> tuple[list[Numbered], IntArray]:
+def _numbers(batch: Transcripts, first: Sequence[str]) -> tuple[list[Numbered], IntArray]:
     """What was released but for the mean, each combination once, and which one each transcript has."""
-    names = [stage.name for stage in stages_of(first) if stage.name != "mean"]
+    names = [name for name in first if name != MEAN]
     which = np.zeros(len(batch), np.intp)
     for name in names:
         seen, column = different(batch.values[name][:, 0])

@@ -21,10 +21,10 @@ from dpverify.estimation.friendly_means import (
 )
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid.shapes import Matrix, Shape, shape_of
-from dpverify.plans import Abstained, Mechanism, Plan, Transcript
+from dpverify.plans import Abstained, Mechanism, Plan, Transcripts
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import Exact, exact, to_float
-from dpverify.transformations.means import CoreMean
+from dpverify.transformations.means import MEAN, CoreMean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +103,13 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         make = CORES[self.filter]
         return make(self.adjacency, nearness, self.noise_multiplier, self.n_max, self.tail)
 
-    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """The released mean, in the data's units."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
         core, shape = self.core(), self._shape()
         nearness, unit = core.nearness, to_float(core.noise_of(transcript))
-        released = np.array([bounded_float(v) for v in transcript.released["mean"]])
+        released = np.array([bounded_float(v) for v in transcript.numbers(MEAN)])
         value = shape.place(released * (unit / 2.0**40), nearness)
         kept = float(number_kept(transcript))
         return VectorMeanEstimate(value, kept, spread_of(shape, nearness, unit), 0 * value)

@@ -25,44 +25,47 @@ from dpverify.estimation.contamination import (
 from dpverify.estimation.directional_cuts import MOST, MOST_BINS, bins_for, cuts, directions, eigen
 from dpverify.estimation.friendly_means import (
     balls,
-    batch_of,
     bounded_float,
     check_multiplier,
     nearness_of,
     within_reach,
 )
+from dpverify.estimation.handles import SUM_AND_COUNT
 from dpverify.estimation.results import Floats, VectorMeanEstimate
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness
-from dpverify.plans import (
-    UNIT,
-    Abstained,
-    Mechanism,
-    Plan,
-    RoundedGaussian,
-    Stage,
-    Transcript,
-    Transcripts,
-)
-from dpverify.plans.kept import rounded_multiples
-from dpverify.plans.moving import MovingSum, weight_of
-from dpverify.plans.regions import (
+from dpverify.grid.region_queries import (
     DIRECTION_BITS,
     PARTS,
+    Along,
     MovingHistogram,
     MovingMoments,
     SlabSum,
     histogram_moves,
     part_of,
 )
+from dpverify.grid.rounding import rounded_multiples
+from dpverify.grid.transcript_queries import MovingSum, Place, weight_of
+from dpverify.plans import (
+    UNIT,
+    Abstained,
+    Handle,
+    Mechanism,
+    Plan,
+    Released,
+    RoundedGaussian,
+    Stage,
+    Transcripts,
+)
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import Exact, approximately, exact, to_float, whole
 from dpverify.randomness.bits import IntArray
-from dpverify.transformations.means import WeightedCoreMean
+from dpverify.transformations.degree_weights import AGREEMENT
+from dpverify.transformations.means import MEAN, WeightedCoreMean
 from dpverify.transformations.soft_core import checked_full
 
-_LAST = "sum and count"
+MOMENTS_STAGE, HISTOGRAM_STAGE = Handle("moments"), Handle("histogram")
 _LEAST_TAIL = Fraction(1, 10**300)
 _LARGEST_DEVIATION = 1 << 30  # in parts of a bin: slabs are never that wide
 _UNSURE = 0.001  # the certificate may fail with this probability, twice
@@ -226,16 +229,16 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def plan(self) -> Plan:
         """The mean of those who agree, second moments, histograms, the sum between slabs."""
-        total = Stage(_LAST, self._sum(), RoundedGaussian(UNIT))
+        total = Stage(SUM_AND_COUNT, self._sum(), RoundedGaussian(UNIT))
         if not self.directions:
             return (*self.core().plan, total)
         histogram = MovingHistogram(
-            self._nearness(), self.bins, self.directions, self._places, self._along
+            self._nearness(), self.bins, self.directions, self._place(), self._directed()
         )
         return (
             *self.core().plan,
-            Stage("moments", self._moments(), RoundedGaussian(UNIT)),
-            Stage("histogram", histogram, RoundedGaussian(self._histogram_noise())),
+            Stage(MOMENTS_STAGE, self._moments(), RoundedGaussian(UNIT)),
+            Stage(HISTOGRAM_STAGE, histogram, RoundedGaussian(self._histogram_noise())),
             total,
         )
 
@@ -245,23 +248,24 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         own = self._nearness(), self._multiplier(0), expected, self.tail
         return core_of(self.adjacency, *own, self.full)
 
-    def estimate(self, transcript: Transcript) -> RobustMeanEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> RobustMeanEstimate | Abstained:
         """center + noisy sum / noisy number; the center alone where the number is too small."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
-        batch = batch_of(transcript)
-        points, radii = self._places(batch)
+        points, radii = self._places(transcript)
         radius, point = int(radii[0]), points[0].astype(np.float64)
         scale = min(to_float(self._sum().unit(radius)), MOST)
-        *moved, counted = (bounded_float(v) * scale / 2.0**40 for v in transcript.released[_LAST])
-        number, agreed = counted / weight_of(radius), float(transcript["agreement"])
+        *moved, counted = (
+            bounded_float(v) * scale / 2.0**40 for v in transcript.numbers(SUM_AND_COUNT)
+        )
+        number, agreed = counted / weight_of(radius), float(transcript.number(AGREEMENT))
         if number < agreed / 4:  # the center is far from the data, or the radius too small
             noise = min(to_float(self.core().noise_of(transcript)), MOST)
             value, spread = self._back(point), self._back(np.full_like(point, noise))
-            return RobustMeanEstimate(value, agreed, spread, 0 * value, self._cut(batch))
+            return RobustMeanEstimate(value, agreed, spread, 0 * value, self._cut(transcript))
         step = np.clip(np.array(moved) / number, -MOST, MOST)
         off = scale / weight_of(radius)
-        slabs, certificate = self._certified(batch, radius, number - _QUANTILE * off)
+        slabs, certificate = self._certified(transcript, radius, number - _QUANTILE * off)
         return RobustMeanEstimate(
             self._back(point + step),
             number,
@@ -296,7 +300,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def _moments(self) -> MovingMoments:
         spread = self._multiplier(1)
-        return MovingMoments(self._nearness(), spread, self.adjacency, self._places)
+        return MovingMoments(self._nearness(), spread, self.adjacency, self._place())
 
     def _histogram_noise(self) -> Fraction:
         """The standard deviation in a bin; a sixteenth of a record at least, for which there is a sampler."""
@@ -304,28 +308,35 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return max(_LEAST_NOISE, self._multiplier(2) * root_up(square))
 
     def _sum(self) -> MovingSum:
-        shared = self._nearness(), self._multiplier(-1), self.adjacency, self._places
+        shared = self._nearness(), self._multiplier(-1), self.adjacency, self._place()
         if not self.directions:
             return MovingSum(*shared)
-        return SlabSum(*shared, self.bins, self._along, self._slabs)
+        slabs = Released((AGREEMENT, HISTOGRAM_STAGE), self._slabs)
+        return SlabSum(*shared, self.bins, self._directed(), slabs)
 
     # --- what was released decides ----------------------------------------------------------------
+
+    def _place(self) -> Place:
+        return Released((AGREEMENT, MEAN), self._places)
+
+    def _directed(self) -> Along:
+        return Released((MOMENTS_STAGE,), self._along)
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Centers and radii of the balls, in cells."""
         units, radii, which = self._balls(batch)
-        return within_reach(rounded_multiples(batch.values["mean"], units, which)), radii
+        return within_reach(rounded_multiples(batch[MEAN], units, which)), radii
 
     def _balls(self, batch: Transcripts) -> tuple[list[Fraction], Integers, IntArray]:
         """Units of centers in cells, each once; the radius and which unit each draw has."""
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
-        agreed, which = different(batch.values["agreement"][:, 0])
+        agreed, which = different(batch[AGREEMENT][:, 0])
         known = balls(self.core(), share, agreed.tolist())
         return [unit for unit, _ in known], np.array([r for _, r in known], np.int64)[which], which
 
     def _along(self, batch: Transcripts) -> Integers:
         """Directions, by the released second moments."""
-        return directions(batch.values["moments"], self.columns(), self.directions)
+        return directions(batch[MOMENTS_STAGE], self.columns(), self.directions)
 
     def _slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Middles and half widths, by the released histograms."""
@@ -333,7 +344,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         unit = Fraction(2) ** (DIRECTION_BITS - self._nearness().exponent)
         known = [math.floor(unit / part_of(int(radius), self.bins)) for radius in radii]
         deviation = np.array([min(k, _LARGEST_DEVIATION) for k in known], np.int64)[which]
-        counts = batch.values["histogram"].reshape(-1, self.bins)
+        counts = batch[HISTOGRAM_STAGE].reshape(-1, self.bins)
         repeated = np.repeat(deviation, self.directions)
         shape = len(batch), self.directions
         middles, halves = cuts(counts, repeated, self._histogram_noise())
@@ -346,7 +357,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         if not self.directions:
             return 0, None
         used = self._cut(batch)
-        largest = float(eigen(batch.values["moments"], self.columns())[0][0, -1])
+        largest = float(eigen(batch[MOMENTS_STAGE], self.columns())[0][0, -1])
         room = math.sqrt(2 * self.columns()) + math.sqrt(-2 * math.log(_UNSURE))
         if number <= 0:
             return used, None

@@ -14,11 +14,12 @@ from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.column_grids import checked_bounds, checked_cells, grids_of, middle_of
 from dpverify.estimation.results import Floats
 from dpverify.grid.smooth import SmoothMedians
-from dpverify.plans import Abstained, Mechanism, Plan, SmoothNoise, Stage, Transcript
+from dpverify.plans import Abstained, Handle, Mechanism, Plan, SmoothNoise, Stage, Transcripts
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, Profile, SmoothLaplace
 from dpverify.privacy.calibration import Unreachable, smallest_sufficient
 from dpverify.privacy.numbers import exact, to_float
 
+MEDIANS = Handle("medians")
 _GAP = Fraction(1, 1 << 10)
 _CANDIDATES, _STEPS, _ORDERS = 160, 40, 48
 _SIGNIFICANT, _LARGEST_EPSILON = 6, 1e6
@@ -104,12 +105,12 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         """One stage: all medians."""
         medians = SmoothMedians(grids_of(self.lower, self.upper, self.cells), self.decay)
         noise = SmoothNoise(self.noise_multiplier, medians.unit, self.columns())
-        return (Stage("medians", medians, noise),)
+        return (Stage(MEDIANS, medians, noise),)
 
-    def estimate(self, transcript: Transcript) -> MediansEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> MediansEstimate | Abstained:
         """The cells' values, moved to the bounds if they are beyond."""
         value = np.empty(self.columns())
-        cells, grids = transcript.released["medians"], grids_of(self.lower, self.upper, self.cells)
+        cells, grids = transcript.numbers(MEDIANS), grids_of(self.lower, self.upper, self.cells)
         for j, (cell, (_, _, exponent)) in enumerate(zip(cells, grids, strict=True)):
             low, high = Fraction(self.lower[j]), Fraction(self.upper[j])
             value[j] = to_float(min(max(cell * Fraction(2) ** exponent, low), high))

@@ -10,9 +10,19 @@ from typing import Any, Self
 import numpy as np
 
 from dpverify.grid import Query
-from dpverify.grid.together import Together
-from dpverify.plans import AboveThreshold, Abstained, Mechanism, Plan, Stage, Transcript
-from dpverify.plans.search import Nodes, Prefix, Released
+from dpverify.grid.masks import Row
+from dpverify.grid.stacked import Stacked
+from dpverify.plans import (
+    AboveThreshold,
+    Abstained,
+    Handle,
+    Mechanism,
+    Plan,
+    Released,
+    Stage,
+    Transcripts,
+)
+from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, Domain, GaussianDP, Guarantee, Norm, ZeroConcentratedDP
 from dpverify.privacy.numbers import whole
 from dpverify.randomness.bits import IntArray
@@ -91,7 +101,7 @@ class SparseVector(Mechanism[SparseEstimate]):
                 )
             object.__setattr__(self, "queries", tuple(self.queries))
         object.__setattr__(self, "threshold", whole(self.threshold, "threshold"))
-        self._together(()).evaluate(np.zeros((0, 1)))  # of nobody: only how many numbers answer
+        self._stacked(())  # refuses what does not answer with one number
         if not isinstance(self.by_range, bool):
             raise TypeError(f"by_range = {self.by_range!r}; write True or False.")
         if not 1 <= whole(self.reports, "reports") <= self.asked:
@@ -122,16 +132,16 @@ class SparseVector(Mechanism[SparseEstimate]):
     @property
     def one_way(self) -> bool:
         """Whether all queries move the same way between neighbors, whatever these are."""
-        shown = self._together(()).sensitivity(self.adjacency, Domain(1)).conclusion
+        shown = self._stacked(()).sensitivity(self.adjacency, Domain(1)).conclusion
         return shown.norm is Norm.ONE_WAY
 
     def plan(self) -> Plan:
         """One stage a report, each from where the one before it stopped."""
-        return tuple(self._places(i).stage(self._stage_after(i)) for i in range(self.reports))
+        return tuple(self._places(i).part(self._stage_after(i)) for i in range(self.reports))
 
-    def estimate(self, transcript: Transcript) -> SparseEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> SparseEstimate | Abstained:
         """Their places, and how far the list was read."""
-        places = [transcript[_name(i)] for i in range(self.reports)]
+        places = [transcript.number(_name(i)) for i in range(self.reports)]
         above = tuple(place for place in places if place < self.asked)
         answered = above[-1] + 1 if len(above) == self.reports else self.asked
         return SparseEstimate(above, answered)
@@ -142,33 +152,31 @@ class SparseVector(Mechanism[SparseEstimate]):
         if not isinstance(self.queries, NextQuery):
             names = names[-1:]
 
-        def found(released: Released, size: int) -> IntArray:
-            return np.column_stack([released[name][:, 0] for name in names])
+        def found(before: Transcripts) -> IntArray:
+            return np.concatenate([before[name] for name in names], axis=1)
 
-        start = Prefix(())
-        bits = self.asked.bit_length()
-        return start.also(len(names), bits, found, [0] * len(names)) if names else start
+        start = Prefix()
+        return start.also(Released(tuple(names), found), [0] * len(names)) if names else start
 
-    def _stage_after(self, reports: int) -> Callable[[Nodes], Stage]:
+    def _stage_after(self, reports: int) -> Callable[[Row], Stage]:
         noise = self._noise()
 
-        def build(places: Nodes) -> Stage:
-            before = tuple(places.tolist())
+        def build(before: Row) -> Stage:
             begin = min(before[-1] + 1, self.asked) if before else 0
-            return Stage(_name(reports), self._together(before), noise(begin))
+            return Stage(_name(reports), self._stacked(before), noise(begin))
 
         return build
 
     def _noise(self) -> Callable[[int], AboveThreshold]:
-        shown = self._together(()).sensitivity(self.adjacency, Domain(1)).conclusion
+        shown = self._stacked(()).sensitivity(self.adjacency, Domain(1)).conclusion
         scale = 2 * self.noise_multiplier * max(shown.value, Fraction(1))
         own = scale if shown.norm is Norm.ONE_WAY else 2 * scale
         return lambda start: AboveThreshold(self.threshold, scale, own, start, self.by_range)
 
-    def _together(self, reports: tuple[int, ...]) -> Together:
+    def _stacked(self, reports: tuple[int, ...]) -> Stacked:
         queries = self.queries
-        return Together(queries.asked(reports) if isinstance(queries, NextQuery) else queries)
+        return Stacked(queries.asked(reports) if isinstance(queries, NextQuery) else queries)
 
 
-def _name(report: int) -> str:
-    return f"report {report + 1}"
+def _name(report: int) -> Handle:
+    return Handle(f"report {report + 1}")

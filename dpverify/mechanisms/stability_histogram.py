@@ -13,13 +13,14 @@ from dpverify.grid.cells import floor_log2
 from dpverify.grid.tables import KeyedCounts
 from dpverify.plans import (
     Abstained,
+    Handle,
     Law,
     Mechanism,
     Plan,
     Stage,
     ThresholdedGaussian,
     ThresholdedLaplace,
-    Transcript,
+    Transcripts,
     rarely_surfacing,
 )
 from dpverify.privacy import Adjacency, Domain
@@ -28,6 +29,9 @@ from dpverify.privacy.numbers import Exact, exact, to_float
 _CELLS = 30  # a bin has 2^30 to 2^31 cells, and there are 2^29 bins or more on either side
 _NARROWEST, _WIDEST = Fraction(1, 2**1022), Fraction(2**1023)  # edges are distinct as floats
 _LEAST_DEVIATION, _LARGEST_DEVIATION = Fraction(1, 2**10), Fraction(2**45)
+
+
+HISTOGRAM = Handle("histogram")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +116,11 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
 
     def plan(self) -> Plan:
         """One stage: noise on every count that occurs, small ones withheld."""
-        return (Stage("histogram", self._query(), self._noise()),)
+        return (Stage(HISTOGRAM, self._query(), self._noise()),)
 
-    def estimate(self, transcript: Transcript) -> HistogramEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> HistogramEstimate | Abstained:
         """Edges for bins."""
-        noise, flat = self._fixed_noise(), transcript.released["histogram"]
+        noise, flat = self._fixed_noise(), transcript.numbers(HISTOGRAM)
         width, origin = self._grid()
         edges = (
             to_float(origin + key * width) for key in flat[::2]
@@ -127,7 +131,7 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
 
     def _fixed_noise(self) -> ThresholdedLaplace | ThresholdedGaussian:
         """The plan's, for a threshold is looked for once."""
-        noise = self._stage("histogram").noise
+        noise = self._stage(HISTOGRAM).noise
         assert isinstance(noise, (ThresholdedLaplace, ThresholdedGaussian))
         return noise
 

@@ -8,8 +8,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
 
-import numpy as np
-
 from dpverify.estimation.budget_shares import root, share
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.estimation.rough_covariance import RoughCovariance, rough
@@ -23,30 +21,29 @@ from dpverify.estimation.variance_ladder import (
     ladder_groups,
     least_records,
     noise_missed,
-    row_of,
     votes_for,
 )
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.groups import GroupBuckets, KthLargest, SumOver
+from dpverify.grid.masks import Row
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.plans import (
     Abstained,
-    AdaptiveStage,
     Gate,
+    Handle,
     Mechanism,
     Plan,
     Stage,
     ThresholdedGaussian,
-    Transcript,
+    Transcripts,
 )
-from dpverify.plans.plan import stages_of
-from dpverify.plans.search import Nodes, Prefix, Released
+from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.numbers import Exact, exact, to_float
-from dpverify.randomness.bits import IntArray
 
-OTHERS = "others"
+OTHERS = Handle("others")
+MEAN_PART = "mean"
 NO_SUM = "no bucket of the sum of the other variances has enough groups"
 _MOST_EXPONENT = 400  # squares of what variances there may be are floats
 _DEEPEST = 30
@@ -153,13 +150,14 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         found = (votes, _surfaced(votes, NO_BUCKET), *ladder.rounds())
         first = self._votes(OTHERS, lambda groups: self._sum(groups, ()))
 
-        def others(row: Nodes) -> Stage:
+        def others(row: Row) -> Stage:
             named = tuple(sorted(ladder.found(row)[0]))
             assert isinstance(first.query, GroupBuckets)
             return replace(first, query=self._sum(first.query.groups, named))
 
-        rest = ladder.prefix(self.reports).stage(others)
-        return (*found, rest, _surfaced(first, NO_SUM), *self._mean())
+        rest = ladder.prefix(self.reports).part(others)
+        mean = self.prefix().part(lambda row: self.mean_for(row).part(MEAN_PART))
+        return (*found, rest, _surfaced(first, NO_SUM), mean)
 
     def ladder(self) -> Ladder:
         """The reports."""
@@ -168,17 +166,16 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         own = self.noise_multiplier * root(self.reports / self.ladder_share)
         return Ladder(self._query(groups), self.adjacency, self.reports, depth, None, own)
 
-    def mean_for(self, row: Nodes) -> RefinedMean:
+    def mean_for(self, row: Row) -> RefinedMean:
         """The refined mean after these released numbers: the ladder's, then the others' bucket."""
         return _refined(self, self.rough_for(row))
 
-    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """That of the refined mean."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
-        mean = self.mean_for(row_of(self.prefix(), transcript))
-        names = [stage.name for stage in stages_of(mean.fixed_plan)]
-        return mean.estimate(Transcript({name: transcript.released[name] for name in names}))
+        mean = self.mean_for(self.prefix().row(transcript))
+        return mean.estimate(transcript.within(MEAN_PART))
 
     def expected_noise(self, rough: RoughCovariance, n: int) -> float:
         """About the length of the noise of n records, after these levels were released."""
@@ -196,35 +193,18 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         allowed = exact(beta, "beta")
         if not 0 < allowed < 1:
             raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
-        core = self.mean_for(_start(self.prefix())).core()
+        core = self.mean_for(self.prefix().start).core()
         levels = least_records(self.ladder(), self._stage(VOTES), to_float(allowed / 2))
         return max(levels, core.minimum_n(allowed / 2))
 
-    def _mean(self) -> Plan:
-        prefix = self.prefix()
-        shown = self.mean_for(_start(prefix)).fixed_plan
-
-        def element(name: str) -> Stage | AdaptiveStage:
-            return prefix.stage(
-                lambda row: next(
-                    s for s in stages_of(self.mean_for(row).fixed_plan) if s.name == name
-                )
-            )
-
-        return tuple(element(part.name) if isinstance(part, Stage) else part for part in shown)
-
     def prefix(self) -> Prefix:
-        """What the mean's stages are built from: the ladder's numbers, then the others' bucket."""
+        """What the mean is built from: the ladder's numbers, then the others' bucket."""
+        return self.ladder().prefix(self.reports).also(buckets_from(OTHERS), (0,))
 
-        def sums(released: Released, size: int) -> IntArray:
-            return buckets_from(released[OTHERS])
-
-        return self.ladder().prefix(self.reports).also(1, 6, sums, (0,))
-
-    def rough_for(self, row: Nodes) -> RoughCovariance:
+    def rough_for(self, row: Row) -> RoughCovariance:
         """M and the radius, after these released numbers."""
         levels, below = self.ladder().found(row[:-1])
-        return rough(levels, below, int(row[-1]), self.d, self.cell, self.n_max)
+        return rough(levels, below, row[-1], self.d, self.cell, self.n_max)
 
     def _votes(self, name: str, query: Any) -> Stage:
         multiplier = self.noise_multiplier * root(2 / self.votes_share)
@@ -240,10 +220,6 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         """Over the columns that are not named; over all of them if there is no other."""
         rest = tuple(i for i in range(self.d) if i not in {*named}) or tuple(range(self.d))
         return replace(self._query(groups), statistic=SumOver(rest))
-
-
-def _start(prefix: Prefix) -> Nodes:
-    return np.array(prefix.start, np.int64)
 
 
 def _surfaced(votes: Stage, reason: str) -> Gate:

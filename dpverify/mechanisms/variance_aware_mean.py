@@ -16,13 +16,15 @@ from dpverify.estimation.column_grids import GRAIN, TYPICAL, stretch_to, units_o
 from dpverify.estimation.median_centered import NOISE, CenteredMean, as_floats, positive
 from dpverify.grid import OneUnit
 from dpverify.grid.coordinates import NormCounts, SideCounts, Stretch
-from dpverify.plans import UNIT, Plan, Stage
-from dpverify.plans.search import Nodes, Prefix, Released, Search
+from dpverify.grid.masks import Row
+from dpverify.plans import UNIT, Handle, Plan, Released, Stage, Transcripts
+from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, to_float, whole
 from dpverify.randomness.bits import IntArray
 
 _HALF_NORMAL = Fraction("0.6745")  # half of all normal records are within so many deviations
+NORMS = Handle("norms")
 _FINEST = 1 << 21  # center and reach, in least deviations: then every possible grid holds them
 _SURELY = 3  # standard deviations of the noise that the records beyond the radius are allowed
 
@@ -105,17 +107,16 @@ class VarianceAwareMean(CenteredMean):
         found = sides.elements(self.side_query(sides, steps), NOISE)
         if spreads is not None:
             query = self._spread_query(steps)
-            found += spreads.elements(query, NOISE, Prefix(()).then(sides, sides.steps))
-        return (*found, self._searched().stage(self._norms), *self.summed())
+            found += spreads.elements(query, NOISE, Prefix().then(sides, sides.steps))
+        return (*found, self._searched().part(self._norms), *self.summed())
 
     def before_sum(self) -> Prefix:
         """The nodes of the searches, and which radius."""
-        last = len(self.radii) - 1
-        return self._searched().also(1, max(1, last.bit_length()), self._chosen, (0,))
+        return self._searched().also(Released((NORMS,), self._chosen), (0,))
 
-    def ball(self, row: Nodes) -> tuple[Stretch, int]:
+    def ball(self, row: Row) -> tuple[Stretch, int]:
         """Column j in units of sqrt(deviation_j), and the chosen radius."""
-        return self._stretch(row[:-1]), self._edges()[int(row[-1])]
+        return self._stretch(row[:-1]), self._edges()[row[-1]]
 
     def sum_share(self) -> Fraction:
         """What the searches and the norms leave."""
@@ -158,10 +159,10 @@ class VarianceAwareMean(CenteredMean):
             doublings *= 2
         return doublings
 
-    def _spread_query(self, steps: int) -> Callable[[Nodes], OneUnit]:
+    def _spread_query(self, steps: int) -> Callable[[Row], OneUnit]:
         sides, scale = self._sides(), self.step_scale(steps)
 
-        def query(row: Nodes) -> OneUnit:
+        def query(row: Row) -> OneUnit:
             halves = [_HALF_NORMAL * deviation for deviation in self._deviations(row)]
             middles = self.medians(sides, row)
             highs = as_floats([m + h for m, h in zip(middles, halves, strict=True)])
@@ -170,7 +171,7 @@ class VarianceAwareMean(CenteredMean):
 
         return query
 
-    def _deviations(self, row: Nodes) -> tuple[Fraction, ...]:
+    def _deviations(self, row: Row) -> tuple[Fraction, ...]:
         """Those given, or least 2^k (1 + f), k the whole and f the broken part of the doublings, but at
         most the reach."""
         spreads = self._spreads()
@@ -187,17 +188,17 @@ class VarianceAwareMean(CenteredMean):
 
     def _searched(self) -> Prefix:
         sides, spreads = self._sides(), self._spreads()
-        found = Prefix(()).then(sides, sides.steps)
+        found = Prefix().then(sides, sides.steps)
         return found if spreads is None else found.then(spreads, spreads.steps)
 
-    def _stretch(self, row: Nodes) -> Stretch:
+    def _stretch(self, row: Row) -> Stretch:
         weights = self._deviations(row)
         return stretch_to(self.medians(self._sides(), row), weights, sum(weights, Fraction(0)))
 
-    def _norms(self, row: Nodes) -> Stage:
+    def _norms(self, row: Row) -> Stage:
         edges = tuple(radius * GRAIN for radius in self._edges())
         return Stage(
-            "norms", OneUnit(NormCounts(self._stretch(row), edges), self._norm_scale()), NOISE
+            NORMS, OneUnit(NormCounts(self._stretch(row), edges), self._norm_scale()), NOISE
         )
 
     def _norm_scale(self) -> Fraction:
@@ -208,16 +209,16 @@ class VarianceAwareMean(CenteredMean):
         """The radii in grains."""
         return tuple(math.floor(Fraction(radius) * TYPICAL) for radius in self.radii)
 
-    def _chosen(self, released: Released, size: int) -> IntArray:
+    def _chosen(self, before: Transcripts) -> IntArray:
         """The first radius that few records exceed, shape (size, 1); the last one if there is none.
 
         Few are one in ``one_in`` of all, and three standard deviations of the noise in their number,
         which is that of all places beyond.
         """
-        counts = released["norms"]
+        counts = before[NORMS]
         last = len(self.radii) - 1
         few = sum(counts.T) // self.one_in
-        chosen, beyond = np.full(size, last, np.int64), counts[:, last + 1]
+        chosen, beyond = np.full(len(before), last, np.int64), counts[:, last + 1]
         for place in range(last - 1, -1, -1):
             beyond = beyond + counts[:, place + 1]
             hidden = math.isqrt(_SURELY**2 * (last + 1 - place) * int(UNIT) ** 2)

@@ -22,29 +22,34 @@ from dpverify.estimation.column_grids import (
     middle_of,
     stretch_to,
 )
+from dpverify.estimation.handles import COUNT, SUM
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid import Count, OneUnit, VectorQuery
 from dpverify.grid.coordinates import BoxSum, Stretch
+from dpverify.grid.masks import Row
 from dpverify.grid.tables import ColumnScores, QuantileScores
 from dpverify.plans import (
     UNIT,
     Abstained,
     DiscreteLaplace,
+    Handle,
     Mechanism,
     Noise,
     NoNoise,
     Plan,
     QuantileChoices,
+    Released,
     RoundedGaussian,
     Stage,
-    Transcript,
+    Transcripts,
 )
-from dpverify.plans.search import Nodes, Prefix, Released
+from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, Guarantee, Norm, PureDP
 from dpverify.privacy.balls import ball, enclose
 from dpverify.privacy.numbers import exact, to_float
 from dpverify.randomness.bits import IntArray
 
+QUARTILES = Handle("quartiles")
 RADIUS = 1 << 20
 """Half a column's range in the units of the sum."""
 _SMALLEST = Fraction(1, 10**100)
@@ -123,39 +128,38 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     def plan(self) -> Plan:
         """The quartiles, the public count, and the sum in the range that the quartiles give."""
 
-        def build(row: Nodes) -> Stage:
-            return Stage("sum", self._query(self.stretch(row)), self._sum_noise())
+        def build(row: Row) -> Stage:
+            return Stage(SUM, self._query(self.stretch(row)), self._sum_noise())
 
-        bits = max(2, *((high - low).bit_length() for low, high, _ in self._grids()))
-        prefix = Prefix(()).also(2 * self.columns(), bits, self.quartiles, [0] * 2 * self.columns())
+        start = [0] * 2 * self.columns()
+        prefix = Prefix().also(Released((QUARTILES,), self.quartiles), start)
         return (
             self._quartile_stage(),
-            Stage("count", Count(), NoNoise()),
-            prefix.stage(build),
+            Stage(COUNT, Count(), NoNoise()),
+            prefix.part(build),
         )
 
-    def quartiles(self, released: Released, size: int) -> IntArray:
+    def quartiles(self, before: Transcripts) -> IntArray:
         """What was released, in cells above the lower bounds: for each column the lower, then the higher."""
         lows = np.repeat([low for low, _, _ in self._grids()], 2)
-        pairs: IntArray = (released["quartiles"] - lows).reshape(size, self.columns(), 2)
-        ordered: IntArray = np.sort(pairs, axis=2).reshape(size, -1)
+        pairs: IntArray = (before[QUARTILES] - lows).reshape(-1, self.columns(), 2)
+        ordered: IntArray = np.sort(pairs, axis=2).reshape(len(before), -1)
         return ordered
 
-    def stretch(self, row: Nodes) -> Stretch:
+    def stretch(self, row: Row) -> Stretch:
         """The map of records to the sum's units, by quartiles in cells above the lower bounds."""
-        return _stretch(self._grids(), self._times(), tuple(row.tolist()))
+        return _stretch(self._grids(), self._times(), row)
 
-    def estimate(self, transcript: Transcript) -> VectorMeanEstimate | Abstained:
+    def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """middle of the range + noisy sum / count, moved into the range first."""
-        released = {name: np.array([value], object) for name, value in transcript.released.items()}
-        stretch = self.stretch(self.quartiles(released, 1)[0])
-        count, unit = transcript["count"], Fraction(1)
+        stretch = self.stretch(tuple(map(int, self.quartiles(transcript)[0])))
+        count, unit = transcript.number(COUNT), Fraction(1)
         if self.noise == "gaussian":
             unit = self._noise_scale() / UNIT
         deviation = to_float(unit / count) * self._sum_noise().standard_deviation
         with np.errstate(all="ignore"):
             per = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
-            total = [to_float(s * unit / count) for s in transcript.released["sum"]]
+            total = [to_float(s * unit / count) for s in transcript.numbers(SUM)]
             middle = np.ldexp(np.array(stretch.center, np.float64), stretch.exponents)
             value = np.clip(
                 middle + np.clip(total, -RADIUS, RADIUS) * per, -LARGEST_FLOAT, LARGEST_FLOAT
@@ -179,7 +183,7 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         grids = tuple((s.lower, s.upper, s.numerator, s.denominator) for _, s in scores)
         kind: Literal["range", "gaussian"] = "gaussian" if self.noise == "gaussian" else "range"
         noise = QuantileChoices(grids, self._quartile_scale(), kind)
-        return Stage("quartiles", ColumnScores(tuple(scores)), noise)
+        return Stage(QUARTILES, ColumnScores(tuple(scores)), noise)
 
     def _quartile_scale(self) -> Fraction:
         """Twice the score's sensitivity over the range of losses of each of 2 d choices."""

@@ -25,8 +25,8 @@ from dpverify.audit.subjects import claimed_of
 from dpverify.plans.plan import is_closed, is_latent
 from dpverify.privacy import point_of
 from dpverify.suite.audited import audited
-from dpverify.suite.behind import judge_behind_the_filter, one_number_decides, summed
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
+from dpverify.suite.latent_profiles import judge_behind_the_filter, one_number_decides, summed
 from dpverify.suite.misstated import misstated
 from dpverify.suite.refinement import (
     RefinementFailed,

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from dpverify.audit import SmallInstance
-from dpverify.audit.kept import filtered_of
+from dpverify.audit.friendly_core import filtered_of
 from dpverify.grid import ingest
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import Filtered, Law, Mechanism, RoundedGaussian, ThresholdedGaussian, stages_of

@@ -34,7 +34,8 @@ OF_RATES = Code(
     (*TRUSTED, "rates"), ("rating.py", "refinement.py", "judges.py", "experimenting.py")
 )
 OF_AUDITS = Code(
-    (*TRUSTED, "audit"), ("judges.py", "audited.py", "behind.py", "refinement.py", "measuring.py")
+    (*TRUSTED, "audit"),
+    ("judges.py", "audited.py", "latent_profiles.py", "refinement.py", "measuring.py"),
 )
 
 

@@ -14,7 +14,7 @@ from dpverify.audit.sensitivity.datasets import Floats
 from dpverify.audit.sensitivity.norms import AnyNorm, Measure, measure_of
 from dpverify.audit.sensitivity.values import Value, nothing, read
 from dpverify.audit.structure.result import describe
-from dpverify.grid import Query, ingest
+from dpverify.grid import Query, View, ingest
 from dpverify.grid.groups import GroupBuckets
 from dpverify.grid.tables import KeyedCounts, QuantileScores
 from dpverify.privacy import Adjacency, Domain, Exact, exact
@@ -90,7 +90,7 @@ def of_grid(
 
     def evaluate(rows: Floats) -> Value:
         try:
-            return read(query.evaluate(ingest(rows, domain)))
+            return read(query.evaluate(View(ingest(rows, domain))))
         except Exception as error:
             return nothing(f"missing, for the query raised {describe(error)}")
 

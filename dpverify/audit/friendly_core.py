@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from dpverify.grid import ingest, squared_norms
 from dpverify.grid.linear import Integers
 from dpverify.grid.nearness import Nearness
-from dpverify.plans import AdaptiveStage, Filtered, Law, Mechanism, Plan
+from dpverify.plans import Filtered, Law, Mechanism, Plan
+from dpverify.plans.plan import filters_of
 from dpverify.privacy import Adjacency, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import AnyAdjacency, Dataset, Friendly
 
@@ -107,8 +108,7 @@ def _lacking(longer: Integers, shorter: Integers) -> Integers:
 
 def filtered_of(plan: Plan) -> Filtered:
     """The first filter of a plan, as declared. Raises ValueError where there is none."""
-    for element in plan:
-        shown = element.declared if isinstance(element, AdaptiveStage) else element
-        if isinstance(shown, Filtered):
-            return shown
-    raise ValueError("The mechanism has no filter, so nothing runs behind one.")
+    filtered = next(filters_of(plan), None)
+    if filtered is None:
+        raise ValueError("The mechanism has no filter, so nothing runs behind one.")
+    return filtered

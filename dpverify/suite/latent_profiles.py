@@ -9,9 +9,8 @@ from typing import Any
 import mpmath as mp
 
 from dpverify.audit import Configuration
-from dpverify.audit.kept import KeptPart
+from dpverify.audit.friendly_core import KeptPart
 from dpverify.plans import AboveThreshold
-from dpverify.plans.moving import MovingQuery
 from dpverify.plans.plan import Plan, stages_of
 from dpverify.privacy import point_of
 from dpverify.suite.events import Judgment, Outcome
@@ -54,8 +53,7 @@ def one_number_decides(plan: Plan) -> bool:
     its scales, the place of a report which queries are left."""
     later = stages_of(plan)[1:]
     return bool(later) and all(
-        isinstance(stage.query, MovingQuery) or isinstance(stage.noise, AboveThreshold)
-        for stage in later
+        stage.query.reads or isinstance(stage.noise, AboveThreshold) for stage in later
     )
 
 
