@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 
 from dpverify.grid import Transcripts, ingest
 from dpverify.grid.views import Progress
+from dpverify.plans.calibrating import least_multiplier
 from dpverify.plans.law import Law
 from dpverify.plans.plan import Gate, Part, Plan, Stage, derive, gates_of, stages_of
 from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
 from dpverify.privacy.adjacency import Nonfinite
-from dpverify.privacy.calibration import Unreachable, smallest_sufficient
+from dpverify.privacy.calibration import Unreachable
 from dpverify.privacy.numbers import Exact, exact, settle
 from dpverify.randomness import Bits, SystemBits
 
@@ -115,14 +116,15 @@ class Mechanism(ABC, Generic[Estimate]):
             raise TypeError(_NOT_A_BUDGET.format(budget))
         base = cls(adjacency=adjacency, noise_multiplier=Fraction(1), **parameters)
 
-        def holds(multiplier: Fraction) -> bool:
-            trial = dataclasses.replace(base, noise_multiplier=multiplier)
-            return trial.claim.guarantee.implies(budget)
+        def made(multiplier: Fraction) -> Guarantee:
+            if multiplier == 1:
+                return base.claim.guarantee
+            return dataclasses.replace(base, noise_multiplier=multiplier).claim.guarantee
 
         try:
-            least = smallest_sufficient(holds)
+            least = least_multiplier(made, budget)
         except Unreachable:
-            enough = "any" if holds(Fraction(1)) else "no"
+            enough = "any" if base.claim.guarantee.implies(budget) else "no"
             raise ValueError(
                 f"There is no least noise for {budget}: {enough} noise multiplier from 2^-8192 to "
                 f"2^8192 meets it. At multiplier 1 the stages have {base.claim.guarantee}."

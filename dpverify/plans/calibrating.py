@@ -1,0 +1,133 @@
+"""The least noise that meets a budget: guessed in floats, decided exactly.
+
+``smallest_sufficient`` asks at some sixty multipliers whether the budget is met, and each time a mechanism is made.
+Nearly all of its questions are answered by two that were asked before, one on either side of a good guess: what is met
+with some noise is met with more. So the answer is the same to the last bit, for a tenth of the mechanisms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from dpverify.privacy import ApproxDP, GaussianDP, Guarantee, PureDP, calibrate
+from dpverify.privacy.calibration import smallest_sufficient
+from dpverify.privacy.guarantees import ApproximateGaussianDP
+
+_CLOSE = 2.0**-49  # of a logarithm: nearer guesses are no better than floats
+_WIDTHS = (48, 44, 36)  # brackets about a guess, in negative powers of two
+_MOST_GUESSES = 10
+
+
+def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -> Fraction:
+    """The least noise multiplier for which ``made(multiplier)`` implies the budget, on the safe side.
+
+    ``made`` is weaker for smaller multipliers. Raises Unreachable where no multiplier or every one suffices.
+    """
+    known = _Known(made, budget)
+    guess = _guessed(known)
+    if guess is not None:
+        for bits in _WIDTHS:
+            low, high = (guess * (1 + side * Fraction(1, 1 << bits)) for side in (-1, 1))
+            if known.tried(high) and known.tried(low) is False:
+                break
+    return smallest_sufficient(known)
+
+
+class _Known:
+    """Whether multipliers suffice: what follows from answers that are known is not asked again."""
+
+    def __init__(self, made: Callable[[Fraction], Guarantee], budget: Guarantee) -> None:
+        self.budget = budget
+        self._made = made
+        self._too_small: Fraction | None = None
+        self._enough: Fraction | None = None
+
+    def __call__(self, multiplier: Fraction) -> bool:
+        if self._enough is not None and multiplier >= self._enough:
+            return True
+        if self._too_small is not None and multiplier <= self._too_small:
+            return False
+        found = self.made(multiplier).implies(self.budget)
+        if found:
+            self._enough = multiplier
+        else:
+            self._too_small = multiplier
+        return found
+
+    def made(self, multiplier: Fraction) -> Guarantee:
+        """What is claimed with this multiplier."""
+        return self._made(multiplier)
+
+    def tried(self, multiplier: Fraction) -> bool | None:
+        """Whether it suffices; None where there is no mechanism of so much or so little noise."""
+        try:
+            return self(multiplier)
+        except ValueError:
+            return None
+
+
+def _guessed(known: _Known) -> Fraction | None:
+    """Where the budget is just met, by secants through logarithms; None where floats know no better."""
+    excess = _Excess(known.budget)
+    points: list[tuple[float, float]] = []
+    at, guess = 0.0, Fraction(1)
+    for _ in range(_MOST_GUESSES):
+        try:
+            over = excess(known.made(guess))
+        except (ValueError, OverflowError):
+            return None
+        if over is None or not math.isfinite(over):
+            return None
+        points.append((at, over))
+        step = _step(points)
+        if not math.isfinite(step) or abs(at + step) > 500:
+            return None
+        at, guess = at + step, guess * Fraction(math.exp(step))
+        if abs(step) < _CLOSE:
+            break
+    return guess
+
+
+def _step(points: list[tuple[float, float]]) -> float:
+    """From the last point to where nothing is over: by the last two, or as for what falls like 1 / multiplier."""
+    at, over = points[-1]
+    if len(points) > 1:
+        before, other = points[-2]
+        if over != other and at != before and (over - other) / (at - before) < 0:
+            return -over * (at - before) / (over - other)
+    return over
+
+
+class _Excess:
+    """The logarithm of how many times too much is promised away; falls as noise rises."""
+
+    def __init__(self, budget: Guarantee) -> None:
+        self.budget = budget
+        self._mu: dict[tuple[Fraction, Fraction], Fraction] = {}
+
+    def __call__(self, guarantee: Guarantee) -> float | None:
+        budget = self.budget
+        if isinstance(guarantee, PureDP) and isinstance(budget, (PureDP, ApproxDP)):
+            return _log(guarantee.epsilon) - _log(budget.epsilon)
+        if isinstance(guarantee, (GaussianDP, ApproximateGaussianDP)):
+            part = guarantee.gaussian
+            assert part is not None
+            mu = self._mu_for(part.delta, part.tv)
+            return (_log(part.mu_squared) - _log(mu)) / 2
+        if isinstance(budget, ApproxDP) and budget.delta:
+            return _log(guarantee.delta_at(budget.epsilon).upper) - _log(budget.delta)
+        return None
+
+    def _mu_for(self, delta: Fraction, tv: Fraction) -> Fraction:
+        """mu^2 of the weakest approximate GDP with these that meets the budget."""
+        if (delta, tv) not in self._mu:
+            part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta, tv), self.budget).gaussian
+            assert part is not None
+            self._mu[delta, tv] = part.mu_squared
+        return self._mu[delta, tv]
+
+
+def _log(value: Fraction) -> float:
+    return math.log(value.numerator) - math.log(value.denominator) if value > 0 else -math.inf
