@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpverify.grid.cells import floor_log2, quantize
 from dpverify.grid.degrees import degrees
@@ -27,6 +28,7 @@ from dpverify.privacy.numbers import settle, whole
 
 _BLOCK = 1 << 20  # numbers that are mapped at a time
 _MATRIX_BITS = 20
+_FLOAT_BITS = 53
 _CELLS_PER_RADIUS = 20
 
 
@@ -57,6 +59,10 @@ class Nearness:
         elif not self.scales or not all(0 < scale < math.inf for scale in self.scales):
             raise ValueError("scales: give a positive finite number for each column.")
         settle(self, _digest=self._digested())
+
+    def __hash__(self) -> int:
+        """By the digest: a matrix is long, and a map is looked up again and again."""
+        return hash(self.predicate)
 
     @property
     def width(self) -> int:
@@ -118,10 +124,11 @@ def by_matrix(rows: tuple[tuple[float, ...], ...], radius: Fraction) -> Nearness
     A cell of y is at most 2^-20 of the radius, one of x such that no image is off by more than one
     cell of y.
     """
-    exact = [[Fraction(entry) for entry in row] for row in rows]
-    longest = max(sum((entry**2 for entry in row), Fraction(0)) for row in exact)
-    unit = Fraction(2) ** (_MATRIX_BITS - _ceil_log2_root(longest))
-    matrix = tuple(tuple(round(entry * unit) for entry in row) for row in exact)
+    longest = _longest_square(np.array(rows, np.float64))
+    bits = _MATRIX_BITS - _ceil_log2_root(longest)
+    unit = Fraction(2) ** bits
+    # a power of two times a float is exact, or too small for any integer but 0
+    matrix = tuple(map(tuple, np.rint(np.ldexp(rows, bits)).astype(np.int64).tolist()))
     cell = Fraction(2) ** _exponent(radius)
     # |C dx| <= longest row * sqrt(d) cells of x / 2: sqrt(d) cells are one cell of y at most
     fine = cell / (Fraction(2) ** _ceil_log2_root(longest) * (math.isqrt(len(rows[0])) + 1))
@@ -132,6 +139,16 @@ def by_matrix(rows: tuple[tuple[float, ...], ...], radius: Fraction) -> Nearness
 
 def _exponent(radius: Fraction) -> int:
     return floor_log2(radius) - _CELLS_PER_RADIUS
+
+
+def _longest_square(rows: NDArray[np.float64]) -> Fraction:
+    """The largest sum of squares of a row, exactly: floats are integers over a common power of two."""
+    mantissas, exponents = np.frexp(rows)
+    least = int(exponents[rows != 0].min(initial=0))
+    shifts = np.where(rows != 0, exponents - least, 0).astype(object)
+    whole_numbers = np.ldexp(mantissas, _FLOAT_BITS).astype(np.int64).astype(object) << shifts
+    squares: list[int] = (whole_numbers**2).sum(axis=1).tolist()
+    return Fraction(max(squares)) * Fraction(4) ** (least - _FLOAT_BITS)
 
 
 def _ceil_log2_root(square: Fraction) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.privacy.numbers import exact, to_float, whole
+from dpverify.privacy.numbers import exact, settle, to_float, whole
 from dpverify.privacy.sealed import sealed
 
 Dataset = Sequence[Any] | NDArray[Any]
@@ -156,6 +156,8 @@ def _canonical(row: Any) -> Any:
 
 def _as_float(number: float) -> float:
     """The replacement as float64, now and not when a record is replaced."""
+    if type(number) is float and math.isfinite(number):
+        return number + 0.0  # -0.0 is 0
     value = to_float(exact(number, "replacement"))
     if not math.isfinite(value):
         raise ValueError(
@@ -197,7 +199,7 @@ class Domain:
                 "'replace' (it counts as a fixed public record)."
             )
         if not isinstance(self.replacement, tuple):
-            object.__setattr__(self, "replacement", _as_float(self.replacement))
+            settle(self, replacement=_as_float(self.replacement))
         elif len(self.replacement) != self.columns:
             raise ValueError(
                 f"replacement has {len(self.replacement)} numbers for {self.columns} columns; give "
@@ -205,7 +207,7 @@ class Domain:
             )
         else:
             numbers = tuple(_as_float(number) for number in self.replacement)
-            object.__setattr__(self, "replacement", numbers)
+            settle(self, replacement=numbers)
 
     def __str__(self) -> str:
         columns = "1 column" if self.columns == 1 else f"{self.columns} columns"
