@@ -5,18 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import approximately, exact, to_float
 
 
-def share(value: Any, name: str) -> Fraction:
-    """Read a share of the budget; raises TypeError or ValueError unless it is strictly between 0 and 1."""
+def _tail(value: Any, name: str) -> Fraction:
+    """Read the probability of a rare event."""
     found = exact(value, name)
-    if not 0 < found < 1:
-        raise ValueError(f"{name} = {value} is outside (0, 1); try '1/4'.")
+    if not Fraction(1, 10**300) < found < Fraction(1, 10):
+        shown = approximately(found)
+        raise ValueError(f"{name} = {shown} is outside (1e-300, 1/10); give a share of your delta.")
     return found
+
+
+Tail = Annotated[Fraction, _tail]
+"""The probability that each of the rare events may have which make a claim's delta."""
 
 
 def checked_shares(shares: Any, steps: int) -> tuple[Fraction, ...]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from dpverify.estimation.results import Floats
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.vector_queries import VectorSum
+from dpverify.plans.parameters import positive
 from dpverify.privacy.numbers import exact, to_float
 
 Numbers = tuple[float, ...]
@@ -39,6 +40,14 @@ def numbers_of(values: Any, name: str) -> Numbers:
     if not all(map(math.isfinite, found)):
         raise ValueError(f"{name} has a number that is not a finite float; give finite numbers.")
     return found
+
+
+PerColumn = Annotated[Numbers, numbers_of]
+"""Public numbers, one for each column."""
+PublicRadius = Annotated[
+    float, positive(" is not positive; give a public radius > 0.", as_given=True)
+]
+"""A positive distance, kept as it was given."""
 
 
 def square_matrix(matrix: Any, d: int) -> tuple[Numbers, ...]:

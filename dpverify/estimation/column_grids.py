@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Annotated
 
-from dpverify.estimation.clipping import Numbers, numbers_of
+from dpverify.estimation.clipping import Numbers
 from dpverify.grid import interval
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import Stretch
-from dpverify.privacy.numbers import whole
+from dpverify.plans.parameters import Converter, rational, whole_from
 
 GRAIN = 1 << 10
 """Radii and weights are multiples of integers this large, so that their noise is in proportion."""
@@ -23,31 +23,35 @@ Grids = tuple[tuple[int, int, int], ...]
 """For every column the bounds in cells and the cell's exponent."""
 
 
-def checked_bounds(lower: Any, upper: Any) -> tuple[Numbers, Numbers]:
-    """As floats, one of each for every column, in order; TypeError or ValueError otherwise."""
-    lows, highs = numbers_of(lower, "lower"), numbers_of(upper, "upper")
-    if len(lows) != len(highs):
+def clipped_share(example: str) -> Converter:
+    """Make a converter to the share of normal records that may be clipped, which has a finite clip radius."""
+    return rational(
+        lambda value: Fraction(1, 10**100) <= value < 1,
+        f" is outside [1e-100, 1); try '{example}'.",
+    )
+
+
+Cells = Annotated[
+    int, whole_from(2, " is outside 2..2^24; leave it out for 2^20.", most=_MOST_CELLS)
+]
+"""Into how many cells a column's interval is divided, or up to twice as many."""
+
+
+def check_bounds(lower: Numbers, upper: Numbers, cells: int) -> None:
+    """Refuse, with ValueError, bounds that are not one of each for every column, in order, within 2^25 cells of zero."""
+    if len(lower) != len(upper):
         raise ValueError(
-            f"{len(lows)} lower and {len(highs)} upper bounds; give one of each for every column."
+            f"{len(lower)} lower and {len(upper)} upper bounds; give one of each for every column."
         )
-    for j, ends in enumerate(zip(lows, highs, strict=True)):
+    for j, ends in enumerate(zip(lower, upper, strict=True)):
         interval(*ends, f"lower and upper of column {j}")
-    return lows, highs
-
-
-def checked_cells(lower: Numbers, upper: Numbers, cells: object) -> int:
-    """A whole number of cells for which no bound is more than 2^25 of them from zero."""
-    count = whole(cells, "cells")
-    if not 2 <= count <= _MOST_CELLS:
-        raise ValueError(f"cells = {count} is outside 2..2^24; leave it out for 2^20.")
-    for j, (low, high, _) in enumerate(grids_of(lower, upper, count)):
+    for j, (low, high, _) in enumerate(grids_of(lower, upper, cells)):
         if max(abs(low), abs(high)) > 2 * _MOST_CELLS:
             raise ValueError(
                 f"The bounds of column {j} are {max(abs(low), abs(high))} cells from zero, beyond "
                 "2^25: they are too near each other for that. Subtract a public constant from the "
                 "data, or give fewer cells."
             )
-    return count
 
 
 @lru_cache(maxsize=16)

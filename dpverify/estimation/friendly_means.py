@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from dpverify.grid.retained import KEPT
 from dpverify.grid.shapes import Shape, shape_of, spectrum, tail_radius
 from dpverify.grid.transcripts import transcript
 from dpverify.plans import UNIT, Transcripts
-from dpverify.privacy.numbers import approximately, exact, whole
+from dpverify.plans.parameters import one_of, whole_from
+from dpverify.privacy.numbers import exact, whole
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.degree_weights import AGREEMENT
 from dpverify.transformations.means import (
@@ -28,13 +29,14 @@ from dpverify.transformations.means import (
 
 Numbered = tuple[tuple[str, int], ...]
 """Released integers by the names of their stages."""
-Filters = Literal["weights", "gaussian", "basic"]
+Filters = Annotated[Literal["weights", "gaussian", "basic"], one_of("weights", "gaussian", "basic")]
+Expected = Annotated[int, whole_from(1, "; say about how many records you expect.")]
+"""About how many records are expected."""
 CORES: dict[str, type[CoreMean]] = {
     "weights": WeightedCoreMean,
     "gaussian": GaussianCoreMean,
     "basic": BasicCoreMean,
 }
-_LEAST_TAIL = Fraction(1, 10**300)
 _LEAST, _LARGEST = Fraction(1, 10**100), 10**9
 """Of multipliers; above the largest too few cells are left for noise."""
 _FAR = 1 << 41
@@ -46,24 +48,11 @@ def check_shared(mechanism: Any) -> None:
 
     Raises TypeError or ValueError.
     """
-    object.__setattr__(mechanism, "matrix", shape_of(mechanism.matrix, mechanism.origin)[0])
+    mechanism.keep(matrix=shape_of(mechanism.matrix, mechanism.origin)[0])
     if mechanism.origin is not None:
-        object.__setattr__(mechanism, "origin", tuple(map(float, mechanism.origin)))
-    if exact(mechanism.radius, "radius") <= 0:
-        raise ValueError(f"radius = {mechanism.radius} is not positive; give a public radius > 0.")
+        mechanism.keep(origin=tuple(map(float, mechanism.origin)))
     name = "center_multiplier" if hasattr(mechanism, "center_multiplier") else "noise_multiplier"
     check_multiplier(mechanism, name)
-    object.__setattr__(mechanism, "n_max", whole(mechanism.n_max, "n_max"))
-    if mechanism.n_max < 1:
-        raise ValueError(f"n_max = {mechanism.n_max}; say about how many records you expect.")
-    object.__setattr__(mechanism, "tail", exact(mechanism.tail, "tail"))
-    if not _LEAST_TAIL < mechanism.tail < Fraction(1, 10):
-        raise ValueError(
-            f"tail = {approximately(mechanism.tail)} is outside (1e-300, 1/10); give a share of your "
-            "delta."
-        )
-    if mechanism.filter not in CORES:
-        raise ValueError(f"filter = {mechanism.filter!r}; write 'weights', 'gaussian' or 'basic'.")
 
 
 def check_multiplier(mechanism: Any, name: str) -> None:

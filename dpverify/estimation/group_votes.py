@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
@@ -27,8 +27,9 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
+from dpverify.plans.parameters import Delta, one_of, probability
 from dpverify.privacy import Domain
-from dpverify.privacy.numbers import Exact, exact, whole
+from dpverify.privacy.numbers import Exact, whole
 
 VOTES = Handle("votes")
 GROUPS_PER_THRESHOLD = 10
@@ -37,6 +38,17 @@ _MOST_EXPONENT = 450  # every bucket is within the range of floats
 _LEAST_DEVIATION, _LARGEST_DEVIATION = Fraction(1, 2**10), Fraction(2**45)
 _BAD = 1 / 20  # of a group: that it has too few records, and that its variances are off
 _VALID = 0.8 * math.log(8 / 9) + 0.2 * math.log(2)  # relative entropy of 4/5 and 9/10
+
+
+def _record_cell(value: Any, name: str) -> Fraction:
+    cell = power_of_two(value)
+    if abs(floor_log2(cell)) > _MOST_EXPONENT:
+        raise ValueError(f"{name} = {value} is outside 2^-450..2^450; take another unit.")
+    return cell
+
+
+RecordCell = Annotated[Fraction, _record_cell]
+"""Of whose multiples records are, a power of two for which squares of records are floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +67,13 @@ class GroupVotes(Mechanism[VarianceEstimate]):
     noise: "laplace" or "gaussian".
     """
 
-    d: int
-    delta: Fraction
+    d: Annotated[int, whole]
+    delta: Delta
     groups: int | None = None
     records: int | None = None
-    cell: Fraction = Fraction(1, 2**20)
+    cell: RecordCell = Fraction(1, 2**20)
     key: int = 0
-    noise: Literal["laplace", "gaussian"] = "laplace"
+    noise: Annotated[Literal["laplace", "gaussian"], one_of("laplace", "gaussian")] = "laplace"
 
     @abstractmethod
     def statistic(self) -> Statistic:
@@ -72,18 +84,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         """At most the probability that the statistic of so many normal pairs is off by a factor 2."""
 
     def check_parameters(self) -> None:
-        """A power of two, a delta in (0, 1), a known noise, and records enough for the groups."""
-        object.__setattr__(self, "d", whole(self.d, "d"))
-        cell = power_of_two(self.cell)
-        if abs(floor_log2(cell)) > _MOST_EXPONENT:
-            raise ValueError(f"cell = {self.cell} is outside 2^-450..2^450; take another unit.")
-        object.__setattr__(self, "cell", cell)
-        delta = exact(self.delta, "delta")
-        if not 0 < delta < 1:
-            raise ValueError(f"delta = {self.delta} is outside (0, 1); try '1e-6'.")
-        object.__setattr__(self, "delta", delta)
-        if self.noise not in ("laplace", "gaussian"):
-            raise ValueError(f"noise = {self.noise!r}; write 'laplace' or 'gaussian'.")
+        """Groups that there may be, and records enough for them."""
         self._query(1 if self.groups is None else self.groups)  # refuses what it does not take
         if self.records is not None:
             self._check_records(whole(self.records, "records"))
@@ -169,9 +170,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         on other data it may abstain however many there are. Raises ValueError if the groups are too
         few for this beta. The bound is in spec/theory/group_votes.py.
         """
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         missed = votes_missed(self._fixed_noise(), self.group_count)
         if missed > allowed:
             raise ValueError(

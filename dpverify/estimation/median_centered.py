@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from dpverify.estimation.budget_shares import root, share
-from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, in_ball, numbers_of
+from dpverify.estimation.budget_shares import root
+from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, PerColumn, in_ball, numbers_of
 from dpverify.estimation.column_grids import GRAIN
 from dpverify.estimation.handles import COUNT, SUM, SUM_AND_COUNT
 from dpverify.estimation.results import VectorMeanEstimate
@@ -23,9 +23,10 @@ from dpverify.grid.coordinates import ScaledSum, SideCounts, Stretch
 from dpverify.grid.joint import WithCount, least_counted
 from dpverify.grid.masks import Row
 from dpverify.plans import UNIT, Abstained, Mechanism, NoNoise, Plan, RoundedGaussian, Stage
+from dpverify.plans.parameters import AtLeast, Share, probability, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.privacy.numbers import Exact, exact, to_float
 
 NOISE = RoundedGaussian(UNIT)
 
@@ -37,15 +38,14 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
     center, reach, search_share, extra_steps, at_least: see the kinds.
     """
 
-    center: Numbers
+    center: PerColumn
     reach: Exact
-    search_share: Fraction = Fraction(1, 4)
-    extra_steps: int = 4
-    at_least: int = 1
+    search_share: Share = Fraction(1, 4)
+    extra_steps: Annotated[int, whole_from(0, "; give an integer >= 0.")] = 4
+    at_least: AtLeast = 1
 
     def check_parameters(self) -> None:
-        """A finite center, a positive reach, a share, whole numbers."""
-        object.__setattr__(self, "center", numbers_of(self.center, "center"))
+        """A positive reach that stays within the floats."""
         reach = exact(self.reach, "reach")
         if reach <= 0:
             raise ValueError(f"reach = {self.reach} is not positive; give a public distance > 0.")
@@ -54,14 +54,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
                 f"reach = {self.reach}: center and reach together leave the floats; give a smaller "
                 "reach."
             )
-        object.__setattr__(self, "reach", reach)
-        object.__setattr__(self, "search_share", share(self.search_share, "search_share"))
-        object.__setattr__(self, "extra_steps", whole(self.extra_steps, "extra_steps"))
-        if self.extra_steps < 0:
-            raise ValueError(f"extra_steps = {self.extra_steps}; give an integer >= 0.")
-        object.__setattr__(self, "at_least", whole(self.at_least, "at_least"))
-        if self.at_least < 1:
-            raise ValueError(f"at_least = {self.at_least}; a mean needs at least 1 record.")
+        self.keep(reach=reach)
 
     def columns(self) -> int:
         """The dimension."""
@@ -122,9 +115,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records abstain with probability at most ``beta``."""
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         if self.adjacency is Adjacency.REPLACE:
             return self.at_least
         per_record = self._weight() * UNIT / self._scale()
@@ -185,7 +176,7 @@ def as_floats(values: Sequence[Fraction]) -> Numbers:
     return tuple(min(max(to_float(value), -LARGEST_FLOAT), LARGEST_FLOAT) for value in values)
 
 
-def positive(values: Any, name: str, count: int) -> Numbers:
+def positive_numbers(values: Any, name: str, count: int) -> Numbers:
     """So many positive finite numbers. Raises TypeError or ValueError."""
     found = numbers_of(values, name)
     if len(found) != count:

@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import bdtr, gammainc, gammaincc
 from scipy.stats import binom
 
 from dpverify.estimation.group_votes import records_needed, votes_missed
-from dpverify.grid.cells import floor_log2, power_of_two
 from dpverify.grid.groups import MOST_GROUPS, GroupBuckets
 from dpverify.grid.levels import LevelCounts
 from dpverify.grid.masks import Row
@@ -29,6 +28,7 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
+from dpverify.plans.parameters import whole_from
 from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, Domain
 from dpverify.privacy.numbers import whole
@@ -45,7 +45,6 @@ MOST_PAIRS = 25
 """A group with more is no better, as far as is promised."""
 UP, DOWN = Fraction(13, 20), Fraction(3, 20)
 """Shares of the groups that are above half of a variance, at least, and above twice of it, at most."""
-_MOST_EXPONENT = 450  # every bucket is within the range of floats
 NO_BUCKET = "no bucket of the largest variance has enough groups"
 
 
@@ -173,22 +172,18 @@ def buckets_from(votes: str) -> Released[IntArray]:
     return Released((votes,), of)
 
 
+Dimension = Annotated[int, whole_from(1, "; a record has at least one number.")]
+"""How many numbers a record has."""
+Expected = Annotated[int, whole_from(2, ": groups of two need 2 records at least.")]
+"""About how many records are expected, a pair or more."""
+
+
 def check_ladder(mechanism: Any) -> None:
-    """Refuse bad parameters of a ladder: of this mechanism, and of one that has such a part."""
-    for name in ("d", "n_max", "reports"):
-        object.__setattr__(mechanism, name, whole(getattr(mechanism, name), name))
-    if mechanism.d < 1:
-        raise ValueError(f"d = {mechanism.d}; a record has at least one number.")
+    """Refuse, with TypeError or ValueError, bad parameters of a mechanism that has a ladder as a part."""
     if not 1 <= mechanism.reports <= mechanism.d:
         raise ValueError(
             f"reports = {mechanism.reports} is outside 1..{mechanism.d}, the numbers of a record."
         )
-    if mechanism.n_max < 2:
-        raise ValueError(f"n_max = {mechanism.n_max}: groups of two need 2 records at least.")
-    cell = power_of_two(mechanism.cell)
-    if abs(floor_log2(cell)) > _MOST_EXPONENT:
-        raise ValueError(f"cell = {mechanism.cell} is outside 2^-450..2^450; take another unit.")
-    object.__setattr__(mechanism, "cell", cell)
     groups, depth = mechanism.groups, mechanism.depth
     if groups is not None and not 1 <= whole(groups, "groups") <= mechanism.n_max // 2:
         raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
 
 from dpverify.estimation.handles import COUNT, SUM, SUM_AND_COUNT
 from dpverify.grid import Count
@@ -20,8 +21,9 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.parameters import probability, whole_from
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.privacy.numbers import Exact, to_float
 
 _ROOT = Fraction(math.isqrt(2 << 80), 1 << 40)  # of 2
 
@@ -54,13 +56,7 @@ class BernoulliMean(Mechanism[ShareEstimate]):
     Source: K19 (a Bernoulli mean to alpha from O(1 / alpha^2 + 1 / (alpha epsilon)) records).
     """
 
-    at_least: int = 1
-
-    def check_parameters(self) -> None:
-        """``at_least`` >= 1."""
-        object.__setattr__(self, "at_least", whole(self.at_least, "at_least"))
-        if self.at_least < 1:
-            raise ValueError(f"at_least = {self.at_least}; a share needs at least 1 record.")
+    at_least: Annotated[int, whole_from(1, "; a share needs at least 1 record.")] = 1
 
     def replacement(self) -> float:
         """Neither zero nor one: it moves the sum least."""
@@ -92,9 +88,7 @@ class BernoulliMean(Mechanism[ShareEstimate]):
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records abstain with probability at most ``beta``."""
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         if self.adjacency is Adjacency.REPLACE:
             return self.at_least
         noise, per_record = RoundedGaussian(UNIT), UNIT / self._scale()

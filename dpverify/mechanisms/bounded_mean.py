@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dpverify.estimation.handles import COUNT, SUM
 from dpverify.grid import ClampedSum, Count, interval
-from dpverify.grid.cells import floor_log2, power_of_two
+from dpverify.grid.cells import floor_log2
 from dpverify.plans import (
     Abstained,
     DiscreteLaplace,
@@ -20,8 +20,9 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.parameters import AtLeast, Cell, Share
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import exact, to_float, whole
+from dpverify.privacy.numbers import to_float
 
 _CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the clip radius: its rounding is invisible
 
@@ -59,24 +60,14 @@ class BoundedMean(Mechanism[MeanEstimate]):
 
     lower: float
     upper: float
-    count_share: Fraction = Fraction(1, 4)
-    at_least: int = 1
-    cell: Fraction | None = None
+    count_share: Share = Fraction(1, 4)
+    at_least: AtLeast = 1
+    cell: Cell | None = None
 
     def check_parameters(self) -> None:
-        """Bounds in order, a share strictly between 0 and 1, a power-of-two cell."""
+        """Bounds in order."""
         lower, upper = interval(self.lower, self.upper, "lower and upper")
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-        share = exact(self.count_share, "count_share")
-        if not 0 < share < 1:
-            raise ValueError(f"count_share = {self.count_share} is outside (0, 1); try '1/4'.")
-        object.__setattr__(self, "count_share", share)
-        object.__setattr__(self, "at_least", whole(self.at_least, "at_least"))
-        if self.at_least < 1:
-            raise ValueError(f"at_least = {self.at_least}; a mean needs at least 1 record.")
-        if self.cell is not None:
-            object.__setattr__(self, "cell", power_of_two(self.cell))
+        self.keep(lower=lower, upper=upper)
 
     def replacement(self) -> float:
         """The middle of the bounds, which moves the sum least."""

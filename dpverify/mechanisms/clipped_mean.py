@@ -6,17 +6,18 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from dpverify.estimation.clipping import (
     LARGEST_FLOAT,
     Numbers,
+    PerColumn,
+    PublicRadius,
     capped,
     in_ball,
     inverse,
-    numbers_of,
     square_matrix,
     vector_sum,
 )
@@ -35,8 +36,9 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.parameters import AtLeast, one_of, probability
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.privacy.numbers import Exact, exact, to_float
 
 _LARGEST_WEIGHT = 1 << 42
 
@@ -66,23 +68,17 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     in (OURS).
     """
 
-    center: Numbers
-    radius: float
+    center: PerColumn
+    radius: PublicRadius
     matrix: tuple[Numbers, ...] | None = None
-    outside: Literal["clip", "mask"] = "clip"
+    outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip"
     count_weight: Fraction | None = None
-    at_least: int = 1
+    at_least: AtLeast = 1
 
     def check_parameters(self) -> None:
-        """A finite center, a positive radius, an invertible finite matrix, a positive weight."""
-        object.__setattr__(self, "center", numbers_of(self.center, "center"))
-        radius = exact(self.radius, "radius")
-        if radius <= 0:
-            raise ValueError(f"radius = {self.radius} is not positive; give a public radius > 0.")
+        """A finite matrix of the center's shape, a positive weight where the count has noise."""
         if self.matrix is not None:
-            object.__setattr__(self, "matrix", square_matrix(self.matrix, len(self.center)))
-        if self.outside not in ("clip", "mask"):
-            raise ValueError(f"outside = {self.outside!r}; write 'clip' or 'mask'.")
+            self.keep(matrix=square_matrix(self.matrix, len(self.center)))
         if self.count_weight is not None:
             if not self._counts_itself():
                 raise ValueError(
@@ -94,10 +90,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
                 raise ValueError(
                     f"count_weight = {self.count_weight} is outside (0, 1000]; try '1'."
                 )
-            object.__setattr__(self, "count_weight", weight)
-        object.__setattr__(self, "at_least", whole(self.at_least, "at_least"))
-        if self.at_least < 1:
-            raise ValueError(f"at_least = {self.at_least}; a mean needs at least 1 record.")
+            self.keep(count_weight=weight)
 
     def columns(self) -> int:
         """The dimension."""
@@ -139,9 +132,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records (inside) abstain with probability at most ``beta``."""
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         if not self._counts_itself():
             return self.at_least
         noise, per_record = RoundedGaussian(UNIT), self._weight() * UNIT / self._scale()

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
 
 from flint import arb
 
 from dpverify.estimation.clipping import Numbers
-from dpverify.estimation.column_grids import TYPICAL, stretch_to, units_of
-from dpverify.estimation.median_centered import NOISE, CenteredMean, positive
+from dpverify.estimation.column_grids import TYPICAL, clipped_share, stretch_to, units_of
+from dpverify.estimation.median_centered import NOISE, CenteredMean, positive_numbers
 from dpverify.grid.coordinates import Stretch
 from dpverify.grid.masks import Row
 from dpverify.plans import Plan
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy.balls import ball, enclose
-from dpverify.privacy.numbers import exact
-
-_SMALLEST = Fraction(1, 10**100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +45,13 @@ class CoordinatewiseMean(CenteredMean):
     """
 
     deviations: Numbers
-    clipped: Fraction = Fraction(1, 10**6)
+    clipped: Annotated[Fraction, clipped_share("1e-6")] = Fraction(1, 10**6)
 
     def check_parameters(self) -> None:
-        """Positive deviations, a share in (0, 1)."""
+        """Positive deviations, one for each column, that leave all medians on the grid."""
         CenteredMean.check_parameters(self)
-        given = positive(self.deviations, "deviations", self.columns())
-        object.__setattr__(self, "deviations", given)
-        clipped = exact(self.clipped, "clipped")
-        if not _SMALLEST <= clipped < 1:
-            raise ValueError(f"clipped = {self.clipped} is outside [1e-100, 1); try '1e-6'.")
-        object.__setattr__(self, "clipped", clipped)
+        given = positive_numbers(self.deviations, "deviations", self.columns())
+        self.keep(deviations=given)
         self.refuse_far(units_of((Fraction(1),) * self.columns(), self._trace())[0])
 
     def plan(self) -> Plan:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,11 @@ from dpverify.estimation.clip_schedule import (
 from dpverify.estimation.clipping import (
     LARGEST_FLOAT,
     Numbers,
+    PerColumn,
+    PublicRadius,
     capped,
     in_ball,
     inverse,
-    numbers_of,
     square_matrix,
     vector_sum,
 )
@@ -53,13 +55,25 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.parameters import probability, rational, whole_from
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.privacy.numbers import Exact, exact, to_float
 from dpverify.randomness.bits import IntArray
 
 _WIDEST = 1 << 19  # deviations: the public ball's radius
-_MOST_STEPS = 20
 _PRECISION = 1 << 20  # clip radii are rounded up to 2^-20 deviations
+_deviation = rational(
+    lambda value: 0 < to_float(value) < math.inf,
+    " is not a positive float; give the largest standard deviation of the data in any direction "
+    "(after the matrix).",
+    as_given=True,
+)
+_beta = rational(
+    lambda value: Fraction(1, 10**300) <= value < 1, " is outside [1e-300, 1); try '1/100'."
+)
+_coarseness = rational(
+    lambda value: Fraction(1, 1024) <= value <= 4, " is outside [1/1024, 4]; try '1/16'."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,52 +98,28 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
     Source: BDKU20 (CoinPress) with its authors' code; DRS22 (Gaussian accounting).
     """
 
-    center: Numbers
-    radius: float
-    deviation: float = 1.0
+    center: PerColumn
+    radius: PublicRadius
+    deviation: Annotated[float, _deviation] = 1.0
     matrix: tuple[Numbers, ...] | None = None
-    steps: int = 4
+    steps: Annotated[int, whole_from(1, most=20)] = 4
     shares: tuple[Fraction, ...] | None = None
-    beta: Fraction = Fraction(1, 100)
-    coarseness: Fraction = Fraction(1, 16)
-    at_least: int = 1
+    beta: Annotated[Fraction, _beta] = Fraction(1, 100)
+    coarseness: Annotated[Fraction, _coarseness] = Fraction(1, 16)
+    at_least: Annotated[int, whole_from(1, most=1 << 60)] = 1
 
     def check_parameters(self) -> None:
-        """A finite center, positive lengths, steps with shares of sum 1, a probability."""
-        object.__setattr__(self, "center", numbers_of(self.center, "center"))
+        """A finite matrix of the center's shape, a radius of not too many deviations, shares of sum 1."""
         if self.matrix is not None:
-            object.__setattr__(self, "matrix", square_matrix(self.matrix, len(self.center)))
-        self._check_lengths()
-        for name, least, most in (("steps", 1, _MOST_STEPS), ("at_least", 1, 1 << 60)):
-            value = whole(getattr(self, name), name)
-            if not least <= value <= most:
-                raise ValueError(f"{name} = {value}; give an integer from {least} to {most}.")
-            object.__setattr__(self, name, value)
-        if self.shares is not None:
-            object.__setattr__(self, "shares", checked_shares(self.shares, self.steps))
-        beta, coarseness = exact(self.beta, "beta"), exact(self.coarseness, "coarseness")
-        if not Fraction(1, 10**300) <= beta < 1:
-            raise ValueError(f"beta = {self.beta} is outside [1e-300, 1); try '1/100'.")
-        if not Fraction(1, 1024) <= coarseness <= 4:
-            raise ValueError(f"coarseness = {self.coarseness} is outside [1/1024, 4]; try '1/16'.")
-        object.__setattr__(self, "beta", beta)
-        object.__setattr__(self, "coarseness", coarseness)
-        vector_sum(self.center, self._clip_radius(0.0), self.matrix)  # refuses one off the grid
-
-    def _check_lengths(self) -> None:
-        deviation, radius = exact(self.deviation, "deviation"), exact(self.radius, "radius")
-        if not 0 < to_float(deviation) < math.inf:
-            raise ValueError(
-                f"deviation = {self.deviation} is not a positive float; give the largest standard "
-                "deviation of the data in any direction (after the matrix)."
-            )
-        if radius <= 0:
-            raise ValueError(f"radius = {self.radius} is not positive; give a public radius > 0.")
-        if radius > _WIDEST * deviation:
+            self.keep(matrix=square_matrix(self.matrix, len(self.center)))
+        if exact(self.radius, "radius") > _WIDEST * exact(self.deviation, "deviation"):
             raise ValueError(
                 f"radius = {self.radius} is more than 2^19 deviations of {self.deviation}; give a "
                 "smaller public ball, for example about private quantiles of the columns."
             )
+        if self.shares is not None:
+            self.keep(shares=checked_shares(self.shares, self.steps))
+        vector_sum(self.center, self._clip_radius(0.0), self.matrix)  # refuses one off the grid
 
     def columns(self) -> int:
         """The dimension."""
@@ -183,9 +173,7 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records abstain with probability at most ``beta``."""
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         if not self._counts():
             return self.at_least
         noise, per_record = RoundedGaussian(UNIT), UNIT / self._count_noise(self.steps - 1)

@@ -6,11 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
 
+from dpverify.estimation.group_votes import RecordCell
 from dpverify.estimation.variance_ladder import (
     HIGHEST,
     NO_BUCKET,
     VOTES,
+    Dimension,
+    Expected,
     Ladder,
     check_ladder,
     default_depth,
@@ -22,7 +26,8 @@ from dpverify.estimation.variance_ladder import (
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.plans import Abstained, Mechanism, Plan, Transcripts
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.plans.parameters import Delta, probability
+from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +67,24 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
     Source: DJYZZ24, Algorithms 2 to 4, with levels (OURS) in place of one threshold and sums.
     """
 
-    d: int
-    reports: int
-    n_max: int
+    d: Dimension
+    reports: Annotated[int, whole]
+    n_max: Expected
     largest: Exact | None = None
-    delta: Exact | None = None
+    delta: Delta | None = None
     depth: int | None = None
     groups: int | None = None
-    cell: Fraction = Fraction(1, 2**20)
+    cell: RecordCell = Fraction(1, 2**20)
     key: int = 0
 
     def check_parameters(self) -> None:
-        """1 <= reports <= d, n_max of a pair or more, either of largest and delta, a power of two."""
+        """1 <= reports <= d, groups that n_max records make, either of largest and delta."""
         check_ladder(self)
         if (self.largest is None) is (self.delta is None):
             raise ValueError(
                 "Give either largest, a public bound on the variances, or delta, to release one first."
             )
-        if self.delta is not None:
-            object.__setattr__(self, "delta", exact(self.delta, "delta"))
-            if not 0 < exact(self.delta, "delta") < 1:
-                raise ValueError(f"delta = {self.delta} is outside (0, 1); try '1e-6'.")
-        elif exact(self.largest or 0, "largest") <= 0:
+        if self.delta is None and exact(self.largest or 0, "largest") <= 0:
             raise ValueError(f"largest = {self.largest} is not positive; give a bound above 0.")
 
     def columns(self) -> int:
@@ -98,8 +99,8 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         """The votes for the largest variance unless a bound is public, then a round for each report."""
         if self.delta is None:
             return self.ladder().rounds()
-        delta, shared = exact(self.delta, "delta"), (self.adjacency, self.noise_multiplier)
-        votes = votes_for(VOTES, self._query, *shared, delta, self.n_max)
+        shared = self.adjacency, self.noise_multiplier, self.delta, self.n_max
+        votes = votes_for(VOTES, self._query, *shared)
         return (votes, *self.ladder().rounds())
 
     def ladder(self) -> Ladder:
@@ -131,9 +132,7 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         variances far above cell^2, and records within 2^40 cells. Raises ValueError if the groups are
         too few for this beta. The bound is in spec/large_variances.py.
         """
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         votes = None if self.delta is None else self._stage(VOTES)
         return least_records(self.ladder(), votes, to_float(allowed))
 

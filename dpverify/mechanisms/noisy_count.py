@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 from dpverify.estimation.handles import COUNT
 from dpverify.grid import Count, interval
@@ -22,6 +23,13 @@ class CountEstimate:
     standard_deviation: float
 
 
+def _interval(value: Any, name: str) -> tuple[float, float]:
+    """Read a pair of finite numbers in increasing order."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise TypeError(f"{name} = {value!r}; give a pair such as (120.0, 200.0).")
+    return interval(*value, name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyCount(Mechanism[CountEstimate]):
     """The number of records, or of those in [a, b] for ``within=(a, b)``, plus discrete Laplace noise.
@@ -33,14 +41,11 @@ class NoisyCount(Mechanism[CountEstimate]):
     Source: DMNS06, Section 3 (counting queries); GRS09 (the geometric mechanism).
     """
 
-    within: tuple[float, float] | None = None
+    within: Annotated[tuple[float, float], _interval] | None = None
 
     def check_parameters(self) -> None:
-        """``within`` is a proper interval, and given where the plain count is public."""
+        """``within`` is not the whole line, and given where the plain count is public."""
         if self.within is not None:
-            if not isinstance(self.within, tuple) or len(self.within) != 2:
-                raise TypeError(f"within = {self.within!r}; give a pair such as (120.0, 200.0).")
-            object.__setattr__(self, "within", interval(*self.within, "within"))
             if not math.isfinite(self.replacement()):
                 raise ValueError(f"within = {self.within} holds every number; leave it out.")
         elif self.adjacency is Adjacency.REPLACE:

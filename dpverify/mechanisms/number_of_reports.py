@@ -11,7 +11,8 @@ from dpverify.estimation.group_votes import GroupVotes, records_needed
 from dpverify.estimation.results import VarianceEstimate
 from dpverify.grid.groups import ReportsWorth, Statistic
 from dpverify.plans import Abstained, Transcripts
-from dpverify.privacy.numbers import Exact, exact
+from dpverify.plans.parameters import probability
+from dpverify.privacy.numbers import Exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,7 @@ class NumberOfReports(GroupVotes):
 
         Raises ValueError if the groups are too few for this beta. The bounds are in spec/number_of_reports.py.
         """
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         noise = self._fixed_noise()
         fullest = -(-self.group_count // self.d.bit_length())  # so many votes at least
         missed = noise.below(noise.threshold - fullest)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated, Any
 
 from dpverify.grid import interval
-from dpverify.grid.cells import floor_log2, power_of_two
+from dpverify.grid.cells import floor_log2
 from dpverify.grid.tables import QuantileScores
 from dpverify.plans import Abstained, Handle, Mechanism, Plan, QuantileChoice, Stage, Transcripts
+from dpverify.plans.parameters import Cell
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import exact
 
@@ -22,6 +24,19 @@ class QuantileEstimate:
     """A private quantile. ``value`` is in the data's units and lies between the bounds."""
 
     value: float
+
+
+def _quantile(value: Any, name: str) -> Fraction:
+    """Read a rational in [0, 1] of moderate denominator."""
+    quantile = exact(value, name)
+    if not 0 <= quantile <= 1:
+        raise ValueError(f"{name} = {value} is outside [0, 1]; try '1/2'.")
+    if quantile.denominator > _LONGEST:
+        raise ValueError(
+            f"{name} = {value} has the denominator {quantile.denominator}, beyond 2^20; "
+            "write a simpler fraction, for example '9/10'."
+        )
+    return quantile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,25 +59,13 @@ class PrivateQuantile(Mechanism[QuantileEstimate]):
 
     lower: float
     upper: float
-    quantile: Fraction = Fraction(1, 2)
-    cell: Fraction | None = None
+    quantile: Annotated[Fraction, _quantile] = Fraction(1, 2)
+    cell: Cell | None = None
 
     def check_parameters(self) -> None:
-        """Bounds in order, a quantile in [0, 1] of moderate denominator, a power-of-two cell."""
+        """Bounds in order."""
         lower, upper = interval(self.lower, self.upper, "lower and upper")
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-        quantile = exact(self.quantile, "quantile")
-        if not 0 <= quantile <= 1:
-            raise ValueError(f"quantile = {self.quantile} is outside [0, 1]; try '1/2'.")
-        if quantile.denominator > _LONGEST:
-            raise ValueError(
-                f"quantile = {self.quantile} has the denominator {quantile.denominator}, beyond 2^20; "
-                "write a simpler fraction, for example '9/10'."
-            )
-        object.__setattr__(self, "quantile", quantile)
-        if self.cell is not None:
-            object.__setattr__(self, "cell", power_of_two(self.cell))
+        self.keep(lower=lower, upper=upper)
 
     def replacement(self) -> float:
         """The middle of the bounds."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from dpverify.grid import Answers
 from dpverify.plans import Abstained, Handle, KaryResponse, Mechanism, Plan, Stage, Transcripts
-from dpverify.privacy.numbers import to_float, whole
+from dpverify.plans.parameters import whole_from
+from dpverify.privacy.numbers import to_float
 
 ANSWERS = Handle("answers")
-_MOST_CATEGORIES = 1 << 16
+_MOST_CATEGORIES = 1 << 16  # a draw takes about as many proposals at small e^-epsilon
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,9 @@ class RandomizedResponse(Mechanism[FrequencyEstimate]):
     Source: W65 (two categories); KBR16, Section 3 (k categories).
     """
 
-    categories: int
-
-    def check_parameters(self) -> None:
-        """From 2 to 2^16 categories: a draw takes about that many proposals at small e^-epsilon."""
-        object.__setattr__(self, "categories", whole(self.categories, "categories"))
-        if not 2 <= self.categories <= _MOST_CATEGORIES:
-            raise ValueError(f"categories = {self.categories}; give a number from 2 to 65536.")
+    categories: Annotated[
+        int, whole_from(2, "; give a number from 2 to 65536.", most=_MOST_CATEGORIES)
+    ]
 
     def fewest_records(self) -> int:
         """One: there are no shares of nothing."""

@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
-from dpverify.estimation.budget_shares import default_tail
-from dpverify.estimation.clipping import Numbers
+from dpverify.estimation.budget_shares import Tail, default_tail
+from dpverify.estimation.clipping import Numbers, PublicRadius
 from dpverify.estimation.friendly_means import (
     CORES,
+    Expected,
     Filters,
     Numbered,
     ball_after,
@@ -42,6 +43,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.parameters import positive, probability
 from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
@@ -75,33 +77,25 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     """
 
     matrix: Numbers | Matrix
-    radius: float
-    record_radius: float
-    n_max: int
-    tail: Fraction
-    center_multiplier: Fraction
+    radius: PublicRadius
+    record_radius: Annotated[float, positive(as_given=True)]
+    n_max: Expected
+    tail: Tail
+    center_multiplier: Annotated[Fraction, positive()]
     filter: Filters = "weights"
     origin: Numbers | None = None
     center_epsilon: Fraction | None = None
 
     def check_parameters(self) -> None:
-        """As for ``RescaledMean``; a positive record_radius and center_multiplier."""
+        """As for ``RescaledMean``; a center_epsilon for the basic filter alone."""
         check_shared(self)
-        for name in ("record_radius", "center_multiplier"):
-            if exact(getattr(self, name), name) <= 0:
-                raise ValueError(
-                    f"{name} = {getattr(self, name)} is not positive; give one above 0."
-                )
-        object.__setattr__(
-            self, "center_multiplier", exact(self.center_multiplier, "center_multiplier")
-        )
         if (self.filter == "basic") is (self.center_epsilon is None):
             raise ValueError(
                 f"center_epsilon = {self.center_epsilon} with filter={self.filter!r}: the basic filter "
                 "needs one, the Gaussian filter has none."
             )
         if self.center_epsilon is not None:
-            object.__setattr__(self, "center_epsilon", exact(self.center_epsilon, "center_epsilon"))
+            self.keep(center_epsilon=exact(self.center_epsilon, "center_epsilon"))
 
     @classmethod
     def for_budget(
@@ -197,9 +191,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """That of the first stage."""
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         return self.core().minimum_n(allowed)
 
     def _sum(self) -> MovingSum:

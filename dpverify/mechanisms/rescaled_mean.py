@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 
-from dpverify.estimation.budget_shares import default_tail, require_room
-from dpverify.estimation.clipping import Numbers
+from dpverify.estimation.budget_shares import Tail, default_tail, require_room
+from dpverify.estimation.clipping import Numbers, PublicRadius
 from dpverify.estimation.friendly_means import (
     CORES,
+    Expected,
     Filters,
     bounded_float,
     check_shared,
@@ -22,6 +22,7 @@ from dpverify.estimation.friendly_means import (
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid.shapes import Matrix, Shape, shape_of
 from dpverify.plans import Abstained, Mechanism, Plan, Transcripts
+from dpverify.plans.parameters import probability
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import Exact, exact, to_float
 from dpverify.transformations.means import MEAN, CoreMean
@@ -55,14 +56,14 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     """
 
     matrix: Numbers | Matrix
-    radius: float
-    n_max: int
-    tail: Fraction
+    radius: PublicRadius
+    n_max: Expected
+    tail: Tail
     filter: Filters = "weights"
     origin: Numbers | None = None
 
     def check_parameters(self) -> None:
-        """A positive definite M, or an origin, a positive radius, n_max >= 1, a tail in (0, 1 / 10)."""
+        """A positive definite M, or an origin; a multiplier that some grid serves."""
         check_shared(self)
 
     @classmethod
@@ -122,9 +123,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records that are all friends abstain with probability at most
         ``beta``."""
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         return self.core().minimum_n(allowed)
 
     def _shape(self) -> Shape:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy.special import chdtri
 
-from dpverify.estimation.budget_shares import checked_shares, default_tail, require_room, root_up
-from dpverify.estimation.clipping import Numbers, numbers_of
+from dpverify.estimation.budget_shares import (
+    Tail,
+    checked_shares,
+    default_tail,
+    require_room,
+    root_up,
+)
+from dpverify.estimation.clipping import PerColumn, numbers_of
 from dpverify.estimation.contamination import (
     HISTOGRAM,
     MOMENTS,
@@ -58,6 +64,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.parameters import positive, probability, whole_from
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import Exact, approximately, exact, to_float, whole
 from dpverify.randomness.bits import IntArray
@@ -66,7 +73,6 @@ from dpverify.transformations.means import MEAN, WeightedCoreMean
 from dpverify.transformations.soft_core import checked_full
 
 MOMENTS_STAGE, HISTOGRAM_STAGE = Handle("moments"), Handle("histogram")
-_LEAST_TAIL = Fraction(1, 10**300)
 _LARGEST_DEVIATION = 1 << 30  # in parts of a bin: slabs are never that wide
 _UNSURE = 0.001  # the certificate may fail with this probability, twice
 _QUANTILE = 3.1  # of it
@@ -85,6 +91,10 @@ class RobustMeanEstimate(VectorMeanEstimate):
 
     slabs: int = 0
     certificate: float | None = field(default=None, repr=False)
+
+
+def _full(value: Any, name: str) -> Fraction:
+    return checked_full(exact(value, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,62 +123,40 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     Source: OURS; DKKLMS19 (spectral filter), BHS23 (weights by agreement).
     """
 
-    deviations: Numbers
-    radius: float
-    record_radius: float
-    n_max: int
-    tail: Fraction
-    gamma: Fraction = Fraction(1, 10)
-    full: Fraction | None = None
-    directions: int = 2
-    bins: int = 24
+    deviations: PerColumn
+    radius: Annotated[float, positive(as_given=True)]
+    record_radius: Annotated[float, positive(as_given=True)]
+    n_max: Annotated[int, whole_from(1, most=MOST_RECORDS)]
+    tail: Tail
+    gamma: Annotated[Fraction, exact] = Fraction(1, 10)
+    full: Annotated[Fraction, _full] | None = None
+    directions: Annotated[int, whole] = 2
+    bins: Annotated[int, whole_from(2, most=MOST_BINS)] = 24
     shares: tuple[Fraction, ...] = (Fraction(1, 5), MOMENTS, HISTOGRAM, Fraction(9, 20))
 
     def check_parameters(self) -> None:
         """Positive deviations and radii, a gamma that leaves agreement, an even number of bins, shares of sum 1."""
-        object.__setattr__(self, "deviations", numbers_of(self.deviations, "deviations"))
         with np.errstate(all="ignore"):
             scales = 1 / np.array(self.deviations, np.float64)
         if not self.deviations or not (np.isfinite(scales) & (scales > 0)).all():
             raise ValueError(
                 "deviations: give one positive number a column, whose inverse is a float too."
             )
-        for name in ("radius", "record_radius"):
-            if exact(getattr(self, name), name) <= 0:
-                raise ValueError(
-                    f"{name} = {getattr(self, name)} is not positive; give one above 0."
-                )
-        for name, low, high in (
-            ("n_max", 1, MOST_RECORDS),
-            ("directions", 0, len(self.deviations)),
-            ("bins", 2, MOST_BINS),
-        ):
-            value = whole(getattr(self, name), name)
-            if not low <= value <= high:
-                raise ValueError(f"{name} = {value}; give an integer from {low} to {high}.")
-            object.__setattr__(self, name, value)
+        whole_from(0, most=len(self.deviations))(self.directions, "directions")
         if self.bins % 2:
             raise ValueError(f"bins = {self.bins} is odd; give an even number, half for each side.")
         self._check_fractions()
 
     def _check_fractions(self) -> None:
         check_multiplier(self, "noise_multiplier")
-        for name in ("tail", "gamma"):
-            object.__setattr__(self, name, exact(getattr(self, name), name))
-        if not _LEAST_TAIL < self.tail < Fraction(1, 10):
+        if self.full is not None and self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
-                f"tail = {approximately(self.tail)} is outside (1e-300, 1/10); give a share of your delta."
+                f"full = {self.full} under {self.adjacency}: a soft core has bounds for replace only; leave "
+                "it out for degree weights."
             )
-        if self.full is not None:
-            object.__setattr__(self, "full", checked_full(exact(self.full, "full")))
-            if self.adjacency is not Adjacency.REPLACE:
-                raise ValueError(
-                    f"full = {self.full} under {self.adjacency}: a soft core has bounds for replace only; leave "
-                    "it out for degree weights."
-                )
         check_gamma(self.gamma, self.full)
         number = 4 if self.directions else 2
-        object.__setattr__(self, "shares", checked_shares(self.shares, number))
+        self.keep(shares=checked_shares(self.shares, number))
         if self.directions and self._histogram_noise() > _MOST_NOISE:
             raise ValueError(
                 f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on each bin "
@@ -278,9 +266,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records, all but a share gamma of them friends of each other, abstain
         with probability at most ``beta``."""
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         rounding = 0 if self.full is None else 2 / (2 * self.full - 1)
         least = self.core().minimum_n(allowed) + rounding
         return math.ceil(least / sure_share(self.gamma, self.full))

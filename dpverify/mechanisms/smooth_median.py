@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
-from dpverify.estimation.clipping import Numbers
-from dpverify.estimation.column_grids import checked_bounds, checked_cells, grids_of, middle_of
+from dpverify.estimation.clipping import PerColumn
+from dpverify.estimation.column_grids import Cells, check_bounds, grids_of, middle_of
 from dpverify.estimation.results import Floats
 from dpverify.grid.smooth import SmoothMedians
 from dpverify.plans import Abstained, Handle, Mechanism, Plan, SmoothNoise, Stage, Transcripts
@@ -59,10 +59,10 @@ class SmoothMedian(Mechanism[MediansEstimate]):
     Source: NRS07 (smooth sensitivity of the median); the profile is derived in spec/theory/smooth.py.
     """
 
-    lower: Numbers
-    upper: Numbers
-    cells: int = 1 << 20
-    decay: Fraction = Fraction(19, 20)
+    lower: PerColumn
+    upper: PerColumn
+    cells: Cells = 1 << 20
+    decay: Annotated[Fraction, exact] = Fraction(19, 20)
 
     @classmethod
     def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
@@ -81,17 +81,13 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         return replace(base, noise_multiplier=least, budget=budget)
 
     def check_parameters(self) -> None:
-        """Replace; bounds in order for every column; a number of cells, a decay."""
+        """Replace; bounds in order for every column."""
         if self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
                 f"adjacency = {self.adjacency}: the median's rank needs the number of records, which has to "
                 "be public. Use Adjacency.REPLACE, or PrivateQuantile."
             )
-        lower, upper = checked_bounds(self.lower, self.upper)
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-        object.__setattr__(self, "cells", checked_cells(lower, upper, self.cells))
-        object.__setattr__(self, "decay", exact(self.decay, "decay"))
+        check_bounds(self.lower, self.upper, self.cells)
 
     def columns(self) -> int:
         """The dimension."""

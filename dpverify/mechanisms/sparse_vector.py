@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -65,6 +65,17 @@ class SparseEstimate:
     answered: int
 
 
+def _listed(value: Any, name: str) -> tuple[Query, ...] | NextQuery:
+    """Read queries as a tuple, unless they follow from answers."""
+    if isinstance(value, NextQuery):
+        return value
+    if isinstance(value, Query) or not hasattr(value, "__iter__"):
+        raise TypeError(
+            f"{name} = {value!r}; give a tuple of queries, or NextQuery(function, most)."
+        )
+    return tuple(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseVector(Mechanism[SparseEstimate]):
     """The first ``reports`` of a list of integer queries that reach a public threshold, about.
@@ -87,20 +98,13 @@ class SparseVector(Mechanism[SparseEstimate]):
     Source: DR14, Section 3.6 (AboveThreshold, Sparse); the claim of a report is OURS.
     """
 
-    queries: tuple[Query, ...] | NextQuery
-    threshold: int
+    queries: Annotated[tuple[Query, ...] | NextQuery, _listed]
+    threshold: Annotated[int, whole]
     reports: int = 1
     by_range: bool = False
 
     def check_parameters(self) -> None:
-        """Queries of one number each, an integer threshold, no more reports than queries."""
-        if not isinstance(self.queries, NextQuery):
-            if isinstance(self.queries, Query) or not hasattr(self.queries, "__iter__"):
-                raise TypeError(
-                    f"queries = {self.queries!r}; give a tuple of queries, or NextQuery(function, most)."
-                )
-            object.__setattr__(self, "queries", tuple(self.queries))
-        object.__setattr__(self, "threshold", whole(self.threshold, "threshold"))
+        """Queries of one number each, no more reports than queries."""
         self._stacked(())  # refuses what does not answer with one number
         if not isinstance(self.by_range, bool):
             raise TypeError(f"by_range = {self.by_range!r}; write True or False.")

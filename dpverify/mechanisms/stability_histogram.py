@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Literal
 
 from numpy.typing import ArrayLike
 
@@ -23,6 +23,7 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
+from dpverify.plans.parameters import Delta, one_of
 from dpverify.privacy import Adjacency, Domain
 from dpverify.privacy.numbers import Exact, exact, to_float
 
@@ -76,12 +77,12 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
     """
 
     width: Exact
-    delta: Fraction
+    delta: Delta
     origin: Exact = 0
-    noise: Literal["laplace", "gaussian"] = "laplace"
+    noise: Annotated[Literal["laplace", "gaussian"], one_of("laplace", "gaussian")] = "laplace"
 
     def check_parameters(self) -> None:
-        """A positive width, an origin within reach, a delta in (0, 1), a known noise."""
+        """A positive width that floats can tell apart, an origin within reach of it."""
         width, origin = exact(self.width, "width"), exact(self.origin, "origin")
         if width <= 0:
             raise ValueError(f"width = {self.width} is not positive; give the width of a bin.")
@@ -95,14 +96,7 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
                 f"origin = {self.origin} is more than 2^29 bins from 0; subtract a public constant "
                 "from the data, or take another edge."
             )
-        object.__setattr__(self, "width", width)
-        object.__setattr__(self, "origin", origin)
-        delta = exact(self.delta, "delta")
-        if not 0 < delta < 1:
-            raise ValueError(f"delta = {self.delta} is outside (0, 1); try '1e-6'.")
-        object.__setattr__(self, "delta", delta)
-        if self.noise not in ("laplace", "gaussian"):
-            raise ValueError(f"noise = {self.noise!r}; write 'laplace' or 'gaussian'.")
+        self.keep(width=width, origin=origin)
 
     def law(self, data: ArrayLike) -> Law:
         """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""

@@ -6,14 +6,17 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from dpverify.estimation.budget_shares import root, share
+from dpverify.estimation.budget_shares import root
+from dpverify.estimation.group_votes import RecordCell
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.estimation.rough_covariance import RoughCovariance, rough
 from dpverify.estimation.variance_ladder import (
     NO_BUCKET,
     VOTES,
+    Dimension,
+    Expected,
     Ladder,
     buckets_from,
     check_ladder,
@@ -37,10 +40,11 @@ from dpverify.plans import (
     ThresholdedGaussian,
     Transcripts,
 )
+from dpverify.plans.parameters import Share, positive, probability, rational
 from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
 OTHERS = Handle("others")
 MEAN_PART = "mean"
@@ -50,6 +54,9 @@ _DEEPEST = 30
 _MOST_REPORTS = 64
 _RARE = 1 / 20  # that noise hides a column, where the rule chooses how many reports there are
 _SHARES = ("votes_share", "ladder_share", "center_share")
+_tail = rational(
+    lambda value: 0 < value < Fraction(1, 10), " is outside (0, 1/10); give a share of your delta."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,40 +83,30 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
     Source: DJYZZ24, Algorithm 2, with one mean about M in place of two (OURS).
     """
 
-    d: int
-    n_max: int
-    reports: int
-    tail: Fraction
-    votes_share: Fraction = Fraction(1, 20)
-    ladder_share: Fraction = Fraction(1, 8)
-    center_share: Fraction = Fraction(1, 10)
-    reach: Exact = 2
+    d: Dimension
+    n_max: Expected
+    reports: Annotated[int, whole]
+    tail: Annotated[Fraction, _tail]
+    votes_share: Share = Fraction(1, 20)
+    ladder_share: Share = Fraction(1, 8)
+    center_share: Share = Fraction(1, 10)
+    reach: Annotated[Exact, positive(" is not positive; leave it out for 2.")] = 2
     depth: int | None = None
     groups: int | None = None
-    cell: Fraction = Fraction(1, 2**20)
+    cell: RecordCell = Fraction(1, 2**20)
     key: int = 0
 
     def check_parameters(self) -> None:
-        """As for ``LargeVariances``; shares that leave something for the mean, a tail in (0, 1 / 10)."""
+        """As for ``LargeVariances``; shares that leave something for the mean."""
         check_ladder(self)
         if abs(floor_log2(self.cell)) > _MOST_EXPONENT:
             raise ValueError(f"cell = {self.cell} is outside 2^-400..2^400; take another unit.")
         if self.depth is not None and self.depth > _DEEPEST:
             raise ValueError(f"depth = {self.depth}; one grid serves at most {_DEEPEST} levels.")
-        for name in _SHARES:
-            object.__setattr__(self, name, share(getattr(self, name), name))
         if self._left() <= 0:
             raise ValueError(
                 f"{' + '.join(_SHARES)} = {1 - self._left()} leaves nothing for the mean; give shares that "
                 "add up to less than 1."
-            )
-        object.__setattr__(self, "reach", exact(self.reach, "reach"))
-        if exact(self.reach, "reach") <= 0:
-            raise ValueError(f"reach = {self.reach} is not positive; leave it out for 2.")
-        object.__setattr__(self, "tail", exact(self.tail, "tail"))
-        if not 0 < self.tail < Fraction(1, 10):
-            raise ValueError(
-                f"tail = {self.tail} is outside (0, 1/10); give a share of your delta."
             )
 
     @classmethod
@@ -190,9 +187,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
 
         Raises ValueError if the groups are too few for this beta.
         """
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         core = self.mean_for(self.prefix().start).core()
         levels = least_records(self.ladder(), self._stage(VOTES), to_float(allowed / 2))
         return max(levels, core.minimum_n(allowed / 2))

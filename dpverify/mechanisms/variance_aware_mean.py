@@ -6,21 +6,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from dpverify.estimation.budget_shares import root, share
+from dpverify.estimation.budget_shares import root
 from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.column_grids import GRAIN, TYPICAL, stretch_to, units_of
-from dpverify.estimation.median_centered import NOISE, CenteredMean, as_floats, positive
+from dpverify.estimation.median_centered import NOISE, CenteredMean, as_floats, positive_numbers
 from dpverify.grid import OneUnit
 from dpverify.grid.coordinates import NormCounts, SideCounts, Stretch
 from dpverify.grid.masks import Row
 from dpverify.plans import UNIT, Handle, Plan, Released, Stage, Transcripts
+from dpverify.plans.parameters import Share, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.privacy.numbers import Exact, exact, to_float
 from dpverify.randomness.bits import IntArray
 
 _HALF_NORMAL = Fraction("0.6745")  # half of all normal records are within so many deviations
@@ -39,6 +40,21 @@ def _root_of_two(sixteenths: int) -> Fraction:
 
 RADII = tuple(_root_of_two(i) for i in (*range(-16, 17), 24, 32, 48, 64))
 """Close to 1, where the norms of normal records lie, in steps of 4%; farther out in larger ones."""
+
+
+def _checked_radii(radii: Any, name: str) -> tuple[Fraction, ...]:
+    """Read increasing multiples."""
+    if not isinstance(radii, (list, tuple)):
+        raise TypeError(f"{name} = {radii!r}; give a sequence of multiples, say (1, '3/2', 2, 4).")
+    found = tuple(exact(radius, name) for radius in radii)
+    edges = [math.floor(radius * TYPICAL) for radius in found]
+    rising = all(low < high for low, high in zip([0, *edges], edges, strict=False))
+    if not found or not rising or found[-1] > 64:
+        raise ValueError(
+            f"{name} = {radii}; give at least one, in increasing order, from 2^-14 to 64, say "
+            "(1, '3/2', 2, 4)."
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,31 +86,26 @@ class VarianceAwareMean(CenteredMean):
 
     deviations: Numbers | None = None
     least_deviation: Exact | None = None
-    norm_share: Fraction = Fraction(1, 20)
-    radii: tuple[Exact, ...] = RADII
-    one_in: int = 1000
+    norm_share: Share = Fraction(1, 20)
+    radii: Annotated[tuple[Exact, ...], _checked_radii] = RADII
+    one_in: Annotated[int, whole_from(2, "; give an integer of at least 2, say 1000.")] = 1000
 
     def check_parameters(self) -> None:
-        """Positive deviations or a least one, shares below 1 together, increasing radii."""
+        """Positive deviations or a least one, shares below 1 together."""
         CenteredMean.check_parameters(self)
-        object.__setattr__(self, "norm_share", share(self.norm_share, "norm_share"))
         if self.search_share + self.norm_share >= 1:
             raise ValueError(
                 f"search_share + norm_share = {self.search_share + self.norm_share} leaves nothing "
                 "for the sum; give shares that add up to less than 1."
             )
-        object.__setattr__(self, "radii", _checked_radii(self.radii))
-        object.__setattr__(self, "one_in", whole(self.one_in, "one_in"))
-        if self.one_in < 2:
-            raise ValueError(f"one_in = {self.one_in}; give an integer of at least 2, say 1000.")
         if (self.deviations is None) is (self.least_deviation is None):
             raise ValueError(
                 "Give either deviations, one for each column, or least_deviation, to search from "
                 "there on."
             )
         if self.deviations is not None:
-            given = positive(self.deviations, "deviations", self.columns())
-            object.__setattr__(self, "deviations", given)
+            given = positive_numbers(self.deviations, "deviations", self.columns())
+            self.keep(deviations=given)
             weights = self._given()
             self.refuse_far(units_of(weights, sum(weights, Fraction(0)))[0])
         else:
@@ -136,7 +147,7 @@ class VarianceAwareMean(CenteredMean):
                 f"{to_float(farthest / least)} times that; give a number from 1 to 2^21, by a smaller "
                 "reach or a larger least deviation."
             )
-        object.__setattr__(self, "least_deviation", least)
+        self.keep(least_deviation=least)
 
     def _given(self) -> tuple[Fraction, ...]:
         return tuple(map(Fraction, self.deviations or ()))
@@ -224,18 +235,3 @@ class VarianceAwareMean(CenteredMean):
             hidden = math.isqrt(_SURELY**2 * (last + 1 - place) * int(UNIT) ** 2)
             chosen[np.asarray(beyond <= few + hidden, np.bool_)] = place
         return chosen[:, np.newaxis]
-
-
-def _checked_radii(radii: Any) -> tuple[Fraction, ...]:
-    """Increasing multiples. Raises TypeError or ValueError."""
-    if not isinstance(radii, (list, tuple)):
-        raise TypeError(f"radii = {radii!r}; give a sequence of multiples, say (1, '3/2', 2, 4).")
-    found = tuple(exact(radius, "radii") for radius in radii)
-    edges = [math.floor(radius * TYPICAL) for radius in found]
-    rising = all(low < high for low, high in zip([0, *edges], edges, strict=False))
-    if not found or not rising or found[-1] > 64:
-        raise ValueError(
-            f"radii = {radii}; give at least one, in increasing order, from 2^-14 to 64, say "
-            "(1, '3/2', 2, 4)."
-        )
-    return found

@@ -6,18 +6,19 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from flint import arb
 
-from dpverify.estimation.budget_shares import root, share
-from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers
+from dpverify.estimation.budget_shares import root
+from dpverify.estimation.clipping import LARGEST_FLOAT, PerColumn
 from dpverify.estimation.column_grids import (
     GRAIN,
     TYPICAL,
-    checked_bounds,
-    checked_cells,
+    Cells,
+    check_bounds,
+    clipped_share,
     grids_of,
     middle_of,
     stretch_to,
@@ -43,16 +44,16 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
+from dpverify.plans.parameters import Share, one_of
 from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, Guarantee, Norm, PureDP
 from dpverify.privacy.balls import ball, enclose
-from dpverify.privacy.numbers import exact, to_float
+from dpverify.privacy.numbers import to_float
 from dpverify.randomness.bits import IntArray
 
 QUARTILES = Handle("quartiles")
 RADIUS = 1 << 20
 """Half a column's range in the units of the sum."""
-_SMALLEST = Fraction(1, 10**100)
 _PER_QUARTILE = Fraction(1349, 1000)  # the quartiles of N(0, 1) are 1.349 apart
 _RANGE = Fraction(3, 2)  # of losses for mu = 1: a range e is (e sqrt(2 pi) / 4)-GDP, and 3/2 < 1.59
 
@@ -81,31 +82,21 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     in audits/exhibits.
     """
 
-    lower: Numbers
-    upper: Numbers
-    noise: Literal["gaussian", "laplace"] = "gaussian"
-    cells: int = 1 << 20
-    clipped: Fraction = Fraction(1, 10**4)
-    quartile_share: Fraction = Fraction(1, 2)
+    lower: PerColumn
+    upper: PerColumn
+    noise: Annotated[Literal["gaussian", "laplace"], one_of("gaussian", "laplace")] = "gaussian"
+    cells: Cells = 1 << 20
+    clipped: Annotated[Fraction, clipped_share("1e-4")] = Fraction(1, 10**4)
+    quartile_share: Share = Fraction(1, 2)
 
     def check_parameters(self) -> None:
-        """Replace; bounds in order for every column, a kind of noise, shares in (0, 1), whole numbers."""
+        """Replace; bounds in order for every column."""
         if self.adjacency is not Adjacency.REPLACE:
             raise ValueError(
                 f"adjacency = {self.adjacency}: this mean divides by the number of records, which has to "
                 "be public. Use Adjacency.REPLACE, or CoordinatewiseMean."
             )
-        lower, upper = checked_bounds(self.lower, self.upper)
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-        if self.noise not in ("gaussian", "laplace"):
-            raise ValueError(f"noise = {self.noise!r}; write 'gaussian' or 'laplace'.")
-        object.__setattr__(self, "cells", checked_cells(lower, upper, self.cells))
-        clipped = exact(self.clipped, "clipped")
-        if not _SMALLEST <= clipped < 1:
-            raise ValueError(f"clipped = {self.clipped} is outside [1e-100, 1); try '1e-4'.")
-        object.__setattr__(self, "clipped", clipped)
-        object.__setattr__(self, "quartile_share", share(self.quartile_share, "quartile_share"))
+        check_bounds(self.lower, self.upper, self.cells)
 
     @classmethod
     def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:

@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Annotated, Any, Generic, Self, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
@@ -14,11 +14,12 @@ from dpverify.grid import Transcripts, ingest
 from dpverify.grid.views import Progress
 from dpverify.plans.calibrating import least_multiplier
 from dpverify.plans.law import Law
+from dpverify.plans.parameters import converted, positive, probability
 from dpverify.plans.plan import Gate, Part, Plan, Stage, derive, gates_of, stages_of
 from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
 from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.calibration import Unreachable
-from dpverify.privacy.numbers import Exact, exact, settle
+from dpverify.privacy.numbers import Exact
 from dpverify.randomness import Bits, SystemBits
 
 Estimate = TypeVar("Estimate", covariant=True)
@@ -48,7 +49,7 @@ class Mechanism(ABC, Generic[Estimate]):
     """
 
     adjacency: Adjacency
-    noise_multiplier: Fraction
+    noise_multiplier: Annotated[Fraction, positive(" is not positive; use for_budget(...).")]
     budget: Guarantee | None = None
     nonfinite: Nonfinite = "refuse"
     fixed_plan: Plan = field(init=False, repr=False, compare=False)
@@ -60,17 +61,12 @@ class Mechanism(ABC, Generic[Estimate]):
                 f"adjacency = {self.adjacency!r}; write Adjacency.ADD_REMOVE (the number of rows is "
                 "private) or Adjacency.REPLACE (it is public)."
             )
-        multiplier = exact(self.noise_multiplier, "noise_multiplier")
-        if multiplier <= 0:
-            raise ValueError(
-                f"noise_multiplier = {self.noise_multiplier} is not positive; use for_budget(...)."
-            )
-        settle(self, noise_multiplier=multiplier)
+        self.keep(**converted(self))
         if self.budget is not None and not isinstance(self.budget, Guarantee):
             raise TypeError(_NOT_A_BUDGET.format(self.budget))
         self.check_parameters()
         domain = Domain(self.columns(), self.nonfinite, self.replacement())
-        settle(self, fixed_plan=self.plan())
+        self.keep(fixed_plan=self.plan())
         shown = derive(self.fixed_plan, self.adjacency, domain)
         if shown.conclusion.hypotheses:
             raise ValueError(
@@ -80,7 +76,12 @@ class Mechanism(ABC, Generic[Estimate]):
         shown = rules.post_process(shown, "the estimate is a function of the transcript")
         if self.budget is not None:  # a mechanism whose claim does not follow is never built
             shown = rules.convert(shown, self.budget)
-        settle(self, derivation=shown)
+        self.keep(derivation=shown)
+
+    def keep(self, **values: Any) -> None:
+        """Keep these values of parameters, by name, in place of those that were given; for ``check_parameters``."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @abstractmethod
     def plan(self) -> Plan:
@@ -203,9 +204,7 @@ class Mechanism(ABC, Generic[Estimate]):
 
         By a union bound over the gates, each of which compares a noisy count with a public number.
         """
-        allowed = exact(beta, "beta")
-        if not 0 < allowed < 1:
-            raise ValueError(f"beta = {beta} is outside (0, 1); give a probability, say '1e-3'.")
+        allowed = probability(beta, "beta")
         gates = gates_of(self.fixed_plan, filtered=False)
         needed = [self._gate_minimum(gate, allowed / len(gates)) for gate in gates]
         if self.adjacency is Adjacency.REPLACE:

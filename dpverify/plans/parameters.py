@@ -1,0 +1,115 @@
+"""Converters of public parameters: what was given becomes what a mechanism keeps, or is refused in words.
+
+A parameter annotated ``Annotated[kind, convert]`` is kept as ``convert(value, name)``, with several converters one
+after the other; with ``Annotated[...] | None`` None is kept as it is. A converter raises TypeError or ValueError, and
+says what was given, why it is refused and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from dpverify.grid.cells import power_of_two
+from dpverify.privacy.numbers import exact, whole
+
+Converter = Callable[[Any, str], Any]
+"""From what was given and the parameter's name to what is kept."""
+
+
+def whole_from(least: int, refusal: str = "", *, most: int | None = None) -> Converter:
+    """Make a converter to integers from ``least``, and to ``most`` where there is one.
+
+    refusal: what a message says after "name = value"; by default which integers there may be.
+    """
+    why = refusal or f"; give an integer from {least} to {most}."
+
+    def convert(value: Any, name: str) -> int:
+        found = whole(value, name)
+        if found < least or (most is not None and found > most):
+            raise ValueError(f"{name} = {found}{why}")
+        return found
+
+    return convert
+
+
+def rational(
+    holds: Callable[[Fraction], bool], refusal: str, *, as_given: bool = False
+) -> Converter:
+    """Make a converter to rationals for which ``holds``; ``as_given`` it keeps what was given and only checks it.
+
+    refusal: what a message says after "name = value".
+    """
+
+    def convert(value: Any, name: str) -> Any:
+        found = exact(value, name)
+        if not holds(found):
+            raise ValueError(f"{name} = {value}{refusal}")
+        return value if as_given else found
+
+    return convert
+
+
+def positive(refusal: str = " is not positive; give one above 0.", **how: bool) -> Converter:
+    """Make a converter to rationals above 0; see ``rational``."""
+    return rational(lambda value: value > 0, refusal, **how)
+
+
+def one_of(*choices: str) -> Converter:
+    """Make a converter that refuses all but these texts."""
+    listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+
+    def convert(value: Any, name: str) -> Any:
+        if not isinstance(value, str) or value not in choices:
+            raise ValueError(f"{name} = {value!r}; write {listed}.")
+        return value
+
+    return convert
+
+
+def _between_0_and_1(value: Fraction) -> bool:
+    return 0 < value < 1
+
+
+probability = rational(_between_0_and_1, " is outside (0, 1); give a probability, say '1e-3'.")
+"""A probability that is allowed, as a rational."""
+Share = Annotated[Fraction, rational(_between_0_and_1, " is outside (0, 1); try '1/4'.")]
+"""A part of a budget."""
+Delta = Annotated[Fraction, rational(_between_0_and_1, " is outside (0, 1); try '1e-6'.")]
+"""The probability of a rare event."""
+AtLeast = Annotated[int, whole_from(1, "; a mean needs at least 1 record.")]
+"""The number of records below which a mean abstains."""
+Cell = Annotated[Fraction, lambda value, name: power_of_two(value)]
+"""The step of a grid, a power of two."""
+
+
+def converted(mechanism: Any) -> dict[str, Any]:
+    """Convert the parameters whose annotations name converters; gives what is to be kept of each, by name.
+
+    Raises TypeError or ValueError where a converter does, and NameError for an annotation that cannot be read.
+    """
+    found: dict[str, Any] = {}
+    kind: Any = type(mechanism)
+    for name, convert, optional in _converters(kind):
+        value = found.get(name, getattr(mechanism, name))
+        if value is not None or not optional:
+            found[name] = convert(value, name)
+    return found
+
+
+@cache
+def _converters(kind: Any) -> tuple[tuple[str, Converter, bool], ...]:
+    """The converters of a class's parameters, in order, each with whether None is kept as it is."""
+    found = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        parts = (hint,) if get_origin(hint) is Annotated else get_args(hint)
+        found += [
+            (name, convert, type(None) in parts)
+            for part in parts
+            if get_origin(part) is Annotated
+            for convert in part.__metadata__
+            if callable(convert)
+        ]
+    return tuple(found)
