@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpverify.estimation.clipping import Numbers, inverse, vector_sum
+from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.results import Floats
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.vector_queries import VectorSum
@@ -113,7 +114,7 @@ class Grid:
 
     def multiples(self, center: Numbers) -> tuple[int, ...]:
         """The nearest ones."""
-        found = (round(Fraction(c) / Fraction(2) ** self.exponent) for c in center)
+        found = Rationals.of(center).cells((self.exponent,) * len(center))
         return tuple(min(max(k, -self.most), self.most) for k in found)
 
     def moved(self, multiples: IntArray, offsets: Floats) -> IntArray:

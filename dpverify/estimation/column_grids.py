@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Annotated
 
 from dpverify.estimation.clipping import Numbers
+from dpverify.estimation.rationals import Rationals
 from dpverify.grid import interval
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import Stretch
@@ -71,28 +72,26 @@ def middle_of(lower: Numbers, upper: Numbers) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=16)
-def units_of(
-    weights: tuple[Fraction, ...], energy: Fraction
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def units_of(weights: Rationals, energy: Fraction) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Exponents and factors that map x_j to x_j / (g sqrt(weight_j)), g sqrt(2^48) = sqrt(energy).
 
     The energy is the expected squared norm of x_j / sqrt(weight_j); it becomes 2^24 squared. The cell
     2^e is the largest with 2^e / (g sqrt(weight)) <= 64, and the factor is that number, rounded down.
     """
-    exponents, factors = [], []
-    for weight in weights:
-        unit = energy * weight / (TYPICAL * GRAIN) ** 2
-        exponent = floor_log2(4096 * unit) // 2
-        exponents.append(exponent)
-        factors.append(math.isqrt(math.floor(Fraction(4) ** exponent / unit)))
-    return tuple(exponents), tuple(factors)
+    below = energy.denominator * weights.denominator * (TYPICAL * GRAIN) ** 2
+    known: dict[int, tuple[int, int]] = {}
+    for weight in weights.numerators:
+        if weight not in known:
+            unit = energy.numerator * weight, below  # above, below: the square of g sqrt(weight)
+            exponent = floor_log2(Fraction(4096 * unit[0], unit[1])) // 2
+            square = (unit[1] << max(2 * exponent, 0)) // (unit[0] << max(-2 * exponent, 0))
+            known[weight] = exponent, math.isqrt(square)
+    exponents, factors = zip(*(known[weight] for weight in weights.numerators), strict=True)
+    return exponents, factors
 
 
 @lru_cache(maxsize=16)
-def stretch_to(
-    medians: tuple[Fraction, ...], weights: tuple[Fraction, ...], energy: Fraction
-) -> Stretch:
+def stretch_to(medians: Rationals, weights: Rationals, energy: Fraction) -> Stretch:
     """The map about the medians, rounded to cells."""
     exponents, factors = units_of(weights, energy)
-    cells = (round(m / Fraction(2) ** e) for m, e in zip(medians, exponents, strict=True))
-    return Stretch(tuple(cells), exponents, factors)
+    return Stretch(medians.cells(exponents), exponents, factors)

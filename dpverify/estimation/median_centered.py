@@ -16,6 +16,7 @@ from dpverify.estimation.budget_shares import root
 from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, PerColumn, in_ball, numbers_of
 from dpverify.estimation.column_grids import GRAIN
 from dpverify.estimation.handles import COUNT, SUM, SUM_AND_COUNT
+from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid import OUTER_BOX, Count, OneUnit, Transcripts
 from dpverify.grid.cells import floor_log2
@@ -144,15 +145,15 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
         return query
 
-    def medians(self, search: Search, row: Row) -> tuple[Fraction, ...]:
+    def medians(self, search: Search, row: Row) -> Rationals:
         """The middles of the nodes' intervals, in the data's units."""
         unit = exact(self.reach, "reach") / 2**search.steps
-        return _moved(self.center, unit, tuple(search.middles(row[: self.columns()])))
+        return _moved(self.center, unit, search.steps, row[: self.columns()])
 
     def refuse_far(self, exponents: Sequence[int]) -> None:
         """Before anything is drawn: every possible center must lie on the grid."""
         reach = exact(self.reach, "reach")
-        for c, exponent in zip(self.center, exponents, strict=True):
+        for c, exponent in {*zip(self.center, exponents, strict=True)}:
             if abs(Fraction(c)) + reach > OUTER_BOX * Fraction(2) ** exponent:
                 raise ValueError(
                     f"A median may be {to_float(abs(Fraction(c)) + reach)} from zero, too far for the "
@@ -171,11 +172,6 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         return self.noise_multiplier * root(moved / self.sum_share())
 
 
-def as_floats(values: Sequence[Fraction]) -> Numbers:
-    """The nearest floats; beyond the largest one, that."""
-    return tuple(min(max(to_float(value), -LARGEST_FLOAT), LARGEST_FLOAT) for value in values)
-
-
 def positive_numbers(values: Any, name: str, count: int) -> Numbers:
     """So many positive finite numbers. Raises TypeError or ValueError."""
     found = numbers_of(values, name)
@@ -190,11 +186,18 @@ def positive_numbers(values: Any, name: str, count: int) -> Numbers:
 
 
 @lru_cache(maxsize=16)
-def _moved(center: Numbers, unit: Fraction, by: tuple[int, ...]) -> tuple[Fraction, ...]:
-    """A start is the same for every step and every noise, so it is computed once."""
-    return tuple(Fraction(c) + unit * m for c, m in zip(center, by, strict=True))
+def rationals_of(values: Numbers) -> Rationals:
+    """Public floats over one denominator."""
+    return Rationals.of(values)
 
 
 @lru_cache(maxsize=16)
-def _sides(medians: tuple[Fraction, ...]) -> SideCounts:
-    return SideCounts(as_floats(medians))
+def _moved(center: Numbers, unit: Fraction, steps: int, nodes: Row) -> Rationals:
+    """A start is the same for every step and every noise, so it is computed once."""
+    by = Rationals(tuple(Search("side", len(nodes), steps).middles(nodes)), 1)
+    return rationals_of(center).plus(by.times(unit))
+
+
+@lru_cache(maxsize=16)
+def _sides(medians: Rationals) -> SideCounts:
+    return SideCounts(medians.floats())

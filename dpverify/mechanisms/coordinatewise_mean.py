@@ -11,7 +11,13 @@ from flint import arb
 
 from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.column_grids import TYPICAL, clipped_share, stretch_to, units_of
-from dpverify.estimation.median_centered import NOISE, CenteredMean, positive_numbers
+from dpverify.estimation.median_centered import (
+    NOISE,
+    CenteredMean,
+    positive_numbers,
+    rationals_of,
+)
+from dpverify.estimation.rationals import Rationals
 from dpverify.grid.coordinates import Stretch
 from dpverify.grid.masks import Row
 from dpverify.plans import Plan
@@ -52,7 +58,7 @@ class CoordinatewiseMean(CenteredMean):
         CenteredMean.check_parameters(self)
         given = positive_numbers(self.deviations, "deviations", self.columns())
         self.keep(deviations=given)
-        self.refuse_far(units_of((Fraction(1),) * self.columns(), self._trace())[0])
+        self.refuse_far(units_of(self._weights(), self._trace())[0])
 
     def plan(self) -> Plan:
         """The searches and the sum."""
@@ -66,19 +72,21 @@ class CoordinatewiseMean(CenteredMean):
 
     def ball(self, row: Row) -> tuple[Stretch, int]:
         """The same unit in all columns, and the public radius."""
-        weights = (Fraction(1),) * self.columns()
         medians = self.medians(self._search(), row)
-        return stretch_to(medians, weights, self._trace()), self._radius()
+        return stretch_to(medians, self._weights(), self._trace()), self._radius()
 
     def sum_share(self) -> Fraction:
         """What the search leaves."""
         return 1 - self.search_share
 
     def _trace(self) -> Fraction:
-        return sum((Fraction(s) ** 2 for s in self.deviations), Fraction(0))
+        return rationals_of(self.deviations).squares()
+
+    def _weights(self) -> Rationals:
+        return Rationals((1,) * self.columns(), 1)
 
     def _search(self) -> Search:
-        return self.side_search(min(map(Fraction, self.deviations)))
+        return self.side_search(Fraction(min(self.deviations)))
 
     def _radius(self) -> int:
         """In grains, rounded down: sqrt(t) is ``TYPICAL``."""

@@ -37,6 +37,7 @@ from dpverify.estimation.clipping import (
     vector_sum,
 )
 from dpverify.estimation.handles import COUNT
+from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.results import Floats, VectorMeanEstimate
 from dpverify.grid import Count
 from dpverify.grid.joint import WithCount, least_counted
@@ -233,8 +234,8 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
 
     def _centered(self, ball: Ball, grid: Grid, multiples: Sequence[int]) -> VectorSum:
         """The ball's query about a center, in its own cells."""
-        cells = Fraction(2) ** (grid.exponent - ball.total.exponent)
-        return replace(ball.total, center=tuple(round(k * cells) for k in multiples))
+        finer = (ball.total.exponent - grid.exponent,) * len(multiples)
+        return replace(ball.total, center=Rationals(tuple(multiples), 1).cells(finer))
 
     def _step(self, t: int, grid: Grid, rung: int, multiples: Sequence[int]) -> Stage:
         ball = self._ball(t, rung)

@@ -13,7 +13,13 @@ import numpy as np
 from dpverify.estimation.budget_shares import root
 from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.column_grids import GRAIN, TYPICAL, stretch_to, units_of
-from dpverify.estimation.median_centered import NOISE, CenteredMean, as_floats, positive_numbers
+from dpverify.estimation.median_centered import (
+    NOISE,
+    CenteredMean,
+    positive_numbers,
+    rationals_of,
+)
+from dpverify.estimation.rationals import Rationals
 from dpverify.grid import OneUnit
 from dpverify.grid.coordinates import NormCounts, SideCounts, Stretch
 from dpverify.grid.masks import Row
@@ -106,8 +112,8 @@ class VarianceAwareMean(CenteredMean):
         if self.deviations is not None:
             given = positive_numbers(self.deviations, "deviations", self.columns())
             self.keep(deviations=given)
-            weights = self._given()
-            self.refuse_far(units_of(weights, sum(weights, Fraction(0)))[0])
+            weights = rationals_of(given)
+            self.refuse_far(units_of(weights, weights.total())[0])
         else:
             self._check_least()
 
@@ -140,7 +146,7 @@ class VarianceAwareMean(CenteredMean):
                 f"least_deviation = {self.least_deviation} is not positive; give the least spread "
                 "that matters to you, in the data's units."
             )
-        farthest = reach + max(map(abs, map(Fraction, self.center)))
+        farthest = reach + rationals_of(self.center).farthest()
         if not least <= reach <= farthest <= least * _FINEST:
             raise ValueError(
                 f"least_deviation = {self.least_deviation}: center and reach together are "
@@ -149,12 +155,10 @@ class VarianceAwareMean(CenteredMean):
             )
         self.keep(least_deviation=least)
 
-    def _given(self) -> tuple[Fraction, ...]:
-        return tuple(map(Fraction, self.deviations or ()))
-
     def _sides(self) -> Search:
-        least = self.least_deviation
-        return self.side_search(min(self._given()) if least is None else exact(least, "least"))
+        given = self.deviations
+        least = exact(self.least_deviation or 0, "least") if given is None else min(given)
+        return self.side_search(Fraction(least))
 
     def _spreads(self) -> Search | None:
         """Over factors of two from the least deviation to the reach; None for given deviations."""
@@ -174,28 +178,26 @@ class VarianceAwareMean(CenteredMean):
         sides, scale = self._sides(), self.step_scale(steps)
 
         def query(row: Row) -> OneUnit:
-            halves = [_HALF_NORMAL * deviation for deviation in self._deviations(row)]
+            halves = self._deviations(row).times(_HALF_NORMAL)
             middles = self.medians(sides, row)
-            highs = as_floats([m + h for m, h in zip(middles, halves, strict=True)])
-            lows = as_floats([m - h for m, h in zip(middles, halves, strict=True)])
-            return OneUnit(SideCounts(highs, lows), scale)
+            ends = (middles.plus(halves, sign).floats() for sign in (1, -1))
+            return OneUnit(SideCounts(*ends), scale)
 
         return query
 
-    def _deviations(self, row: Row) -> tuple[Fraction, ...]:
+    def _deviations(self, row: Row) -> Rationals:
         """Those given, or least 2^k (1 + f), k the whole and f the broken part of the doublings, but at
         most the reach."""
         spreads = self._spreads()
         if spreads is None:
-            return self._given()
+            return rationals_of(self.deviations or ())
         least, reach = exact(self.least_deviation or 0, "least_deviation"), Fraction(self.reach)
         doublings = self._doublings()
         whole_range = 1 << spreads.steps
-        found = []
-        for middle in spreads.middles(row[self.columns() : 2 * self.columns()]):
-            k, rest = divmod((middle + whole_range) * doublings, 2 * whole_range)
-            found.append(min(least * 2**k * (1 + Fraction(rest, 2 * whole_range)), reach))
-        return tuple(found)
+        middles = spreads.middles(row[self.columns() : 2 * self.columns()])
+        parts = (divmod((m + whole_range) * doublings, 2 * whole_range) for m in middles)
+        raised = Rationals(tuple((2 * whole_range + r) << k for k, r in parts), 2 * whole_range)
+        return raised.times(least).at_most(reach)
 
     def _searched(self) -> Prefix:
         sides, spreads = self._sides(), self._spreads()
@@ -204,7 +206,7 @@ class VarianceAwareMean(CenteredMean):
 
     def _stretch(self, row: Row) -> Stretch:
         weights = self._deviations(row)
-        return stretch_to(self.medians(self._sides(), row), weights, sum(weights, Fraction(0)))
+        return stretch_to(self.medians(self._sides(), row), weights, weights.total())
 
     def _norms(self, row: Row) -> Stage:
         edges = tuple(radius * GRAIN for radius in self._edges())

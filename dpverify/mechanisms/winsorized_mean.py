@@ -24,6 +24,7 @@ from dpverify.estimation.column_grids import (
     stretch_to,
 )
 from dpverify.estimation.handles import COUNT, SUM
+from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid import Count, OneUnit, VectorQuery
 from dpverify.grid.coordinates import BoxSum, Stretch
@@ -222,4 +223,6 @@ def _stretch(
         cell = Fraction(2) ** exponent
         middles.append((low + Fraction(int(a) + int(b), 2)) * cell)
         squares.append((max(Fraction(1), times * (int(b) - int(a))) * cell) ** 2)
-    return stretch_to(tuple(middles), tuple(squares), Fraction(TYPICAL * GRAIN, RADIUS) ** 2)
+    return stretch_to(
+        Rationals.of(middles), Rationals.of(squares), Fraction(TYPICAL * GRAIN, RADIUS) ** 2
+    )
