@@ -12,14 +12,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid.cells import floor_log2
 from dpverify.grid.hashes import GOLDEN, Words, blocks_of, cells_of, mixed, sums_of_words
 from dpverify.grid.linear import WORD, Integers, largest
 from dpverify.grid.queries import Query
@@ -36,6 +34,7 @@ ZERO = -(1 << 10)
 """The bucket of zero: below that of any other number."""
 MOST_GROUPS = 1 << 20
 _MOST_KEY = 1 << 63
+_WORD = 32
 _LOW = 21  # bits of the lower word of a difference, which has at most 42
 
 
@@ -143,15 +142,32 @@ class GroupBuckets(Query):
 
     def buckets(self, view: View) -> list[int]:
         """Each group's."""
-        return [self._bucket(sums, pairs) for sums, pairs in self.sums(view)]
+        sums, pairs = self.sums(view)
+        totals = [self.statistic.of(row) for row in sums]
+        parts = np.maximum(2 * pairs, 1) if self.statistic.averaged else np.ones_like(pairs)
+        kind = np.int64 if max(totals) < WORD else object
+        return [int(b) for b in buckets_of(np.array(totals, kind)[:, np.newaxis], parts)[:, 0]]
 
-    def sums(self, view: View) -> list[tuple[Integers, int]]:
-        """Of each group the squared differences, one sum a column, and its number of pairs; once for each grouping."""
+    def sums(self, view: View) -> tuple[Integers, NDArray[np.int64]]:
+        """Of each group the squared differences, summed for each column, shape (groups, columns), and its number of
+        pairs, shape (groups,); once for each grouping of a view."""
         key = ("groups", self.columns, self.groups, self.exponent, self.key)
         return view.once(key, lambda: self._sums(view.records))
 
-    def _sums(self, records: Records) -> list[tuple[Integers, int]]:
-        return [self._summed(records, members) for members in self.members(records)]
+    def _sums(self, records: Records) -> tuple[Integers, NDArray[np.int64]]:
+        members = self.members(records)
+        sizes = np.array([len(some) for some in members], np.int64)
+        pairs = sizes // 2
+        sums: Integers = np.zeros((self.groups, self.columns), np.int64)
+        ordered = np.concatenate(members)
+        place = np.arange(len(ordered)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        first = np.flatnonzero((place % 2 == 0) & (place + 1 < np.repeat(sizes, sizes)))
+        owner = np.repeat(np.arange(self.groups), pairs)
+        for some in self._blocks(len(first)):
+            one, two = (self._cells(records[ordered[first[some] + next_]]) for next_ in (0, 1))
+            starts = np.flatnonzero(np.diff(owner[some], prepend=-1))
+            sums = added_at(sums, owner[some][starts], sums_of_squares(one - two, starts))
+        return sums, pairs
 
     def members(self, records: Records) -> list[NDArray[np.intp]]:
         """Each group's records by index, in the order in which they are paired."""
@@ -218,22 +234,6 @@ class GroupBuckets(Query):
             order[some] = order[some][np.lexsort(rows.T[::-1])]
         return order
 
-    def _summed(self, records: Records, members: NDArray[np.intp]) -> tuple[Integers, int]:
-        pairs = len(members) // 2
-        sums: Integers = np.zeros(self.columns, np.int64)
-        for some in self._blocks(pairs):
-            one, two = (members[side : 2 * pairs : 2][some] for side in (0, 1))
-            sums = _added(
-                sums, sums_of_squares(self._cells(records[one]) - self._cells(records[two]))
-            )
-        return sums, pairs
-
-    def _bucket(self, sums: Integers, pairs: int) -> int:
-        """floor(log4) of the statistic of sums over 2 p."""
-        total = self.statistic.of(sums)
-        parts = 2 * pairs if self.statistic.averaged else 1
-        return floor_log2(Fraction(total, parts)) // 2 if total else ZERO
-
 
 def _copies(as_before: NDArray[np.bool_]) -> NDArray[np.int64]:
     """How many equal ones stand before each, shape (n,)."""
@@ -241,13 +241,15 @@ def _copies(as_before: NDArray[np.bool_]) -> NDArray[np.int64]:
     return places - np.maximum.accumulate(np.where(as_before, 0, places))
 
 
-def sums_of_squares(differences: NDArray[np.int64]) -> Integers:
-    """Exactly, of each column; of magnitudes up to 2^41, and at most 2^20 rows."""
+def sums_of_squares(differences: NDArray[np.int64], starts: NDArray[np.intp]) -> Integers:
+    """Exactly, of each column, over the rows from each start to the next; magnitudes up to 2^42, at most 2^20 rows."""
+    if not len(starts):
+        return np.zeros((0, differences.shape[1]), np.int64)
     if len(differences) * largest(differences) ** 2 < WORD:
-        return np.asarray(np.einsum("ij,ij->j", differences, differences))
+        return np.add.reduceat(differences**2, starts, axis=0)
     low, high = differences & ((1 << _LOW) - 1), differences >> _LOW
     parts = (
-        np.einsum("ij,ij->j", a, b).astype(object)
+        np.add.reduceat(a * b, starts, axis=0).astype(object)
         for a, b in ((high, high), (high, low), (low, low))
     )
     squares, cross, rest = parts
@@ -255,8 +257,32 @@ def sums_of_squares(differences: NDArray[np.int64]) -> Integers:
     return total
 
 
-def _added(a: Integers, b: Integers) -> Integers:
-    """In int64 where that is certain to do."""
-    kind = object if largest(a) + largest(b) >= WORD else np.int64
-    total: Integers = a.astype(kind) + b.astype(kind)
-    return total
+def added_at(sums: Integers, rows: NDArray[np.intp], more: Integers) -> Integers:
+    """The sums with more added to some rows, each named once; in int64 where that is certain to do."""
+    if largest(sums) + largest(more) >= WORD:
+        sums = sums.astype(object)
+    sums[rows] += more if sums.dtype == object else more.astype(np.int64)
+    return sums
+
+
+def buckets_of(sums: Integers, divisors: NDArray[np.int64]) -> NDArray[np.int64]:
+    """floor(log4(sum / divisor)), exactly, -1024 for a sum of 0; sums from 0 on, a row for each divisor >= 1.
+
+    With 4^j >= divisor, q = floor(4^j sum / divisor) is positive for a positive sum, and it has the same
+    floor(log4) as the quotient, plus j.
+    """
+    j = (np.frexp(divisors)[1].astype(np.int64) + 1)[:, np.newaxis] // 2
+    wide = sums.dtype == object or largest(sums) << 2 * int(j.max(initial=0)) >= WORD
+    scaled = (sums.astype(object) if wide else sums) << 2 * j
+    bits = _bit_lengths(scaled // divisors[:, np.newaxis])
+    return np.where(np.asarray(sums == 0, np.bool_), ZERO, (bits - 1) // 2 - j)
+
+
+def _bit_lengths(values: Integers) -> NDArray[np.int64]:
+    if values.dtype == object:
+        found = [int(v).bit_length() for v in values.flat]
+        return np.array(found, np.int64).reshape(values.shape)
+    high = values >> _WORD  # frexp of less than 53 bits is exact
+    low = values & ((1 << _WORD) - 1)
+    bits = np.where(high > 0, np.frexp(high)[1] + _WORD, np.frexp(low)[1])
+    return np.asarray(bits, np.int64)

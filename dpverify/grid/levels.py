@@ -13,8 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid.groups import ZERO, GroupBuckets, KthLargest
-from dpverify.grid.linear import WORD, Integers, largest
+from dpverify.grid.groups import ZERO, GroupBuckets, KthLargest, buckets_of
 from dpverify.grid.queries import Query
 from dpverify.grid.transcripts import NOTHING, Transcripts
 from dpverify.grid.views import View
@@ -23,7 +22,6 @@ from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import whole
 from dpverify.privacy.rules import sensitivity_lemma
 
-_WORD = 32
 _SOURCE = Source(
     "DJYZZ24", "Algorithm 4, FindLargeVariances", note="a ladder of levels instead of one"
 )
@@ -87,32 +85,7 @@ def bucket_table(grouping: GroupBuckets, view: View) -> NDArray[np.int64]:
     """
 
     def table() -> NDArray[np.int64]:
-        found = np.full((grouping.groups, grouping.columns), ZERO, np.int64)
-        for row, (sums, pairs) in enumerate(grouping.sums(view)):
-            if pairs:
-                found[row] = buckets_of(sums, 2 * pairs)
-        return found
+        sums, pairs = grouping.sums(view)
+        return np.where(pairs[:, np.newaxis] > 0, buckets_of(sums, np.maximum(2 * pairs, 1)), ZERO)
 
     return view.once(("buckets", replace(grouping, statistic=KthLargest(1))), table)
-
-
-def buckets_of(sums: Integers, divisor: int) -> NDArray[np.int64]:
-    """floor(log4(sum / divisor)), exactly, -1024 for a sum of 0; sums from 0 on, divisor >= 1.
-
-    With 4^j >= divisor, q = floor(4^j sum / divisor) is positive for a positive sum, and it has the same
-    floor(log4) as the quotient, plus j.
-    """
-    j = (divisor.bit_length() + 1) // 2
-    wide = sums.dtype == object or largest(sums) << 2 * j >= WORD
-    scaled = (sums.astype(object) if wide else sums) << 2 * j
-    bits = _bit_lengths(scaled // divisor)
-    return np.where(np.asarray(sums == 0, np.bool_), ZERO, (bits - 1) // 2 - j)
-
-
-def _bit_lengths(values: Integers) -> NDArray[np.int64]:
-    if values.dtype == object:
-        return np.array([int(v).bit_length() for v in values.tolist()], np.int64)
-    high = values >> _WORD  # frexp of less than 53 bits is exact
-    low = values & ((1 << _WORD) - 1)
-    bits = np.where(high > 0, np.frexp(high)[1] + _WORD, np.frexp(low)[1])
-    return np.asarray(bits, np.int64)
