@@ -122,8 +122,12 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     changed = groups.moved(parameters["adjacency"])
     found = {f"report {i + 1}": changed for i in range(parameters["reports"])}
     mean = refined_mean.sensitivities(mean_part(parameters, _example(parameters)))
-    inside = {f"mean/{name}": moved for name, moved in mean.items()}
-    return {"largest": changed, **found, "others": changed, **inside}
+    return {"largest": changed, **found, "others": changed, **inside(mean)}
+
+
+def inside(mean: Mapping[str, int]) -> dict[str, int]:
+    """The refined mean's stages under the names that they have as a part."""
+    return {f"mean/{name}": moved for name, moved in mean.items()}
 
 
 # --- the law ------------------------------------------------------------------------------------
@@ -296,7 +300,7 @@ def obligation_any_transcript(
                 require(0 < low <= high <= low * 2**78, f"{prefix}: M from {low} to {high}")
                 require(own["record_radius"] > 0, f"{prefix}: {own['record_radius']}")
                 cases += 1
-            mean = refined_mean.sensitivities(own)
+            mean = inside(refined_mean.sensitivities(own))
             require(mean.items() <= stated.items(), f"{prefix}: {mean} were not declared")
     return cases
 
