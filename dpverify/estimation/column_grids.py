@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated
@@ -12,6 +11,7 @@ from dpverify.grid import interval
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import Stretch
 from dpverify.plans.parameters import Converter, rational, whole_from
+from dpverify.privacy.numbers import root_down
 
 GRAIN = 1 << 10
 """Radii and weights are multiples of integers this large, so that their noise is in proportion."""
@@ -84,7 +84,7 @@ def units_of(
         unit = energy * weight / (TYPICAL * GRAIN) ** 2
         exponent = floor_log2(4096 * unit) // 2
         exponents.append(exponent)
-        factors.append(math.isqrt(math.floor(Fraction(4) ** exponent / unit)))
+        factors.append(int(root_down(Fraction(4) ** exponent / unit, 0)))
     return tuple(exponents), tuple(factors)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -15,7 +14,7 @@ from dpverify.grid.nearness import Nearness, by_column
 from dpverify.grid.shapes import Shape, shape_of, spectrum, tail_radius
 from dpverify.plans import UNIT, Transcript, Transcripts
 from dpverify.plans.parameters import one_of, whole_from
-from dpverify.privacy.numbers import exact, whole
+from dpverify.privacy.numbers import exact, root_up, whole
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import (
     BasicCoreMean,
@@ -141,7 +140,7 @@ def ball_after(core: CoreMean, share: Fraction, numbers: Numbered) -> tuple[Frac
     noise = core.noise_of(Transcript({name: (value,) for name, value in numbers}))
     nearness = core.nearness
     square = (share * nearness.radius) ** 2 + nearness.width * noise**2
-    return noise, min(max(1, math.isqrt(math.ceil(square) - 1) + 1), _FAR)
+    return noise, min(max(1, int(root_up(square, 0))), _FAR)
 
 
 def within_reach(cells: IntArray) -> IntArray:

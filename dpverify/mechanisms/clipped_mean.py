@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clipping import (
     LARGEST_FLOAT,
     Numbers,
@@ -37,7 +38,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import AtLeast, one_of, probability
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.numbers import Exact, exact, root_down, to_float
 
 _LARGEST_WEIGHT = 1 << 42
 
@@ -159,7 +160,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         moved = 4 * square if self.adjacency is Adjacency.REPLACE else 0
         if self._counts_itself():
             moved = max(moved, square + self._weight() ** 2)
-        return self.noise_multiplier * Fraction(math.isqrt(moved << 80), 1 << 40)
+        return self.noise_multiplier * root_down(moved, ROOT_BITS)
 
     def _weight(self) -> int:
         """Of one record in the joint release, in cells."""

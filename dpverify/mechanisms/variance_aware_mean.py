@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpverify.estimation.budget_shares import root
+from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.column_grids import GRAIN, TYPICAL, stretch_to, units_of
 from dpverify.estimation.median_centered import NOISE, CenteredMean, as_floats, positive_numbers
@@ -20,7 +20,7 @@ from dpverify.plans import UNIT, Plan, Stage
 from dpverify.plans.parameters import Share, whole_from
 from dpverify.plans.search import Nodes, Prefix, Released, Search
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.numbers import Exact, exact, root_down, to_float
 from dpverify.randomness.bits import IntArray
 
 _HALF_NORMAL = Fraction("0.6745")  # half of all normal records are within so many deviations
@@ -213,7 +213,7 @@ class VarianceAwareMean(CenteredMean):
 
     def _norm_scale(self) -> Fraction:
         moved = 2 if self.adjacency is Adjacency.REPLACE else 1
-        return self.noise_multiplier * root(moved / self.norm_share)
+        return self.noise_multiplier * root_down(moved / self.norm_share, ROOT_BITS)
 
     def _edges(self) -> tuple[int, ...]:
         """The radii in grains."""

@@ -17,7 +17,7 @@ from dpverify.plans.plan import Gate, Plan, Stage, derive, stages_of
 from dpverify.plans.transcripts import Transcript
 from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
 from dpverify.privacy.adjacency import Nonfinite
-from dpverify.privacy.calibration import Unreachable, smallest_sufficient
+from dpverify.privacy.calibration import Unreachable, least_integer, smallest_sufficient
 from dpverify.privacy.numbers import Exact
 from dpverify.randomness import Bits, SystemBits
 
@@ -210,15 +210,9 @@ class Mechanism(ABC, Generic[Estimate]):
             )
         noise = stage.noise
         # n records are stopped when noise <= -(n - at_least + 1)
-        enough = 1
-        while not noise.falls_short(enough - gate.at_least + 1, beta):
-            enough *= 2
-        low, high = -1, enough
-        while high - low > 1:
-            middle = (low + high) // 2
-            holds = noise.falls_short(middle - gate.at_least + 1, beta)
-            low, high = (low, middle) if holds else (middle, high)
-        return high
+        return least_integer(
+            lambda n: noise.falls_short(n - gate.at_least + 1, beta), above=-1, first=1
+        )
 
     def _refuse_too_few(self, n: int) -> None:
         least = self.fewest_records()
