@@ -28,7 +28,7 @@ from scipy.special import ndtr
 
 from dpverify.audit.betting import Wealth
 from dpverify.audit.certificates import Point
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import settle, whole
 
 Floats = NDArray[np.float64]
 _FIRST = 8  # runs that only teach
@@ -70,7 +70,7 @@ class Gaussians:
             raise ValueError(
                 f"covariance has the negative eigenvalue {values.min():.3g}; variances are >= 0."
             )
-        object.__setattr__(self, "covariance", given)
+        settle(self, covariance=given)
 
     @property
     def columns(self) -> int:

@@ -10,6 +10,9 @@ from typing import Annotated, Any
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import approximately, exact, to_float
 
+ROOT_BITS = 40
+"""Roots of shares, which multiply noise, are rounded to multiples of 2^-40."""
+
 
 def _tail(value: Any, name: str) -> Fraction:
     """Read the probability of a rare event."""
@@ -44,18 +47,6 @@ def shares_of(shares: Sequence[Fraction] | None, steps: int) -> tuple[Fraction, 
     if steps == 1:
         return (Fraction(1),)
     return (Fraction(1, 4 * (steps - 1)),) * (steps - 1) + (Fraction(3, 4),)
-
-
-def root(square: Fraction) -> Fraction:
-    """Take the square root, rounded down to a multiple of 2^-40."""
-    return Fraction(math.isqrt(math.floor(square * 4**40)), 2**40)
-
-
-def root_up(value: Fraction) -> Fraction:
-    """Take the square root, rounded up to a multiple of 2^-40."""
-    scaled = -(-(value.numerator << 80) // value.denominator)
-    root = math.isqrt(scaled)
-    return Fraction(root + (root * root < scaled), 1 << 40)
 
 
 def default_tail(budget: Guarantee, adjacency: Adjacency, filter_: str) -> Fraction:

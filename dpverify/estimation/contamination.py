@@ -10,6 +10,7 @@ from typing import Any
 
 from dpverify.grid.region_queries import histogram_moves
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
+from dpverify.privacy.calibration import Unreachable, least_integer
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.numbers import render, to_float
 from dpverify.transformations.degree_weights import reach as weighted_reach
@@ -140,12 +141,8 @@ def _fewest(center: Center, n_max: int, multiplier: Fraction, spent: Fraction) -
     def room(n: int) -> bool:
         return math.isfinite(_best_center(center, n, multiplier, spent)[1])
 
-    low, high = n_max, min(2 * n_max, MOST_RECORDS)
-    while not room(high):
-        if high == MOST_RECORDS:
-            return None
-        low, high = high, min(2 * high, MOST_RECORDS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if room(middle) else (middle, high)
-    return high
+    first = min(2 * n_max, MOST_RECORDS)
+    try:
+        return least_integer(room, above=n_max, first=first, most=MOST_RECORDS)
+    except Unreachable:
+        return None

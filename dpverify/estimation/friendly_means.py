@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -17,7 +16,7 @@ from dpverify.grid.shapes import Shape, shape_of, spectrum, tail_radius
 from dpverify.grid.transcripts import transcript
 from dpverify.plans import UNIT, Transcripts
 from dpverify.plans.parameters import one_of, whole_from
-from dpverify.privacy.numbers import exact, whole
+from dpverify.privacy.numbers import exact, root_up, settle, whole
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.degree_weights import AGREEMENT
 from dpverify.transformations.means import (
@@ -48,9 +47,9 @@ def check_shared(mechanism: Any) -> None:
 
     Raises TypeError or ValueError.
     """
-    mechanism.keep(matrix=shape_of(mechanism.matrix, mechanism.origin)[0])
+    settle(mechanism, matrix=shape_of(mechanism.matrix, mechanism.origin)[0])
     if mechanism.origin is not None:
-        mechanism.keep(origin=tuple(map(float, mechanism.origin)))
+        settle(mechanism, origin=tuple(map(float, mechanism.origin)))
     name = "center_multiplier" if hasattr(mechanism, "center_multiplier") else "noise_multiplier"
     check_multiplier(mechanism, name)
 
@@ -144,7 +143,7 @@ def ball_after(core: CoreMean, share: Fraction, numbers: Numbered) -> tuple[Frac
     noise = core.noise_of(transcript({name: (value,) for name, value in numbers}))
     nearness = core.nearness
     square = (share * nearness.radius) ** 2 + nearness.width * noise**2
-    return noise, min(max(1, math.isqrt(math.ceil(square) - 1) + 1), _FAR)
+    return noise, min(max(1, int(root_up(square, 0))), _FAR)
 
 
 def within_reach(cells: IntArray) -> IntArray:

@@ -29,11 +29,11 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import Delta, one_of, probability
 from dpverify.privacy import Domain
-from dpverify.privacy.numbers import Exact, whole
+from dpverify.privacy.calibration import least_integer
+from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, whole
 
 VOTES = Handle("votes")
 GROUPS_PER_THRESHOLD = 10
-_ROOT = Fraction(1414213563, 10**9)  # a little above the square root of 2
 _MOST_EXPONENT = 450  # every bucket is within the range of floats
 _LEAST_DEVIATION, _LARGEST_DEVIATION = Fraction(1, 2**10), Fraction(2**45)
 _BAD = 1 / 20  # of a group: that it has too few records, and that its variances are off
@@ -136,7 +136,7 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         if self.noise == "laplace":  # a group that changes moves two counts by one
             kind, scale = ThresholdedLaplace, 2 * scale
         else:
-            kind, scale = ThresholdedGaussian, _ROOT * scale
+            kind, scale = ThresholdedGaussian, ROOT_OF_TWO * scale
         noise = rarely_surfacing(kind, scale, moves, self.delta)
         if self.groups is None:
             groups = min(GROUPS_PER_THRESHOLD * noise.threshold, MOST_GROUPS)
@@ -195,17 +195,9 @@ class GroupVotes(Mechanism[VarianceEstimate]):
 
 def records_needed(off: Callable[[int], float], groups: int) -> int:
     """The least n with which a group has a statistic within a factor 2 with probability 9/10."""
-    pairs = 1
-    while off(pairs) > _BAD:
-        pairs += 1
-    low, high = 2 * pairs - 1, 2 * pairs
-    while bdtr(2 * pairs - 1, high, 1 / groups) > _BAD:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        rare = bdtr(2 * pairs - 1, middle, 1 / groups) <= _BAD
-        low, high = (low, middle) if rare else (middle, high)
-    return high
+    pairs = least_integer(lambda pairs: off(pairs) <= _BAD, above=0)
+    fewer = 2 * pairs - 1
+    return least_integer(lambda n: bool(bdtr(fewer, n, 1 / groups) <= _BAD), above=fewer)
 
 
 def votes_missed(noise: ThresholdedLaplace | ThresholdedGaussian, groups: int) -> float:

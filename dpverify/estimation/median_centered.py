@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpverify.estimation.budget_shares import root
+from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, PerColumn, in_ball, numbers_of
 from dpverify.estimation.column_grids import GRAIN
 from dpverify.estimation.handles import COUNT, SUM, SUM_AND_COUNT
@@ -27,7 +27,7 @@ from dpverify.plans import UNIT, Abstained, Mechanism, NoNoise, Plan, RoundedGau
 from dpverify.plans.parameters import AtLeast, Share, probability, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.numbers import Exact, exact, root_down, settle, to_float
 
 NOISE = RoundedGaussian(UNIT)
 
@@ -55,7 +55,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
                 f"reach = {self.reach}: center and reach together leave the floats; give a smaller "
                 "reach."
             )
-        self.keep(reach=reach)
+        settle(self, reach=reach)
 
     def columns(self) -> int:
         """The dimension."""
@@ -129,7 +129,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
     def step_scale(self, steps: int) -> Fraction:
         """The noise of one of so many steps, in records: one moves d counts by 1, or by 2."""
         moved = self.columns() * (4 if self.adjacency is Adjacency.REPLACE else 1)
-        return self.noise_multiplier * root(moved * steps / self.search_share)
+        return self.noise_multiplier * root_down(moved * steps / self.search_share, ROOT_BITS)
 
     def side_search(self, least: Fraction) -> Search:
         """Steps down to an interval of half-width ``least``, and the extra ones."""
@@ -169,7 +169,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         """The noise of the sum for a radius of one grain."""
         replaced = self.adjacency is Adjacency.REPLACE
         moved = 4 * GRAIN**2 if replaced else GRAIN**2 + self._weight() ** 2
-        return self.noise_multiplier * root(moved / self.sum_share())
+        return self.noise_multiplier * root_down(moved / self.sum_share(), ROOT_BITS)
 
 
 def positive_numbers(values: Any, name: str, count: int) -> Numbers:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+
+from dpverify.privacy.numbers import root_down
 
 EXCESS = Fraction(9, 2)
 """So many times the lower edge of its level, a power of 4, a variance is taken to be at most."""
 LN_2 = Fraction(7, 10)
 """A little above the natural logarithm of 2."""
-_FINE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +50,19 @@ def rough(
     most = max(roots.values(), default=Fraction(0))
     if m:
         total, edge = Fraction(4) ** others, Fraction(4) ** (below - 1)
-        spread = min(
-            Fraction(2) ** others * Fraction(_FINE, math.isqrt(m * _FINE**2)), Fraction(2) ** below
-        )
+        spread = min(Fraction(2) ** others / root_down(m, 20), Fraction(2) ** below)
         spread = max(spread, Fraction(2) ** (below - 8))
         summed, single = total / spread, min(edge, total) / spread
         trace, squares, most = trace + summed, squares + summed * single, max(most, single)
         roots |= {column: spread for column in range(d) if column not in levels}
     log = LN_2 * n_max.bit_length()
-    square = EXCESS * (trace + 2 * root_up(squares * log) + 2 * most * log)
+    square = EXCESS * (trace + 2 * root_above(squares * log) + 2 * most * log)
     return RoughCovariance(
-        tuple(cell * roots[column] for column in range(d)), root_up(square * cell)
+        tuple(cell * roots[column] for column in range(d)), root_above(square * cell)
     )
 
 
-def root_up(square: Fraction) -> Fraction:
-    """The square root, rounded up by less than 2^-20 of itself, for a positive number."""
-    shift = 2 * max(0, (square.denominator.bit_length() - square.numerator.bit_length()) // 2 + 22)
-    return Fraction(math.isqrt(math.floor(square * 2**shift)) + 1, 2 ** (shift // 2))
+def root_above(square: Fraction) -> Fraction:
+    """Give a number above the square root of a positive number, by less than 2^-20 of it."""
+    bits = max(0, (square.denominator.bit_length() - square.numerator.bit_length()) // 2 + 22)
+    return root_down(square, bits) + Fraction(1, 1 << bits)

@@ -9,8 +9,7 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import bdtr, gammainc, gammaincc
-from scipy.stats import binom
+from scipy.special import bdtr, betainc, gammainc, gammaincc
 
 from dpverify.estimation.group_votes import records_needed, votes_missed
 from dpverify.grid.groups import MOST_GROUPS, GroupBuckets
@@ -31,15 +30,15 @@ from dpverify.plans import (
 from dpverify.plans.parameters import whole_from
 from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, Domain
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.calibration import Unreachable, least_integer
+from dpverify.privacy.numbers import ROOT_OF_TWO, whole
 from dpverify.randomness.bits import IntArray
 
-ROOT = Fraction(1414213563, 10**9)
-"""A little above the square root of 2."""
 HIGHEST = 40
 """The highest bucket of a variance: differences are of at most 2^41 cells."""
 VOTES = Handle("largest")
 _FEWEST = 400
+_MOST_RECORDS = 1 << 51
 RECORDS_A_GROUP = 10
 MOST_PAIRS = 25
 """A group with more is no better, as far as is promised."""
@@ -145,7 +144,7 @@ def votes_for(
     There are ten times as many groups as the threshold, at least 400, if n_max records are enough for that.
     """
     moves = query(1).sensitivity(adjacency, Domain(query(1).columns))
-    scale = multiplier * ROOT * moves.conclusion.value
+    scale = multiplier * ROOT_OF_TWO * moves.conclusion.value
     noise = rarely_surfacing(ThresholdedGaussian, scale, moves, delta)
     groups = min(max(10 * noise.threshold, _FEWEST), n_max // 2, MOST_GROUPS)
     return Stage(name, query(max(1, groups)), noise)
@@ -230,15 +229,12 @@ def least_records(ladder: Ladder, votes: Stage | None, allowed: float) -> int:
     def enough(n: int) -> bool:
         return missed + groups_missed(n, d, groups) <= allowed
 
-    low, high = least - 1, least
-    while not enough(high):
-        if high > 1 << 50:
-            raise ValueError(f"{groups} groups are too few for beta = {allowed:.2g}; raise n_max.")
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    try:
+        return least_integer(enough, above=least - 1, most=_MOST_RECORDS)
+    except Unreachable:
+        raise ValueError(
+            f"{groups} groups are too few for beta = {allowed:.2g}; raise n_max."
+        ) from None
 
 
 def largest_off(d: int, pairs: int) -> float:
@@ -275,7 +271,8 @@ def groups_missed(n: int, d: int, groups: int) -> float:
         if pairs:
             share -= float(bdtr(2 * pairs - 1, n, 1 / groups)) if 2 * pairs - 1 < n else 1.0
         if pairs == MOST_PAIRS:
-            share = float(binom.sf(2 * pairs - 1, n, 1 / groups))
+            few = 2 * pairs - 1
+            share = float(betainc(few + 1, n - few, 1 / groups)) if few < n else 0.0
         if pairs:
             above += share * float(gammaincc(pairs / 2, pairs / 4))
             beyond += share * float(gammaincc(pairs / 2, pairs))

@@ -18,6 +18,7 @@ from dpverify.grid.transcripts import NOTHING, Transcripts
 from dpverify.grid.vector_queries import ReleasedSum, VectorQuery, VectorSum
 from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.calibration import least_integer
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import settle, whole
 from dpverify.privacy.rules import sensitivity_lemma
@@ -98,10 +99,4 @@ def least_counted(at_least: int, per_record: Fraction, rare: Callable[[int], boo
     def enough(n: int) -> bool:
         return rare(floor((n - at_least) * per_record) - 1)
 
-    low, high = -1, 1
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return least_integer(enough, above=-1, first=1)

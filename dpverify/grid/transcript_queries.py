@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,7 +18,7 @@ from dpverify.grid.vector_queries import UNIT, unit_sensitivity
 from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
 from dpverify.privacy.hypotheses import Quantity
-from dpverify.privacy.numbers import render
+from dpverify.privacy.numbers import render, root_up
 from dpverify.privacy.rules import sensitivity_lemma
 from dpverify.randomness.bits import IntArray
 
@@ -109,5 +108,4 @@ def weight_of(radius: int) -> int:
 
 def root_above(square: int) -> Fraction:
     """sqrt(square), rounded up to 2^-20."""
-    root = math.isqrt(square << 40)
-    return Fraction(root if root * root == square << 40 else root + 1, 1 << 20)
+    return root_up(square, 20)

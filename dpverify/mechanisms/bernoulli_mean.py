@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated
 
+from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.handles import COUNT, SUM, SUM_AND_COUNT
 from dpverify.grid import Count
 from dpverify.grid.joint import WithCount, least_counted
@@ -23,9 +24,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import probability, whole_from
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, to_float
-
-_ROOT = Fraction(math.isqrt(2 << 80), 1 << 40)  # of 2
+from dpverify.privacy.numbers import Exact, root_down, to_float
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,5 +99,5 @@ class BernoulliMean(Mechanism[ShareEstimate]):
 
     def _scale(self) -> Fraction:
         """One record moves the sum by 2 (replace), or sum and count by 1 each."""
-        moved = Fraction(2) if self.adjacency is Adjacency.REPLACE else _ROOT
+        moved = Fraction(2) if self.adjacency is Adjacency.REPLACE else root_down(2, ROOT_BITS)
         return self.noise_multiplier * moved

@@ -22,7 +22,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import AtLeast, Cell, Share
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import to_float
+from dpverify.privacy.numbers import settle, to_float
 
 _CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the clip radius: its rounding is invisible
 
@@ -67,7 +67,7 @@ class BoundedMean(Mechanism[MeanEstimate]):
     def check_parameters(self) -> None:
         """Bounds in order."""
         lower, upper = interval(self.lower, self.upper, "lower and upper")
-        self.keep(lower=lower, upper=upper)
+        settle(self, lower=lower, upper=upper)
 
     def replacement(self) -> float:
         """The middle of the bounds, which moves the sum least."""

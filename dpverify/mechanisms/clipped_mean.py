@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clipping import (
     LARGEST_FLOAT,
     Numbers,
@@ -38,7 +39,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import AtLeast, one_of, probability
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.numbers import Exact, exact, root_down, settle, to_float
 
 _LARGEST_WEIGHT = 1 << 42
 
@@ -78,7 +79,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     def check_parameters(self) -> None:
         """A finite matrix of the center's shape, a positive weight where the count has noise."""
         if self.matrix is not None:
-            self.keep(matrix=square_matrix(self.matrix, len(self.center)))
+            settle(self, matrix=square_matrix(self.matrix, len(self.center)))
         if self.count_weight is not None:
             if not self._counts_itself():
                 raise ValueError(
@@ -90,7 +91,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
                 raise ValueError(
                     f"count_weight = {self.count_weight} is outside (0, 1000]; try '1'."
                 )
-            self.keep(count_weight=weight)
+            settle(self, count_weight=weight)
 
     def columns(self) -> int:
         """The dimension."""
@@ -160,7 +161,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
         moved = 4 * square if self.adjacency is Adjacency.REPLACE else 0
         if self._counts_itself():
             moved = max(moved, square + self._weight() ** 2)
-        return self.noise_multiplier * Fraction(math.isqrt(moved << 80), 1 << 40)
+        return self.noise_multiplier * root_down(moved, ROOT_BITS)
 
     def _weight(self) -> int:
         """Of one record in the joint release, in cells."""

@@ -23,6 +23,7 @@ from dpverify.grid.masks import Row
 from dpverify.plans import Plan
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy.balls import ball, enclose
+from dpverify.privacy.numbers import settle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class CoordinatewiseMean(CenteredMean):
         """Positive deviations, one for each column, that leave all medians on the grid."""
         CenteredMean.check_parameters(self)
         given = positive_numbers(self.deviations, "deviations", self.columns())
-        self.keep(deviations=given)
+        settle(self, deviations=given)
         self.refuse_far(units_of(self._weights(), self._trace())[0])
 
     def plan(self) -> Plan:

@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.estimation.budget_shares import checked_shares, root_up, shares_of
+from dpverify.estimation.budget_shares import ROOT_BITS, checked_shares, shares_of
 from dpverify.estimation.clip_schedule import (
     PARTS,
     Ball,
@@ -58,7 +58,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import probability, rational, whole_from
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.numbers import Exact, exact, root_up, settle, to_float
 from dpverify.randomness.bits import IntArray
 
 _WIDEST = 1 << 19  # deviations: the public ball's radius
@@ -112,14 +112,14 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
     def check_parameters(self) -> None:
         """A finite matrix of the center's shape, a radius of not too many deviations, shares of sum 1."""
         if self.matrix is not None:
-            self.keep(matrix=square_matrix(self.matrix, len(self.center)))
+            settle(self, matrix=square_matrix(self.matrix, len(self.center)))
         if exact(self.radius, "radius") > _WIDEST * exact(self.deviation, "deviation"):
             raise ValueError(
                 f"radius = {self.radius} is more than 2^19 deviations of {self.deviation}; give a "
                 "smaller public ball, for example about private quantiles of the columns."
             )
         if self.shares is not None:
-            self.keep(shares=checked_shares(self.shares, self.steps))
+            settle(self, shares=checked_shares(self.shares, self.steps))
         vector_sum(self.center, self._clip_radius(0.0), self.matrix)  # refuses one off the grid
 
     def columns(self) -> int:
@@ -199,13 +199,13 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
 
     def _multiplier(self, t: int) -> Fraction:
         """noise_multiplier / sqrt(share)."""
-        return self.noise_multiplier * root_up(1 / shares_of(self.shares, self.steps)[t])
+        return self.noise_multiplier * root_up(1 / shares_of(self.shares, self.steps)[t], ROOT_BITS)
 
     def _moves(self, t: int) -> Fraction:
         """The sensitivity in 16ths of the clip radius, rounded up: the same for every ball, so that
         what is built has exactly the claim that was declared."""
         if self._counts():
-            return root_up(Fraction(PARTS**2 + self._weight(t) ** 2))
+            return root_up(PARTS**2 + self._weight(t) ** 2, ROOT_BITS)
         return Fraction(2 * PARTS)
 
     def _count_noise(self, t: int) -> Fraction:

@@ -12,7 +12,7 @@ from dpverify.grid.tables import QuantileScores
 from dpverify.plans import Abstained, Handle, Mechanism, Plan, QuantileChoice, Stage, Transcripts
 from dpverify.plans.parameters import Cell
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import exact
+from dpverify.privacy.numbers import exact, settle
 
 CELL = Handle("cell")
 _CELLS = 20  # the interval has at least 2^20 cells
@@ -65,7 +65,7 @@ class PrivateQuantile(Mechanism[QuantileEstimate]):
     def check_parameters(self) -> None:
         """Bounds in order."""
         lower, upper = interval(self.lower, self.upper, "lower and upper")
-        self.keep(lower=lower, upper=upper)
+        settle(self, lower=lower, upper=upper)
 
     def replacement(self) -> float:
         """The middle of the bounds."""

@@ -47,7 +47,7 @@ from dpverify.plans.parameters import positive, probability
 from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.numbers import Exact, exact, root_down, settle, to_float
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import MEAN, BasicCoreMean, CoreMean
 
@@ -95,7 +95,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
                 "needs one, the Gaussian filter has none."
             )
         if self.center_epsilon is not None:
-            self.keep(center_epsilon=exact(self.center_epsilon, "center_epsilon"))
+            settle(self, center_epsilon=exact(self.center_epsilon, "center_epsilon"))
 
     @classmethod
     def for_budget(
@@ -255,7 +255,7 @@ def _shared(
     found: list[tuple[bool, float, Fraction]] = []
     for share in _SHARES:
         square = Fraction(round(2**30 * to_float(mu.mu_squared) * share), 2**30)
-        multiplier = Fraction(math.isqrt(math.floor(4**30 / square)) + 1, 2**30)
+        multiplier = root_down(1 / square, 30) + Fraction(1, 2**30)
         trial = RescaledMean(adjacency=adjacency, noise_multiplier=multiplier, **shared)
         first = trial.expected_noise(trial.n_max) * math.sqrt(trial.columns())
         abstains = trial.minimum_n() > trial.n_max

@@ -11,11 +11,11 @@ import numpy as np
 from scipy.special import chdtri
 
 from dpverify.estimation.budget_shares import (
+    ROOT_BITS,
     Tail,
     checked_shares,
     default_tail,
     require_room,
-    root_up,
 )
 from dpverify.estimation.clipping import PerColumn, numbers_of
 from dpverify.estimation.contamination import (
@@ -66,7 +66,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import positive, probability, whole_from
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
-from dpverify.privacy.numbers import Exact, approximately, exact, to_float, whole
+from dpverify.privacy.numbers import Exact, approximately, exact, root_up, settle, to_float, whole
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.degree_weights import AGREEMENT
 from dpverify.transformations.means import MEAN, WeightedCoreMean
@@ -156,7 +156,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             )
         check_gamma(self.gamma, self.full)
         number = 4 if self.directions else 2
-        self.keep(shares=checked_shares(self.shares, number))
+        settle(self, shares=checked_shares(self.shares, number))
         if self.directions and self._histogram_noise() > _MOST_NOISE:
             raise ValueError(
                 f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on each bin "
@@ -282,7 +282,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def _multiplier(self, part: int) -> Fraction:
         """noise_multiplier / sqrt(share); part: of the shares, -1 the last."""
-        return self.noise_multiplier * root_up(1 / self.shares[part])
+        return self.noise_multiplier * root_up(1 / self.shares[part], ROOT_BITS)
 
     def _moments(self) -> MovingMoments:
         spread = self._multiplier(1)
@@ -290,8 +290,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def _histogram_noise(self) -> Fraction:
         """The standard deviation in a bin; a sixteenth of a record at least, for which there is a sampler."""
-        square = Fraction(histogram_moves(self.directions, self.adjacency))
-        return max(_LEAST_NOISE, self._multiplier(2) * root_up(square))
+        square = histogram_moves(self.directions, self.adjacency)
+        return max(_LEAST_NOISE, self._multiplier(2) * root_up(square, ROOT_BITS))
 
     def _sum(self) -> MovingSum:
         shared = self._nearness(), self._multiplier(-1), self.adjacency, self._place()

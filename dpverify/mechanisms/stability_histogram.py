@@ -25,7 +25,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import Delta, one_of
 from dpverify.privacy import Adjacency, Domain
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, exact, settle, to_float
 
 _CELLS = 30  # a bin has 2^30 to 2^31 cells, and there are 2^29 bins or more on either side
 _NARROWEST, _WIDEST = Fraction(1, 2**1022), Fraction(2**1023)  # edges are distinct as floats
@@ -96,7 +96,7 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
                 f"origin = {self.origin} is more than 2^29 bins from 0; subtract a public constant "
                 "from the data, or take another edge."
             )
-        self.keep(width=width, origin=origin)
+        settle(self, width=width, origin=origin)
 
     def law(self, data: ArrayLike) -> Law:
         """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
@@ -145,9 +145,9 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         if self.noise == "laplace":
             kind, scale = ThresholdedLaplace, self.noise_multiplier * (2 if replaced else 1)
         else:
-            kind, scale = ThresholdedGaussian, self.noise_multiplier * (_ROOT if replaced else 1)
+            kind, scale = (
+                ThresholdedGaussian,
+                self.noise_multiplier * (ROOT_OF_TWO if replaced else 1),
+            )
         moves = self._query().sensitivity(self.adjacency, Domain(1))
         return rarely_surfacing(kind, scale, moves, self.delta)
-
-
-_ROOT = Fraction(1414213563, 10**9)  # a little above the square root of 2

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Self
 
-from dpverify.estimation.budget_shares import root
+from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.group_votes import RecordCell
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.estimation.rough_covariance import RoughCovariance, rough
@@ -43,8 +43,9 @@ from dpverify.plans import (
 from dpverify.plans.parameters import Share, positive, probability, rational
 from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
+from dpverify.privacy.calibration import least_integer
 from dpverify.privacy.guarantees import ApproximateGaussianDP
-from dpverify.privacy.numbers import Exact, exact, to_float, whole
+from dpverify.privacy.numbers import Exact, exact, root_down, to_float, whole
 
 OTHERS = Handle("others")
 MEAN_PART = "mean"
@@ -160,7 +161,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         """The reports."""
         groups = ladder_groups(self.n_max) if self.groups is None else self.groups
         depth = default_depth(self.d) if self.depth is None else self.depth
-        own = self.noise_multiplier * root(self.reports / self.ladder_share)
+        own = self.noise_multiplier * root_down(self.reports / self.ladder_share, ROOT_BITS)
         return Ladder(self._query(groups), self.adjacency, self.reports, depth, None, own)
 
     def mean_for(self, row: Row) -> RefinedMean:
@@ -202,7 +203,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         return rough(levels, below, row[-1], self.d, self.cell, self.n_max)
 
     def _votes(self, name: str, query: Any) -> Stage:
-        multiplier = self.noise_multiplier * root(2 / self.votes_share)
+        multiplier = self.noise_multiplier * root_down(2 / self.votes_share, ROOT_BITS)
         return votes_for(name, query, self.adjacency, multiplier, self.tail, self.n_max)
 
     def _left(self) -> Fraction:
@@ -231,8 +232,8 @@ def _refined(mechanism: UnknownCovarianceMean, rough: RoughCovariance) -> Refine
     return RefinedMean(
         adjacency=mechanism.adjacency,
         nonfinite=mechanism.nonfinite,
-        noise_multiplier=scale * root(1 / mechanism._left()),
-        center_multiplier=scale * root(1 / mechanism.center_share),
+        noise_multiplier=scale * root_down(1 / mechanism._left(), ROOT_BITS),
+        center_multiplier=scale * root_down(1 / mechanism.center_share, ROOT_BITS),
         matrix=rough.matrix,
         **radii,
         n_max=mechanism.n_max,
@@ -242,9 +243,9 @@ def _refined(mechanism: UnknownCovarianceMean, rough: RoughCovariance) -> Refine
 
 def _most_reports(trial: UnknownCovarianceMean) -> int:
     """The most that are rarely wrong at n_max; 1 if none are."""
-    low, high = 1, min(_MOST_REPORTS, trial.d) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        ladder = replace(trial, reports=middle).ladder()
-        low, high = (middle, high) if noise_missed(ladder) <= _RARE else (low, middle)
-    return low
+    most = min(_MOST_REPORTS, trial.d)
+
+    def too_many(reports: int) -> bool:
+        return reports > most or noise_missed(replace(trial, reports=reports).ladder()) > _RARE
+
+    return least_integer(too_many, above=1) - 1

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpverify.estimation.budget_shares import root
+from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.column_grids import GRAIN, TYPICAL, stretch_to, units_of
 from dpverify.estimation.median_centered import (
@@ -27,7 +27,7 @@ from dpverify.plans import UNIT, Handle, Plan, Released, Stage, Transcripts
 from dpverify.plans.parameters import Share, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy.numbers import Exact, exact, root_down, settle, to_float
 from dpverify.randomness.bits import IntArray
 
 _HALF_NORMAL = Fraction("0.6745")  # half of all normal records are within so many deviations
@@ -111,7 +111,7 @@ class VarianceAwareMean(CenteredMean):
             )
         if self.deviations is not None:
             given = positive_numbers(self.deviations, "deviations", self.columns())
-            self.keep(deviations=given)
+            settle(self, deviations=given)
             weights = rationals_of(given)
             self.refuse_far(units_of(weights, weights.total())[0])
         else:
@@ -153,7 +153,7 @@ class VarianceAwareMean(CenteredMean):
                 f"{to_float(farthest / least)} times that; give a number from 1 to 2^21, by a smaller "
                 "reach or a larger least deviation."
             )
-        self.keep(least_deviation=least)
+        settle(self, least_deviation=least)
 
     def _sides(self) -> Search:
         given = self.deviations
@@ -216,7 +216,7 @@ class VarianceAwareMean(CenteredMean):
 
     def _norm_scale(self) -> Fraction:
         moved = 2 if self.adjacency is Adjacency.REPLACE else 1
-        return self.noise_multiplier * root(moved / self.norm_share)
+        return self.noise_multiplier * root_down(moved / self.norm_share, ROOT_BITS)
 
     def _edges(self) -> tuple[int, ...]:
         """The radii in grains."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from flint import arb
 
-from dpverify.estimation.budget_shares import root
+from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clipping import LARGEST_FLOAT, PerColumn
 from dpverify.estimation.column_grids import (
     GRAIN,
@@ -49,7 +49,7 @@ from dpverify.plans.parameters import Share, one_of
 from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, Guarantee, Norm, PureDP
 from dpverify.privacy.balls import ball, enclose
-from dpverify.privacy.numbers import to_float
+from dpverify.privacy.numbers import root_down, to_float
 from dpverify.randomness.bits import IntArray
 
 QUARTILES = Handle("quartiles")
@@ -182,7 +182,7 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         count, share = 2 * self.columns(), self.quartile_share
         if self.noise == "laplace":
             return 8 * self.noise_multiplier * count / share
-        return 8 * self.noise_multiplier * root(count / share) / _RANGE
+        return 8 * self.noise_multiplier * root_down(count / share, ROOT_BITS) / _RANGE
 
     def _query(self, stretch: Stretch) -> VectorQuery:
         if self.noise == "laplace":
@@ -198,7 +198,7 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         d, left = self.columns(), 1 - self.quartile_share
         if self.noise == "laplace":
             return self.noise_multiplier * 2 * RADIUS * d / left
-        return self.noise_multiplier * 2 * RADIUS * root(d / left)
+        return self.noise_multiplier * 2 * RADIUS * root_down(d / left, ROOT_BITS)
 
     def _times(self) -> Fraction:
         """k, rounded up to 2^-10."""

@@ -18,8 +18,8 @@ from dpverify.plans.parameters import converted, positive, probability
 from dpverify.plans.plan import Gate, Part, Plan, Stage, derive, gates_of, stages_of
 from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
 from dpverify.privacy.adjacency import Nonfinite
-from dpverify.privacy.calibration import Unreachable
-from dpverify.privacy.numbers import Exact
+from dpverify.privacy.calibration import Unreachable, least_integer
+from dpverify.privacy.numbers import Exact, settle
 from dpverify.randomness import Bits, SystemBits
 
 Estimate = TypeVar("Estimate", covariant=True)
@@ -61,12 +61,12 @@ class Mechanism(ABC, Generic[Estimate]):
                 f"adjacency = {self.adjacency!r}; write Adjacency.ADD_REMOVE (the number of rows is "
                 "private) or Adjacency.REPLACE (it is public)."
             )
-        self.keep(**converted(self))
+        settle(self, **converted(self))
         if self.budget is not None and not isinstance(self.budget, Guarantee):
             raise TypeError(_NOT_A_BUDGET.format(self.budget))
         self.check_parameters()
         domain = Domain(self.columns(), self.nonfinite, self.replacement())
-        self.keep(fixed_plan=self.plan())
+        settle(self, fixed_plan=self.plan())
         shown = derive(self.fixed_plan, self.adjacency, domain)
         if shown.conclusion.hypotheses:
             raise ValueError(
@@ -76,12 +76,7 @@ class Mechanism(ABC, Generic[Estimate]):
         shown = rules.post_process(shown, "the estimate is a function of the transcript")
         if self.budget is not None:  # a mechanism whose claim does not follow is never built
             shown = rules.convert(shown, self.budget)
-        self.keep(derivation=shown)
-
-    def keep(self, **values: Any) -> None:
-        """Keep these values of parameters, by name, in place of those that were given; for ``check_parameters``."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        settle(self, derivation=shown)
 
     @abstractmethod
     def plan(self) -> Plan:
@@ -220,15 +215,9 @@ class Mechanism(ABC, Generic[Estimate]):
             )
         noise = stage.noise
         # n records are stopped when noise <= -(n - at_least + 1)
-        enough = 1
-        while not noise.falls_short(enough - gate.at_least + 1, beta):
-            enough *= 2
-        low, high = -1, enough
-        while high - low > 1:
-            middle = (low + high) // 2
-            holds = noise.falls_short(middle - gate.at_least + 1, beta)
-            low, high = (low, middle) if holds else (middle, high)
-        return high
+        return least_integer(
+            lambda n: noise.falls_short(n - gate.at_least + 1, beta), above=-1, first=1
+        )
 
     def _refuse_too_few(self, n: int) -> None:
         least = self.fewest_records()

@@ -17,6 +17,7 @@ from scipy.special import ndtr
 from dpverify.plans.gaussian import RoundedGaussian
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
+from dpverify.privacy.calibration import least_integer
 from dpverify.privacy.numbers import Exact, settle
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
@@ -236,10 +237,4 @@ def shown_in(
 
 def least_threshold(holds: Callable[[int], bool]) -> int:
     """The least threshold >= 2 for which a monotone condition holds."""
-    low, high = 1, 2
-    while not holds(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return least_integer(holds, above=1)

@@ -67,6 +67,27 @@ def largest_sufficient(holds: Callable[[Fraction], bool], *, gap: Fraction = _NA
     return 1 / smallest_sufficient(lambda inverse: holds(1 / inverse), gap=gap)
 
 
+def least_integer(
+    holds: Callable[[int], bool], *, above: int, first: int | None = None, most: int | None = None
+) -> int:
+    """Find the least integer above ``above`` for which a condition holds that, once true, is true from there on.
+
+    The condition is asked of ``first`` (by default the next integer), of twice as much again and again until it holds,
+    and then by bisection; never of ``above``. Raises Unreachable where it does not hold for ``most``; without a ``most``
+    it searches without end for what never holds.
+    """
+    low, high = above, above + 1 if first is None else first
+    while not holds(high):
+        if most is not None and high >= most:
+            raise Unreachable(f"no integer up to {most} is large enough")
+        double = max(1, 2 * high)
+        low, high = high, double if most is None else min(double, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
 def simplest_between(low: Fraction, high: Fraction) -> Fraction:
     """The fraction of least denominator in [low, high], 0 < low <= high (Stern-Brocot)."""
     whole = low.numerator // low.denominator

@@ -16,6 +16,8 @@ from typing import Any
 Exact = int | Fraction | str | Decimal | float
 """What is accepted as an exact number."""
 
+ROOT_OF_TWO = Fraction(1414213563, 10**9)
+"""A little above the square root of 2."""
 _PLAIN_DIGITS = 17
 _LONG = re.compile(r"(sqrt\()?(\d+\.\d{9,}|\d{9,}/\d+|\d+/\d{9,})(?(1)\))")
 _MOST_DIGITS = 4000  # Python prints integers of up to 4300 digits; beyond, nothing is meant
@@ -80,6 +82,18 @@ def to_float(value: Fraction) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+def root_down(square: Fraction | int, bits: int) -> Fraction:
+    """Take the square root of a number from 0 on, rounded down to a multiple of 2^-bits, exactly; bits >= 0."""
+    value = Fraction(square)
+    return Fraction(math.isqrt((value.numerator << 2 * bits) // value.denominator), 1 << bits)
+
+
+def root_up(square: Fraction | int, bits: int) -> Fraction:
+    """Take the square root of a number from 0 on, rounded up to a multiple of 2^-bits, exactly; bits >= 0."""
+    root = root_down(square, bits)
+    return root if root**2 == square else root + Fraction(1, 1 << bits)
 
 
 def whole(value: object, name: str) -> int:

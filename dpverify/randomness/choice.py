@@ -18,6 +18,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpverify.privacy.numbers import settle
 from dpverify.randomness.bits import Bits
 from dpverify.randomness.weights import Candidates, Integers, Sums, Weights
 
@@ -54,7 +55,7 @@ class Choice:
             ("_known", {}),
             ("_tables", {}),
         ):
-            object.__setattr__(self, name, value)
+            settle(self, **{name: value})
 
     def draw(self, bits: Bits, size: int) -> NDArray[np.intp]:
         """``size`` independent indices; no bit is drawn when only one is possible."""

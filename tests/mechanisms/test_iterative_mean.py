@@ -15,10 +15,10 @@ from scipy import stats
 
 from dpverify import Abstained, Adjacency, ApproxDP, GaussianDP, IterativeMean, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
-from dpverify.estimation.budget_shares import root_up
 from dpverify.estimation.clip_schedule import heights, in_units, rungs_above
 from dpverify.plans import AdaptiveStage, Stage, Transcripts
 from dpverify.plans.plan import stages_of
+from dpverify.privacy.numbers import root_up
 from dpverify.suite.refinement import compare_facts, exact_records
 from spec import _balls as balls_of
 from spec import iterative_mean as spec
@@ -369,8 +369,8 @@ def test_rungs_are_the_spec_s_and_roots_are_rounded_up() -> None:
     for radius, height in zip(radii[:300].tolist(), found[:300].tolist(), strict=True):
         assert shrinking.rung_above(radius) == Fraction(height)
     for value in (Fraction(1), Fraction(2), Fraction(1, 3), Fraction(12), Fraction(10**30, 7)):
-        assert root_up(value) == shrinking.root_up(value)
-        assert (root_up(value) - Fraction(1, 1 << 40)) ** 2 < value <= root_up(value) ** 2
+        assert root_up(value, 40) == shrinking.root_up(value)
+        assert (root_up(value, 40) - Fraction(1, 1 << 40)) ** 2 < value <= root_up(value, 40) ** 2
 
 
 def test_integers_in_units_are_the_same_however_they_are_stored() -> None:

@@ -18,7 +18,7 @@ from dpverify import (
     UnknownCovarianceMean,
 )
 from dpverify.estimation.results import VectorMeanEstimate
-from dpverify.estimation.rough_covariance import root_up, rough
+from dpverify.estimation.rough_covariance import root_above, rough
 from dpverify.estimation.variance_ladder import bucket_from, buckets_from
 from dpverify.grid.groups import SumOver
 from dpverify.plans import Transcript, stages_of
@@ -131,7 +131,7 @@ def test_a_rough_covariance_is_the_spec_s() -> None:
         expected = rough_covariance.diagonal(levels, below, others, d, cell, n_max)
         assert (found.matrix, found.record_radius) == expected
     for square in (Fraction(2), Fraction(1, 10**40), Fraction(10**40) + Fraction(1, 7)):
-        assert square < root_up(square) ** 2 < square * (1 + Fraction(1, 2**18))
+        assert square < root_above(square) ** 2 < square * (1 + Fraction(1, 2**18))
 
 
 def test_buckets_of_a_batch() -> None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
+from operator import le
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpverify.privacy.calibration import simplest_between, smallest_sufficient
+from dpverify.privacy.calibration import (
+    Unreachable,
+    least_integer,
+    simplest_between,
+    smallest_sufficient,
+)
 
 REPEATABLE = settings(derandomize=True, deadline=None, max_examples=300)
 
@@ -85,3 +92,40 @@ def test_what_no_noise_or_no_amount_of_it_meets_is_refused() -> None:
         smallest_sufficient(lambda multiplier: False)
     with pytest.raises(ValueError, match="every positive number"):
         smallest_sufficient(lambda multiplier: True)
+
+
+@pytest.mark.parametrize("first", [None, 1, 7, 64])
+@pytest.mark.parametrize("above", [-1, 0, 1, 5, 63])
+def test_the_least_integer_is_found_and_little_is_asked(above: int, first: int | None) -> None:
+    if first is not None and first <= above:
+        return
+    for least in (*range(above + 1, above + 140), 10**9, 10**30):
+        asked: list[int] = []
+
+        def holds(n: int, least: int = least, asked: list[int] = asked) -> bool:
+            asked.append(n)
+            return n >= least
+
+        assert least_integer(holds, above=above, first=first) == least
+        assert above not in asked
+        assert len(asked) == len({*asked}) <= 2 * least.bit_length() + 8
+
+
+def test_the_least_integer_up_to_a_bound() -> None:
+    for most in (1, 2, 10, 100):
+        for least in range(1, most + 1):
+            assert least_integer(partial(le, least), above=0, most=most) == least
+        asked: list[int] = []
+
+        def never(n: int, asked: list[int] = asked) -> bool:
+            asked.append(n)
+            return False
+
+        with pytest.raises(Unreachable, match=f"no integer up to {most} is large enough"):
+            least_integer(never, above=0, most=most)
+        assert max(asked) == most
+
+
+def test_a_condition_the_wrong_way_round_is_seen() -> None:
+    # what holds below a number and not above it is not what is searched: the very next integer is given
+    assert least_integer(lambda n: n <= 10, above=4) == 5

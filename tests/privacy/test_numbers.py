@@ -13,7 +13,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpverify.privacy.numbers import approximately, brief, exact, render, whole
+from dpverify.privacy.numbers import (
+    ROOT_OF_TWO,
+    approximately,
+    brief,
+    exact,
+    render,
+    root_down,
+    root_up,
+    whole,
+)
 
 _steady = settings(derandomize=True, deadline=None, max_examples=300)
 
@@ -234,3 +243,56 @@ def test_anything_but_an_integer_is_refused_by_name(other: Any) -> None:
 )
 def test_long_numbers_in_a_text_are_shown_briefly(text: str, shown: str) -> None:
     assert brief(text) == shown
+
+
+@pytest.mark.parametrize("bits", [0, 1, 30, 40, 200])
+def test_roots_are_the_nearest_multiples_on_their_side(bits: int) -> None:
+    unit = Fraction(1, 1 << bits)
+    squares: list[Fraction | int] = [
+        0,
+        1,
+        2,
+        3,
+        4,
+        10**600,
+        10**600 + 1,
+        Fraction(1, 10**600),
+        Fraction(9, 4),
+        Fraction(2, 7),
+    ]
+    squares += [Fraction(k, 16) for k in range(40)]
+    for square in squares:
+        down, up = root_down(square, bits), root_up(square, bits)
+        assert type(down) is type(up) is Fraction
+        assert (down / unit).denominator == (up / unit).denominator == 1
+        assert _is_root_down(square, down, unit)
+        assert _is_root_up(square, up, unit)
+        # a root that is rounded the other way is seen, wherever there is another way
+        if down != up:
+            assert not _is_root_down(square, up, unit)
+            assert not _is_root_up(square, down, unit)
+        assert not _is_root_down(square, down - unit, unit)
+        assert not _is_root_up(square, up + unit, unit)
+
+
+def test_exact_roots_are_not_moved() -> None:
+    for root in (Fraction(0), Fraction(1), Fraction(5, 8), Fraction(3**200), Fraction(7, 1 << 40)):
+        assert root_down(root**2, 40) == root_up(root**2, 40) == root
+    assert [root_down(2, 0), root_up(2, 0)] == [Fraction(1), Fraction(2)]
+    assert root_up(Fraction(1, 10**600), 40) == Fraction(1, 1 << 40)
+    assert root_down(Fraction(1, 10**600), 40) == 0
+    assert 2 < ROOT_OF_TWO**2 < 2 + Fraction(1, 10**8)
+
+
+def test_there_is_no_root_of_a_negative_number() -> None:
+    for root in (root_down, root_up):
+        with pytest.raises(ValueError, match="negative"):
+            root(Fraction(-1, 2), 40)
+
+
+def _is_root_down(square: Fraction | int, root: Fraction, unit: Fraction) -> bool:
+    return root >= 0 and root**2 <= square < (root + unit) ** 2
+
+
+def _is_root_up(square: Fraction | int, root: Fraction, unit: Fraction) -> bool:
+    return root**2 >= square and (root == 0 or (root - unit) ** 2 < square)

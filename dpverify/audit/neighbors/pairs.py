@@ -12,7 +12,7 @@ import numpy as np
 
 from dpverify.privacy import Adjacency, Exact, exact
 from dpverify.privacy.adjacency import Dataset
-from dpverify.privacy.numbers import render, whole
+from dpverify.privacy.numbers import render, settle, whole
 
 
 @runtime_checkable
@@ -43,7 +43,7 @@ class QueryMoves:
         by = exact(self.by, "by")
         if by <= 0:
             raise ValueError(f"by = {self.by}; an answer that cannot move needs no noise.")
-        object.__setattr__(self, "by", by)
+        settle(self, by=by)
         if self.at_once is not None and whole(self.at_once, "at_once") < 1:
             raise ValueError(
                 f"at_once = {self.at_once}; at least one answer moves (None: all of them may)."

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from dpverify.audit.sensitivity.values import Numbers, Value, exactly
 from dpverify.privacy import Norm, exact
+from dpverify.privacy.numbers import settle
 
 _NEAR = 1 - 1e-9  # of the bound: from there on the exact distance decides; floats err by less
 _NORMAL = 1e-140  # below, floats lose digits, and the exact distance decides as well
@@ -73,11 +74,10 @@ class Mahalanobis:
                 "Mahalanobis length. Add a small multiple of the identity, or project."
             )
         inverse = _flint(rows).inv().tolist()
-        object.__setattr__(self, "covariance", rows)
-        object.__setattr__(
+        settle(self, covariance=rows)
+        settle(
             self,
-            "inverse",
-            tuple(tuple(Fraction(int(e.p), int(e.q)) for e in row) for row in inverse),
+            inverse=tuple(tuple(Fraction(int(e.p), int(e.q)) for e in row) for row in inverse),
         )
 
     def __str__(self) -> str:

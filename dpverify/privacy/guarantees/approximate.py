@@ -16,7 +16,7 @@ from dpverify.privacy.guarantees.base import (
     probability,
     profile_argument,
 )
-from dpverify.privacy.numbers import Exact, approximately, render
+from dpverify.privacy.numbers import Exact, approximately, render, settle
 from dpverify.privacy.sources import Source, states
 
 _ZERO = Fraction(0)
@@ -76,7 +76,7 @@ class PureDP(Guarantee):
     epsilon: Fraction
 
     def __init__(self, epsilon: Exact) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        settle(self, epsilon=positive(epsilon, "epsilon"))
 
     @property
     def delta(self) -> Fraction:
@@ -135,8 +135,8 @@ class ApproxDP(Guarantee):
     delta: Fraction
 
     def __init__(self, epsilon: Exact, delta: Exact) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
+        settle(self, epsilon=positive(epsilon, "epsilon"))
+        settle(self, delta=probability(delta, "delta"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
         """delta + (1 - delta) (e^eps0 - e^epsilon) / (1 + e^eps0) below eps0, delta from there on.

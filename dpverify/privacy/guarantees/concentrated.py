@@ -9,7 +9,7 @@ from flint import arb
 
 from dpverify.privacy.balls import ball, working_precision
 from dpverify.privacy.guarantees.base import Guarantee, group_size, positive
-from dpverify.privacy.numbers import Exact, render
+from dpverify.privacy.numbers import Exact, render, settle
 from dpverify.privacy.sources import Source, states
 
 _FARTHEST = 1 << 20  # exponents of two between which the best order is looked for
@@ -32,7 +32,7 @@ class ZeroConcentratedDP(Guarantee):
     rho: Fraction
 
     def __init__(self, rho: Exact) -> None:
-        object.__setattr__(self, "rho", positive(rho, "rho"))
+        settle(self, rho=positive(rho, "rho"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
         """inf over t > 0 (order 1 + t) of e^(t ((1 + t) rho - epsilon)) t^t / (1 + t)^(1 + t).

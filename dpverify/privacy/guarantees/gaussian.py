@@ -19,7 +19,7 @@ from dpverify.privacy.guarantees.base import (
     tradeoff_argument,
 )
 from dpverify.privacy.guarantees.group import Group
-from dpverify.privacy.numbers import Exact, render
+from dpverify.privacy.numbers import Exact, render, settle
 from dpverify.privacy.sources import Source, states
 
 _ZERO = Fraction(0)
@@ -41,13 +41,13 @@ class GaussianDP(Guarantee):
     mu_squared: Fraction
 
     def __init__(self, mu: Exact) -> None:
-        object.__setattr__(self, "mu_squared", positive(mu, "mu") ** 2)
+        settle(self, mu_squared=positive(mu, "mu") ** 2)
 
     @classmethod
     def of_square(cls, mu_squared: Exact) -> GaussianDP:
         """The guarantee of mu = sqrt(mu_squared)."""
         made = object.__new__(cls)
-        object.__setattr__(made, "mu_squared", positive(mu_squared, "mu_squared"))
+        settle(made, mu_squared=positive(mu_squared, "mu_squared"))
         return made
 
     def delta_ball(self, epsilon: Fraction) -> arb:
@@ -114,9 +114,9 @@ class ApproximateGaussianDP(Guarantee):
         return made
 
     def _set(self, mu_squared: Fraction, delta: Exact, tv: Exact) -> None:
-        object.__setattr__(self, "mu_squared", mu_squared)
-        object.__setattr__(self, "delta", probability(delta, "delta"))
-        object.__setattr__(self, "tv", probability(tv, "tv"))
+        settle(self, mu_squared=mu_squared)
+        settle(self, delta=probability(delta, "delta"))
+        settle(self, tv=probability(tv, "tv"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
         """The least of delta_mu(e) + delta + (1 + e^e) tv over e in [0, epsilon], at most 1.

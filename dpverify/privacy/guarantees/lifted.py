@@ -17,7 +17,7 @@ from dpverify.privacy.guarantees.base import (
     tradeoff_argument,
 )
 from dpverify.privacy.guarantees.group import Group
-from dpverify.privacy.numbers import Exact
+from dpverify.privacy.numbers import Exact, settle
 from dpverify.privacy.sources import Source, SourceStatus, states
 
 _ZERO, _ONE = Fraction(0), Fraction(1)
@@ -48,7 +48,7 @@ class Lifted(Guarantee):
     def __post_init__(self) -> None:
         if isinstance(self.base, (Lifted, Group)):
             raise TypeError(f"{self.base} is no guarantee of one mechanism for friendly neighbors.")
-        object.__setattr__(self, "moved", positive(self.moved, "moved"))
+        settle(self, moved=positive(self.moved, "moved"))
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
         """The least of the values up to ``epsilon``, about: of those at 0 and before the turning point.

@@ -10,7 +10,7 @@ from flint import arb
 from dpverify.privacy.balls import ball
 from dpverify.privacy.guarantees.approximate import PureDP
 from dpverify.privacy.guarantees.base import GaussianPart, Guarantee, group_size, positive
-from dpverify.privacy.numbers import Exact, render, whole
+from dpverify.privacy.numbers import Exact, render, settle, whole
 from dpverify.privacy.sources import Source, states
 
 
@@ -26,7 +26,7 @@ class BoundedRange(Guarantee):
     epsilon: Fraction
 
     def __init__(self, epsilon: Exact) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        settle(self, epsilon=positive(epsilon, "epsilon"))
 
     def delta_ball(self, epsilon: Fraction) -> arb:
         """(1 - e^-(eps0 - epsilon)/2)^2 / (1 - e^-eps0) below eps0, zero from there on.
@@ -88,10 +88,10 @@ class DiscreteLaplaceShift(Guarantee):
     scale: Fraction
 
     def __init__(self, shift: int, scale: Exact) -> None:
-        object.__setattr__(self, "shift", whole(shift, "shift"))
+        settle(self, shift=whole(shift, "shift"))
         if shift < 1:
             raise ValueError(f"shift = {shift}; a query that moves at all moves by at least 1.")
-        object.__setattr__(self, "scale", positive(scale, "scale"))
+        settle(self, scale=positive(scale, "scale"))
 
     @property
     def epsilon(self) -> Fraction:

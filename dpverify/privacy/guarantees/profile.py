@@ -29,7 +29,7 @@ from dpverify.privacy.guarantees.parts import (
     merged,
     total_of,
 )
-from dpverify.privacy.numbers import Exact, exact, render, whole
+from dpverify.privacy.numbers import Exact, exact, render, settle, whole
 from dpverify.privacy.sources import Source, states
 
 _FAR_FOR_TV = Fraction(1 << 14)  # e^-16384 is less than any tv of at most 4000 digits
@@ -81,9 +81,9 @@ class Profile(Guarantee):
                 f"{render(extra[1])}: together they promise nothing."
             )
         ordered = sorted(merged(counts).items(), key=lambda item: str(item[0]))
-        object.__setattr__(self, "parts", tuple(ordered))
-        object.__setattr__(self, "delta", extra[0])
-        object.__setattr__(self, "tv", extra[1])
+        settle(self, parts=tuple(ordered))
+        settle(self, delta=extra[0])
+        settle(self, tv=extra[1])
 
     def delta_at(self, epsilon: Exact) -> Enclosure:
         """delta(epsilon) of the parts + delta + (1 + e^epsilon) tv, at most 1."""

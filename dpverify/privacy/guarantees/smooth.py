@@ -11,7 +11,7 @@ from flint import arb
 from dpverify.privacy.balls import ball
 from dpverify.privacy.guarantees.base import Guarantee, group_size, positive
 from dpverify.privacy.guarantees.group import Group
-from dpverify.privacy.numbers import Exact, exact, render, to_float
+from dpverify.privacy.numbers import Exact, exact, render, settle, to_float
 from dpverify.privacy.sources import Source, SourceStatus, states
 
 _LINES = 96
@@ -39,8 +39,8 @@ class SmoothLaplace(Guarantee):
     growth: Fraction
 
     def __init__(self, shift: Exact, growth: Exact) -> None:
-        object.__setattr__(self, "shift", positive(shift, "shift"))
-        object.__setattr__(self, "growth", exact(growth, "growth"))
+        settle(self, shift=positive(shift, "shift"))
+        settle(self, growth=exact(growth, "growth"))
         if self.growth <= 1:
             raise ValueError(
                 f"growth = {growth}; a scale that follows the data grows by a factor above 1."

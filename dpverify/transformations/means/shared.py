@@ -19,6 +19,8 @@ from dpverify.plans import (
     Stage,
     Unless,
 )
+from dpverify.privacy.calibration import least_integer
+from dpverify.privacy.numbers import root_down
 
 MEAN = Handle("mean")
 TOO_FEW = "too few records that agree"
@@ -31,13 +33,7 @@ def least_shift(noise: Noise, rare: Fraction) -> int:
 
 def least(holds: Callable[[int], bool]) -> int:
     """The least t >= 1 from which on ``holds`` is true."""
-    low, high = 0, 1
-    while not holds(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return least_integer(holds, above=0)
 
 
 def kept_plan(
@@ -58,7 +54,7 @@ def spread_for(mu_squared: Fraction, width: int) -> Fraction:
 
     Raises ValueError where the rounding alone takes more.
     """
-    root = Fraction(math.isqrt(math.floor(mu_squared * 4**60)), 2**60)
+    root = root_down(mu_squared, 60)
     left = root - Fraction(math.isqrt(width) + 1, 1 << 40) * (1 + Fraction(1, 2**30))
     if left <= 0:
         raise ValueError(
