@@ -13,7 +13,6 @@ from dpverify.grid.linear import Integers, column_sums, matmul
 from dpverify.grid.masks import Counted, distinct
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.records import Records
-from dpverify.randomness.bits import IntArray
 
 
 @dataclass(frozen=True)
@@ -38,12 +37,12 @@ class Images:
         return distinct(self.images)
 
     @cached_property
-    def degrees(self) -> IntArray:
+    def degrees(self) -> Integers:
         """How many friends each record has, itself included, shape (n,)."""
         return self.nearness.degrees(self.images, self.progress)
 
     @cached_property
-    def excess(self) -> IntArray:
+    def excess(self) -> Integers:
         """max(0, 2 degree - n) for each record, shape (n,): nothing without a majority of friends."""
         return np.asarray(np.maximum(2 * self.degrees - len(self.degrees), 0))
 
@@ -64,7 +63,7 @@ class Images:
     def _soft_sums(self) -> dict[Fraction, tuple[list[int], int]]:
         return {}
 
-    def _sum_by(self, weights: IntArray) -> tuple[list[int], int]:
+    def _sum_by(self, weights: Integers) -> tuple[list[int], int]:
         used = np.flatnonzero(weights)
         total = int(column_sums(weights[:, np.newaxis])[0])
         if not len(used):

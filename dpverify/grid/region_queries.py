@@ -26,7 +26,6 @@ from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, S
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
-from dpverify.randomness.bits import IntArray
 
 OFF_DIAGONAL = Fraction(239, 169)
 """The weight of an entry off the diagonal: just below sqrt(2), so that lengths are at most Frobenius'."""
@@ -75,7 +74,7 @@ class MovingMoments(Query):
         """What the balls follow from."""
         return self.place.reads
 
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Exact integers, one rounding."""
         points, radii = self.place(before)
         images = view.images(self.nearness)
@@ -139,7 +138,7 @@ class MovingHistogram(Query):
         """What the balls and the directions follow from."""
         return (*self.place.reads, *self.along.reads)
 
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Shape (size, width), direction by direction."""
         points, radii = self.place(before)
         images = view.images(self.nearness)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, largest, matmul
 from dpverify.grid.nearness import Nearness
@@ -19,7 +20,6 @@ from dpverify.privacy.adjacency import Friendly
 from dpverify.privacy.hypotheses import Compared, Quantity, Relation, Side
 from dpverify.privacy.numbers import render
 from dpverify.privacy.rules import sensitivity_lemma
-from dpverify.randomness.bits import BoolArray, IntArray
 
 _SPEC = "theory/filters.py"
 KEPT = Handle("kept")
@@ -41,9 +41,9 @@ class KeptCount(Query):
         """1."""
         return 1
 
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Shape (size, 1), or (1,) where there is no filter."""
-        counts: IntArray = np.count_nonzero(view.retained, axis=1)[:, np.newaxis] - self.shift
+        counts: Integers = np.count_nonzero(view.retained, axis=1)[:, np.newaxis] - self.shift
         return counts if view.is_filtered else counts[0]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
@@ -109,13 +109,13 @@ class KeptMean(Query):
         """The standard deviation of the noise, in cells."""
         return self.reach * self.nearness.radius * self.spread / max(1, self.released)
 
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Shape (size, width), or (width,) where there is no filter. Exact, whatever the images: sums about one of
         them, then one rounding of a rational."""
         means = self._means(view.images(self.nearness).images, view.retained)
         return means if view.is_filtered else means[0]
 
-    def _means(self, images: Integers, kept: BoolArray) -> IntArray:
+    def _means(self, images: Integers, kept: NDArray[np.bool_]) -> Integers:
         used = np.flatnonzero(kept.any(axis=0))
         size = len(kept)
         if not len(used):
@@ -123,7 +123,7 @@ class KeptMean(Query):
         about = images[used[len(used) // 2]]
         near, chosen = images[used] - about, kept[:, used]
         if chosen.all():
-            sums: IntArray = np.repeat(matmul(chosen[:1].astype(np.int64), near), size, axis=0)
+            sums: Integers = np.repeat(matmul(chosen[:1].astype(np.int64), near), size, axis=0)
         else:
             sums = matmul(chosen.astype(np.int64), near)
         counts = np.count_nonzero(chosen, axis=1)[:, np.newaxis]

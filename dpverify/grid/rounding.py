@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.grid.linear import WORD, largest
-from dpverify.randomness.bits import BoolArray, IntArray
+from dpverify.grid.linear import WORD, Integers, largest
 
 _HALF = 0.4999  # less than 1/2 by more than these comparisons round
 
 
 def rounded_multiples(
-    values: IntArray, factors: Sequence[Fraction], which: IntArray | None = None
-) -> IntArray:
+    values: Integers, factors: Sequence[Fraction], which: Integers | None = None
+) -> Integers:
     """Each row of values times a positive factor, to the nearest integers, ties to even, exactly.
 
     which: for each row the index of its factor; None: the first one. In floats where they are sure, first
@@ -30,7 +29,7 @@ def rounded_multiples(
         return _by_integers(values, factors, rows)
     if values.dtype == object:
         return _by_kind(values, factors, rows)
-    found: IntArray = np.zeros(values.shape, np.int64)
+    found: Integers = np.zeros(values.shape, np.int64)
     left = np.arange(len(values))
     for kind in (np.float64, np.longdouble):
         ratio = np.array([kind(f.numerator) / kind(f.denominator) for f in factors], kind)
@@ -46,7 +45,7 @@ def rounded_multiples(
     return found
 
 
-def _by_kind(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> IntArray:
+def _by_kind(values: Integers, factors: Sequence[Fraction], rows: Integers) -> Integers:
     """Python integers: rows that fit words as words, the others by integers."""
     fit = ((values < WORD) & (values > -WORD)).reshape(len(values), -1).all(axis=1)
     if not fit.any():
@@ -59,7 +58,7 @@ def _by_kind(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> I
     return found.astype(np.int64) if largest(found) < WORD else found
 
 
-def _nearest(values: IntArray, ratio: NDArray[Any]) -> tuple[IntArray, BoolArray]:
+def _nearest(values: Integers, ratio: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
     """The nearest integers of each row times its ratio, in the ratio's type, and in which rows all are sure."""
     product = values * ratio.reshape(-1, *(1,) * (values.ndim - 1))
     nearest = np.rint(product)
@@ -71,7 +70,7 @@ def _nearest(values: IntArray, ratio: NDArray[Any]) -> tuple[IntArray, BoolArray
     return nearest.astype(np.int64), sure.reshape(len(values), -1).all(axis=1)
 
 
-def _by_integers(values: IntArray, factors: Sequence[Fraction], rows: IntArray) -> IntArray:
+def _by_integers(values: Integers, factors: Sequence[Fraction], rows: Integers) -> Integers:
     above, below = values.astype(object), np.ones(values.shape, object)
     for index in np.unique(rows):
         chosen, factor = rows == index, factors[index]
@@ -86,10 +85,10 @@ def _short(factor: Fraction) -> bool:
     return max(factor.numerator, factor.denominator) < 1 << 512
 
 
-def rounded_quotients(above: IntArray, below: IntArray) -> IntArray:
+def rounded_quotients(above: Integers, below: Integers) -> Integers:
     """above / below to the nearest integer, ties to even; below > 0, Python integers."""
     quotients = above // below
     twice = 2 * (above - quotients * below)
     up = (twice > below) | ((twice == below) & (quotients % 2 == 1))
-    found: IntArray = quotients + up.astype(object)
+    found: Integers = quotients + up.astype(object)
     return found

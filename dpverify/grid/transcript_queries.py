@@ -20,7 +20,6 @@ from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, S
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import render, root_up
 from dpverify.privacy.rules import sensitivity_lemma
-from dpverify.randomness.bits import IntArray
 
 _FEW = 8  # so many balls are not worth a sort of the records
 
@@ -54,7 +53,7 @@ class MovingSum(Query):
         """What the balls follow from."""
         return self.place.reads
 
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Exact integers, one rounding."""
         points, radii = self.place(before)
         images = view.images(self.nearness)

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.randomness.bits import IntArray
+from dpverify.grid.linear import Integers
 
 Rows = NDArray[np.intp]
 _Value = TypeVar("_Value", covariant=True)
@@ -37,7 +37,7 @@ class Transcripts:
     ``reasons`` of the gate that stopped it, or -1.
     """
 
-    values: dict[str, IntArray]
+    values: dict[str, Integers]
     reached: NDArray[np.intp]
     stopped_by: NDArray[np.intp]
     reasons: tuple[str, ...] = ()
@@ -46,10 +46,10 @@ class Transcripts:
         return len(self.reached)
 
     @overload
-    def __getitem__(self, which: str) -> IntArray: ...
+    def __getitem__(self, which: str) -> Integers: ...
     @overload
     def __getitem__(self, which: int) -> Transcripts: ...
-    def __getitem__(self, which: str | int) -> IntArray | Transcripts:
+    def __getitem__(self, which: str | int) -> Integers | Transcripts:
         """Return what a stage released in all draws, or one draw."""
         if isinstance(which, str):
             return self.values[which]
@@ -139,12 +139,12 @@ class Released(Generic[_Value]):
         return self.of(before)
 
 
-def joined(*parts: Released[IntArray]) -> Released[IntArray]:
+def joined(*parts: Released[Integers]) -> Released[Integers]:
     """Return the integers of all parts side by side, shape (size, total)."""
     reads = tuple(dict.fromkeys(name for part in parts for name in part.reads))
 
-    def of(before: Transcripts) -> IntArray:
-        found: IntArray = np.concatenate([part(before) for part in parts], axis=1)
+    def of(before: Transcripts) -> Integers:
+        found: Integers = np.concatenate([part(before) for part in parts], axis=1)
         return found
 
     return parts[0] if len(parts) == 1 else Released(reads, of)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpverify.grid.image_view import Images
 from dpverify.grid.linear import Integers
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.records import Records
 from dpverify.grid.splits import Split, members
-from dpverify.randomness.bits import BoolArray
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) now and then; what takes long is a function of private data, so that who
@@ -54,7 +54,7 @@ class View:
         return False
 
     @property
-    def retained(self) -> BoolArray:
+    def retained(self) -> NDArray[np.bool_]:
         """Which records are seen, shape (size, n); all of them, in one row, where there is no filter."""
         return np.ones((1, len(self)), np.bool_)
 
@@ -71,7 +71,7 @@ class View:
 class Retained(View):
     """The records behind a random filter: every draw of a batch has retained others."""
 
-    def __init__(self, whole: View, retained: BoolArray) -> None:
+    def __init__(self, whole: View, retained: NDArray[np.bool_]) -> None:
         super().__init__(whole.records, whole.progress)
         self._known, self._retained = whole._known, retained
 
@@ -81,7 +81,7 @@ class Retained(View):
         return True
 
     @property
-    def retained(self) -> BoolArray:
+    def retained(self) -> NDArray[np.bool_]:
         """Which records were retained, shape (size, n)."""
         return self._retained
 
