@@ -48,6 +48,8 @@ from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
 _MOST_COINS = 1 << 26
+Checked = tuple[Built, tuple[Compared, ...]]
+"""What was built from a transcript, and what it assumes of released numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +83,10 @@ class Law:
         self._plan = plan
         self._view = View(records)
         self._world = (adjacency, domain)
-        self._built: dict[tuple[int, Row], tuple[Built, tuple[Compared, ...]]] = {}
+        self._built: dict[tuple[AnyAdjacency, int, Row], Checked] = {}
         self._named: dict[int, tuple[Plan, frozenset[str]]] = {}
-        self._rests: dict[int, tuple[Compared, ...]] = {}
-        self._fitting: set[tuple[Compared, int, Row]] = set()
+        self._rests: dict[tuple[AnyAdjacency, int], tuple[Compared, ...]] = {}
+        self._fitting: set[tuple[Compared, AnyAdjacency, int, Row]] = set()
         self._gates = {(g.stage, g.reason): i for i, g in enumerate(gates_of(plan))}
         self._reasons = tuple(gate.reason for gate in gates_of(plan))
 
@@ -329,7 +331,7 @@ class Law:
             place.chosen[element.name] = element, rows, every
         for index, row in enumerate(rows):
             mine = np.flatnonzero(which == index)
-            memo = (id(element), row)  # an element lives as long as the plan that holds it
+            memo = place.adjacency, id(element), row  # an element lives as long as its plan
             if memo not in self._built:
                 made = element.build(row)
                 self._built[memo] = made, self._check(place.plan, element, made, place.adjacency)
@@ -355,25 +357,31 @@ class Law:
 
     def _assumed(self, stage: Built, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
         """List what a plain stage assumes of released numbers; derived once for each stage."""
-        if id(stage) not in self._rests:
+        memo = adjacency, id(stage)
+        if memo not in self._rests:
             found = stage.derivation(adjacency, self._world[1]).conclusion.hypotheses
-            self._rests[id(stage)] = tuple(one for one in found if isinstance(one, Compared))
-        return self._rests[id(stage)]
+            self._rests[memo] = tuple(one for one in found if isinstance(one, Compared))
+        return self._rests[memo]
 
     def _check_quantities(self, place: Place, assumed: Sequence[Compared], draws: Rows) -> None:
         """Refuse an assumption about another quantity than was released in these draws."""
         for one in assumed:
             if one.stage not in place.chosen:
-                known = (one, id(place.plan), ())  # plans that were built release other quantities
+                known = (
+                    one,
+                    place.adjacency,
+                    id(place.plan),
+                    (),
+                )  # plans that were built release other quantities
                 if known not in self._fitting:
                     check_quantity(one, self._released_by(place, one.stage))
                     self._fitting.add(known)
                 continue
             other, rows, which = place.chosen[one.stage]
             for index in np.unique(which[draws]).tolist():
-                pair = (one, id(other), rows[index])
+                pair = one, place.adjacency, id(other), rows[index]
                 if pair not in self._fitting:
-                    built = self._built[id(other), rows[index]][0]
+                    built = self._built[place.adjacency, id(other), rows[index]][0]
                     released = released_quantity(built, place.adjacency, self._world[1])
                     check_quantity(one, released)
                     self._fitting.add(pair)

@@ -15,7 +15,16 @@ from dpverify.grid.views import Progress
 from dpverify.plans.calibrating import least_multiplier
 from dpverify.plans.law import Law
 from dpverify.plans.parameters import converted, positive, probability
-from dpverify.plans.plan import Gate, Part, Plan, Stage, derive, gates_of, stages_of
+from dpverify.plans.plan import (
+    Gate,
+    Part,
+    Plan,
+    Stage,
+    derive,
+    elements_of,
+    gates_of,
+    stages_of,
+)
 from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
 from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.calibration import Unreachable, least_integer
@@ -207,13 +216,14 @@ class Mechanism(ABC, Generic[Estimate]):
         return max(needed, default=0)
 
     def _gate_minimum(self, gate: Gate, beta: Fraction) -> int:
-        stage = self._stage(gate.stage)
-        if stage not in self.fixed_plan:
+        fixed = elements_of(self.fixed_plan, filtered=False, fixed=True)
+        found = [s for s in fixed if isinstance(s, Stage) and s.name == gate.stage]
+        if not found:
             raise ValueError(
-                f"The gate reads {gate.stage!r}, whose noise is chosen from the transcript: no "
-                "number of records can be promised before."
+                f"The gate reads {gate.stage!r}, whose noise is chosen from the transcript, or which is of some of the "
+                "records: no number of records can be promised before."
             )
-        noise = stage.noise
+        noise = found[0].noise
         # n records are stopped when noise <= -(n - at_least + 1)
         return least_integer(
             lambda n: noise.falls_short(n - gate.at_least + 1, beta), above=-1, first=1

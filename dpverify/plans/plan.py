@@ -233,18 +233,22 @@ def as_declared(element: Element) -> Stage | Gate | Filtered | Part | Blocks | U
     return element.declared if isinstance(element, Adaptive) else element
 
 
-def elements_of(plan: Plan, path: str = "", *, filtered: bool = True) -> Iterator[Stage | Gate]:
+def elements_of(
+    plan: Plan, path: str = "", *, filtered: bool = True, fixed: bool = False
+) -> Iterator[Stage | Gate]:
     """Stages (as declared) and gates in order, those of parts and filters among them, under their full names.
 
-    filtered: with those behind filters.
+    filtered: with those behind filters. fixed: only what is about all records, whatever is released.
     """
-    for element in map(as_declared, plan):
+    how = {"filtered": filtered, "fixed": fixed}
+    shown = (e for e in plan if not (fixed and isinstance(e, (Adaptive, Blocks))))
+    for element in map(as_declared, shown):
         if isinstance(element, Filtered):
-            yield from elements_of(element.inner, path) if filtered else ()
+            yield from elements_of(element.inner, path, **how) if filtered else ()
         elif isinstance(element, Part):
-            yield from elements_of(element.plan, f"{path}{element.name}/", filtered=filtered)
+            yield from elements_of(element.plan, f"{path}{element.name}/", **how)
         elif isinstance(element, Blocks):
-            yield from elements_of(element.parts, path, filtered=filtered)
+            yield from elements_of(element.parts, path, **how)
         elif isinstance(element, Stage):
             yield replace(element, name=path + element.name) if path else element
         elif isinstance(element, Gate):
@@ -300,6 +304,7 @@ def derive(plan: Plan, adjacency: AnyAdjacency, domain: Domain) -> Derivation[Pr
                 query = before[element.stage].query
                 assumed.append(query.reached(element.stage, element.at_least))
         elif not isinstance(element, Unless):
+            _require_read(element, before)
             part = element.derivation(adjacency, domain)
             for gate in gates:
                 part = rules.passed_gate(part, gate.stage, gate.at_least)
@@ -328,10 +333,16 @@ def _closed(name: str, found: Derivation[PrivacyClaim]) -> Derivation[PrivacyCla
 
 def _check_names(plan: Plan) -> None:
     seen: set[str] = set()
+    gates: set[tuple[str, str]] = set()
     for element in plan:
         if isinstance(element, Gate):
             if element.stage not in seen:
                 raise ValueError(f"a gate reads {element.stage!r}, which is not released before it")
+            if (element.stage, element.reason) in gates:
+                raise ValueError(
+                    f"two gates on {element.stage!r} stop for the same reason, {element.reason!r}; say which is which."
+                )
+            gates.add((element.stage, element.reason))
             continue
         if isinstance(element, Unless):
             continue
@@ -344,6 +355,19 @@ def _check_names(plan: Plan) -> None:
         for name in sorted(names & seen):
             raise ValueError(f"two stages are named {name!r}; names are unique in a plan")
         seen |= names
+
+
+def _require_read(element: Element, before: Mapping[str, Stage]) -> None:
+    """Refuse what follows from a stage that is not released before."""
+    shown = as_declared(element)
+    reads = shown.query.reads if isinstance(shown, Stage) else ()
+    reads += element.numbers.reads if isinstance(element, Adaptive) else ()
+    for name in reads:
+        if name not in before:
+            raise ValueError(
+                f"What follows from {name!r} is asked before it is released, or outside of its part; put it after the "
+                "stage, and name a part's stage as part[stage]."
+            )
 
 
 def _require_released(
