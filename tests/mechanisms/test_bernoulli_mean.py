@@ -13,7 +13,7 @@ import pytest
 
 from dpverify import Abstained, Adjacency, ApproxDP, BernoulliMean, GaussianDP, SeededBits
 from dpverify import ShareEstimate as Share
-from dpverify.plans import Transcript
+from dpverify.grid.transcripts import transcript
 from dpverify.suite.refinement import compare_facts
 from spec import bernoulli_mean as spec
 from spec.theory import joint
@@ -202,18 +202,18 @@ def test_the_estimate_is_the_formula(total: int, count: int) -> None:
     public = share(adjacency=REPLACE, noise_multiplier="3/7")
     unit = spec.scale(public.parameters) / 2**40
     expected = Fraction(1, 2) + total * unit / (2 * count)
-    found = public.estimate(Transcript({"count": (count,), "sum": (total,)}))
+    found = public.estimate(transcript({"count": (count,), "sum": (total,)}))
     assert isinstance(found, Share)
     assert found.value == pytest.approx(float(min(max(expected, Fraction(0)), Fraction(1))))
     joint_release = share(noise_multiplier="3/7")
     unit = spec.scale(joint_release.parameters) / 2**40
     number = math.ceil(count / unit)
     expected = Fraction(1, 2) + Fraction(total, 2 * number)
-    found = joint_release.estimate(Transcript({"sum and count": (total, number)}))
+    found = joint_release.estimate(transcript({"sum and count": (total, number)}))
     assert isinstance(found, Share)
     assert found.value == pytest.approx(float(min(max(expected, Fraction(0)), Fraction(1))))
     assert found.count == float(number * unit)
-    below = joint_release.estimate(Transcript({"sum and count": (total, math.ceil(1 / unit) - 1)}))
+    below = joint_release.estimate(transcript({"sum and count": (total, math.ceil(1 / unit) - 1)}))
     assert isinstance(below, Abstained)
 
 

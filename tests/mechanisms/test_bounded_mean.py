@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dpverify import Abstained, Adjacency, BoundedMean, MeanEstimate, PureDP, SeededBits
-from dpverify.plans import Transcript
+from dpverify.grid.transcripts import transcript
 from spec import bounded_mean as spec
 from tests.mechanisms.helpers import EDGE_DATA, EDGE_RECORDS, estimates, largest_loss_found
 from tests.randomness.helpers import NoBits
@@ -159,7 +159,7 @@ def test_the_estimate_is_the_formula(parameters: dict[str, Any], count: int, tot
     _, _, center, cell = spec.grid(mechanism.parameters)
     unclipped = (center + Fraction(total, count)) * cell
     value = min(max(unclipped, Fraction(mechanism.lower)), Fraction(mechanism.upper))
-    found = mechanism.estimate(Transcript({"count": (count,), "sum": (total,)}))
+    found = mechanism.estimate(transcript({"count": (count,), "sum": (total,)}))
     assert isinstance(found, MeanEstimate)
     assert found.value == float(value)
     assert found.count == count
@@ -176,7 +176,7 @@ def test_the_estimate_is_the_formula(parameters: dict[str, Any], count: int, tot
 
 
 def test_a_stopped_transcript_is_an_abstention() -> None:
-    assert mean().estimate(Transcript({"count": (0,)}, "too few")) == Abstained("too few")
+    assert mean().estimate(transcript({"count": (0,)}, "too few")) == Abstained("too few")
 
 
 @pytest.mark.parametrize("parameters", GRIDS, ids=range(len(GRIDS)))

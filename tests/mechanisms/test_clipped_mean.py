@@ -13,7 +13,8 @@ import pytest
 
 from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
-from dpverify.plans import RoundedGaussian, Transcript
+from dpverify.grid.transcripts import transcript
+from dpverify.plans import RoundedGaussian
 from dpverify.suite.refinement import compare_facts
 from spec import clipped_mean as spec
 from tests.mechanisms.clipped import ADD, REPLACE, STRETCHED, cloud, mean
@@ -202,11 +203,11 @@ def test_the_estimate_is_the_formula(parameters: dict[str, Any]) -> None:
         sums = tuple(round(t / unit) for t in total)
         if ratio.weight is None:
             name, counted = "sum", Fraction(n)
-            found = mechanism.estimate(Transcript({"count": (n,), "sum": sums}))
+            found = mechanism.estimate(transcript({"count": (n,), "sum": sums}))
         else:
             number = round(n * ratio.weight / unit)
             name, counted = "sum and count", number * unit / ratio.weight
-            found = mechanism.estimate(Transcript({name: (*sums, number)}))
+            found = mechanism.estimate(transcript({name: (*sums, number)}))
         assert isinstance(found, Estimate)
         assert found.count == float(counted)
         offset = [float(s * unit / counted) for s in sums]

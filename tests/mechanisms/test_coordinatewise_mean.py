@@ -10,7 +10,7 @@ import pytest
 
 from dpverify import Abstained, Adjacency, ApproxDP, CoordinatewiseMean, GaussianDP, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
-from dpverify.plans import Transcript
+from dpverify.grid.transcripts import transcript
 from dpverify.suite.refinement import compare_facts
 from spec import coordinatewise_mean as spec
 from spec.theory import centered
@@ -85,7 +85,7 @@ def test_the_estimate_is_the_formula() -> None:
         "count": (10,),
         "sum": (unit // 4, -unit // 2),
     }
-    found = mechanism.estimate(Transcript(released))
+    found = mechanism.estimate(transcript(released))
     assert isinstance(found, Estimate)
     steps = [[released[f"side {k}"][j] for k in (1, 2, 3)] for j in (0, 1)]
     medians = [8 * middle(values) for values in steps]

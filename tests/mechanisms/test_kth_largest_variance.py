@@ -21,7 +21,7 @@ from dpverify import (
     SumOfVariances,
     VarianceEstimate,
 )
-from dpverify.plans import Transcript
+from dpverify.grid.transcripts import transcript
 from spec import kth_largest_variance as kth
 from spec import sum_of_variances as total
 from spec.theory import group_votes
@@ -125,7 +125,7 @@ def test_the_threshold_and_the_groups_are_the_spec_s(
     made = variance(
         kind, noise=noise, adjacency=adjacency, noise_multiplier=multiplier, delta=delta
     )
-    found = made.estimate(Transcript({"votes": (0, 10**6)}))
+    found = made.estimate(transcript({"votes": (0, 10**6)}))
     assert found.threshold == group_votes.threshold_of(made.parameters)
     assert made.group_count == group_votes.groups_of(made.parameters)
     with mp.workdps(60):
@@ -135,12 +135,12 @@ def test_the_threshold_and_the_groups_are_the_spec_s(
 
 def test_an_estimate_reads_well() -> None:
     made = variance(groups=90, noise_multiplier=3)
-    found = made.estimate(Transcript({"votes": (-1024, 30, 3, 41, 20, 41)}))
+    found = made.estimate(transcript({"votes": (-1024, 30, 3, 41, 20, 41)}))
     unit = 2.0**-40
     assert found.votes == {0.0: 30, 128 * unit: 41, 2.0**41 * unit: 41}
     assert found.value == 128 * unit  # of two that are as full, the lower
     assert str(found) == "1.16415e-10, within a factor of 4 (41 of 90 groups)"
-    nothing = made.estimate(Transcript({"votes": ()}))
+    nothing = made.estimate(transcript({"votes": ()}))
     assert str(nothing).startswith("abstained: no bucket has")
 
 

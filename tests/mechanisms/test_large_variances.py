@@ -19,7 +19,8 @@ from dpverify import (
 )
 from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.levels import BucketTable, LevelCounts, buckets_of
-from dpverify.plans import AdaptiveStage, Stage, Transcript, stages_of
+from dpverify.grid.transcripts import transcript
+from dpverify.plans import AdaptiveStage, Stage, stages_of
 from dpverify.privacy import Domain, Norm
 from spec import large_variances as spec
 from spec.theory import groups, levels
@@ -143,7 +144,7 @@ def test_the_sensitivity_is_that_of_groups() -> None:
 
 def test_without_a_bucket_it_abstains() -> None:
     mechanism = made(largest=None, delta="1e-6")
-    silent = Transcript({"largest": (), "report 1": (0,), "report 2": (1,)})
+    silent = transcript({"largest": (), "report 1": (0,), "report 2": (1,)})
     assert isinstance(mechanism.estimate(silent), Abstained)
 
 

@@ -14,7 +14,7 @@ from dpverify import Adjacency, ApproxDP, RobustMean
 from dpverify import RobustMeanEstimate as Estimate
 from dpverify.estimation.contamination import FULL, check_gamma, chosen_full, sure_share
 from dpverify.grid import ingest
-from dpverify.plans.mapped import Mapped
+from dpverify.grid.image_view import Images
 from dpverify.transformations import degree_weights, soft_core
 from spec import robust_mean as spec
 from spec.theory import outliers
@@ -117,7 +117,7 @@ def test_agreement_and_center_are_as_sure_as_stated_at_the_limit(full: Fraction 
     for n in rng.integers(30, 150, 300).tolist():
         k = math.floor(gamma * n)
         data = _attacked(n, k, rng)
-        mapped = Mapped(ingest(data, made.domain), made.core().nearness)
+        mapped = Images(ingest(data, made.domain), made.core().nearness)
         if full is None:
             found, (sums, total) = degree_weights.agreement_of(mapped), mapped.weighted_sum
         else:

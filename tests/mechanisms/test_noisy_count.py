@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dpverify import Adjacency, CountEstimate, NoisyCount, PureDP, SeededBits
-from dpverify.plans import Transcript
+from dpverify.grid.transcripts import transcript
 from spec import noisy_count as spec
 from tests.mechanisms.helpers import (
     EDGE_DATA,
@@ -126,7 +126,7 @@ def test_the_check_for_drawn_bits_can_fail() -> None:
 @pytest.mark.parametrize("multiplier", ["1/3", "1", "7/2", "1e6", "1e300"])
 def test_the_estimate_is_the_released_count_and_its_stated_deviation(multiplier: str) -> None:
     mechanism = count(noise_multiplier=multiplier)
-    found = mechanism.estimate(Transcript({"count": (-17,)}))
+    found = mechanism.estimate(transcript({"count": (-17,)}))
     assert isinstance(found, CountEstimate)
     assert found.value == -17
     with mp.workdps(700):  # 1 - exp(-1e-300) needs its digits

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dpverify import Adjacency, ApproxDP, PrivateQuantile, PureDP, QuantileEstimate, SeededBits
-from dpverify.plans import Transcript
+from dpverify.grid.transcripts import transcript
 from dpverify.privacy import BoundedRange
 from spec import private_quantile as spec
 from tests.mechanisms.helpers import (
@@ -242,13 +242,13 @@ def test_a_budget_is_met_and_hardly_more(adjacency: Adjacency, p: str) -> None:
 
 def test_a_cell_is_its_value() -> None:
     mechanism = quantile(lower=-1.0, upper=0.3, cell="1/8")  # the grid's ends are -8 and 2
-    values = [mechanism.estimate(Transcript({"cell": (cell,)})) for cell in (-8, -3, 0, 2)]
+    values = [mechanism.estimate(transcript({"cell": (cell,)})) for cell in (-8, -3, 0, 2)]
     assert values == [QuantileEstimate(value) for value in (-1.0, -0.375, 0.0, 0.25)]
     assert str(values[1]) == "QuantileEstimate(value=-0.375)"
     coarse = quantile(
         lower=0.1, upper=3.9, cell=1
     )  # the grid's ends, 0 and 4, lie beyond the bounds
-    ends = [coarse.estimate(Transcript({"cell": (cell,)})) for cell in (0, 4)]
+    ends = [coarse.estimate(transcript({"cell": (cell,)})) for cell in (0, 4)]
     assert ends == [QuantileEstimate(0.1), QuantileEstimate(3.9)]
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dpverify import Adjacency, FrequencyEstimate, PureDP, RandomizedResponse, SeededBits
-from dpverify.plans import Transcript
+from dpverify.grid.transcripts import transcript
 from spec import randomized_response as spec
 from tests.mechanisms.helpers import (
     EDGE_DATA,
@@ -117,7 +117,7 @@ def test_no_bit_is_drawn_for_refused_data(data: Any, kind: type[Exception]) -> N
         response().release(data, NoBits())
 
 
-TRANSCRIPT = Transcript({"answers": (0, 0, 2, 1, 0, 1)})
+TRANSCRIPT = transcript({"answers": (0, 0, 2, 1, 0, 1)})
 
 
 @pytest.mark.parametrize("multiplier", ["1/1000", "1/10", "2/3", "1", "7", "1000"])

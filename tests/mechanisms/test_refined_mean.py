@@ -12,7 +12,7 @@ from scipy import stats
 from dpverify import Abstained, Adjacency, ApproxDP, RefinedMean, RescaledMean, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
 from dpverify.grid.masks import Counted, different, distinct, each_once, sums_in_balls
-from dpverify.plans.kept import rounded_multiples
+from dpverify.grid.rounding import rounded_multiples
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.suite.refinement import compare_facts
 from spec import refined_mean as spec

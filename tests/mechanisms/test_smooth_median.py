@@ -21,8 +21,9 @@ from dpverify import (
     SmoothMedian,
 )
 from dpverify.grid.smooth import SmoothMedians, weights_of
+from dpverify.grid.transcripts import transcript
 from dpverify.mechanisms.smooth_median import best_decay
-from dpverify.plans import SmoothNoise, Transcript
+from dpverify.plans import SmoothNoise
 from dpverify.privacy import Profile, SmoothLaplace
 from spec import smooth_median as spec
 from spec.theory import smooth
@@ -242,7 +243,7 @@ def test_a_nonfinite_record_counts_as_the_middle_when_replaced() -> None:
 
 def test_a_cell_is_its_value_within_the_bounds() -> None:
     mechanism = median(lower=(-1.0,), upper=(0.25,), cells=10)  # cells of 1/8
-    values = [mechanism.estimate(Transcript({"medians": (cell,)})) for cell in (-50, -3, 1, 10**30)]
+    values = [mechanism.estimate(transcript({"medians": (cell,)})) for cell in (-50, -3, 1, 10**30)]
     assert [found.value[0] for found in values] == [-1.0, -0.375, 0.125, 0.25]  # type: ignore[union-attr]
 
 

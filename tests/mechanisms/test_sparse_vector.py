@@ -20,7 +20,7 @@ from dpverify import (
     SparseVector,
 )
 from dpverify.grid import Answers, ClampedSum, Count
-from dpverify.plans import Transcript
+from dpverify.grid.transcripts import transcript
 from dpverify.privacy import BoundedRange, DiscreteLaplaceShift, GaussianDP
 from spec import sparse_vector as spec
 from tests.mechanisms.helpers import (
@@ -103,9 +103,9 @@ def test_a_fixed_list_is_a_choice_that_ignores_the_answers() -> None:
 
 def test_an_estimate_reads_the_transcript() -> None:
     mechanism = sparse(reports=3)
-    made = mechanism.estimate(Transcript({"report 1": (1,), "report 2": (4,), "report 3": (6,)}))
+    made = mechanism.estimate(transcript({"report 1": (1,), "report 2": (4,), "report 3": (6,)}))
     assert made == SparseEstimate((1, 4), 6)
-    made = mechanism.estimate(Transcript({"report 1": (6,), "report 2": (6,), "report 3": (6,)}))
+    made = mechanism.estimate(transcript({"report 1": (6,), "report 2": (6,), "report 3": (6,)}))
     assert made == SparseEstimate((), 6)
 
 

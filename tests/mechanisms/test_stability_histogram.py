@@ -21,7 +21,7 @@ from dpverify import (
     SeededBits,
     StabilityHistogram,
 )
-from dpverify.plans import Transcript
+from dpverify.grid.transcripts import transcript
 from spec import stability_histogram as spec
 from spec.theory.laws import real
 from tests.mechanisms.helpers import (
@@ -98,7 +98,7 @@ def test_records_far_away_count_as_lying_at_the_last_bin() -> None:
 
 def test_an_estimate_reads_well() -> None:
     mechanism = histogram(width="1/10", origin="1/20", noise_multiplier=2)
-    found = mechanism.estimate(Transcript({"histogram": (-1, 45, 2, 31, 3, 33)}))
+    found = mechanism.estimate(transcript({"histogram": (-1, 45, 2, 31, 3, 33)}))
     assert isinstance(found, HistogramEstimate)
     assert found.counts == {-0.05: 45, 0.25: 31, 0.35: 33}
     assert (found.width, found.threshold) == (0.1, spec.threshold_of(mechanism.parameters))
@@ -106,7 +106,7 @@ def test_an_estimate_reads_well() -> None:
         "[-0.05, 0.05): 45\n[0.25, 0.35): 31\n[0.35, 0.45): 33\n"
         f"3 bins surfaced (threshold {found.threshold}, noise of standard deviation 2.8)"
     )
-    nothing = mechanism.estimate(Transcript({"histogram": ()}))
+    nothing = mechanism.estimate(transcript({"histogram": ()}))
     assert str(nothing).startswith("0 bins surfaced")
 
 
@@ -120,7 +120,7 @@ def test_the_threshold_is_the_least_for_its_predicate(
     mechanism = histogram(
         noise=noise, adjacency=adjacency, noise_multiplier=multiplier, delta=delta
     )
-    found = mechanism.estimate(Transcript({"histogram": ()}))
+    found = mechanism.estimate(transcript({"histogram": ()}))
     assert isinstance(found, HistogramEstimate)
     assert found.threshold == spec.threshold_of(mechanism.parameters)
     with mp.workdps(60):  # the claim's delta is that, rounded up

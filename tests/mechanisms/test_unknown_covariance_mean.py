@@ -21,7 +21,8 @@ from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.estimation.rough_covariance import root_above, rough
 from dpverify.estimation.variance_ladder import bucket_from, buckets_from
 from dpverify.grid.groups import SumOver
-from dpverify.plans import Transcript, stages_of
+from dpverify.grid.transcripts import transcript
+from dpverify.plans import stages_of
 from spec import unknown_covariance_mean as spec
 from spec.theory import rough_covariance
 from tests.mechanisms.helpers import EDGE_DATA
@@ -150,7 +151,7 @@ def test_it_abstains_where_nothing_surfaces() -> None:
         for seed in range(3):
             found = made(d=2, n_max=40).release(data, SeededBits(seed))
             assert isinstance(found, Abstained)
-    assert isinstance(mechanism.estimate(Transcript({"largest": ()}, "stopped")), Abstained)
+    assert isinstance(mechanism.estimate(transcript({"largest": ()}, "stopped")), Abstained)
 
 
 def test_reports_by_the_rule() -> None:

@@ -18,7 +18,7 @@ from dpverify import (
     VectorMeanEstimate,
     WinsorizedMean,
 )
-from dpverify.plans import Transcript
+from dpverify.grid.transcripts import transcript
 from dpverify.privacy import BoundedRange
 from dpverify.suite.refinement import compare_facts
 from spec import winsorized_mean as spec
@@ -173,14 +173,14 @@ def test_outliers_are_clipped_and_order_does_not_matter() -> None:
 def test_equal_quartiles_leave_a_cell_on_either_side() -> None:
     mechanism = winsorized(1, lower=(0.0,), upper=(16.0,), cells=16)
     released = {"quartiles": (5, 5), "count": (4,), "sum": (0,)}
-    found = mechanism.estimate(Transcript(released))
+    found = mechanism.estimate(transcript(released))
     assert isinstance(found, VectorMeanEstimate)
     assert found.value[0] == 5.0
-    far = mechanism.estimate(Transcript({**released, "sum": (10**20,)}))
+    far = mechanism.estimate(transcript({**released, "sum": (10**20,)}))
     assert isinstance(far, VectorMeanEstimate)
     assert 6.0 <= far.value[0] <= 6.0 + 1 / 32
     turned = [
-        mechanism.estimate(Transcript({**released, "quartiles": q})) for q in ((3, 9), (9, 3))
+        mechanism.estimate(transcript({**released, "quartiles": q})) for q in ((3, 9), (9, 3))
     ]
     assert [one.value[0] for one in turned] == [6.0, 6.0]  # type: ignore[union-attr]
 

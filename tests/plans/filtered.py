@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.retained import below_kept
 from dpverify.plans import (
     UNIT,
-    AdaptiveStage,
     Filtered,
     Gate,
     KeptCount,
@@ -25,12 +25,11 @@ from dpverify.plans import (
     Transcripts,
     Unless,
 )
-from dpverify.plans.kept import below_kept
 from dpverify.privacy import Adjacency, Domain
 from dpverify.randomness import enumerate_law
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations import BasicFilter
-from tests.plans.helpers import released
+from tests.plans.helpers import adaptive, released
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 DOMAIN = Domain(columns=1)
@@ -66,7 +65,7 @@ def number(batch: Transcripts) -> IntArray:
 
 def inner(shift: int) -> Plan:
     kept = Stage("kept", KeptCount(NEAR, shift), COUNT_NOISE)
-    return (kept, FEW, AdaptiveStage(mean(1), number, mean, (BELOW,)), PAID)
+    return (kept, FEW, adaptive(mean(1), ("kept",), number, mean, (BELOW,)), PAID)
 
 
 def plan(shift: int) -> Plan:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from dpverify import grid
 from dpverify.grid import Answers, Count
 from dpverify.plans import (
     Abstained,
-    AdaptiveStage,
+    Adaptive,
     DiscreteLaplace,
     Gate,
     KaryResponse,
     Mechanism,
     Plan,
     Stage,
-    Transcript,
     Transcripts,
 )
+from dpverify.plans.plan import Built
+from dpverify.privacy.hypotheses import Compared
 from dpverify.randomness.bits import IntArray
 
 Outcome = tuple[int, ...]
@@ -42,7 +44,7 @@ def batch_of(
     return Transcripts(values, reached, np.array(gates, dtype=np.intp), ("gate 0", "gate 1"))
 
 
-def released(transcript: Transcript) -> Released:
+def released(transcript: Transcripts) -> Released:
     return tuple(transcript.released.values())
 
 
@@ -58,8 +60,23 @@ class TwoAnswers(Mechanism[Released]):
             Stage("second", Answers(2), noise),
         )
 
-    def estimate(self, transcript: Transcript) -> Released | Abstained:
+    def estimate(self, transcript: Transcripts) -> Released | Abstained:
         return released(transcript)
+
+
+def adaptive(
+    declared: Built,
+    reads: tuple[str, ...],
+    key: Callable[[Transcripts], IntArray],
+    build: Callable[[int], Built],
+    under: tuple[Compared, ...] = (),
+) -> Adaptive:
+    """What is built from one integer a draw, ``key`` of shape (size,), which sees the stages it reads."""
+
+    def row(before: Transcripts) -> IntArray:
+        return key(before)[:, np.newaxis]
+
+    return Adaptive(declared, grid.Released(reads, row), lambda found: build(found[0]), under)
 
 
 def parity(batch: Transcripts) -> IntArray:
@@ -87,8 +104,8 @@ class CountsTwice(Mechanism[Released]):
 
         return (
             Stage("count", Count(), DiscreteLaplace(scale)),
-            AdaptiveStage(Stage("again", within, DiscreteLaplace(scale)), parity, build),
+            adaptive(Stage("again", within, DiscreteLaplace(scale)), ("count",), parity, build),
         )
 
-    def estimate(self, transcript: Transcript) -> Released | Abstained:
+    def estimate(self, transcript: Transcripts) -> Released | Abstained:
         return released(transcript)

@@ -13,7 +13,6 @@ import pytest
 from dpverify import Abstained, Adjacency, PureDP, SeededBits
 from dpverify.grid import Answers, Count
 from dpverify.plans import (
-    AdaptiveStage,
     DiscreteLaplace,
     Gate,
     KaryResponse,
@@ -21,7 +20,6 @@ from dpverify.plans import (
     Mechanism,
     Plan,
     Stage,
-    Transcript,
     Transcripts,
 )
 from dpverify.privacy import Domain
@@ -34,7 +32,7 @@ from spec.theory.laws import (
     TranscriptLaw,
     real_exponential,
 )
-from tests.plans.helpers import CountsTwice, Released, batch_of, parity, released
+from tests.plans.helpers import CountsTwice, Released, adaptive, batch_of, parity, released
 from tests.randomness.helpers import formal_exponential
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -116,19 +114,21 @@ def test_rows_of_a_large_batch_take_their_own_stage() -> None:
 
 
 @pytest.mark.parametrize(
-    "faulty",
+    ("faulty", "message"),
     [
-        dataclasses.replace(TWICE, factor=Fraction(1, 3)),
-        dataclasses.replace(TWICE, built_name="count"),
+        (dataclasses.replace(TWICE, factor=Fraction(1, 3)), "declared pure"),
+        (dataclasses.replace(TWICE, built_name="count"), r"\('count', 1\)\], not \[\('again', 1\)"),
     ],
     ids=["too little noise", "another name"],
 )
-def test_a_broken_promise_is_refused_at_release_and_in_likelihoods(faulty: CountsTwice) -> None:
+def test_a_broken_promise_is_refused_at_release_and_in_likelihoods(
+    faulty: CountsTwice, message: str
+) -> None:
     assert faulty.claim.guarantee == PureDP(1)  # the declaration is all that the claim rests on
-    with pytest.raises(ValueError, match="declared pure"):
+    with pytest.raises(ValueError, match=message):
         faulty.release(DATA, SeededBits(1))
     batch = batch_of(("count", "again"), [((3,), (2,))], [-1])
-    with pytest.raises(ValueError, match="declared pure"):
+    with pytest.raises(ValueError, match=message):
         faulty.law(DATA).log_likelihood(batch)
 
 
@@ -153,7 +153,7 @@ def test_a_stage_is_built_once_for_each_key() -> None:
         residues: IntArray = batch.values["a"][:, 0] % 3
         return residues
 
-    plan: Plan = (stage("a", 9), AdaptiveStage(stage("b"), key, build))
+    plan: Plan = (stage("a", 9), adaptive(stage("b"), ("a",), key, build))
     law = Law(plan, np.array([[0.5]]), ADD, DOMAIN)
     for seed in range(3):
         law.log_likelihood(law.sample(SeededBits(seed), 500))
@@ -168,7 +168,7 @@ def test_stages_of_unlike_width_do_not_end_up_in_one_column(wide_key: int) -> No
     def build(odd: int) -> Stage:
         return wide if odd == wide_key else stage("b")
 
-    plan: Plan = (stage("count"), AdaptiveStage(stage("b"), parity, build))
+    plan: Plan = (stage("count"), adaptive(stage("b"), ("count",), parity, build))
     law = Law(plan, np.array([[0.5], [1.0]]), REPLACE, DOMAIN)
     with pytest.raises(ValueError, match=r"b|width|shape"):
         law.sample(SeededBits(1), 50)  # both parities: 50 of one kind have probability below 1e-14
@@ -184,12 +184,12 @@ class GatedOnAdaptive(Mechanism[int]):
         declared = Stage("again", Count(), DiscreteLaplace(scale))
         return (
             Stage("count", Count(), DiscreteLaplace(scale)),
-            AdaptiveStage(declared, parity, lambda odd: built),
+            adaptive(declared, ("count",), parity, lambda odd: built),
             Gate("again", 1, "few"),
         )
 
-    def estimate(self, transcript: Transcript) -> int | Abstained:
-        return Abstained(transcript.stopped) if transcript.stopped else transcript["again"]
+    def estimate(self, transcript: Transcripts) -> int | Abstained:
+        return Abstained(transcript.stopped) if transcript.stopped else transcript.number("again")
 
 
 def test_minimum_n_does_not_trust_the_declared_noise_of_a_stage_built_later() -> None:

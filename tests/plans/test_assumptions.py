@@ -11,20 +11,21 @@ from typing import Any
 import pytest
 
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.retained import below_kept
 from dpverify.plans import (
     UNIT,
-    AdaptiveStage,
+    Adaptive,
     Filtered,
     Gate,
     KeptCount,
     KeptMean,
+    Part,
     Plan,
     RoundedGaussian,
     Stage,
     Unless,
 )
-from dpverify.plans.kept import below_kept
-from dpverify.plans.plan import derive, with_stages
+from dpverify.plans.plan import as_declared, derive, with_stages
 from dpverify.privacy import Adjacency, Domain, PrivacyClaim, rules
 from dpverify.privacy.adjacency import Friendly
 from dpverify.privacy.guarantees import ApproximateGaussianDP
@@ -39,6 +40,7 @@ ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 NEAR, FAR = Nearness(4, 0, (1.0,)), Nearness(8, 0, (1.0,))
 DOMAIN = Domain(columns=1)
 FRIENDS = Friendly(NEAR.predicate)
+OPEN = r"The claim of (this plan|the part 'mean') is open"
 
 
 @cache
@@ -49,15 +51,17 @@ def shipped() -> dict[str, Any]:
 
 
 def without(plan: Plan, dropped: Callable[[Any], bool]) -> Plan:
-    """The plan without some elements, those of inner plans among them, as declared and as built."""
+    """The plan without some elements, those of inner plans and parts among them, as declared and as built."""
 
     def inside(stage: Any) -> Any:
         if isinstance(stage, Filtered):
             return dataclasses.replace(stage, inner=without(stage.inner, dropped))
+        if isinstance(stage, Part):
+            return dataclasses.replace(stage, plan=without(stage.plan, dropped))
         return stage
 
     def element(part: Any) -> Any:
-        if isinstance(part, AdaptiveStage):
+        if isinstance(part, Adaptive):
             return dataclasses.replace(
                 part, declared=inside(part.declared), build=lambda key: inside(part.build(key))
             )
@@ -87,7 +91,7 @@ def test_eleven_shipped_plans_pay_for_events_and_say_so() -> None:
 
 def test_a_plan_that_forgets_its_unless_is_refused_when_the_mechanism_is_made() -> None:
     for mechanism in shipped().values():
-        with pytest.raises(ValueError, match=r"The claim of this plan is open|without hypotheses"):
+        with pytest.raises(ValueError, match=rf"{OPEN}|without hypotheses"):
             made_with(mechanism, lambda plan: without(plan, lambda e: isinstance(e, Unless)))
 
 
@@ -96,16 +100,29 @@ def test_an_unless_that_pays_too_little_is_refused() -> None:
         def element(part: Any) -> Any:
             if isinstance(part, Unless):
                 return dataclasses.replace(part, probability=part.probability / 1000)
+            if isinstance(part, Part):
+                return dataclasses.replace(part, plan=cheap(part.plan))
+            if isinstance(part, Adaptive) and isinstance(part.declared, Part):
+                return dataclasses.replace(part, declared=element(part.declared))
             inner = getattr(part, "inner", None)
             return part if inner is None else dataclasses.replace(part, inner=cheap(inner))
 
         return tuple(element(part) for part in plan)
 
     for mechanism in shipped().values():
-        paid = [e for e in mechanism.fixed_plan if isinstance(e, Unless) and e.probability]
+        every = every_element(mechanism.fixed_plan)
+        paid = [e for e in every if isinstance(e, Unless) and e.probability]
         if paid or any(isinstance(e, Filtered) for e in mechanism.fixed_plan):
             with pytest.raises(ValueError, match="give a larger shift"):
                 made_with(mechanism, cheap)
+
+
+def every_element(plan: Plan) -> list[Any]:
+    """The elements of a plan and of its parts, as declared."""
+    found: list[Any] = []
+    for shown in map(as_declared, plan):
+        found += every_element(shown.plan) if isinstance(shown, Part) else [shown]
+    return found
 
 
 def gates_the_mean(element: Any) -> bool:
@@ -113,10 +130,14 @@ def gates_the_mean(element: Any) -> bool:
 
 
 def test_a_plan_that_forgets_the_gate_before_its_mean_is_refused() -> None:
-    gated = [made for made in shipped().values() if any(map(gates_the_mean, made.fixed_plan))]
+    gated = [
+        made
+        for made in shipped().values()
+        if any(map(gates_the_mean, every_element(made.fixed_plan)))
+    ]
     assert len(gated) >= 8
     for mechanism in gated:
-        with pytest.raises(ValueError, match="The claim of this plan is open"):
+        with pytest.raises(ValueError, match=OPEN):
             made_with(mechanism, lambda plan: without(plan, gates_the_mean))
 
 
@@ -159,7 +180,7 @@ def test_a_mean_of_a_number_that_somebody_typed_in_is_open_and_stays_so() -> Non
 
 def test_a_filter_for_so_many_records_is_open_unless_the_domain_has_no_more() -> None:
     core = GaussianCoreMean(ADD, NEAR, Fraction(1, 2), 2000, Fraction(1, 10**6))
-    declared = next(e.declared for e in core.plan if isinstance(e, AdaptiveStage))
+    declared = next(e.declared for e in core.plan if isinstance(e, Adaptive))
     assert isinstance(declared, Filtered)
     assert isinstance(declared.filter, GaussianFilter)
     found = declared.derivation(ADD, DOMAIN)
@@ -178,7 +199,7 @@ def test_a_filter_for_so_many_records_is_open_unless_the_domain_has_no_more() ->
 
 def test_an_inner_unless_of_no_probability_is_refused() -> None:
     core = GaussianCoreMean(ADD, NEAR, Fraction(1, 2), 2000, Fraction(1, 10**6))
-    declared = next(e.declared for e in core.plan if isinstance(e, AdaptiveStage))
+    declared = next(e.declared for e in core.plan if isinstance(e, Adaptive))
     assert isinstance(declared, Filtered)
     free = tuple(
         dataclasses.replace(e, probability=Fraction(0)) if isinstance(e, Unless) else e

@@ -12,9 +12,10 @@ import pytest
 
 from dpverify.grid import Count
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.retained import below_kept
 from dpverify.plans import (
     UNIT,
-    AdaptiveStage,
+    Adaptive,
     Gate,
     KeptCount,
     KeptMean,
@@ -25,13 +26,13 @@ from dpverify.plans import (
     Transcripts,
     Unless,
 )
-from dpverify.plans.kept import below_kept
 from dpverify.plans.plan import derive
 from dpverify.privacy import Adjacency, Domain
 from dpverify.privacy.adjacency import Friendly
 from dpverify.randomness import SeededBits
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import GaussianCoreMean, WeightedCoreMean
+from tests.plans.helpers import adaptive
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 NEAR, FAR = Nearness(4, 0, (1.0,)), Nearness(8, 0, (1.0,))
@@ -52,7 +53,7 @@ def kept_plan(build: Callable[[int], Stage], under: Any = None) -> Plan:
     return (
         Stage("kept", KeptCount(NEAR, 30), RoundedGaussian(3)),
         Gate("kept", 1, "too few"),
-        AdaptiveStage(build(1), number, build, (below,) if under is None else under),
+        adaptive(build(1), ("kept",), number, build, (below,) if under is None else under),
         Unless(below, Fraction(1, 1000)),
     )
 
@@ -127,8 +128,8 @@ def run(first: Any, second: Any) -> Law:
     return law
 
 
-def built(build: Any, key: Any = parity) -> AdaptiveStage:
-    return AdaptiveStage(build(0), key, build)
+def built(build: Any, key: Any = parity) -> Adaptive:
+    return adaptive(build(0), ("side",), key, build)
 
 
 @pytest.mark.parametrize("key", [parity, again], ids=["one key", "another key"])
@@ -156,8 +157,8 @@ def test_a_key_that_answers_otherwise_the_second_time_is_seen() -> None:
         return np.full(len(batch), 0 if later else 1, np.int64)
 
     for size in (1, 2000):
-        first = AdaptiveStage(agreement(0), sees_more, agreement)
-        second = AdaptiveStage(weighted(0), sees_more, weighted)
+        first = adaptive(agreement(0), (), sees_more, agreement)
+        second = adaptive(weighted(0), ("agreement",), sees_more, weighted)
         _, gate, _, unless = NEAR_CORE.plan
         law = Law((SIDE, first, gate, second, unless), np.zeros((200, 1)), ADD, DOMAIN)
         with pytest.raises(ValueError, match="built on an assumption that it had not declared"):
@@ -186,7 +187,7 @@ def test_rows_that_are_built_are_the_rows_that_a_filter_is_built_for() -> None:
         (lambda key: rows, ""),
         (lambda key: some, "built on an assumption that it had not declared"),
     ):
-        first = AdaptiveStage(rows, parity, build)
+        first = adaptive(rows, ("side",), parity, build)
         law = Law((SIDE, first, gate, filtered, unless), data, ADD, DOMAIN)
         if not message:
             law.sample(SeededBits(3), 5)
@@ -203,7 +204,7 @@ def test_what_is_declared_of_a_released_number_is_paid_for_though_the_declared_s
     """Declared: a filter for all rows of the domain. Built: one for fewer."""
     core = GaussianCoreMean(ADD, NEAR, Fraction(1, 2), 2000, Fraction(1, 10**6))
     rows, gate, filtered, _ = core.plan
-    assert isinstance(filtered, AdaptiveStage)
+    assert isinstance(filtered, Adaptive)
     few = Domain(columns=1, most_rows=1)
     assert not filtered.declared.derivation(ADD, few).conclusion.hypotheses
     found = derive((rows, gate, filtered), ADD, few).conclusion
@@ -217,12 +218,12 @@ def test_keys_that_are_no_integers_are_refused(kind: Any) -> None:
     def halves(batch: Transcripts) -> IntArray:
         return (np.arange(len(batch)) / 2).astype(kind)
 
-    plan: Plan = (SIDE, AdaptiveStage(agreement(0), halves, lambda key: agreement(0)))
+    plan: Plan = (SIDE, adaptive(agreement(0), (), halves, lambda key: agreement(0)))
     with pytest.raises(TypeError, match="give integers"):
         Law(plan, np.zeros((9, 1)), ADD, DOMAIN).sample(SeededBits(1), 4)
 
 
 def test_what_is_built_is_a_stage() -> None:
-    plan: Plan = (SIDE, AdaptiveStage(agreement(0), parity, lambda key: built(agreement)))  # type: ignore[arg-type,return-value]
-    with pytest.raises(TypeError, match="was built as a AdaptiveStage; build a Stage"):
+    plan: Plan = (SIDE, adaptive(agreement(0), ("side",), parity, lambda key: built(agreement)))  # type: ignore[arg-type,return-value]
+    with pytest.raises(TypeError, match="was built as a Adaptive; build a Stage"):
         Law(plan, np.zeros((9, 1)), ADD, DOMAIN).sample(SeededBits(1), 4)

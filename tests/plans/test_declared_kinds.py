@@ -8,9 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpverify.grid import Count, Query
-from dpverify.grid.records import Records
-from dpverify.plans import AdaptiveStage, Stage
+from dpverify.grid import NOTHING, Count, Query, Transcripts, View
+from dpverify.plans import Adaptive, Stage
 from dpverify.plans.building import check_built
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise
 from dpverify.plans.plan import derive
@@ -29,6 +28,7 @@ from dpverify.privacy import (
 from dpverify.privacy.hypotheses import Quantity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
+from tests.plans.helpers import adaptive
 
 _ADD, _DOMAIN = Adjacency.ADD_REMOVE, Domain(columns=1)
 
@@ -37,8 +37,12 @@ _ADD, _DOMAIN = Adjacency.ADD_REMOVE, Domain(columns=1)
 class _SquaredCount(Query):
     """The count, whose sensitivity is given in squared L2 distance."""
 
-    def evaluate(self, records: Records) -> IntArray:
-        return np.array([len(records)], dtype=np.int64)
+    @property
+    def width(self) -> int:
+        return 1
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+        return np.array([len(view)], dtype=np.int64)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         return rules.sensitivity_lemma(
@@ -74,8 +78,8 @@ def _stage(sigma: int, *, rounded: bool) -> Stage:
     return Stage("again", _SquaredCount(), _Claiming(Fraction(sigma), rounded))
 
 
-def _declaring(declared: Stage) -> AdaptiveStage:
-    return AdaptiveStage(declared, lambda batch: np.zeros(len(batch), int), lambda key: declared)
+def _declaring(declared: Stage) -> Adaptive:
+    return adaptive(declared, (), lambda batch: np.zeros(len(batch), int), lambda key: declared)
 
 
 def test_what_is_built_may_be_of_a_stronger_kind() -> None:

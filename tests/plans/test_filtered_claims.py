@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify.grid import Count
-from dpverify.grid.linear import Integers
+from dpverify.grid import NOTHING, Count, Transcripts, View
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import (
     UNIT,
-    AdaptiveStage,
     DiscreteLaplace,
     Filtered,
     KeptCount,
@@ -35,7 +33,7 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.adjacency import Friendly
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.randomness import SeededBits
-from dpverify.randomness.bits import BoolArray, IntArray
+from dpverify.randomness.bits import IntArray
 from dpverify.transformations import Agreement
 from tests.plans.filtered import (
     ADD,
@@ -56,6 +54,7 @@ from tests.plans.filtered import (
     number,
     plan,
 )
+from tests.plans.helpers import adaptive
 
 # --- adaptive filters, and what is built ----------------------------------------------------------
 
@@ -63,7 +62,7 @@ from tests.plans.filtered import (
 def rows_first(build: Any) -> Plan:
     rows = Stage("rows", Count(), COUNT_NOISE)
     keys = lambda batch: np.minimum(batch.values["rows"][:, 0] % 2, 1)  # noqa: E731
-    return (rows, AdaptiveStage(Filtered("core", FILTER, inner(0)), keys, build))
+    return (rows, adaptive(Filtered("core", FILTER, inner(0)), ("rows",), keys, build))
 
 
 def test_a_filter_may_be_built_from_the_transcript() -> None:
@@ -91,8 +90,8 @@ class Twice(KeptCount):
     def width(self) -> int:
         return 2
 
-    def of_cores(self, images: Integers, kept: BoolArray) -> IntArray:
-        return np.repeat(KeptCount.of_cores(self, images, kept), 2, axis=1)
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+        return np.repeat(KeptCount.evaluate(self, view, before), 2, axis=-1)
 
 
 def wider(key: int) -> Filtered:
@@ -104,8 +103,12 @@ UNIT_NOISE = RoundedGaussian(UNIT)
 
 def all_records(key: int) -> Filtered:
     """The mean is built to ask all records."""
-    ask = AdaptiveStage(
-        mean(1), number, lambda key: Stage("mean", Agreement(NEAR, 0), UNIT_NOISE), (BELOW,)
+    ask = adaptive(
+        mean(1),
+        ("kept",),
+        number,
+        lambda key: Stage("mean", Agreement(NEAR, 0), UNIT_NOISE),
+        (BELOW,),
     )
     return Filtered("core", FILTER, (*inner(-9)[:2], ask, PAID))
 
@@ -202,7 +205,7 @@ def test_a_latent_law_has_no_likelihood_and_knows_it() -> None:
 
 def test_names_are_unique_and_elements_in_order() -> None:
     assert [stage.name for stage in stages_of(plan(0))] == ["kept", "mean"]
-    assert elements_of(plan(0))[1] == FEW
+    assert list(elements_of(plan(0)))[1] == FEW
     for again in (plan(0) + plan(0), (Stage("kept", Count(), COUNT_NOISE), *plan(0))):
         with pytest.raises(ValueError, match="two stages are named 'kept'"):
             derive(again, ADD, DOMAIN)
@@ -236,7 +239,7 @@ def test_a_law_keeps_its_data_to_itself() -> None:
     secret = np.array([[12345.0], [12346.0]])
     law = Law(plan(0), secret, ADD, DOMAIN)
     law.sample(SeededBits(7), 3)
-    mapped = law._map(NEAR)
+    mapped = law._view.images(NEAR)
     assert "12345" not in repr(law) + repr(mapped)
     gone = weakref.ref(mapped)
     del law, mapped

@@ -12,8 +12,7 @@ import pytest
 from scipy import stats
 
 from dpverify import Adjacency, BoundedMean, NoisyCount, RandomizedResponse, SeededBits
-from dpverify.grid import ingest
-from dpverify.grid.records import Records
+from dpverify.grid import NOTHING, Transcripts, View, ingest
 from dpverify.plans import Law, stages_of
 from dpverify.privacy import Domain
 from dpverify.randomness import Bits, enumerate_law
@@ -227,9 +226,9 @@ def test_a_query_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     query = stages_of(COUNT.fixed_plan)[0].query
     original = type(query).evaluate
 
-    def counted(self: object, records: Records) -> object:
-        evaluated.append(len(records))
-        return original(query, records)
+    def counted(self: object, view: View, before: Transcripts = NOTHING) -> object:
+        evaluated.append(len(view))
+        return original(query, view, before)
 
     monkeypatch.setattr(type(query), "evaluate", counted)
     law = COUNT.law([0.5, 2.0])

@@ -25,7 +25,7 @@ from dpverify import (
     SeededBits,
 )
 from dpverify.grid import Count
-from dpverify.plans import DiscreteLaplace, Mechanism, NoNoise, Plan, Stage, Transcript
+from dpverify.plans import DiscreteLaplace, Mechanism, NoNoise, Plan, Stage, Transcripts
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim, Sensitivity, Status, rules
 from spec.theory.laws import DiscreteLaplaceLaw, real, real_exponential
 from spec.theory.profiles import profile
@@ -255,8 +255,8 @@ class BelievedCount(Mechanism[int]):
     def plan(self) -> Plan:
         return (Stage("count", Count(), BelievedNoise(self.noise_multiplier)),)
 
-    def estimate(self, transcript: Transcript) -> int | Abstained:
-        return transcript["count"]
+    def estimate(self, transcript: Transcripts) -> int | Abstained:
+        return transcript.number("count")
 
 
 @pytest.mark.parametrize("status", ["", "proved", "refuted", "Conjectured", "yes", " conjectured"])
@@ -282,8 +282,8 @@ class PublicCount(Mechanism[int]):
     def plan(self) -> Plan:
         return (Stage("count", Count(), NoNoise()),)
 
-    def estimate(self, transcript: Transcript) -> int | Abstained:
-        return transcript["count"]
+    def estimate(self, transcript: Transcripts) -> int | Abstained:
+        return transcript.number("count")
 
 
 def test_a_public_fact_needs_no_budget() -> None:

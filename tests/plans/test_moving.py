@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpverify.grid import UNIT
+from dpverify.grid import UNIT, Query, Released, View
+from dpverify.grid.image_view import Images
 from dpverify.grid.linear import Integers
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.transcript_queries import MovingSum, weight_of
 from dpverify.plans import Gate, Law, RoundedGaussian, Stage, Transcripts
-from dpverify.plans.mapped import Mapped
-from dpverify.plans.moving import MovingSum, weight_of
 from dpverify.privacy import Adjacency, Domain
 from dpverify.privacy.adjacency import Friendly
 from dpverify.randomness import SeededBits
@@ -70,7 +70,7 @@ def test_the_weighted_mean_is_that_of_python_integers(
     """Also after a released number that is not positive, which no claim is about, and for no weights."""
     data = np.array(rows, np.float64).reshape(-1, 2) + offset
     query = WeightedMean(NEAR, SPREAD, adjacency)
-    found = query.after(Mapped(data, NEAR), batch(column))
+    found = query.evaluate(View(data), batch(column))
     assert found.shape == (len(column), 2)
     ints = [[int(v) for v in row] for row in data.tolist()]
     for released, value in zip(column, found.tolist(), strict=True):
@@ -84,24 +84,24 @@ def test_neither_order_nor_blocks_of_records_show() -> None:
     rng = np.random.default_rng(3)
     data = rng.integers(-6, 7, (40, 2)).astype(np.float64)
     query = WeightedMean(NEAR, SPREAD, ADD)
-    found = query.after(Mapped(data, NEAR), batch([12]))
+    found = query.evaluate(View(data), batch([12]))
     for order in (np.arange(40)[::-1], rng.permutation(40)):
-        assert np.array_equal(query.after(Mapped(data[order], NEAR), batch([12])), found)
+        assert np.array_equal(query.evaluate(View(data[order]), batch([12])), found)
     assert found.any()
 
 
 def test_no_weights_give_zero_and_the_agreement_of_nobody_is_zero() -> None:
     query = WeightedMean(NEAR, SPREAD, ADD)
     for rows in (np.zeros((0, 2)), np.array([[0.0, 0.0], [90.0, 0.0]])):
-        mapped = Mapped(rows, NEAR)
-        assert mapped.weighted_sum == ([0, 0], 0)
-        assert query.after(mapped, batch([20, 1])).tolist() == [[0, 0], [0, 0]]
-        assert Agreement(NEAR, 3).after(mapped, batch([0])).tolist() == [[-len(rows) - 3]]
+        view = View(rows)
+        assert view.images(NEAR).weighted_sum == ([0, 0], 0)
+        assert query.evaluate(view, batch([20, 1])).tolist() == [[0, 0], [0, 0]]
+        assert Agreement(NEAR, 3).evaluate(view).tolist() == [-len(rows) - 3]
 
 
 def test_sums_of_weights_do_not_wrap() -> None:
     """As those of 10^9 records would."""
-    mapped = Mapped(np.zeros((8, 2)), NEAR)
+    mapped = Images(np.zeros((8, 2)), NEAR)
     mapped.__dict__["images"] = np.arange(16).reshape(8, 2)
     found = mapped._sum_by(np.full(8, 1 << 61))
     assert found == ([56 << 61, 64 << 61], 8 << 61)
@@ -126,7 +126,7 @@ def moving(places: list[tuple[list[int], int]], adjacency: Adjacency) -> MovingS
     def place(batch: Transcripts) -> tuple[Integers, Integers]:
         return points, radii
 
-    return MovingSum(NEAR, SPREAD, adjacency, place)
+    return MovingSum(NEAR, SPREAD, adjacency, Released((), place))
 
 
 coordinates = st.one_of(near_zero, st.sampled_from([2**40, -(2**40), 2**40 - 3, FAR, -FAR]))
@@ -147,9 +147,9 @@ def test_the_moving_sum_is_that_of_python_integers(
 ) -> None:
     """With points and radii at the ends of the grid, where squares need more than 64 bits."""
     query = moving(where, adjacency)
-    mapped = Mapped(np.array(rows, np.float64).reshape(-1, 2), NEAR)
+    view = View(np.array(rows, np.float64).reshape(-1, 2))
     images = [[min(max(v, -(2**40)), 2**40) for v in row] for row in rows]
-    found = query.after(mapped, batch([0] * len(where))).tolist()
+    found = query.evaluate(view, batch([0] * len(where))).tolist()
     for (point, radius), value in zip(where, found, strict=True):
         unit = query.unit(radius)
         expected = [round(Fraction(v) * UNIT / unit) for v in summed(images, point, radius)]
@@ -167,7 +167,7 @@ def test_one_record_moves_the_value_by_less_than_its_sensitivity(
     query = moving([([0, 0], radius)], adjacency)
     most = query.sensitivity(adjacency, DOMAIN).conclusion.value
     values = [
-        query.after(Mapped(np.array(rows, np.float64).reshape(-1, 2), NEAR), batch([0]))[0]
+        query.evaluate(View(np.array(rows, np.float64).reshape(-1, 2)), batch([0]))[0]
         for rows in sides
     ]
     pairs = [(0, 3), (1, 3), (2, 3)] if adjacency is ADD else [(0, 1), (0, 2)]
@@ -182,7 +182,7 @@ def test_one_record_moves_the_value_by_less_than_its_sensitivity(
 def test_images_far_beyond_the_radius_are_left_out_however_long_their_squares() -> None:
     rows = np.array([[2.0**40, -(2.0**40)], [3.0, 4.0], [3.0, 5.0], [-5.0, 0.0]])
     query = moving([([0, 0], 5)], ADD)
-    found = query.after(Mapped(rows, NEAR), batch([0])).tolist()
+    found = query.evaluate(View(rows), batch([0])).tolist()
     assert found == [[round(Fraction(v) * UNIT / query.unit(5)) for v in (-2, 4, 2)]]
 
 
@@ -201,9 +201,9 @@ def test_a_law_gives_every_draw_its_own_center_and_knows_its_likelihood() -> Non
     )
     law = Law(plan, data, ADD, DOMAIN)
     drawn = law.sample(SeededBits(9), 2000)
-    mapped = Mapped(data, NEAR)
+    view = View(data)
     centers = np.vstack(
-        [query.after(mapped, batch([int(r)])) for r in drawn.values["agreement"][:, 0]]
+        [query.evaluate(view, batch([int(r)])) for r in drawn.values["agreement"][:, 0]]
     )
     assert len({tuple(row) for row in centers.tolist()}) > 10
     gaps = (drawn.values["mean"] - centers).astype(np.float64) / UNIT
@@ -243,5 +243,18 @@ def test_a_query_in_units_of_one_adjacency_has_no_sensitivity_under_another(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         query.sensitivity(about, DOMAIN)
-    with pytest.raises(TypeError, match="only after a transcript"):
-        query.evaluate(np.zeros((1, 2)))
+
+
+def test_a_query_that_reads_a_stage_has_no_value_before_it() -> None:
+    def place(before: Transcripts) -> tuple[Integers, Integers]:
+        return np.zeros((len(before), 2), np.int64), before["radius"][:, 0]
+
+    readers: list[Query] = [
+        WeightedMean(NEAR, SPREAD, ADD),
+        MovingSum(NEAR, SPREAD, ADD, Released(("radius",), place)),
+    ]
+    for query, stage in zip(readers, ("agreement", "radius"), strict=True):
+        assert query.reads == (stage,)
+        assert query.evaluate(View(np.zeros((1, 2))), batch([1], stage)).shape == (1, query.width)
+        with pytest.raises(KeyError, match=stage):
+            query.evaluate(View(np.zeros((1, 2))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpverify.plans import regions
+from dpverify.grid import region_queries as regions
 
 
 @pytest.mark.parametrize("d", [3, 23, 24])

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from dpverify import SeededBits
-from dpverify.grid import Count
+from dpverify.grid import Count, View
 from dpverify.grid.tables import ColumnScores, QuantileScores
 from dpverify.plans import QuantileChoice, QuantileChoices, Stage
 from dpverify.privacy import Adjacency, BoundedRange, Domain, GaussianDP
@@ -166,7 +166,7 @@ def test_several_choices_are_independent_and_cost_what_each_costs() -> None:
     grids = ((0, 3, 1, 4), (0, 3, 3, 4)) * 2
     query, data = ColumnScores(scores), np.array([(0.2, 3.0), (2.0, 1e308), (1.0, -5.0)])
     noise = QuantileChoices(grids, 6, "gaussian")
-    middle = query.evaluate(data)
+    middle = query.evaluate(View(data))
     every = np.array(list(product(range(4), repeat=4)))
     masses = np.exp(noise.log_probability(every, middle))
     each = [

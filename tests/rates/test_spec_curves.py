@@ -11,7 +11,7 @@ import pytest
 
 from dpverify import Adjacency, PrivateQuantile, RobustMean, StabilityHistogram
 from dpverify.grid import ingest
-from dpverify.plans.mapped import Mapped
+from dpverify.grid.image_view import Images
 from dpverify.transformations.soft_core import SoftAgreement, agreement_of
 from spec import private_quantile, robust_mean, stability_histogram
 from spec.theory import outliers
@@ -76,7 +76,7 @@ def test_the_robust_mean_s_expected_error_knows_what_outliers_leave_to_agree_on(
     stage, *_ = mechanism.fixed_plan
     query = getattr(stage, "query", None)
     assert isinstance(query, SoftAgreement)
-    mapped = Mapped(ingest(data, mechanism.domain), query.nearness)
+    mapped = Images(ingest(data, mechanism.domain), query.nearness)
     assert agreement_of(mapped, Fraction(9, 10)) == 317
     assert outliers.sure_agreement(400, 360, Fraction(9, 10)) == 317
     alone, among = (

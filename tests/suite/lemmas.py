@@ -13,12 +13,12 @@ from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
+from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians
+from dpverify.grid.stacked import Stacked
 from dpverify.grid.tables import ColumnScores, KeyedCounts, QuantileScores
-from dpverify.grid.together import Together
-from dpverify.plans.kept import KeptCount, KeptMean
-from dpverify.plans.moving import MovingSum
-from dpverify.plans.regions import MovingHistogram, MovingMoments, SlabSum
+from dpverify.grid.transcript_queries import MovingSum
 from dpverify.privacy import Adjacency, ApproxDP, Derivation, Domain, Friendly, Norm
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.rules import conjecture
@@ -47,8 +47,8 @@ QUERIES: list[tuple[Query, Domain]] = [
     (SCORED, ONE),
     (ColumnScores(((0, SCORED), (1, QuantileScores(0, 9, 0, 9, 10)))), TWO),
     (KeyedCounts(3, 1, -2), ONE),
-    (Together((Count(), Count((0.0, 1.0)))), ONE),
-    (Together((Count(), CLAMPED)), ONE),
+    (Stacked((Count(), Count((0.0, 1.0)))), ONE),
+    (Stacked((Count(), CLAMPED)), ONE),
     (SUM, TWO),
     (MASKED, TWO),
     (SCALED, TWO),

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from dpverify.grid import UNIT
+from dpverify.grid.image_view import Images
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import Transcripts
-from dpverify.plans.mapped import Mapped
 from dpverify.privacy import Adjacency, Domain
 from dpverify.transformations import Agreement, WeightedMean
 from dpverify.transformations.degree_weights import LEAST, agreement_of, moves, reach, slack
@@ -30,8 +30,8 @@ EMPTY = Transcripts({}, np.zeros(1, np.intp), np.full(1, -1, np.intp), ())
 Records = list[int]
 
 
-def mapped(records: Records) -> Mapped:
-    return Mapped(np.array(records, np.float64).reshape(-1, 1), NEAR)
+def mapped(records: Records) -> Images:
+    return Images(np.array(records, np.float64).reshape(-1, 1), NEAR)
 
 
 def weights(records: Records) -> list[int]:

@@ -14,8 +14,8 @@ from scipy import stats
 from dpverify import RescaledMean
 from dpverify.grid import UNIT
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.vector_queries import unit_sensitivity
 from dpverify.plans import Law, Unless
-from dpverify.plans.kept import unit_sensitivity
 from dpverify.plans.plan import derive, stages_of
 from dpverify.privacy import Adjacency, ApproxDP, Domain
 from dpverify.privacy.guarantees import ApproximateGaussianDP, Lifted

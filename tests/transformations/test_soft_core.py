@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from dpverify.grid import UNIT
+from dpverify.grid.image_view import Images
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import Transcripts
-from dpverify.plans.mapped import Mapped
 from dpverify.plans.plan import derive
 from dpverify.privacy import Adjacency, Domain
 from dpverify.transformations import SoftAgreement, SoftMean
@@ -34,8 +34,8 @@ SHARES = tuple(map(Fraction, ("1", "9/10", "5/6", "3/4")))
 Records = list[int]
 
 
-def mapped(records: Records, about: int = 0) -> Mapped:
-    return Mapped(np.array(records, np.float64).reshape(-1, 1) + about, NEAR)
+def mapped(records: Records, about: int = 0) -> Images:
+    return Images(np.array(records, np.float64).reshape(-1, 1) + about, NEAR)
 
 
 def stated(records: Records, full: Fraction) -> tuple[int, Fraction]:
@@ -117,7 +117,7 @@ def test_a_float_mean_is_refuted_far_from_zero_and_the_exact_one_is_not() -> Non
     for i in range(3):
         exact = []
         for about in (0.0, float(1 << 39)):
-            found = (Mapped(one.reshape(-1, 1), near).soft_sum(full) for one in sides(about, i))
+            found = (Images(one.reshape(-1, 1), near).soft_sum(full) for one in sides(about, i))
             left, right = (Fraction(sums[0], total) for sums, total in found)
             exact.append(abs(right - left))
         assert exact[0] == exact[1] <= most

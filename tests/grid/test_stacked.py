@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify.grid import Answers, ClampedSum, Count, Together
+from dpverify.grid import Answers, ClampedSum, Count, Stacked
 from dpverify.grid.tables import KeyedCounts
 from dpverify.privacy import Adjacency, Domain, Norm
 from spec.theory.above_threshold import moves_of_counts
@@ -19,14 +19,14 @@ SUM = ClampedSum(-3, 2, 0, 0)
 
 def test_answers_stand_side_by_side() -> None:
     records = np.array([[0.25], [0.75], [1.5], [-9.0]])
-    found = Together((*COUNTS, SUM)).evaluate(records)
+    found = Stacked((*COUNTS, SUM)).evaluate(records)
     assert found.tolist() == [2, 2, 4, 0 + 1 + 2 - 3]
-    assert Together(COUNTS).evaluate(records[:0]).tolist() == [0, 0, 0]
+    assert Stacked(COUNTS).evaluate(records[:0]).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_counts_move_one_way_under_add_remove_only(adjacency: Adjacency) -> None:
-    shown = Together(COUNTS).sensitivity(adjacency, Domain(1))
+    shown = Stacked(COUNTS).sensitivity(adjacency, Domain(1))
     value, one_way = moves_of_counts(adjacency)
     assert shown.conclusion.value == value
     assert (shown.conclusion.norm is Norm.ONE_WAY) == one_way
@@ -38,7 +38,7 @@ def test_counts_move_one_way_under_add_remove_only(adjacency: Adjacency) -> None
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_a_sum_may_move_either_way_and_further(adjacency: Adjacency) -> None:
-    shown = Together((*COUNTS, SUM)).sensitivity(adjacency, Domain(1)).conclusion
+    shown = Stacked((*COUNTS, SUM)).sensitivity(adjacency, Domain(1)).conclusion
     assert shown.norm is Norm.L_INFINITY
     assert shown.value == (5 if adjacency is Adjacency.REPLACE else 3)
 
@@ -46,10 +46,10 @@ def test_a_sum_may_move_either_way_and_further(adjacency: Adjacency) -> None:
 def test_bad_queries_are_refused() -> None:
     bad: Any = (Count(), "count")
     with pytest.raises(ValueError, match="There is no query"):
-        Together(())
+        Stacked(())
     with pytest.raises(TypeError, match="'count' is not a query"):
-        Together(bad)
+        Stacked(bad)
     with pytest.raises(ValueError, match="does not answer with one number"):
-        Together((Answers(2),)).evaluate(np.zeros((3, 1)))
+        Stacked((Answers(2),)).evaluate(np.zeros((3, 1)))
     with pytest.raises(ValueError, match=re.escape("in keys a record distance")):
-        Together((KeyedCounts(1, 0, 0),)).sensitivity(Adjacency.REPLACE, Domain(1))
+        Stacked((KeyedCounts(1, 0, 0),)).sensitivity(Adjacency.REPLACE, Domain(1))
