@@ -13,7 +13,7 @@ import pytest
 import dpverify
 from dpverify import Abstained, Adjacency
 from dpverify.grid import Count
-from dpverify.plans import DiscreteLaplace, Mechanism, Plan, Stage, Transcript
+from dpverify.plans import DiscreteLaplace, Mechanism, Plan, Stage, Transcripts
 from dpverify.plans.parameters import (
     AtLeast,
     Cell,
@@ -45,8 +45,8 @@ class Toy(Mechanism[int]):
     def plan(self) -> Plan:
         return (Stage("count", Count(), DiscreteLaplace(self.noise_multiplier)),)
 
-    def estimate(self, transcript: Transcript) -> int | Abstained:
-        return transcript["count"]
+    def estimate(self, transcript: Transcripts) -> int | Abstained:
+        return transcript.number("count")
 
 
 def toy(**parameters: Any) -> Toy:
