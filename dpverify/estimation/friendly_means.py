@@ -9,12 +9,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from dpverify.estimation.clipping import Numbers
-from dpverify.estimation.results import Floats
 from dpverify.grid.nearness import Nearness, by_column
 from dpverify.grid.shapes import Shape, shape_of, spectrum, tail_radius
 from dpverify.plans import UNIT, Transcript, Transcripts
 from dpverify.plans.parameters import one_of, whole_from
-from dpverify.privacy.numbers import exact, root_up, whole
+from dpverify.privacy.numbers import Floats, exact, root_up, whole
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import (
     BasicCoreMean,

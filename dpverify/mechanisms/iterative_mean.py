@@ -36,7 +36,7 @@ from dpverify.estimation.clipping import (
     square_matrix,
     vector_sum,
 )
-from dpverify.estimation.results import Floats, VectorMeanEstimate
+from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid import Count
 from dpverify.grid.joint import WithCount, least_counted
 from dpverify.grid.vector_queries import OneUnit, VectorSum
@@ -54,7 +54,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import probability, rational, whole_from
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, root_up, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, root_up, to_float
 from dpverify.randomness.bits import IntArray
 
 _WIDEST = 1 << 19  # deviations: the public ball's radius

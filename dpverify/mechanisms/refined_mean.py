@@ -24,7 +24,7 @@ from dpverify.estimation.friendly_means import (
     with_covariance,
     within_reach,
 )
-from dpverify.estimation.results import Floats, VectorMeanEstimate
+from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
 from dpverify.grid.shapes import Matrix, Shape, shape_of, tail_radius
@@ -45,7 +45,7 @@ from dpverify.plans.parameters import positive, probability
 from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
-from dpverify.privacy.numbers import Exact, exact, root_down, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, root_down, to_float
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import BasicCoreMean, CoreMean
 

@@ -37,7 +37,7 @@ from dpverify.estimation.friendly_means import (
     nearness_of,
     within_reach,
 )
-from dpverify.estimation.results import Floats, VectorMeanEstimate
+from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness
@@ -64,7 +64,7 @@ from dpverify.plans.regions import (
     part_of,
 )
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
-from dpverify.privacy.numbers import Exact, approximately, exact, root_up, to_float, whole
+from dpverify.privacy.numbers import Exact, Floats, approximately, exact, root_up, to_float, whole
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import WeightedCoreMean
 from dpverify.transformations.soft_core import checked_full

@@ -12,8 +12,13 @@ from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral
 
+import numpy as np
+from numpy.typing import NDArray
+
 Exact = int | Fraction | str | Decimal | float
 """What is accepted as an exact number."""
+Floats = NDArray[np.float64]
+"""An array of floats of 64 bits: it is looked at and chosen by, and no claim rests on it unless a proof is beside it."""
 
 ROOT_OF_TWO = Fraction(1414213563, 10**9)
 """A little above the square root of 2."""
