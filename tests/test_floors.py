@@ -13,7 +13,17 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CORE = ("privacy", "randomness", "grid", "plans", "transformations", "estimation", "mechanisms")
 UPSTAIRS = ("audit", "rates", "suite", "ledger", "report", "cli")
-NOT_IN_THE_CORE = ("rich", "tomli_w", "mpmath", "sklearn", "hypothesis", "pytest", "spec", "audits")
+NOT_IN_THE_CORE = (
+    "rich",
+    "tomli_w",
+    "mpmath",
+    "sklearn",
+    "hypothesis",
+    "pytest",
+    "scipy.stats",  # a second to load, for what scipy.special does at once
+    "spec",
+    "audits",
+)
 
 
 def _loaded_by(statement: str) -> set[str]:
@@ -42,6 +52,38 @@ def test_each_floor_loads_only_what_is_below(floor: int) -> None:
     for file in files:
         for name in _imports(file):
             assert not any(name == a or name.startswith(f"{a}.") for a in above), (file, name)
+
+
+def test_the_core_imports_nothing_that_is_slow_to_load() -> None:
+    # import-linter knows no parts of other packages, so this is looked for here, in functions too
+    for floor in CORE:
+        for file in (ROOT / "dpverify" / floor).rglob("*.py"):
+            assert not _slow(file.read_text(encoding="utf-8")), file
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import scipy.stats",
+        "import scipy.stats as st",
+        "from scipy import special, stats",
+        "from scipy.stats import binom",
+        "def late():\n    from scipy.stats._distn import binom",
+    ],
+)
+def test_a_slow_import_is_found(line: str) -> None:
+    assert _slow(f"from scipy.special import ndtr\n{line}\n")
+    assert not _slow("from scipy.special import ndtr\nimport scipy.statistics\n")
+
+
+def _slow(source: str) -> bool:
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return any(f"{name}.".startswith("scipy.stats.") for name in names)
 
 
 def test_a_spec_imports_the_kernels_words_and_mpmath_only() -> None:

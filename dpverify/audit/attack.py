@@ -17,7 +17,7 @@ from scipy.special import chdtrc
 from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
 from dpverify.audit.certificates import certify as certified
 from dpverify.audit.neighbors.pairs import NeighboringPair
-from dpverify.audit.outputs.draws import Floats, together
+from dpverify.audit.outputs.draws import together
 from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, Draws, all_failed, is_known
 from dpverify.audit.regions import Counted, Counts
 from dpverify.audit.subjects import Target
@@ -26,6 +26,7 @@ from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import Guarantee
+from dpverify.privacy.numbers import Floats
 from dpverify.randomness import SeededBits
 
 DIRECTIONS = ("left over right", "right over left")

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.privacy import Guarantee
+from dpverify.privacy.numbers import Floats
 
-Floats = NDArray[np.float64]
 _BOLDEST = 0.95  # of the stake at which one loss would take everything
 _PART = 0.6  # of Kelly's stake: an event is chosen where it looks best, so its rates flatter it
 _HALVINGS = 40

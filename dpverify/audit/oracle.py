@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
 from dpverify.audit.attacked import Attacked
@@ -20,9 +19,9 @@ from dpverify.audit.outputs.laws import AuditedLaw, TranscriptDraws
 from dpverify.audit.power import ENOUGH, frequency
 from dpverify.audit.regions import Counted, region, share_of
 from dpverify.privacy import Guarantee
+from dpverify.privacy.numbers import Floats
 from dpverify.randomness import SeededBits
 
-Floats = NDArray[np.float64]
 FACTORS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 """The budgets that are tried, in units of what an oracle needs."""
 WITHIN = 1.5

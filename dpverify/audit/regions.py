@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 
+from dpverify.privacy.numbers import Floats
+
 Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 # The inverse beta function is good to about 1e-14; every bound is moved outward by more than that.
 OUTWARD = 1e-10
 PARTS = 64

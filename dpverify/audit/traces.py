@@ -23,14 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from dpverify.audit.betting import Wealth
 from dpverify.audit.certificates import Point
-from dpverify.privacy.numbers import settle, whole
+from dpverify.privacy.numbers import Floats, settle, whole
 
-Floats = NDArray[np.float64]
 _FIRST = 8  # runs that only teach
 _GROWTH = 0.2  # a batch is this part of what was seen
 _BOLDEST = 0.95  # of the stake at which one loss would take everything

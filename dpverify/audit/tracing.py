@@ -15,10 +15,10 @@ import numpy as np
 
 from dpverify.audit.auditing import DEFAULT_ALPHA, MEANING, Verdict
 from dpverify.audit.certificates import tested_points
-from dpverify.audit.traces import Floats, Gaussians, Trace
+from dpverify.audit.traces import Gaussians, Trace
 from dpverify.plans import Abstained, Mechanism
 from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import Floats, whole
 from dpverify.randomness import SeededBits
 
 DEFAULT_RUNS = 200

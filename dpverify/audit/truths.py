@@ -13,10 +13,10 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr, ndtri
 
-Floats = NDArray[np.float64]
+from dpverify.privacy.numbers import Floats
+
 _ORDERS = 400
 _ZOOMS = 4
 _ALONG = 2000  # points on each straight piece of a trade-off curve

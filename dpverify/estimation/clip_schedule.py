@@ -16,11 +16,10 @@ import numpy as np
 
 from dpverify.estimation.clipping import Numbers, inverse, vector_sum
 from dpverify.estimation.rationals import Rationals
-from dpverify.estimation.results import Floats
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.vector_queries import VectorSum
 from dpverify.grid.vectors import OUTER_BOX
-from dpverify.privacy.numbers import to_float
+from dpverify.privacy.numbers import Floats, to_float
 from dpverify.randomness.bits import IntArray
 
 PARTS = 16

@@ -9,11 +9,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpverify.estimation.results import Floats
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.vector_queries import VectorSum
 from dpverify.plans.parameters import positive
-from dpverify.privacy.numbers import exact, to_float
+from dpverify.privacy.numbers import Floats, exact, to_float
 
 Numbers = tuple[float, ...]
 LARGEST_FLOAT = float(np.finfo(np.float64).max)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-from dpverify.estimation.results import Floats
 from dpverify.grid.linear import Integers
 from dpverify.grid.region_queries import DIRECTION_BITS, OFF_DIAGONAL, PARTS
+from dpverify.privacy.numbers import Floats
 from dpverify.randomness.bits import IntArray
 
 MOST_BINS = 256

@@ -9,14 +9,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from dpverify.estimation.clipping import Numbers
-from dpverify.estimation.results import Floats
 from dpverify.grid.nearness import Nearness, by_column
 from dpverify.grid.retained import KEPT
 from dpverify.grid.shapes import Shape, shape_of, spectrum, tail_radius
 from dpverify.grid.transcripts import transcript
 from dpverify.plans import UNIT, Transcripts
 from dpverify.plans.parameters import one_of, whole_from
-from dpverify.privacy.numbers import exact, root_up, settle, whole
+from dpverify.privacy.numbers import Floats, exact, root_up, settle, whole
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.degree_weights import AGREEMENT
 from dpverify.transformations.means import (

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpverify.privacy.numbers import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

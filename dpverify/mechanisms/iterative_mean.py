@@ -38,7 +38,7 @@ from dpverify.estimation.clipping import (
 )
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.rationals import Rationals
-from dpverify.estimation.results import Floats, VectorMeanEstimate
+from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid import Count
 from dpverify.grid.joint import WithCount, least_counted
 from dpverify.grid.masks import Row
@@ -58,7 +58,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import probability, rational, whole_from
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, root_up, settle, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
 from dpverify.randomness.bits import IntArray
 
 _WIDEST = 1 << 19  # deviations: the public ball's radius

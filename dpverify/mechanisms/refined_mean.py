@@ -26,7 +26,7 @@ from dpverify.estimation.friendly_means import (
     within_reach,
 )
 from dpverify.estimation.handles import SUM_AND_COUNT
-from dpverify.estimation.results import Floats, VectorMeanEstimate
+from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
 from dpverify.grid.rounding import rounded_multiples
@@ -47,7 +47,7 @@ from dpverify.plans.parameters import positive, probability
 from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
-from dpverify.privacy.numbers import Exact, exact, root_down, settle, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, root_down, settle, to_float
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import MEAN, BasicCoreMean, CoreMean
 

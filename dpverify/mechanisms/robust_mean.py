@@ -37,7 +37,7 @@ from dpverify.estimation.friendly_means import (
     within_reach,
 )
 from dpverify.estimation.handles import SUM_AND_COUNT
-from dpverify.estimation.results import Floats, VectorMeanEstimate
+from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness
@@ -66,7 +66,16 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import positive, probability, whole_from
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
-from dpverify.privacy.numbers import Exact, approximately, exact, root_up, settle, to_float, whole
+from dpverify.privacy.numbers import (
+    Exact,
+    Floats,
+    approximately,
+    exact,
+    root_up,
+    settle,
+    to_float,
+    whole,
+)
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.degree_weights import AGREEMENT
 from dpverify.transformations.means import MEAN, WeightedCoreMean

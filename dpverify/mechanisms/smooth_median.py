@@ -12,12 +12,11 @@ import numpy as np
 
 from dpverify.estimation.clipping import PerColumn
 from dpverify.estimation.column_grids import Cells, check_bounds, grids_of, middle_of
-from dpverify.estimation.results import Floats
 from dpverify.grid.smooth import SmoothMedians
 from dpverify.plans import Abstained, Handle, Mechanism, Plan, SmoothNoise, Stage, Transcripts
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, Profile, SmoothLaplace
 from dpverify.privacy.calibration import Unreachable, smallest_sufficient
-from dpverify.privacy.numbers import exact, to_float
+from dpverify.privacy.numbers import Floats, exact, to_float
 
 MEDIANS = Handle("medians")
 _GAP = Fraction(1, 1 << 10)

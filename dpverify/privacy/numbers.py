@@ -13,8 +13,13 @@ from fractions import Fraction
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 Exact = int | Fraction | str | Decimal | float
 """What is accepted as an exact number."""
+Floats = NDArray[np.float64]
+"""An array of floats of 64 bits: it is looked at and chosen by, and no claim rests on it unless a proof is beside it."""
 
 ROOT_OF_TWO = Fraction(1414213563, 10**9)
 """A little above the square root of 2."""

@@ -37,12 +37,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpverify.privacy.numbers import Floats
 from dpverify.randomness.bits import Bits, BoolArray, IntArray
 from dpverify.randomness.blocks import Blocks, block_between, exponential_between
 from dpverify.randomness.tables import Table
 
 Words = NDArray[np.uint64]
-Floats = NDArray[np.float64]
 
 CHUNK = 1 << 14
 """Draws whose buffers stay in the processor's cache together."""

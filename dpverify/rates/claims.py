@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from dpverify.plans import Law, Mechanism
-from dpverify.rates.instances import Floats, Instance
+from dpverify.privacy.numbers import Floats
+from dpverify.rates.instances import Instance
 from dpverify.rates.metrics import FEWEST_REPEATS, RMS, Metric
 
 Setting = Mapping[str, Any]

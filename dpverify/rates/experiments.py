@@ -14,8 +14,8 @@ import numpy as np
 
 from dpverify.plans import Mechanism
 from dpverify.privacy import Adjacency, Guarantee
+from dpverify.privacy.numbers import Floats
 from dpverify.rates.claims import RateFault, Setting
-from dpverify.rates.instances import Floats
 
 FEWEST_RUNS = 6
 """With fewer the median has no interval of 95%."""

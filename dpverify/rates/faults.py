@@ -9,8 +9,8 @@ from dpverify.grid import ingest
 from dpverify.plans import Law, Mechanism, Plan
 from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.plan import rescaled_stage, with_stages
+from dpverify.privacy.numbers import Floats
 from dpverify.rates.claims import Exponent, RateClaim, RateFault
-from dpverify.rates.instances import Floats
 
 LOST = Fraction(13, 10)
 """The factor of a constant that was lost on the way from the theory to the code."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpverify.plans import Abstained, Law, Mechanism
+from dpverify.privacy.numbers import Floats
 from dpverify.randomness import SeededBits
 from dpverify.rates.claims import Empirical, RateClaim, RateFault
-from dpverify.rates.instances import Floats
 
 SHOWN_ALPHA = 0.05
 """Of the intervals that are shown, and by which a claim is said to hold."""

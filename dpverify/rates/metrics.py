@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-Floats = NDArray[np.float64]
+from dpverify.privacy.numbers import Floats
+
 FEWEST_REPEATS = 200
 """Below it an interval of a root mean square says little."""
 LARGEST_SHARE = 0.05

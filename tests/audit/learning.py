@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.audit.outputs.draws import Draws, Floats
+from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.laws import encode
 from dpverify.audit.witnesses.learned import Candidate, Effort, candidates
+from dpverify.privacy.numbers import Floats
 
 Maker = Callable[[np.random.Generator, int, int], Any]
 """rng, size, side to outputs."""

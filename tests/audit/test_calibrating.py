@@ -9,12 +9,12 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from dpverify.audit.outputs.draws import Floats
 from dpverify.audit.outputs.laws import encode
 from dpverify.audit.witnesses.calibrating import linear_odds
 from dpverify.audit.witnesses.choosing import choose
 from dpverify.audit.witnesses.features import Candidate, number
 from dpverify.audit.witnesses.promises import Task
+from dpverify.privacy.numbers import Floats
 
 SHIFT, DRAWS = 0.3, 20_000
 

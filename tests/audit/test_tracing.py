@@ -15,9 +15,10 @@ from scipy.stats import norm
 
 from dpverify import Adjacency, ApproxDP, PureDP, RescaledMean
 from dpverify.audit import Gaussians, TracingResult, Verdict, audit_tracing, traces
-from dpverify.audit.traces import SCORES, Floats, Score, Trace, best_stakes
+from dpverify.audit.traces import SCORES, Score, Trace, best_stakes
 from dpverify.plans import Abstained
 from dpverify.privacy import GaussianDP
+from dpverify.privacy.numbers import Floats
 
 Release = Callable[[Floats], Any]
 WIDE = Gaussians(20, np.ones(200))

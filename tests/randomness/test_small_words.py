@@ -17,9 +17,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from dpverify.privacy.numbers import Floats
 from dpverify.randomness import inversion
 from dpverify.randomness.blocks import Blocks, thresholds
-from dpverify.randomness.inversion import Buffers, Floats, Words, at_once, blocks_of, second_stage
+from dpverify.randomness.inversion import Buffers, Words, at_once, blocks_of, second_stage
 from dpverify.randomness.tables import Table, table
 from tests.randomness.test_blocks import LAWS, SCALES, masses
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpverify.privacy.adjacency import Dataset, Nonfinite
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import Floats, whole
 
-Floats = NDArray[np.float64]
 Bound = float | tuple[float, ...] | None
 Record = float | tuple[float, ...]
 """A number where there is one column, else a tuple with one number a column."""

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from dpverify.audit.neighbors.boxes import Box, Floats, Record
+from dpverify.audit.neighbors.boxes import Box, Record
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair, QueryMoves
 from dpverify.audit.neighbors.templates import Change, query_pair
 from dpverify.privacy import Adjacency
 from dpverify.privacy.adjacency import canonical_rows
+from dpverify.privacy.numbers import Floats
 
 _TRIES = 100
 _LARGEST_POWER = 308

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.outputs.laws import AuditedLaw, Draws
+from dpverify.privacy.numbers import Floats
 
-Floats = NDArray[np.float64]
 Point = tuple[float, float]
 """An epsilon and the delta that is claimed there."""
 _COLUMNS = 12

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpverify.audit.neighbors.boxes import Box, Floats, Record
+from dpverify.audit.neighbors.boxes import Box, Record
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair, QueryMoves, stepped
 from dpverify.privacy import Adjacency
 from dpverify.privacy.adjacency import Dataset
+from dpverify.privacy.numbers import Floats
 
 _FEW = 7
 _EXTREMES = (1e308, -1e308, 1e154, -1e154, 1.0, 5e-324, -5e-324, -0.0)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.outputs.draws import PLAIN, Codes, Floats, Labels
+from dpverify.audit.outputs.draws import PLAIN, Codes, Labels
+from dpverify.privacy.numbers import Floats
 
 Wrap = Callable[[Sequence[str]], str]
 """The label of an output from the labels of its parts."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpverify.privacy.numbers import Floats
+
 Codes = NDArray[np.integer[Any]]
 Rows = NDArray[np.integer[Any]] | slice
 PLAIN = ""

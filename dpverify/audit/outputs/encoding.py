@@ -45,9 +45,9 @@ from dpverify.audit.outputs.columns import (
     scattered,
     text_part,
 )
-from dpverify.audit.outputs.draws import Draws, Floats, Labels
+from dpverify.audit.outputs.draws import Draws, Labels
 from dpverify.audit.outputs.showing import BYTES, EXCEPTION, kind_of, shortened, shown_of
-from dpverify.privacy.numbers import to_float
+from dpverify.privacy.numbers import Floats, to_float
 
 _LEAVES = (bool, np.bool_, NoneType, str, *BYTES, Enum, BaseException)
 _DEEPEST = 12

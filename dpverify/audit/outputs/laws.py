@@ -16,11 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpverify.audit.outputs.columns import refuse_many
-from dpverify.audit.outputs.draws import Draws, Floats, together
+from dpverify.audit.outputs.draws import Draws, together
 from dpverify.audit.outputs.encoding import encode, kept
 from dpverify.audit.outputs.showing import EXCEPTION
 from dpverify.audit.outputs.transcripts import TranscriptDraws
 from dpverify.privacy.adjacency import Dataset, comparable_rows
+from dpverify.privacy.numbers import Floats
 from dpverify.randomness import Bits
 
 _MANY_ALIKE = 30

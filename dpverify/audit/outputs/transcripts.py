@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.outputs.columns import floats_of, residues
-from dpverify.audit.outputs.draws import Draws, Floats, Labels
+from dpverify.audit.outputs.draws import Draws, Labels
 from dpverify.plans import Transcripts
+from dpverify.privacy.numbers import Floats
 from dpverify.randomness import Bits
 
 _EXACT = 1 << 53

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.neighbors.pairs import NeighboringPair
-from dpverify.audit.sensitivity.datasets import LARGEST, Candidate, Floats, Space
+from dpverify.audit.sensitivity.datasets import LARGEST, Candidate, Space
 from dpverify.audit.sensitivity.norms import AnyNorm, Distance
 from dpverify.audit.sensitivity.result import SensitivityPair, SensitivityResult
 from dpverify.audit.sensitivity.searching import search
 from dpverify.audit.sensitivity.subjects import of_function, of_grid
 from dpverify.grid import Query
 from dpverify.privacy import Adjacency, Domain, Exact, exact
-from dpverify.privacy.numbers import to_float, whole
+from dpverify.privacy.numbers import Floats, to_float, whole
 
 FEWEST_CALLS = 100
 

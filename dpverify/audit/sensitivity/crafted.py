@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dpverify.audit.sensitivity.datasets import Candidate, Floats, Space
+from dpverify.audit.sensitivity.datasets import Candidate, Space
 from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import Floats
 
 _UNIT_ROUNDINGS = (2.0**-24, 2.0**-53, 2.0**-11)  # half a last place of 1 in float32, 64 and 16
 _PRINCIPAL = 8

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import Floats
 
-Floats = NDArray[np.float64]
 LARGEST = float(np.finfo(np.float64).max)
 _SMALLEST = 5e-324
 _MOST_AXES = 6

@@ -8,9 +8,9 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from dpverify.audit.sensitivity.datasets import Floats
 from dpverify.audit.sensitivity.norms import AnyNorm
 from dpverify.privacy import Adjacency, Domain, render
+from dpverify.privacy.numbers import Floats
 
 _SHOWN = 6
 

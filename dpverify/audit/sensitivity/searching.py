@@ -11,10 +11,11 @@ from hashlib import blake2b
 import numpy as np
 
 from dpverify.audit.sensitivity.crafted import crafted
-from dpverify.audit.sensitivity.datasets import Candidate, Floats, Space, moved, random_candidate
+from dpverify.audit.sensitivity.datasets import Candidate, Space, moved, random_candidate
 from dpverify.audit.sensitivity.norms import Distance, compare
 from dpverify.audit.sensitivity.subjects import Subject
 from dpverify.audit.sensitivity.values import Value
+from dpverify.privacy.numbers import Floats
 
 # Shares of the calls after which each part ends; what is left makes the pair smaller.
 _CRAFTED, _RANDOM, _CLIMBED = 0.5, 0.65, 0.9

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.audit.sensitivity.datasets import Floats
 from dpverify.audit.sensitivity.norms import AnyNorm, Measure, measure_of
 from dpverify.audit.sensitivity.values import Value, nothing, read
 from dpverify.audit.structure.result import describe
@@ -18,6 +17,7 @@ from dpverify.grid import Query, View, ingest
 from dpverify.grid.groups import GroupBuckets
 from dpverify.grid.tables import KeyedCounts, QuantileScores
 from dpverify.privacy import Adjacency, Domain, Exact, exact
+from dpverify.privacy.numbers import Floats
 
 Aligned = Callable[[Value, Value], tuple[Value, Value]]
 _FARTHEST = 1e300

@@ -14,7 +14,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpverify.privacy.numbers import Floats
+
 Hits = NDArray[np.bool_]
 Formula = Callable[[Floats, Floats, float], Hits]
 """(outputs, centers, scale) -> which outputs it can reach; shape (n,) each."""

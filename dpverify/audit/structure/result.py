@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpverify.audit.attack import DIRECTIONS
 from dpverify.audit.certificates import Certificate, tested_points
@@ -20,7 +19,6 @@ from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import Guarantee
 
-Floats = NDArray[np.float64]
 FEWEST_DRAWS = 100
 
 

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 from scipy.stats import rankdata
 
 from dpverify.audit.structure.result import Finding, attempt, check_draws, describe
+from dpverify.privacy.numbers import Floats
 
-Floats = NDArray[np.float64]
 _WINDOW = 101  # calls; slower changes of the machine's speed are removed
 _CLIPPED = 0.01  # the share of times at either end that is pulled in: interruptions
 _LOOP = range(30)

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpverify.audit.outputs.laws import Draws
 from dpverify.audit.structure.reachable import FORMULAS, Formula, reachable
-from dpverify.audit.structure.result import Finding, Floats, Sides, check_draws, conclude, drawn
+from dpverify.audit.structure.result import Finding, Sides, check_draws, conclude, drawn
 from dpverify.privacy import Guarantee, PureDP
+from dpverify.privacy.numbers import Floats
 
 DEFAULT_CLAIM = PureDP(1)
 _OF_ZERO = 2000.0  # zero has no lowest set bit: it is a multiple of every power of two

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.outputs.draws import Draws, Floats
+from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.events import event
 from dpverify.audit.witnesses.features import (
     Candidate,
@@ -22,6 +22,7 @@ from dpverify.audit.witnesses.features import (
     separation,
     telling,
 )
+from dpverify.privacy.numbers import Floats
 
 _PLAINLY = 4.5  # of a fair bit this is 6.4 standard errors, which none of thousands reaches (1e-6)
 _MANTISSA = 52

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, expit
 
-from dpverify.audit.outputs.draws import Floats
+from dpverify.privacy.numbers import Floats
 
 _RAREST, _WIDER = (
     60,

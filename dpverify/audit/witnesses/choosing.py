@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.certificates import Aim, Point
-from dpverify.audit.outputs.draws import Floats
 from dpverify.audit.outputs.laws import AuditedLaw, Draws
 from dpverify.audit.regions import Counted, region, share_of
 from dpverify.audit.witnesses.calibrating import linear_odds
@@ -25,6 +24,7 @@ from dpverify.audit.witnesses.promises import (
     estimate,
     standard_errors,
 )
+from dpverify.privacy.numbers import Floats
 
 _THRESHOLDS = 400
 _SETTLED = 0.5  # where that is not in doubt, for a large bound

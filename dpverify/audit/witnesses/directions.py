@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpverify.audit.outputs.draws import Draws, Floats
+from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.features import Score, by_rows, tame
+from dpverify.privacy.numbers import Floats
 
 _CUT = 30.0
 _FOR_SCALES = 200_000  # numbers a side

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.outputs.draws import PLAIN, Draws, Floats
+from dpverify.audit.outputs.draws import PLAIN, Draws
 from dpverify.audit.witnesses.features import Candidate, Column, Score
+from dpverify.privacy.numbers import Floats
 
 _SHOWN = 80
 _ENOUGH = 64

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.outputs.draws import Draws, Floats, Labels
+from dpverify.audit.outputs.draws import Draws, Labels
+from dpverify.privacy.numbers import Floats
 
 Score = Callable[[Draws], Floats]
 """One number a draw, never NaN. The event is {score >= threshold}."""

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from scipy.special import ndtr
 
-from dpverify.audit.outputs.draws import PLAIN, Draws, Floats
+from dpverify.audit.outputs.draws import PLAIN, Draws
 from dpverify.audit.witnesses.features import Feature
+from dpverify.privacy.numbers import Floats
 
 _STEPS = 2.0**33  # of 32 bits, and of the middles between them
 _FEWEST, _MEASURED, _LOOKED = (

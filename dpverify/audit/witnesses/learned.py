@@ -13,7 +13,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.outputs.draws import Draws, Floats
+from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.bits import low_bits
 from dpverify.audit.witnesses.directions import (
     Moments,
@@ -50,6 +50,7 @@ from dpverify.audit.witnesses.features import (
 from dpverify.audit.witnesses.inversion import inverted
 from dpverify.audit.witnesses.models import density, independent, label_and_number, logistic, trees
 from dpverify.audit.witnesses.texts import label_numbers, texts_of
+from dpverify.privacy.numbers import Floats
 
 _FIRST = 4
 _MANY_LABELS = 16

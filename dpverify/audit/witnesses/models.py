@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpverify.audit.outputs.draws import PLAIN, Draws, Floats
+from dpverify.audit.outputs.draws import PLAIN, Draws
 from dpverify.audit.witnesses.directions import Moments, Scaling, linear
 from dpverify.audit.witnesses.features import (
     Column,
@@ -18,6 +18,7 @@ from dpverify.audit.witnesses.features import (
     number,
     text_ratio,
 )
+from dpverify.privacy.numbers import Floats
 
 _FEWEST = 40
 _MOST_GROUPS = 8

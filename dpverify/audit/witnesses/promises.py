@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import ndtri, xlogy
 
 from dpverify.audit.certificates import Point
-from dpverify.audit.outputs.draws import Floats
 from dpverify.audit.regions import Counts
+from dpverify.privacy.numbers import Floats
 
 POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
 OPTIMISM = 2.0  # the best of many looks better than it is, by about two standard errors

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.outputs.draws import PLAIN, Draws, Floats, Labels
+from dpverify.audit.outputs.draws import PLAIN, Draws, Labels
 from dpverify.audit.witnesses.features import Column, Feature, Score, by_rows, tame, telling
+from dpverify.privacy.numbers import Floats
 
 _WORD = re.compile(r"\w{2,40}")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")

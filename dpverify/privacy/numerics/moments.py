@@ -18,11 +18,11 @@ from dpverify.privacy.guarantees.gaussian import GaussianDP
 from dpverify.privacy.guarantees.noise import BoundedRange, DiscreteLaplaceShift
 from dpverify.privacy.guarantees.parts import Parts
 from dpverify.privacy.guarantees.smooth import SmoothLaplace
-from dpverify.privacy.numbers import to_float
+from dpverify.privacy.numbers import Floats, to_float
 from dpverify.privacy.numerics.lattice import law_of
 from dpverify.privacy.numerics.laws import closed, composition
 from dpverify.privacy.numerics.meshes import has_atoms
-from dpverify.privacy.numerics.tilting import Floats, Rough, least
+from dpverify.privacy.numerics.tilting import Rough, least
 
 _PRECISION = 192
 _MOST_ATOMS = 1 << 11

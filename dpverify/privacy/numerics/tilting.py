@@ -10,14 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpverify.privacy.guarantees.approximate import PureDP
 from dpverify.privacy.guarantees.noise import DiscreteLaplaceShift
-from dpverify.privacy.numbers import to_float
+from dpverify.privacy.numbers import Floats, to_float
 from dpverify.privacy.numerics.laws import Composition
-
-Floats = NDArray[np.float64]
 
 BITS = 40
 """Aliases and the rest of the sum are to be below 2^-40 of the value; beside smoothing noise below 2^-20."""
