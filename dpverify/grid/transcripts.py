@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
@@ -112,7 +112,7 @@ class Transcripts:
         return column[0]
 
 
-def transcript(released: dict[str, Iterable[int]], stopped: str | None = None) -> Transcripts:
+def transcript(released: Mapping[str, Iterable[int]], stopped: str | None = None) -> Transcripts:
     """Return the batch of one draw that released these integers by stage, in order."""
     values = {name: np.array([tuple(row)], object) for name, row in released.items()}
     reasons = () if stopped is None else (stopped,)

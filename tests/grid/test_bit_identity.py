@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify.grid import MaskedSum, VectorSum, clip_to_ball, gram, matmul, to_cells
+from dpverify.grid import MaskedSum, VectorSum, View, clip_to_ball, gram, matmul, to_cells
 from dpverify.grid.records import Records
 
 _SPREADS = (1e-3, 1.0, 1e3, 1e12, 1e308, 5e-324)
@@ -45,7 +45,7 @@ def _limited(threads: int) -> Any:
 def _differing(rng: np.random.Generator, seen: Counter[str]) -> list[str]:
     """The comparisons of one generated dataset that differ; all of them are counted."""
     rows, query = _drawn(rng)
-    whole, n = query.evaluate(rows), len(rows)
+    whole, n = query.evaluate(View(rows)), len(rows)
     cut = int(rng.integers(0, n + 1))
     at = int(rng.integers(0, n)) if n else 0
     cells = to_cells(rows, query.exponent, query.center)
@@ -54,9 +54,12 @@ def _differing(rng: np.random.Generator, seen: Counter[str]) -> list[str]:
     clipped = clip_to_ball(cells, query.radius)
     order = rng.permutation(n)
     cases = {
-        "permuted": (query.evaluate(rows[order]), whole),
-        "in two chunks": (query.evaluate(rows[:cut]) + query.evaluate(rows[cut:]), whole),
-        "in Fortran order": (query.evaluate(np.asfortranarray(rows)), whole),
+        "permuted": (query.evaluate(View(rows[order])), whole),
+        "in two chunks": (
+            query.evaluate(View(rows[:cut])) + query.evaluate(View(rows[cut:])),
+            whole,
+        ),
+        "in Fortran order": (query.evaluate(View(np.asfortranarray(rows))), whole),
         "a row, alone": (clip_to_ball(alone, query.radius), clipped[at : at + 1]),
         "a row, in another batch": (
             clip_to_ball(to_cells(other, query.exponent, query.center), query.radius)[:1],
@@ -84,9 +87,9 @@ def test_no_bit_differs_in_ten_thousand_cases() -> None:
 def test_float_sums_would_be_seen_to_differ(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: the same query, in floats and without cells."""
 
-    def evaluate(self: Any, records: Records) -> Any:
+    def evaluate(self: Any, view: View) -> Any:
         total = np.zeros(len(self.center), kind)
-        for row in records:
+        for row in view.records:
             total += np.clip(row, -1e3, 1e3).astype(kind) / kind(3)
         return total
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpverify.grid import View
 from dpverify.grid.coordinates import BoxSum, Stretch
 from dpverify.grid.tables import ColumnScores, QuantileScores
 from dpverify.privacy import Adjacency, Domain, Norm
@@ -21,9 +22,9 @@ _ROWS = np.array([(1.5, 0.0), (1e308, -1e308), (-7.0, 9.9), (5e-324, -8.0), (1.2
 def test_a_box_sum_is_that_of_the_spec(radius: int) -> None:
     query = BoxSum(_STRETCH, radius)
     rows = [tuple(map(Fraction, row)) for row in _ROWS.tolist()]
-    assert tuple(query.evaluate(_ROWS).tolist()) == boxes.box_sum(rows, _MODEL, radius)
-    assert np.abs(query.evaluate(_ROWS)).max() <= query.largest(len(_ROWS))
-    assert query.evaluate(_ROWS[:0]).tolist() == [0, 0]
+    assert tuple(query.evaluate(View(_ROWS)).tolist()) == boxes.box_sum(rows, _MODEL, radius)
+    assert np.abs(query.evaluate(View(_ROWS))).max() <= query.largest(len(_ROWS))
+    assert query.evaluate(View(_ROWS[:0])).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("norm", [Norm.L1, Norm.SQUARED_L2])
@@ -49,11 +50,11 @@ def test_several_columns_are_scored_one_by_one() -> None:
     first, second = QuantileScores(-4, 4, 0, 1, 4), QuantileScores(0, 9, 1, 3, 4)
     query = ColumnScores(((0, first), (1, second), (1, first)))
     expected = [
-        first.evaluate(_ROWS[:, :1]),
-        second.evaluate(_ROWS[:, 1:]),
-        first.evaluate(_ROWS[:, 1:]),
+        first.evaluate(View(_ROWS[:, :1])),
+        second.evaluate(View(_ROWS[:, 1:])),
+        first.evaluate(View(_ROWS[:, 1:])),
     ]
-    assert query.evaluate(_ROWS).tolist() == np.concatenate(expected).tolist()
+    assert query.evaluate(View(_ROWS)).tolist() == np.concatenate(expected).tolist()
     assert query.sensitivity(Adjacency.REPLACE, Domain(2)).conclusion.value == 4
     with pytest.raises(ValueError, match="column 2; give more columns"):
         query.sensitivity(Adjacency.REPLACE, Domain(1))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpverify.grid import View
 from dpverify.grid.coordinates import NormCounts, ScaledSum, SideCounts, Stretch
 from dpverify.grid.joint import WithCount
 from dpverify.privacy import Adjacency, Domain
@@ -37,16 +38,16 @@ def test_the_values_are_the_spec_s(n: int) -> None:
         exact = _exactly(records)
         highs, lows = (0.5, 5e-324, 1e308), (-0.5, 5e-324, 0.0)
         sides = [tuple(map(Fraction, ends)) for ends in (highs, lows)]
-        assert tuple(SideCounts(highs).evaluate(records)) == spec.side_counts(exact, sides[0])
-        found = SideCounts(highs, lows).evaluate(records)
+        assert tuple(SideCounts(highs).evaluate(View(records))) == spec.side_counts(exact, sides[0])
+        found = SideCounts(highs, lows).evaluate(View(records))
         assert tuple(found) == spec.side_counts(exact, *sides)
         for edges in ((1 << 24,), (10, 500, 1 << 30), tuple(range(1, 400, 7))):
-            found = NormCounts(STRETCH, edges).evaluate(records)
+            found = NormCounts(STRETCH, edges).evaluate(View(records))
             assert tuple(found) == spec.norm_counts(exact, THEIRS, edges)
         for radius in (1, 1 << 20, 1 << 41):
-            found = ScaledSum(STRETCH, radius).evaluate(records)
+            found = ScaledSum(STRETCH, radius).evaluate(View(records))
             assert tuple(found) == spec.scaled_sum(exact, THEIRS, radius)
-            counted = WithCount(ScaledSum(STRETCH, radius), 7).evaluate(records)
+            counted = WithCount(ScaledSum(STRETCH, radius), 7).evaluate(View(records))
             assert tuple(counted) == (*found, 7 * n)
 
 
@@ -59,8 +60,8 @@ def test_blocks_and_order_change_nothing() -> None:
         ScaledSum(Stretch((0, 0, 0), (-10,) * 3, (32, 40, 64)), 70_000),
     ]
     for query in queries:
-        whole = query.evaluate(records)
-        parts = sum(query.evaluate(part) for part in np.array_split(records[::-1], 7))
+        whole = query.evaluate(View(records))
+        parts = sum(query.evaluate(View(part)) for part in np.array_split(records[::-1], 7))
         assert whole.tolist() == parts.tolist()
 
 
@@ -77,8 +78,8 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (lambda: NormCounts(STRETCH, (5, 5)), ValueError, "increasing order"),
     (lambda: NormCounts(STRETCH, (1 << 31,)), ValueError, "beyond the 2\\^30 cells"),
     (lambda: ScaledSum(STRETCH, 0), ValueError, "at least one cell"),
-    (lambda: SideCounts((0.0,)).evaluate(np.zeros((1, 2))), ValueError, "2 columns"),
-    (lambda: ScaledSum(STRETCH, 5).evaluate(np.zeros((1, 2))), ValueError, "2 columns"),
+    (lambda: SideCounts((0.0,)).evaluate(View(np.zeros((1, 2)))), ValueError, "2 columns"),
+    (lambda: ScaledSum(STRETCH, 5).evaluate(View(np.zeros((1, 2)))), ValueError, "2 columns"),
     (
         lambda: ScaledSum(STRETCH, 5, clipped=False).sensitivity(Adjacency.REPLACE, Domain(3)),
         ValueError,
@@ -108,5 +109,5 @@ def test_the_sensitivities_are_the_spec_s(adjacency: Adjacency) -> None:
     ]
     for query, expected in pairs:
         assert query.sensitivity(adjacency, domain).conclusion.value == expected
-        assert len(query.evaluate(np.zeros((2, 3)))) == query.width
-        assert max(map(abs, query.evaluate(np.zeros((2, 3))).tolist())) <= query.largest(2)
+        assert len(query.evaluate(View(np.zeros((2, 3))))) == query.width
+        assert max(map(abs, query.evaluate(View(np.zeros((2, 3)))).tolist())) <= query.largest(2)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpverify import Adjacency
+from dpverify.grid import View, hashes, ingest
 from dpverify.grid import groups as shipped
-from dpverify.grid import ingest
 from dpverify.grid.groups import GroupBuckets, KthLargest, SumOver
 from dpverify.privacy import Domain, Norm
 from spec.theory import group_votes, groups
@@ -48,8 +48,8 @@ def test_members_and_votes_are_the_spec_s(
         query = GroupBuckets(statistic, 2, count, exponent, key)
         found = [[cells[i] for i in members] for members in query.members(records)]
         assert found == expected
-        assert query.buckets(records) == groups.votes(expected, 2, own)
-        table = query.evaluate(records)
+        assert query.buckets(View(records)) == groups.votes(expected, 2, own)
+        table = query.evaluate(View(records))
         assert table[:, 1].sum() == count
         assert (np.diff(table[:, 0]) > 0).all()
 
@@ -64,7 +64,7 @@ def test_members_are_the_same_in_every_order_even_where_records_collide(
     expected = groups.members(_exactly(rows, Fraction(1, 4)), groups.Hash(3, 0, factors))
     with pytest.MonkeyPatch.context() as patch:
         words = np.array([factor % 2**64 for factor in factors], np.uint64)
-        patch.setattr(shipped, "multipliers", lambda columns, key: words)
+        patch.setattr(hashes, "multipliers", lambda columns, key: words)
         for _ in range(3):
             rng.shuffle(rows)
             cells = _exactly(rows, Fraction(1, 4))
@@ -82,7 +82,7 @@ def test_no_neighbors_are_found_beyond_the_sensitivities(
     pairs = {Adjacency.ADD_REMOVE: rest, Adjacency.REPLACE: [*rest[:at], (other,), *rest[at:]]}
     for adjacency, changed in pairs.items():
         one, two = (
-            query.buckets(ingest(np.array(side).reshape(-1, 1), Domain(1)))
+            query.buckets(View(ingest(np.array(side).reshape(-1, 1), Domain(1))))
             for side in (more, changed)
         )
         most = query.sensitivity(adjacency, Domain(1)).conclusion
@@ -100,7 +100,7 @@ def test_differences_as_large_as_there_are_are_squared_exactly() -> None:
     many = np.full((1 << 20, 1), -(1 << 41))
     assert shipped.sums_of_squares(many).tolist() == [1 << 102]
     far = np.where(rng.random((40, 1)) < 0.5, 1e308, -1e308)
-    assert set(GroupBuckets(KthLargest(1), 1, 2, 0).buckets(far)) <= {39, 40}
+    assert set(GroupBuckets(KthLargest(1), 1, 2, 0).buckets(View(far))) <= {39, 40}
 
 
 def test_a_bucket_begins_at_a_power_of_four() -> None:
@@ -113,7 +113,9 @@ def test_a_bucket_begins_at_a_power_of_four() -> None:
         (2**16, 15),
         (0, groups.ZERO),
     ):
-        assert GroupBuckets(KthLargest(1), 1, 1, 0).buckets(np.array([[0.0], [x]])) == [bucket]
+        assert GroupBuckets(KthLargest(1), 1, 1, 0).buckets(View(np.array([[0.0], [x]]))) == [
+            bucket
+        ]
 
 
 def test_equal_records_are_spread_over_the_groups() -> None:

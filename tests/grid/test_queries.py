@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpverify.grid import Answers, ClampedSum, Count, Query, ingest, quantize
+from dpverify.grid import Answers, ClampedSum, Count, Query, View, ingest, quantize
 from dpverify.privacy import Domain
 from spec.theory import queries as spec
 
@@ -24,7 +24,7 @@ REPEATABLE = settings(derandomize=True, deadline=None, max_examples=150)
 
 
 def value(query: Query, data: list[float]) -> tuple[int, ...]:
-    return tuple(int(v) for v in query.evaluate(ingest(data, DOMAIN)))
+    return tuple(int(v) for v in query.evaluate(View(ingest(data, DOMAIN))))
 
 
 def rationals(data: list[float]) -> list[Fraction]:
@@ -151,12 +151,12 @@ def test_a_sum_beyond_64_bits_is_exact() -> None:
     """2^21 records of 2^41 cells each about the center: 2^62, where int64 is left."""
     query, n = ClampedSum(-BOX, BOX, -BOX, 0), 1 << 21
     data = np.full((n, 1), 1e300)
-    whole = query.evaluate(data)
+    whole = query.evaluate(View(data))
     assert whole.dtype == object
     assert whole.tolist() == [1 << 62]
     data[0] = -1e300
-    assert query.evaluate(data).tolist() == [(1 << 62) - (1 << 41)]
-    below = query.evaluate(data[1:])
+    assert query.evaluate(View(data)).tolist() == [(1 << 62) - (1 << 41)]
+    below = query.evaluate(View(data[1:]))
     assert below.dtype == np.int64
     assert below.tolist() == [(1 << 62) - (1 << 41)]
 
@@ -192,7 +192,7 @@ def test_a_count_is_the_exact_count(data: list[float], within: tuple[float, floa
     assert value(query, data) == (spec.count(rationals(data), stated),)
     assert value(query, data[::-1]) == value(query, data)
     assert sum(value(query, [x])[0] for x in data) == value(query, data)[0]
-    assert query.evaluate(ingest(data, DOMAIN)).dtype == np.int64
+    assert query.evaluate(View(ingest(data, DOMAIN))).dtype == np.int64
 
 
 @REPEATABLE
@@ -209,7 +209,7 @@ def test_a_count_is_the_exact_count(data: list[float], within: tuple[float, floa
 def test_answers_are_the_categories_in_order(data: list[float], categories: int) -> None:
     query = Answers(categories)
     assert value(query, data) == spec.answers(rationals(data), categories)
-    assert query.evaluate(ingest(data, DOMAIN)).shape == (len(data),)
+    assert query.evaluate(View(ingest(data, DOMAIN))).shape == (len(data),)
 
 
 QUERIES: list[Query] = [
@@ -227,9 +227,9 @@ def test_nothing_depends_on_the_floating_point_environment(query: Query) -> None
     """A caller's np.seterr must not turn a record into an exception: that would show the record."""
     records = ingest(EXTREMES, DOMAIN)
     with np.errstate(all="ignore"):
-        expected = query.evaluate(records).tolist()
+        expected = query.evaluate(View(records)).tolist()
     with np.errstate(all="raise"):
-        assert query.evaluate(records).tolist() == expected
+        assert query.evaluate(View(records)).tolist() == expected
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)
@@ -237,9 +237,9 @@ def test_records_are_read_only_and_nobody_is_an_ordinary_dataset(query: Query) -
     records = ingest(EXTREMES, DOMAIN)
     before = records.copy()
     records.setflags(write=False)
-    query.evaluate(records)
+    query.evaluate(View(records))
     assert records.tobytes() == before.tobytes()
-    empty = query.evaluate(ingest([], DOMAIN))
+    empty = query.evaluate(View(ingest([], DOMAIN)))
     assert empty.tolist() == ([] if isinstance(query, Answers) else [0])
 
 

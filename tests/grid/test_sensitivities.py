@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from dpverify.grid import Answers, ClampedSum, Count, Query, ingest
+from dpverify.grid import Answers, ClampedSum, Count, Query, View, ingest
 from dpverify.privacy import Adjacency, Domain, Norm
 from spec.theory import queries as spec
 
@@ -105,7 +105,7 @@ def neighbors(draw: st.DrawFn, query: Query, adjacency: Adjacency) -> Pair:
 
 def move(query: Query, pair: Pair) -> int:
     """How far apart the two values are, in the distance that the query's sensitivity is in."""
-    left, right = (query.evaluate(ingest(data, DOMAIN)).tolist() for data in pair)
+    left, right = (query.evaluate(View(ingest(data, DOMAIN))).tolist() for data in pair)
     values = list(zip(left, right, strict=True))
     return sum(a != b if isinstance(query, Answers) else abs(a - b) for a, b in values)
 

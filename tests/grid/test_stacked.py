@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpverify.grid import Answers, ClampedSum, Count, Stacked
+from dpverify.grid import Answers, ClampedSum, Count, Stacked, VectorSum, View
 from dpverify.grid.tables import KeyedCounts
 from dpverify.privacy import Adjacency, Domain, Norm
 from spec.theory.above_threshold import moves_of_counts
@@ -19,9 +18,9 @@ SUM = ClampedSum(-3, 2, 0, 0)
 
 def test_answers_stand_side_by_side() -> None:
     records = np.array([[0.25], [0.75], [1.5], [-9.0]])
-    found = Stacked((*COUNTS, SUM)).evaluate(records)
+    found = Stacked((*COUNTS, SUM)).evaluate(View(records))
     assert found.tolist() == [2, 2, 4, 0 + 1 + 2 - 3]
-    assert Stacked(COUNTS).evaluate(records[:0]).tolist() == [0, 0, 0]
+    assert Stacked(COUNTS).evaluate(View(records[:0])).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -49,7 +48,8 @@ def test_bad_queries_are_refused() -> None:
         Stacked(())
     with pytest.raises(TypeError, match="'count' is not a query"):
         Stacked(bad)
-    with pytest.raises(ValueError, match="does not answer with one number"):
-        Stacked((Answers(2),)).evaluate(np.zeros((3, 1)))
-    with pytest.raises(ValueError, match=re.escape("in keys a record distance")):
-        Stacked((KeyedCounts(1, 0, 0),)).sensitivity(Adjacency.REPLACE, Domain(1))
+    for many in (Answers(2), KeyedCounts(1, 0, 0), VectorSum((0, 0), 5, 0)):
+        with pytest.raises(ValueError, match="does not answer with one number"):
+            Stacked((Count(), many))
+    with pytest.raises(ValueError, match="moves in squared L2 distance"):
+        Stacked((VectorSum((0,), 5, 0),)).sensitivity(Adjacency.REPLACE, Domain(1))

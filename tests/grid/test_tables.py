@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpverify.grid import ingest
+from dpverify.grid import View, ingest
 from dpverify.grid.tables import KeyedCounts, QuantileScores
 from dpverify.privacy import Adjacency, Domain, Norm
 from spec.theory import queries, tables
@@ -33,7 +33,7 @@ BINS = [(1, 0, 0), (3, 1, -1), (1 << 30, 7, -30), (1 << 31, -(1 << 60), -1074), 
 @given(COLUMNS, st.sampled_from(GRIDS))
 def test_cells_are_those_of_the_spec_in_order(data: list[float], where: tuple[int, ...]) -> None:
     lower, upper, exponent = where
-    found = QuantileScores(lower, upper, exponent, 1, 2).evaluate(ingest(data, DOMAIN))
+    found = QuantileScores(lower, upper, exponent, 1, 2).evaluate(View(ingest(data, DOMAIN)))
     cell = Fraction(2) ** exponent
     expected = sorted(queries.to_cells(Fraction(x), lower, upper, cell) for x in data)
     assert found.tolist() == [expected]
@@ -43,7 +43,7 @@ def test_cells_are_those_of_the_spec_in_order(data: list[float], where: tuple[in
 @given(COLUMNS, st.sampled_from(BINS))
 def test_bins_are_exact_floors(data: list[float], where: tuple[int, ...]) -> None:
     width, origin, exponent = where
-    found = KeyedCounts(width, origin, exponent).evaluate(ingest(data, DOMAIN))
+    found = KeyedCounts(width, origin, exponent).evaluate(View(ingest(data, DOMAIN)))
     cell = Fraction(2) ** exponent
     bins = [tables.bin_of(Fraction(x), width, origin, cell, 2**60) for x in data]
     assert [tuple(row) for row in found.tolist()] == list(tables.keyed_counts(bins))
@@ -55,7 +55,7 @@ def test_a_negative_record_that_vanishes_is_below_zero_all_the_same(exponent: in
     query = KeyedCounts(1, 0, exponent)
     data = [-5e-324, 5e-324, 0.0, -0.0]
     with np.errstate(all="raise"):
-        assert query.evaluate(ingest(data, DOMAIN)).tolist() == [[-1, 1], [0, 3]]
+        assert query.evaluate(View(ingest(data, DOMAIN))).tolist() == [[-1, 1], [0, 3]]
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_no_neighbors_are_found_beyond_the_sensitivities(
     for adjacency, pair in pairs.items():
         assert adjacency.are_neighbors(*pair)
         sides = [ingest(data, DOMAIN) for data in pair]
-        cells = [scores.evaluate(records)[0].tolist() for records in sides]
+        cells = [scores.evaluate(View(records))[0].tolist() for records in sides]
         most = scores.sensitivity(adjacency, DOMAIN).conclusion.value
         for t in range(-5, 6):
             assert abs(tables.score(cells[0], t, p, q) - tables.score(cells[1], t, p, q)) <= most
-        moved = [Counter(dict(counts.evaluate(records).tolist())) for records in sides]
+        moved = [Counter(dict(counts.evaluate(View(records)).tolist())) for records in sides]
         gained, lost = moved[0] - moved[1], moved[1] - moved[0]
         assert gained.total() <= 1
         assert lost.total() <= (1 if adjacency is Adjacency.REPLACE else 0)
@@ -111,12 +111,14 @@ def test_no_neighbors_are_found_beyond_the_sensitivities(
 
 def test_nobody_is_a_dataset() -> None:
     nobody = ingest([], DOMAIN)
-    assert QuantileScores(0, 9, 0, 1, 2).evaluate(nobody).shape == (1, 0)
-    assert KeyedCounts(5, 0, 0).evaluate(nobody).shape == (0, 2)
+    assert QuantileScores(0, 9, 0, 1, 2).evaluate(View(nobody)).shape == (1, 0)
+    assert KeyedCounts(5, 0, 0).evaluate(View(nobody)).shape == (0, 2)
 
 
 def test_records_far_away_count_as_lying_at_the_end() -> None:
-    far = KeyedCounts(1 << 30, 0, -30).evaluate(ingest([1e308, -1e308, math.ldexp(1, 40)], DOMAIN))
+    far = KeyedCounts(1 << 30, 0, -30).evaluate(
+        View(ingest([1e308, -1e308, math.ldexp(1, 40)], DOMAIN))
+    )
     assert far.tolist() == [[-(1 << 30), 1], [1 << 30, 2]]
 
 

@@ -18,6 +18,7 @@ from dpverify.grid import (
     OneUnit,
     VectorQuery,
     VectorSum,
+    View,
     ingest,
     vector_queries,
 )
@@ -74,7 +75,7 @@ def stated(query: VectorQuery, adjacency: Adjacency) -> int:
 
 
 def value(query: VectorQuery, records: Any) -> tuple[int, ...]:
-    found = query.evaluate(records)
+    found = query.evaluate(View(records))
     assert found.shape == (query.width,)
     assert all(abs(v) <= query.largest(len(records)) for v in found.tolist())
     return tuple(found.tolist())
@@ -124,8 +125,8 @@ def test_blocks_do_not_matter(query: VectorSum, monkeypatch: pytest.MonkeyPatch)
 def test_the_dtype_is_public() -> None:
     """int64 or Python integers by the number of rows alone, whatever the records."""
     query, rows = VectorSum((0,), 2**41, 0), 1 << 21
-    assert query.evaluate(np.full((rows - 1, 1), 1e300)).dtype == np.int64
-    nothing, most = (query.evaluate(np.full((rows, 1), fill)) for fill in (0.0, 1e300))
+    assert query.evaluate(View(np.full((rows - 1, 1), 1e300))).dtype == np.int64
+    nothing, most = (query.evaluate(View(np.full((rows, 1), fill))) for fill in (0.0, 1e300))
     assert nothing.dtype == most.dtype == object
     assert (nothing.tolist(), most.tolist()) == ([0], [1 << 61])
 
@@ -265,7 +266,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: OneUnit(SUMS[0], Fraction(0)), ValueError, "scale = 0 is not positive"),
     (lambda: OneUnit(Count(), Fraction(1)), TypeError, "query: a Count has no"),  # type: ignore[arg-type]
     (lambda: SUMS[0].sensitivity(BOTH[0], Domain(columns=3)), ValueError, "for a center of 2"),
-    (lambda: SUMS[0].evaluate(np.zeros((3, 1))), ValueError, "records of 1 columns"),
+    (lambda: SUMS[0].evaluate(View(np.zeros((3, 1)))), ValueError, "records of 1 columns"),
 ]
 
 

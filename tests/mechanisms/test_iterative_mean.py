@@ -16,7 +16,7 @@ from scipy import stats
 from dpverify import Abstained, Adjacency, ApproxDP, GaussianDP, IterativeMean, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
 from dpverify.estimation.clip_schedule import heights, in_units, rungs_above
-from dpverify.plans import AdaptiveStage, Stage, Transcripts
+from dpverify.plans import Adaptive, Stage, Transcripts
 from dpverify.plans.plan import stages_of
 from dpverify.privacy.numbers import root_up
 from dpverify.suite.refinement import compare_facts, exact_records
@@ -136,7 +136,7 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
 
 def balls(mechanism: IterativeMean, t: int, batch: Transcripts) -> tuple[Floats, Floats]:
     """Radii in deviations and centers of the balls before step t of each transcript."""
-    rungs, multiples = mechanism._path(t, mechanism._grid(), batch.values)
+    rungs, multiples = mechanism._path(t, mechanism._grid(), batch)
     radii = np.array([mechanism._ball(t, int(rung)).radius for rung in rungs])
     return radii, multiples * 2.0 ** mechanism._grid().exponent
 
@@ -165,9 +165,9 @@ def test_every_transcript_leads_to_the_spec_s_stages(d: int, parameters: dict[st
         outcomes = tuple(batch[i].released.values())
         row = batch.select(np.array([i]))
         for t, element in enumerate(mechanism.fixed_plan):
-            if isinstance(element, AdaptiveStage):
-                (key,) = element.key(row)
-                stage: Any = element.build(int(key))
+            if isinstance(element, Adaptive):
+                (numbers,) = element.numbers(row).tolist()
+                stage: Any = element.build(tuple(numbers))
                 expected: Any = specified.stages[t][1](outcomes[:t])
                 assert tuple(law.center(stage.query).tolist()) == expected.center
                 seen.add(expected.center)
@@ -201,18 +201,18 @@ def test_with_too_few_records_the_ball_stays() -> None:
 def test_a_transcript_leads_to_one_ball_whatever_its_batch() -> None:
     mechanism = mean(3, matrix=np.diag([1.0, 2.0, 0.3]) + 0.1)
     batch = mechanism.law(normal(200, 3)).sample(SeededBits(5), 150)
-    later = [e for e in mechanism.fixed_plan if isinstance(e, AdaptiveStage)]
+    later = [e for e in mechanism.fixed_plan if isinstance(e, Adaptive)]
     wide = dataclasses.replace(
         batch, values={name: column.astype(object) for name, column in batch.values.items()}
     )
     rng = np.random.default_rng(0)
     for element in later:
-        keys = element.key(batch).tolist()
-        assert len(set(keys)) > 50
-        assert element.key(wide).tolist() == keys
+        found = element.numbers(batch).tolist()
+        assert len(set(map(tuple, found))) > 50
+        assert element.numbers(wide).tolist() == found
         for size in (1, 7, 60):
             rows = rng.permutation(150)[:size]
-            assert element.key(batch.select(rows)).tolist() == [keys[i] for i in rows]
+            assert element.numbers(batch.select(rows)).tolist() == [found[i] for i in rows]
 
 
 def test_every_ball_has_exactly_the_declared_claim() -> None:
@@ -220,11 +220,11 @@ def test_every_ball_has_exactly_the_declared_claim() -> None:
         mechanism = mean(3, adjacency=adjacency, noise_multiplier="17/13")
         batch = mechanism.law(normal(500, 3)).sample(SeededBits(5), 20)
         for element in mechanism.fixed_plan:
-            if isinstance(element, AdaptiveStage):
-                for key in element.key(batch):
+            if isinstance(element, Adaptive):
+                for row in element.numbers(batch).tolist():
                     claims = [
                         stage.derivation(adjacency, mechanism.domain).conclusion.guarantee
-                        for stage in (element.declared, element.build(int(key)))
+                        for stage in (element.declared, element.build(tuple(row)))
                     ]
                     assert claims[0] == claims[1]
 

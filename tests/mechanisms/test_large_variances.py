@@ -17,10 +17,11 @@ from dpverify import (
     LargeVariancesEstimate,
     SeededBits,
 )
+from dpverify.grid import View
 from dpverify.grid.groups import GroupBuckets, KthLargest
-from dpverify.grid.levels import BucketTable, LevelCounts, buckets_of
+from dpverify.grid.levels import LevelCounts, bucket_table, buckets_of
 from dpverify.grid.transcripts import transcript
-from dpverify.plans import AdaptiveStage, Stage, stages_of
+from dpverify.plans import Adaptive, Stage, stages_of
 from dpverify.privacy import Domain, Norm
 from spec import large_variances as spec
 from spec.theory import groups, levels
@@ -96,9 +97,9 @@ def test_the_plan_is_the_spec_s_for_every_prefix(adjacency: Adjacency) -> None:
     exact = [tuple(map(Fraction, row)) for row in data.tolist()]
     law, stated = mechanism.law(data), spec.law(mechanism.parameters, exact)
     second: Any = mechanism.fixed_plan[1]
-    assert isinstance(second, AdaptiveStage)
+    assert isinstance(second, Adaptive)
     for place in range(mechanism.ladder().asked + 1):
-        stage = second.build(place)
+        stage = second.build((place,))
         assert isinstance(stage, Stage)
         noise: Any = stage.noise
         center = tuple(law.center(stage.query).tolist())
@@ -116,7 +117,7 @@ def test_the_table_is_the_spec_s() -> None:
         for row in rows.tolist()
     ]
     expected = levels.table(groups.members(cells, groups.Hash(7)), 2)
-    assert BucketTable(grouping).evaluate(rows).tolist() == expected
+    assert bucket_table(grouping, View(rows)).tolist() == expected
 
 
 def test_buckets_are_exact_at_their_edges() -> None:
@@ -138,8 +139,6 @@ def test_the_sensitivity_is_that_of_groups() -> None:
         shown = query.sensitivity(adjacency, Domain(2)).conclusion
         assert shown.norm is Norm.L_INFINITY
         assert shown.value == value
-    with pytest.raises(ValueError, match="no sensitivity"):
-        BucketTable(query.grouping).sensitivity(ADD, Domain(2))
 
 
 def test_without_a_bucket_it_abstains() -> None:

@@ -21,7 +21,7 @@ from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.estimation.rough_covariance import root_above, rough
 from dpverify.estimation.variance_ladder import bucket_from, buckets_from
 from dpverify.grid.groups import SumOver
-from dpverify.grid.transcripts import transcript
+from dpverify.grid.transcripts import Transcripts, transcript
 from dpverify.plans import stages_of
 from spec import unknown_covariance_mean as spec
 from spec.theory import rough_covariance
@@ -110,7 +110,7 @@ def test_the_mean_s_parameters_are_the_spec_s(adjacency: Adjacency) -> None:
         (5, (7, asked), 40),
         (17, (2, 2), 12),
     ):
-        row = np.array([top, *places, others], np.int64)
+        row = (top, *places, others)
         prefix = ((top, 9), *((p,) for p in places), (others, 9))
         expected = spec.mean_part(mechanism.parameters, prefix)
         shipped = mechanism.mean_for(row).parameters
@@ -141,8 +141,10 @@ def test_buckets_of_a_batch() -> None:
     column[:] = votes
     expected = [0, 0, 3, 2, 40]
     assert [bucket_from(v) for v in votes] == expected
-    assert buckets_from(column)[:, 0].tolist() == expected
-    assert buckets_from(np.array([(2, 5, 3, 7)], object)).tolist() == [[3]]
+    batch = Transcripts({"votes": column}, np.ones(5, np.intp), np.full(5, -1, np.intp))
+    assert buckets_from("votes").reads == ("votes",)
+    assert buckets_from("votes")(batch)[:, 0].tolist() == expected
+    assert buckets_from("votes")(transcript({"votes": (2, 5, 3, 7)})).tolist() == [[3]]
 
 
 def test_it_abstains_where_nothing_surfaces() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from dpverify import Abstained, Adjacency, ApproxDP, GaussianDP, SeededBits, VarianceAwareMean
 from dpverify import VectorMeanEstimate as Estimate
+from dpverify.grid.transcripts import transcript
 from dpverify.plans import RoundedGaussian, stages_of
 from dpverify.plans.search import Search
 from dpverify.suite.refinement import compare_facts
@@ -121,10 +122,9 @@ def test_every_stage_built_from_a_transcript_is_the_spec_s(parameters: dict[str,
     for i in range(20):
         outcomes = tuple(batch[i].released.values())
         for k, element in enumerate(mechanism.fixed_plan):
-            rows = np.array([i])
-            plan, part = mechanism.fixed_plan, cast(Any, element)
             stage: Any
-            (stage, _), *_ = law._stages(plan, part, batch.select(rows), np.array([0]), {})
+            part = cast(Any, element)
+            (stage, _), *_ = law._stages(part, law._root(), batch[i], np.array([0]))
             specified: Any = expected.stages[k][1](outcomes[:k])
             center = specified.center if hasattr(specified, "center") else specified.value
             assert tuple(law.center(stage.query).tolist()) == tuple(center), stage.name
@@ -184,7 +184,7 @@ def test_the_noise_is_the_stated_one_and_within_its_bound(adjacency: Adjacency) 
     assert ((ratios > 0.75) & (ratios < 1.25)).all()
     radius = int(spec.edges(mechanism.parameters)[0])
     bound = float(spec.error_bound(mechanism.parameters, radius, 500, Fraction(1, 20)))
-    stretch = mechanism.ball(np.array([1, 1, 1, 0], np.int64))[0]
+    stretch = mechanism.ball((1, 1, 1, 0))[0]
     units = np.ldexp(1.0, np.array(stretch.exponents)) / np.array(stretch.factors)
     lengths = np.linalg.norm(errors / units, axis=1).tolist()
     assert fails_at_most(lengths, bound, 0.05)
@@ -216,9 +216,9 @@ def test_a_search_is_the_spec_s_rule() -> None:
     for _ in range(50):
         sizes = rng.choice([0, 1, 2**39, 2**40, 2**41 - 1, 2**41, 2**45], size=(9, 5))
         values = sizes * rng.choice([-1, 1], size=(9, 5))
-        released = {search.stage(k): values[k : k + 1] for k in range(9)}
+        released = transcript({search.stage(k): values[k].tolist() for k in range(9)})
         for k in range(10):
-            row = search.nodes(released, 1, k)[0]
+            row = search.nodes(k)(released)[0].tolist()
             expected = [middle(values[:k, j].tolist()) for j in range(5)]
             assert [Fraction(m, 2**9) for m in search.middles(row)] == expected
 

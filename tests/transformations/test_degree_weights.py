@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify.grid import UNIT
+from dpverify.grid import UNIT, View
 from dpverify.grid.image_view import Images
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import Transcripts
@@ -26,12 +26,15 @@ from dpverify.transformations.degree_weights import LEAST, agreement_of, moves, 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 NEAR = Nearness(1000, 0, (1.0,))
 DOMAIN = Domain(columns=1)
-EMPTY = Transcripts({}, np.zeros(1, np.intp), np.full(1, -1, np.intp), ())
 Records = list[int]
 
 
+def seen(records: Records) -> View:
+    return View(np.array(records, np.float64).reshape(-1, 1))
+
+
 def mapped(records: Records) -> Images:
-    return Images(np.array(records, np.float64).reshape(-1, 1), NEAR)
+    return seen(records).images(NEAR)
 
 
 def weights(records: Records) -> list[int]:
@@ -81,7 +84,9 @@ def test_agreement_and_mean_are_those_of_fractions() -> None:
         records = random_records(rng)
         here = mapped(records)
         assert agreement_of(here) == math.floor(score(records))
-        assert Agreement(NEAR, 7).after(here, EMPTY).tolist() == [[math.floor(score(records)) - 7]]
+        assert Agreement(NEAR, 7).evaluate(seen(records)).tolist() == [
+            math.floor(score(records)) - 7
+        ]
         sums, total = here.weighted_sum
         assert total == sum(weights(records))
         assert Fraction(sums[0], max(1, total)) == exact_mean(records)
@@ -107,7 +112,7 @@ def test_the_order_of_records_does_not_show() -> None:
 def value_after(records: Records, query: WeightedMean, released: int) -> list[int]:
     column = {"agreement": np.array([[released]])}
     batch = Transcripts(column, np.ones(1, np.intp), np.full(1, -1, np.intp), ())
-    found: list[int] = query.after(mapped(records), batch)[0].tolist()
+    found: list[int] = query.evaluate(seen(records), batch)[0].tolist()
     return found
 
 

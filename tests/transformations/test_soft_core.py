@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify.grid import UNIT
+from dpverify.grid import UNIT, View
 from dpverify.grid.image_view import Images
 from dpverify.grid.nearness import Nearness
 from dpverify.plans import Transcripts
@@ -29,13 +29,16 @@ from tests.transformations.test_degree_weights import random_records
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 NEAR, DOMAIN = Nearness(1000, 0, (1.0,)), Domain(columns=1)
-EMPTY = Transcripts({}, np.zeros(1, np.intp), np.full(1, -1, np.intp), ())
 SHARES = tuple(map(Fraction, ("1", "9/10", "5/6", "3/4")))
 Records = list[int]
 
 
+def seen(records: Records, about: int = 0) -> View:
+    return View(np.array(records, np.float64).reshape(-1, 1) + about)
+
+
 def mapped(records: Records, about: int = 0) -> Images:
-    return Images(np.array(records, np.float64).reshape(-1, 1) + about, NEAR)
+    return seen(records, about).images(NEAR)
 
 
 def stated(records: Records, full: Fraction) -> tuple[int, Fraction]:
@@ -64,7 +67,7 @@ def test_agreement_and_mean_are_the_spec_s(full: Fraction) -> None:
         here, (agreement, mean) = mapped(records), stated(records, full)
         assert agreement_of(here, full) == agreement
         query = SoftAgreement(NEAR, full, 7)
-        assert query.after(here, EMPTY).tolist() == [[agreement - 7]]
+        assert query.evaluate(seen(records)).tolist() == [agreement - 7]
         sums, total = here.soft_sum(full)
         assert Fraction(sums[0], max(1, total)) == mean
 
@@ -72,7 +75,7 @@ def test_agreement_and_mean_are_the_spec_s(full: Fraction) -> None:
 def value_after(records: Records, query: SoftMean, released: int) -> list[int]:
     column = {"agreement": np.array([[released]])}
     batch = Transcripts(column, np.ones(1, np.intp), np.full(1, -1, np.intp), ())
-    found: list[int] = query.after(mapped(records), batch)[0].tolist()
+    found: list[int] = query.evaluate(seen(records), batch)[0].tolist()
     return found
 
 
