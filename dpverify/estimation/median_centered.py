@@ -32,7 +32,7 @@ NOISE = RoundedGaussian(UNIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CenteredMean(Mechanism[VectorMeanEstimate]):
-    """A mean of records clipped to a ball about privately found medians; the kinds say which ball.
+    """A mean of records clipped to a ball about privately found medians; its kinds say which ball.
 
     center, reach, search_share, extra_steps, at_least: see the kinds.
     """
@@ -172,12 +172,12 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
 
 def as_floats(values: Sequence[Fraction]) -> Numbers:
-    """The nearest floats; beyond the largest one, that."""
+    """Round to the nearest floats; a number beyond the largest float becomes that one."""
     return tuple(min(max(to_float(value), -LARGEST_FLOAT), LARGEST_FLOAT) for value in values)
 
 
 def positive_numbers(values: Any, name: str, count: int) -> Numbers:
-    """So many positive finite numbers. Raises TypeError or ValueError."""
+    """Read ``count`` positive finite numbers as floats; raises TypeError or ValueError for others."""
     found = numbers_of(values, name)
     if len(found) != count:
         raise ValueError(f"{name}: {len(found)} numbers for {count} columns; give one for each.")
@@ -191,10 +191,11 @@ def positive_numbers(values: Any, name: str, count: int) -> Numbers:
 
 @lru_cache(maxsize=16)
 def _moved(center: Numbers, unit: Fraction, by: tuple[int, ...]) -> tuple[Fraction, ...]:
-    """A start is the same for every step and every noise, so it is computed once."""
+    """Move the center by so many units; the start of a search is the same for every noise, so it is computed once."""
     return tuple(Fraction(c) + unit * m for c, m in zip(center, by, strict=True))
 
 
 @lru_cache(maxsize=16)
 def _sides(medians: tuple[Fraction, ...]) -> SideCounts:
+    """Build the query that counts records on either side of the medians, each once."""
     return SideCounts(as_floats(medians))
