@@ -31,8 +31,11 @@ _FINEST = 64  # rungs of the ladder reach down to 2^-64
 
 
 def reach(radius: float, d: int, beta: Fraction) -> float:
-    """How far a record of a standard subgaussian law is at most, but for ``beta``, if its mean is within
-    ``radius``. The spec has the proof (clip_radius)."""
+    """Compute how far from the center a record of a standard subgaussian law is, but for probability ``beta``.
+
+    radius: within which the law's mean is of the center, in deviations; d: how many columns. In deviations, as a float.
+    The proof is in spec/iterative_mean.py (clip_radius).
+    """
     level = -math.log(beta)
     spread = 2 * math.sqrt((d + 2 * radius**2) * level)
     return math.sqrt(d + radius**2 + spread + 2 * level)
@@ -40,7 +43,7 @@ def reach(radius: float, d: int, beta: Fraction) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """Where one step clips.
+    """The ball to which one step clips.
 
     radius: of the ball that holds the mean, in deviations. total: the query, about 0. per_deviation:
     cells, after the matrix, to a deviation. scale: the noise's standard deviation in cells.
@@ -72,7 +75,7 @@ class Ball:
 def template(
     radius: Fraction, d: int, matrix: tuple[Numbers, ...] | None
 ) -> tuple[VectorSum, Fraction]:
-    """The sum about 0 that clips at ``radius``, in whole parts, and how many cells a unit has."""
+    """Build the sum about 0 that clips at ``radius``, in whole parts of 16, and say how many cells a unit has."""
     wide = radius * _MORE
     total = vector_sum((0.0,) * d, wide, matrix)
     per_unit = Fraction(2) ** (floor_log2(Fraction(total.radius)) - floor_log2(wide))
@@ -80,7 +83,10 @@ def template(
 
 
 def in_units(values: IntArray, per: Fraction) -> Floats:
-    """values * per, at most 10^150; the same for a number in every batch, whatever its integers are."""
+    """Multiply released integers by ``per`` in floats, cut at 10^150 on either side; any shape.
+
+    A number gives the same float in every batch, whatever the other numbers of the batch are.
+    """
     factor = min(to_float(per), _LARGEST)
     with np.errstate(over="ignore"):
         if values.dtype != object:
@@ -92,21 +98,21 @@ def in_units(values: IntArray, per: Fraction) -> Floats:
 
 
 def rungs_above(radii: Floats) -> IntArray:
-    """The ladder's first rung that is at least a radius > 0: 4 significant bits, rounded up."""
+    """Find, for each radius > 0, the ladder's first rung that is at least as high: 4 significant bits, rounded up."""
     mantissas, exponents = np.frexp(np.maximum(radii, 2.0**-_FINEST))
     parts = np.ceil(mantissas * PARTS).astype(np.int64)  # 8 to 16
     return np.asarray(1 + (exponents.astype(np.int64) + _FINEST) * (PARTS + 1) + parts)
 
 
 def heights(rungs: IntArray) -> Floats:
-    """The radii of rungs from 1 on; rung 0 is the first ball's radius, whatever that is."""
+    """Give the radii of rungs from 1 on; rung 0 stands for the first ball's radius, whatever that is."""
     exponents, parts = np.divmod(rungs - 1, PARTS + 1)
     return np.asarray(np.ldexp(parts / PARTS, exponents - _FINEST))
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What centers are rounded to: multiples of 2^exponent, at most ``most`` of them from 0."""
+    """The grid to which centers are rounded: multiples of 2^exponent, at most ``most`` of them from 0."""
 
     exponent: int
     most: int
@@ -124,10 +130,10 @@ class Grid:
 
 
 def grid_of(coarseness: Fraction, smallest: Fraction, unit: Fraction, d: int, matrix: Any) -> Grid:
-    """The coarsest grid whose rounding moves no center by more than ``coarseness`` units, after the
-    matrix: a step of s moves it by at most F sqrt(d) s / 2, F the matrix's Frobenius norm (1 without).
+    """Choose the coarsest grid whose rounding moves no center by more than ``coarseness`` units after the matrix.
 
-    It ends where the grid of records does in the smallest ball, of clip radius ``smallest``.
+    A step of s moves a center by at most F sqrt(d) s / 2, F the matrix's Frobenius norm (1 without a matrix). The grid
+    ends where that of records does in the smallest ball, of clip radius ``smallest``.
     """
     norm = sum(Fraction(e) ** 2 for row in matrix or ((1.0,),) for e in row)
     exponent = floor_log2((2 * coarseness * unit) ** 2 / (norm * d)) // 2
@@ -136,7 +142,7 @@ def grid_of(coarseness: Fraction, smallest: Fraction, unit: Fraction, d: int, ma
 
 
 def mapped_back(ball: Ball, grid: Grid, means: Floats) -> Floats:
-    """From deviations after the matrix to steps of the grid of centers."""
+    """Map means of shape (size, d) from deviations after the matrix to steps of the grid of centers."""
     steps = ball.per_deviation * Fraction(2) ** (ball.total.exponent - grid.exponent)
     if ball.total.matrix is None:
         return np.asarray(means * to_float(steps))

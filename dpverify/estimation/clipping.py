@@ -69,7 +69,8 @@ def square_matrix(matrix: Any, d: int) -> tuple[Numbers, ...]:
 def vector_sum(center: Numbers, radius: Fraction, matrix: tuple[Numbers, ...] | None) -> VectorSum:
     """Build the sum of records clipped to {x: |matrix (x - center)| <= radius}, with the public map in integers.
 
-    Raises ValueError for a matrix that is singular, or nearly so, once it is rounded. The cell is the largest power of two that is at most 2^-20 of the radius over the matrix's
+    Raises ValueError for a matrix that is singular, or nearly so, once it is rounded.
+    The cell is the largest power of two that is at most 2^-20 of the radius over the matrix's
     Frobenius norm. The matrix is multiplied by the largest power of two for which its entries are
     below 2^13 and its norm is at most 2^20, and rounded.
     """

@@ -57,7 +57,7 @@ def check_bounds(lower: Numbers, upper: Numbers, cells: int) -> None:
 
 @lru_cache(maxsize=16)
 def grids_of(lower: Numbers, upper: Numbers, cells: int) -> Grids:
-    """The bounds rounded to the nearest cell; the largest power of two of which they hold ``cells``."""
+    """Round bounds to the nearest cell, a cell being the largest power of two of which they hold ``cells``."""
     found = []
     for low, high in zip(map(Fraction, lower), map(Fraction, upper), strict=True):
         exponent = floor_log2((high - low) / cells)
@@ -67,13 +67,13 @@ def grids_of(lower: Numbers, upper: Numbers, cells: int) -> Grids:
 
 
 def middle_of(lower: Numbers, upper: Numbers) -> tuple[float, ...]:
-    """The middle of every column's bounds."""
+    """Compute the middle of every column's bounds."""
     return tuple(a / 2 + b / 2 for a, b in zip(lower, upper, strict=True))
 
 
 @lru_cache(maxsize=16)
 def units_of(weights: Rationals, energy: Fraction) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Exponents and factors that map x_j to x_j / (g sqrt(weight_j)), g sqrt(2^48) = sqrt(energy).
+    """Choose exponents and factors that map x_j to x_j / (g sqrt(weight_j)), g sqrt(2^48) = sqrt(energy).
 
     The energy is the expected squared norm of x_j / sqrt(weight_j); it becomes 2^24 squared. The cell
     2^e is the largest with 2^e / (g sqrt(weight)) <= 64, and the factor is that number, rounded down.
@@ -92,6 +92,6 @@ def units_of(weights: Rationals, energy: Fraction) -> tuple[tuple[int, ...], tup
 
 @lru_cache(maxsize=16)
 def stretch_to(medians: Rationals, weights: Rationals, energy: Fraction) -> Stretch:
-    """The map about the medians, rounded to cells."""
+    """Build the map of records about the medians, rounded to cells, with the units of ``units_of``."""
     exponents, factors = units_of(weights, energy)
     return Stretch(medians.cells(exponents), exponents, factors)

@@ -26,19 +26,25 @@ MOST_RECORDS = 1 << 60
 
 @lru_cache(maxsize=64)
 def core_of(*parts: Any) -> WeightedCoreMean:
-    """The center's part, from adjacency, nearness, multiplier, records expected to agree, tail, full."""
+    """Build the center's part from adjacency, nearness, multiplier, records expected to agree, tail and full; kept."""
     return WeightedCoreMean(*parts[:5]) if parts[5] is None else SoftCoreMean(*parts)
 
 
 def sure_share(gamma: Fraction, full: Fraction | None = None) -> Fraction:
-    """The agreement over n, of friends but for a share gamma of anything: 2 (1 - gamma) w - 1, w the weight of
-    a record with a share 1 - gamma of friends, at most 1; 1 - 6 gamma + 4 gamma^2 for degree weights."""
+    """Compute which share of n the agreement surely is, where all but a share gamma of the records are friends.
+
+    It is 2 (1 - gamma) w - 1, w the weight of a record with a share 1 - gamma of friends, at most 1; for degree
+    weights (full = None) that is 1 - 6 gamma + 4 gamma^2. The theorem is in spec/theory/outliers.py.
+    """
     own = 1 - 2 * gamma
     return 2 * (1 - gamma) * (own if full is None else min(own / (2 * full - 1), Fraction(1))) - 1
 
 
 def check_gamma(gamma: Fraction, full: Fraction | None) -> None:
-    """ValueError for a share of outliers that may leave no agreement (spec/theory/outliers.py: most_outliers)."""
+    """Refuse, with ValueError, a share of outliers that may leave no agreement.
+
+    The bound is in spec/theory/outliers.py (most_outliers).
+    """
     if 0 <= gamma < Fraction(1, 2) and sure_share(gamma, full) > 0:
         return
     best, remedy = chosen_full(Adjacency.REPLACE, gamma), ""
@@ -52,12 +58,15 @@ def check_gamma(gamma: Fraction, full: Fraction | None) -> None:
 
 
 def _limit(full: Fraction | None) -> Fraction:
-    """The largest gamma that leaves agreement, rounded down to 10^-4."""
+    """Find the largest gamma that leaves agreement, rounded down to 10^-4."""
     return max(g for g in (Fraction(k, 10_000) for k in range(5000)) if sure_share(g, full) > 0)
 
 
 def chosen_full(adjacency: Adjacency, gamma: Fraction) -> Fraction | None:
-    """Of ``FULL`` and degree weights the one of least reach over ``sure_share``; the last if that is 0 for all."""
+    """Choose, of ``FULL`` and degree weights (None), what has the least reach over ``sure_share``.
+
+    The last of ``FULL`` where none leaves agreement; None under add-remove, for which a soft core has no bounds.
+    """
     if adjacency is not Adjacency.REPLACE:
         return None
 
@@ -124,8 +133,10 @@ def best_shares(
 def _best_center(
     center: Center, n_max: int, multiplier: Fraction, spent: Fraction
 ) -> tuple[bool, float, Fraction]:
-    """Whether it often abstains, the noise at the end, infinite where there is no room, and the center's share: the
-    least of these."""
+    """Find the best center: whether it often abstains, the noise at the end, and the center's share.
+
+    The least of these in that order; the noise is infinite where there is no room.
+    """
     found: list[tuple[bool, float, Fraction]] = []
     for part in (Fraction(str(share)) for share in _CENTERS):
         if part + spent >= 1:
@@ -136,7 +147,7 @@ def _best_center(
 
 
 def _fewest(center: Center, n_max: int, multiplier: Fraction, spent: Fraction) -> int | None:
-    """The least n_max that leaves room for a center; None if no n_max does."""
+    """Find the least n_max that leaves room for a center; None if no n_max does."""
 
     def room(n: int) -> bool:
         return math.isfinite(_best_center(center, n, multiplier, spent)[1])

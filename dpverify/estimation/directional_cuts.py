@@ -37,13 +37,15 @@ _LARGEST_EXCESS = 1 << 29
 
 
 def bins_for(record_radius: Fraction) -> int:
-    """Bins of at most 4/3 deviations, 24 at least; with a center's noise of half a ball's radius they are narrower
-    than the narrowest slab still."""
+    """Choose how many bins: of at most 4/3 deviations each, and 24 at least.
+
+    With a center's noise of half a ball's radius they are narrower than the narrowest slab still.
+    """
     return int(min(max(24, 2 * math.ceil(record_radius * Fraction(3, 4))), MOST_BINS))
 
 
 def eigen(moments: IntArray, d: int) -> tuple[Floats, Floats]:
-    """Eigenvalues in rising order, shape (size, d), and eigenvectors as columns, shape (size, d, d)."""
+    """Compute eigenvalues in rising order, shape (size, d), and eigenvectors as columns, shape (size, d, d)."""
     found = np.zeros((len(moments), d, d))
     rows, columns = np.triu_indices(d, 1)
     values = np.clip(moments, -int(MOST), int(MOST)).astype(np.float64)
@@ -54,10 +56,10 @@ def eigen(moments: IntArray, d: int) -> tuple[Floats, Floats]:
 
 
 def directions(moments: IntArray, d: int, count: int) -> Integers:
-    """Of the ``count`` largest eigenvalues, shape (size, count, d); where an eigenvalue has others within
-    1e-6 of the largest, the axis of that number.
+    """Find directions of the ``count`` largest eigenvalues, in integers of shape (size, count, d).
 
-    The sign is such that the first of the coordinates that are largest (up to 1e-6) is positive.
+    Where an eigenvalue has others within 1e-6 of the largest, its direction is the axis of that number. The sign is such
+    that the first of the coordinates that are largest (up to 1e-6) is positive.
     """
     if d == 1:  # there is only one
         return np.full((len(moments), count, 1), 1 << DIRECTION_BITS, np.int64)
@@ -79,7 +81,7 @@ def directions(moments: IntArray, d: int, count: int) -> Integers:
 
 
 def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Integers, Integers]:
-    """Middles and half widths of slabs, in parts of a bin, each of shape (rows,).
+    """Find middles and half widths of slabs, in parts of a bin, each of shape (rows,).
 
     counts: noisy histograms, shape (rows, bins). deviation: of the law, in parts, shape (rows,). noise: the
     standard deviation in a bin. Where nothing is suspicious the slab is wider than all bins. None is narrower

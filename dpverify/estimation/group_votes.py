@@ -41,6 +41,7 @@ _VALID = 0.8 * math.log(8 / 9) + 0.2 * math.log(2)  # relative entropy of 4/5 an
 
 
 def _record_cell(value: Any, name: str) -> Fraction:
+    """Read the grid's step, a power of two, and refuse one whose buckets leave the floats."""
     cell = power_of_two(value)
     if abs(floor_log2(cell)) > _MOST_EXPONENT:
         raise ValueError(f"{name} = {value} is outside 2^-450..2^450; take another unit.")
@@ -194,14 +195,17 @@ class GroupVotes(Mechanism[VarianceEstimate]):
 
 
 def records_needed(off: Callable[[int], float], groups: int) -> int:
-    """The least n with which a group has a statistic within a factor 2 with probability 9/10."""
+    """Find the least n with which a group has a statistic within a factor 2 with probability 9/10.
+
+    off: from a number of pairs to the probability that their statistic is off by more; groups: how many there are.
+    """
     pairs = least_integer(lambda pairs: off(pairs) <= _BAD, above=0)
     fewer = 2 * pairs - 1
     return least_integer(lambda n: bool(bdtr(fewer, n, 1 / groups) <= _BAD), above=fewer)
 
 
 def votes_missed(noise: ThresholdedLaplace | ThresholdedGaussian, groups: int) -> float:
-    """If each group is valid with probability 9/10: at most this, that the estimate is off."""
+    """Bound the probability that the estimate is off, if each group is valid with probability 9/10."""
     others = groups // 5
     best = -(-(groups - others) // 2)
     half = -(-(best - others) // 2)

@@ -34,7 +34,7 @@ NOISE = RoundedGaussian(UNIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CenteredMean(Mechanism[VectorMeanEstimate]):
-    """A mean of records clipped to a ball about privately found medians; the kinds say which ball.
+    """A mean of records clipped to a ball about privately found medians; its kinds say which ball.
 
     center, reach, search_share, extra_steps, at_least: see the kinds.
     """
@@ -173,7 +173,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
 
 def positive_numbers(values: Any, name: str, count: int) -> Numbers:
-    """So many positive finite numbers. Raises TypeError or ValueError."""
+    """Read ``count`` positive finite numbers as floats; raises TypeError or ValueError for others."""
     found = numbers_of(values, name)
     if len(found) != count:
         raise ValueError(f"{name}: {len(found)} numbers for {count} columns; give one for each.")
@@ -187,13 +187,13 @@ def positive_numbers(values: Any, name: str, count: int) -> Numbers:
 
 @lru_cache(maxsize=16)
 def rationals_of(values: Numbers) -> Rationals:
-    """Public floats over one denominator."""
+    """Bring public floats over one denominator."""
     return Rationals.of(values)
 
 
 @lru_cache(maxsize=16)
 def _moved(center: Numbers, unit: Fraction, steps: int, nodes: Row) -> Rationals:
-    """A start is the same for every step and every noise, so it is computed once."""
+    """Move the center; a start is the same for every step and every noise, so it is computed once."""
     by = Rationals(tuple(Search("side", len(nodes), steps).middles(nodes)), 1)
     return rationals_of(center).plus(by.times(unit))
 

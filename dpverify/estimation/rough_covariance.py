@@ -33,7 +33,7 @@ class RoughCovariance:
 def rough(
     levels: Mapping[int, int], below: int, others: int, d: int, cell: Fraction, n_max: int
 ) -> RoughCovariance:
-    """From each reported column's level, the level that the others are below, and that of their sum.
+    """Build M and the radius from each reported column's level, the level the others are below, and that of their sum.
 
     A reported column at level b has M_jj = 4^b cell^2; each of the m others t^2, where m t^2 = 4^others
     cell^2 (up to 2^-20), but no more than 4^below cell^2 and no less than 4^-8 of that, for the grid's sake.

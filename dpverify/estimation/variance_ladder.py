@@ -127,7 +127,7 @@ class Ladder:
 
 
 def name_of(report: int) -> Handle:
-    """Of a round's stage, from 0 on."""
+    """Name the stage of a round, counted from 0."""
     return Handle(f"report {report + 1}")
 
 
@@ -139,9 +139,10 @@ def votes_for(
     delta: Fraction,
     n_max: int,
 ) -> Stage:
-    """Groups vote for the bucket of a statistic, as private as GaussianDP(1 / multiplier) up to delta.
+    """Build the stage in which groups vote for the bucket of a statistic.
 
-    There are ten times as many groups as the threshold, at least 400, if n_max records are enough for that.
+    It is as private as GaussianDP(1 / multiplier) up to delta. There are ten times as many groups as the threshold, at
+    least 400, if n_max records are enough for that.
     """
     moves = query(1).sensitivity(adjacency, Domain(query(1).columns))
     scale = multiplier * ROOT_OF_TWO * moves.conclusion.value
@@ -151,19 +152,19 @@ def votes_for(
 
 
 def fullest(votes: tuple[int, ...]) -> int | None:
-    """The bucket of most votes, of several the lowest; ZERO is one. None where none surfaced."""
+    """Find the bucket of most votes, of several the lowest; it may be ZERO. None where none surfaced."""
     pairs = [(-count, bucket) for bucket, count in zip(votes[::2], votes[1::2], strict=True)]
     return min(pairs)[1] if pairs else None
 
 
 def bucket_from(votes: tuple[int, ...]) -> int:
-    """The fullest bucket, from 0 to HIGHEST; 0 where none surfaced."""
+    """Find the fullest bucket, moved into 0..HIGHEST; 0 where none surfaced."""
     found = fullest(votes)
     return 0 if found is None else min(max(found, 0), HIGHEST)
 
 
 def buckets_from(votes: str) -> Released[IntArray]:
-    """The fullest bucket of a stage of votes, shape (size, 1)."""
+    """Find the fullest bucket of a stage of votes, shape (size, 1)."""
 
     def of(before: Transcripts) -> IntArray:
         return of_each_tuple(before[votes], bucket_from, np.int64)[:, np.newaxis]
@@ -196,19 +197,26 @@ def check_ladder(mechanism: Any) -> None:
 
 
 def ladder_groups(n_max: int) -> int:
-    """A tenth of the records, so that noise is small against the groups between two levels: a margin of a
-    thirtieth of n; groups of 50 have a third of that margin."""
+    """Choose how many groups: a tenth of the records, so that noise is small against the groups between two levels.
+
+    The margin is then a thirtieth of n; groups of 50 would have a third of that.
+    """
     return max(1, min(n_max // RECORDS_A_GROUP, MOST_GROUPS))
 
 
 def default_depth(d: int) -> int:
-    """ceil(log2(d)) + 3: columns below all levels have less than 1 / d of the largest deviation each."""
+    """Choose how many levels: ceil(log2(d)) + 3.
+
+    Columns below all of them have less than 1 / d of the largest deviation each.
+    """
     return (d - 1).bit_length() + 3
 
 
 def least_records(ladder: Ladder, votes: Stage | None, allowed: float) -> int:
-    """The least n with which the largest variance, if it is voted for, and all reports are right except with
-    this probability. Raises ValueError if there are too few groups."""
+    """Find the least n with which the vote for the largest variance, if there is one, and all reports are right.
+
+    They are so except with probability ``allowed``. Raises ValueError if there are too few groups.
+    """
     missed, least, groups, d = (
         noise_missed(ladder),
         2,
@@ -238,12 +246,12 @@ def least_records(ladder: Ladder, votes: Stage | None, allowed: float) -> int:
 
 
 def largest_off(d: int, pairs: int) -> float:
-    """At most the probability that the largest of d variances by so many pairs is off by a factor 2."""
+    """Bound the probability that the largest of d variances, by so many pairs each, is off by a factor 2."""
     return float(gammainc(pairs / 2, pairs / 4) + d * gammaincc(pairs / 2, pairs))
 
 
 def noise_missed(ladder: Ladder) -> float:
-    """At most the probability that noise moves some comparison by a quarter of the groups, up to one."""
+    """Bound the probability that noise moves some comparison by a quarter of the groups."""
     margin = ladder.grouping.groups // 4 - 1
     if margin < 2:
         return 1.0
@@ -257,14 +265,16 @@ def noise_missed(ladder: Ladder) -> float:
 
 
 def _beyond(noise: DiscreteLaplace, distance: int) -> float:
-    """P(|noise| >= distance), distance >= 1."""
+    """Compute P(|noise| >= distance), distance >= 1."""
     w = math.exp(-1 / float(noise.scale))
     return 2 * math.exp(-distance / float(noise.scale)) / (1 + w)
 
 
 def groups_missed(n: int, d: int, groups: int) -> float:
-    """At most the probability that for some column fewer than UP of the groups are above half of its
-    variance, or more than DOWN above twice of it."""
+    """Bound the probability that for some column the groups are not what levels need.
+
+    That is: fewer than UP of them are above half of its variance, or more than DOWN above twice of it.
+    """
     above, beyond = 0.0, 0.0
     for pairs in range(MOST_PAIRS + 1):
         share = float(bdtr(2 * pairs + 1, n, 1 / groups)) if 2 * pairs + 1 < n else 1.0
