@@ -66,6 +66,7 @@ class ByInterval:
     by: Literal["value"] = "value"
 
     def __post_init__(self) -> None:
+        settle(self, edges=tuple(map(float, self.edges)))
         rising = all(low < high for low, high in pairwise((-np.inf, *self.edges, np.inf)))
         if not rising or whole(self.column, "column") < 0:
             raise ValueError(

@@ -337,7 +337,7 @@ def _check_names(plan: Plan) -> None:
             continue
         names = {stage.name for stage in stages_of((element,))}
         names |= set() if isinstance(as_declared(element), Filtered) else {element.name}
-        if isinstance(element, Stage) and "/" in element.name:
+        if "/" in element.name:
             raise ValueError(
                 f"{element.name!r}: a slash is for stages of parts; give another name."
             )
