@@ -57,8 +57,9 @@ def different_rows(numbers: Integers, name: str) -> tuple[list[Row], NDArray[np.
 
 def _codes(numbers: Integers) -> Integers | None:
     """A number for each row, in the order of rows; None where it would not fit a word."""
-    if numbers.dtype == object or not numbers.size:
+    if numbers.dtype.kind not in "iu" or numbers.dtype == np.uint64 or not numbers.size:
         return None
+    numbers = numbers.astype(np.int64)
     lows, highs = numbers.min(axis=0), numbers.max(axis=0)
     spans = [int(high) - int(low) + 1 for low, high in zip(lows, highs, strict=True)]
     if math.prod(spans) >= WORD:

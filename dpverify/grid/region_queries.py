@@ -18,7 +18,7 @@ from dpverify.grid.masks import different, each_once
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.queries import Query
 from dpverify.grid.rounding import rounded_multiples
-from dpverify.grid.transcript_queries import MovingSum, Place, root_above
+from dpverify.grid.transcript_queries import MovingSum, Place, placed, root_above
 from dpverify.grid.transcripts import NOTHING, Released, Transcripts
 from dpverify.grid.vector_queries import UNIT, unit_sensitivity
 from dpverify.grid.views import View
@@ -76,7 +76,7 @@ class MovingMoments(Query):
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Exact integers, one rounding."""
-        points, radii = self.place(before)
+        points, radii = placed(self.place, self.nearness, before)
         images = view.images(self.nearness)
         d = self.nearness.width
         above = np.triu_indices(d, 1)
@@ -140,10 +140,10 @@ class MovingHistogram(Query):
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Shape (size, width), direction by direction."""
-        points, radii = self.place(before)
+        points, radii = placed(self.place, self.nearness, before)
         images = view.images(self.nearness)
         half, found = self.bins // 2, np.zeros((len(points), self.width), np.int64)
-        along, parts = self.along(before), parts_of(radii, self.bins)
+        along, parts = _directions(self, before), parts_of(radii, self.bins)
         offsets = self.bins * np.arange(self.count) + half
         for rows, moved, often in _in_balls(images, points, radii):
             places = (moved @ along[rows].transpose(0, 2, 1)) // (PARTS * parts[rows])
@@ -239,6 +239,15 @@ def parts_of(radii: Integers, bins: int) -> Integers:
     found, which = different(radii)
     parts = np.array([part_of(int(radius), bins) for radius in found], np.int64)
     return parts[which][:, np.newaxis, np.newaxis]
+
+
+def _directions(query: MovingHistogram, before: Transcripts) -> Integers:
+    """As many directions as were declared. Raises ValueError for others: a record would count in more bins."""
+    along = query.along(before)
+    declared = len(before), query.count, query.nearness.width
+    if along.shape != declared:
+        raise ValueError(f"directions of shape {along.shape} were released for {declared}.")
+    return along
 
 
 def _in_balls(

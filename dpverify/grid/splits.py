@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +43,8 @@ def members(split: Split, records: Records) -> list[NDArray[np.intp]]:
 class ByIndex:
     """Record i is in block i modulo ``blocks``; private under replace alone, for a removal moves all later records."""
 
+    by: ClassVar[Literal["index"]] = "index"
     blocks: int
-    by: Literal["index"] = "index"
 
     def __post_init__(self) -> None:
         settle(self, blocks=_number(self.blocks))
@@ -63,9 +63,10 @@ class ByInterval:
 
     edges: tuple[float, ...]
     column: int = 0
-    by: Literal["value"] = "value"
+    by: ClassVar[Literal["value"]] = "value"
 
     def __post_init__(self) -> None:
+        settle(self, edges=tuple(map(float, self.edges)))
         rising = all(low < high for low, high in pairwise((-np.inf, *self.edges, np.inf)))
         if not rising or whole(self.column, "column") < 0:
             raise ValueError(
@@ -94,7 +95,7 @@ class ByHash:
     blocks: int
     exponent: int
     key: int = 0
-    by: Literal["value"] = "value"
+    by: ClassVar[Literal["value"]] = "value"
 
     def __post_init__(self) -> None:
         settle(self, blocks=_number(self.blocks))

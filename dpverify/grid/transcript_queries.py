@@ -28,6 +28,19 @@ Place = Released[tuple[Integers, Integers]]
 """Points (integer cells, shape (size, d)) and radii (size,)."""
 
 
+def placed(place: Place, nearness: Nearness, before: Transcripts) -> tuple[Integers, Integers]:
+    """Where each draw's ball lies. Raises ValueError for what is not of integers, one point and radius a draw."""
+    points, radii = place(before)
+    size = len(before)
+    whole = points.dtype.kind in "iuO" and radii.dtype.kind in "iuO"
+    if not whole or points.shape != (size, nearness.width) or radii.shape != (size,):
+        raise ValueError(
+            f"balls of points {points.dtype}{points.shape} and radii {radii.dtype}{radii.shape} were released for "
+            f"{size} draws of {nearness.width} coordinates; give integers, a point and a radius for each."
+        )
+    return points, radii
+
+
 @dataclass(frozen=True, slots=True)
 class MovingSum(Query):
     """The sum about a point of the records in a ball around it, and their number, in 2^-40 of a noise.
@@ -55,7 +68,7 @@ class MovingSum(Query):
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Exact integers, one rounding."""
-        points, radii = self.place(before)
+        points, radii = placed(self.place, self.nearness, before)
         images = view.images(self.nearness)
         sums, numbers = self.totals(images, points, radii, before)
         weights = np.maximum(radii // 8, 1)  # as weight_of

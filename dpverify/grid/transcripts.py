@@ -83,7 +83,11 @@ class Transcripts:
         before = names.index(own[0]) if own else len(names)
         inside = {name[len(start) :]: self.values[name] for name in own}
         reached = np.clip(self.reached - before, 0, len(own))
-        return Transcripts(inside, reached, self.stopped_by, self.reasons)
+        later = self.reached > before + len(
+            own
+        )  # a gate that comes after the part has stopped these
+        stopped_by = np.where(later, -1, self.stopped_by)
+        return Transcripts(inside, reached, stopped_by, self.reasons)
 
     @property
     def released(self) -> dict[str, tuple[int, ...]]:

@@ -322,6 +322,10 @@ def rounded_sensitivity(value: int, scale: Fraction, width: int) -> int:
 
 def unit_sensitivity(spread: Fraction, width: int) -> int:
     """(2^40 / spread + sqrt(width))^2, rounded up."""
+    if spread <= 0:
+        raise ValueError(
+            f"spread = {spread} is not positive; noise needs a standard deviation above 0."
+        )
 
     def square() -> arb:
         return (ball(UNIT / spread) + ball(Fraction(width)).sqrt()) ** 2

@@ -32,7 +32,10 @@ def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -
             low, high = (guess * (1 + side * Fraction(1, 1 << bits)) for side in (-1, 1))
             if known.tried(high) and known.tried(low) is False:
                 break
-    return smallest_sufficient(known)
+    least = smallest_sufficient(known)
+    if known.made(least).implies(budget):
+        return least
+    return smallest_sufficient(_Known(made, budget).asked)  # not monotone to the last bit
 
 
 class _Known:
@@ -49,12 +52,16 @@ class _Known:
             return True
         if self._too_small is not None and multiplier <= self._too_small:
             return False
-        found = self.made(multiplier).implies(self.budget)
+        found = self.asked(multiplier)
         if found:
             self._enough = multiplier
         else:
             self._too_small = multiplier
         return found
+
+    def asked(self, multiplier: Fraction) -> bool:
+        """Whether it suffices, asked anew."""
+        return self.made(multiplier).implies(self.budget)
 
     def made(self, multiplier: Fraction) -> Guarantee:
         """What is claimed with this multiplier."""

@@ -48,8 +48,9 @@ from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
 _MOST_COINS = 1 << 26
-Checked = tuple[Built, tuple[Compared, ...]]
-"""What was built from a transcript, and what it assumes of released numbers."""
+_Memo = tuple[int, int, AnyAdjacency, Row]
+"""What was built: for which plan and element (they live as long as the law), under which adjacency, from which row.
+One element may stand in several plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,10 @@ class Law:
         self._plan = plan
         self._view = View(records)
         self._world = (adjacency, domain)
-        self._built: dict[tuple[AnyAdjacency, int, Row], Checked] = {}
+        self._built: dict[_Memo, tuple[Built, tuple[Compared, ...]]] = {}
         self._named: dict[int, tuple[Plan, frozenset[str]]] = {}
-        self._rests: dict[tuple[AnyAdjacency, int], tuple[Compared, ...]] = {}
-        self._fitting: set[tuple[Compared, AnyAdjacency, int, Row]] = set()
+        self._rests: dict[tuple[int, AnyAdjacency], tuple[Compared, ...]] = {}
+        self._fitting: set[tuple[Compared, _Memo]] = set()
         self._gates = {(g.stage, g.reason): i for i, g in enumerate(gates_of(plan))}
         self._reasons = tuple(gate.reason for gate in gates_of(plan))
 
@@ -233,7 +234,12 @@ class Law:
                 )
             return query.evaluate(place.seen_by(rows))
         if query.reads:
-            return query.evaluate(place.view, batch.seen(rows, place.path, query.reads))
+            found = query.evaluate(place.view, batch.seen(rows, place.path, query.reads))
+            if len(found) != len(rows):
+                raise ValueError(
+                    f"the query of {stage.name!r} has {len(found)} values for {len(rows)} draws; give one for each."
+                )
+            return found
         return place.view.once(query, lambda: query.evaluate(place.view))
 
     def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
@@ -324,14 +330,14 @@ class Law:
             yield element, live
             return
         before = batch.seen(live, place.path, element.numbers.reads)
-        rows, which = different_rows(element.numbers(before), element.name)
+        rows, which = different_rows(_numbers(element, before), element.name)
         if element.name in self._named_in(place.plan):
             every = np.zeros(len(batch), np.intp)
             every[live] = which
             place.chosen[element.name] = element, rows, every
         for index, row in enumerate(rows):
             mine = np.flatnonzero(which == index)
-            memo = place.adjacency, id(element), row  # an element lives as long as its plan
+            memo = _memo(element, place, row)
             if memo not in self._built:
                 made = element.build(row)
                 self._built[memo] = made, self._check(place.plan, element, made, place.adjacency)
@@ -357,31 +363,26 @@ class Law:
 
     def _assumed(self, stage: Built, adjacency: AnyAdjacency) -> tuple[Compared, ...]:
         """List what a plain stage assumes of released numbers; derived once for each stage."""
-        memo = adjacency, id(stage)
-        if memo not in self._rests:
+        world = (id(stage), adjacency)
+        if world not in self._rests:
             found = stage.derivation(adjacency, self._world[1]).conclusion.hypotheses
-            self._rests[memo] = tuple(one for one in found if isinstance(one, Compared))
-        return self._rests[memo]
+            self._rests[world] = tuple(one for one in found if isinstance(one, Compared))
+        return self._rests[world]
 
     def _check_quantities(self, place: Place, assumed: Sequence[Compared], draws: Rows) -> None:
         """Refuse an assumption about another quantity than was released in these draws."""
         for one in assumed:
             if one.stage not in place.chosen:
-                known = (
-                    one,
-                    place.adjacency,
-                    id(place.plan),
-                    (),
-                )  # plans that were built release other quantities
+                known = one, (id(place.plan), 0, place.adjacency, ())
                 if known not in self._fitting:
                     check_quantity(one, self._released_by(place, one.stage))
                     self._fitting.add(known)
                 continue
             other, rows, which = place.chosen[one.stage]
             for index in np.unique(which[draws]).tolist():
-                pair = one, place.adjacency, id(other), rows[index]
+                pair = one, _memo(other, place, rows[index])
                 if pair not in self._fitting:
-                    built = self._built[place.adjacency, id(other), rows[index]][0]
+                    built = self._built[pair[1]][0]
                     released = released_quantity(built, place.adjacency, self._world[1])
                     check_quantity(one, released)
                     self._fitting.add(pair)
@@ -392,6 +393,20 @@ class Law:
             if isinstance(element, Stage) and element.name == name:
                 return released_quantity(element, place.adjacency, self._world[1])
         return None
+
+
+def _memo(element: Adaptive, place: Place, row: Row) -> _Memo:
+    return id(place.plan), id(element), place.adjacency, row
+
+
+def _numbers(element: Adaptive, before: Transcripts) -> IntArray:
+    """The row of each draw. Raises ValueError for another number of rows: some draws would not go on."""
+    found = element.numbers(before)
+    if found.ndim != 2 or len(found) != len(before):
+        raise ValueError(
+            f"the numbers of {element.name!r} have shape {found.shape} for {len(before)} draws; give a row for each."
+        )
+    return found
 
 
 def _store(batch: Transcripts, name: str, rows: Rows, drawn: IntArray) -> None:

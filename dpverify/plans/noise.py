@@ -109,7 +109,7 @@ class NoNoise(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """The center, ``size`` times."""
-        return np.tile(center, (size, 1)) if center.ndim == 1 else center.copy()
+        return np.broadcast_to(center, (size, center.shape[-1])).copy()
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """0 at the center, -inf elsewhere."""

@@ -48,7 +48,12 @@ class Stage:
 
     def sensitivity(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[Sensitivity]:
         """How far the query moves between neighbors."""
-        about = cast(Adjacency, adjacency)  # in an inner plan, queries of cores know their friends
+        if not isinstance(adjacency, Adjacency) and not self.query.of_retained:
+            raise TypeError(
+                f"{type(self.query).__name__} has a sensitivity for inputs, not under {adjacency}; take groups of the "
+                "whole plan's claim."
+            )
+        about = cast(Adjacency, adjacency)  # queries of retained records know their friends
         return self.query.sensitivity(about, domain)
 
 
@@ -333,10 +338,11 @@ def _closed(name: str, found: Derivation[PrivacyClaim]) -> Derivation[PrivacyCla
 
 def _check_names(plan: Plan) -> None:
     seen: set[str] = set()
+    stages: set[str] = set()
     gates: set[tuple[str, str]] = set()
     for element in plan:
         if isinstance(element, Gate):
-            if element.stage not in seen:
+            if element.stage not in stages:
                 raise ValueError(f"a gate reads {element.stage!r}, which is not released before it")
             if (element.stage, element.reason) in gates:
                 raise ValueError(
@@ -347,8 +353,9 @@ def _check_names(plan: Plan) -> None:
         if isinstance(element, Unless):
             continue
         names = {stage.name for stage in stages_of((element,))}
+        stages |= names
         names |= set() if isinstance(as_declared(element), Filtered) else {element.name}
-        if isinstance(element, Stage) and "/" in element.name:
+        if "/" in element.name:
             raise ValueError(
                 f"{element.name!r}: a slash is for stages of parts; give another name."
             )

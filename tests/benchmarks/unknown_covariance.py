@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 
 from dpverify import Abstained, Adjacency, ApproxDP, SeededBits, UnknownCovarianceMean
-from dpverify.estimation.variance_ladder import row_of
 from tests.benchmarks.errors import Floats, Method, Points, code, distance, seed_of, shown
 from tests.benchmarks.timing import header, table
 
@@ -76,7 +75,7 @@ def release(d: int, data: Floats, seed: int) -> Iterator[tuple[str, float]]:
     if isinstance(found, Abstained):
         yield from ((name, math.inf) for name in (OURS, NOISE, RATIO))
         return
-    row = row_of(mechanism.prefix(), transcript)
+    row = mechanism.prefix().row(transcript)
     predicted = mechanism.expected_noise(mechanism.rough_for(row), N)
     noise = distance(found.value, data.mean(axis=0))
     yield OURS, distance(found.value, np.ones(d))

@@ -92,13 +92,13 @@ def test_no_neighbors_are_found_beyond_the_sensitivities(
 
 
 def test_differences_as_large_as_there_are_are_squared_exactly() -> None:
-    rng = np.random.default_rng(1)
+    rng, first = np.random.default_rng(1), np.zeros(1, np.intp)
     for top in (3, 1 << 20, (1 << 41) - 1):
         rows = np.concatenate([rng.integers(-top, top, (50, 3)), [[top] * 3, [-top] * 3]])
         expected = [sum(int(x) ** 2 for x in column) for column in rows.T]
-        assert shipped.sums_of_squares(rows).tolist() == expected
+        assert shipped.sums_of_squares(rows, first)[0].tolist() == expected
     many = np.full((1 << 20, 1), -(1 << 41))
-    assert shipped.sums_of_squares(many).tolist() == [1 << 102]
+    assert shipped.sums_of_squares(many, first).tolist() == [[1 << 102]]
     far = np.where(rng.random((40, 1)) < 0.5, 1e308, -1e308)
     assert set(GroupBuckets(KthLargest(1), 1, 2, 0).buckets(View(far))) <= {39, 40}
 

@@ -18,8 +18,8 @@ from dpverify import (
     SeededBits,
 )
 from dpverify.grid import View
-from dpverify.grid.groups import GroupBuckets, KthLargest
-from dpverify.grid.levels import LevelCounts, bucket_table, buckets_of
+from dpverify.grid.groups import GroupBuckets, KthLargest, buckets_of
+from dpverify.grid.levels import LevelCounts, bucket_table
 from dpverify.grid.transcripts import transcript
 from dpverify.plans import Adaptive, Stage, stages_of
 from dpverify.privacy import Domain, Norm
@@ -125,12 +125,16 @@ def test_buckets_are_exact_at_their_edges() -> None:
         for b in (-2, 0, 1, 9, 20, 40):
             edge = Fraction(4) ** b * divisor
             sums = [-(-edge.numerator // edge.denominator) + i for i in (-1, 0, 1)]
-            wide = np.array([s for s in sums if s > 0], object)
-            expected = [groups.bucket(Fraction(int(s), divisor)) for s in wide]
-            assert buckets_of(wide, divisor).tolist() == expected
+            wide = np.array([s for s in sums if s > 0], object)[np.newaxis]
+            expected = [groups.bucket(Fraction(int(s), divisor)) for s in wide[0]]
+            divisors = np.array([divisor])
+            assert buckets_of(wide, divisors).tolist() == [expected]
             if max(sums) < 1 << 61:
-                assert buckets_of(wide.astype(np.int64), divisor).tolist() == expected
-    assert buckets_of(np.array([0, 4]), 2).tolist() == [-1024, 0]
+                assert buckets_of(wide.astype(np.int64), divisors).tolist() == [expected]
+    assert buckets_of(np.array([[0, 4], [4, 0]]), np.array([2, 1])).tolist() == [
+        [-1024, 0],
+        [1, -1024],
+    ]
 
 
 def test_the_sensitivity_is_that_of_groups() -> None:
