@@ -124,6 +124,13 @@ def spread_of(shape: Shape, nearness: Nearness, noise: float) -> Floats:
     return shape.back(np.eye(shape.columns) * noise, nearness).T
 
 
+def noise_length(shape: Shape, nearness: Nearness, noise: float) -> float:
+    """Compute the root mean square length, in the data's units, of noise of so many radii in every direction after the map."""
+    if not math.isfinite(noise):
+        return math.inf
+    return float(np.linalg.norm(spread_of(shape, nearness, noise * nearness.radius)))
+
+
 def bounded_float(value: int) -> float:
     """Round to a float whose square is finite: 1e140 stands for every larger number."""
     return float(min(max(value, -(10**140)), 10**140))
