@@ -124,11 +124,30 @@ def whole_deviation(law: NoiseLaw, standard_deviation: float, tail: float) -> fl
     if not 0 < standard_deviation < math.inf:
         return standard_deviation
     if law == "laplace":
-        rate = 2 * math.asinh(1 / (math.sqrt(2) * standard_deviation))
+        rate = 1 / laplace_scale(standard_deviation)
         far = math.log(2 / (tail * (1 + math.exp(-rate)))) / rate - 1
     else:
         far = deviations(law, tail) * standard_deviation - 0.5
     return max(0, math.ceil(far * (1 + 1e-12)))
+
+
+def laplace_scale(standard_deviation: float) -> float:
+    """Compute the scale of discrete Laplace noise from its standard deviation, 1 / (sqrt(2) sinh(1 / (2 scale)))."""
+    if not standard_deviation:
+        return 0.0
+    return 0.5 / math.asinh(1 / (math.sqrt(2) * standard_deviation))
+
+
+def laplace_tail(distance: float, one: float, other: float) -> float:
+    """Compute P(|X + Y| > distance) for Laplace noises of these scales, independent; nearly equal ones count as equal."""
+    large, small = max(one, other), min(one, other)
+    if not large:
+        return float(distance <= 0)
+    decay, ratio = math.exp(-distance / large), small / large
+    if ratio > 1 - 1e-5:
+        return decay * (1 + distance / (2 * large))
+    less = ratio**2 * math.exp(-distance / small) if small else 0.0
+    return (decay - less) / (1 - ratio**2)
 
 
 def around(value: int, reach: float) -> tuple[float, float]:

@@ -6,7 +6,13 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpverify.estimation.answers import Result, around, deviations, tail_of, whole_deviation
+from dpverify.estimation.answers import (
+    Result,
+    laplace_scale,
+    laplace_tail,
+    tail_of,
+    whole_deviation,
+)
 from dpverify.estimation.handles import COUNT, SUM
 from dpverify.grid import ClampedSum, Count, interval
 from dpverify.grid.cells import floor_log2
@@ -25,6 +31,7 @@ from dpverify.plans.parameters import AtLeast, Cell, Share
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, to_float
 
+_HALVINGS = 60
 _CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the clip radius: its rounding is invisible
 
 
@@ -49,25 +56,41 @@ class MeanEstimate(Result):
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
         """Compute (low, high), between the bounds, with the mean of the clamped records in it, up to a cell of the grid.
 
-        Conservative: half of what may fail is for each of the two noises, by their tails; all ratios of a sum
-        and a count that are left are in it. sampling: with the mean of the population of clamped records in it, from
-        which the records are independent draws, by Hoeffding's inequality; one more part of what may fail is for it.
+        A mean m is left out if (noisy sum) - m (noisy count) is beyond m's own quantile of its noise, the sum's and m times the
+        count's. The level is that up to the count's noise being whole, for which a record is allowed; conservative where the value
+        was moved to a bound. sampling: with the mean of the population of clamped records in it, from which the records
+        are independent draws, by Hoeffding's inequality; what may fail is divided among the two and the number of records.
         Raises TypeError or ValueError for a level outside (0, 1).
         """
-        tail = tail_of(level, 1 + (self.count_deviation > 0) + sampling)
-        far = deviations("laplace", tail) * self.from_sum
-        fewest, most = around(self.count, whole_deviation("laplace", self.count_deviation, tail))
-        fewest = max(1, fewest)
+        tail = tail_of(level, 1 + sampling * (1 + (self.count_deviation > 0)))
+        if not math.isfinite(self.from_sum + self.count_deviation):
+            return self.lower, self.upper
         center = self.lower / 2 + self.upper / 2
-        low, high = self.value - center - far, self.value - center + far
-        count = Fraction(self.count)
-        larger = to_float(count / Fraction(fewest))
-        smaller = to_float(count / Fraction(most)) if most < math.inf else 0.0
-        low, high = low * (smaller if low > 0 else larger), high * (larger if high > 0 else smaller)
+        low, high = (self._end(bound - center, center, tail) for bound in (self.lower, self.upper))
         if sampling:
-            drawn = (self.upper - self.lower) * math.sqrt(math.log(2 / tail) / (2 * fewest))
-            low, high = low - drawn, high + drawn
+            fewest = self.count - whole_deviation("laplace", self.count_deviation, tail)
+            drawn = math.sqrt(math.log(2 / tail) / (2 * max(1, fewest)))
+            low, high = (
+                low - drawn * (self.upper - self.lower),
+                high + drawn * (self.upper - self.lower),
+            )
         return max(self.lower, center + low), min(self.upper, center + high)
+
+    def _end(self, far: float, center: float, tail: float) -> float:
+        """The mean that is just left out, from the center, on the way to ``far``."""
+        own, offset = self.from_sum / math.sqrt(2), self.value - center
+        step = to_float(1 / Fraction(self.count)) if self.count_deviation else 0.0
+        scale = step * laplace_scale(self.count_deviation)
+
+        def left_out(mean: float) -> bool:
+            distance = max(0.0, abs(offset - mean) - step * abs(mean))
+            return laplace_tail(distance, own, scale * abs(mean)) < tail
+
+        near = offset
+        for _ in range(_HALVINGS if left_out(far) else 0):
+            middle = near / 2 + far / 2
+            near, far = (near, middle) if left_out(middle) else (middle, far)
+        return far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,11 @@ from dpverify import (
     BernoulliMean,
     BoundedMean,
     ClippedMean,
+    CoordinatewiseMean,
     CountEstimate,
     FrequencyEstimate,
     HistogramEstimate,
+    IterativeMean,
     LargeVariancesEstimate,
     MeanEstimate,
     MediansEstimate,
@@ -52,6 +54,11 @@ LEAST = int(stats.binom.ppf(1e-6, DRAWS, 0.95))  # of covered draws, if 95% are
 DEVIATIONS = ("standard_deviation", "from_sum", "spread", "along", "count_deviation")
 
 
+def made(kind: Any, **parameters: Any) -> Any:
+    """A mechanism, its parameters in any form that is read."""
+    return kind(**parameters)
+
+
 def halved(result: Any) -> Any:
     """With half the noise that it says it has: a fault that coverage must show."""
     names = set(DEVIATIONS) & set(result.__dataclass_fields__)
@@ -75,7 +82,7 @@ def drawn(mechanism: Any, data: Any, size: int = DRAWS) -> list[Any]:
 RNG = np.random.default_rng(5)
 COLUMN = np.clip(RNG.normal(0.7, 0.2, 400), -1, 1)
 ONES = (np.arange(400) < 330).astype(float)
-VECTORS = RNG.uniform(-0.5, 0.5, (500, 3)) + [0.2, 0.0, -0.1]
+VECTORS = RNG.uniform([-0.3, -0.5, -0.6], [0.7, 0.5, 0.4], (500, 3))
 CATEGORIES = np.repeat([0.0, 1.0, 2.0], [200, 150, 50])
 SHARES = np.array([0.5, 0.375, 0.125])
 MANY = RNG.normal(size=(4000, 2)) * [1.0, 3.0]
@@ -84,37 +91,66 @@ NORMAL: dict[str, Any] = {"n_max": 4000, "tail": "1e-7"}
 SHAPE: dict[str, Any] = {"matrix": [1.0, 9.0], "radius": 9} | NORMAL
 
 CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
-    "count": (NoisyCount(adjacency=ADD, noise_multiplier=3), COLUMN, 400, {}),
+    "count": (made(NoisyCount, adjacency=ADD, noise_multiplier=3), COLUMN, 400, {}),
     "mean, add": (
-        BoundedMean(adjacency=ADD, noise_multiplier=8, lower=-1, upper=2),
+        made(BoundedMean, adjacency=ADD, noise_multiplier=8, lower=-1, upper=2),
         COLUMN,
         COLUMN.mean(),
         {},
     ),
     "mean, replace": (
-        BoundedMean(adjacency=REPLACE, noise_multiplier=8, lower=-1, upper=1),
+        made(BoundedMean, adjacency=REPLACE, noise_multiplier=8, lower=-1, upper=1),
         COLUMN,
         COLUMN.mean(),
         {},
     ),
-    "share, add": (BernoulliMean(adjacency=ADD, noise_multiplier=20), ONES, ONES.mean(), {}),
-    "share, replace": (BernoulliMean(adjacency=REPLACE, noise_multiplier=9), ONES, ONES.mean(), {}),
+    "share, add": (made(BernoulliMean, adjacency=ADD, noise_multiplier=20), ONES, ONES.mean(), {}),
+    "share, replace": (
+        made(BernoulliMean, adjacency=REPLACE, noise_multiplier=9),
+        ONES,
+        ONES.mean(),
+        {},
+    ),
     "clipped": (
-        ClippedMean(adjacency=ADD, noise_multiplier=40, **BALL),
+        made(ClippedMean, adjacency=ADD, noise_multiplier=40, **BALL),
         VECTORS,
         VECTORS.mean(axis=0),
         {},
     ),
     "clipped, all columns": (
-        ClippedMean(
-            adjacency=ADD, noise_multiplier=40, matrix=[[1, 0, 0], [1, 2, 0], [0, 1, 1]], **BALL
+        made(
+            ClippedMean,
+            adjacency=ADD,
+            noise_multiplier=40,
+            matrix=[[1, 0, 0], [1, 2, 0], [0, 1, 1]],
+            **BALL,
         ),
         VECTORS / 2,
         VECTORS.mean(axis=0) / 2,
         {"simultaneous": True},
     ),
+    "iterative": (
+        made(IterativeMean, adjacency=ADD, noise_multiplier=9, deviation=0.3, steps=2, **BALL),
+        VECTORS,
+        VECTORS.mean(axis=0),
+        {},
+    ),
+    "coordinatewise": (
+        made(
+            CoordinatewiseMean,
+            adjacency=ADD,
+            noise_multiplier=5,
+            center=[0.0] * 3,
+            reach=1,
+            deviations=[0.3] * 3,
+        ),
+        VECTORS,
+        VECTORS.mean(axis=0),
+        {},
+    ),
     "winsorized, laplace": (
-        WinsorizedMean(
+        made(
+            WinsorizedMean,
             adjacency=REPLACE,
             noise_multiplier="1/8",
             lower=[-9.0] * 3,
@@ -126,21 +162,27 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
         {},
     ),
     "rescaled": (
-        RescaledMean(adjacency=ADD, noise_multiplier=2, **SHAPE),
+        made(RescaledMean, adjacency=ADD, noise_multiplier=2, **SHAPE),
         MANY,
         MANY.mean(axis=0),
         {},
     ),
     "refined": (
-        RefinedMean(
-            adjacency=ADD, noise_multiplier=8, center_multiplier=4, record_radius=6, **SHAPE
+        made(
+            RefinedMean,
+            adjacency=ADD,
+            noise_multiplier=8,
+            center_multiplier=4,
+            record_radius=6,
+            **SHAPE,
         ),
         MANY,
         MANY.mean(axis=0),
         {},
     ),
     "robust": (
-        RobustMean(
+        made(
+            RobustMean,
             adjacency=ADD,
             noise_multiplier=2,
             deviations=[1.0, 3.0],
@@ -154,20 +196,25 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
         {},
     ),
     "frequencies": (
-        RandomizedResponse(adjacency=REPLACE, noise_multiplier=2, categories=3),
+        made(RandomizedResponse, adjacency=REPLACE, noise_multiplier=2, categories=3),
         CATEGORIES,
         SHARES,
         {},
     ),
     "histogram": (
-        StabilityHistogram(adjacency=ADD, noise_multiplier=5, width=1, delta="1e-6"),
+        made(StabilityHistogram, adjacency=ADD, noise_multiplier=5, width=1, delta="1e-6"),
         np.full(400, 0.5),
         400,
         {},
     ),
     "histogram, gaussian": (
-        StabilityHistogram(
-            adjacency=ADD, noise_multiplier=5, width=1, delta="1e-6", noise="gaussian"
+        made(
+            StabilityHistogram,
+            adjacency=ADD,
+            noise_multiplier=5,
+            width=1,
+            delta="1e-6",
+            noise="gaussian",
         ),
         np.full(400, 0.5),
         400,
@@ -190,18 +237,22 @@ def test_intervals_hold_at_their_level_and_half_as_much_noise_is_noticed(case: s
     ("mechanism", "make", "truth"),
     [
         (
-            BernoulliMean(adjacency=ADD, noise_multiplier=3),
+            made(BernoulliMean, adjacency=ADD, noise_multiplier=3),
             lambda rng: rng.random(200) < 0.9,
             0.9,
         ),
-        (BernoulliMean(adjacency=REPLACE, noise_multiplier=1), lambda r: r.random(200) < 0.1, 0.1),
         (
-            BoundedMean(adjacency=ADD, noise_multiplier=3, lower=0, upper=1),
+            made(BernoulliMean, adjacency=REPLACE, noise_multiplier=1),
+            lambda r: r.random(200) < 0.1,
+            0.1,
+        ),
+        (
+            made(BoundedMean, adjacency=ADD, noise_multiplier=3, lower=0, upper=1),
             lambda rng: rng.random(200) < 0.5,
             0.5,
         ),
         (
-            RandomizedResponse(adjacency=REPLACE, noise_multiplier="1/4", categories=3),
+            made(RandomizedResponse, adjacency=REPLACE, noise_multiplier="1/4", categories=3),
             lambda rng: rng.choice(3, 200, p=SHARES),
             SHARES,
         ),
@@ -264,7 +315,7 @@ def test_the_bucket_of_most_votes_without_noise_lies_between_the_ends() -> None:
         deviation = noise_of("laplace", Fraction(3)).standard_deviation
         most = max(votes, key=lambda name: votes[name])
         low, high = VarianceEstimate(most, votes, 463, 40, deviation).interval()
-        covered += low <= 4.0 and 16.0 <= high
+        covered += low <= 4.0 and high >= 16.0
         single += most == 8.0
         assert high <= 16.0  # 140 groups fewer are told apart
     assert covered >= LEAST > single
