@@ -99,7 +99,7 @@ class PrivateQuantile(Mechanism[QuantileEstimate]):
         less, and for n that are not many times the scale the bounds cut it off.
         """
         ranks = to_float(self._scale() / self.quantile.denominator)
-        return math.sqrt(2) * ranks / n if n else math.inf
+        return math.sqrt(2) * ranks / n if n > 0 else math.inf
 
     def _scores(self) -> QuantileScores:
         exponent = self._exponent()

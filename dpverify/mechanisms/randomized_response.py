@@ -101,7 +101,7 @@ class RandomizedResponse(Mechanism[FrequencyEstimate]):
         """The Euclidean length of the shares' errors, whatever the answers of n respondents are."""
         p, q, gap = self._chances()
         square = p * (1 - p) + (self.categories - 1) * q * (1 - q)
-        return math.sqrt(square / n) / gap if n else math.inf
+        return math.sqrt(square / n) / gap if n > 0 < gap else math.inf
 
     def _chances(self) -> tuple[float, float, float]:
         """To report a category truly, to report it falsely, and the difference."""

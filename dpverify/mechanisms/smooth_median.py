@@ -128,7 +128,7 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         peak = max(0, math.floor(-1 / math.log(self.decay)) - 1)
         smooth = max(to_float(self.decay) ** k * (k + 1) for k in (peak, peak + 1))
         scale = to_float(self.noise_multiplier) * smooth
-        return math.sqrt(2 * self.columns()) * scale / n if n else math.inf
+        return math.sqrt(2 * self.columns()) * scale / n if n > 0 else math.inf
 
     def fewest_records(self) -> int:
         """Nobody has no median."""
