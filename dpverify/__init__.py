@@ -5,6 +5,7 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 .mechanisms; the auditor is dpverify.audit, imported on its own.
 """
 
+from dpverify.estimation.answers import Result, result_from
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
@@ -76,6 +77,7 @@ __all__ = [
     "RefinedMean",
     "ReportsEstimate",
     "RescaledMean",
+    "Result",
     "RobustMean",
     "RobustMeanEstimate",
     "SeededBits",
@@ -95,4 +97,5 @@ __all__ = [
     "calibrate",
     "compose",
     "conjecture",
+    "result_from",
 ]

@@ -115,6 +115,19 @@ def in_ball(offset: list[float], radius: int) -> Floats:
     return found if length <= radius else found * (radius / length)
 
 
+def noise_length(total: VectorSum, noise: float, along: float) -> float:
+    """Compute the root mean square length, in the data's units, of noise in the cells after the matrix.
+
+    noise: its deviation in every direction. along: that of noise in one direction, the one that the way back lengthens most.
+    """
+    norms = math.sqrt(len(total.center)), 1.0
+    if total.matrix is not None:
+        back = inverse(total.matrix)
+        norms = float(np.linalg.norm(back)), float(np.linalg.norm(back, 2))
+    with np.errstate(all="ignore"):
+        return float(np.ldexp(math.hypot(noise * norms[0], along * norms[1]), total.exponent))
+
+
 def capped(value: Fraction) -> float:
     """Round to a float; 1e300 stands for every larger number, so that estimates stay finite."""
     return min(to_float(value), _MOST)

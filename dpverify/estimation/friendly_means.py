@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -120,6 +121,13 @@ def spread_of(shape: Shape, nearness: Nearness, noise: float) -> Floats:
     if shape.rows is None:
         return shape.back(np.full(shape.columns, noise), nearness)
     return shape.back(np.eye(shape.columns) * noise, nearness).T
+
+
+def noise_length(shape: Shape, nearness: Nearness, noise: float) -> float:
+    """Compute the root mean square length, in the data's units, of noise of so many radii in every direction after the map."""
+    if not math.isfinite(noise):
+        return math.inf
+    return float(np.linalg.norm(spread_of(shape, nearness, noise * nearness.radius)))
 
 
 def bounded_float(value: int) -> float:

@@ -155,7 +155,15 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         votes = {self._named(bucket): count for bucket, count in pairs}
         value = max(votes, key=lambda name: (votes[name], -name))
         deviation = noise.added.standard_deviation
-        return VarianceEstimate(value, votes, self.group_count, noise.threshold, deviation)
+        shown = self.group_count, noise.threshold, deviation, self.noise
+        return VarianceEstimate(value, votes, *shown)
+
+    def expected_error(self, n: int) -> float:
+        """A factor: 4 from ``minimum_n()`` records on, which says for which records; infinite for fewer.
+
+        Raises ValueError if the groups are too few.
+        """
+        return 4.0 if n >= self.minimum_n() else math.inf
 
     @property
     def group_count(self) -> int:

@@ -112,7 +112,22 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
             value = np.clip(np.array(middle) + along, -LARGEST_FLOAT, LARGEST_FLOAT)
             spread = unit * to_float(scale / count)
             from_count = along * to_float(noise / count)
-        return VectorMeanEstimate(value, to_float(count), spread, from_count)
+        own = to_float(noise)
+        return VectorMeanEstimate(value, to_float(count), spread, from_count, count_deviation=own)
+
+    def length_of(
+        self, units: tuple[tuple[int, ...], tuple[int, ...]], radius: int, n: int
+    ) -> float:
+        """The root mean square length of the noise of n records that are symmetric about their medians, which were found.
+
+        units: exponents and factors of the columns. radius: of the ball, in grains. The count's noise does not enter, for
+        the mean is then the center. Infinite below ``at_least`` records.
+        """
+        if n < self.at_least:
+            return math.inf
+        with np.errstate(all="ignore"):
+            unit = np.ldexp(1.0 / np.array(units[1]), units[0])
+            return float(np.linalg.norm(unit)) * to_float(radius * self._scale() / n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records abstain with probability at most ``beta``."""

@@ -2,27 +2,57 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpverify.privacy.numbers import Floats
+from dpverify.estimation.answers import NoiseLaw, Result, deviations, tail_of, whole_deviation
+from dpverify.privacy.numbers import Exact, Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VectorMeanEstimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class VectorMeanEstimate(Result):
     """A private mean of shape (d,), with the covariance of its (public) noise.
 
     ``value`` is in the data's units. ``count`` is the (noisy or public) number of records it rests on.
-    The noise is that of the sum, ``spread`` times a standard normal vector (a number, d numbers or a
+    The noise is that of the sum, ``spread`` times a standard vector of the law ``noise`` (a number, d numbers or a
     (d, d) matrix), and that of the count along ``along``; neither contains the sampling error.
+    ``count_deviation`` is that of the count's noise, in records.
     """
 
     value: Floats
     count: float
     spread: float | Floats = field(repr=False)
     along: Floats = field(repr=False)
+    count_deviation: float = field(default=0.0, repr=False, kw_only=True)
+    noise: NoiseLaw = field(default="gaussian", repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        d = len(self.value)
+        if self.along.shape != (d,) or np.shape(self.spread) not in ((), (d,), (d, d)):
+            raise ValueError(f"spread or along is not of the shape of a value of {d} numbers.")
+
+    def interval(self, level: Exact = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """Compute (low, high), each of shape (d,): in every coordinate the mean without noise.
+
+        simultaneous: at this level for all coordinates together, by Bonferroni's bound.
+        The level is exact, by Fieller: with (noisy sum) / (noisy count) = o, a mean m is left out where o - m is
+        beyond its noise, that of the sum and m times the count's. Both ends are infinite where the count might be
+        zero. Where a noisy mean was moved into a public ball it came nearer to the truth in length, which
+        does not hold for every single coordinate. Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        z = deviations(self.noise, tail_of(level, len(self.value) if simultaneous else 1))
+        part = z * self.count_deviation / self.count if self.count_deviation else 0.0
+        left = 1 - part * part
+        if not left > 0:
+            return np.full_like(self.value, -np.inf), np.full_like(self.value, np.inf)
+        with np.errstate(all="ignore"):
+            reach = z * np.hypot(self._own() * math.sqrt(left), self.along) / left
+            middle = self.value + self.along * (z * part / left)
+            ends = [np.where(reach < np.inf, middle + s * reach, s * np.inf) for s in (-1, 1)]
+        return ends[0], ends[1]
 
     @property
     def covariance(self) -> Floats:
@@ -40,18 +70,21 @@ class VectorMeanEstimate:
     def standard_deviation(self) -> Floats:
         """Of the noise in each coordinate, shape (d,)."""
         with np.errstate(all="ignore"):
-            spread = np.asarray(self.spread)
-            own = spread if spread.ndim < 2 else np.linalg.norm(spread, axis=1)
-            return np.asarray(np.hypot(own, self.along))
+            return np.asarray(np.hypot(self._own(), self.along))
+
+    def _own(self) -> Floats:
+        """The sum's part of it."""
+        spread = np.asarray(self.spread)
+        return spread if spread.ndim < 2 else np.asarray(np.linalg.norm(spread, axis=1))
 
 
-@dataclass(frozen=True, slots=True)
-class VarianceEstimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class VarianceEstimate(Result):
     """A variance, up to a factor of about 4, in the square of the data's unit.
 
     ``value`` is twice the lower edge of the bucket [4^b, 4^(b + 1)) that most groups voted for, or 0.
     ``votes`` are the noisy numbers of groups by bucket (named likewise), of ``groups`` in all; a bucket
-    of fewer than ``threshold`` is not shown. ``standard_deviation`` is that of a vote count's noise.
+    of fewer than ``threshold`` is not shown. ``standard_deviation`` is that of a vote count's noise, of law ``noise``.
     """
 
     value: float
@@ -59,6 +92,26 @@ class VarianceEstimate:
     groups: int
     threshold: int
     standard_deviation: float
+    noise: NoiseLaw = "laplace"
+
+    def interval(self, level: Exact = 0.95) -> tuple[float, float]:
+        """Compute (low, high): the edges between which the bucket of most votes without noise lies.
+
+        Conservative: the noise of that bucket and of at most ``groups`` others may lower or raise it by t, so every
+        bucket within 2 t of the most votes could be it; (0, inf) where one that is not shown could. That records spread over
+        few groups, or are not normal, is not in it. Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        t = whole_deviation(
+            self.noise, self.standard_deviation, 2 * tail_of(level, self.groups + 1)
+        )
+        least = max(self.votes.values()) - 2 * t
+        if self.threshold > least:
+            return 0.0, math.inf
+        ends = [self._edges(name) for name, count in self.votes.items() if count >= least]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def _edges(self, name: float) -> tuple[float, float]:
+        return name / 2, 2 * name
 
     def __str__(self) -> str:
         most = max(self.votes.values())

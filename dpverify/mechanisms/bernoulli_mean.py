@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated
 
+from dpverify.estimation.answers import Result, binomial_ends, deviations, tail_of
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.handles import COUNT, SUM, SUM_AND_COUNT
 from dpverify.grid import Count
@@ -27,17 +28,42 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, root_down, to_float
 
 
-@dataclass(frozen=True, slots=True)
-class ShareEstimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShareEstimate(Result):
     """A private share in [0, 1], with the standard deviation of its (public) noise.
 
-    ``count`` is the (noisy or public) number of records. The sampling error is not in it: sqrt(p (1 - p)
-    / count) in addition.
+    ``count`` is the (noisy or public) number of records, and ``count_deviation`` that of its noise, in records. The sampling
+    error is not in it: sqrt(p (1 - p) / count) in addition.
     """
 
     value: float
     standard_deviation: float
     count: float
+    count_deviation: float = field(default=0.0, repr=False)
+
+    def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
+        """Compute (low, high), in [0, 1], with the records' share of ones in it.
+
+        The level is exact, by Fieller: (count, ones - zeros) has the same normal noise in every direction, so the share is
+        that of a direction within a distance of it; conservative where the value was moved into [0, 1]. sampling: with the
+        population's share in it, from which the records are independent draws, conservative: what may fail is divided among the
+        noise of the ones, that of the count, and the binomial law of so many draws, by Clopper and Pearson.
+        Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        lean, noisy = 2 * self.value - 1, self.count_deviation > 0
+        tail = tail_of(level, 1 + sampling * (1 + noisy))
+        far = deviations("gaussian", tail)
+        if noisy:
+            reach = far * self.count_deviation / (self.count * math.hypot(1.0, lean))
+            turn = math.asin(reach) if reach < 1 else math.pi
+            angles = (math.atan(lean) + side * turn for side in (-1, 1))
+            ends = [math.tan(min(max(angle, -1.0), 1.0)) for angle in angles]  # 1 > pi / 4
+        else:
+            ends = [lean + 2 * side * far * self.standard_deviation for side in (-1, 1)]
+        low, high = ((1 + min(max(end, -1.0), 1.0)) / 2 for end in ends)
+        if sampling:
+            low, high = binomial_ends(low, high, self.count - far * self.count_deviation, tail)
+        return low, high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +109,18 @@ class BernoulliMean(Mechanism[ShareEstimate]):
             return Abstained(f"fewer than {self.at_least} records, by the released count")
         lean = to_float(min(max(total * scale / (UNIT * count), Fraction(-1)), Fraction(1)))
         deviation = to_float(scale / (2 * count)) * math.hypot(1.0, lean * counted)
-        return ShareEstimate((1 + lean) / 2, deviation, to_float(count))
+        own = to_float(scale) * counted
+        return ShareEstimate((1 + lean) / 2, deviation, to_float(count), own)
+
+    def expected_error(self, n: int) -> float:
+        """Where all records are alike, where the count's noise enters most; infinite below ``at_least`` records.
+
+        It is less by up to the count's part elsewhere, and where noise is cut off at 0 and 1.
+        """
+        if n < self.at_least:
+            return math.inf
+        counted = 1.0 if self.adjacency is Adjacency.ADD_REMOVE else 0.0
+        return to_float(self._scale() / (2 * n)) * math.hypot(1.0, counted)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records abstain with probability at most ``beta``."""

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dpverify.estimation.answers import (
+    Result,
+    laplace_scale,
+    laplace_tail,
+    tail_of,
+    whole_deviation,
+)
 from dpverify.estimation.handles import COUNT, SUM
 from dpverify.grid import ClampedSum, Count, interval
 from dpverify.grid.cells import floor_log2
@@ -22,22 +29,68 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import AtLeast, Cell, Share
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import settle, to_float
+from dpverify.privacy.numbers import Exact, settle, to_float
 
+_HALVINGS = 60
 _CELLS_PER_RADIUS = 20  # a cell is at most 2^-20 of the clip radius: its rounding is invisible
 
 
-@dataclass(frozen=True, slots=True)
-class MeanEstimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MeanEstimate(Result):
     """A private mean, with the standard deviation that its (public) noise laws give it.
 
     ``value`` is in the data's units and lies between the bounds. ``standard_deviation`` counts the
     noise only, not the sampling error; ``count`` is the (noisy or public) number of records.
+    ``from_sum`` is the part of that deviation that the sum's noise has, ``count_deviation`` the one of the count's noise, in
+    records; ``lower`` and ``upper`` are the bounds.
     """
 
     value: float
     standard_deviation: float
     count: int
+    from_sum: float = field(repr=False)
+    count_deviation: float = field(repr=False)
+    lower: float = field(repr=False)
+    upper: float = field(repr=False)
+
+    def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
+        """Compute (low, high), between the bounds, with the mean of the clamped records in it, up to a cell of the grid.
+
+        A mean m is left out if (noisy sum) - m (noisy count) is beyond m's own quantile of its noise, the sum's and m times the
+        count's. The level is that up to the count's noise being whole, for which a record is allowed; conservative where the value
+        was moved to a bound. sampling: with the mean of the population of clamped records in it, from which the records
+        are independent draws, by Hoeffding's inequality; what may fail is divided among the two and the number of records.
+        Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        tail = tail_of(level, 1 + sampling * (1 + (self.count_deviation > 0)))
+        if not math.isfinite(self.from_sum + self.count_deviation):
+            return self.lower, self.upper
+        center = self.lower / 2 + self.upper / 2
+        low, high = (self._end(bound - center, center, tail) for bound in (self.lower, self.upper))
+        if sampling:
+            fewest = self.count - whole_deviation("laplace", self.count_deviation, tail)
+            drawn = math.sqrt(math.log(2 / tail) / (2 * max(1, fewest)))
+            low, high = (
+                low - drawn * (self.upper - self.lower),
+                high + drawn * (self.upper - self.lower),
+            )
+        return max(self.lower, center + low), min(self.upper, center + high)
+
+    def _end(self, far: float, center: float, tail: float) -> float:
+        """The mean that is just left out, from the center, on the way to ``far``."""
+        own, offset = self.from_sum / math.sqrt(2), self.value - center
+        step = to_float(1 / Fraction(self.count)) if self.count_deviation else 0.0
+        scale = step * laplace_scale(self.count_deviation)
+
+        def left_out(mean: float) -> bool:
+            distance = max(0.0, abs(offset - mean) - step * abs(mean))
+            return laplace_tail(distance, own, scale * abs(mean)) < tail
+
+        near = offset
+        for _ in range(_HALVINGS if left_out(far) else 0):
+            middle = near / 2 + far / 2
+            near, far = (near, middle) if left_out(middle) else (middle, far)
+        return far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +146,25 @@ class BoundedMean(Mechanism[MeanEstimate]):
         from_sum = DiscreteLaplace(self._sum_scale(total)).standard_deviation
         reach = to_float(min(abs(offset), Fraction(total.radius)))
         from_count = reach * self._count_noise().standard_deviation if reach else 0.0
-        noise = math.hypot(from_sum, from_count)
-        if math.isfinite(noise):
-            noise = _ldexp(noise / to_float(Fraction(count)), total.exponent)
-        return MeanEstimate(float(value), noise, count)
+        noise, from_sum = (
+            _ldexp(of / to_float(Fraction(count)), total.exponent) if math.isfinite(of) else of
+            for of in (math.hypot(from_sum, from_count), from_sum)
+        )
+        own = self._count_noise().standard_deviation, self.lower, self.upper
+        return MeanEstimate(float(value), noise, count, from_sum, *own)
+
+    def expected_error(self, n: int) -> float:
+        """For a mean at one of the bounds, where the count's noise enters most, in the data's unit.
+
+        It is less by up to the count's part elsewhere, and where noise is cut off at the bounds; infinite below
+        ``at_least`` records.
+        """
+        if n < self.at_least:
+            return math.inf
+        total = self._sum()
+        from_sum = DiscreteLaplace(self._sum_scale(total)).standard_deviation
+        from_count = total.radius * self._count_noise().standard_deviation
+        return _ldexp(math.hypot(from_sum, from_count) / n, total.exponent)
 
     def fewest_records(self) -> int:
         """Under replace: ``at_least``, decided on the public number of records."""

@@ -19,6 +19,7 @@ from dpverify.estimation.clipping import (
     capped,
     in_ball,
     inverse,
+    noise_length,
     square_matrix,
     vector_sum,
 )
@@ -129,7 +130,19 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
             value = np.clip(np.array(self.center) + along, -LARGEST_FLOAT, LARGEST_FLOAT)
             from_count = along * capped(count_noise / count)
         width = spread if total.matrix is not None else float(spread)
-        return VectorMeanEstimate(value, to_float(count), width, from_count)
+        own = to_float(count_noise)
+        return VectorMeanEstimate(value, to_float(count), width, from_count, count_deviation=own)
+
+    def expected_error(self, n: int) -> float:
+        """For n records (inside) with a mean at the ball's edge, where the count's noise enters most.
+
+        Elsewhere it is less, by up to the count's part. In the data's units; infinite below ``at_least`` records.
+        """
+        if n < self.at_least:
+            return math.inf
+        scale, total = self._scale(), self._sum()
+        count = capped(scale / (self._weight() * n)) if self._counts_itself() else 0.0
+        return noise_length(total, capped(scale / n), count * total.radius)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records (inside) abstain with probability at most ``beta``."""

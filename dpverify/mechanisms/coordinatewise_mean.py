@@ -76,6 +76,13 @@ class CoordinatewiseMean(CenteredMean):
         medians = self.medians(self._search(), row)
         return stretch_to(medians, self._weights(), self._trace()), self._radius()
 
+    def expected_error(self, n: int) -> float:
+        """For n records that are symmetric about their medians, which the searches found; in the data's units.
+
+        Infinite below ``at_least`` records; with too few for the searches the error is that of the reach, which is not in it.
+        """
+        return self.length_of(units_of(self._weights(), self._trace()), self._radius(), n)
+
     def sum_share(self) -> Fraction:
         """What the search leaves."""
         return 1 - self.search_share

@@ -33,6 +33,7 @@ from dpverify.estimation.clipping import (
     capped,
     in_ball,
     inverse,
+    noise_length,
     square_matrix,
     vector_sum,
 )
@@ -170,7 +171,25 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
             value = np.clip(start + along, -LARGEST_FLOAT, LARGEST_FLOAT)
             from_count = along * capped(noise / count)
         width = spread if total.matrix is not None else float(spread)
-        return VectorMeanEstimate(value, to_float(count), width, from_count)
+        own = to_float(noise)
+        return VectorMeanEstimate(value, to_float(count), width, from_count, count_deviation=own)
+
+    def expected_error(self, n: int) -> float:
+        """For n records of the model, whose balls shrink as their counts without noise say; in the data's units.
+
+        The count's noise enters if the ball never shrinks, for a mean at its edge; later the mean is near the center.
+        Infinite below ``at_least`` records.
+        """
+        if n < self.at_least:
+            return math.inf
+        rung, grid = 0, self._grid()
+        taken = np.zeros((1, self.columns()), np.int64), np.array([float(n)])
+        for t in range(self.steps - 1):
+            found, smaller, _ = self._shrunk(t, self._ball(t, rung), grid, taken)
+            rung = int(found[0]) if smaller[0] else rung
+        ball, noise = self._ball(self.steps - 1, rung), self._count_noise(self.steps - 1)
+        edge = 0.0 if rung else capped(noise / n) * ball.total.radius
+        return noise_length(ball.total, capped(ball.scale / n), edge)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records abstain with probability at most ``beta``."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated
 
+from dpverify.estimation.answers import Result, tail_of
 from dpverify.estimation.group_votes import RecordCell
 from dpverify.estimation.variance_ladder import (
     HIGHEST,
@@ -30,8 +31,8 @@ from dpverify.plans.parameters import Delta, probability
 from dpverify.privacy.numbers import Exact, exact, to_float, whole
 
 
-@dataclass(frozen=True, slots=True)
-class LargeVariancesEstimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LargeVariancesEstimate(Result):
     """``variances``: by column (from 0), in the square of the data's unit, each up to a factor of about
     4, in the order in which they were found. The columns that are not named have less than ``below``,
     up to a factor of 2.
@@ -39,6 +40,19 @@ class LargeVariancesEstimate:
 
     variances: Mapping[int, float]
     below: float
+
+    @property
+    def value(self) -> Mapping[int, float]:
+        """``variances``."""
+        return self.variances
+
+    def interval(self, level: Exact = 0.95) -> None:
+        """Give None: levels have no noise, and how many groups are above one is not released.
+
+        That each is right up to a factor 4 is promised by ``LargeVariances.minimum_n``, for enough records.
+        Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        tail_of(level)
 
     def __str__(self) -> str:
         named = ", ".join(f"{i}: {value:.3g}" for i, value in self.variances.items())
@@ -123,6 +137,13 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         cell = floor_log2(self.cell)
         named = {i: math.ldexp(1.0, 2 * (b + cell) + 1) for i, b in columns.items()}
         return LargeVariancesEstimate(named, math.ldexp(1.0, 2 * (below + cell)))
+
+    def expected_error(self, n: int) -> float:
+        """A factor: 4 from ``minimum_n()`` records on, which says for which records; infinite for fewer.
+
+        Raises ValueError if the groups are too few.
+        """
+        return 4.0 if n >= self.minimum_n() else math.inf
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n known to be enough for independent normal columns, except with probability ``beta``.

@@ -6,14 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from dpverify.estimation.answers import Result, around, tail_of, whole_deviation
 from dpverify.estimation.handles import COUNT
 from dpverify.grid import Count, interval
 from dpverify.plans import Abstained, DiscreteLaplace, Mechanism, Plan, Stage, Transcripts
 from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import Exact
 
 
-@dataclass(frozen=True, slots=True)
-class CountEstimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CountEstimate(Result):
     """A private count, with the standard deviation of its (public) noise law.
 
     ``value`` is unbiased and may be negative; clip it only for display.
@@ -21,6 +23,15 @@ class CountEstimate:
 
     value: int
     standard_deviation: float
+
+    def interval(self, level: Exact = 0.95) -> tuple[float, float]:
+        """Compute the least (value - t, value + t) with the count in it, by the noise's exact tail; integers.
+
+        Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        return around(
+            self.value, whole_deviation("laplace", self.standard_deviation, tail_of(level))
+        )
 
 
 def _interval(value: Any, name: str) -> tuple[float, float]:
@@ -64,6 +75,10 @@ class NoisyCount(Mechanism[CountEstimate]):
     def plan(self) -> Plan:
         """One stage: the count, sensitivity 1, scale noise_multiplier."""
         return (Stage(COUNT, Count(self.within), DiscreteLaplace(self.noise_multiplier)),)
+
+    def expected_error(self, n: int) -> float:
+        """The noise's standard deviation, in records, whatever n is."""
+        return DiscreteLaplace(self.noise_multiplier).standard_deviation
 
     def estimate(self, transcript: Transcripts) -> CountEstimate | Abstained:
         """The released integer."""

@@ -10,12 +10,12 @@ from scipy.special import gammainc, gammaincc
 from dpverify.estimation.group_votes import GroupVotes, records_needed
 from dpverify.estimation.results import VarianceEstimate
 from dpverify.grid.groups import ReportsWorth, Statistic
-from dpverify.plans import Abstained, Transcripts
+from dpverify.plans import Abstained, Mechanism, Transcripts
 from dpverify.plans.parameters import probability
 from dpverify.privacy.numbers import Exact
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReportsEstimate(VarianceEstimate):
     """How many reports are worth their cost: ``value``, a power of 2; the rest as in ``VarianceEstimate``,
     the buckets being powers of 2."""
@@ -24,6 +24,9 @@ class ReportsEstimate(VarianceEstimate):
     def reports(self) -> int:
         """As an integer."""
         return int(self.value)
+
+    def _edges(self, name: float) -> tuple[float, float]:
+        return name, name
 
     def __str__(self) -> str:
         return f"{self.reports} ({max(self.votes.values())} of {self.groups} groups)"
@@ -58,8 +61,12 @@ class NumberOfReports(GroupVotes):
         found = GroupVotes.estimate(self, transcript)
         if isinstance(found, Abstained):
             return found
-        shown = found.groups, found.threshold, found.standard_deviation
+        shown = found.groups, found.threshold, found.standard_deviation, found.noise
         return ReportsEstimate(found.value, found.votes, *shown)
+
+    def expected_error(self, n: int) -> float:
+        """Raise ValueError: how much worse another number of reports is depends on the data's variances alone."""
+        return Mechanism.expected_error(self, n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n with which nine of ten groups of normal records are expected to know every variance within a

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any
 
+from dpverify.estimation.answers import Result, tail_of
 from dpverify.grid import interval
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.tables import QuantileScores
 from dpverify.plans import Abstained, Handle, Mechanism, Plan, QuantileChoice, Stage, Transcripts
 from dpverify.plans.parameters import Cell
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import exact, settle
+from dpverify.privacy.numbers import Exact, exact, settle, to_float
 
 CELL = Handle("cell")
 _CELLS = 20  # the interval has at least 2^20 cells
 _LONGEST = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class QuantileEstimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class QuantileEstimate(Result):
     """A private quantile. ``value`` is in the data's units and lies between the bounds."""
 
     value: float
+
+    def interval(self, level: Exact = 0.95) -> None:
+        """Give None: how far in value a rank is off depends on how dense the private records are there.
+
+        In ranks it is known beforehand: ``PrivateQuantile.expected_error``. Raises TypeError or ValueError for a level
+        outside (0, 1).
+        """
+        tail_of(level)
 
 
 def _quantile(value: Any, name: str) -> Fraction:
@@ -81,6 +91,15 @@ class PrivateQuantile(Mechanism[QuantileEstimate]):
         """The cell's value."""
         value = transcript.number(CELL) * Fraction(2) ** self._exponent()
         return QuantileEstimate(float(min(max(value, Fraction(self.lower)), Fraction(self.upper))))
+
+    def expected_error(self, n: int) -> float:
+        """As a share of the records: ranks over n, for records that are even about the quantile and within the bounds.
+
+        A rank's probability falls by e^(-denominator / scale) from one to the next. For values that many records share it is
+        less, and for n that are not many times the scale the bounds cut it off.
+        """
+        ranks = to_float(self._scale() / self.quantile.denominator)
+        return math.sqrt(2) * ranks / n if n > 0 else math.inf
 
     def _scores(self) -> QuantileScores:
         exponent = self._exponent()

@@ -20,6 +20,7 @@ from dpverify.estimation.friendly_means import (
     ball_after,
     bounded_float,
     check_shared,
+    noise_length,
     number_kept,
     spread_of,
     with_covariance,
@@ -178,7 +179,8 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         step = np.clip(np.array(moved) / number, -_MOST, _MOST)
         along = shape.back(step, nearness) * (scale / weight_of(radius) / number)
         value = shape.place(point + step, nearness)
-        return VectorMeanEstimate(value, number, spread_of(shape, nearness, scale / number), along)
+        spread, own = spread_of(shape, nearness, scale / number), scale / weight_of(radius)
+        return VectorMeanEstimate(value, number, spread, along, count_deviation=own)
 
     def expected_noise(self, n: int) -> float:
         """About the noise's standard deviation after the map, in radii of friends; see RescaledMean."""
@@ -188,6 +190,13 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         radius = math.hypot(self.record_radius / self.radius, first * math.sqrt(self.columns()))
         twice = 2 if self.adjacency is Adjacency.REPLACE else 1
         return twice * radius * to_float(self.noise_multiplier) / n
+
+    def expected_error(self, n: int) -> float:
+        """For n records that are all friends, and within the ball about the first center; in the data's units.
+
+        Infinite where too few agree. The number's noise, which moves the mean by its part of the center's error, is left out.
+        """
+        return noise_length(self._shape(), self.core().nearness, self.expected_noise(n))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """That of the first stage."""

@@ -15,6 +15,7 @@ from dpverify.estimation.friendly_means import (
     Filters,
     bounded_float,
     check_shared,
+    noise_length,
     number_kept,
     spread_of,
     with_covariance,
@@ -119,6 +120,10 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         """About the noise's standard deviation after the map, in radii, where n records agree; infinite
         where the mechanism would abstain. From public numbers alone."""
         return self.core().expected_noise(n)
+
+    def expected_error(self, n: int) -> float:
+        """For n records that are all friends of each other; in the data's units. Infinite where too few agree."""
+        return noise_length(self._shape(), self.core().nearness, self.expected_noise(n))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records that are all friends abstain with probability at most

@@ -88,7 +88,7 @@ _QUANTILE = 3.1  # of it
 _LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RobustMeanEstimate(VectorMeanEstimate):
     """A private mean, with what is known of how far outliers may have moved it.
 
@@ -96,10 +96,27 @@ class RobustMeanEstimate(VectorMeanEstimate):
     mean of the records that were averaged and that of the inliers among them, for at most a share gamma of
     outliers among them; it fails with probability at most 1 / 500, over the noise alone. None without
     second moments or with too few records; where so few are left that the first mean is released, too.
+    deviations: public, of the columns.
     """
 
     slabs: int = 0
     certificate: float | None = field(default=None, repr=False)
+    deviations: tuple[float, ...] = field(default=(), repr=False, kw_only=True)
+
+    def outliers_interval(
+        self, level: Exact = 0.95, *, simultaneous: bool = False
+    ) -> tuple[Floats, Floats] | None:
+        """Compute (low, high), each of shape (d,), with the mean of the inliers that were averaged in it.
+
+        That is ``interval``, at a level that is higher by the certificate's 1 / 500, with the certificate on either side.
+        None without a certificate, and for a level of 0.998 or more. Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        rest = probability(level, "level") + 2 * exact(_UNSURE, "unsure")
+        if self.certificate is None or rest >= 1:
+            return None
+        low, high = self.interval(rest, simultaneous=simultaneous)
+        moved = self.certificate * np.array(self.deviations)
+        return low - moved, high + moved
 
 
 def _full(value: Any, name: str) -> Fraction:
@@ -259,7 +276,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         if number < agreed / 4:  # the center is far from the data, or the radius too small
             noise = min(to_float(self.core().noise_of(transcript)), MOST)
             value, spread = self._back(point), self._back(np.full_like(point, noise))
-            return RobustMeanEstimate(value, agreed, spread, 0 * value, self._cut(transcript))
+            slabs, own = self._cut(transcript), self.deviations
+            return RobustMeanEstimate(value, agreed, spread, 0 * value, slabs, deviations=own)
         step = np.clip(np.array(moved) / number, -MOST, MOST)
         off = scale / weight_of(radius)
         slabs, certificate = self._certified(transcript, radius, number - _QUANTILE * off)
@@ -270,7 +288,21 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             self._back(step) * (off / number),
             slabs,
             certificate,
+            count_deviation=off,
+            deviations=self.deviations,
         )
+
+    def expected_error(self, n: int) -> float:
+        """For n inliers that are all friends, and within the ball about the center; in the data's units.
+
+        Infinite where too few agree. The number's noise, which moves the mean by its part of the center's error, is left out.
+        """
+        core = self.core()
+        if not math.isfinite(core.expected_noise(n)):
+            return math.inf
+        share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
+        noise = min(to_float(self._sum().unit(balls(core, share, [n - core.shift])[0][1])), MOST)
+        return float(np.linalg.norm(self._back(np.full(self.columns(), noise / n))))
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records, all but a share gamma of them friends of each other, abstain

@@ -10,13 +10,14 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
+from dpverify.estimation.answers import Result, tail_of
 from dpverify.estimation.clipping import PerColumn
 from dpverify.estimation.column_grids import Cells, check_bounds, grids_of, middle_of
 from dpverify.grid.smooth import SmoothMedians
 from dpverify.plans import Abstained, Handle, Mechanism, Plan, SmoothNoise, Stage, Transcripts
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, Profile, SmoothLaplace
 from dpverify.privacy.calibration import Unreachable, smallest_sufficient
-from dpverify.privacy.numbers import Floats, exact, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, to_float
 
 MEDIANS = Handle("medians")
 _GAP = Fraction(1, 1 << 10)
@@ -24,14 +25,21 @@ _CANDIDATES, _STEPS, _ORDERS = 160, 40, 48
 _SIGNIFICANT, _LARGEST_EPSILON = 6, 1e6
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MediansEstimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MediansEstimate(Result):
     """Private medians: ``value``, shape (d,), in the data's units, between the bounds.
 
     How large the noise was follows the data and is not released.
     """
 
     value: Floats
+
+    def interval(self, level: Exact = 0.95) -> None:
+        """Give None: the noise's scale follows the data and is not released, so any distance may be likely or unlikely.
+
+        Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        tail_of(level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +118,16 @@ class SmoothMedian(Mechanism[MediansEstimate]):
             low, high = Fraction(self.lower[j]), Fraction(self.upper[j])
             value[j] = to_float(min(max(cell * Fraction(2) ** exponent, low), high))
         return MediansEstimate(value)
+
+    def expected_error(self, n: int) -> float:
+        """As a share of the records: ranks over n, for records that are even about every median, within the bounds.
+
+        h apart, the scale is noise_multiplier h times the largest decay^k (k + 1); over columns it is the Euclidean length.
+        """
+        peak = max(0, math.floor(-1 / math.log(self.decay)) - 1)
+        smooth = max(to_float(self.decay) ** k * (k + 1) for k in (peak, peak + 1))
+        scale = to_float(self.noise_multiplier) * smooth
+        return math.sqrt(2 * self.columns()) * scale / n if n > 0 else math.inf
 
     def fewest_records(self) -> int:
         """Nobody has no median."""

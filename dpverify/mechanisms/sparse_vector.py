@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,12 +10,14 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
+from dpverify.estimation.answers import Result, tail_of
 from dpverify.grid import Query
 from dpverify.grid.masks import Row
 from dpverify.grid.stacked import Stacked
 from dpverify.plans import (
     AboveThreshold,
     Abstained,
+    DiscreteLaplace,
     Handle,
     Mechanism,
     Plan,
@@ -24,7 +27,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, Domain, GaussianDP, Guarantee, Norm, ZeroConcentratedDP
-from dpverify.privacy.numbers import whole
+from dpverify.privacy.numbers import Exact, whole
 from dpverify.randomness.bits import IntArray
 
 
@@ -54,8 +57,8 @@ class NextQuery:
         return f"{getattr(self.after, '__name__', 'a function')}, at most {self.most} times"
 
 
-@dataclass(frozen=True, slots=True)
-class SparseEstimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SparseEstimate(Result):
     """Which queries were reported as above the threshold, by their places in the list, in order.
 
     answered: how many queries have an answer; those of them that are not reported are below.
@@ -63,6 +66,18 @@ class SparseEstimate:
 
     above: tuple[int, ...]
     answered: int
+
+    @property
+    def value(self) -> tuple[int, ...]:
+        """``above``."""
+        return self.above
+
+    def interval(self, level: Exact = 0.95) -> None:
+        """Give None: places have no noise, and how near to the threshold the queries' answers are is not released.
+
+        Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        tail_of(level)
 
 
 def _listed(value: Any, name: str) -> tuple[Query, ...] | NextQuery:
@@ -149,6 +164,12 @@ class SparseVector(Mechanism[SparseEstimate]):
         above = tuple(place for place in places if place < self.asked)
         answered = above[-1] + 1 if len(above) == self.reports else self.asked
         return SparseEstimate(above, answered)
+
+    def expected_error(self, n: int) -> float:
+        """In the unit of the queries: by how much one comparison with the threshold is off, whatever n is."""
+        noise = self._noise()(0)
+        scales = noise.scale, noise.query_scale
+        return math.hypot(*(DiscreteLaplace(scale).standard_deviation for scale in scales))
 
     def _places(self, reports: int) -> Prefix:
         """The places of the reports before a round that matter for it; 0 before any is known."""

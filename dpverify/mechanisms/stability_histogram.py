@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,6 +10,7 @@ from typing import Annotated, Literal
 
 from numpy.typing import ArrayLike
 
+from dpverify.estimation.answers import NoiseLaw, Result, around, tail_of, whole_deviation
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.tables import KeyedCounts
 from dpverify.plans import (
@@ -35,12 +37,12 @@ _LEAST_DEVIATION, _LARGEST_DEVIATION = Fraction(1, 2**10), Fraction(2**45)
 HISTOGRAM = Handle("histogram")
 
 
-@dataclass(frozen=True, slots=True)
-class HistogramEstimate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HistogramEstimate(Result):
     """Bins that surfaced: lower edge -> noisy count, in the data's units, in increasing order.
 
     A bin holds edge <= x < edge + width; on the grid its edges lie within 2^-30 of their distance from
-    the origin of where they are named. ``standard_deviation`` is that of a count's noise. What did not
+    the origin of where they are named. ``standard_deviation`` is that of a count's noise, of law ``noise``. What did not
     surface held fewer than about ``threshold`` records. Printed, it is a line for each bin.
     """
 
@@ -48,6 +50,23 @@ class HistogramEstimate:
     width: float
     threshold: int
     standard_deviation: float
+    noise: NoiseLaw = "laplace"
+
+    @property
+    def value(self) -> Mapping[float, int]:
+        """``counts``."""
+        return self.counts
+
+    def interval(self, level: Exact = 0.95) -> tuple[dict[float, float], dict[float, float]]:
+        """Compute two mappings by bins, to the low and the high end of each count's interval, integers.
+
+        By the noise's tail: a bin surfaces and its count is outside with probability at most 1 - level, for every single bin.
+        There is none for all bins together, for how many there are is not released.
+        Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        t = whole_deviation(self.noise, self.standard_deviation, tail_of(level))
+        ends = {edge: around(count, t) for edge, count in self.counts.items()}
+        return {e: low for e, (low, _) in ends.items()}, {e: high for e, (_, high) in ends.items()}
 
     def __str__(self) -> str:
         lines = [
@@ -121,7 +140,12 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
         )  # the last may be beyond floats
         counts = dict(zip(edges, flat[1::2], strict=True))
         deviation = noise.added.standard_deviation
-        return HistogramEstimate(counts, float(width), noise.threshold, deviation)
+        return HistogramEstimate(counts, float(width), noise.threshold, deviation, self.noise)
+
+    def expected_error(self, n: int) -> float:
+        """In records, for one bin that holds all n: infinite below the threshold, where bins do not surface."""
+        noise = self._fixed_noise()
+        return noise.added.standard_deviation if n >= noise.threshold else math.inf
 
     def _fixed_noise(self) -> ThresholdedLaplace | ThresholdedGaussian:
         """The plan's, for a threshold is looked for once."""

@@ -9,10 +9,13 @@ from functools import lru_cache
 from typing import Annotated, Any, Self
 
 from dpverify.estimation.budget_shares import ROOT_BITS
+from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.group_votes import RecordCell
+from dpverify.estimation.median_centered import positive_numbers
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.estimation.rough_covariance import RoughCovariance, rough
 from dpverify.estimation.variance_ladder import (
+    HIGHEST,
     NO_BUCKET,
     VOTES,
     Dimension,
@@ -181,6 +184,28 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         mean = _refined(self, rough)
         radius = to_float(exact(mean.radius, "radius"))
         return mean.expected_noise(n) * radius * math.sqrt(length)
+
+    def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
+        """For n records of independent normal columns of these deviations, whose levels were found; in their units.
+
+        The rest as for ``RefinedMean``. Raises ValueError without deviations, for the noise is in proportion to them.
+        """
+        if deviations is None:
+            raise ValueError(
+                "The noise follows the columns' spreads; give deviations=, a guess of them."
+            )
+        given = positive_numbers(deviations, "deviations", self.d)
+        squares = [Fraction(s) ** 2 / self.cell**2 for s in given]
+        buckets = [floor_log2(square) // 2 for square in squares]
+        ladder = self.ladder()
+        end = max(buckets) + 2 - ladder.depth  # the lowest level, as the ladder begins one above
+        largest = sorted(range(self.d), key=lambda i: -squares[i])[: self.reports]
+        levels = {i: buckets[i] for i in largest if buckets[i] >= end}
+        below = min(levels.values()) + 1 if len(levels) == self.reports else end
+        rest = sum(square for i, square in enumerate(squares) if i not in levels)
+        others = min(max(floor_log2(rest) // 2, 0), HIGHEST) if rest else 0
+        found = rough(levels, below, others, self.d, self.cell, self.n_max)
+        return self.expected_noise(found, n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n known to be enough for independent normal columns, except with probability ``beta``:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 import numpy as np
+from scipy.special import gammaincc
 
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clipping import Numbers
@@ -134,6 +135,31 @@ class VarianceAwareMean(CenteredMean):
     def ball(self, row: Row) -> tuple[Stretch, int]:
         """Column j in units of sqrt(deviation_j), and the chosen radius."""
         return self._stretch(row[:-1]), self._edges()[row[-1]]
+
+    def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
+        """For n independent normal columns of these deviations, whose medians and spreads were found; in their units.
+
+        deviations: by default those that were declared. The radius is the one that few norms exceed, whose squares are
+        taken to be chi-square of as many degrees as have their variance. Infinite below ``at_least`` records; with too few
+        for the searches the error is that of the reach, which is not in it. Raises ValueError without deviations.
+        """
+        if deviations is None and self.deviations is None:
+            raise ValueError(
+                "The noise follows the columns' spreads; give deviations=, a guess of them."
+            )
+        spreads = self.deviations if deviations is None else deviations
+        weights = rationals_of(positive_numbers(spreads, "deviations", self.columns()))
+        share = np.array(spreads) / math.fsum(spreads or ())
+        half = 1 / (2 * float(share @ share))  # of the degrees
+        hidden, last = _SURELY * to_float(self._norm_scale()), len(self.radii) - 1
+        place = next(
+            place
+            for place, radius in enumerate(self.radii)
+            if place == last
+            or n * gammaincc(half, half * float(radius) ** 2)
+            <= n / self.one_in + hidden * math.sqrt(last + 1 - place)
+        )
+        return self.length_of(units_of(weights, weights.total()), self._edges()[place], n)
 
     def sum_share(self) -> Fraction:
         """What the searches and the norms leave."""

@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb
 
 from dpverify.estimation.budget_shares import ROOT_BITS
-from dpverify.estimation.clipping import LARGEST_FLOAT, PerColumn
+from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, PerColumn
 from dpverify.estimation.column_grids import (
     GRAIN,
     TYPICAL,
@@ -24,6 +24,7 @@ from dpverify.estimation.column_grids import (
     stretch_to,
 )
 from dpverify.estimation.handles import COUNT, SUM
+from dpverify.estimation.median_centered import positive_numbers
 from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid import Count, OneUnit, VectorQuery
@@ -157,7 +158,27 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
                 middle + np.clip(total, -RADIUS, RADIUS) * per, -LARGEST_FLOAT, LARGEST_FLOAT
             )
             spread = per * deviation
-        return VectorMeanEstimate(value, float(count), spread, np.zeros(self.columns()))
+        along = np.zeros(self.columns())
+        return VectorMeanEstimate(value, float(count), spread, along, noise=self.noise)
+
+    def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
+        """For n records of independent normal columns of these deviations, whose quartiles were found; in their units.
+
+        With too few for the quartiles the error is that of the bounds, which is not in it. Raises ValueError without
+        deviations, for the noise is in proportion to the quartiles' distance.
+        """
+        if deviations is None:
+            raise ValueError(
+                "The noise follows the columns' quartiles; give deviations=, a guess of them."
+            )
+        given = np.array(positive_numbers(deviations, "deviations", self.columns()))
+        if n < 1:
+            return math.inf
+        half = float(self._times() * _PER_QUARTILE) * given
+        cells = np.ldexp(1.0, [exponent for _, _, exponent in self._grids()])
+        unit = self._noise_scale() / UNIT if self.noise == "gaussian" else Fraction(1)
+        noise = to_float(unit / n) * self._sum_noise().standard_deviation
+        return noise / RADIUS * float(np.linalg.norm(np.maximum(half, cells)))
 
     def fewest_records(self) -> int:
         """Nobody has no mean."""

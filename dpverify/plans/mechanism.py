@@ -40,6 +40,10 @@ class Abstained:
 
     reason: str
 
+    def to_dict(self) -> dict[str, str]:
+        """Give it in plain JSON types, for ``result_from``."""
+        return {"result": "Abstained", "reason": self.reason}
+
     def __str__(self) -> str:
         return f"abstained: {self.reason}"
 
@@ -135,6 +139,40 @@ class Mechanism(ABC, Generic[Estimate]):
                 f"2^8192 meets it. At multiplier 1 the stages have {base.claim.guarantee}."
             ) from None
         return dataclasses.replace(base, noise_multiplier=least, budget=budget)
+
+    def expected_error(self, n: int) -> float:
+        """The root mean square of the noise's part in the value's error, from public numbers, before any release.
+
+        For n records that suit the mechanism; each class says which these are. Of a vector it is the Euclidean length. In the
+        value's unit where the class names no other; infinite where the mechanism would abstain. Raises ValueError where
+        nothing can be said without the data.
+        """
+        raise ValueError(
+            f"What noise does to the estimate of {type(self).__name__} depends on the data; no error can be told before."
+        )
+
+    def records_for(self, error: float, **assumed: Any) -> int:
+        """The least n with ``expected_error(n, **assumed)`` at most ``error``, from which on it falls.
+
+        Raises ValueError as ``expected_error`` does, and where 2^60 records do not suffice.
+        """
+
+        def enough(n: int) -> bool:
+            return self.expected_error(n, **assumed) <= error
+
+        low, high = -1, 0
+        while not enough(high):
+            if high >= _MOST_RECORDS:
+                least = self.expected_error(high, **assumed)
+                raise ValueError(
+                    f"error = {error}: with 2^60 records {least:.3g} is expected. Give a larger error, or a "
+                    "larger budget, which is less noise."
+                )
+            low, high = high, max(1, 2 * high)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
 
     def part(self, name: str) -> Part:
         """This mechanism as a part of another's plan: what it claims there is derived for the other's domain.
@@ -243,4 +281,5 @@ class Mechanism(ABC, Generic[Estimate]):
         return next(stage for stage in stages_of(self.fixed_plan) if stage.name == name)
 
 
+_MOST_RECORDS = 1 << 60
 _NOT_A_BUDGET = "{!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6')."
