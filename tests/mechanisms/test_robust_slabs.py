@@ -62,7 +62,7 @@ def test_what_was_cut_is_said_where_the_first_mean_is_released() -> None:
     for i in range(3):
         one = made.estimate(batch[i])
         assert isinstance(one, Estimate)
-        assert one.count == batch[i]["agreement"]
+        assert one.count == batch[i].number("agreement")
         assert (one.slabs, one.certificate) == (1, None)
 
 

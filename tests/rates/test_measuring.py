@@ -73,7 +73,7 @@ def test_a_wrong_constant_keeps_the_exponent_and_a_drift_does_not() -> None:
 
 def test_a_fault_of_the_estimate_is_refuted() -> None:
     def halved(mechanism: Any, transcript: Any) -> CountEstimate:
-        return CountEstimate(transcript["count"] // 2, 0.0)
+        return CountEstimate(transcript.number("count") // 2, 0.0)
 
     made = claim(curve=_CURVE, faults=(RateFault(name="halved", estimate=halved),))
     at = measure(made, 2, repeats=1000, alpha=ALPHA, seed=1, fault=made.faults[0])
