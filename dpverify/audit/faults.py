@@ -127,8 +127,8 @@ def _other_sensitivity(stage: Stage, mechanism: Subject) -> Fraction | None:
     if not isinstance(mechanism.adjacency, Adjacency):  # friendly neighbors: there is no other
         return None
     (other,) = set(Adjacency) - {mechanism.adjacency}
-    own = stage.query.sensitivity(mechanism.adjacency, mechanism.domain).conclusion
-    try:
+    try:  # a stage of a block may have a bound for the blocks' neighbors alone
+        own = stage.query.sensitivity(mechanism.adjacency, mechanism.domain).conclusion
         wrong = stage.query.sensitivity(other, mechanism.domain).conclusion.value
     except ValueError:
         return None
@@ -149,9 +149,9 @@ def _scale(stage: Stage) -> Fraction:
 
 
 def _order_could_matter(query: Query) -> bool:
-    """Not for a list of answers, one a record (there it does in any case), nor for a table."""
+    """Not for a list of answers, one a record (there it does in any case), for a table, or for friends among all."""
     fixed = query.width is not None and not query.is_table and not query.reads
-    return fixed and query != Count()
+    return fixed and query != Count() and not hasattr(query, "nearness")
 
 
 def _swap(plan: Plan, name: str, change: Callable[[Stage], Stage]) -> Plan:
@@ -205,10 +205,12 @@ class ExactGateLaw(FaultyLaw):
 
     def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """All or none."""
-        stage = next(s for s in stages_of(place.plan) if s.name == gate.stage)
+        path, _, name = gate.stage.rpartition("/")
+        inner = self._place(place, f"{place.path}{path}/" if path else place.path)
+        stage = next(s for s in stages_of(inner.plan) if s.name == name)
         if batch.values[place.path + gate.stage].ndim == 1:  # what surfaced of a histogram
             return super().passes(gate, place, batch, live)
-        exact = np.atleast_2d(self._center(stage, place, batch, live))[:, 0]
+        exact = np.atleast_2d(self._center(stage, inner, batch, live))[:, 0]
         return np.broadcast_to(np.asarray(exact >= gate.at_least, np.bool_), len(live)).copy()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,9 @@ from dpverify import (
     SeededBits,
 )
 from dpverify.audit import added, audit, generic_faults
-from dpverify.grid import Query
-from dpverify.plans import Law, Mechanism
+from dpverify.grid import Query, Transcripts
+from dpverify.grid.splits import ByInterval, Split
+from dpverify.plans import Blocks, Gate, Law, Mechanism, Part, Plan
 from dpverify.plans.plan import stages_of
 from dpverify.suite.trees import load
 
@@ -125,6 +128,59 @@ def test_an_exact_gate_goes_by_the_true_count() -> None:
     assert set(fault.law([1.0] * 2).sample(SeededBits(0), 300).stopped_by) == {0}
     assert set(fault.law([1.0] * 3).sample(SeededBits(0), 300).stopped_by) == {-1}
     assert set(mean.law([1.0] * 3).sample(SeededBits(0), 300).stopped_by) == {0, -1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nested(Mechanism[None]):
+    """A mean in a part, or in each of two blocks, and an outer gate on what the first of these released."""
+
+    split: Split | None = None
+
+    def plan(self) -> Plan:
+        one = BoundedMean(
+            adjacency=Adjacency.ADD_REMOVE, noise_multiplier=Fraction(1), lower=-1, upper=1
+        ).fixed_plan
+        if self.split is None:
+            return (Part("p", one), Gate("p/count", 4, "outer"), one[0])
+        return (Blocks("p", self.split, (one, one)), Gate("p/0/count", 4, "outer"), one[0])
+
+    def estimate(self, transcript: Transcripts) -> None:
+        return None
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("split", [None, ByInterval((0.0,))])
+def test_faults_of_nested_plans_are_faulty_and_know_their_likelihood(
+    adjacency: Adjacency, split: Split | None
+) -> None:
+    """Every stage has its own, by its full name, and an outer gate sees the records of the block that it reads.
+    Planted: a fault that leaves the plan as it is."""
+    mechanism = Nested(adjacency=adjacency, noise_multiplier=Fraction(1), split=split)
+    data = [-1.0] * 7 + [1.0] * 2
+    honest = mechanism.law(data).sample(SeededBits(4), 400)
+    first = "p" if split is None else "p/0"
+    every = {fault.name: fault for fault in generic_faults(mechanism)}
+    parts = [first] if split is None else ["p/0", "p/1"]
+    wanted = {
+        f"{part}/{name}" for part in parts for name in ("count: noise dropped", "sum: scale x 0.5")
+    }
+    wanted |= {f"gate on {first}/count: reads the exact value", f"{first}/sum: clipping dropped"}
+    assert wanted <= set(every)
+    for name, fault in every.items():
+        law = fault.law(data)
+        batch = law.sample(SeededBits(4), 400)
+        assert np.isfinite(law.log_likelihood(batch)).all(), name
+        if "clipping" not in name:  # these data are within the bounds
+            differs = any(
+                honest[key].shape != column.shape or (honest[key] != column).any()
+                for key, column in batch.values.items()
+            )
+            assert differs or (honest.stopped_by != batch.stopped_by).any(), name
+    exact = every[f"gate on {first}/count: reads the exact value"].law
+    for few in (3, 4):  # of the block, or of all
+        kept = [-1.0] * few + [1.0] * (0 if split is None else 9)
+        drawn = exact(kept).sample(SeededBits(1), 200)
+        assert ("outer" in {drawn[i].stopped for i in range(200)}) is (few < 4)
 
 
 def test_an_audit_without_the_right_pair_misses_the_fault() -> None:

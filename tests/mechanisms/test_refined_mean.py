@@ -241,7 +241,8 @@ def test_the_center_leans_where_data_are_skewed_and_the_estimate_does_not() -> N
     batch = mechanism.law(data).sample(SeededBits(13), 400)
     core = mechanism.core()
     centers = [
-        float(core.noise_of(batch[i]) * batch[i].number("mean") / 2**40) * 2.0**core.nearness.exponent
+        float(core.noise_of(batch[i]) * batch[i].number("mean") / 2**40)
+        * 2.0**core.nearness.exponent
         for i in range(400)
     ]
     found = [mechanism.estimate(batch[i]) for i in range(400)]

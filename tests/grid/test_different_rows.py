@@ -1,0 +1,91 @@
+"""Rows of integers, each once: against a dictionary, at every width and type; no statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpverify.grid.linear import Integers
+from dpverify.grid.masks import different_rows
+
+WIDE = [0, 1, -1, 2**31, -(2**31), 2**53 + 1, 2**53, 2**62, -(2**62), 2**63 - 1, -(2**63)]
+HUGE = [*WIDE, 2**63, 2**64, -(2**64), 10**40, 10**40 + 1]
+DTYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "O"]
+
+
+def agrees(numbers: Integers) -> bool:
+    """As a dictionary of tuples says: the same rows, each once, and for every draw its own; in order of the last
+    numbers first."""
+    seen, which = different_rows(numbers, "rows")
+    rows = [tuple(row) for row in numbers.tolist()]
+    expected: dict[tuple[int, ...], list[int]] = {}
+    for i, row in enumerate(rows):
+        expected.setdefault(row, []).append(i)
+    places = {row: np.flatnonzero(which == k).tolist() for k, row in enumerate(seen)}
+    rising = [row[::-1] for row in seen]
+    python = all(type(value) is int for row in seen for value in row)
+    return len(seen) == len(expected) and places == expected and rising == sorted(rising) and python
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(st.data(), st.integers(0, 4), st.integers(1, 12), st.sampled_from(DTYPES))
+def test_rows_are_those_of_a_dictionary(data: Any, width: int, size: int, kind: str) -> None:
+    info = None if kind == "O" else np.iinfo(kind)
+    ends = HUGE if info is None else [v for v in HUGE if info.min <= v <= info.max]
+    low, high = (-3, 3) if info is None else (max(-3, int(info.min)), 3)
+    one = st.integers(low, high) | st.sampled_from(ends)
+    if info is not None and info.bits == 8:
+        one = st.integers(int(info.min), int(info.max))
+    rows = data.draw(
+        st.lists(st.lists(one, min_size=width, max_size=width), min_size=size, max_size=size)
+    )
+    assert agrees(np.array(rows, kind).reshape(size, width))
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_no_two_of_many_rows_are_taken_for_one(kind: str) -> None:
+    """Of 200 by 200 numbers about zero. Planted: differences that wrap around in narrow integers."""
+    low = 0 if kind.startswith("u") else -100
+    grid = np.stack(np.meshgrid(np.arange(low, low + 200), np.arange(low, low + 200)), axis=-1)
+    rows = grid.reshape(-1, 2).astype(kind)
+    rng = np.random.default_rng(1)
+    shuffled = rows[rng.permutation(len(rows))]
+    seen, which = different_rows(shuffled, "rows")
+    assert len(seen) == 40_000
+    assert np.array_equal(np.array(seen)[which], shuffled.astype(np.int64))
+
+
+def test_numbers_beyond_the_integers_of_a_float_stay_apart() -> None:
+    """Planted: unsigned and signed words together, which are floats in NumPy."""
+    for kind in ("u8", "i8", "O"):
+        rows = np.array([[2**53, 1], [2**53 + 1, 1], [2**53 + 2, 1], [2**53 + 1, 0]], kind)
+        assert agrees(rows)
+        assert len(different_rows(rows, "rows")[0]) == 4
+
+
+def test_no_row_and_no_number() -> None:
+    assert different_rows(np.zeros((0, 3), np.int64), "rows")[0] == []
+    seen, which = different_rows(np.zeros((5, 0), np.int64), "rows")
+    assert seen == [()]
+    assert which.tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.arange(4) / 2,
+        np.array([True, False] * 2),
+        np.array([0.0, 1, 2, 3], object),
+        np.array(list("abcd")),
+    ],
+    ids=["floats", "booleans", "floats as objects", "texts"],
+)
+def test_what_is_no_integer_is_refused(column: Any, size: int) -> None:
+    """Planted: halves, which would become zeros."""
+    with pytest.raises(TypeError, match=r"the numbers of 'rows' have type .*; give integers"):
+        different_rows(column[:size, np.newaxis], "rows")
