@@ -118,7 +118,7 @@ def all_records(key: int) -> Filtered:
     [
         (weaker, ValueError, "declared"),
         (wider, ValueError, "of another width"),
-        (all_records, ValueError, "it has a bound for inputs only"),
+        (all_records, TypeError, "Agreement has a sensitivity for inputs, not under friendly"),
     ],
 )
 def test_a_filter_that_breaks_its_promise_is_refused(build: Any, kind: Any, message: str) -> None:

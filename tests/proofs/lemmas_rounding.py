@@ -143,7 +143,7 @@ def floored_bounds_clamp_as_units_do() -> Term:
     return _in_cells(False)
 
 
-_QUANTIZE = "dpverify/grid/queries.py:quantize"
+_QUANTIZE = "dpverify/grid/cells.py:quantize"
 _CELLS = "dpverify/mechanisms/bounded_mean.py:BoundedMean._sum"
 LEMMAS = (
     Lemma("clip is 1-Lipschitz", _QUANTIZE, clip_moves_no_further, clip_moves_just_as_far),

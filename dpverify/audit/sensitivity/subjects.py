@@ -154,7 +154,7 @@ def _values_of(query: Query) -> tuple[float, ...]:
     """The public numbers of a query in units of the records: bounds, centers, radii, a cell."""
     inner = getattr(query, "query", query)
     cells: list[float] = [1, 0.5, 1.5]
-    names = ("upper", "lower", "radius", "width", "origin", "categories")
+    names = ("upper", "lower", "radius", "step", "origin", "categories")
     cells[:0] = [float(getattr(inner, name)) for name in names if hasattr(inner, name)]
     center = getattr(inner, "center", ())
     centers = [float(c) for c in (center if isinstance(center, tuple) else (center,))][:4]
