@@ -151,7 +151,7 @@ class GroupBuckets(Query):
     def sums(self, view: View) -> tuple[Integers, NDArray[np.int64]]:
         """Of each group the squared differences, summed for each column, shape (groups, columns), and its number of
         pairs, shape (groups,); once for each grouping of a view."""
-        key = ("groups", self.columns, self.groups, self.exponent, self.key)
+        key = (type(self), self.columns, self.groups, self.exponent, self.key)
         return view.once(key, lambda: self._sums(view.records))
 
     def _sums(self, records: Records) -> tuple[Integers, NDArray[np.int64]]:

@@ -6,13 +6,15 @@ import contextlib
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dpverify.audit.structure import batch_dependence, order_dependence
-from dpverify.grid import ClampedSum, Count, View, quantize
+from dpverify.grid import ClampedSum, Count, Query, View, quantize
+from dpverify.randomness.bits import IntArray
 from tests.audit.structure_subjects import (
     crossing_rows,
     exact_sum,
@@ -21,6 +23,10 @@ from tests.audit.structure_subjects import (
 )
 
 GRID_SUM = ClampedSum(-1024, 1024, 0, -10)
+
+
+def asked(query: Query, rows: Any) -> IntArray:
+    return query.evaluate(View(rows))
 
 
 @pytest.mark.parametrize("name", ["mean", "sum"])
@@ -70,7 +76,7 @@ def test_our_grid_queries_do_not_depend_on_anything(seed: int) -> None:
     rows = np.random.default_rng(seed).normal(size=(500, 1))
     for query, sensitivity in ((GRID_SUM, 1024), (Count((-0.5, 0.5)), 1), (Count(), 1)):
         found = order_dependence(
-            lambda records, query=query: query.evaluate(View(records)),
+            partial(asked, query),
             rows,
             record=[1.0],
             sensitivity=Fraction(sensitivity),

@@ -1,0 +1,143 @@
+"""Plans and queries that would claim less than they spend are refused; no statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify.grid import NOTHING, UNIT, Query, Released, View
+from dpverify.grid.nearness import Nearness
+from dpverify.grid.region_queries import MovingHistogram, MovingMoments
+from dpverify.grid.splits import ByHash, ByIndex, ByInterval
+from dpverify.grid.transcript_queries import MovingSum
+from dpverify.plans import Blocks, Gate, Law, Part, Plan, RoundedGaussian, Stage
+from dpverify.plans.calibrating import least_multiplier
+from dpverify.plans.plan import derive
+from dpverify.privacy import PureDP
+from dpverify.privacy.adjacency import Friendly, Groups
+from dpverify.randomness import SeededBits
+from tests.plans.nested import ADD, DOMAIN, REPLACE, answers
+
+NEAR = Nearness(4, 0, (1.0,))
+ZERO = np.zeros((1, 1), np.int64)
+RADIUS = np.array([3])
+
+
+def at(point: Any = ZERO, radius: Any = RADIUS) -> Released[Any]:
+    return Released((), lambda before: (point, radius))
+
+
+def along(directions: Any) -> Released[Any]:
+    return Released((), lambda before: directions)
+
+
+@pytest.mark.parametrize("spread", [Fraction(0), Fraction(-1), Fraction(-7, 3)])
+@pytest.mark.parametrize("kind", [MovingSum, MovingMoments])
+def test_a_spread_that_is_not_positive_has_no_sensitivity(kind: Any, spread: Fraction) -> None:
+    """A negative one would turn a large sensitivity into a small one."""
+    with pytest.raises(ValueError, match="is not positive; noise needs a standard deviation"):
+        kind(NEAR, spread, ADD, at()).sensitivity(ADD, DOMAIN)
+
+
+def test_more_directions_than_declared_are_refused() -> None:
+    """A record counts once for each direction: sensitivity is by their number."""
+    for count in (1, 2):
+        asked = MovingHistogram(NEAR, 8, 1, at(), along(np.full((1, count, 1), 64)))
+        if count == 1:
+            assert asked.evaluate(View(np.zeros((5, 1))), NOTHING).sum() == 5
+            continue
+        with pytest.raises(ValueError, match=r"directions of shape \(1, 2, 1\) were released"):
+            asked.evaluate(View(np.zeros((5, 1))), NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("point", "radius"),
+    [
+        (ZERO + 0.5, RADIUS),
+        (ZERO, RADIUS + 0.5),
+        (np.zeros((1, 2), np.int64), RADIUS),
+        (np.zeros(1, np.int64), RADIUS),
+        (ZERO, RADIUS[:, np.newaxis]),
+        (ZERO > 0, RADIUS),
+    ],
+)
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda place: MovingSum(NEAR, Fraction(1), ADD, place),
+        lambda place: MovingMoments(NEAR, Fraction(1), ADD, place),
+        lambda place: MovingHistogram(NEAR, 8, 1, place, along(np.full((1, 1, 1), 64))),
+    ],
+)
+def test_balls_that_are_not_of_integers_one_a_draw_are_refused(
+    made: Callable[[Any], Query], point: Any, radius: Any
+) -> None:
+    with pytest.raises(ValueError, match="give integers, a point and a radius for each"):
+        made(at(point, radius)).evaluate(View(np.zeros((5, 1))), NOTHING)
+
+
+def test_a_query_of_inputs_has_no_claim_for_other_neighbors() -> None:
+    """Its lemma is for one record more or less; of several, or of friends exchanged, it says nothing."""
+    stage = Stage("sum", MovingSum(NEAR, Fraction(1), ADD, at()), RoundedGaussian(UNIT))
+    assert not stage.derivation(ADD, DOMAIN).conclusion.hypotheses
+    for other in (Groups(ADD, 2), Friendly(NEAR.predicate, exchange=True)):
+        with pytest.raises(TypeError, match="MovingSum has a sensitivity for inputs, not under"):
+            stage.derivation(other, DOMAIN)
+
+
+def test_how_a_split_is_made_is_no_parameter() -> None:
+    """By value and by index are priced by different rules: nobody says which by hand."""
+    splits: tuple[Any, ...] = ((ByIndex, (2,)), (ByInterval, ((0.0,),)), (ByHash, (2, 0)))
+    for kind, given in splits:
+        assert kind(*given).by == ("index" if kind is ByIndex else "value")
+        with pytest.raises(TypeError, match="by"):
+            kind(*given, by="value")
+    with pytest.raises(ValueError, match="the conclusion is asked under add-remove"):
+        derive((Blocks("b", ByIndex(2), ((answers("x"),),) * 2),), ADD, DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ((answers("x"), Gate("x", 1, "no"), Gate("x", 2, "no")), "two gates on 'x' stop for the"),
+        ((Part("p", (answers("x"),)), Gate("p", 1, "no")), "a gate reads 'p', which is not"),
+        (
+            (Stage("s", MovingSum(NEAR, Fraction(1), REPLACE, Released(("x",), at())), RoundedGaussian(UNIT)), answers("x")),
+            "What follows from 'x' is asked before it is released",
+        ),
+    ],
+)  # fmt: skip
+def test_plans_whose_words_mean_two_things_are_refused(plan: Plan, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        derive(plan, REPLACE, DOMAIN)
+
+
+def test_a_gate_after_a_part_did_not_stop_the_part() -> None:
+    """Planted: the part is told that it stopped, and its estimate abstains although all was released."""
+    plan: Plan = (Part("p", (answers("x"),)), answers("y"), Gate("y", 2, "later"))
+    derive(plan, REPLACE, DOMAIN)
+    drawn = Law(plan, np.ones((1, 1)), REPLACE, DOMAIN).sample(SeededBits(1), 1)
+    assert drawn.stopped == "later"
+    inside = drawn.within("p")
+    assert inside.stopped is None
+    assert inside.released == {"x": drawn.numbers("p/x")}
+
+
+def test_a_claim_that_is_not_monotone_to_the_last_bit_is_still_met() -> None:
+    """What was asked before is not taken for granted where rounding makes simple multipliers dearer."""
+    budget, asked = PureDP(Fraction(3, 10)), []
+
+    def rough(multiplier: Fraction) -> PureDP:
+        asked.append(multiplier)
+        simple = multiplier.denominator < 1000
+        return PureDP((1 + Fraction(simple, 1 << 46)) / multiplier)
+
+    found = least_multiplier(rough, budget)
+    assert Fraction(10, 3) in asked
+    assert rough(found).implies(budget)
+    assert 0 < found - Fraction(10, 3) < Fraction(1, 1 << 30)
+    assert least_multiplier(lambda m: PureDP(1 / m), budget) == Fraction(10, 3)
