@@ -9,11 +9,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpverify.grid.nearness import Nearness, by_column, by_matrix
+from dpverify.privacy.numbers import Floats
 
-Floats = NDArray[np.float64]
 Numbers = tuple[float, ...]
 Matrix = tuple[Numbers, ...]
 _LARGEST_RATIO = 1e24

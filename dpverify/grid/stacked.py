@@ -73,7 +73,7 @@ def _moves(
     return sensitivity_lemma(
         Quantity.of(
             f"every one of {len(moves)} answers",
-            "Together",
+            "Stacked",
             moved=tuple(moved.conclusion.value for moved in moves),
             counts=counts,
         ),
@@ -81,7 +81,7 @@ def _moves(
         value=max(moved.conclusion.value for moved in moves),
         adjacency=adjacency,
         domain=domain,
-        obligation="theory/above_threshold.py:obligation_together",
+        obligation="theory/above_threshold.py:obligation_stacked",
         source=Source("OURS", "several answers, and which way they move"),
         premises=moves,
     )

@@ -8,11 +8,10 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
-from dpverify.privacy.numbers import settle
+from dpverify.privacy.numbers import Floats, settle
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 from dpverify.randomness.enumeration import Atoms, Formal
@@ -24,8 +23,6 @@ _FARTHEST = 300  # likewise, for gaps
 _TABLE = 1 << 21
 _STEEPEST = 1e6
 _WORD = 1 << 61
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,8 +184,8 @@ def _premises(statement: Sensitivity) -> tuple[Premise, ...]:
 
 
 @states(Source("OURS", "several answers, and which way they move"))
-@shows("Together", Norm.L_INFINITY, Norm.ONE_WAY, value=_stated, premises=_premises)
-def obligation_together(claimed: Callable[[Adjacency], tuple[int, bool]] = moves_of_counts) -> int:
+@shows("Stacked", Norm.L_INFINITY, Norm.ONE_WAY, value=_stated, premises=_premises)
+def obligation_stacked(claimed: Callable[[Adjacency], tuple[int, bool]] = moves_of_counts) -> int:
     """Of all neighbors of at most 3 records: the largest move of a count, and whether all moves of a pair
     are of one sign, are ``claimed``; and of a count with two sums, ``moves_together``."""
     cases = _mixed_together()

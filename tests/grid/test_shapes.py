@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpverify.estimation.friendly_means import isotropic_worst, mapped_spectrum
-from dpverify.grid.shapes import Floats, Shape, shape_of, spectrum, tail_radius
+from dpverify.grid.shapes import Shape, shape_of, spectrum, tail_radius
+from dpverify.privacy.numbers import Floats
 
 RADIUS = Fraction(3, 2)
 

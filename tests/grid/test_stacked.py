@@ -30,7 +30,7 @@ def test_counts_move_one_way_under_add_remove_only(adjacency: Adjacency) -> None
     assert shown.conclusion.value == value
     assert (shown.conclusion.norm is Norm.ONE_WAY) == one_way
     assert {lemma.obligation.split(":")[1] for lemma in shown.lemmas} == {
-        "obligation_together",
+        "obligation_stacked",
         "obligation_count",
     }
 

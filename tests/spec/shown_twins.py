@@ -27,7 +27,7 @@ def _half(value: int) -> int:
 
 
 FAULTS: dict[str, list[Plant]] = {
-    "theory.above_threshold:obligation_together": [
+    "theory.above_threshold:obligation_stacked": [
         _patched(above_threshold, "moves_together", lambda most: most - 1),
         _patched(above_threshold, "moves_together", lambda most: most + 1),
     ],

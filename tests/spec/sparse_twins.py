@@ -15,7 +15,7 @@ from spec.theory import above_threshold
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 TWINS: dict[str, dict[str, Any]] = {
-    "theory.above_threshold:obligation_together": {
+    "theory.above_threshold:obligation_stacked": {
         "one way always": lambda adjacency: (1, True),
         "never one way": lambda adjacency: (1, False),
         "adjacencies swapped": lambda adjacency: (1, adjacency is Adjacency.REPLACE),

@@ -110,7 +110,7 @@ def test_a_missing_parameter_or_hypothesis_is_refused(lemma: AnyDerivation) -> N
 
 @pytest.mark.parametrize(
     ("kind", "near"),
-    [("Together", None), ("WithCount", None), ("OneUnit", None)],
+    [("Stacked", None), ("WithCount", None), ("OneUnit", None)],
 )
 def test_numbers_that_no_premise_says_are_refused(kind: str, near: object) -> None:
     lemma = of(kind, near)
@@ -123,12 +123,12 @@ def test_numbers_that_no_premise_says_are_refused(kind: str, near: object) -> No
 
 
 def test_only_counts_move_one_way_and_only_under_add_remove() -> None:
-    sums = of("Together", Adjacency.ADD_REMOVE, counts=False)
-    counts = of("Together", Adjacency.REPLACE, counts=True)
+    sums = of("Stacked", Adjacency.ADD_REMOVE, counts=False)
+    counts = of("Stacked", Adjacency.REPLACE, counts=True)
     for lemma in (sums, counts):
         assert "nothing is shown" in str(refused(lemma, norm=Norm.ONE_WAY))
     words = sums.conclusion.query
-    said = Quantity.of(words.words, "Together", moved=words["moved"], counts=True)
+    said = Quantity.of(words.words, "Stacked", moved=words["moved"], counts=True)
     assert "needs" in str(refused(sums, norm=Norm.ONE_WAY, query=said))
 
 
