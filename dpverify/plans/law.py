@@ -163,7 +163,7 @@ class Law:
                     continue
                 for inner, some in self._inside(built, place, rows, bits):
                     alive.append(self._run(inner, batch, some, done, bits)[0])
-            done += len(stages_of((element,)))
+            done += 1 if isinstance(element, Stage) else len(stages_of((element,)))
             live = alive[0] if len(alive) == 1 else np.sort(np.concatenate(alive))
         return live, done
 
@@ -287,7 +287,7 @@ class Law:
                     continue
                 assert isinstance(built, Part)
                 alive.append(self._score(self._part(built, place), batch, rows, done, total)[0])
-            done += len(stages_of((element,)))
+            done += 1 if isinstance(element, Stage) else len(stages_of((element,)))
             live = np.sort(np.concatenate([live[:0], *alive]))
         return live, done
 

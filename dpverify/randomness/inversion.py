@@ -11,9 +11,9 @@ answers one that its bits leave open:
 3. rationals and balls, with bits added until the answer is sure: for about one in 2^43 of the second
    stage's draws.
 
-The only floats of the samplers are in ``excesses``, ``exponential`` and ``compared`` here.
+The only floats of the samplers are in ``as_floats``, ``excesses``, ``exponential`` and ``compared`` here.
 
-The floats' error. Let e = 2^-53; every operation is IEEE + or * (numpy's, no library function), so
+The floats' error. Let e = 2^-53; every operation is IEEE + or * (numpy's or Python's, no library function), so
 its result is (1 + d) times the true one, |d| <= e, and nothing here is subnormal.
  - The excess a o (2 L + o) or a o, for the rational a, the left end L, the offset o. On the integers L,
    o and 2 L + o are whole numbers below 2^53, hence exact; the coefficient's rounding and two products
@@ -31,8 +31,11 @@ All in all 2^-51 + 2^-52 + 2^-50 + 2^-53 < 2^-49, and MARGIN is 2^-44.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,10 +50,14 @@ Words = NDArray[np.uint64]
 CHUNK = 1 << 14
 """Draws whose buffers stay in the processor's cache together."""
 SMALL = 1 << 12
+FEW = 16
+"""Draws that take less time one by one, in Python's integers."""
 MARGIN = 2.0**-44
 _DEGREE = 13
-_COEFFICIENTS = tuple((-1) ** k / math.factorial(k) for k in range(_DEGREE + 1))
+_COEFFICIENTS: tuple[float, ...] = tuple((-1) ** k / math.factorial(k) for k in range(_DEGREE + 1))
+_DOWNWARD = _COEFFICIENTS[-2::-1]
 _WORD_LIMIT = 1 << 62
+_Real = TypeVar("_Real", float, Floats)
 
 
 def draw(table: Table, bits: Bits, size: int) -> IntArray:
@@ -138,13 +145,71 @@ def at_once(table: Table, words: Words, values: IntArray, buffers: Buffers) -> B
 
 def settled(table: Table, bits: Bits, words: Words) -> tuple[IntArray, BoolArray]:
     """The second stage, and the third where it is needed: integers, and which are accepted."""
-    second = second_stage(table, words, bits.words(3 * len(words)).reshape(3, -1))
-    values, accepted = second.values, second.accepted
-    for i in np.flatnonzero(second.open).tolist():
-        u, u2, t = (Lazy(int(each[i]), table.word_bits) for each in (second.u, second.u2, second.t))
+    more = bits.words(3 * len(words)).reshape(3, -1)
+    if len(words) <= FEW:
+        ones = [alone(table, *each) for each in zip(words.tolist(), *more.tolist(), strict=True)]
+        values: IntArray = np.array([one.value for one in ones], dtype=np.int64)
+        accepted = np.array([one.accepted for one in ones], dtype=np.bool_)
+        left = [i for i, one in enumerate(ones) if one.open]
+    else:
+        second = second_stage(table, words, more)
+        values, accepted = second.values, second.accepted
+        left = np.flatnonzero(second.open).tolist()
+    for i in left:
+        one = alone(table, int(words[i]), *map(int, more[:, i]))
+        u, u2, t = (Lazy(each, table.word_bits) for each in (one.u, one.u2, one.t))
         exact, accepted[i] = exactly(table.blocks, bits, u, u2, t)
-        values = _put(values, np.array([i]), _integer(-exact if second.negative[i] else exact))
+        values = _put(values, np.array([i]), _integer(-exact if one.negative else exact))
     return values, accepted
+
+
+class One(NamedTuple):
+    """The second stage of one draw, as ``Second``."""
+
+    value: int
+    accepted: bool
+    open: bool
+    negative: bool
+    u: int
+    u2: int
+    t: int
+
+
+def alone(table: Table, word: int, first: int, second: int, third: int) -> One:
+    """The second stage of one draw, as ``second_stage`` decides it: by the same operations, whatever the value."""
+    blocks, size, low_bits = table.blocks, table.word_bits, table.low_bits
+    offset_bits = blocks.offset_bits
+    thresholds, bases = _listed(table)
+    u = _bits_joined(word >> (size - table.cell_bits), table.cell_bits, first, size)
+    negative = (word >> low_bits) & 1 == 1
+    u2 = _bits_joined(
+        (word & ((1 << low_bits) - 1)) >> offset_bits, low_bits - offset_bits, second, size
+    )
+    last = (1 << offset_bits) - 1
+    place = last - (word & last) if negative else word & last
+    block = bisect_left(thresholds, u)
+    if blocks.rounded:
+        t = _bits_joined(place, offset_bits, third, size)
+        inside, left, offset = place, block, t
+    else:
+        t, inside, left = place, place if block else 0, bases[2 * block]
+        offset = inside
+    magnitude = (bases[2 * block] + inside) >> table.halved
+    excess = excesses(table, as_floats(left), as_floats(offset))
+    accepted, open_ = compared(as_floats(u2), size, excess)
+    open_ = open_ or thresholds[block] == u
+    return One(-magnitude if negative else magnitude, accepted, open_, negative, u, u2, t)
+
+
+@lru_cache(maxsize=64)
+def _listed(table: Table) -> tuple[list[int], list[int]]:
+    """Thresholds and bases as Python's integers."""
+    return table.thresholds.tolist(), table.bases.tolist()
+
+
+def _bits_joined(first: int, count: int, more: int, size: int) -> int:
+    """As ``_joined``, of one word."""
+    return (first << (size - count)) | (more >> count) if count else more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,9 +243,11 @@ def second_stage(table: Table, words: Words, more: Words) -> Second:
     t = _joined(place, blocks.offset_bits, more[2], size) if blocks.rounded else place
     block, open_block = blocks_of(table.thresholds, u)
     inside = place if blocks.rounded else np.where(block == 0, np.uint64(0), place)
-    magnitude = (table.bases[2 * block] + inside.view(np.int64)) >> table.halved
-    excess = excesses(table, block, t if blocks.rounded else inside)
-    accepted, open_acceptance = compared(u2, size, excess)
+    base = table.bases[2 * block]
+    magnitude = (base + inside.view(np.int64)) >> table.halved
+    left, offset = (block, t) if blocks.rounded else (base, inside)
+    excess = excesses(table, as_floats(left), as_floats(offset))
+    accepted, open_acceptance = compared(as_floats(u2), size, excess)
     values = np.where(negative, -magnitude, magnitude)
     return Second(values, accepted, open_block | open_acceptance, negative, u, u2, t)
 
@@ -198,37 +265,44 @@ def blocks_of(thresholds: Words, u: Words) -> tuple[NDArray[np.intp], BoolArray]
     return block, np.asarray(thresholds[block] == u)
 
 
-def excesses(table: Table, block: NDArray[np.intp], offset: Words) -> Floats:
-    """g of values at this offset in their block: a whole number, on the line a word of t."""
-    blocks = table.blocks
-    if blocks.rounded:
-        left, inside = block.astype(np.float64), offset.astype(np.float64) * 2.0**-table.word_bits
-        coefficient = float(blocks.rate * blocks.width**blocks.power)
-    else:
-        left, inside = table.bases[2 * block].astype(np.float64), offset.astype(np.float64)
-        coefficient = float(blocks.rate)
-    if blocks.power == 2:
+@overload
+def as_floats(integers: int) -> float: ...
+@overload
+def as_floats(integers: NDArray[Any]) -> Floats: ...
+def as_floats(integers: int | NDArray[Any]) -> float | Floats:
+    """The nearest floats."""
+    return float(integers) if isinstance(integers, int) else integers.astype(np.float64)
+
+
+def excesses(table: Table, left: _Real, offset: _Real) -> _Real:
+    """g of values at this offset in their block, whose left end (on the line: number) is given.
+
+    offset: a whole number, on the line a word of t.
+    """
+    unit: float = 2.0**-table.word_bits if table.blocks.rounded else 1.0
+    inside = offset * unit
+    if table.blocks.power == 2:
         inside = inside * (2.0 * left + inside)
-    return coefficient * inside
+    return float(table.slope) * inside
 
 
-def exponential(excess: Floats) -> Floats:
+def exponential(excess: _Real) -> _Real:
     """exp(-g) for 0 <= g <= 1/2 to 2^-49, by its Taylor polynomial."""
-    value = np.full_like(excess, _COEFFICIENTS[-1])
-    for coefficient in reversed(_COEFFICIENTS[:-1]):
+    value = 0.0 * excess + _COEFFICIENTS[-1]
+    for coefficient in _DOWNWARD:
         value *= excess
         value += coefficient
     return value
 
 
-def compared(u: Words, word_bits: int, excess: Floats) -> tuple[BoolArray, BoolArray]:
+def compared(u: _Real, word_bits: int, excess: _Real) -> tuple[Any, Any]:
     """Whether U' < exp(-g) for every U' and t that begin with the bits given; and where it is open.
 
     With later bits U' can grow by 2^-word_bits, and t, and g with it (its slope is at most 1), too.
     """
-    above = exponential(excess) - u.astype(np.float64) * 2.0**-word_bits
-    accepted = above > 2 * 2.0**-word_bits + MARGIN
-    return np.asarray(accepted), np.asarray(~accepted & (above >= -MARGIN))
+    above = exponential(excess) - u * 2.0**-word_bits
+    enough = 2 * 2.0**-word_bits + MARGIN
+    return above > enough, (above >= -MARGIN) & (above <= enough)
 
 
 @dataclass(slots=True)

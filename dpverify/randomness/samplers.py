@@ -58,12 +58,13 @@ def rounded_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
 
 
 def _drawn(blocks: Blocks, bits: Bits, size: int) -> IntArray:
-    if bits.word_bits != table(blocks).word_bits:
+    found = table(blocks)
+    if bits.word_bits != found.word_bits:
         raise ValueError(
-            f"word_bits = {bits.word_bits}; block inversion reads words of "
-            f"{table(blocks).word_bits} bits. Take another source of bits."
+            f"word_bits = {bits.word_bits}; block inversion reads words of {found.word_bits} bits. Take another source "
+            "of bits."
         )
-    return draw(table(blocks), bits, size)
+    return draw(found, bits, size)
 
 
 def _supported(sigma: Fraction) -> Fraction:

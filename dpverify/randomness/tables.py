@@ -44,6 +44,12 @@ class Table:
     bases: NDArray[np.int64]
 
     @property
+    def slope(self) -> Fraction:
+        """What turns o (2 L + o), or o, into the excess: the rate, on the line in units of a block."""
+        blocks = self.blocks
+        return blocks.rate * blocks.width**blocks.power if blocks.rounded else blocks.rate
+
+    @property
     def low_bits(self) -> int:
         """Bits of U' and the offset together: those below the sign."""
         return self.word_bits - self.cell_bits - 1

@@ -25,7 +25,7 @@ from dpverify.randomness.blocks import (
     rounded_gaussian_blocks,
     thresholds,
 )
-from dpverify.randomness.inversion import Lazy, draw, exactly, settled
+from dpverify.randomness.inversion import FEW, Lazy, draw, exactly, settled
 from dpverify.randomness.tables import Table, table
 from tests.randomness.helpers import NoBits, ScriptedBits
 
@@ -272,6 +272,7 @@ def test_every_line_of_the_slow_paths_runs(monkeypatch: pytest.MonkeyPatch) -> N
         with monkeypatch.context() as patched:
             test_values_beyond_62_bits_become_python_integers(patched)
         draw(table(COIN), SeededBits(1), 10_000)
+        draw(table(COIN), SeededBits(1), 2 * FEW)
     wanted = set().union(*map(every_line, codes))
     assert len(wanted) > 40
     assert wanted - seen == set()

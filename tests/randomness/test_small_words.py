@@ -19,8 +19,18 @@ import pytest
 
 from dpverify.privacy.numbers import Floats
 from dpverify.randomness import inversion
+from dpverify.randomness.bits import SeededBits
 from dpverify.randomness.blocks import Blocks, thresholds
-from dpverify.randomness.inversion import Buffers, Words, at_once, blocks_of, second_stage
+from dpverify.randomness.inversion import (
+    FEW,
+    Buffers,
+    Words,
+    alone,
+    at_once,
+    blocks_of,
+    second_stage,
+    settled,
+)
 from dpverify.randomness.tables import Table, table
 from tests.randomness.test_blocks import LAWS, SCALES, masses
 
@@ -70,7 +80,7 @@ def test_a_wrong_threshold_is_found_by_counting(change: int) -> None:
 def check_acceptance(word_bits: int, excess: float) -> int:
     """exp(-g) for g and all that is at most 2^-W above is bracketed; at most 3 words are open."""
     g = np.full(1 << word_bits, excess)
-    accepted, open_ = inversion.compared(every(word_bits), word_bits, g)
+    accepted, open_ = inversion.compared(inversion.as_floats(every(word_bits)), word_bits, g)
     assert not (accepted & open_).any()
     yes, unknown = int(accepted.sum()), int(open_.sum())
     assert accepted[:yes].all()
@@ -255,6 +265,69 @@ def test_every_word_of_the_second_stage(case: tuple[str, str, int, int, int]) ->
     values, accepted, open_ = second(found)
     assert check_integers(values, accepted, open_, found.blocks) >= 3
     assert open_.mean() < 0.8
+
+
+@pytest.mark.parametrize("case", SECOND, ids=str)
+def test_one_draw_is_decided_as_many_are(case: tuple[str, str, int, int, int]) -> None:
+    """Every field, for words of every value of each and a thousand others."""
+    found = small(*case)
+    size = found.word_bits
+    rng = np.random.default_rng(3)
+    words = rng.integers(0, 1 << size, (4, 1000), dtype=np.uint64)
+    words[0, : 1 << size] = every(size)
+    words[1, : 1 << size] = every(size)[::-1]
+    words[:, -2], words[:, -1] = 0, (1 << size) - 1
+    assert_same(found, words)
+    assert second_stage(found, words[0], words[1:]).open.any()
+
+
+def assert_same(found: Table, words: Words) -> None:
+    together = second_stage(found, words[0], words[1:])
+    ones = [alone(found, *each) for each in words.T.tolist()]
+    names = ("values", "accepted", "open", "negative", "u", "u2", "t")
+    for k, name in enumerate(names):
+        assert getattr(together, name).tolist() == [one[k] for one in ones], name
+
+
+def test_one_draw_is_decided_as_many_are_in_whole_words() -> None:
+    """Floats too: by the last bit, or an acceptance would differ. Thresholds and their neighbors among them."""
+    rng = np.random.default_rng(4)
+    for make in LAWS.values():
+        for scale in (*SCALES, *MORE_SCALES):
+            found = table(make(scale))
+            words = rng.integers(0, 2**64, (4, 500), dtype=np.uint64)
+            edges = np.resize(found.thresholds, 60)
+            cell = np.uint64(64 - found.cell_bits)
+            words[0, :60] = (edges >> cell << cell) | (
+                words[0, :60] & np.uint64((1 << int(cell)) - 1)
+            )
+            words[1, :60] = (edges << np.uint64(found.cell_bits)) + np.resize(
+                np.array([0, 2**64 - 2**16, 2**16], np.uint64), 60
+            )
+            words[:, 60], words[:, 61] = 0, 2**64 - 1
+            assert_same(found, words)
+            assert second_stage(found, words[0], words[1:]).open[:60].any()
+
+
+class Given(SeededBits):
+    """The same words again and again."""
+
+    def words(self, count: int) -> Words:
+        return np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+
+@pytest.mark.parametrize("size", [0, 1, FEW, FEW + 1])
+def test_few_draws_are_settled_as_many_are(size: int) -> None:
+    for make in LAWS.values():
+        found, bits = table(make(SCALES[0])), Given(1)
+        words, more = bits.words(size), bits.words(3 * size).reshape(3, -1)
+        values, accepted = settled(found, bits, words)
+        ones = [
+            alone(found, *each) for each in zip(*words[None].tolist(), *more.tolist(), strict=True)
+        ]
+        assert values.tolist() == [one.value for one in ones]
+        assert accepted.tolist() == [one.accepted for one in ones]
+        assert [values.dtype.name, accepted.dtype.name] == ["int64", "bool"]
 
 
 def test_a_fault_in_the_second_stage_is_found() -> None:
