@@ -42,6 +42,7 @@ WORD = 1 << 62
 LARGEST_ENTRY = 1 << 41
 """The largest magnitude of a number given in cells."""
 _BLOCK = 1 << 20  # entries of an operand that are split at a time
+_FEW = 64  # entries whose largest Python finds sooner
 _BLOCK_ROWS = 1 << 11
 _LEAST_CHUNK = 1 << 12
 _OVERHEAD = 256  # what another chunk costs, in inner dimensions: a pass over the result
@@ -147,7 +148,9 @@ def integers(x: ArrayLike) -> Integers:
 
 def largest(x: Integers) -> int:
     """The largest magnitude of an entry, 0 for none."""
-    return max(int(x.max()), -int(x.min())) if x.size else 0
+    if x.size <= _FEW:
+        return max((abs(int(v)) for v in x.ravel().tolist()), default=0)
+    return max(int(x.max()), -int(x.min()))
 
 
 @dataclass(frozen=True, slots=True)

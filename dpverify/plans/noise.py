@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid import Query
+from dpverify.grid.linear import largest
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.balls import is_at_most
 from dpverify.privacy.numbers import Exact, exact, settle, to_float
@@ -227,8 +228,7 @@ def _rate(scale: Fraction) -> float:
 def added_to(center: IntArray, noise: IntArray, size: int) -> IntArray:
     """Every row of noise plus the center, or plus its own, shape (size, width), exactly."""
     noise = noise.reshape(size, center.shape[-1])
-    largest = max(abs(int(noise.max(initial=0))), abs(int(noise.min(initial=0))))
-    if largest + max(abs(int(center.max(initial=0))), abs(int(center.min(initial=0)))) >= 1 << 62:
+    if largest(noise) + largest(center) >= 1 << 62:
         noise = noise.astype(object)
     total: IntArray = noise + center
     return total
