@@ -181,12 +181,11 @@ def alone(table: Table, word: int, first: int, second: int, third: int) -> One:
     offset_bits = blocks.offset_bits
     thresholds, bases = _listed(table)
     u = _bits_joined(word >> (size - table.cell_bits), table.cell_bits, first, size)
-    negative = (word >> low_bits) & 1 == 1
+    sign = -((word >> low_bits) & 1)  # 0 or -1: x ^ sign is x or -x - 1, and no branch shows which
     u2 = _bits_joined(
         (word & ((1 << low_bits) - 1)) >> offset_bits, low_bits - offset_bits, second, size
     )
-    last = (1 << offset_bits) - 1
-    place = last - (word & last) if negative else word & last
+    place = (word ^ sign) & ((1 << offset_bits) - 1)
     block = bisect_left(thresholds, u)
     if blocks.rounded:
         t = _bits_joined(place, offset_bits, third, size)
@@ -198,7 +197,7 @@ def alone(table: Table, word: int, first: int, second: int, third: int) -> One:
     excess = excesses(table, as_floats(left), as_floats(offset))
     accepted, open_ = compared(as_floats(u2), size, excess)
     open_ = open_ or thresholds[block] == u
-    return One(-magnitude if negative else magnitude, accepted, open_, negative, u, u2, t)
+    return One((magnitude ^ sign) - sign, accepted, open_, sign < 0, u, u2, t)
 
 
 @lru_cache(maxsize=64)
