@@ -109,20 +109,17 @@ class Blocks:
         return [tail / total for tail in reversed(beyond)]
 
 
-@lru_cache(maxsize=256)
 def laplace_blocks(scale: Fraction) -> Blocks:
     """Integers of mass proportional to exp(-|z| / scale)."""
     return Blocks(1 / scale, 1, max(0, _floor_log2(scale) - _LAPLACE_BLOCKS), False)
 
 
-@lru_cache(maxsize=256)
 def gaussian_blocks(sigma: Fraction) -> Blocks:
     """Integers of mass proportional to exp(-z^2 / (2 sigma^2))."""
     shift = max(0, _floor_log2(sigma) - _GAUSSIAN_BLOCKS)
     return Blocks(1 / (2 * sigma**2), 2, shift, False)
 
 
-@lru_cache(maxsize=256)
 def rounded_gaussian_blocks(sigma: Fraction) -> Blocks:
     """Real numbers of density proportional to exp(-x^2 / (2 sigma^2)), rounded."""
     return Blocks(1 / (2 * sigma**2), 2, _floor_log2(sigma) - _GAUSSIAN_BLOCKS, True)

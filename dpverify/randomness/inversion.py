@@ -11,7 +11,8 @@ answers one that its bits leave open:
 3. rationals and balls, with bits added until the answer is sure: for about one in 2^43 of the second
    stage's draws.
 
-The only floats of the samplers are in ``as_floats``, ``excesses``, ``exponential`` and ``compared`` here.
+The only floats of the samplers are in ``as_floats``, ``excesses``, ``slope``, ``exponential``
+and ``compared`` here.
 
 The floats' error. Let e = 2^-53; every operation is IEEE + or * (numpy's or Python's, no library function), so
 its result is (1 + d) times the true one, |d| <= e, and nothing here is subnormal.
@@ -282,7 +283,13 @@ def excesses(table: Table, left: _Real, offset: _Real) -> _Real:
     inside = offset * unit
     if table.blocks.power == 2:
         inside = inside * (2.0 * left + inside)
-    return float(table.slope) * inside
+    return slope(table) * inside
+
+
+@lru_cache(maxsize=64)
+def slope(table: Table) -> float:
+    """The nearest float."""
+    return float(table.slope)
 
 
 def exponential(excess: _Real) -> _Real:

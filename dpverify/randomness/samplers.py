@@ -8,7 +8,9 @@ single releases at scales outside [2^-10, 2^45].
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ from dpverify.randomness.blocks import (
 )
 from dpverify.randomness.enumeration import EnumeratedBits
 from dpverify.randomness.inversion import draw
-from dpverify.randomness.tables import table
+from dpverify.randomness.tables import Table, table
 
 SMALLEST_SCALE, LARGEST_SCALE = Fraction(1, 1 << 10), Fraction(1 << 45)
 """Block inversion fits one word for these; ``discrete_laplace`` has another way beyond."""
@@ -36,9 +38,10 @@ def discrete_laplace(bits: Bits, scale: Fraction, size: int) -> IntArray:
     Raises ValueError for scale <= 0. Enumerated bits take the coins: of 64-bit words there are too
     many (tests/randomness/test_small_words.py enumerates the tables at shorter ones).
     """
-    if isinstance(bits, EnumeratedBits) or not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
-        return discrete_laplace_by_coins(bits, scale, size)
-    return _drawn(laplace_blocks(scale), bits, size)
+    found = None if isinstance(bits, EnumeratedBits) else _laplace_table(scale)
+    return (
+        discrete_laplace_by_coins(bits, scale, size) if found is None else _drawn(found, bits, size)
+    )
 
 
 def discrete_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
@@ -46,7 +49,7 @@ def discrete_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
 
     Raises ValueError unless 2^-10 <= sigma <= 2^45.
     """
-    return _drawn(gaussian_blocks(_supported(sigma)), bits, size)
+    return _drawn(_gaussian_table(gaussian_blocks, sigma), bits, size)
 
 
 def rounded_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
@@ -54,11 +57,21 @@ def rounded_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
 
     Raises ValueError unless 2^-10 <= sigma <= 2^45.
     """
-    return _drawn(rounded_gaussian_blocks(_supported(sigma)), bits, size)
+    return _drawn(_gaussian_table(rounded_gaussian_blocks, sigma), bits, size)
 
 
-def _drawn(blocks: Blocks, bits: Bits, size: int) -> IntArray:
-    found = table(blocks)
+@lru_cache(maxsize=16)
+def _laplace_table(scale: Fraction) -> Table | None:
+    """None where block inversion does not fit one word."""
+    return table(laplace_blocks(scale)) if SMALLEST_SCALE <= scale <= LARGEST_SCALE else None
+
+
+@lru_cache(maxsize=16)
+def _gaussian_table(kind: Callable[[Fraction], Blocks], sigma: Fraction) -> Table:
+    return table(kind(_supported(sigma)))
+
+
+def _drawn(found: Table, bits: Bits, size: int) -> IntArray:
     if bits.word_bits != found.word_bits:
         raise ValueError(
             f"word_bits = {bits.word_bits}; block inversion reads words of {found.word_bits} bits. Take another source "

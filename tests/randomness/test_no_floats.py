@@ -1,6 +1,6 @@
 """No float decides anything in the samplers and the coins: read off the source itself.
 
-Except in four functions of ``inversion``, where a proof beside them bounds the floats' error and
+Except in five functions of ``inversion``, where a proof beside them bounds the floats' error and
 what is closer than the bound is left to exact arithmetic. ``blocks`` divides balls and rationals.
 """
 
@@ -17,7 +17,7 @@ from dpverify.randomness import bits, blocks, inversion, samplers, tables
 
 COINS = {"below", "bernoulli", "bernoulli_exp", "until_accepted", "_integers"}
 FORBIDDEN_NAMES = {"math", "cmath", "random", "float", "round", "scipy", "time"}
-PROVED = {"as_floats", "excesses", "exponential", "compared"}
+PROVED = {"as_floats", "excesses", "slope", "exponential", "compared"}
 ALLOWED_NUMPY = {
     "add",
     "array",
