@@ -19,6 +19,7 @@ from dpverify.audit.friendly_core import KeptPart
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.opening import Opening
 from dpverify.audit.sequential import SequentialAttack
+from dpverify.audit.staging import STAGES, StagedAttack
 from dpverify.audit.subjects import claimed_of, is_ours, planted_in, target_of
 from dpverify.plans import Mechanism
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim
@@ -43,6 +44,7 @@ class Verdict(Enum):
 
 
 _LEAST_ALPHA = 1e-280
+_FIRST = 0.9  # of alpha; the rest is for another attack with as many draws as a planted fault needed
 MEANING = {
     Verdict.CONSISTENT: "no event violates the claim, and every planted fault was caught by the "
     "same attempt; this is evidence, not a proof",
@@ -122,8 +124,21 @@ class AuditResult:
         if self.verdict is Verdict.VIOLATED:
             return []
         caught = sum(fault.caught for fault in self.faults)
-        missed = "".join(f"; missed: {f.name}" for f in self.faults if not f.caught)
-        return [f"faults     {caught} of {len(self.faults)} planted faults caught{missed}"]
+        missed = [f"; missed: {fault.name} ({needs(fault)})" for fault in self.missed]
+        return [f"faults     {caught} of {len(self.faults)} planted faults caught{''.join(missed)}"]
+
+    @property
+    def missed(self) -> tuple[FaultResult, ...]:
+        """The planted faults that were not caught."""
+        return tuple(fault for fault in self.faults if not fault.caught)
+
+
+def needs(missed: FaultResult) -> str:
+    """Of a missed fault: with how many draws it was attacked, and about how many would show it."""
+    tried = f"in {missed.trials:,} draws a side"
+    if math.isinf(missed.needs):
+        return f"{tried} no event tells it"
+    return f"{tried}; about {missed.needs:,.0f} would show it"
 
 
 def _refuted_elsewhere(guarantee: Guarantee, best: Certificate) -> list[str]:
@@ -215,21 +230,31 @@ def audit(
         certificate, seen = betting.run(target, 0)
         certificates, draws = (certificate,), 2 * seen
     else:
-        attack = FixedAttack(guarantee, listed, trials, alpha, chosen, curve)
+        first = alpha * _FIRST if planted else alpha
+        attack = FixedAttack(guarantee, listed, trials, first, chosen, curve)
         certificates = attack.all_pairs(target, 0)
         draws = 2 * trials * len(listed)
-    violated = any(certificate.refuted for certificate in certificates)
     tries = min(trials, FAULT_TRIALS) if sequential else trials
-    each = FixedAttack(guarantee, listed, tries, alpha / max(1, len(planted)), chosen)
-    attacked = [] if violated else planted  # what they show is that silence means something
-    results = tuple(each.fault(name, target, 1 + i) for i, (name, target) in enumerate(attacked))
-    verdict = _verdict(violated, results)
+    share = alpha / max(1, len(planted))
+    staged = StagedAttack(guarantee, listed, tries, share, chosen, beyond=not sequential)
+    attacked = [] if _violated(certificates) else planted  # they show that silence means something
+    results = tuple(staged.fault(*fault, i) for i, fault in enumerate(attacked))
+    most = max((fault.trials for fault in results if fault.caught), default=trials)
+    if most > trials and not sequential:  # what a fault needed, the subject gets as well
+        again = FixedAttack(guarantee, listed, most, alpha * (1 - _FIRST), chosen)
+        certificates += again.all_pairs(target, 1 + len(STAGES) * len(planted))
+        draws, trials = draws + 2 * most * len(listed), most
+    verdict = _verdict(certificates, results)
     said = (certificates, results, alpha, trials, chosen, draws, tuple(betting.bets))
     return AuditResult(verdict, guarantee, adjacency, *said)
 
 
-def _verdict(violated: bool, faults: Sequence[FaultResult]) -> Verdict:
-    if violated:
+def _violated(certificates: Sequence[Certificate]) -> bool:
+    return any(certificate.refuted for certificate in certificates)
+
+
+def _verdict(certificates: Sequence[Certificate], faults: Sequence[FaultResult]) -> Verdict:
+    if _violated(certificates):
         return Verdict.VIOLATED
     seen = bool(faults) and all(fault.caught for fault in faults)
     return Verdict.CONSISTENT if seen else Verdict.POWERLESS
