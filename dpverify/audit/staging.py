@@ -23,6 +23,7 @@ from dpverify.privacy import Guarantee
 
 STAGES = (Fraction(1, 16), Fraction(1, 4), Fraction(1), Fraction(4))
 """Draws of each stage, in units of the audit's; what is beyond it comes before a fault counts as missed."""
+_LARGEST = 700.0  # an epsilon whose exponential is a number
 POWER = 0.9
 """With which the draws that a missed fault needs would show it."""
 
@@ -60,7 +61,7 @@ class StagedAttack:
                 return FaultResult(name, True, tried[-1], trials)
             order = found.order
         best = max(tried, key=strength)
-        return FaultResult(name, False, best, stages[-1][1], draws_needed(best, self.guarantee))
+        return FaultResult(name, False, best, stages[-1][1], _needed(best, self.guarantee, stages[-1][1]))
 
     def stages(self) -> Iterator[tuple[int, int]]:
         """Their positions in ``STAGES`` and draws, without those in which no outcome would refute the claim."""
@@ -84,13 +85,21 @@ def _remembered(target: Target) -> Target:
     return law
 
 
-def draws_needed(seen: Certificate, guarantee: Guarantee) -> float:
-    """About how many draws a side this event would need to refute the claim with ``POWER``, as if counts were
-    normal; infinite where its shares do not break the claim."""
+def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
+    """About how many draws a side and pair, not ``trials``, this event takes to refute the claim with ``POWER``, as
+    if counts were normal; infinite where its shares do not break the claim."""
+    bar = -float(ndtri(seen.alpha))
+    excess = (standardized(seen, guarantee) + bar) / math.sqrt(seen.draws)
+    certifying = ((float(ndtri(POWER)) + bar) / excess) ** 2 if excess > 0 else math.inf
+    return certifying * trials / seen.draws
+
+
+def standardized(seen: Certificate, guarantee: Guarantee) -> float:
+    """By how many standard errors the event's shares are above what refutes the claim, as if counts were normal."""
     p, q = seen.hits / seen.draws, seen.other_hits / seen.other_draws
-    most = 0.0
+    most = -math.inf
     for epsilon, delta in tested_points(guarantee):
-        factor = math.exp(min(epsilon, 700.0))
-        spread = math.sqrt(p * (1 - p) + factor**2 * q * (1 - q) + 1 / seen.draws)
+        factor = math.exp(min(epsilon, _LARGEST))
+        spread = math.sqrt((p * (1 - p) + factor**2 * q * (1 - q)) / seen.draws) + 1 / seen.draws
         most = max(most, (p - factor * q - delta) / spread)
-    return float(((ndtri(POWER) - ndtri(seen.alpha)) / most) ** 2) if most > 0 else math.inf
+    return most + float(ndtri(seen.alpha))
