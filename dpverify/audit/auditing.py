@@ -61,11 +61,11 @@ class AuditResult:
 
     guarantee: what was tested: the claim's, or, of our mechanisms, the stronger one that their
     stages compose to and that the claim was converted from.
-    certificates: one a pair and direction, and those of the curve; all hold together with
+    certificates: at least one a pair and direction, and those of the curve; all hold together with
     probability 1 - alpha.
     bets: of a sequential audit, how the evidence was gathered; empty otherwise.
-    trials: draws a side and pair, at most where the audit was sequential; draws: calls in all, on
-    the subject itself.
+    trials: draws a side and pair, at most where the audit was sequential, four times as many as asked for where
+    a fault needed more; draws: calls in all, on the subject itself.
     """
 
     verdict: Verdict
@@ -193,12 +193,14 @@ def audit(
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
     trials: draws a side and pair: a sixteenth at most to learn events, a tenth to a sixth to choose among
-    them (twice where the first choice promises nothing), the rest to certify one or two.
+    them (twice where the first choice promises nothing), the rest to certify one or two. A fault gets a sixteenth
+    of it, then a quarter, all, four times as many, until it is caught; where one took more than ``trials``, the
+    subject is attacked with as many besides, at a tenth of alpha.
     alpha: the chance that a sound subject is called VIOLATED; that any planted fault is called
     caught by chance is at most alpha besides.
     thorough: plant the faults that need many draws (5% less noise) as well.
     sequential: stop as soon as the claim is refuted (``trials`` is then the most that is drawn); the
-    evidence is valid whenever it stops. Faults are attacked with a fixed number, FAULT_TRIALS at most.
+    evidence is valid whenever it stops. Faults get FAULT_TRIALS at most.
 
     seconds: a sequential audit stops after about so long, whatever it has found; seeds then do not
     fix where it stops, except that a violation is always found at the same draw.
