@@ -18,7 +18,14 @@ from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
 from dpverify.audit.certificates import certify as certified
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import together
-from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, Draws, all_failed, is_known
+from dpverify.audit.outputs.laws import (
+    AuditedLaw,
+    CallableDraws,
+    Draws,
+    all_failed,
+    both_drawn,
+    is_known,
+)
 from dpverify.audit.regions import Counted, Counts
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Witness, along_curve, likelihood_ratio, ranked
@@ -27,7 +34,6 @@ from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import Guarantee
 from dpverify.privacy.numbers import Floats
-from dpverify.randomness import SeededBits
 
 DIRECTIONS = ("left over right", "right over left")
 _MAIN = 0.9  # of alpha for the most promising direction; the others share the rest
@@ -189,7 +195,7 @@ class FixedAttack:
         address = (self.seed, stream, index)
 
         def drawn(part: int, size: int) -> list[Draws]:
-            return [law.draw(SeededBits(*address, s, part), size) for s, law in enumerate(laws)]
+            return both_drawn(laws, [(*address, side, part) for side in (0, 1)], size)
 
         known, points = is_known(laws[0]), tested_points(self.guarantee)
         learning, choosing = study_sizes(self.trials, known, len(points))
@@ -246,10 +252,7 @@ class FixedAttack:
         """Fresh draws on these events; another seed or stream gives other draws."""
         draws, address = study.draws, (self.seed, stream, study.index)
         witnesses = [shot.witness for shot in shots]
-        counts = [
-            _hits(law, witnesses, (*address, side, _CERTIFYING), draws)
-            for side, law in enumerate(study.laws)
-        ]
+        counts = _hits(study.laws, witnesses, address, draws)
         name, found = self.pairs[study.index].name, []
         for k, shot in enumerate(shots):
             counted = Counted(counts[shot.side][k], draws, counts[1 - shot.side][k], draws)
@@ -308,25 +311,35 @@ def strength(certificate: Certificate) -> tuple[bool, float]:
 
 
 def _hits(
-    law: AuditedLaw, witnesses: Sequence[Witness], address: tuple[int, ...], size: int
-) -> list[int]:
-    """How often each event happens in ``size`` draws."""
-    hits: list[list[int]] = []
+    laws: tuple[AuditedLaw, AuditedLaw],
+    witnesses: Sequence[Witness],
+    address: tuple[int, ...],
+    size: int,
+) -> list[list[int]]:
+    """How often each event happens in ``size`` draws of either side."""
+    hits: list[list[list[int]]] = [[], []]
     sizes: list[int] = []
-    for draws in _in_chunks(law, address, size):
-        scores: dict[int, Floats] = {}
-        found = []
-        for witness in witnesses:
-            key = id(witness.candidate)
-            if key not in scores:
-                scores[key] = witness.candidate.score(draws)
-            found.append(int(np.count_nonzero(witness.happens(scores[key]))))
-        hits.append(found)
-        sizes.append(len(draws))
-    counts = np.array(hits).reshape(len(sizes), len(witnesses))
-    for k, witness in enumerate(witnesses):
-        _require_independent(counts[:, k], np.array(sizes), str(witness))
-    return [int(total) for total in counts.sum(axis=0)]
+    for chunk in _in_chunks(laws, address, size):
+        for draws, so_far in zip(chunk, hits, strict=True):
+            so_far.append(_happenings(witnesses, draws))
+        sizes.append(len(chunk[0]))
+    counts = np.array(hits).reshape(2, len(sizes), len(witnesses))
+    one_by_one = isinstance(laws[0], CallableDraws) and not laws[0].vectorized
+    for k, witness in () if one_by_one else enumerate(witnesses):  # single calls may drift together
+        for side in (0, 1):
+            _require_independent(counts[side, :, k], np.array(sizes), str(witness))
+    return [[int(total) for total in counts[side].sum(axis=0)] for side in (0, 1)]
+
+
+def _happenings(witnesses: Sequence[Witness], draws: Draws) -> list[int]:
+    scores: dict[int, Floats] = {}
+    found = []
+    for witness in witnesses:
+        key = id(witness.candidate)
+        if key not in scores:
+            scores[key] = witness.candidate.score(draws)
+        found.append(int(np.count_nonzero(witness.happens(scores[key]))))
+    return found
 
 
 def _require_independent(hits: Counts, sizes: Counts, event: str) -> None:
@@ -347,14 +360,18 @@ def _require_independent(hits: Counts, sizes: Counts, event: str) -> None:
         )
 
 
-def _in_chunks(law: AuditedLaw, address: tuple[int, ...], size: int) -> Iterator[Draws]:
+def _in_chunks(
+    laws: tuple[AuditedLaw, AuditedLaw], address: tuple[int, ...], size: int
+) -> Iterator[list[Draws]]:
     """A million draws at a time, or fewer where outputs are wide; of a function of a size, in several batches."""
-    batches = _BATCHES if isinstance(law, CallableDraws) and law.vectorized else 1
+    batches = _BATCHES if isinstance(laws[0], CallableDraws) and laws[0].vectorized else 1
     most = max(1, -(-size // batches))
     done, part, chunk = 0, 0, min(most, 10_000)
     while done < size:
         chunk = min(chunk, size - done)
-        draws = law.draw(SeededBits(*address, part), chunk)
-        yield draws
+        addresses = [(*address, side, _CERTIFYING, part) for side in (0, 1)]
+        drawn = both_drawn(laws, addresses, chunk)
+        yield drawn
         done, part = done + chunk, part + 1
-        chunk = min(most, max(1000, _CHUNK // max(4, draws.numbers.shape[1])))
+        widest = max(draws.numbers.shape[1] for draws in drawn)
+        chunk = min(most, max(1000, _CHUNK // max(4, widest)))

@@ -44,7 +44,9 @@ class Verdict(Enum):
 
 
 _LEAST_ALPHA = 1e-280
-_FIRST = 0.9  # of alpha; the rest is for another attack with as many draws as a planted fault needed
+_FIRST = (
+    0.9  # of alpha; the rest is for another attack with as many draws as a planted fault needed
+)
 MEANING = {
     Verdict.CONSISTENT: "no event violates the claim, and every planted fault was caught by the "
     "same attempt; this is evidence, not a proof",

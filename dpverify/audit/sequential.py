@@ -29,14 +29,13 @@ from dpverify.audit.betting import (
 from dpverify.audit.certificates import Certificate, Point, tested_points
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import Draws, together
-from dpverify.audit.outputs.laws import AuditedLaw, all_failed, is_known
+from dpverify.audit.outputs.laws import AuditedLaw, all_failed, both_drawn, is_known
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Witness, choose, likelihood_ratio
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import GaussianDP, Guarantee, ZeroConcentratedDP
 from dpverify.privacy.numbers import to_float
-from dpverify.randomness import SeededBits
 
 _FIRST = 64  # draws a side that only teach, on every pair
 _FAILED = 2000  # draws a side after which a function that never gave a value is taken to be broken
@@ -127,10 +126,8 @@ class SequentialAttack:
         return self.peak >= -math.log(against)
 
     def _draw(self, track: _Track, stream: int, size: int) -> list[Draws]:
-        drawn = [
-            law.draw(SeededBits(self.seed, stream, track.index, side, track.batches), size)
-            for side, law in enumerate(track.laws)
-        ]
+        addresses = [(self.seed, stream, track.index, side, track.batches) for side in (0, 1)]
+        drawn = both_drawn(track.laws, addresses, size, paired=True)
         for past, draws in zip(track.past, drawn, strict=True):
             past.append(draws)
         track.seen += size

@@ -48,20 +48,21 @@ class StagedAttack:
 
         number: of the fault; another one gives other draws.
         """
-        target, order = _remembered(target), range(len(self.pairs))
+        target = _remembered(target)
+        order: Sequence[int] = range(len(self.pairs))
         stages = list(self.stages())
         alpha = self.alpha / len(stages)
-        tried: list[Certificate] = []
         for stage, trials in stages:
             attack = FixedAttack(self.guarantee, self.pairs, trials, alpha, self.seed)
             stream, last = 1 + number * len(STAGES) + stage, trials == stages[-1][1]
             found = attack.attempt(target, stream, order, thorough=last)
-            tried += found.tried
             if found.refuted:
-                return FaultResult(name, True, tried[-1], trials)
+                return FaultResult(name, True, found.tried[-1], trials)
             order = found.order
-        best = max(tried, key=strength)
-        return FaultResult(name, False, best, stages[-1][1], _needed(best, self.guarantee, stages[-1][1]))
+        best = max(found.tried, key=strength)
+        return FaultResult(
+            name, False, best, stages[-1][1], _needed(best, self.guarantee, stages[-1][1])
+        )
 
     def stages(self) -> Iterator[tuple[int, int]]:
         """Their positions in ``STAGES`` and draws, without those in which no outcome would refute the claim."""
@@ -87,11 +88,12 @@ def _remembered(target: Target) -> Target:
 
 def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
     """About how many draws a side and pair, not ``trials``, this event takes to refute the claim with ``POWER``, as
-    if counts were normal; infinite where its shares do not break the claim."""
+    if counts were normal; infinite where its shares tell nothing."""
     bar = -float(ndtri(seen.alpha))
     excess = (standardized(seen, guarantee) + bar) / math.sqrt(seen.draws)
     certifying = ((float(ndtri(POWER)) + bar) / excess) ** 2 if excess > 0 else math.inf
-    return certifying * trials / seen.draws
+    needed = certifying * trials / seen.draws
+    return needed if needed > trials else math.inf  # so many were tried: the shares are of too few
 
 
 def standardized(seen: Certificate, guarantee: Guarantee) -> float:

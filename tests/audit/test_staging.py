@@ -114,7 +114,9 @@ def test_stages_share_alpha_and_draw_anew() -> None:
     assert fault.strongest.alpha <= 1e-6 / len(STAGES) / len(PAIRS) / 2
 
 
-@pytest.mark.parametrize(("trials", "stages"), [(100, [2, 3]), (400, [1, 2, 3]), (2_000, [0, 1, 2, 3])])
+@pytest.mark.parametrize(
+    ("trials", "stages"), [(100, [2, 3]), (400, [1, 2, 3]), (2_000, [0, 1, 2, 3])]
+)
 def test_stages_that_could_show_nothing_are_left_out(trials: int, stages: list[int]) -> None:
     staged = StagedAttack(CLAIM, PAIRS, trials, 1e-6, 0)
     assert [stage for stage, _ in staged.stages()] == stages

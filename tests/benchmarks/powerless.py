@@ -111,7 +111,9 @@ def main() -> None:
     parser.add_argument("units", nargs="*")
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="JSON lines, one a unit; units that it has are not done again")
+    parser.add_argument(
+        "--out", type=Path, help="JSON lines, one a unit; units that it has are not done again"
+    )
     args = parser.parse_args()
     faults: list[dict[str, Any]] = []
     if args.out is not None and args.out.exists():

@@ -7,13 +7,15 @@ draws with different labels are told apart by the label; within a label the numb
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpverify.audit.outputs.columns import refuse_many
 from dpverify.audit.outputs.draws import Draws, together
@@ -22,7 +24,7 @@ from dpverify.audit.outputs.showing import EXCEPTION
 from dpverify.audit.outputs.transcripts import TranscriptDraws
 from dpverify.privacy.adjacency import Dataset, comparable_rows
 from dpverify.privacy.numbers import Floats
-from dpverify.randomness import Bits
+from dpverify.randomness import Bits, SeededBits
 
 _MANY_ALIKE = 30
 _IMMUTABLE = frozenset(
@@ -55,23 +57,13 @@ class CallableDraws:
     def draw(self, bits: Bits, size: int) -> Draws:
         """Call the function; it has its own randomness. Raises ValueError if it alters its input, and of a
         vectorized one for what is no batch of single outputs."""
-        given = copy.deepcopy(
-            self.data
-        )  # a function that alters it must not alter the caller's pair
-        try:
-            draws = self._vector(given, size) if self.vectorized else self._one_by_one(given, size)
-        except MemoryError as error:
-            raise ValueError(
-                f"{_name(self.function)}, or what is kept of its outputs, needs more memory than there is, which says "
-                "nothing of its privacy. Return less of a long output (its length and a hash of it), or ask for fewer trials."
-            ) from error
-        before, after = comparable_rows(self.data, given)
-        if before != after:
-            raise ValueError(
-                f"{_name(self.function)} changed the dataset it was given; audit a function that "
-                "leaves its input alone (copy it first)."
-            )
-        if self.vectorized and size >= _MANY_ALIKE:
+        if not self.vectorized:
+            return called([self], np.zeros(size, dtype=np.intp))[0]
+        (given,) = givens = _copies([self])
+        with _room_for([self]):
+            draws = self._vector(given, size)
+        _refuse_changed([self], givens)
+        if size >= _MANY_ALIKE:
             self._refuse_one_draw(draws)
         return draws
 
@@ -92,14 +84,8 @@ class CallableDraws:
         """Unknown."""
         return None
 
-    def _one_by_one(self, given: Dataset, size: int) -> Draws:
-        blocks = []
-        for start in range(0, max(size, 1), _BLOCK):
-            blocks.append(encode([self._one(given) for _ in range(min(_BLOCK, size - start))]))
-            refuse_many(size, blocks[-1].numbers.shape[1])
-        return together(blocks) if len(blocks) > 1 else blocks[0]
-
-    def _one(self, given: Dataset) -> Any:
+    def one(self, given: Dataset) -> Any:
+        """The output of one call, or the exception that it raised."""
         try:
             output = self.function(given)
         except (KeyboardInterrupt, MemoryError):  # these say nothing of the function
@@ -147,6 +133,87 @@ class SeededDraws:
     def log_likelihood(self, draws: Draws) -> Floats | None:
         """Unknown."""
         return None
+
+
+def both_drawn(
+    laws: tuple[AuditedLaw, AuditedLaw],
+    addresses: Sequence[tuple[int, ...]],
+    size: int,
+    *,
+    paired: bool = False,
+) -> list[Draws]:
+    """``size`` outputs of either side. Functions are called in one random order of the sides, so that what drifts
+    with the calls, a clock or a serial number, does not look like the side.
+
+    addresses: of the bits of either side. paired: each call of one side is next to one of the other, in the order of
+    a fair coin; otherwise any order is as likely.
+    """
+    left, right = laws
+    if not (isinstance(left, CallableDraws) and isinstance(right, CallableDraws)):
+        return [law.draw(SeededBits(*at), size) for law, at in zip(laws, addresses, strict=True)]
+    rng = np.random.default_rng(addresses[0])
+    if left.vectorized:
+        drawn = {
+            side: laws[side].draw(SeededBits(*addresses[side]), size)
+            for side in rng.permutation(2).tolist()
+        }
+        return [drawn[0], drawn[1]]
+    if paired:
+        first = rng.integers(2, size=size)
+        return called([left, right], np.stack([first, 1 - first], axis=1).ravel())
+    return called([left, right], rng.permutation(np.repeat([0, 1], size)))
+
+
+def called(laws: Sequence[CallableDraws], order: NDArray[np.integer[Any]]) -> list[Draws]:
+    """Outputs of each of these functions, called one by one in this order of their positions.
+
+    Raises ValueError if one alters its input, or if memory runs out."""
+    sizes = np.bincount(order, minlength=len(laws)).tolist()
+    kept_now: list[list[Any]] = [[] for _ in laws]
+    blocks: list[list[Draws]] = [[] for _ in laws]
+    givens = _copies(laws)
+
+    def put_away(k: int) -> None:
+        blocks[k].append(encode(kept_now[k]))
+        kept_now[k].clear()
+        refuse_many(sizes[k], blocks[k][-1].numbers.shape[1])
+
+    with _room_for(laws):
+        for k in order.tolist():
+            kept_now[k].append(laws[k].one(givens[k]))
+            if len(kept_now[k]) == _BLOCK:
+                put_away(k)
+        for k in range(len(laws)):
+            if kept_now[k] or not blocks[k]:
+                put_away(k)
+    _refuse_changed(laws, givens)
+    return [together(own) if len(own) > 1 else own[0] for own in blocks]
+
+
+def _copies(laws: Sequence[CallableDraws]) -> list[Dataset]:
+    """A function that alters its input must not alter the caller's pair."""
+    return [copy.deepcopy(law.data) for law in laws]
+
+
+@contextmanager
+def _room_for(laws: Sequence[CallableDraws]) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise ValueError(
+            f"{_name(laws[0].function)}, or what is kept of its outputs, needs more memory than there is, which says "
+            "nothing of its privacy. Return less of a long output (its length and a hash of it), or ask for fewer trials."
+        ) from error
+
+
+def _refuse_changed(laws: Sequence[CallableDraws], givens: Sequence[Dataset]) -> None:
+    for law, given in zip(laws, givens, strict=True):
+        before, after = comparable_rows(law.data, given)
+        if before != after:
+            raise ValueError(
+                f"{_name(law.function)} changed the dataset it was given; audit a function that "
+                "leaves its input alone (copy it first)."
+            )
 
 
 def as_it_is(output: Any) -> Any:
@@ -240,6 +307,8 @@ __all__ = [
     "TranscriptDraws",
     "all_failed",
     "as_it_is",
+    "both_drawn",
+    "called",
     "encode",
     "is_known",
 ]

@@ -1,0 +1,102 @@
+"""Functions that change with their calls: what drifts on both sides alike is no leak, and hides none."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify import PureDP
+from dpverify.audit import Verdict, added, audit
+from dpverify.audit.outputs.laws import CallableDraws, both_drawn
+
+PAIRS = [added("a row enters", [0.0] * 3, 0.0)]
+TRIALS = 20_000
+
+
+def counting(epsilon: float, seed: int, also: Callable[[int, int], Any]) -> Callable[[Any], Any]:
+    """A count with geometric noise, and what ``also`` makes of the call's number and of the answer."""
+    rng, calls = np.random.default_rng(seed), itertools.count()
+
+    def answer(data: Any) -> Any:
+        up, down = rng.geometric(1 - math.exp(-epsilon), size=2)
+        return also(next(calls), len(data) + int(up - down))
+
+    return answer
+
+
+def numbered(call: int, answer: int) -> Any:
+    return answer, call
+
+
+def drifting(call: int, answer: int) -> Any:
+    return answer + call // 1000
+
+
+def in_waves(call: int, answer: int) -> Any:
+    return answer + 10 * (call // 500 % 2)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_serial_number_hides_no_leak(seed: int, sequential: bool) -> None:
+    """Epsilon is 2.5, the claim 1. Before sides were mixed, the number told them apart, and nothing else was looked at."""
+    leak = counting(2.5, seed, numbered)
+    result = audit(
+        leak, claim=PureDP(1), pairs=PAIRS, trials=TRIALS, seed=seed, sequential=sequential
+    )
+    assert result.verdict is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize("drift", [numbered, drifting, in_waves])
+def test_what_drifts_with_the_calls_is_no_leak(
+    drift: Callable[[int, int], Any], sequential: bool
+) -> None:
+    """False alarms of probability 1e-6 each."""
+    for seed in range(2):
+        sound = counting(1, seed, drift)
+        result = audit(
+            sound, claim=PureDP(1), pairs=PAIRS, trials=TRIALS, seed=seed, sequential=sequential
+        )
+        assert result.verdict is Verdict.POWERLESS  # nothing was planted
+
+
+def test_any_order_of_the_sides_and_as_many_of_each() -> None:
+    sides: list[int] = []
+
+    def told(data: Any) -> int:
+        sides.append(len(data))
+        return len(data)
+
+    laws = CallableDraws(told, [0.0]), CallableDraws(told, [0.0, 0.0])
+    addresses = [(0, side) for side in (0, 1)]
+    left, right = both_drawn(laws, addresses, 1200)
+    assert (left.numbers == 1).all()
+    assert (right.numbers == 2).all()
+    assert len(left) == len(right) == sides.count(1) == sides.count(2) == 1200
+    changes = np.count_nonzero(np.diff(sides))
+    assert 1200 - 6 * 25 < changes < 1200 + 6 * 25  # a deviation is 24.5
+    sides.clear()
+    both_drawn(laws, addresses, 1200, paired=True)
+    assert {tuple(sides[i : i + 2]) for i in range(0, 2400, 2)} == {(1, 2), (2, 1)}
+
+
+def test_batches_come_in_the_order_of_a_coin() -> None:
+    """Of 64 coins all are alike with probability 2^-63."""
+    sides: list[int] = []
+
+    def told(data: Any, size: int) -> Any:
+        sides.append(len(data))
+        return np.arange(size)
+
+    left, right = (CallableDraws(told, [0.0] * n, vectorized=True) for n in (1, 2))
+    laws = left, right
+    for part in range(64):
+        drawn = both_drawn(laws, [(part, side) for side in (0, 1)], 10)
+        assert [len(values) for values in drawn] == [10, 10]
+    assert set(sides[::2]) == {1, 2}
