@@ -46,11 +46,30 @@ class InvalidRun(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FaultResult:
-    """Whether one planted fault was seen, and by which certificate (the strongest found)."""
+    """Whether one planted fault was seen, and by which certificate (the strongest found).
+
+    trials: draws a side and pair with which it was caught, or missed. needs: of a missed one, about how many show
+    it by that event; infinite where none would, NaN of a caught one.
+    """
 
     name: str
     caught: bool
     strongest: Certificate
+    trials: int
+    needs: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What was certified of a fault, the strongest of its pair last; and the pairs, the most promising first."""
+
+    tried: list[Certificate]
+    order: Sequence[int]
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the last one refutes the claim."""
+        return bool(self.tried) and self.tried[-1].refuted
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +132,36 @@ class FixedAttack:
 
     def fault(self, name: str, target: Target, stream: int) -> FaultResult:
         """Stops at the first pair that refutes the claim for the faulty mechanism."""
+        found = self.attempt(target, stream, range(len(self.pairs)))
+        return FaultResult(name, found.refuted, max(found.tried, key=strength), self.trials)
+
+    def attempt(
+        self, target: Target, stream: int, order: Sequence[int], *, thorough: bool = True
+    ) -> Attempt:
+        """On one pair after another, in this order, until one refutes the claim.
+
+        Pairs that promise nothing come last, and only if ``thorough``.
+        """
         tried: list[Certificate] = []
+        promises: dict[int, float] = {}
         doubtful: list[Study] = []
-        for index in range(len(self.pairs)):
+        for index in order:
             study = self.study(target, stream, index)
+            promises[index] = study.promise
             if study.promise <= 0:
                 doubtful.append(study)
             elif self._refuted(stream, study, tried):
-                return FaultResult(name, True, tried[-1])
-        for study in sorted(doubtful, key=lambda one: -one.promise):
+                return Attempt(tried, order)
+        for study in sorted(doubtful, key=lambda one: -one.promise) if thorough else ():
             if self._refuted(stream, study, tried):
-                return FaultResult(name, True, tried[-1])
-        return FaultResult(name, False, max(tried, key=_strength))
+                break
+        return Attempt(tried, sorted(order, key=lambda index: -promises[index]))
 
     def _refuted(self, stream: int, study: Study, tried: list[Certificate]) -> bool:
         """Certify both directions; the stronger comes last in ``tried``."""
         each = self.alpha / (2 * len(self.pairs))
         shots = [shot for side in (0, 1) for shot in study.shots(side, each)]
-        tried += sorted(self.certify(stream, study, shots), key=_strength)
+        tried += sorted(self.certify(stream, study, shots), key=strength)
         return tried[-1].refuted
 
     def shots(self, studies: Sequence[Study]) -> list[list[Shot]]:
@@ -271,7 +302,8 @@ def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
         )
 
 
-def _strength(certificate: Certificate) -> tuple[bool, float]:
+def strength(certificate: Certificate) -> tuple[bool, float]:
+    """How much it shows: a refutation more than any other."""
     return certificate.refuted, certificate.epsilon - certificate.claimed
 
 

@@ -19,6 +19,7 @@ from dpverify.audit.friendly_core import KeptPart
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.opening import Opening
 from dpverify.audit.sequential import SequentialAttack
+from dpverify.audit.staging import STAGES, StagedAttack
 from dpverify.audit.subjects import claimed_of, is_ours, planted_in, target_of
 from dpverify.plans import Mechanism
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim
@@ -43,6 +44,7 @@ class Verdict(Enum):
 
 
 _LEAST_ALPHA = 1e-280
+_FIRST = 0.9  # of alpha; the rest is for another attack with as many draws as a planted fault needed
 MEANING = {
     Verdict.CONSISTENT: "no event violates the claim, and every planted fault was caught by the "
     "same attempt; this is evidence, not a proof",
@@ -59,11 +61,11 @@ class AuditResult:
 
     guarantee: what was tested: the claim's, or, of our mechanisms, the stronger one that their
     stages compose to and that the claim was converted from.
-    certificates: one a pair and direction, and those of the curve; all hold together with
+    certificates: at least one a pair and direction, and those of the curve; all hold together with
     probability 1 - alpha.
     bets: of a sequential audit, how the evidence was gathered; empty otherwise.
-    trials: draws a side and pair, at most where the audit was sequential; draws: calls in all, on
-    the subject itself.
+    trials: draws a side and pair, at most where the audit was sequential, four times as many as asked for where
+    a fault needed more; draws: calls in all, on the subject itself.
     """
 
     verdict: Verdict
@@ -122,8 +124,21 @@ class AuditResult:
         if self.verdict is Verdict.VIOLATED:
             return []
         caught = sum(fault.caught for fault in self.faults)
-        missed = "".join(f"; missed: {f.name}" for f in self.faults if not f.caught)
-        return [f"faults     {caught} of {len(self.faults)} planted faults caught{missed}"]
+        missed = [f"; missed: {fault.name} ({needs(fault)})" for fault in self.missed]
+        return [f"faults     {caught} of {len(self.faults)} planted faults caught{''.join(missed)}"]
+
+    @property
+    def missed(self) -> tuple[FaultResult, ...]:
+        """The planted faults that were not caught."""
+        return tuple(fault for fault in self.faults if not fault.caught)
+
+
+def needs(missed: FaultResult) -> str:
+    """Of a missed fault: with how many draws it was attacked, and about how many would show it."""
+    tried = f"in {missed.trials:,} draws a side"
+    if math.isinf(missed.needs):
+        return f"{tried} no event tells it"
+    return f"{tried}; about {missed.needs:,.0f} would show it"
 
 
 def _refuted_elsewhere(guarantee: Guarantee, best: Certificate) -> list[str]:
@@ -178,12 +193,14 @@ def audit(
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
     trials: draws a side and pair: a sixteenth at most to learn events, a tenth to a sixth to choose among
-    them (twice where the first choice promises nothing), the rest to certify one or two.
+    them (twice where the first choice promises nothing), the rest to certify one or two. A fault gets a sixteenth
+    of it, then a quarter, all, four times as many, until it is caught; where one took more than ``trials``, the
+    subject is attacked with as many besides, at a tenth of alpha.
     alpha: the chance that a sound subject is called VIOLATED; that any planted fault is called
     caught by chance is at most alpha besides.
     thorough: plant the faults that need many draws (5% less noise) as well.
     sequential: stop as soon as the claim is refuted (``trials`` is then the most that is drawn); the
-    evidence is valid whenever it stops. Faults are attacked with a fixed number, FAULT_TRIALS at most.
+    evidence is valid whenever it stops. Faults get FAULT_TRIALS at most.
 
     seconds: a sequential audit stops after about so long, whatever it has found; seeds then do not
     fix where it stops, except that a violation is always found at the same draw.
@@ -215,21 +232,31 @@ def audit(
         certificate, seen = betting.run(target, 0)
         certificates, draws = (certificate,), 2 * seen
     else:
-        attack = FixedAttack(guarantee, listed, trials, alpha, chosen, curve)
+        first = alpha * _FIRST if planted else alpha
+        attack = FixedAttack(guarantee, listed, trials, first, chosen, curve)
         certificates = attack.all_pairs(target, 0)
         draws = 2 * trials * len(listed)
-    violated = any(certificate.refuted for certificate in certificates)
     tries = min(trials, FAULT_TRIALS) if sequential else trials
-    each = FixedAttack(guarantee, listed, tries, alpha / max(1, len(planted)), chosen)
-    attacked = [] if violated else planted  # what they show is that silence means something
-    results = tuple(each.fault(name, target, 1 + i) for i, (name, target) in enumerate(attacked))
-    verdict = _verdict(violated, results)
+    share = alpha / max(1, len(planted))
+    staged = StagedAttack(guarantee, listed, tries, share, chosen, beyond=not sequential)
+    attacked = [] if _violated(certificates) else planted  # they show that silence means something
+    results = tuple(staged.fault(*fault, i) for i, fault in enumerate(attacked))
+    most = max((fault.trials for fault in results if fault.caught), default=trials)
+    if most > trials and not sequential:  # what a fault needed, the subject gets as well
+        again = FixedAttack(guarantee, listed, most, alpha * (1 - _FIRST), chosen)
+        certificates += again.all_pairs(target, 1 + len(STAGES) * len(planted))
+        draws, trials = draws + 2 * most * len(listed), most
+    verdict = _verdict(certificates, results)
     said = (certificates, results, alpha, trials, chosen, draws, tuple(betting.bets))
     return AuditResult(verdict, guarantee, adjacency, *said)
 
 
-def _verdict(violated: bool, faults: Sequence[FaultResult]) -> Verdict:
-    if violated:
+def _violated(certificates: Sequence[Certificate]) -> bool:
+    return any(certificate.refuted for certificate in certificates)
+
+
+def _verdict(certificates: Sequence[Certificate], faults: Sequence[FaultResult]) -> Verdict:
+    if _violated(certificates):
         return Verdict.VIOLATED
     seen = bool(faults) and all(fault.caught for fault in faults)
     return Verdict.CONSISTENT if seen else Verdict.POWERLESS

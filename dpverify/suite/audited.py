@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dpverify.audit import AuditResult, NeighboringPair, Verdict
-from dpverify.audit.auditing import MEANING
+from dpverify.audit.auditing import MEANING, needs
 from dpverify.audit.evidence import witness_of
 from dpverify.privacy import ApproxDP, PerfectPrivacy, PureDP
 from dpverify.privacy.numbers import brief
@@ -56,10 +56,9 @@ def audited(
 
 def _explained(result: AuditResult) -> tuple[str, ...]:
     best = result.strongest
-    missed = [fault.name for fault in result.faults if not fault.caught]
     return (
         f"{result.verdict}: {MEANING[result.verdict]}",
         str(best),
         f"a sound mechanism shows this with probability at most {best.alpha:.1e}",
-        *(f"missed fault: {name}" for name in missed),
+        *(f"missed fault: {fault.name} ({needs(fault)})" for fault in result.missed),
     )

@@ -1,0 +1,105 @@
+"""Planted faults in stages: few draws first, more only for what they missed.
+
+Most faults are coarse. An audit of 400,000 draws a side shows them with 25,000, and each stage has draws and a
+share of alpha of its own, so what a stage catches stands whatever the others saw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from scipy.special import ndtri
+
+from dpverify.audit.attack import FaultResult, FixedAttack, strength, study_sizes
+from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
+from dpverify.audit.neighbors.pairs import NeighboringPair
+from dpverify.audit.outputs.laws import AuditedLaw
+from dpverify.audit.subjects import Target
+from dpverify.privacy import Guarantee
+
+STAGES = (Fraction(1, 16), Fraction(1, 4), Fraction(1), Fraction(4))
+"""Draws of each stage, in units of the audit's; what is beyond it comes before a fault counts as missed."""
+_LARGEST = 700.0  # an epsilon whose exponential is a number
+POWER = 0.9
+"""With which the draws that a missed fault needs would show it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedAttack:
+    """On planted faults; ``alpha`` for all stages of one fault.
+
+    trials: the audit's draws a side and pair. beyond: whether a fault is attacked with more than those before it
+    counts as missed.
+    """
+
+    guarantee: Guarantee
+    pairs: Sequence[NeighboringPair]
+    trials: int
+    alpha: float
+    seed: int
+    beyond: bool = True
+
+    def fault(self, name: str, target: Target, number: int) -> FaultResult:
+        """Stops at the first stage and pair that refute the claim for the faulty mechanism.
+
+        number: of the fault; another one gives other draws.
+        """
+        target, order = _remembered(target), range(len(self.pairs))
+        stages = list(self.stages())
+        alpha = self.alpha / len(stages)
+        tried: list[Certificate] = []
+        for stage, trials in stages:
+            attack = FixedAttack(self.guarantee, self.pairs, trials, alpha, self.seed)
+            stream, last = 1 + number * len(STAGES) + stage, trials == stages[-1][1]
+            found = attack.attempt(target, stream, order, thorough=last)
+            tried += found.tried
+            if found.refuted:
+                return FaultResult(name, True, tried[-1], trials)
+            order = found.order
+        best = max(tried, key=strength)
+        return FaultResult(name, False, best, stages[-1][1], _needed(best, self.guarantee, stages[-1][1]))
+
+    def stages(self) -> Iterator[tuple[int, int]]:
+        """Their positions in ``STAGES`` and draws, without those in which no outcome would refute the claim."""
+        least = fewest_draws(self.guarantee, self.alpha / len(STAGES) / len(self.pairs))
+        for stage, share in enumerate(STAGES):
+            trials = math.ceil(share * self.trials)
+            enough = trials - sum(study_sizes(trials, law_known=True)) >= least
+            if share == 1 or (enough and (share < 1 or self.beyond)):
+                yield stage, trials
+
+
+def _remembered(target: Target) -> Target:
+    """The same laws at every stage, not made again."""
+    made: dict[int, tuple[Any, AuditedLaw]] = {}
+
+    def law(data: Any) -> AuditedLaw:
+        if id(data) not in made:
+            made[id(data)] = data, target(data)
+        return made[id(data)][1]
+
+    return law
+
+
+def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
+    """About how many draws a side and pair, not ``trials``, this event takes to refute the claim with ``POWER``, as
+    if counts were normal; infinite where its shares do not break the claim."""
+    bar = -float(ndtri(seen.alpha))
+    excess = (standardized(seen, guarantee) + bar) / math.sqrt(seen.draws)
+    certifying = ((float(ndtri(POWER)) + bar) / excess) ** 2 if excess > 0 else math.inf
+    return certifying * trials / seen.draws
+
+
+def standardized(seen: Certificate, guarantee: Guarantee) -> float:
+    """By how many standard errors the event's shares are above what refutes the claim, as if counts were normal."""
+    p, q = seen.hits / seen.draws, seen.other_hits / seen.other_draws
+    most = -math.inf
+    for epsilon, delta in tested_points(guarantee):
+        factor = math.exp(min(epsilon, _LARGEST))
+        spread = math.sqrt((p * (1 - p) + factor**2 * q * (1 - q)) / seen.draws) + 1 / seen.draws
+        most = max(most, (p - factor * q - delta) / spread)
+    return most + float(ndtri(seen.alpha))

@@ -1,0 +1,147 @@
+"""How often a quick audit of the whole suite would be POWERLESS by chance, with fresh seeds.
+
+Per unit and planted fault: the first stage (``dpverify.audit.staging``) that catches it with each of 40 seeds, when it
+attacks alone, and by how much: the standardized excess of the event over what refutes. Such margins are about normal;
+the chance of a miss there is the normal tail at the 99% lower confidence bound of their mean in standard deviations.
+Later stages draw anew, more, so their misses are independent and no more likely: the chance of missing the fault is at
+most that tail to the power of the stages left. Chances are added up over faults and units.
+
+python -m tests.benchmarks.powerless [--seeds 40] [--workers 2] [--out FILE] [UNIT ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import nct
+
+from dpverify.audit.attack import FixedAttack
+from dpverify.audit.staging import STAGES, StagedAttack, _remembered, standardized
+from dpverify.audit.subjects import claimed_of, planted_in
+from dpverify.suite.judges import (
+    QUICK_TRIALS,
+    TOTAL_ALPHA,
+    attacked_under,
+    audited_keys,
+    certified_units,
+    seed_of,
+)
+from dpverify.suite.trees import Suite, load
+
+LEVEL = 0.99
+FIRST_SEED = 10**6
+"""Of the seeds measured here; no setting was chosen on them."""
+
+
+@cache
+def _suite() -> Suite:
+    return load()
+
+
+def measured(key: str, seeds: int) -> list[dict[str, Any]]:
+    """For each planted fault of a unit the stage that settles it, and the margins there by seed."""
+    suite = _suite()
+    configuration, attacked = attacked_under(suite, key)
+    guarantee, _ = claimed_of(attacked.mechanism, None, attacked.pairs)
+    faults = planted_in(attacked.mechanism, attacked.planted(), False, False)
+    trials = configuration.quick_trials or QUICK_TRIALS
+    share = TOTAL_ALPHA / certified_units(suite) / len(faults)
+    staged = StagedAttack(guarantee, attacked.pairs, trials, share, 0)
+    stages = list(staged.stages())
+    found = []
+    for number, (name, target) in enumerate(faults):
+        law = _remembered(target)
+        for position, (stage, draws) in enumerate(stages):
+            margins: list[float] = []
+            for k in range(seeds):
+                alpha, seed = share / len(stages), seed_of(key, FIRST_SEED + k)
+                attack = FixedAttack(guarantee, attacked.pairs, draws, alpha, seed)
+                stream = 1 + number * len(STAGES) + stage
+                tried = attack.attempt(law, stream, range(len(attacked.pairs))).tried
+                best = max(standardized(one, guarantee) for one in tried)
+                margins.append(best if tried[-1].refuted else -math.inf)
+                if margins[-1] == -math.inf and position < len(stages) - 1:
+                    break
+            if min(margins) > -math.inf:
+                break
+        found.append(
+            {
+                "unit": key,
+                "fault": name,
+                "draws": draws,
+                "left": len(stages) - position,
+                "margins": margins,
+            }
+        )
+    return found
+
+
+def miss(fault: dict[str, Any]) -> float:
+    """An upper bound on the chance that all stages miss it, as the module says."""
+    margins = np.array(fault["margins"])
+    if not np.isfinite(margins).all():
+        return 1.0
+    deviation = max(float(margins.std(ddof=1)), 1e-9)  # counts that never vary leave none
+    least = lower_bound(min(float(margins.mean()) / deviation, 1e3), len(margins))
+    return float(ndtr(-least) ** fault["left"])
+
+
+def lower_bound(ratio: float, size: int) -> float:
+    """The one-sided confidence bound, at LEVEL, for mean / deviation of normal values of which this was observed."""
+    low, high = -10.0, ratio
+    root = math.sqrt(size)
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        above = nct.sf(ratio * root, size - 1, middle * root)
+        low, high = (middle, high) if above < 1 - LEVEL else (low, middle)
+    return low
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("units", nargs="*")
+    parser.add_argument("--seeds", type=int, default=40)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="JSON lines, one a unit; units that it has are not done again")
+    args = parser.parse_args()
+    faults: list[dict[str, Any]] = []
+    if args.out is not None and args.out.exists():
+        faults = [json.loads(line) for line in args.out.read_text().splitlines()]
+    done = {fault["unit"] for fault in faults}
+    units = [key for key in args.units or audited_keys(_suite()) if key not in done]
+    with ProcessPoolExecutor(args.workers, mp_context=get_context("spawn")) as pool:
+        for found in pool.map(measured, units, [args.seeds] * len(units)):
+            faults += found
+            if args.out is not None:
+                with args.out.open("a") as file:
+                    file.writelines(json.dumps(fault) + "\n" for fault in found)
+    report(faults)
+
+
+def report(faults: list[dict[str, Any]]) -> None:
+    """A line a unit, the total, and the faults that no stage settles."""
+    total = 0.0
+    print(f"{'unit':56s} faults  most draws  least margin  chance of a miss, at most")
+    for unit in dict.fromkeys(fault["unit"] for fault in faults):
+        own = [fault for fault in faults if fault["unit"] == unit]
+        chance = sum(map(miss, own))
+        total += chance
+        least = min(min(fault["margins"]) for fault in own)
+        most = max(fault["draws"] for fault in own)
+        print(f"{unit:56s} {len(own):6d} {most:11,d} {least:13.2f} {chance:12.3g}")
+    print(f"{'all':56s} {len(faults):6d} {'':25s} {total:12.3g}")
+    for fault in sorted(faults, key=miss, reverse=True)[:10]:
+        print(f"  {miss(fault):9.3g}  {fault['unit']}  {fault['fault']}  {fault['draws']:,} draws")
+
+
+if __name__ == "__main__":
+    main()
