@@ -149,7 +149,7 @@ def integers(x: ArrayLike) -> Integers:
 def largest(x: Integers) -> int:
     """The largest magnitude of an entry, 0 for none."""
     if x.size <= _FEW:
-        return max((abs(int(v)) for v in x.ravel().tolist()), default=0)
+        return max(map(abs, map(int, x.ravel().tolist())), default=0)
     return max(int(x.max()), -int(x.min()))
 
 

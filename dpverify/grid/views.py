@@ -39,9 +39,10 @@ class View:
 
     def once(self, key: Hashable, compute: Callable[[], _Value]) -> _Value:
         """Return what was computed for this key, or compute it."""
-        if key not in self._known:
-            self._known[key] = compute()
-        value: _Value = self._known[key]
+        found = self._known.get(key)  # asked for at once: a key takes longer to hash than to find
+        if found is None:
+            found = self._known[key] = compute()
+        value: _Value = found
         return value
 
     def images(self, nearness: Nearness) -> Images:

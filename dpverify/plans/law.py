@@ -129,7 +129,8 @@ class Law:
 
     def sample(self, bits: Bits, size: int) -> Transcripts:
         """``size`` independent transcripts."""
-        stopped, reached = np.full(size, -1, np.intp), np.zeros(size, np.intp)
+        stopped, reached = np.empty(size, np.intp), np.zeros(size, np.intp)
+        stopped.fill(-1)
         batch = Transcripts({}, reached, stopped, self._reasons)
         live, done = self._run(self._root(), batch, np.arange(size), 0, bits)
         reached[live] = done
@@ -145,34 +146,51 @@ class Law:
         for element in place.plan:
             if not len(live):
                 break
-            if isinstance(element, Unless):
-                continue
-            if isinstance(element, Gate):
+            if isinstance(element, Stage) and not place.chosen:  # the same for all: no more to ask
+                self._release(element, place, batch, live, bits)
+                done += 1
+            elif isinstance(element, Gate):
                 live = self._gated(element, place, batch, live, done)
-                continue
-            if isinstance(element, Blocks):
+            elif isinstance(element, Blocks):
                 for inner in self._blocks_in(element, place):
                     live, done = self._run(inner, batch, live, done, bits)
-                continue
-            alive: list[Rows] = []
-            for built, rows in self._stages(element, place, batch, live):
-                if isinstance(built, Stage):
-                    drawn = self._drawn(built, place, batch, rows, bits)
-                    _store(batch, place.path + built.name, rows, drawn)
-                    alive.append(rows)
-                    continue
-                for inner, some in self._inside(built, place, rows, bits):
-                    alive.append(self._run(inner, batch, some, done, bits)[0])
-            done += 1 if isinstance(element, Stage) else len(stages_of((element,)))
-            live = alive[0] if len(alive) == 1 else np.sort(np.concatenate(alive))
+            elif not isinstance(element, Unless):
+                live = self._through(element, place, batch, live, done, bits)
+                done += 1 if isinstance(element, Stage) else len(stages_of((element,)))
         return live, done
+
+    def _through(
+        self,
+        element: Stage | Adaptive | Filtered | Part,
+        place: Place,
+        batch: Transcripts,
+        live: Rows,
+        done: int,
+        bits: Bits,
+    ) -> Rows:
+        """The draws that go on after what each of them comes to."""
+        alive: list[Rows] = []
+        for built, rows in self._stages(element, place, batch, live):
+            if isinstance(built, Stage):
+                self._release(built, place, batch, rows, bits)
+                alive.append(rows)
+                continue
+            for inner, some in self._inside(built, place, rows, bits):
+                alive.append(self._run(inner, batch, some, done, bits)[0])
+        return alive[0] if len(alive) == 1 else np.sort(np.concatenate(alive))
+
+    def _release(
+        self, stage: Stage, place: Place, batch: Transcripts, rows: Rows, bits: Bits
+    ) -> None:
+        """Add to the batch what a stage releases in these draws."""
+        _store(batch, place.path + stage.name, rows, self._drawn(stage, place, batch, rows, bits))
 
     def _gated(self, gate: Gate, place: Place, batch: Transcripts, live: Rows, done: int) -> Rows:
         """The draws that a gate lets pass; the others stop here."""
         passed = self.passes(gate, place, batch, live)
         if place.view.is_filtered:
             passed &= place.seen_by(live).retained.any(axis=1)
-        if passed.all():
+        if np.count_nonzero(passed) == len(live):
             return live
         out = live[~passed]
         batch.stopped_by[out] = self._gates[place.path + gate.stage, gate.reason]
@@ -293,7 +311,9 @@ class Law:
 
     def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Which live draws go on: a function of what they have released."""
-        column = batch.values[place.path + gate.stage][live]
+        column = batch.values[place.path + gate.stage]
+        if len(live) < len(batch):
+            column = column[live]
         if column.ndim == 1:  # histograms: flat tuples of keys and counts
             return of_each_tuple(
                 column, lambda h: max(h[1::2], default=0) >= gate.at_least, np.bool_

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from dpverify.privacy.numbers import Exact, settle
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
 
+_FEW = 128
 Shown = tuple[int, ...]
 """Key, count, key, count, ..."""
 
@@ -197,6 +198,11 @@ def rarely_surfacing(
 
 def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:
     """Each row's shown (key, value) pairs as one flat tuple, shape (size,), dtype object."""
+    if values.size <= _FEW:  # numpy's calls alone would take longer
+        table = zip(values.tolist(), shown.tolist(), strict=True)
+        flat = [compress(zip(keys.tolist(), row, strict=True), seen) for row, seen in table]
+        found = (tuple(chain.from_iterable(pairs)) for pairs in flat)
+        return np.fromiter(found, dtype=object, count=len(values))
     rows, columns = np.nonzero(shown)
     pairs = np.stack([keys[columns], values[rows, columns]], axis=1)
     lengths, drawn = shown.sum(axis=1), np.empty(len(shown), dtype=object)

@@ -50,6 +50,8 @@ class Bits(ABC):
             return np.zeros(size, dtype=np.int64)
         # Masking the word to the bit length of n - 1 and rejecting keeps every value equally likely.
         bits = (n - 1).bit_length()
+        if n == 1 << bits:  # nothing to reject
+            return self._integers(bits, size)
 
         def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
             values = self._integers(bits, len(pending))
@@ -77,7 +79,8 @@ class Bits(ABC):
         k = 1
         while len(running):
             succeeded = self.bernoulli(numerators[running], denominator * k)
-            odd[running[~succeeded]] = k % 2 == 1
+            if k % 2:
+                odd[running[~succeeded]] = True
             running = running[succeeded]
             k += 1
         return odd
@@ -92,7 +95,7 @@ class Bits(ABC):
         ``attempt(pending)`` tries anew, independently of the past, for the indices it is given.
         """
         values, accepted = attempt(np.arange(size))
-        pending = np.flatnonzero(~accepted)
+        pending = (~accepted).nonzero()[0]
         while len(pending):
             again, accepted = attempt(pending)
             if again.dtype != values.dtype:  # one of the two needed more than 63 bits
@@ -104,7 +107,7 @@ class Bits(ABC):
     def _integers(self, bits: int, count: int) -> IntArray:
         if bits <= self.word_bits:
             kept = self.words(count) >> np.uint64(self.word_bits - bits)
-            return kept.astype(np.int64) if bits <= 63 else kept.astype(object)
+            return kept.view(np.int64) if bits <= 63 else kept.astype(object)
         high = self._integers(bits - self.word_bits, count).astype(object)
         low = self.words(count).astype(object)
         joined: IntArray = high * (1 << self.word_bits) + low

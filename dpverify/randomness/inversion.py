@@ -36,7 +36,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ Words = NDArray[np.uint64]
 CHUNK = 1 << 14
 """Draws whose buffers stay in the processor's cache together."""
 SMALL = 1 << 12
-FEW = 16
+FEW = 24
 """Draws that take less time one by one, in Python's integers."""
 MARGIN = 2.0**-44
 _DEGREE = 13
@@ -68,13 +68,19 @@ def draw(table: Table, bits: Bits, size: int) -> IntArray:
     the noise, and among few draws the time would tell. (How often a draw is rejected does not
     depend on what it is in the end.)
     """
+    if size <= FEW:
+        drawn = few(table, bits, size)
+        large = max(map(abs, drawn), default=0) >= _WORD_LIMIT
+        return np.array(drawn, dtype=object if large else np.int64)
     if size <= SMALL:
-        return bits.until_accepted(size, lambda left: settled(table, bits, bits.words(len(left))))
-    values: IntArray = np.empty(size, dtype=np.int64)
-    left, words = _first_stage(table, bits, values)
-    found, accepted = settled(table, bits, words)
-    values = _put(values, left, found)
-    left = left[~accepted]
+        values, accepted = settled(table, bits, bits.words(size))
+        left = (~accepted).nonzero()[0]
+    else:
+        values = np.empty(size, dtype=np.int64)
+        left, words = _first_stage(table, bits, values)
+        found, accepted = settled(table, bits, words)
+        values = _put(values, left, found)
+        left = left[~accepted]
     return _put(values, left, draw(table, bits, len(left)))
 
 
@@ -146,70 +152,86 @@ def at_once(table: Table, words: Words, values: IntArray, buffers: Buffers) -> B
 
 def settled(table: Table, bits: Bits, words: Words) -> tuple[IntArray, BoolArray]:
     """The second stage, and the third where it is needed: integers, and which are accepted."""
-    more = bits.words(3 * len(words)).reshape(3, -1)
-    if len(words) <= FEW:
-        ones = [alone(table, *each) for each in zip(words.tolist(), *more.tolist(), strict=True)]
-        values: IntArray = np.array([one.value for one in ones], dtype=np.int64)
-        accepted = np.array([one.accepted for one in ones], dtype=np.bool_)
-        left = [i for i, one in enumerate(ones) if one.open]
-    else:
-        second = second_stage(table, words, more)
-        values, accepted = second.values, second.accepted
-        left = np.flatnonzero(second.open).tolist()
-    for i in left:
-        one = alone(table, int(words[i]), *map(int, more[:, i]))
-        u, u2, t = (Lazy(each, table.word_bits) for each in (one.u, one.u2, one.t))
-        exact, accepted[i] = exactly(table.blocks, bits, u, u2, t)
-        values = _put(values, np.array([i]), _integer(-exact if one.negative else exact))
+    second = second_stage(table, words, bits.words(3 * len(words)).reshape(3, -1))
+    values, accepted = second.values, second.accepted
+    for i in second.open.nonzero()[0].tolist():
+        numbers = (int(each[i]) for each in (second.u, second.u2, second.t))
+        exact, accepted[i] = _third_stage(table, bits, Open(i, bool(second.negative[i]), *numbers))
+        values = _put(values, np.array([i]), _integer(exact))
     return values, accepted
 
 
-class One(NamedTuple):
-    """The second stage of one draw, as ``Second``."""
+def few(table: Table, bits: Bits, size: int) -> list[int]:
+    """``draw`` in Python's integers: of so few, numpy's calls alone would take longer."""
+    values, accepted, opened = one_by_one(table, bits.words(4 * size).tolist())
+    for one in opened:
+        values[one.place], accepted[one.place] = _third_stage(table, bits, one)
+    left = [i for i, yes in enumerate(accepted) if not yes]
+    if left:
+        for i, value in zip(left, few(table, bits, len(left)), strict=True):
+            values[i] = value
+    return values
 
-    value: int
-    accepted: bool
-    open: bool
+
+def one_by_one(table: Table, words: list[int]) -> tuple[list[int], list[bool], list[Open]]:
+    """The second stage in Python's integers, by the operations of ``second_stage``, whatever the value.
+
+    words: the first of every draw, then of every draw the one with more bits of U, of U', of t.
+    Returns integers, which are accepted, and what is open.
+    """
+    blocks, size, low_bits = table.blocks, table.word_bits, table.low_bits
+    offset_bits, acceptance_bits = blocks.offset_bits, table.acceptance_bits
+    rounded, halved, rest = blocks.rounded, table.halved, size - table.cell_bits
+    low, last = (1 << low_bits) - 1, (1 << offset_bits) - 1
+    thresholds, bases = _listed(table)
+    values: list[int] = []
+    accepted: list[bool] = []
+    opened: list[Open] = []
+    count = len(words) // 4
+    for i in range(count):
+        word, first, second, third = words[i::count]
+        u = word >> rest << rest | first >> table.cell_bits
+        sign = -(
+            word >> low_bits & 1
+        )  # 0 or -1: x ^ sign is x or -x - 1, and no branch shows which
+        u2 = (word & low) >> offset_bits << (size - acceptance_bits) | second >> acceptance_bits
+        t = inside = (word ^ sign) & last
+        block = bisect_left(thresholds, u)
+        left = base = bases[2 * block]
+        if rounded:
+            left, t = block, inside << (size - offset_bits) | third >> offset_bits
+        elif not block:
+            inside = 0
+        excess = excesses(table, left, t if rounded else inside)
+        yes, unsure = compared(u2, size, excess)
+        values.append((((base + inside) >> halved) ^ sign) - sign)
+        accepted.append(yes)
+        if unsure or thresholds[block] == u:
+            opened.append(Open(i, sign < 0, u, u2, t))
+    return values, accepted, opened
+
+
+class Open(NamedTuple):
+    """A draw that 64 bits of each number leave open: where in the batch it is, its sign, and these bits."""
+
+    place: int
     negative: bool
     u: int
     u2: int
     t: int
 
 
-def alone(table: Table, word: int, first: int, second: int, third: int) -> One:
-    """The second stage of one draw, as ``second_stage`` decides it: by the same operations, whatever the value."""
-    blocks, size, low_bits = table.blocks, table.word_bits, table.low_bits
-    offset_bits = blocks.offset_bits
-    thresholds, bases = _listed(table)
-    u = _bits_joined(word >> (size - table.cell_bits), table.cell_bits, first, size)
-    sign = -((word >> low_bits) & 1)  # 0 or -1: x ^ sign is x or -x - 1, and no branch shows which
-    u2 = _bits_joined(
-        (word & ((1 << low_bits) - 1)) >> offset_bits, low_bits - offset_bits, second, size
-    )
-    place = (word ^ sign) & ((1 << offset_bits) - 1)
-    block = bisect_left(thresholds, u)
-    if blocks.rounded:
-        t = _bits_joined(place, offset_bits, third, size)
-        inside, left, offset = place, block, t
-    else:
-        t, inside, left = place, place if block else 0, bases[2 * block]
-        offset = inside
-    magnitude = (bases[2 * block] + inside) >> table.halved
-    excess = excesses(table, as_floats(left), as_floats(offset))
-    accepted, open_ = compared(as_floats(u2), size, excess)
-    open_ = open_ or thresholds[block] == u
-    return One((magnitude ^ sign) - sign, accepted, open_, sign < 0, u, u2, t)
+def _third_stage(table: Table, bits: Bits, one: Open) -> tuple[int, bool]:
+    """The integer, and whether it is accepted."""
+    u, u2, t = (Lazy(each, table.word_bits) for each in (one.u, one.u2, one.t))
+    exact, accepted = exactly(table.blocks, bits, u, u2, t)
+    return -exact if one.negative else exact, accepted
 
 
 @lru_cache(maxsize=64)
 def _listed(table: Table) -> tuple[list[int], list[int]]:
     """Thresholds and bases as Python's integers."""
     return table.thresholds.tolist(), table.bases.tolist()
-
-
-def _bits_joined(first: int, count: int, more: int, size: int) -> int:
-    """As ``_joined``, of one word."""
-    return (first << (size - count)) | (more >> count) if count else more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,17 +283,13 @@ def _joined(first: Words, count: int, more: Words, size: int) -> Words:
 
 def blocks_of(thresholds: Words, u: Words) -> tuple[NDArray[np.intp], BoolArray]:
     """The block of every U that begins with the bits of u; and where another bit could change it."""
-    block = np.searchsorted(thresholds, u)
+    block = thresholds.searchsorted(u)
     return block, np.asarray(thresholds[block] == u)
 
 
-@overload
-def as_floats(integers: int) -> float: ...
-@overload
-def as_floats(integers: NDArray[Any]) -> Floats: ...
-def as_floats(integers: int | NDArray[Any]) -> float | Floats:
-    """The nearest floats."""
-    return float(integers) if isinstance(integers, int) else integers.astype(np.float64)
+def as_floats(integers: NDArray[Any]) -> Floats:
+    """The nearest floats. (Python takes the nearest one itself where it multiplies an integer by a float.)"""
+    return integers.astype(np.float64)
 
 
 def excesses(table: Table, left: _Real, offset: _Real) -> _Real:
@@ -306,8 +324,9 @@ def compared(u: _Real, word_bits: int, excess: _Real) -> tuple[Any, Any]:
 
     With later bits U' can grow by 2^-word_bits, and t, and g with it (its slope is at most 1), too.
     """
-    above = exponential(excess) - u * 2.0**-word_bits
-    enough = 2 * 2.0**-word_bits + MARGIN
+    step = 2.0**-word_bits
+    above = exponential(excess) - u * step
+    enough = 2 * step + MARGIN
     return above > enough, (above >= -MARGIN) & (above <= enough)
 
 

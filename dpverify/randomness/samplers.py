@@ -38,7 +38,7 @@ def discrete_laplace(bits: Bits, scale: Fraction, size: int) -> IntArray:
     Raises ValueError for scale <= 0. Enumerated bits take the coins: of 64-bit words there are too
     many (tests/randomness/test_small_words.py enumerates the tables at shorter ones).
     """
-    found = None if isinstance(bits, EnumeratedBits) else _laplace_table(scale)
+    found = None if isinstance(bits, EnumeratedBits) else _laplace_table(*_ratio(scale))
     return (
         discrete_laplace_by_coins(bits, scale, size) if found is None else _drawn(found, bits, size)
     )
@@ -49,7 +49,7 @@ def discrete_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
 
     Raises ValueError unless 2^-10 <= sigma <= 2^45.
     """
-    return _drawn(_gaussian_table(gaussian_blocks, sigma), bits, size)
+    return _drawn(_gaussian_table(gaussian_blocks, *_ratio(sigma)), bits, size)
 
 
 def rounded_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
@@ -57,18 +57,24 @@ def rounded_gaussian(bits: Bits, sigma: Fraction, size: int) -> IntArray:
 
     Raises ValueError unless 2^-10 <= sigma <= 2^45.
     """
-    return _drawn(_gaussian_table(rounded_gaussian_blocks, sigma), bits, size)
+    return _drawn(_gaussian_table(rounded_gaussian_blocks, *_ratio(sigma)), bits, size)
+
+
+def _ratio(scale: Fraction) -> tuple[int, int]:
+    """By which tables are found: to hash a fraction takes a modular inverse, longer than to draw a coordinate."""
+    return scale.numerator, scale.denominator
 
 
 @lru_cache(maxsize=16)
-def _laplace_table(scale: Fraction) -> Table | None:
+def _laplace_table(numerator: int, denominator: int) -> Table | None:
     """None where block inversion does not fit one word."""
+    scale = Fraction(numerator, denominator)
     return table(laplace_blocks(scale)) if SMALLEST_SCALE <= scale <= LARGEST_SCALE else None
 
 
 @lru_cache(maxsize=16)
-def _gaussian_table(kind: Callable[[Fraction], Blocks], sigma: Fraction) -> Table:
-    return table(kind(_supported(sigma)))
+def _gaussian_table(kind: Callable[[Fraction], Blocks], numerator: int, denominator: int) -> Table:
+    return table(kind(_supported(Fraction(numerator, denominator))))
 
 
 def _drawn(found: Table, bits: Bits, size: int) -> IntArray:
@@ -127,12 +133,13 @@ def randomized_response(
     exp(-1 / scale). Answers are integers in [0, categories). Shape (size, len(answers)).
     """
     row = np.tile(answers, size)
+    whole, rest = divmod(1 / scale, 1)
 
     def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
         proposed = bits.below(categories, len(pending))
         accepted = np.asarray(proposed == row[pending], dtype=np.bool_)
-        others = np.flatnonzero(~accepted)
-        accepted[others] = _bernoulli_exp_constant(bits, 1 / scale, len(others))
+        others = (~accepted).nonzero()[0]
+        accepted[others] = _bernoulli_exp_constant(bits, whole, rest, len(others))
         return proposed, accepted
 
     return bits.until_accepted(len(row), attempt).reshape(size, len(answers))
@@ -149,14 +156,16 @@ def _geometric(bits: Bits, size: int) -> IntArray:
     return count
 
 
-def _bernoulli_exp_constant(bits: Bits, exponent: Fraction, size: int) -> BoolArray:
-    """Coins that are true with probability exp(-exponent), any exponent >= 0."""
+def _bernoulli_exp_constant(bits: Bits, whole: int, rest: Fraction, size: int) -> BoolArray:
+    """Coins that are true with probability exp(-whole - rest), both at least 0, the rest at most 1."""
     result = np.zeros(size, dtype=np.bool_)
     running = np.arange(size)
-    whole, rest = divmod(exponent, 1)
     while whole and len(running):
         running = running[bits.bernoulli_exp(np.ones(len(running), dtype=np.int64), 1)]
         whole -= 1
+    if not rest:
+        result[running] = True
+        return result
     numerators: IntArray = np.full(len(running), rest.numerator, dtype=_dtype(rest.numerator))
     result[running[bits.bernoulli_exp(numerators, rest.denominator)]] = True
     return result

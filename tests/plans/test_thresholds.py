@@ -14,8 +14,14 @@ import pytest
 from scipy import stats
 
 from dpverify import SeededBits
-from dpverify.plans import Noise, ThresholdedGaussian, ThresholdedLaplace, least_threshold
-from dpverify.plans.thresholds import ExactCounts
+from dpverify.plans import (
+    Noise,
+    ThresholdedGaussian,
+    ThresholdedLaplace,
+    least_threshold,
+    thresholds,
+)
+from dpverify.plans.thresholds import ExactCounts, as_tuples
 from dpverify.randomness import Bits, enumerate_law
 from dpverify.randomness.bits import IntArray
 from spec.theory.laws import real, real_exponential
@@ -106,6 +112,20 @@ def test_every_draw_is_a_flat_tuple_of_keys_in_order() -> None:
         assert min(values, default=3) >= 3
     # A key surfaces with probability 0.6: all of 2000 alike has one below 1e-200.
     assert 0 < sum(len(output) for output in drawn) < 2 * 50 * 40
+
+
+@pytest.mark.parametrize("large", [1, 2**70])
+def test_few_tuples_are_those_of_many(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    keys = np.sort(rng.integers(-9, 9, 5)).astype(object) * large
+    for rows in (0, 1, 7, 25):
+        values, shown = rng.integers(0, 3, (rows, 5)), rng.random((rows, 5)) < 0.5
+        few = as_tuples(keys, values, shown)
+        with monkeypatch.context() as patched:
+            patched.setattr(thresholds, "_FEW", -1)
+            many = as_tuples(keys, values, shown)
+        assert (few.dtype, few.shape) == (many.dtype, many.shape)
+        assert repr(few.tolist()) == repr(many.tolist())
 
 
 def test_nobody_shows_nothing_without_a_bit() -> None:

@@ -25,7 +25,7 @@ from dpverify.randomness.blocks import (
     rounded_gaussian_blocks,
     thresholds,
 )
-from dpverify.randomness.inversion import FEW, Lazy, draw, exactly, settled
+from dpverify.randomness.inversion import FEW, Lazy, draw, exactly, one_by_one, settled
 from dpverify.randomness.tables import Table, table
 from tests.randomness.helpers import NoBits, ScriptedBits
 
@@ -50,14 +50,20 @@ def words_of(found: Table, u: int, negative: bool, u2: int, place: int) -> list[
 def attempt(
     blocks: Blocks, u: int, u2: int, place: int = 0, then: Sequence[int] = (), minus: bool = False
 ) -> tuple[int, bool]:
-    """One attempt; ``then`` are the words of the third stage, which must all be read."""
+    """One attempt, as among many and as among few; ``then`` are the words of the third stage, all to be read."""
     found = table(blocks)
     first, *more = words_of(found, u, minus, u2, place)
     bits = ScriptedBits([*more, *then])
     values, accepted = settled(found, bits, np.array([first], dtype=np.uint64))
-    with pytest.raises(IndexError):
-        bits.words(1)
-    return int(values[0]), bool(accepted[0])
+    ones, yes, opened = one_by_one(found, [first, *more])
+    others = ScriptedBits(then)
+    for one in opened:
+        ones[0], yes[0] = inversion._third_stage(found, others, one)
+    assert (ones, yes) == (values.tolist(), accepted.tolist())
+    for source in (bits, others):
+        with pytest.raises(IndexError):
+            source.words(1)
+    return ones[0], yes[0]
 
 
 def inside(blocks: Blocks, block: int) -> int:
@@ -178,6 +184,7 @@ def test_a_rejected_draw_is_drawn_again() -> None:
 def test_large_batches_settle_what_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch of three: one at once, one in the second stage, one rejected and drawn again."""
     monkeypatch.setattr(inversion, "SMALL", 0)
+    monkeypatch.setattr(inversion, "FEW", 0)
     monkeypatch.setattr(inversion, "CHUNK", 2)
     found, place = table(GAUSSIAN), 3
     easy = words_of(found, inside(GAUSSIAN, 2), False, 0, place)
@@ -204,6 +211,10 @@ def test_values_beyond_62_bits_become_python_integers(monkeypatch: pytest.Monkey
     assert values.dtype == object
     assert values.tolist() == [-(2**80), 3]
     assert accepted.all()
+    words = [w for pair in zip([first, *more], small, strict=True) for w in pair]
+    drawn = draw(found, ScriptedBits(words), 2)
+    assert drawn.dtype == object
+    assert drawn.tolist() == [-(2**80), 3]
 
 
 def test_a_lazy_number_reads_words_of_its_source() -> None:
@@ -260,6 +271,9 @@ SLOW: tuple[Callable[..., Any], ...] = (
     Lazy.ends,
     inversion.draw,
     inversion._first_stage,
+    inversion._third_stage,
+    inversion.few,
+    inversion.one_by_one,
 )
 
 
@@ -273,6 +287,7 @@ def test_every_line_of_the_slow_paths_runs(monkeypatch: pytest.MonkeyPatch) -> N
             test_values_beyond_62_bits_become_python_integers(patched)
         draw(table(COIN), SeededBits(1), 10_000)
         draw(table(COIN), SeededBits(1), 2 * FEW)
+        test_a_rejected_draw_is_drawn_again()
     wanted = set().union(*map(every_line, codes))
     assert len(wanted) > 40
     assert wanted - seen == set()
