@@ -26,6 +26,7 @@ from dpverify.audit.coverage import (
     mistakes,
     repeats_of,
 )
+from dpverify.audit.outputs import laws
 from dpverify.audit.regions import Counted, Region, region
 from dpverify.audit.truths import Finite, Gaussian, Laplace, Truth
 from dpverify.audit.witnesses import choosing
@@ -171,7 +172,7 @@ def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.Mon
     def of_the_side(seed: int, stream: int, index: int, side: int, *purpose: int) -> SeededBits:
         return SeededBits(seed, stream, index, side)
 
-    monkeypatch.setattr(attack, "SeededBits", of_the_side)
+    monkeypatch.setattr(laws, "SeededBits", of_the_side)
     monkeypatch.setattr(attack, "study_sizes", lambda trials, *_: (0, trials // 2))
     monkeypatch.setattr(choosing, "_calibrated", lambda witness, *_: witness)
     found = _measured("Gaussian, ours", certified=1)
