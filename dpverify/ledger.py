@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import tomli_w
@@ -15,7 +16,7 @@ import tomli_w
 from dpverify.audit import Configuration
 from dpverify.privacy import Guarantee, exact, parse_guarantee, render, sources_of
 from dpverify.suite import refutations
-from dpverify.suite.refutations import DIGEST, OPEN, Refutation
+from dpverify.suite.refutations import DIGEST, FOUND, OPEN, Refutation
 from dpverify.suite.trees import Suite
 
 Entry = dict[str, Any]
@@ -69,13 +70,24 @@ def write(path: Path, entries: Mapping[str, Entry]) -> None:
     path.write_text(_HEADER + text, encoding="utf-8")
 
 
-def promised(suite: Suite, refuted: Mapping[str, Refutation]) -> dict[str, Entry]:
-    """What the code promises now, and what becomes of false claims when they are attacked."""
-    entries = {
-        key: _claim_entry(suite, key, configuration)
-        for key, configuration in suite.configurations.items()
-    }
-    return entries | {f"exhibits/{name}": one.entry() for name, one in refuted.items()}
+def promised(
+    suite: Suite, refuted: Mapping[str, Refutation], recorded: Mapping[str, Entry]
+) -> dict[str, Entry]:
+    """What the code promises now, and what becomes of false claims: as they are ``refuted``, or else on the pair and
+    beyond the bound that are recorded, which are the witness's (``unshown``)."""
+    entries = {key: one for name in suite.entries for key, one in claims_of(suite, name).items()}
+    for name, exhibit in suite.exhibits.items():
+        key = f"exhibits/{name}"
+        found = {k: v for k, v in recorded.get(key, {}).items() if k in FOUND}
+        one = refuted.get(name)
+        entries[key] = one.entry() if one else {**found, **refutations.facts(name, exhibit)}
+    return entries
+
+
+def claims_of(suite: Suite, name: str) -> dict[str, Entry]:
+    """What the code promises of one mechanism."""
+    entry = suite.entries[name]
+    return {key: _claim_entry(entry.spec, one) for key, one in entry.keyed.items()}
 
 
 def with_witnesses(
@@ -119,10 +131,9 @@ def compare(recorded: Mapping[str, Entry], current: Mapping[str, Entry]) -> list
     return found
 
 
-def _claim_entry(suite: Suite, key: str, configuration: Configuration) -> Entry:
+def _claim_entry(spec: ModuleType, configuration: Configuration) -> Entry:
     mechanism = configuration.mechanism
     claim = mechanism.claim
-    spec = suite.entries[key.partition(":")[0]].spec
     events = [f"{event.conclusion}" for event in mechanism.derivation.events]
     return ({"events": events} if events else {}) | {
         "parameters": {

@@ -69,6 +69,7 @@ def test_the_core_imports_nothing_that_is_slow_to_load() -> None:
         "from scipy import special, stats",
         "from scipy.stats import binom",
         "def late():\n    from scipy.stats._distn import binom",
+        "import scipy\nscipy.stats.binom",
     ],
 )
 def test_a_slow_import_is_found(line: str) -> None:
@@ -83,6 +84,8 @@ def _slow(source: str) -> bool:
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute):  # ``import scipy; scipy.stats`` loads it, too
+            names.append(ast.unparse(node))
     return any(f"{name}.".startswith("scipy.stats.") for name in names)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
+import scipy
 
 from dpverify.audit.attack import FixedAttack
 from dpverify.audit.auditing import audit
@@ -63,12 +63,12 @@ class Coverage:
 
 def limit_of(repeats: int, alpha: float) -> int:
     """The quantile LIMIT of the alarms of an auditor whose chance is alpha."""
-    return int(binom.ppf(LIMIT, repeats, alpha))
+    return int(scipy.stats.binom.ppf(LIMIT, repeats, alpha))
 
 
 def chance_of_failing(repeats: int, alpha: float) -> float:
     """The chance that a sound auditor (of alarm probability alpha) exceeds the limit."""
-    return float(binom.sf(limit_of(repeats, alpha), repeats, alpha))
+    return float(scipy.stats.binom.sf(limit_of(repeats, alpha), repeats, alpha))
 
 
 def repeats_of(case: Case, quick: bool) -> int:

@@ -27,7 +27,13 @@ from dpverify.cli.shared import (
 )
 from dpverify.suite import lemmas
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED, UnitFinished
-from dpverify.suite.judges import DEFAULT_DIGITS, QUICK_TRIALS, THOROUGH_TRIALS, Options
+from dpverify.suite.judges import (
+    DEFAULT_DIGITS,
+    QUICK_TRIALS,
+    THOROUGH_TRIALS,
+    Options,
+    certified_units,
+)
 from dpverify.suite.lemmas import FILE
 from dpverify.suite.measuring import MeasureOptions, coverage_units, power_units, run_measuring
 from dpverify.suite.resuming import known_units
@@ -99,6 +105,7 @@ def audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
         seed=seed_from(options),
         trials=trials,
         thorough=not quick or trials >= THOROUGH_TRIALS,
+        audits=certified_units(suite),
     )
     units = audit_units(suite, options.names)
     if options.time is not None:

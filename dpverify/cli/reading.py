@@ -1,8 +1,12 @@
-"""``list``, ``explain``, ``papers``, ``claims``: what is there, and what it rests on."""
+"""``list``, ``explain``, ``papers``, ``claims``: what is there, and what it rests on.
+
+What is only read is not built: ``list`` shows the ledger, ``explain`` loads the mechanisms that it is asked for.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -12,13 +16,13 @@ from rich.console import Console
 
 from dpverify import ledger
 from dpverify.cli.shared import Command, Commands, add_command, check_names
-from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, sources_of, textbook
+from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, textbook
 from dpverify.privacy.numbers import brief
-from dpverify.suite import lemmas
+from dpverify.suite import lemmas, refutations
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
 from dpverify.suite.papers import Statement
 from dpverify.suite.refutations import DIGEST, OPEN, attack
-from dpverify.suite.runner import selectable
+from dpverify.suite.runner import names_of, selectable
 from dpverify.suite.trees import Suite
 
 
@@ -43,36 +47,56 @@ def add(commands: Commands[argparse.ArgumentParser], papers: Command) -> None:
 def add_list(commands: Commands[argparse.ArgumentParser]) -> None:
     """Declare ``list``."""
     add_command(
-        commands, "list", list_everything, "mechanisms, configurations, claims, status, source"
+        commands,
+        "list",
+        list_everything,
+        "configurations and false claims, as the ledger has them: claim, status, source",
     )
 
 
 def list_everything(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """A table of configurations and exhibits."""
+    """A table of configurations and exhibits; of what the ledger has nothing of, as the code has it."""
+    recorded = ledger.read(ledger.path_of(suite))
     rows = [("configuration", "claim", "status", "source")]
-    for key, configuration in suite.configurations.items():
-        claim = configuration.mechanism.claim
-        papers = dict.fromkeys(s.paper for s in sources_of(suite.entries[_name(key)].spec.law))
-        rows.append((key, brief(str(claim.guarantee)), str(claim.status), ", ".join(papers)))
-    for name, exhibit in suite.exhibits.items():
-        claim = exhibit.claim.conclusion
-        row = (f"exhibits/{name}", str(claim.guarantee), "refuted", exhibit.claim.source.paper)
-        rows.append(row)
+    for name in suite.entries:
+        own = {key: entry for key, entry in recorded.items() if _name(key) == name}
+        rows += [_row(key, entry) for key, entry in (own or ledger.claims_of(suite, name)).items()]
+    for key, name in ((f"exhibits/{name}", name) for name in suite.exhibits):
+        rows.append(_row(key, recorded.get(key) or refutations.facts(name, suite.exhibits[name])))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         print("  ".join(cell.ljust(w) for cell, w in zip(row, (*widths, 0), strict=True)).rstrip())
     return EXIT_HELD
 
 
+def _row(key: str, entry: ledger.Entry) -> tuple[str, str, str, str]:
+    papers = dict.fromkeys(re.split(r"[ ,]", source)[0] for source in entry["source"].split("; "))
+    return key, brief(entry["guarantee"]), entry["status"], ", ".join(papers)
+
+
 def _name(key: str) -> str:
     return key.partition(":")[0]
 
 
+def _check_explained(names: Sequence[str], suite: Suite) -> None:
+    """UsageError for a name that is not known; everything is loaded only to say what is near it."""
+    for name in names:
+        kind, _, exhibit = name.partition("/")
+        entry = suite.entries.get(_name(name))
+        known = (
+            exhibit in suite.exhibits if kind == "exhibits" else entry and name in names_of(entry)
+        )
+        if not known:
+            check_names([name], selectable(suite))
+
+
 def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """The derivation trees of the named configurations, and why the named exhibits are false."""
-    check_names(options.names, selectable(suite))
+    _check_explained(options.names, suite)
     build, checked = lemmas.Build(suite.root), lemmas.read(lemmas.path_of(suite.root))
-    for key, configuration in suite.configurations.items():
+    asked = [name for name in suite.entries if name in {_name(name) for name in options.names}]
+    keyed = (pair for name in asked for pair in suite.entries[name].keyed.items())
+    for key, configuration in keyed:
         if not any(key == name or key.startswith(f"{name}:") for name in options.names):
             continue
         derivation = configuration.mechanism.derivation
@@ -121,9 +145,10 @@ def show_papers(stated: Sequence[Statement], missing: Sequence[str]) -> int:
 
 
 def claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """Compare the code with the ledger, and the ledger with its witnesses; or write both."""
-    path, refuted = ledger.path_of(suite), attack(suite)
-    recorded, current = ledger.read(path), ledger.promised(suite, refuted)
+    """Compare the code with the ledger, and the ledger with its witnesses; or attack false claims and write both."""
+    path, refuted = ledger.path_of(suite), attack(suite) if options.update else {}
+    recorded = ledger.read(path)
+    current = ledger.promised(suite, refuted, recorded)
     differences = ledger.compare(recorded, current)
     if not options.update:
         differences += ledger.unshown(suite, recorded)

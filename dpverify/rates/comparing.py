@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from dpverify.plans import Abstained, Mechanism
 from dpverify.privacy import Adjacency, Status
@@ -169,9 +169,9 @@ def judge_order(
         runs = list(zip(*sides, strict=True)) if all(sides) else []
         cells.append((index, sum(a < b for a, b in runs), len(runs)))
     wins, total = (sum(cell[i] for cell in cells) for i in (1, 2))
-    if stats.binom.cdf(wins, total, 0.5) <= alpha:
+    if scipy.stats.binom.cdf(wins, total, 0.5) <= alpha:
         finding = Finding.REFUTED
-    elif all(stats.binom.sf(won - 1, n, 0.5) <= SHOWN_ALPHA / 2 for _, won, n in cells):
+    elif all(scipy.stats.binom.sf(won - 1, n, 0.5) <= SHOWN_ALPHA / 2 for _, won, n in cells):
         finding = Finding.SHOWN
     else:
         finding = Finding.OPEN

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from dpverify.rates.measuring import SHOWN_ALPHA, Point
 
@@ -51,7 +51,7 @@ def fit(points: Sequence[Point]) -> Slope:
     x = np.log([point.value for point in points])
     y = np.log([point.measured for point in points])
     freedom = min(point.repeats for point in points) - 1
-    shown = float(stats.t.isf(SHOWN_ALPHA / 2, freedom))
+    shown = float(scipy.stats.t.isf(SHOWN_ALPHA / 2, freedom))
     lengths = np.log([point.high / point.low for point in points])
     weights = (lengths / (2 * shown)) ** -2
     centered = x - (weights @ x) / weights.sum()
@@ -59,7 +59,7 @@ def fit(points: Sequence[Point]) -> Slope:
     value, deviation = float(weights @ (centered * y)) / spread, spread**-0.5
     left = y - (weights @ y) / weights.sum() - value * centered
     alpha = points[0].alpha
-    surely = float(stats.t.isf(alpha / 2, freedom))
+    surely = float(scipy.stats.t.isf(alpha / 2, freedom))
     pairs = [(y[j] - y[i]) / (x[j] - x[i]) for i, j in combinations(range(len(points)), 2)]
     return Slope(
         value,

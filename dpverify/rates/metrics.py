@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from dpverify.privacy.numbers import Floats
 
@@ -86,7 +86,7 @@ def mean_square(errors: Floats, alpha: float) -> Interval:
     if deviation == 0.0:
         raise ValueError(f"All {n} errors are {math.sqrt(mean):g}; their spread gives no interval.")
     skewness = float(np.mean(((squares - mean) / deviation) ** 3)) / math.sqrt(n)
-    z = float(stats.t.isf(alpha / 2, n - 1))
+    z = float(scipy.stats.t.isf(alpha / 2, n - 1))
     ends = [mean - deviation / math.sqrt(n) * _untransformed(x, skewness) for x in (z, -z)]
     return Interval(mean, max(0.0, ends[0]), ends[1])
 
@@ -107,8 +107,8 @@ def order_statistics(errors: Floats, level: float, alpha: float, *, least: float
     the next values that occur: a lattice resolves no more.
     """
     ordered, n = np.sort(errors), len(errors)
-    below = int(stats.binom.ppf(alpha / 2, n, level))  # P(B < below) <= alpha / 2
-    above = int(stats.binom.isf(alpha / 2, n, level)) + 1  # P(B >= above) <= alpha / 2
+    below = int(scipy.stats.binom.ppf(alpha / 2, n, level))  # P(B < below) <= alpha / 2
+    above = int(scipy.stats.binom.isf(alpha / 2, n, level)) + 1  # P(B >= above) <= alpha / 2
     low = float(ordered[below - 1]) if below >= 1 else least
     high = float(ordered[above - 1]) if above <= n else math.inf
     if low == high:

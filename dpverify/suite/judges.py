@@ -60,7 +60,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the units of one run share."""
+    """What the units of one run share.
+
+    audits: among how many of them TOTAL_ALPHA is divided; None: counted, which loads every configuration.
+    """
 
     suite: Path | None = None
     seed: int = 0
@@ -68,6 +71,11 @@ class Options:
     thorough: bool = False
     digits: int = DEFAULT_DIGITS
     seconds: float | None = None
+    audits: int | None = None
+
+    def alpha(self, suite: Suite) -> float:
+        """The share of one audit."""
+        return TOTAL_ALPHA / (certified_units(suite) if self.audits is None else self.audits)
 
     def extent(self, quick: int | None = None) -> dict[str, Any]:
         """How long an audit attacks: so many draws, or sequentially for so many seconds a unit.
@@ -112,13 +120,10 @@ def certified_units(suite: Suite) -> int:
     return len(audited_keys(suite)) + len(suite.exhibits)
 
 
-def audited_keys(suite: Suite) -> list[str]:
+def audited_keys(of: Suite | Entry) -> list[str]:
     """The configurations; what runs behind the filter of those that have one; openings."""
-    return [
-        key + part
-        for key, configuration in suite.configurations.items()
-        for part in attacked_in(configuration)
-    ]
+    keyed = of.configurations if isinstance(of, Suite) else of.keyed
+    return [key + part for key, one in keyed.items() for part in attacked_in(one)]
 
 
 def attacked_under(suite: Suite, key: str) -> tuple[Configuration, Attacked]:
@@ -136,7 +141,7 @@ def seed_of(unit_name: str, seed: int) -> int:
 
 def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
     configuration, attacked = attacked_under(suite, name)
-    alpha, seed = TOTAL_ALPHA / certified_units(suite), seed_of(name, options.seed)
+    alpha, seed = options.alpha(suite), seed_of(name, options.seed)
     unseen: dict[str, float] = {}
     if options.thorough:
         guarantee, _ = claimed_of(attacked.mechanism, None, attacked.pairs)
@@ -173,7 +178,7 @@ def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
         exhibit,
         claim=exhibit.claim,
         pairs=exhibit.pairs,
-        alpha=TOTAL_ALPHA / certified_units(suite),
+        alpha=options.alpha(suite),
         seed=seed_of(name, options.seed),
         **options.extent(exhibit.quick_trials),
     )

@@ -21,6 +21,8 @@ from dpverify.audit.portable import compact, tells
 from dpverify.suite.trees import Suite, find_root
 
 FOLDER = "audits/exhibits/witnesses"
+FOUND = ("refuted_on", "certified_epsilon")
+"""What of an entry an attack finds."""
 DIGEST, OPEN = "witness_sha256", "witness_leaves_open"
 _CHECKER = "spec/theory/check_witness.py"
 _REPLAY = "dpverify claims --check"
@@ -49,22 +51,30 @@ class Refutation:
 
     def entry(self) -> dict[str, Any]:
         """What the ledger says of it, but for the witness's digest and what that leaves open."""
-        claim, result = self.exhibit.claim.conclusion, self.result
-        found = {
-            "guarantee": str(claim.guarantee),
-            "adjacency": str(claim.adjacency),
-            "domain": str(claim.domain),
-            "status": "refuted" if self.refuted else "not refuted",
-            "refuted_on": result.strongest.pair,
-            "certified_epsilon": _rounded_down(result.epsilon),
-            "why": self.exhibit.why,
-            "source": str(self.exhibit.claim.source),
-        }
-        return {**found, "witness": self.path} if self.refuted else found
+        found = facts(self.name, self.exhibit)
+        if not self.refuted:
+            del found["witness"]
+            found["status"] = "not refuted"
+        bound = _rounded_down(self.result.epsilon)
+        return {**found, **dict(zip(FOUND, (self.result.strongest.pair, bound), strict=True))}
 
 
 class Unsound(Exception):
     """A witness that does not show what the ledger says, and why."""
+
+
+def facts(name: str, exhibit: Exhibit) -> dict[str, Any]:
+    """What the ledger says of an exhibit that is refuted, but for what an attack finds."""
+    claim = exhibit.claim.conclusion
+    return {
+        "guarantee": str(claim.guarantee),
+        "adjacency": str(claim.adjacency),
+        "domain": str(claim.domain),
+        "status": "refuted",
+        "why": exhibit.why,
+        "source": str(exhibit.claim.source),
+        "witness": path_of(name),
+    }
 
 
 def path_of(name: str) -> str:

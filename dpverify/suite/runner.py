@@ -32,7 +32,7 @@ from dpverify.suite.judges import (
     run_unit,
 )
 from dpverify.suite.resuming import key_of_unit
-from dpverify.suite.trees import Suite, obligations_of
+from dpverify.suite.trees import Entry, Suite, obligations_of
 
 PART = "rate-point"
 """The kind of what is only a piece of a unit, and is written down so that a run can be resumed."""
@@ -102,10 +102,16 @@ def _selects(names: Sequence[str], key: str) -> bool:
 
 def selectable(suite: Suite) -> list[str]:
     """Every name a command takes: mechanisms, configurations, exhibits."""
-    keys = audited_keys(suite)
-    prefixes = [":".join(key.split(":")[:2]) for key in keys]
-    exhibits = [f"exhibits/{name}" for name in suite.exhibits]
-    return list(dict.fromkeys([*suite.entries, *prefixes, *keys, *exhibits]))
+    audited = [name for entry in suite.entries.values() for name in names_of(entry)]
+    return [*dict.fromkeys(audited), *(f"exhibits/{name}" for name in suite.exhibits)]
+
+
+def names_of(entry: Entry) -> Iterator[str]:
+    """The mechanism, with each adjacency, and each of its audits."""
+    yield entry.name
+    for key in audited_keys(entry):
+        yield ":".join(key.split(":")[:2])
+        yield key
 
 
 def provable(suite: Suite) -> list[str]:

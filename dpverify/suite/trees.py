@@ -2,7 +2,8 @@
 
 A suite is a folder with spec/ and audits/ (and mechanisms/, for mechanisms of your own; without it
 they are this package's). Files are loaded by path under a private package name, so a suite can lie
-anywhere and two suites never collide. A name that is missing in one tree is an error.
+anywhere and two suites never collide; each is loaded when it is first asked for. A name that is missing in one
+tree is an error.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import dpverify.mechanisms
 import dpverify.transformations
@@ -26,6 +28,28 @@ from dpverify.rates import Experiment, RateClaim
 
 class SuiteError(Exception):
     """The trees do not fit together, or a file in them cannot be loaded."""
+
+
+T = TypeVar("T")
+
+
+class LoadedLater(Mapping[str, T], Generic[T]):
+    """What files of these names hold, each loaded when it is first asked for; that may raise SuiteError."""
+
+    def __init__(self, names: Iterable[str], one: Callable[[str], T]) -> None:
+        self._names = dict.fromkeys(names)
+        self._one = cache(one)
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._one(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +65,11 @@ class Entry:
     experiments: tuple[Experiment, ...] = ()
 
     @property
+    def keyed(self) -> dict[str, Configuration]:
+        """The configurations by ledger key, "mechanism:adjacency:name"."""
+        return {key_of(self.name, one): one for one in self.configurations}
+
+    @property
     def departures(self) -> tuple[Any, ...]:
         """Where the spec says it differs from its sources: objects with source, what and why."""
         return tuple(getattr(self.spec, "DEPARTURES", ()))
@@ -48,25 +77,25 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Everything found in one root folder."""
+    """Everything found in one root folder, by name. Whatever loads a file may raise SuiteError, which names it."""
 
     root: Path
-    entries: dict[str, Entry]
-    theory: dict[str, ModuleType]
-    exhibits: dict[str, Exhibit]
-    transformations: dict[str, ModuleType]
+    entries: Mapping[str, Entry]
+    theory: Mapping[str, ModuleType]
+    exhibits: Mapping[str, Exhibit]
+    transformations: Mapping[str, ModuleType]
 
     def configuration(self, key: str) -> Configuration:
         """The configuration of this ledger key; raises KeyError."""
-        return self.configurations[key]
+        return self.entries[key.partition(":")[0]].keyed[key]
 
     @property
     def configurations(self) -> dict[str, Configuration]:
         """All configurations by ledger key, "mechanism:adjacency:name"."""
         return {
-            key_of(entry.name, configuration): configuration
+            key: configuration
             for entry in self.entries.values()
-            for configuration in entry.configurations
+            for key, configuration in entry.keyed.items()
         }
 
     @property
@@ -124,7 +153,7 @@ def find_root(given: Path | None = None) -> Path:
 
 
 def load(given: Path | None = None) -> Suite:
-    """Find and load a suite. Raises SuiteError, naming the file that is missing or broken."""
+    """Find a suite. Raises SuiteError, naming a file that is missing; one that is broken is named when it is loaded."""
     root = find_root(given)
     base = _package_with_theory(root)
     own = (root / "mechanisms").is_dir()
@@ -132,25 +161,14 @@ def load(given: Path | None = None) -> Suite:
     prefix = f"{base}.mechanisms" if own else "dpverify.mechanisms"
     transformations = _transformations(root, base)
     names = _paired_names(where, root / "spec", root / "audits", set(transformations))
-    entries = {name: _entry(name, f"{prefix}.{name}", base) for name in names}
     folder = Path(sys.modules[f"{base}.spec.theory"].__path__[0])
-    theory = {stem: _import(f"{base}.spec.theory.{stem}") for stem in stems(folder)}
-    exhibits = {
-        stem: _exported(_import(f"{base}.audits.exhibits.{stem}"), "EXHIBIT", Exhibit)[0]
-        for stem in stems(root / "audits" / "exhibits")
-    }
-    suite = Suite(root, entries, theory, exhibits, transformations)
-    _check_keys(suite)
-    return suite
-
-
-def _check_keys(suite: Suite) -> None:
-    total = sum(len(entry.configurations) for entry in suite.entries.values())
-    if len(suite.configurations) != total:
-        raise SuiteError("two configurations of one mechanism and adjacency have the same name")
-    total = sum(len(entry.rates) + len(entry.experiments) for entry in suite.entries.values())
-    if len({*suite.rates, *suite.experiments}) != total:
-        raise SuiteError("two rates of one mechanism have the same name")
+    return Suite(
+        root,
+        LoadedLater(names, lambda name: _entry(name, f"{prefix}.{name}", base)),
+        LoadedLater(stems(folder), lambda stem: _import(f"{base}.spec.theory.{stem}")),
+        LoadedLater(stems(root / "audits" / "exhibits"), partial(_exhibit, base)),
+        transformations,
+    )
 
 
 def _paired_names(
@@ -194,7 +212,7 @@ def _provide_theory(base: str, root: Path) -> None:
         sys.modules[name] = package
 
 
-def _transformations(root: Path, base: str) -> dict[str, ModuleType]:
+def _transformations(root: Path, base: str) -> Mapping[str, ModuleType]:
     """The specs of this package's transformations: the suite's own, or else ours."""
     names = stems(Path(dpverify.transformations.__path__[0]))
     missing = [name for name in names if not (root / "spec" / f"{name}.py").is_file()]
@@ -205,7 +223,7 @@ def _transformations(root: Path, base: str) -> dict[str, ModuleType]:
             f"transformations/{missing[0]}.py has no spec/{missing[0]}.py; a transformation is two "
             "files of one name."
         )
-    return {name: _import(f"{base}.spec.{name}") for name in names}
+    return LoadedLater(names, lambda name: _import(f"{base}.spec.{name}"))
 
 
 def _package_with_theory(root: Path) -> str:
@@ -247,7 +265,24 @@ def _entry(name: str, mechanism_module: str, base: str) -> Entry:
         _exported(audits, exported, kind) if hasattr(audits, exported) else ()
         for exported, kind in (("RATES", RateClaim), ("EXPERIMENTS", Experiment))
     )
-    return Entry(name, mechanism, spec, configurations, small, rates, experiments)
+    found = Entry(name, mechanism, spec, configurations, small, rates, experiments)
+    _refuse_same_names(found)
+    return found
+
+
+def _refuse_same_names(entry: Entry) -> None:
+    if len(entry.keyed) != len(entry.configurations):
+        raise SuiteError(
+            f"audits/{entry.name}.py: two configurations of one mechanism and adjacency have the same name"
+        )
+    rated = [*(one.name for one in entry.rates), *(one.name for one in entry.experiments)]
+    if len({*rated}) != len(rated):
+        raise SuiteError(f"audits/{entry.name}.py: two rates of one mechanism have the same name")
+
+
+def _exhibit(base: str, stem: str) -> Exhibit:
+    exhibit: Exhibit = _exported(_import(f"{base}.audits.exhibits.{stem}"), "EXHIBIT", Exhibit)[0]
+    return exhibit
 
 
 def _exported(module: ModuleType, name: str, kind: type) -> Any:

@@ -294,7 +294,7 @@ def test_a_defect_is_named_when_the_file_is_loaded(
     old: str, new: str, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(SuiteError, match=re.escape(message)):
-        load(_suite(tmp_path / "suite", (old, new)))
+        list(load(_suite(tmp_path / "suite", (old, new))).entries.values())
 
 
 def test_ctrl_c_leaves_whole_panels_and_a_file_to_resume_from(toy: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 
 from dpverify import ledger
 from dpverify.privacy import point_of
-from dpverify.suite.refutations import attack
+from dpverify.suite.refutations import DIGEST, FOUND, OPEN, attack
 from dpverify.suite.trees import load
 
 SUITE = load()
-CURRENT = ledger.promised(SUITE, attack(SUITE))
+RECORDED = ledger.read(ledger.path_of(SUITE))
+CURRENT = ledger.promised(SUITE, {}, RECORDED)
 KEY = "bounded_mean:add-remove:height"
 EXHIBIT = "exhibits/count_silent_when_empty"
 
@@ -25,10 +27,40 @@ def _kinds(**changes: Any) -> list[str]:
 
 
 def test_the_shipped_ledger_agrees_with_the_code() -> None:
-    recorded = ledger.read(ledger.path_of(SUITE))
-    assert ledger.compare(recorded, CURRENT) == []
-    assert ledger.unshown(SUITE, recorded) == []
-    assert len(recorded) == len(CURRENT) > 0
+    assert ledger.compare(RECORDED, CURRENT) == []
+    assert ledger.unshown(SUITE, RECORDED) == []
+    assert len(RECORDED) == len(CURRENT) > 0
+
+
+def test_what_an_attack_finds_is_what_is_recorded() -> None:
+    """Without one, an exhibit's bound and pair are the recorded ones; nothing else is."""
+    name = EXHIBIT.removeprefix("exhibits/")
+    only = replace(SUITE, entries={}, exhibits={name: SUITE.exhibits[name]})
+    attacked = ledger.promised(only, attack(only), {})[EXHIBIT]
+    assert attacked == CURRENT[EXHIBIT]
+    assert attacked == {k: v for k, v in RECORDED[EXHIBIT].items() if k not in (DIGEST, OPEN)}
+    unknown = ledger.promised(only, {}, {})[EXHIBIT]
+    assert unknown == {k: v for k, v in attacked.items() if k not in FOUND}
+    forged = {EXHIBIT: dict.fromkeys(RECORDED[EXHIBIT], "something else")}
+    differing = ledger.compare(forged, ledger.promised(only, {}, forged))
+    assert {one.kind for one in differing} >= {"STATUS", "WHY", "SOURCE", "WITNESS"}
+    for word in FOUND:
+        other = {EXHIBIT: {**RECORDED[EXHIBIT], word: "something else"}}
+        assert ledger.compare(other, ledger.promised(only, {}, other)) == []
+        assert EXHIBIT in [one.key for one in ledger.unshown(only, other)]
+
+
+def test_an_exhibit_that_is_not_refuted_is_never_recorded_as_refuted() -> None:
+    name = EXHIBIT.removeprefix("exhibits/")
+    weak = replace(SUITE.exhibits[name], pairs=SUITE.exhibits[name].pairs[1:], quick_trials=2000)
+    only = replace(SUITE, entries={}, exhibits={name: weak})
+    entry = ledger.promised(only, attack(only), RECORDED)[EXHIBIT]
+    assert entry["status"] == "not refuted"
+    assert "witness" not in entry
+    (difference,) = ledger.compare({EXHIBIT: entry}, ledger.promised(only, {}, {EXHIBIT: entry}))[
+        :1
+    ]
+    assert difference.key == EXHIBIT
 
 
 CASES: list[tuple[dict[str, Any], list[str]]] = [

@@ -175,10 +175,10 @@ def test_explain_says_what_was_checked(foreign: Path, capsys: pytest.CaptureFixt
 
 
 def test_claims_and_the_ledger_do_not_depend_on_it(foreign: Path) -> None:
-    before = ledger.promised(load(foreign), {})
+    before = ledger.promised(load(foreign), {}, {})
     text = str(load(foreign).configurations["my_count:add-remove:all"].mechanism.claim)
     (foreign / "lemmas.toml").write_text("nothing that can be read", encoding="utf-8")
-    assert ledger.promised(load(foreign), {}) == before
+    assert ledger.promised(load(foreign), {}, {}) == before
     assert str(load(foreign).configurations["my_count:add-remove:all"].mechanism.claim) == text
 
 

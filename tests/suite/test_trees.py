@@ -86,7 +86,7 @@ def test_a_suite_without_theory_has_ours(foreign: Path) -> None:
 def test_a_file_that_exits_is_named(foreign: Path) -> None:
     (foreign / "audits" / "my_count.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
     with pytest.raises(SuiteError, match=r"audits/my_count\.py: SystemExit"):
-        load(foreign)
+        list(load(foreign).entries.values())
 
 
 def test_one_exported_thing_need_not_be_in_a_tuple(foreign: Path) -> None:
@@ -94,6 +94,21 @@ def test_one_exported_thing_need_not_be_in_a_tuple(foreign: Path) -> None:
     text = file.read_text(encoding="utf-8")
     file.write_text(text + "\nSMALL = SMALL[0]\n", encoding="utf-8")
     assert len(load(foreign).entries["my_count"].small) == 1
+
+
+def test_a_file_is_loaded_when_it_is_asked_for(
+    foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another mechanism may be broken; what needs every one of them names it, and so does a wrong name."""
+    for tree in ("mechanisms", "spec", "audits"):
+        shutil.copy(foreign / tree / "my_count.py", foreign / tree / "my_sum.py")
+    suite = ["--suite", str(foreign)]
+    assert main(["explain", "my_count:add-remove:all", *suite]) == 0
+    capsys.readouterr()
+    for command in (["list"], ["explain", "my_cuont"], ["audit", "my_count"], ["claims"]):
+        assert main([*command, *suite]) == 3
+        assert "my_sum.py has no mechanism class named MySum" in capsys.readouterr().err
+    assert main(["explain", "my_sum", *suite]) == 3
 
 
 @pytest.mark.parametrize("tree", ["mechanisms", "spec", "audits"])
@@ -124,7 +139,7 @@ def test_a_defect_is_named(foreign: Path, tree: str, old: str, new: str, message
         audits = foreign / "audits" / "my_count.py"
         audits.write_text(audits.read_text(encoding="utf-8").replace("MyCount", "YourCount"))
     with pytest.raises(SuiteError, match=re.escape(message)):
-        load(foreign)
+        list(load(foreign).entries.values())
 
 
 def test_a_lemma_without_its_obligation_makes_the_run_invalid(

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 from scipy.ndimage import median_filter
-from scipy.stats import rankdata
 
 from dpverify.audit.structure.result import Finding, attempt, check_draws, describe
 from dpverify.privacy.numbers import Floats
@@ -65,7 +65,9 @@ def correlations(seconds: Floats, noise: Floats) -> tuple[float, float]:
     """Pearson's and Spearman's, of times without their trend and extremes; 0 where nothing varies."""
     level = _without_trend(seconds)
     clipped = np.clip(level, *np.quantile(level, [_CLIPPED, 1 - _CLIPPED]))
-    return _correlation(clipped, noise), _correlation(rankdata(level), rankdata(noise))
+    return _correlation(clipped, noise), _correlation(
+        scipy.stats.rankdata(level), scipy.stats.rankdata(noise)
+    )
 
 
 def swap_test(seconds: Floats, noise: Floats) -> float:
@@ -73,7 +75,7 @@ def swap_test(seconds: Floats, noise: Floats) -> float:
     even = len(seconds) // 2 * 2
     # what is done to the times alone keeps the test exact: the swaps are of noises
     slower, larger = (
-        np.diff(rankdata(values[:even]).reshape(-1, 2), axis=1)
+        np.diff(scipy.stats.rankdata(values[:even]).reshape(-1, 2), axis=1)
         for values in (_without_trend(seconds), noise)
     )
     terms = slower * larger

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
 
+import scipy
 from flint import arb
-from scipy.optimize import minimize_scalar
 
 from dpverify.privacy.balls import Enclosure, ball, enclose, shortened
 from dpverify.privacy.guarantees.concentrated import ZeroConcentratedDP
@@ -142,7 +142,7 @@ def _best(
             return -_LEAST - to_float(value)
         return _log(1 - alpha - value) - _log(value)
 
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         objective, bounds=(low, high), method="bounded", options={"xatol": scale / _FINE}
     )
     return Fraction(float(found.x))
