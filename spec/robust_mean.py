@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any
 
@@ -102,6 +102,19 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     return found
 
 
+def _remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """By arguments and precision: either side of a pair, and every later stage, asks for the same."""
+
+    @lru_cache(maxsize=64)
+    def at(precision: int, *arguments: Any) -> Any:
+        return function(*arguments)
+
+    return lambda *arguments: at(mp.mp.prec, *arguments)
+
+
+_directions, _slab = _remembered(slabs.directions), _remembered(slabs.slab)
+
+
 def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Region:
     """The ball about the released mean; then, as far as they are released, directions and slabs."""
     (agreed,), mean, *rest = prefix
@@ -112,11 +125,11 @@ def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Regi
     along: tuple[Any, ...] = ()
     cut: tuple[tuple[int, int], ...] = ()
     if rest:
-        along = slabs.directions(rest[0], public.width, count)
+        along = _directions(rest[0], public.width, count)
     if len(rest) > 1:
         deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
         cut = tuple(
-            slabs.slab(rest[1][i * bins : (i + 1) * bins], deviation, histogram_noise(parameters))
+            _slab(rest[1][i * bins : (i + 1) * bins], deviation, histogram_noise(parameters))
             for i in range(count)
         )
     return Region(center(mean, noise), radius, along, cut, part)

@@ -88,12 +88,14 @@ def slab(
     for halves in range(3, 17):
         width = halves * deviation // 2
         reach = width + PARTS // 2
+        if width < least or reach >= edge:
+            continue
         middle = _middle(kept, at, median, reach)
         outside = {x - middle: c for c, x in zip(kept, at, strict=True) if abs(x - middle) > reach}
         expected = total * _suspicious(list(outside), deviation) // 2**20
         excess = min(sum(outside.values()) - expected, 2**29)
         variance = min(ceil(16 * noise**2 * len(outside)), 2**61) + 16 * expected
-        if least <= width and reach < edge and excess > 0 and 4 * excess**2 > variance:
+        if excess > 0 and 4 * excess**2 > variance:
             return middle, width
     return 0, 2 * edge
 

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import mpmath as mp
@@ -103,6 +104,7 @@ def _are_above(part: Guarantee, mesh: Fraction) -> bool:
     return all(good)
 
 
+@cache
 def _hulled(part: Guarantee, at: Fraction) -> Fraction:
     """What (e, delta)-DP says below e, at the best of many e: less than the bound itself near 0."""
     found = []
