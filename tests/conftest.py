@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import threadpoolctl
 from hypothesis import settings
@@ -13,6 +15,12 @@ settings.register_profile("dpverify", derandomize=True, deadline=None, print_blo
 settings.load_profile("dpverify")
 
 threadpoolctl.threadpool_limits(1)  # small matrices on a loaded machine: twenty times faster
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_times_of_other_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What is remembered of units is remembered elsewhere, also by processes that tests start."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,12 +1,16 @@
-"""The terminal: a progress bar where there is one, a line per finished unit, a summary in words."""
+"""The terminal: a progress bar where there is one, a line per finished unit, a summary in words.
+
+The bar grows by the time that units took last time, so that the time left is of what is left.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeElapsedColumn,
@@ -40,6 +44,8 @@ class Terminal:
         self._details = show_details
         self._progress: Progress | None = None
         self._command = ""
+        self._expected: Mapping[str, float] = {}
+        self._usual = 1.0
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
@@ -60,14 +66,18 @@ class Terminal:
             self._progress = Progress(
                 TextColumn(event.command),
                 BarColumn(),
-                MofNCompleteColumn(),
+                TextColumn("{task.fields[done]}/{task.fields[units]}"),
                 TimeElapsedColumn(),
                 TextColumn("left"),
                 TimeRemainingColumn(),
                 console=self._console,
                 transient=True,
             )
-            self._progress.add_task(event.command, total=event.units)
+            self._expected, known = event.expected, sum(event.expected.values())
+            if known:  # of a unit of which nothing is known: the mean of the others
+                self._usual = known / len(event.expected)
+            total = known + self._usual * (event.units - len(event.expected))
+            self._progress.add_task(event.command, total=total, done=0, units=event.units)
             self._progress.start()
 
     def _unit(self, event: UnitFinished) -> None:
@@ -84,7 +94,9 @@ class Terminal:
                 f"       replay: {escape(event.replay)}", highlight=False, soft_wrap=True
             )
         if self._progress is not None:
-            self._progress.advance(self._progress.task_ids[0])
+            (task,) = self._progress.tasks
+            share = self._expected.get(f"{event.kind} {event.name}", self._usual)
+            self._progress.update(task.id, advance=share, done=task.fields["done"] + 1)
 
     def _finish(self, event: RunFinished) -> None:
         if self._progress is not None:

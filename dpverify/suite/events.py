@@ -33,7 +33,10 @@ _PRECEDENCE = (
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """Before the first unit. alpha: the false-alarm probability of everything the suite certifies."""
+    """Before the first unit. alpha: the false-alarm probability of everything the suite certifies.
+
+    expected: seconds that units took last time, by kind and name, where that is known.
+    """
 
     command: str
     version: str
@@ -41,6 +44,7 @@ class RunStarted:
     seed: int
     units: int
     alpha: float
+    expected: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

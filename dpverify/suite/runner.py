@@ -32,6 +32,7 @@ from dpverify.suite.judges import (
     run_unit,
 )
 from dpverify.suite.resuming import key_of_unit
+from dpverify.suite.times import Times
 from dpverify.suite.trees import Entry, Suite, obligations_of
 
 PART = "rate-point"
@@ -136,9 +137,8 @@ def run(
     """Do all units but the ``known`` ones, by key, and return the exit code. Ctrl-C ends the run with a valid
     partial report."""
     alpha = TOTAL_ALPHA if command == "audit" else 0.0
-    started = RunStarted(
-        command, dpverify.__version__, str(suite.root), options.seed, len(units), alpha
-    )
+    about = command, dpverify.__version__, str(suite.root), options.seed, len(units), alpha
+    started = RunStarted(*about, expected=Times().expected(units, options))
     finishing = results(units, options, run_unit, workers, known_in(suite, known or {}, options))
     return report(started, finishing, consumers)
 
@@ -185,14 +185,30 @@ def results(
     known: Callable[[AnyUnit], UnitFinished | None] = lambda unit: None,
 ) -> Iterator[UnitFinished]:
     """Do all units, here or in worker processes, after those that are known; ``do`` is a function that a module
-    has by name."""
+    has by name. Workers begin with those that were slow last time, so that none of them waits at the end."""
     earlier = {unit: found for unit in units if (found := known(unit)) is not None}
     yield from earlier.values()
-    units = [unit for unit in units if unit not in earlier]
-    if workers <= 1 or len(units) <= 1:
-        for unit in units:
-            yield do(unit, options)
-        return
+    units, times = [unit for unit in units if unit not in earlier], Times()
+    doing = (
+        (do(unit, options) for unit in units)
+        if workers <= 1 or len(units) <= 1
+        else _by_workers(times.slow_first(units, options), options, do, workers)
+    )
+    try:
+        for found in doing:
+            times.took(found)
+            yield found
+    finally:
+        times.save()
+
+
+def _by_workers(
+    units: Sequence[AnyUnit],
+    options: Replays[AnyUnit],
+    do: Callable[[AnyUnit, Any], UnitFinished],
+    workers: int,
+) -> Iterator[UnitFinished]:
+    """As they finish, in no order."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_set_up_worker)
     try:
