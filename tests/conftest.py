@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 import threadpoolctl
 from hypothesis import settings
+
+from dpverify.suite.changed import Changed
+
+ROOT = Path(__file__).parents[1]
 
 FEWEST_TESTS = 7200
 """Raise it as tests are added: a folder that silently stops being collected must be noticed."""
@@ -15,6 +20,26 @@ settings.register_profile("dpverify", derandomize=True, deadline=None, print_blo
 settings.load_profile("dpverify")
 
 threadpoolctl.threadpool_limits(1)  # small matrices on a loaded machine: twenty times faster
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--changed``, as that of ``dpverify audit`` and ``prove``."""
+    parser.addoption(
+        "--changed", action="store_true",
+        help="only test files that depend, by imports, on files that differ from the last commit",
+    )  # fmt: skip
+
+
+_CHANGED = pytest.StashKey[Changed]()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --changed: test files that nothing changed for. None leaves it to others."""
+    if not config.option.changed or not collection_path.match("test_*.py"):
+        return None
+    changed = config.stash.setdefault(_CHANGED, Changed(ROOT))
+    module = ".".join(collection_path.relative_to(ROOT).with_suffix("").parts)
+    return None if changed.affects(module) else True
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -26,6 +51,7 @@ def _no_times_of_other_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fail a full run that collects fewer tests than there are known to be."""
     whole = session.config.args in (["tests"], []) and not session.config.option.keyword
+    whole = whole and not session.config.option.changed
     if whole and not session.config.option.markexpr and len(session.items) < FEWEST_TESTS:
         raise pytest.UsageError(
             f"{len(session.items)} tests were collected, fewer than the {FEWEST_TESTS} known"

@@ -13,12 +13,14 @@ from dpverify.audit.auditing import FEWEST_TRIALS
 from dpverify.cli.shared import (
     Commands,
     UsageError,
+    add_changed,
     add_command,
     add_parallel,
     add_resume,
     add_seed,
     at_least,
     check_names,
+    chosen,
     consumers_of,
     duration,
     resumed_from,
@@ -73,6 +75,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         help="measure instead what it sees: the least noise missing, and every planted fault",
     )  # fmt: skip
     add_seed(audits)
+    add_changed(audits)
     add_parallel(audits)
     add_resume(audits)
     proofs = add_command(
@@ -89,6 +92,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "--check", action="store_true",
         help=f"run nothing; exit 1 if {FILE} has not every obligation for this code",
     )  # fmt: skip
+    add_changed(proofs)
     proofs.add_argument("-v", "--verbose", action="store_true", help="every pair's exact loss")
     add_parallel(proofs)
 
@@ -107,7 +111,7 @@ def audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
         thorough=not quick or trials >= THOROUGH_TRIALS,
         audits=certified_units(suite),
     )
-    units = audit_units(suite, options.names)
+    units = chosen(options, suite, audit_units(suite, options.names))
     if options.time is not None:
         each = options.time * min(workers_of(options), len(units)) / max(1, len(units))
         shared = replace(shared, seconds=each)
@@ -125,6 +129,8 @@ def _earlier(options: argparse.Namespace) -> dict[str, UnitFinished]:
 def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """``--self-check`` and ``--power``."""
     flag = "--self-check" if options.self_check else "--power"
+    if options.changed:
+        raise UsageError(f"{flag} measures the auditor, whatever changed: leave --changed out.")
     if options.trials is not None or options.time is not None:
         raise UsageError(f"{flag} chooses its numbers of draws: leave --trials and --time out.")
     if options.self_check:
@@ -149,10 +155,12 @@ def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int
 def prove(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """Run the obligations, exact profiles and refinements that the names select."""
     check_names(options.names, provable(suite))
+    if options.update and options.changed:
+        raise UsageError("--update runs what is not recorded for this code: leave --changed out.")
     if options.update:
         return _update(options, suite, console)
     shared = Options(suite=options.suite, digits=options.digits)
-    units = prove_units(suite, options.names)
+    units = chosen(options, suite, prove_units(suite, options.names))
     consumers = consumers_of(options, console, show_details=options.verbose)
     return run("prove", suite, units, shared, consumers, workers=workers_of(options))
 

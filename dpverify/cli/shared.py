@@ -15,7 +15,9 @@ from rich.console import Console
 from dpverify.report.evidence import Evidence
 from dpverify.report.jsonl import JsonLines
 from dpverify.report.terminal import Terminal
+from dpverify.suite.changed import Changed
 from dpverify.suite.events import Consumer
+from dpverify.suite.judges import Unit
 from dpverify.suite.trees import Suite
 
 Commands = argparse._SubParsersAction  # of ArgumentParser; argparse has no public name for it
@@ -67,6 +69,19 @@ def add_parallel(parser: argparse.ArgumentParser) -> None:
     """``--workers`` and ``--jsonl``, for what runs units of work and emits events."""
     parser.add_argument("--workers", type=at_least(1), metavar="N", help="default: one a core")
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="also write the events")
+
+
+def add_changed(parser: argparse.ArgumentParser) -> None:
+    """``--changed``, for what runs units that depend on files."""
+    parser.add_argument(
+        "--changed", action="store_true",
+        help="only what depends, by imports, on files that differ from the last commit",
+    )  # fmt: skip
+
+
+def chosen(options: argparse.Namespace, suite: Suite, units: list[Unit]) -> list[Unit]:
+    """Those units that ``--changed`` leaves."""
+    return Changed(suite.root).affected(units) if options.changed else units
 
 
 def add_resume(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""What a file of spec/ depends on, read from sources alone: nothing is imported or run.
+"""What a file of a suite depends on, read from sources alone: nothing is imported or run.
 
 A module depends on every module that it imports, wherever in it, and on what these depend on. A name that a
 package merely passes on from another module is followed to that module, so that ``from dpverify.privacy import
@@ -22,6 +22,7 @@ TRUSTED = ("privacy", "randomness", "grid", "plans", "transformations", "estimat
 """The folders of the trusted core."""
 _PACKAGE = Path(dpverify.__file__).resolve().parent
 _THEORY = ("spec", "theory")
+_OF_A_SUITE = ("spec", "mechanisms", "audits", "tests")
 _PREFIX = "obligation_"
 """With which the name of every obligation begins, in one piece wherever it is written."""
 
@@ -52,7 +53,7 @@ class Sources:
         parts = module.split(".")
         if parts[0] == "dpverify":
             base, parts = self.package, parts[1:]
-        elif parts[0] in ("spec", "mechanisms"):
+        elif parts[0] in _OF_A_SUITE:
             borrowed = tuple(parts[:2]) == _THEORY and not (self.root / "spec" / "theory").is_dir()
             base = self.ours if borrowed else self.root
         else:

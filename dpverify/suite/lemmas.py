@@ -85,9 +85,12 @@ class Build:
 
     def digest(self, obligation: str) -> str:
         """The digest of one obligation that is there."""
+        return self._trees[obligation.partition(":")[0]].digest(self.modules(obligation))
+
+    def modules(self, obligation: str) -> set[str]:
+        """What an obligation that is there depends on: its file, who states lemmas under it, all that these import."""
         path = obligation.partition(":")[0]
-        sources = self._trees[path]
-        return sources.digest(sources.closure({_module(path), *self.stating(obligation)}))
+        return self._trees[path].closure({_module(path), *self.stating(obligation)})
 
     def stating(self, obligation: str) -> set[str]:
         """The modules that state a lemma under this obligation."""

@@ -1,0 +1,102 @@
+"""Which units depend on what changed since the last commit, by imports, as sources show them.
+
+A quick first answer, not a proof: what a file reads at run time, other files than modules and the rates are not
+followed. CI runs everything.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import dpverify
+from dpverify.suite.dependencies import Sources
+from dpverify.suite.lemmas import Build, name_of
+from dpverify.suite.trees import find_root
+
+AnyUnit = TypeVar("AnyUnit", bound=Any)
+_TOPS = ("dpverify", "spec", "audits", "mechanisms", "tests")
+_EVERYTHING = ("pyproject.toml", "conftest.py", "__init__.py")
+"""Files on which anything may depend."""
+_ATTACKING = ("dpverify.audit.auditing", "dpverify.suite.audited", "dpverify.audit.attacked")
+_PROVING = ("dpverify.suite.refinement", "dpverify.suite.latent_profiles")
+_THEORY = ("spec.theory.profiles", "spec.theory.filtered_laws")  # judges take them by name
+
+
+class Changed:
+    """What changed in a suite's folder, and in this package where that is a checkout.
+
+    Raises ValueError where git cannot say what changed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        files = _changed_in(root) | _changed_in_the_package(root)
+        self.everything = any(file.name in _EVERYTHING for file in files)
+        self.modules = {_module(file) for file in files if _is_module(file)}
+        self._sources = Sources(root, find_root())
+        # the auditor and the judges import the package for its version and place, and no mechanism
+        self._judges = Sources(root, find_root(), _used={"dpverify": frozenset()})
+
+    def affected(self, units: Sequence[AnyUnit]) -> list[AnyUnit]:
+        """The units that depend on a module that changed."""
+        if self.everything:
+            return list(units)
+        # no audit and no proof rests on a rate, though rates are declared in the same files
+        changed = {name for name in self.modules if not name.startswith("dpverify.rates")}
+        return [unit for unit in units if not changed.isdisjoint(self._modules(unit))]
+
+    def affects(self, module: str) -> bool:
+        """Whether a module, or one of those that it imports, changed."""
+        return self.everything or not self.modules.isdisjoint(self._sources.closure({module}))
+
+    def _modules(self, unit: Any) -> set[str]:
+        name = unit.name.partition(":")[0].replace("/", ".")
+        if unit.kind == "obligation":
+            return self._build.modules(name_of(unit.name))
+        attacked = unit.kind in ("audit", "exhibit")
+        own = {f"audits.{name}"} if attacked else {f"audits.{name}", f"spec.{name}", *_THEORY}
+        found = self._sources.closure({module for module in own if self._sources.file(module)})
+        return found | self._judges.closure({*(_ATTACKING if attacked else _PROVING)})
+
+    @cached_property
+    def _build(self) -> Build:
+        return Build(self.root)
+
+
+def _changed_in_the_package(root: Path) -> set[Path]:
+    """Where a suite of one's own is judged by a checkout of this package."""
+    checkout = Path(dpverify.__file__).resolve().parent.parent
+    return _changed_in(checkout) if checkout != root and (checkout / ".git").exists() else set()
+
+
+def _changed_in(folder: Path) -> set[Path]:
+    """Files that differ from the last commit, or are not in it, from this folder on."""
+    found = set[Path]()
+    for command in (
+        ("diff", "--name-only", "--relative", "HEAD"),
+        ("ls-files", "--others", "--exclude-standard"),
+    ):
+        try:
+            run = subprocess.run(
+                ["git", "-C", str(folder), *command], capture_output=True, text=True, check=True
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", None) or error
+            raise ValueError(
+                f"--changed asks git what changed in {folder}, and it says: {str(said).strip()}. Leave --changed out, "
+                "or give names."
+            ) from None
+        found |= {Path(line) for line in run.stdout.splitlines()}
+    return found
+
+
+def _is_module(file: Path) -> bool:
+    return file.suffix == ".py" and file.parts[0] in _TOPS
+
+
+def _module(file: Path) -> str:
+    return ".".join(file.with_suffix("").parts)
