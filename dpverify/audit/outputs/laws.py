@@ -31,6 +31,7 @@ _IMMUTABLE = frozenset(
     (float, int, str, bool, bytes, complex, type(None), Fraction, Decimal, *np.sctypeDict.values())
 ) - {np.void, np.object_}
 _DEEP = 4
+_NOT_PLAIN = object()
 _BLOCK = 1000  # raw outputs at a time: what is kept of each may be far less
 
 
@@ -222,26 +223,27 @@ def as_it_is(output: Any) -> Any:
     What is not plainly a copy is taken apart at once, which costs more: how an object shows itself may depend on
     what the function does later, and an exception holds the frames it came through.
     """
-    kind = type(output)
-    if kind in _IMMUTABLE:
-        return output
-    if kind is np.ndarray and not output.dtype.hasobject:
-        return output.copy()
-    return copy.deepcopy(output) if _is_plain(output, 0) else kept(output)
+    copied = _copied(output, 0)
+    return kept(output) if copied is _NOT_PLAIN else copied
 
 
-def _is_plain(value: Any, depth: int) -> bool:
-    """Lists, tuples and dicts of what never changes, and of arrays."""
+def _copied(value: Any, depth: int) -> Any:
+    """Lists, tuples and dicts of what never changes, and of arrays, in one pass; _NOT_PLAIN for all else."""
     kind = type(value)
     if kind in _IMMUTABLE:
-        return True
+        return value
     if kind is np.ndarray:
-        return not value.dtype.hasobject
+        return _NOT_PLAIN if value.dtype.hasobject else value.copy()
     if depth == _DEEP or kind not in (list, tuple, dict):
-        return False
-    if kind is dict and not all(type(key) in _IMMUTABLE for key in value):
-        return False
-    return all(_is_plain(one, depth + 1) for one in (value.values() if kind is dict else value))
+        return _NOT_PLAIN
+    if kind is dict and not _IMMUTABLE.issuperset(map(type, value)):
+        return _NOT_PLAIN
+    parts = [_copied(one, depth + 1) for one in (value.values() if kind is dict else value)]
+    if any(part is _NOT_PLAIN for part in parts):
+        return _NOT_PLAIN
+    if kind is dict:
+        return dict(zip(value, parts, strict=True))
+    return parts if kind is list else tuple(parts)
 
 
 def _check_number(function: Callable[..., Any], outputs: Any, size: int) -> None:
