@@ -73,7 +73,7 @@ def write(path: Path, entries: Mapping[str, Entry]) -> None:
 def promised(
     suite: Suite, refuted: Mapping[str, Refutation], recorded: Mapping[str, Entry]
 ) -> dict[str, Entry]:
-    """What the code promises now, and what becomes of false claims: as they are ``refuted``, or else on the pair and
+    """Entries as the code has them now; of false claims as they are ``refuted``, or else on the pair and
     beyond the bound that are recorded, which are the witness's (``unshown``)."""
     entries = {key: one for name in suite.entries for key, one in claims_of(suite, name).items()}
     for name, exhibit in suite.exhibits.items():
@@ -85,7 +85,7 @@ def promised(
 
 
 def claims_of(suite: Suite, name: str) -> dict[str, Entry]:
-    """What the code promises of one mechanism."""
+    """Entries of one mechanism, as the code has them."""
     entry = suite.entries[name]
     return {key: _claim_entry(entry.spec, one) for key, one in entry.keyed.items()}
 

@@ -70,8 +70,10 @@ def list_everything(options: argparse.Namespace, suite: Suite, console: Console)
 
 
 def _row(key: str, entry: ledger.Entry) -> tuple[str, str, str, str]:
-    papers = dict.fromkeys(re.split(r"[ ,]", source)[0] for source in entry["source"].split("; "))
-    return key, brief(entry["guarantee"]), entry["status"], ", ".join(papers)
+    """Of an entry that may have been written by hand; `claims --check` says what is missing there."""
+    claim, status, source = (str(entry.get(k, "?")) for k in ("guarantee", "status", "source"))
+    papers = dict.fromkeys(re.split(r"[ ,]", one)[0] for one in source.split("; "))
+    return key, brief(claim), status, ", ".join(papers)
 
 
 def _name(key: str) -> str:

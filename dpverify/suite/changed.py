@@ -1,4 +1,4 @@
-"""Which units depend on what changed since the last commit, by imports, as sources show them.
+"""Units that depend on what changed since the last commit, by imports, as sources show them.
 
 A quick first answer, not a proof: what a file reads at run time, other files than modules and the rates are not
 followed. CI runs everything.
@@ -27,7 +27,7 @@ _THEORY = ("spec.theory.profiles", "spec.theory.filtered_laws")  # judges take t
 
 
 class Changed:
-    """What changed in a suite's folder, and in this package where that is a checkout.
+    """The files that changed in a suite's folder, and in this package where that is a checkout.
 
     Raises ValueError where git cannot say what changed.
     """
@@ -50,7 +50,7 @@ class Changed:
         return [unit for unit in units if not changed.isdisjoint(self._modules(unit))]
 
     def affects(self, module: str) -> bool:
-        """Whether a module, or one of those that it imports, changed."""
+        """True if a module, or one of those that it imports, changed."""
         return self.everything or not self.modules.isdisjoint(self._sources.closure({module}))
 
     def _modules(self, unit: Any) -> set[str]:
@@ -68,7 +68,7 @@ class Changed:
 
 
 def _changed_in_the_package(root: Path) -> set[Path]:
-    """Where a suite of one's own is judged by a checkout of this package."""
+    """Files of this package, where a suite of one's own is judged by a checkout of it."""
     checkout = Path(dpverify.__file__).resolve().parent.parent
     return _changed_in(checkout) if checkout != root and (checkout / ".git").exists() else set()
 
@@ -87,8 +87,8 @@ def _changed_in(folder: Path) -> set[Path]:
         except (OSError, subprocess.CalledProcessError) as error:
             said = getattr(error, "stderr", None) or error
             raise ValueError(
-                f"--changed asks git what changed in {folder}, and it says: {str(said).strip()}. Leave --changed out, "
-                "or give names."
+                f"--changed asks git what changed in {folder}, and it says: {str(said).strip()}. "
+                "Leave --changed out, or give names."
             ) from None
         found |= {Path(line) for line in run.stdout.splitlines()}
     return found

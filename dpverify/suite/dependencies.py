@@ -1,4 +1,4 @@
-"""What a file of a suite depends on, read from sources alone: nothing is imported or run.
+"""Dependencies of the files of a suite, read from sources alone: nothing is imported or run.
 
 A module depends on every module that it imports, wherever in it, and on what these depend on. A name that a
 package merely passes on from another module is followed to that module, so that ``from dpverify.privacy import

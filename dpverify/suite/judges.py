@@ -60,7 +60,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the units of one run share.
+    """Options that all units of one run share.
 
     audits: among how many of them TOTAL_ALPHA is divided; None: counted, which loads every configuration.
     """

@@ -88,7 +88,7 @@ class Build:
         return self._trees[obligation.partition(":")[0]].digest(self.modules(obligation))
 
     def modules(self, obligation: str) -> set[str]:
-        """What an obligation that is there depends on: its file, who states lemmas under it, all that these import."""
+        """Modules that an obligation depends on: its file, who states lemmas under it, all that they import."""
         path = obligation.partition(":")[0]
         return self._trees[path].closure({_module(path), *self.stating(obligation)})
 

@@ -22,10 +22,10 @@ from dpverify.suite.trees import Suite, find_root
 
 FOLDER = "audits/exhibits/witnesses"
 FOUND = ("refuted_on", "certified_epsilon")
-"""What of an entry an attack finds."""
+"""The fields of an entry that an attack finds."""
 DIGEST, OPEN = "witness_sha256", "witness_leaves_open"
 _CHECKER = "spec/theory/check_witness.py"
-_REPLAY = "dpverify claims --check"
+_REPLAY = "dpverify claims --update"
 _ACCEPTED, _IN_PART = 0, 2  # exit codes of the checker
 _ALPHA = 1e-6
 _OPEN_WORDS = ("NOT CHECKED", "TAKEN FROM")
@@ -64,7 +64,7 @@ class Unsound(Exception):
 
 
 def facts(name: str, exhibit: Exhibit) -> dict[str, Any]:
-    """What the ledger says of an exhibit that is refuted, but for what an attack finds."""
+    """The ledger's fields of an exhibit that is refuted, but for those that an attack finds."""
     claim = exhibit.claim.conclusion
     return {
         "guarantee": str(claim.guarantee),

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class LoadedLater(Mapping[str, T], Generic[T]):
-    """What files of these names hold, each loaded when it is first asked for; that may raise SuiteError."""
+    """Contents of files by name, each loaded when it is first asked for; that may raise SuiteError."""
 
     def __init__(self, names: Iterable[str], one: Callable[[str], T]) -> None:
         self._names = dict.fromkeys(names)

@@ -111,6 +111,18 @@ def test_a_file_is_loaded_when_it_is_asked_for(
     assert main(["explain", "my_sum", *suite]) == 3
 
 
+def test_the_list_is_of_the_ledger_or_else_of_the_code(
+    foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = ["--suite", str(foreign)]
+    assert main(["list", *suite]) == 0
+    assert "my_count:add-remove:all" in capsys.readouterr().out
+    (foreign / "claims.toml").write_text('["my_count:replace:mine"]\nstatus = "said"\n')
+    assert main(["list", *suite]) == 0
+    assert re.search(r"my_count:replace:mine +\? +said +\?", capsys.readouterr().out)
+    assert main(["claims", "--check", *suite]) == 1
+
+
 @pytest.mark.parametrize("tree", ["mechanisms", "spec", "audits"])
 def test_a_missing_file_is_named(foreign: Path, tree: str) -> None:
     (foreign / tree / "my_count.py").unlink()
