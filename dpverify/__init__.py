@@ -7,6 +7,7 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 
 from dpverify.estimation.answers import Result, result_from
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
+from dpverify.estimation.shapes import Concentrated, PrincipalComponents, ShapeEstimate
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
 from dpverify.mechanisms.clipped_mean import ClippedMean
@@ -21,6 +22,7 @@ from dpverify.mechanisms.randomized_response import FrequencyEstimate, Randomize
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.mechanisms.robust_mean import RobustMean, RobustMeanEstimate
+from dpverify.mechanisms.sign_covariance import SignCovariance
 from dpverify.mechanisms.smooth_median import MediansEstimate, SmoothMedian
 from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
@@ -54,6 +56,7 @@ __all__ = [
     "BoundedMean",
     "CipherBits",
     "ClippedMean",
+    "Concentrated",
     "CoordinatewiseMean",
     "CountEstimate",
     "FrequencyEstimate",
@@ -69,6 +72,7 @@ __all__ = [
     "NoisyCount",
     "NumberOfReports",
     "PerfectPrivacy",
+    "PrincipalComponents",
     "PrivateQuantile",
     "Profile",
     "PureDP",
@@ -81,7 +85,9 @@ __all__ = [
     "RobustMean",
     "RobustMeanEstimate",
     "SeededBits",
+    "ShapeEstimate",
     "ShareEstimate",
+    "SignCovariance",
     "SmoothMedian",
     "SparseEstimate",
     "SparseVector",

@@ -76,6 +76,19 @@ def clip_to_ball(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
     return result
 
 
+def onto_sphere(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
+    """Every row but 0 moved to the sphere, from below, shape (n, d); 0 stays 0.
+
+    A row y becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|): as s >= |y|, |z| <= R. Where |y| is
+    many cells long, |z| is nearly R.
+    """
+    rows = _negatable(integers(cells))
+    moved = (rows != 0).any(axis=1)
+    result = np.zeros(rows.shape, np.int64)
+    result[moved] = _shrunk(rows[moved], checked_radius(radius))
+    return result
+
+
 def clip_to_ellipsoid(cells: ArrayLike, matrix: ArrayLike, radius: int) -> NDArray[np.int64]:
     """C y clipped to the ball, for each row y: what is released of {y : |C y| <= R}, shape (n, m).
 
@@ -108,17 +121,25 @@ def images(rows: Integers, matrix: ArrayLike) -> Iterator[tuple[NDArray[np.intp]
 class IntegerMap:
     """A map of records to integer vectors: y = C (cells - center), cells of 2^exponent; without ``matrix``, C = I.
 
+    With a ``constant`` h other than 0, y = C (cells - center, h): the matrix has a last column for it.
     Raises TypeError or ValueError for a map that is not of integers, or too long for exact arithmetic.
     """
 
     center: Vector
     exponent: int
     matrix: Matrix | None = None
+    constant: int = 0
 
     def __post_init__(self) -> None:
         settle(self, center=checked_center(self.center), exponent=checked_exponent(self.exponent))
+        settle(self, constant=whole(self.constant, "constant"))
+        check_word_budget(self.constant, "constant")
         if self.matrix is not None:
-            settle(self, matrix=checked_matrix(self.matrix, self.columns))
+            settle(self, matrix=checked_matrix(self.matrix, self.columns + bool(self.constant)))
+        elif self.constant:
+            raise ValueError(
+                f"constant = {self.constant} without a matrix; give a matrix with a column for it."
+            )
 
     @property
     def columns(self) -> int:
@@ -134,6 +155,7 @@ class IntegerMap:
     def reach(self) -> int:
         """How far a coordinate of an image can be from zero."""
         sides = [OUTER_BOX + abs(coordinate) for coordinate in self.center]
+        sides += [abs(self.constant)] if self.constant else []
         rows = self.matrix or ()
         sums = (sum(abs(e) * side for e, side in zip(row, sides, strict=True)) for row in rows)
         return max(sums, default=max(sides))
@@ -152,6 +174,8 @@ class IntegerMap:
         step = max(1, _BLOCK // self.columns)
         for start in range(0, len(records), step):
             cells = to_cells(records[start : start + step], self.exponent, self.center)
+            if self.constant:
+                cells = np.pad(cells, ((0, 0), (0, 1)), constant_values=self.constant)
             if public is None:
                 yield cells
             else:

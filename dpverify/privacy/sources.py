@@ -52,6 +52,18 @@ PAPERS: dict[str, Paper] = {
             "STOC 2010",
         ),
         Paper(
+            "T87",
+            "A distribution-free M-estimator of multivariate scatter",
+            "Tyler",
+            "Annals of Statistics 15, 1987",
+        ),
+        Paper(
+            "KT91",
+            "Redescending M-estimates of multivariate location and scatter",
+            "Kent, Tyler",
+            "Annals of Statistics 19, 1991",
+        ),
+        Paper(
             "ZZ25",
             "Private statistical estimation via truncation",
             "Zampetakis, Zhou",

@@ -51,7 +51,9 @@ _DIGITS_OF_SUMS = 20
 def one_number_decides(plan: Plan) -> bool:
     """Whether what is released decides the losses of what follows, so that these do not add up: a number
     its scales, the place of a report which queries are left."""
-    later = stages_of(plan)[1:]
+    first, *later = stages_of(plan)
+    if first.query.width not in (None, 1):
+        return False
     return bool(later) and all(
         stage.query.reads or isinstance(stage.noise, AboveThreshold) for stage in later
     )

@@ -24,6 +24,7 @@ from . import (
     refined_twins,
     robust_twins,
     shown_twins,
+    sign_twins,
     smooth_twins,
     soft_twins,
     sparse_twins,
@@ -94,6 +95,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **unknown_twins.TWINS,
     **smooth_twins.TWINS,
     **winsorized_twins.TWINS,
+    **sign_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -124,6 +126,7 @@ def _costly_weight(right: Any, *given: Any) -> Any:
 
 
 FAULTS: dict[str, list[Plant]] = {
+    **sign_twins.FAULTS,
     "iterative_mean:obligation_loss": [
         # every step as if it were the only one; then a sensitivity that forgets the number
         _patched(_balls, "multiplier", lambda right, p, t: p["noise_multiplier"]),

@@ -33,6 +33,7 @@ def test_our_own_trees_fit_together() -> None:
         "refined_mean",
         "rescaled_mean",
         "robust_mean",
+        "sign_covariance",
         "smooth_median",
         "sparse_vector",
         "stability_histogram",

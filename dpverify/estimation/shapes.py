@@ -1,0 +1,135 @@
+"""Results of releases of a shape: a covariance matrix up to its scale."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.privacy.numbers import Exact, Floats, whole
+
+
+@dataclass(frozen=True, slots=True)
+class PrincipalComponents:
+    """Directions of a shape, longest first.
+
+    axes: shape (k, d), of length 1. shares: of the trace, shape (k,), and their ``errors`` by noise. angle: about how far
+    noise turns the space of all k, in radians (a standard deviation of the largest turn of one axis).
+    """
+
+    axes: Floats
+    shares: Floats
+    errors: Floats
+    angle: float
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShapeEstimate(Result):
+    """A private shape: a positive definite matrix, of determinant 1, of shape (d, d).
+
+    ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a symmetric matrix, with standard
+    deviation ``spread`` on its diagonal and spread / sqrt(2) above it. ``count`` is the (noisy or public) number of records.
+    ``location``: the center of the law, shape (d,), with the standard deviation of its noise in each coordinate where it was
+    estimated (None where it is public).
+    """
+
+    value: Floats
+    count: float
+    spread: float
+    factor: Floats = field(repr=False)
+    location: Floats = field(repr=False)
+    location_deviation: Floats | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        d = len(self.value)
+        own = (self.location, self.location_deviation)
+        if self.value.shape != (d, d) or self.factor.shape != (d, d):
+            raise ValueError(f"value or factor is no matrix of shape ({d}, {d}).")
+        if any(one is not None and one.shape != (d,) for one in own):
+            raise ValueError(f"location or its deviation is not of the shape ({d},).")
+
+    @property
+    def standard_deviation(self) -> Floats:
+        """Of the noise in each entry, to first order, shape (d, d)."""
+        own = np.diag(self.value)
+        return np.asarray(self.spread * np.sqrt((np.outer(own, own) + self.value**2) / 2))
+
+    def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
+        """Compute (low, high), each of shape (d, d): each entry of the shape without noise, to first order.
+
+        Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        reach = deviations("gaussian", tail_of(level)) * self.standard_deviation
+        return self.value - reach, self.value + reach
+
+    @property
+    def correlation(self) -> Floats:
+        """The correlation matrix, shape (d, d): it needs no scale."""
+        own = np.sqrt(np.diag(self.value))
+        return np.asarray(self.value / np.outer(own, own))
+
+    @property
+    def correlation_deviation(self) -> Floats:
+        """Of the noise in each correlation r, to first order: spread (1 - r^2) / sqrt(2), shape (d, d)."""
+        return np.asarray(self.spread * (1 - self.correlation**2) / math.sqrt(2))
+
+    @property
+    def precision(self) -> Floats:
+        """The inverse of the shape, of determinant 1, shape (d, d)."""
+        inverse = np.linalg.inv(self.factor)
+        return np.asarray(inverse.T @ inverse)
+
+    def principal_components(self, k: int) -> PrincipalComponents:
+        """Give the k longest axes. Raises ValueError where noise and sampling hide which directions these are.
+
+        That is where the k-th eigenvalue is not above the next one by three deviations of their difference: of the noise,
+        and of ``count`` records (to first order 2 (d + 2) / (d count) in its relative square).
+        """
+        d = len(self.value)
+        if not 1 <= whole(k, "k") <= d:
+            raise ValueError(f"k = {k}; give a number of axes from 1 to {d}.")
+        left, singular, _ = np.linalg.svd(self.factor)
+        lengths = singular**2
+        relative = math.hypot(self.spread, math.sqrt(2 * (d + 2) / (d * self.count)))
+        if k < d and np.diff(-lengths)[k - 1] <= 3 * relative * math.hypot(*lengths[k - 1 : k + 1]):
+            raise ValueError(
+                f"k = {k}: axes {k} and {k + 1} have shares {lengths[k - 1] / lengths.sum():.3g} and "
+                f"{lengths[k] / lengths.sum():.3g}, which noise and sampling do not tell apart. Give another k, or a larger budget."
+            )
+        inside, outside = lengths[:k, np.newaxis], lengths[np.newaxis, k:]
+        turns = np.sqrt(inside * outside) / (inside - outside) if k < d else np.zeros((k, 1))
+        shares = lengths[:k] / lengths.sum()
+        errors = self.spread * shares * (1 - shares)
+        angle = self.spread / math.sqrt(2) * float(np.sqrt((turns**2).sum(axis=1)).max())
+        return PrincipalComponents(left[:, :k].T, shares, errors, angle)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Concentrated(Result):
+    """No shape: some directions hold far more, or far less, of the records' signs than their part.
+
+    Copies, sparse or constant columns do that, and so does a matrix that needs more rounds or more records. ``value``: of
+    each such direction d times its share of the signs after the last map, shape (k,); 0 where it is below what the noise lets
+    be seen. ``directions``: what is measured there, as functions of a record, of length 1, shape (k, d). ``columns``:
+    the column that counts most in each.
+    """
+
+    value: Floats
+    count: float
+    columns: tuple[int, ...]
+    directions: Floats = field(repr=False)
+
+    @classmethod
+    def of(cls, shares: Floats, count: float, along: Floats) -> Self:
+        """Make it of functions of a record of any length, shape (k, d)."""
+        length = np.linalg.norm(along, axis=1, keepdims=True)
+        directions = np.divide(along, length, out=np.zeros_like(along), where=length > 0)
+        columns = tuple(int(j) for j in np.abs(directions).argmax(axis=1))
+        return cls(shares, count, columns, directions)
+
+    def interval(self, level: Exact = 0.95) -> None:
+        """None: which directions these are follows from the data."""
+        tail_of(level)

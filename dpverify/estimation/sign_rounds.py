@@ -1,0 +1,136 @@
+"""From what a round of signs has released to the map of the next: Tyler's iteration on noisy second moments.
+
+u is uniform on the sphere of an elliptical law's whitened records, u = y / |y|; phi(lambda) are the eigenvalues of E u u^T
+where y has the covariance diag(lambda). Everything here is post-processing. Source: T87; the sign map, OURS.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.linear import WORD, Integers, largest, matmul
+from dpverify.grid.masks import Row
+from dpverify.grid.rounding import rounded_multiples, rounded_quotients
+from dpverify.grid.second_moments import DIAGONAL, OFF_DIAGONAL
+from dpverify.privacy.numbers import Floats
+
+RADIUS = 1 << 17
+"""Of the sphere, in cells: one word for sums of half a million outer products."""
+START_BITS, MOST_BITS, STEP_BITS = 16, 40, 26
+"""Of the first map and of the shortest direction of any, of an entry at most, of the factor of a step."""
+_ABOVE = 0.7  # no spectrum of powers of two is near a change of the number of bits
+_NODE = 0.6  # in ln t: the trapezoid rule is off by about exp(-2 pi^2 / 0.6), 1e-14
+_TINY = 1e-16
+_LEAST_SHARE = 1e-12  # of an eigenvalue, whatever the noise
+_MOST_ROUNDS = 300
+
+
+def sphere_spectrum(spectrum: Floats) -> Floats:
+    """Compute phi, of sum 1, of shape (d,), for positive numbers of shape (d,).
+
+    phi_i = int_0^oo l_i / (1 + 2 l_i t) prod_j (1 + 2 l_j t)^(-1/2) dt, by trapezoids in ln t.
+    """
+    low = math.log(_TINY / spectrum.sum())
+    high = math.log(1 / (_TINY * spectrum.min()))
+    t = np.exp(np.arange(low, high, _NODE))
+    terms = 2 * np.outer(spectrum, t)
+    weights = t * np.exp(-0.5 * np.log1p(terms).sum(axis=0))
+    found: Floats = (spectrum[:, np.newaxis] / (1 + terms)) @ weights
+    return np.asarray(found / found.sum())
+
+
+def spectrum_of(shares: Floats) -> Floats:
+    """Compute the lambda with phi(lambda) = shares, of largest 1; shares are positive, their sum is made 1."""
+    wanted = shares / shares.sum()
+    found: Floats = wanted / wanted.max()
+    for _ in range(_MOST_ROUNDS):
+        ratio = wanted / sphere_spectrum(found)
+        found = found * ratio**1.2
+        found = found / found.max()
+        if np.abs(np.log(ratio)).max() < 1e-13:
+            break
+    return found
+
+
+def traces(values: Integers, d: int) -> Integers:
+    """Add up the first d numbers of each row, exactly."""
+    own = values[:, :d]
+    if own.dtype != object and largest(own) >= WORD // d:
+        own = own.astype(object)
+    return np.asarray(own.sum(axis=1))
+
+
+def measured(values: Integers, precision: int, d: int) -> tuple[Integers, NDArray[np.bool_]]:
+    """Give what was released as a matrix of trace 1, in 2^-precision, on and above its diagonal; and where its trace is positive.
+
+    values: shape (size, d (d + 1) / 2 or more), diagonals first. Shapes (size, d (d + 1) / 2) and (size,). To the nearest
+    integers, ties to even: in floats where these are sure, which is so for the same numbers in every batch.
+    """
+    width, one = d * (d + 1) // 2, 1 << precision
+    own, trace = values[:, :width], traces(values, d)
+    good = np.asarray(trace > 0, np.bool_)
+    trace = np.where(good, trace, 1)
+    found: Integers = np.zeros(own.shape, np.int64)
+    left = np.ones(len(own), np.bool_)
+    if trace.dtype != object and precision < 40:
+        ratio = np.array([1.0] * d + [DIAGONAL / OFF_DIAGONAL] * (width - d))
+        shown = np.clip(own * (ratio * one) / trace[:, np.newaxis], -2.0 * one, 2.0 * one)
+        nearest = np.rint(shown)
+        left = (np.abs(shown - nearest) + 2.0**-49 * np.abs(shown) > 0.4999).any(axis=1)
+        found = nearest.astype(np.int64)
+    if left.any():
+        above = own[left].astype(object) << precision
+        above[:, d:] *= DIAGONAL
+        factors = np.array([1] * d + [OFF_DIAGONAL] * (width - d), object)
+        exact = rounded_quotients(above, trace[left].astype(object)[:, np.newaxis] * factors)
+        found[left] = np.clip(exact, -one, one).astype(np.int64)
+    return np.clip(found, -one, one), good
+
+
+def symmetric(row: Row, d: int) -> Floats:
+    """Put together the matrix of shape (d, d) of its diagonal and what is above it."""
+    numbers = np.array(row, np.float64)
+    found = np.zeros((d, d))
+    found[np.triu_indices(d, 1)] = numbers[d : d * (d + 1) // 2]
+    return np.asarray(found + found.T + np.diag(numbers[:d]))
+
+
+def floored_spectrum(
+    row: Row, precision: int, d: int, floor: float
+) -> tuple[Floats, Floats, Floats]:
+    """Decompose a measured matrix: its eigenvalues, eigenvectors, and lambda for eigenvalues raised to the floor."""
+    values, vectors = np.linalg.eigh(np.ldexp(symmetric(row, d), -precision))
+    return values, vectors, spectrum_of(np.maximum(values, max(floor, _LEAST_SHARE)))
+
+
+def start(d: int) -> Row:
+    """Give the first map, 2^16 times the identity, row by row."""
+    return tuple(int(i == j) << START_BITS for i in range(d) for j in range(d))
+
+
+@lru_cache(maxsize=1 << 14)
+def next_map(public: Row, row: Row, precision: int, floor: float) -> Row:
+    """Multiply the map by the inverse root of what was measured after it, rounded to 2^-26 of its largest eigenvalue.
+
+    row: a matrix in 2^-precision. floor: what is least for an eigenvalue.
+    """
+    d = math.isqrt(len(public))
+    _, vectors, spectrum = floored_spectrum(row, precision, d, floor)
+    step = (vectors * np.sqrt(spectrum.min() / spectrum)) @ vectors.T
+    whole = np.rint(np.ldexp(step, STEP_BITS)).astype(np.int64)
+    product = matmul(whole, np.array(public, np.int64).reshape(d, d))
+    return tuple(int(v) for v in _shortened(product).ravel())
+
+
+def _shortened(matrix: Integers) -> Integers:
+    """Divide by the power of two that leaves its least singular value about 16 bits, and its entries at most 40."""
+    least = float(np.linalg.svd(matrix.astype(np.float64), compute_uv=False)[-1])
+    bits = largest(matrix).bit_length() - MOST_BITS
+    if least > 0:
+        bits = max(bits, math.floor(math.log2(least / _ABOVE)) - START_BITS)
+    return rounded_multiples(matrix, [Fraction(2) ** -bits])

@@ -1,0 +1,319 @@
+"""``sign_covariance``: the shape of an elliptical law, by noisy means of signs in rounds (Tyler's estimator)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Annotated, Any
+
+import numpy as np
+
+from dpverify.estimation.budget_shares import ROOT_BITS, checked_shares
+from dpverify.estimation.clip_schedule import in_units
+from dpverify.estimation.clipping import PerColumn
+from dpverify.estimation.handles import COUNT
+from dpverify.estimation.rationals import Rationals
+from dpverify.estimation.shapes import Concentrated, ShapeEstimate
+from dpverify.estimation.sign_rounds import (
+    RADIUS,
+    floored_spectrum,
+    measured,
+    next_map,
+    start,
+    traces,
+)
+from dpverify.grid import OUTER_BOX, Count
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.joint import least_counted
+from dpverify.grid.linear import Integers
+from dpverify.grid.masks import Row, different, different_rows
+from dpverify.grid.second_moments import DIAGONAL, SecondMoments
+from dpverify.grid.vector_queries import OneUnit
+from dpverify.plans import (
+    UNIT,
+    Abstained,
+    Handle,
+    Mechanism,
+    NoNoise,
+    Plan,
+    Released,
+    RoundedGaussian,
+    Stage,
+    Transcripts,
+)
+from dpverify.plans.parameters import positive, probability, whole_from
+from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
+
+_MOST_COLUMNS = 1 << 10
+_LAST = Fraction(1, 2)
+_MOST_RECORDS = 1e18
+_MANTISSA = (1 << 41) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
+    """The shape (the covariance matrix up to its scale) of vectors of an elliptical law, and its center if that is not public.
+
+    Each round maps the records, moves them to the sphere and releases their noisy second moments; the next map is the one
+    after which these signs would be spread evenly. So it needs no scale, no condition number and no moments: heavy
+    tails and eigenvalues of 1 to 10^8 are as good as any.
+
+    Data: shape (n, d), d = len(center) from 2 to 1024. Output: ``ShapeEstimate`` of determinant 1; ``Concentrated``
+    where some directions hold too many or too few of the records' signs; ``Abstained`` below ``at_least`` records.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data.
+    center: what the law is symmetric about, public; records at it count for nothing, and one that is off by t deviations in
+    a direction adds about t^2 to the shape there. With ``scale`` a rough one, at most 2^20 deviations off.
+    scale: h, roughly a deviation, within factors of 2^20: the center is estimated too, from (record - center, h) as one
+    more column. The shape is then that of the location-scatter M-estimator of a Cauchy law (Kent and Tyler).
+    cell: records are rounded to the largest power of two not above, which adds a deviation of up to 0.3 cells in every
+    direction; take at most 1/100 of the smallest one. Numbers beyond 2^40 cells are clamped.
+    rounds: how many releases. shares: of mu^2, one a round, of sum 1; by default 1/2 for the last, the rest in equal parts.
+    at_least: with a lower (released or public) number it abstains; by default 4 k^(3/2) times an early round's noise
+    multiplier, k = d, or d + 1 with a scale; under add-remove over sqrt(2). With fewer, noise hides the smallest direction.
+    precision: a matrix that was released is rounded to 2^-precision of its trace before the next map follows from it.
+    Errors: TypeError or ValueError for parameters and for data of another shape.
+    Source: OURS; T87, KT91 (the estimators without privacy), DRS22 (Gaussian accounting).
+    """
+
+    center: PerColumn
+    cell: Annotated[float, positive(as_given=True)]
+    scale: Annotated[float, positive(as_given=True)] | None = None
+    rounds: Annotated[int, whole_from(1, most=20)] = 8
+    shares: tuple[Fraction, ...] | None = None
+    at_least: Annotated[int, whole_from(1, most=1 << 60)] | None = None
+    precision: Annotated[int, whole_from(2, most=40)] = 30
+
+    def check_parameters(self) -> None:
+        """Two columns or more, a center on the grid, shares of sum 1."""
+        d = len(self.center)
+        if not 2 <= d <= _MOST_COLUMNS:
+            raise ValueError(
+                f"center has {d} coordinates: a shape is of 2 to 1024 columns (that of one column is 1, whatever the data)."
+            )
+        if self.shares is not None:
+            settle(self, shares=checked_shares(self.shares, self.rounds))
+        far = max(abs(exact(c, "center")) for c in self.center) / self._cell()
+        if far > OUTER_BOX:
+            raise ValueError(
+                f"center: up to {to_float(far):.3g} cells from zero, beyond the 2^40 of the public grid. Subtract a public "
+                "constant from the data, or give a larger cell."
+            )
+        if self.scale is not None and not 1 <= self._constant() <= OUTER_BOX:
+            raise ValueError(
+                f"scale = {self.scale}: {to_float(exact(self.scale, 'scale') / self._cell()):.3g} cells; give one of 1 to 2^40 cells, roughly a "
+                "deviation of the data."
+            )
+
+    def columns(self) -> int:
+        """The dimension."""
+        return len(self.center)
+
+    def replacement(self) -> float | tuple[float, ...]:
+        """The center, which adds nothing."""
+        return self.center
+
+    def plan(self) -> Plan:
+        """The public count under replace; then the second moments of signs, each after the map that those before lead to."""
+        public = () if self._counts() else (Stage(COUNT, Count(), NoNoise()),)
+        return (*public, *(self._round(t) for t in range(self.rounds)))
+
+    def estimate(self, transcript: Transcripts) -> ShapeEstimate | Concentrated | Abstained:
+        """Of the last round: its second moments, taken back through its map."""
+        count = self._numbers(transcript)[0]
+        if not count >= self._least():
+            return Abstained(f"fewer than {self._least()} records, by the first released count")
+        d, last = self._size(), self.rounds - 1
+        row, good = measured(transcript[_name(last)], 62, d)
+        if not good[0]:
+            return Abstained("nearly all records lie in one direction, by the last released trace")
+        public = self._maps(last, transcript)[0][0].astype(np.float64).reshape(d, d)
+        noise = self._noise(last, count) * math.sqrt(2 * d)
+        found, vectors, spectrum = floored_spectrum(tuple(row[0].tolist()), 62, d, noise / 2)
+        uneven = self._uneven(count, found, vectors, public)
+        if uneven is not None:
+            return uneven
+        return self._located(np.linalg.solve(public, vectors * np.sqrt(spectrum)), count)
+
+    def _uneven(
+        self, count: float, found: Floats, vectors: Any, public: Floats
+    ) -> Concentrated | None:
+        """Directions whose signs are still further from even than noise and sampling take them, or that no map reaches."""
+        d, last, columns = self._size(), self.rounds - 1, self.columns()
+        around, noise = math.inf, self._noise(last, count) * math.sqrt(2 * d)
+        if last:
+            earlier = self._noise(last - 1, count) * math.sqrt(2 * d)
+            around = 2 * math.hypot(noise, earlier) + 4 * math.sqrt(2 / count) / d
+        off = (np.abs(found - 1 / d) > around) | ((found < noise / 2) & (last > 0))
+        if off.any():
+            shares = np.where(found < noise / 2, 0.0, found * d)[off]
+            return Concentrated.of(shares, count, (vectors[:, off].T @ public)[:, :columns])
+        lengths, axes = np.linalg.svd(public)[1:]
+        if lengths[-1] < 1:  # all but this direction was stretched beyond the words of a map
+            along = axes[lengths < 1, :columns]
+            return Concentrated.of(np.full(len(along), float(d)), count, along)
+        return None
+
+    def _located(self, factor: Any, count: float) -> ShapeEstimate:
+        """The shape of this factor; with a scale, of [[V + l l^T, l], [l^T, 1]] the location l and the shape of V."""
+        spread = (len(factor) + 2) * self._noise(self.rounds - 1, count)
+        center = np.array(self.center)
+        if self.scale is None:
+            return _shape(factor, count, spread, center, None)
+        # a rotation after which the last row is (g, 0, ...)
+        turned = factor @ np.linalg.qr(factor[-1:].T, mode="complete")[0]
+        offset, scatter = turned[:-1, 0] / turned[-1, 0], turned[:-1, 1:] / turned[-1, 0]
+        unit = math.ldexp(float(self._constant()), self._exponent())
+        deviation = np.linalg.norm(scatter, axis=1) * (spread / math.sqrt(2) * unit)
+        return _shape(scatter, count, spread, center + offset * unit, np.asarray(deviation))
+
+    def expected_error(self, n: int) -> float:
+        """Of the noise alone, after enough rounds: the Frobenius norm of its part in the coordinates where the shape is the identity.
+
+        Records of any elliptical law about the center, none at it. Infinite below ``at_least`` records.
+        """
+        if n < self._least():
+            return math.inf
+        d = self.columns()
+        return (self._size() + 2) * self._noise(self.rounds - 1, n) * math.sqrt(d * (d + 1) / 2 - 1)
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n such that n records, none at the center, abstain with probability at most ``beta``."""
+        allowed = probability(beta, "beta")
+        if not self._counts():
+            return self._least()
+        d = self._size()
+        # each z_i^2 falls short by less than two cells in z_i; the sum of d rounded noises by less than d / 2 more
+        full = (1 - 2 * root_up(Fraction(d), ROOT_BITS) / RADIUS) ** 2
+        per_record = full * UNIT / self._deviation(0)
+        noise = RoundedGaussian(UNIT * root_up(Fraction(d), ROOT_BITS))
+        return least_counted(
+            self._least(), per_record, lambda k: noise.falls_short(k - 2 * d, allowed)
+        )
+
+    def fewest_records(self) -> int:
+        """Under replace: ``at_least``, decided on the public number of records."""
+        return 0 if self._counts() else self._least()
+
+    # --- a round: its noise, its query ----------------------------------------------------------
+
+    def _counts(self) -> bool:
+        return self.adjacency is Adjacency.ADD_REMOVE
+
+    def _moves(self) -> int:
+        """The squared sensitivity of second moments of unit vectors."""
+        return 1 if self._counts() else 2
+
+    def _share(self, t: int) -> Fraction:
+        if self.shares is not None:
+            return self.shares[t]
+        if self.rounds == 1:
+            return Fraction(1)
+        return _LAST if t == self.rounds - 1 else (1 - _LAST) / (self.rounds - 1)
+
+    def _deviation(self, t: int) -> Fraction:
+        """The noise of a diagonal entry in round t, in records."""
+        return self.noise_multiplier * root_up(self._moves() / self._share(t), ROOT_BITS)
+
+    def _noise(self, t: int, count: float) -> float:
+        """The same over the trace."""
+        return min(to_float(self._deviation(t)), 1e150) / count
+
+    def _least(self) -> int:
+        """``at_least``, or its default: 16 d^3 moves / share, its root, times the multiplier, rounded up."""
+        if self.at_least is not None:
+            return self.at_least
+        square = Fraction(8 * self._moves() * self._size() ** 3) / self._share(0)
+        return math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS))
+
+    def _exponent(self) -> int:
+        return floor_log2(exact(self.cell, "cell"))
+
+    def _cell(self) -> Fraction:
+        exponent = self._exponent()
+        return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+
+    def _constant(self) -> int:
+        """The scale in cells; 0 without one."""
+        return 0 if self.scale is None else round(exact(self.scale, "scale") / self._cell())
+
+    def _size(self) -> int:
+        """How many coordinates are mapped."""
+        return self.columns() + (self.scale is not None)
+
+    def _round(self, t: int) -> Stage:
+        public = (COUNT,) if not self._counts() else ()
+        reads = (*public, *map(_name, range(t))) if t else ()
+        exponent = self._exponent()
+        center = Rationals.of(self.center).cells((exponent,) * self.columns())
+        maps = Released(reads, partial(self._maps, t))
+        query = SecondMoments(
+            center, exponent, self._size(), RADIUS, maps, constant=self._constant()
+        )
+        scale = self._deviation(t) * DIAGONAL * RADIUS**2
+        return Stage(_name(t), OneUnit(query, scale), RoundedGaussian(UNIT))
+
+    # --- from what was released to the next map -------------------------------------------------
+
+    def _numbers(self, before: Transcripts) -> Floats:
+        """The public count, or the first released trace in records, shape (size,)."""
+        if not self._counts():
+            return in_units(before[COUNT][:, 0], Fraction(1))
+        trace = traces(before[_name(0)], self._size())
+        return np.clip(in_units(trace, self._deviation(0) / UNIT), -_MOST_RECORDS, _MOST_RECORDS)
+
+    def _maps(self, t: int, before: Transcripts) -> tuple[Integers, Integers]:
+        """The maps of round t, each row by row, and which one each draw has."""
+        d = self._size()
+        maps, which = [start(d)], np.zeros(len(before), np.intp)
+        counts, levels = self._levels(before) if t else ([], which)
+        for s in range(t):
+            rows, good = measured(before[_name(s)], self.precision, d)
+            numbers = np.column_stack([np.where(good, levels, -1), which, rows])
+            found, which = different_rows(numbers, "maps")
+            made = [self._next(s, row, maps, counts) for row in found]
+            place = {one: k for k, one in enumerate(dict.fromkeys(made))}  # many lead to one map
+            maps, which = list(place), np.array([place[one] for one in made], np.intp)[which]
+        return np.array(maps, np.int64), which
+
+    def _levels(self, before: Transcripts) -> tuple[list[float], Integers]:
+        """Counts to so many significant bits, each once, and which one a draw has; -1 for one below ``at_least``."""
+        numbers, bits = self._numbers(before), self.precision
+        part, exponent = np.frexp(numbers)
+        codes = np.floor(np.ldexp(part, bits)).astype(np.int64) + (exponent.astype(np.int64) << 41)
+        codes, which = different(np.where(numbers >= self._least(), codes, -1))
+        known = [code for code in codes.tolist() if code >= 0]
+        levels = [math.ldexp(code & _MANTISSA, (code >> 41) - bits) for code in known]
+        return levels, which - (len(codes) - len(known))
+
+    def _next(self, t: int, row: Row, maps: list[Row], counts: list[float]) -> Row:
+        """The map after round t of a draw with this count, this map and these moments."""
+        level, now, *moments = row
+        if level < 0:  # fewer than at_least, or no positive trace
+            return maps[now]
+        return next_map(maps[now], tuple(moments), self.precision, self._floor(t, counts[level]))
+
+    def _floor(self, t: int, count: float) -> float:
+        """Below which an eigenvalue of round t is taken for noise: a part of the noise's length, a small one at first.
+
+        What is raised too far is overshot, and undone by the next round; what is raised too little takes many rounds.
+        """
+        d = self._size()
+        length = self._noise(t, count) * math.sqrt(2 * d)
+        early = t < self.rounds - 2
+        return length * (min(max(length * d / 2, 0.02), 0.25) if early else 0.25)
+
+
+def _shape(
+    factor: Any, count: float, spread: float, location: Floats, deviation: Floats | None
+) -> ShapeEstimate:
+    """Scale the factor to a determinant of 1."""
+    own = factor * math.exp(-np.linalg.slogdet(factor)[1] / len(factor))
+    return ShapeEstimate(own @ own.T, count, spread, own, location, deviation)
+
+
+def _name(t: int) -> Handle:
+    """Of the stage of round t, from 0."""
+    return Handle(f"round {t + 1}")

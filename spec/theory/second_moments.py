@@ -1,0 +1,158 @@
+"""Sums of z z^T for integer vectors in a ball, on exact rationals, with their sensitivities shown.
+
+A value has 169 (z z^T)_ii for each i, then 239 (z z^T)_ij for i < j, then, with a weight w, 169 w for each
+record that counts. Facts: z depends on its record alone, |z| <= R, and 239^2 < 2 * 169^2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import cache, partial
+from itertools import product
+from typing import Any
+
+from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
+
+from .obligations import neighbors, require
+from .vectors import Map, Record, Vector, clip_to_ball, squared_distance, squared_norm, to_cells
+
+DIAGONAL, OFF_DIAGONAL = 169, 239
+_MOMENTS = Source("OURS", "sums of outer products of vectors in a ball")
+
+
+def onto_sphere(vector: Vector, radius: int) -> Vector:
+    """z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|), for every y but 0, which stays.
+
+    |z| <= R for |z_i| <= |y_i| R / s and s >= |y|. And |z_i| > |y_i| R / |y| - 1 - R / |y|, so that |z| is nearly R
+    where |y| is large.
+    """
+    square = squared_norm(vector)
+    if square == 0:
+        return vector
+    ceiling = math.isqrt(square - 1) + 1
+    return tuple((1 if v > 0 else -1) * (abs(v) * radius // ceiling) for v in vector)
+
+
+def kept(vector: Vector, radius: int, how: str) -> Vector | None:
+    """What an image contributes with; None for one that does not count."""
+    if how == "sphere":
+        return onto_sphere(vector, radius)
+    if how == "clip":
+        return clip_to_ball(vector, radius)
+    return vector if squared_norm(vector) <= radius**2 else None
+
+
+def image(record: Record, public: Map, constant: int = 0) -> Vector:
+    """C (cells - center), or C (cells - center, constant); the identity for C if there is no matrix."""
+    cells = to_cells(record, public.cell, public.center, public.box)
+    cells += (constant,) if constant else ()
+    if public.matrix is None:
+        return cells
+    return tuple(sum(c * z for c, z in zip(row, cells, strict=True)) for row in public.matrix)
+
+
+def second_moments(
+    records: Sequence[Record], public: Map, how: str, weight: int = 0, constant: int = 0
+) -> Vector:
+    """The value, exactly."""
+    found = [kept(image(record, public, constant), public.radius, how) for record in records]
+    inside = [z for z in found if z is not None]
+    width = len(public.matrix) if public.matrix is not None else len(public.center)
+    diagonal = [DIAGONAL * sum(z[i] ** 2 for z in inside) for i in range(width)]
+    above = [
+        OFF_DIAGONAL * sum(z[i] * z[j] for z in inside)
+        for i in range(width)
+        for j in range(i + 1, width)
+    ]
+    return (*diagonal, *above, *([DIAGONAL * weight * len(inside)] if weight else []))
+
+
+def moved_squared(radius: int, weight: int, how: str, adjacency: Adjacency) -> int:
+    """How far a value moves at most, squared.
+
+    Proof. Write v(z) for what z adds, without the number. <v(z), v(y)> = 169^2 (sum_i z_i^2 y_i^2) +
+    239^2 (sum_{i<j} z_i z_j y_i y_j) = 169^2 <z, y>^2 - e P, e = 2 * 169^2 - 239^2 = 1, P = sum_{i<j} z_i z_j y_i y_j.
+    So |v(z)|^2 = 169^2 |z|^4 - (something not negative) <= 169^2 R^4. One record in or out: v(z) and 169 w, hence
+    169^2 (R^4 + w^2). One for another: |v(z) - v(y)|^2 = sum_i 169^2 (z_i^2 - y_i^2)^2 + sum_{i<j} 239^2
+    (z_i z_j - y_i y_j)^2 <= 169^2 |z z^T - y y^T|_F^2 = 169^2 (|z|^4 + |y|^4 - 2 <z, y>^2) <= 169^2 * 2 R^4, for
+    orthogonal axes of length R equality; the number does not move if both count. With "mask" one of them may not count, which is
+    the first case. QED
+    """
+    one = radius**4 + weight**2
+    if adjacency is Adjacency.ADD_REMOVE:
+        return DIAGONAL**2 * one
+    both = 2 * radius**4
+    return DIAGONAL**2 * (max(both, one) if how == "mask" else both)
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_WIDE = tuple(product(map(Fraction, range(-3, 4)), repeat=2))
+_SMALL = tuple((Fraction(i), Fraction(j)) for i in (-5, 0, 3) for j in (-4, 0, 5))
+_MAPS = (
+    (Map((0, 0), 1), 0),
+    (Map((0, 0), 2), 0),
+    (Map((1, -1), 3), 0),
+    (Map((0, 0), 2, Fraction(1, 2), box=4), 0),
+    (Map((0, 0), 4, matrix=((2, 0), (0, 3))), 0),
+    (Map((0, 0), 3, matrix=((1, 1), (1, -1))), 0),
+    (Map((0, 0), 2, matrix=((1, 0, 0), (0, 1, 0), (0, 0, 2))), 1),
+)
+Query = Callable[[Sequence[Record]], Vector]
+
+
+def _moves(query: Query, adjacency: Adjacency) -> Iterator[int]:
+    """How far the query moves, squared, over neighbors of one record, and of two from fewer."""
+    asked = cache(query)
+    for universe, size in ((_WIDE, 1), (_SMALL, 2)):
+        for left, right in neighbors(universe, size, adjacency):
+            yield squared_distance(asked(tuple(left)), asked(tuple(right)))
+
+
+@states(_MOMENTS)
+@shows("SecondMoments", Norm.SQUARED_L2, value=of_query(moved_squared, "radius", "weight", "how"))
+def obligation_second_moments(claimed: Callable[..., int] = moved_squared) -> int:
+    """No neighbors of a small universe are further apart than ``claimed``; and for every ``how``, with axes in the
+    universe, some are as far."""
+    cases, attained = 0, set[Any]()
+    for (public, constant), how, adjacency in product(_MAPS, ("sphere", "clip", "mask"), Adjacency):
+        for weight in (0, 1, public.radius**2, 2 * public.radius**2):
+            query = partial(
+                second_moments, public=public, how=how, weight=weight, constant=constant
+            )
+            moves = list(_moves(query, adjacency))
+            most = claimed(public.radius, weight, how, adjacency)
+            require(
+                max(moves) <= most,
+                f"{public}, {how}, {weight}, {adjacency}: {max(moves)} > {most}",
+            )
+            cases += len(moves)
+            if max(moves) == most:
+                attained.add((how, weight // public.radius**2, adjacency))
+    worlds = set(product(("sphere", "clip", "mask"), (0, 1, 2), Adjacency))
+    require(worlds <= attained, f"nothing moves as far: {sorted(map(str, worlds - attained))}")
+    return cases
+
+
+@states(_MOMENTS)
+def obligation_onto_sphere(claimed: Callable[[Vector, int], Vector] = onto_sphere) -> int:
+    """On small vectors of one to three numbers: never beyond the ball; 0 to 0 only; within two cells a coordinate, and
+    1 + R / |y| below, of the point on the sphere."""
+    cases = 0
+    for d, far in ((1, 40), (2, 9), (3, 4)):
+        for vector, radius in product(product(range(-far, far + 1), repeat=d), (1, 5, 64)):
+            z, square = claimed(vector, radius), squared_norm(vector)
+            require(squared_norm(z) <= radius**2, f"{vector}, R = {radius}: {z} is outside")
+            if not square:
+                require(z == vector, f"0 became {z}")
+                continue
+            for y, one in zip(vector, z, strict=True):
+                # |y| R / |v| - 1 - R / |v| < |z| <= |y| R / |v|, without roots: both sides times |v|
+                most = (abs(one)) ** 2 * square <= (abs(y) * radius) ** 2
+                reach = abs(y) * radius - radius
+                near = reach < 0 or (abs(one) + 1) ** 2 * square > reach**2
+                require(most and near and one * y >= 0, f"{vector}, R = {radius}: {z}")
+            cases += 1
+    return cases

@@ -1,0 +1,197 @@
+"""Signs of elliptical vectors, and the maps that make them even: what an iteration on released matrices does.
+
+y has a law that is symmetric under the rotations of its whitened coordinates, and the scatter diag(lambda); u = y / |y|.
+phi(lambda) are the eigenvalues of E u u^T, of sum 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Source, states
+
+from .laws import real
+from .obligations import require
+from .second_moments import DIAGONAL, OFF_DIAGONAL
+
+Row = tuple[int, ...]
+DIGITS = 25
+START_BITS, MOST_BITS, STEP_BITS = 16, 40, 26
+_SIGNS = Source("T87", "signs of an elliptical law", note="phi, in closed form for 2 and 3 numbers")
+
+
+def sphere_spectrum(spectrum: Sequence[Any]) -> list[Any]:
+    """phi(lambda), of sum 1.
+
+    Let y = diag(lambda)^(1/2) g, g normal: u has the same law. 1 / |y|^2 = int_0^oo exp(-t |y|^2) dt, so
+    E y_i^2 / |y|^2 = int E y_i^2 exp(-t |y|^2) dt = int lambda_i / (1 + 2 lambda_i t) prod_j (1 + 2 lambda_j t)^(-1/2) dt.
+    Two numbers: sqrt(lambda_i) / (sqrt(lambda_1) + sqrt(lambda_2)). Three: Carlson's R_D at a_j = 1 / (2 lambda_j).
+    """
+    if len(spectrum) == 2:
+        found = [mp.sqrt(one) for one in spectrum]
+    elif len(spectrum) == 3:
+        ends = [1 / (2 * one) for one in spectrum]
+        found = [mp.elliprd(*(ends[:i] + ends[i + 1 :]), ends[i]) for i in range(3)]
+    else:
+        found = [sphere_part(spectrum, i) for i in range(len(spectrum))]
+    total = mp.fsum(found)
+    return [one / total for one in found]
+
+
+def sphere_part(spectrum: Sequence[Any], i: int) -> Any:
+    """The integral itself, over the logarithm of t."""
+
+    def term(u: Any) -> Any:
+        t = mp.exp(u)
+        own = spectrum[i] * t / (1 + 2 * spectrum[i] * t)
+        return own / mp.sqrt(mp.fprod(1 + 2 * one * t for one in spectrum))
+
+    middle = -mp.log(mp.fsum(spectrum))
+    return mp.quad(term, [middle - 60, middle - 20, middle, middle + 20, middle + 60])
+
+
+def spectrum_of(shares: Sequence[Any]) -> list[Any]:
+    """The lambda, of largest 1, with phi(lambda) = shares over their sum."""
+    total = mp.fsum(shares)
+    wanted = [one / total for one in shares]
+    found = list(wanted)
+    for _ in range(200):
+        ratios = [w / p for w, p in zip(wanted, sphere_spectrum(found), strict=True)]
+        found = [one * ratio**1.2 for one, ratio in zip(found, ratios, strict=True)]
+        found = [one / max(found) for one in found]
+        if max(abs(ratio - 1) for ratio in ratios) < mp.mpf(10) ** (8 - DIGITS):
+            break
+    return found
+
+
+def measured(value: Sequence[int], precision: int, d: int) -> Row | None:
+    """A released value over its trace, in 2^-precision, to the nearest integers; None unless the trace is positive."""
+    trace = sum(value[:d])
+    if trace <= 0:
+        return None
+    one = 1 << precision
+    entries = [Fraction(v * one, trace) for v in value[:d]]
+    entries += [
+        Fraction(v * one * DIAGONAL, trace * OFF_DIAGONAL) for v in value[d : d * (d + 1) // 2]
+    ]
+    return tuple(min(max(round(entry), -one), one) for entry in entries)
+
+
+def symmetric(row: Sequence[Any], d: int) -> Any:
+    """The matrix of a diagonal and what is above it, row by row."""
+    found, k = mp.zeros(d), d
+    for i in range(d):
+        found[i, i] = mp.mpf(row[i])
+        for j in range(i + 1, d):
+            found[i, j] = found[j, i] = mp.mpf(row[k])
+            k += 1
+    return found
+
+
+def start(d: int) -> Row:
+    """2^16 times the identity."""
+    return tuple(int(i == j) << START_BITS for i in range(d) for j in range(d))
+
+
+@lru_cache(maxsize=4096)
+def next_map(public: Row, row: Row, precision: int, floor: Any) -> Row:
+    """round(2^26 S) C over a power of two, S = V diag(least lambda / lambda)^(1/2) V^T for what was measured.
+
+    The power leaves the least singular value between .7 and 1.4 times 2^16, unless an entry would have more than 40 bits.
+    """
+    with mp.workdps(DIGITS):
+        d = math.isqrt(len(public))
+        matrix = symmetric(row, d)
+        values, vectors = mp.eigsy(matrix / 2**precision)
+        least_share = max(floor, mp.mpf(10) ** -12)
+        spectrum = spectrum_of([max(value, least_share) for value in values])
+        roots = [mp.sqrt(min(spectrum) / one) for one in spectrum]
+        whole = [
+            [
+                int(mp.nint(2**STEP_BITS * mp.fsum(vectors[i, k] * roots[k] * vectors[j, k] for k in range(d))))
+                for j in range(d)
+            ]
+            for i in range(d)
+        ]  # fmt: skip
+        product = [
+            sum(whole[i][k] * public[k * d + j] for k in range(d))
+            for i in range(d)
+            for j in range(d)
+        ]
+        least = min(mp.svd_r(mp.matrix(d, d) + _square(product, d), compute_uv=False))
+        bits = max(map(abs, product)).bit_length() - MOST_BITS
+        if least > 0:
+            bits = max(bits, int(mp.floor(mp.log(least / mp.mpf("0.7"), 2))) - START_BITS)
+        return tuple(round(v * Fraction(2) ** -bits) for v in product)
+
+
+def _square(numbers: Sequence[int], d: int) -> Any:
+    return mp.matrix([[mp.mpf(numbers[i * d + j]) for j in range(d)] for i in range(d)])
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_SPECTRA = ((1, 1), (1, 4), (1, 10**6), (1, 1, 1), (1, 2, 5), (1, 1, 1000), (1, 10**4, 10**8))
+
+
+@states(_SIGNS)
+def obligation_sphere_spectrum(claimed: Callable[..., list[Any]] = sphere_spectrum) -> int:
+    """The closed forms are the integral, to 12 digits; equal numbers have equal parts; more of one is more of its part; and
+    lambda_i / (sum + 2 lambda_i) <= phi_i (Jensen, for the size-biased law)."""
+    cases = 0
+    with mp.workdps(DIGITS):
+        for numbers in _SPECTRA:
+            spectrum = [mp.mpf(n) for n in numbers]
+            found = claimed(spectrum)
+            parts = [sphere_part(spectrum, i) for i in range(len(spectrum))]
+            require(abs(mp.fsum(parts) - 1) < 1e-12, f"{numbers}: parts of sum {mp.fsum(parts)}")
+            for one, part, own in zip(found, parts, spectrum, strict=True):
+                require(abs(one / part - 1) < 1e-12, f"{numbers}: {one}, not {part}")
+                require(one >= own / (mp.fsum(spectrum) + 2 * own) * (1 - 1e-12), f"{numbers}")
+                cases += 1
+        equal = claimed([mp.mpf(3)] * 5)
+        require(all(abs(5 * one - 1) < 1e-12 for one in equal), f"five equal numbers: {equal}")
+    return cases + 1
+
+
+@states(Source("OURS", "the map after which measured signs would be even"))
+def obligation_spectrum_of(claimed: Callable[..., list[Any]] = spectrum_of) -> int:
+    """phi of it is what was asked for, to 12 digits, for even and very uneven shares."""
+    cases = 0
+    with mp.workdps(DIGITS):
+        for numbers in (*_SPECTRA, (1, 30, 10**5), (7, 7, 1)):
+            wanted = [mp.mpf(n) / sum(numbers) for n in numbers]
+            found = sphere_spectrum(claimed(wanted))
+            for one, part in zip(found, wanted, strict=True):
+                require(abs(one / part - 1) < 1e-12, f"{numbers}: {one}, not {part}")
+                cases += 1
+    return cases
+
+
+@states(Source("OURS", "the map after which measured signs would be even"))
+def obligation_next_map(claimed: Callable[[Row, Row, int, Any], Row] = next_map) -> int:
+    """Signs of scatter diag(1, k), seen through the map they lead to, are even to 2^-14; and a rotation of what is
+    measured rotates the map with it, so that nothing depends on the eigenvectors that were found."""
+    cases = 0
+    with mp.workdps(DIGITS):
+        for k in (1, 4, 100, 10**4):
+            for cosine, sine in ((1, 0), (mp.mpf(3) / 5, mp.mpf(4) / 5)):
+                turn = mp.matrix([[cosine, -sine], [sine, cosine]])
+                shares = sphere_spectrum([mp.mpf(1), mp.mpf(k)])
+                seen = turn * mp.diag(shares) * turn.T * 2**40
+                row = tuple(int(mp.nint(v)) for v in (seen[0, 0], seen[1, 1], seen[0, 1]))
+                made = _square(claimed(start(2), row, 40, mp.mpf(10) ** -9), 2)
+                after = made * turn * mp.diag([1, k]) * turn.T * made.T
+                after = after / (after[0, 0] + after[1, 1])
+                off = max(abs(after[0, 0] - 0.5), abs(after[0, 1]))
+                require(off < real(Fraction(1, 2**14)), f"k = {k}, {cosine}: {after}")
+                least = min(mp.svd_r(made, compute_uv=False)) / 2**START_BITS
+                require(0.69 < least < 1.42, f"k = {k}: a least singular value of {least}")
+                cases += 1
+    return cases

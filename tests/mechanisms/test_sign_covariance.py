@@ -1,0 +1,415 @@
+"""``sign_covariance``: on every dataset, after every map as the spec says; its errors, its intervals, and what has no shape."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from dpverify import (
+    Abstained,
+    Adjacency,
+    ApproxDP,
+    Concentrated,
+    GaussianDP,
+    SeededBits,
+    ShapeEstimate,
+    SignCovariance,
+    result_from,
+)
+from dpverify.estimation.sign_rounds import measured, spectrum_of, sphere_spectrum
+from dpverify.plans import Stage
+from dpverify.suite.refinement import compare_facts, exact_records
+from spec import sign_covariance as spec
+from spec.theory import signs
+from tests.mechanisms.helpers import fails_at_most
+from tests.randomness.helpers import NoBits
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+Floats = NDArray[np.float64]
+
+
+def shape(d: int = 2, **parameters: Any) -> SignCovariance:
+    base: dict[str, Any] = {
+        "adjacency": ADD,
+        "noise_multiplier": 1,
+        "center": (0.0,) * d,
+        "cell": 2**-8,
+    }
+    return SignCovariance(**base | parameters)
+
+
+def law_of(d: int, n: int, seed: int = 0, kappa: float = 1e8, df: float = math.inf) -> Any:
+    """Records of an elliptical law with eigenvalues from 1 to kappa, turned; and a root of its scatter."""
+    rng = np.random.default_rng(seed)
+    turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    root = turn * np.sqrt(np.logspace(0, math.log10(kappa), d))
+    records = rng.normal(size=(n, d))
+    if df < math.inf:
+        records /= np.sqrt(rng.chisquare(df, (n, 1)) / df)
+    return records @ root.T, root
+
+
+def apart(found: ShapeEstimate, root: Floats) -> float:
+    """The Frobenius norm of what the shape is off, where the truth is the identity."""
+    own = np.linalg.solve(root, found.factor)
+    whole = own @ own.T
+    return float(np.linalg.norm(whole * len(root) / np.trace(whole) - np.eye(len(root))))
+
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"center": 1.0}, TypeError, "give a sequence of numbers, one for each column"),
+    ({"center": ()}, ValueError, "center is empty"),
+    ({"center": (1.0,)}, ValueError, "a shape is of 2 to 1024 columns"),
+    ({"center": (0.0,) * 1025}, ValueError, "center has 1025 coordinates"),
+    ({"center": (1.0, math.inf)}, ValueError, "give finite numbers"),
+    ({"center": (1e12, 0.0)}, ValueError, "Subtract a public constant"),
+    ({"cell": 0}, ValueError, "cell = 0 is not positive"),
+    ({"cell": math.nan}, ValueError, "cell"),
+    ({"cell": None}, TypeError, "cell"),
+    ({"scale": -1}, ValueError, "scale = -1 is not positive"),
+    ({"scale": 2**-10}, ValueError, "give one of 1 to 2.40 cells"),
+    ({"scale": 2.0**40}, ValueError, "give one of 1 to 2.40 cells"),
+    ({"rounds": 0}, ValueError, "rounds = 0; give an integer from 1 to 20"),
+    ({"rounds": 2.0}, TypeError, "give an integer"),
+    ({"shares": ("1/2", "1/2")}, ValueError, "give 8 positive numbers, one for each step"),
+    ({"at_least": 0}, ValueError, "at_least = 0; give an integer from 1"),
+    ({"precision": 1}, ValueError, "precision = 1; give an integer from 2 to 40"),
+    ({"noise_multiplier": 0}, ValueError, "noise_multiplier = 0 is not positive"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "message"), BAD, ids=range(len(BAD)))
+def test_bad_parameters_are_refused(
+    change: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        shape(**change)
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_no_bit_is_drawn_for_refused_data(adjacency: Adjacency) -> None:
+    mechanism = shape(adjacency=adjacency)
+    with pytest.raises(ValueError, match="Record 1 is not finite"):
+        mechanism.release([(0, 0), (1.0, np.inf), (0, 0)], NoBits())
+    with pytest.raises(ValueError, match="3 columns"):
+        mechanism.release([(1.0, 2.0, 3.0)], NoBits())
+    if adjacency is REPLACE:
+        with pytest.raises(ValueError, match=r"have 2 records.*needs at least 43"):
+            mechanism.release(np.zeros((2, 2)), NoBits())
+
+
+EDGE = [0.0, -0.0, 0.5, 5e-324, -5e-324, 2.2e-308, 1e308, -1e308, 1.7976931348623157e308]
+WORLDS: list[dict[str, Any]] = [
+    {},
+    {"adjacency": REPLACE, "at_least": 1},
+    {"at_least": 1, "rounds": 3},
+    {"at_least": 1, "rounds": 1},
+    {"at_least": 1, "scale": 1, "center": (1e-3, 7.0), "rounds": 4},
+    {"at_least": 1, "scale": 1e5, "adjacency": REPLACE, "precision": 3},
+    {"at_least": 1, "cell": 5e-324, "rounds": 4},
+    {"at_least": 1, "cell": 1.7e308, "scale": 1.7e308, "rounds": 2},
+    {"at_least": 1, "noise_multiplier": "1e-900"},
+    {"at_least": 1, "noise_multiplier": "1e-9", "adjacency": REPLACE},
+    {"at_least": 1, "noise_multiplier": "1e2000"},
+    {"at_least": 1, "shares": ("1/2", "1/3", "1/6"), "rounds": 3},
+]
+
+
+@pytest.mark.parametrize("parameters", WORLDS, ids=range(len(WORLDS)))
+def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[str, Any]) -> None:
+    mechanism = shape(**parameters)
+    rows = np.array([(x, y) for x in EDGE for y in EDGE])
+    datasets: list[Any] = [rows[i : i + n] for n in (0, 1, 2, 20) for i in (0, 9, 54)]
+    datasets += [rows, [(1.0, 2.0)] * 90, np.random.default_rng(0).normal(size=(100, 2))]
+    datasets = [one for one in datasets if len(one) >= mechanism.fewest_records()]
+    if mechanism.noise_multiplier > 1e-100:  # else too many digits for the code's enclosures
+        assert compare_facts(spec, mechanism, [datasets[0], *datasets[-2:]]) > 3
+    for seed, data in enumerate(datasets):
+        with np.errstate(all="raise", under="ignore"):
+            found = mechanism.release(data, SeededBits(seed))
+            again = mechanism.release(data, SeededBits(seed))
+        assert found == again
+        assert result_from(found.to_dict()) == found
+        if isinstance(found, ShapeEstimate):
+            assert np.isfinite(found.value).all()
+            assert np.linalg.eigvalsh(found.value)[0] >= -1e-9 * np.trace(found.value)
+            assert np.linalg.slogdet(found.factor)[1] == pytest.approx(0, abs=1e-6)
+
+
+FOLLOWED: list[tuple[int, dict[str, Any]]] = [
+    (2, {"noise_multiplier": 3, "at_least": 1, "rounds": 4}),
+    (2, {"adjacency": REPLACE, "at_least": 1, "rounds": 4, "noise_multiplier": "1/3"}),
+    (3, {"at_least": 1, "rounds": 4, "noise_multiplier": 2}),
+    (2, {"scale": 3, "center": (1.0, -3.0), "rounds": 4, "at_least": 1}),
+    (2, {"scale": 3, "adjacency": REPLACE, "rounds": 3, "at_least": 1, "precision": 4}),
+    (2, {"noise_multiplier": 3, "at_least": 90, "rounds": 3}),
+    (4, {"at_least": 1, "rounds": 2}),
+]
+
+
+@pytest.mark.parametrize(("d", "parameters"), FOLLOWED, ids=range(len(FOLLOWED)))
+def test_every_transcript_leads_to_the_spec_s_stages(d: int, parameters: dict[str, Any]) -> None:
+    """Exact values after each map, of a batch and of each draw alone; no chance in it but the noise of a fixed seed."""
+    mechanism = shape(d, **parameters)
+    data = law_of(d, 90, kappa=1e4)[0]
+    law, public = mechanism.law(data), mechanism.adjacency is REPLACE
+    batch = law.sample(SeededBits(7), 6 if d + (mechanism.scale is not None) < 4 else 1)
+    specified = spec.law(mechanism.parameters, exact_records(data, mechanism.domain))
+    seen: set[tuple[int, ...]] = set()
+    for i in range(len(batch)):
+        outcomes = tuple(batch[i].released.values())
+        for t, stage in enumerate(mechanism.fixed_plan):
+            if t > public:
+                assert isinstance(stage, Stage)
+                center = law.center_after(stage, outcomes[:t])
+                expected: Any = specified.stages[t][1](outcomes[:t])
+                assert tuple(center.tolist()) == expected.center
+                seen.add(expected.center)
+    assert len(seen) >= min(4, len(batch))  # more than one map was looked at
+
+
+def test_a_transcript_leads_to_one_map_whatever_its_batch() -> None:
+    mechanism = shape(3, at_least=1, precision=5, rounds=3, noise_multiplier=4)
+    batch = mechanism.law(law_of(3, 60)[0]).sample(SeededBits(5), 150)
+    maps, which = mechanism._maps(2, batch)
+    found = maps[which].tolist()
+    assert len(set(map(tuple, found))) > 30
+    rng = np.random.default_rng(0)
+    for size in (1, 7, 60):
+        rows = rng.permutation(150)[:size]
+        maps, which = mechanism._maps(2, batch.select(rows))
+        assert maps[which].tolist() == [found[i] for i in rows]
+    values = {name: column.astype(object) for name, column in batch.values.items()}
+    wide = type(batch)(values, batch.reached, batch.stopped_by)
+    maps, which = mechanism._maps(2, wide)
+    assert maps[which].tolist() == found
+
+
+def test_measured_numbers_are_the_nearest_whatever_the_precision() -> None:
+    """Ties and huge numbers too; by the spec's fractions."""
+    rng = np.random.default_rng(2)
+    rows = [[1, 1, 1], [3, 1, 2], [2**61, 5, -(2**61)], [1, -3, 1], [0, 0, 0], [7, 1, 239]]
+    rows += rng.integers(-(2**50), 2**50, (40, 3)).tolist()
+    for precision in (2, 8, 30, 40, 62):
+        for kind in (np.int64, object):
+            found, good = measured(np.array(rows, kind), precision, 2)
+            for row, own, fine in zip(rows, found.tolist(), good, strict=True):
+                expected = signs.measured(row, precision, 2)
+                assert fine == (expected is not None)
+                assert expected is None or tuple(own) == expected
+
+
+@pytest.mark.parametrize("d", [2, 3, 10, 60])
+def test_the_spectrum_of_signs_is_inverted(d: int) -> None:
+    for kappa in (1.0, 1e3, 1e9):
+        wanted = np.logspace(0, math.log10(kappa), d)
+        wanted /= wanted.sum()
+        assert np.allclose(sphere_spectrum(spectrum_of(wanted)), wanted, rtol=1e-10, atol=0)
+    lone = np.r_[1e-6, np.ones(d - 1)]
+    assert np.allclose(
+        sphere_spectrum(spectrum_of(lone / lone.sum())), lone / lone.sum(), rtol=1e-9
+    )
+
+
+def test_the_shape_that_was_released_is_the_spec_s() -> None:
+    """Of the last round: C^-1 of the shape whose signs were measured there, scaled to a determinant of 1."""
+    mechanism = shape(2, adjacency=REPLACE, rounds=3)
+    batch = mechanism.law(law_of(2, 500, kappa=100)[0]).sample(SeededBits(1), 3)
+    for i in range(3):
+        found = mechanism.estimate(batch[i])
+        assert isinstance(found, ShapeEstimate)
+        outcomes = list(batch[i].released.values())
+        public = np.array(spec.map_after(mechanism.parameters, outcomes[1:3], 500)).reshape(2, 2)
+        seen = np.array(signs.symmetric(outcomes[3], 2).tolist(), dtype=np.float64).reshape(2, 2)
+        seen[0, 1] *= 169 / 239
+        seen[1, 0] *= 169 / 239
+        shares, axes = np.linalg.eigh(seen / np.trace(seen))
+        root = np.linalg.solve(public, axes * shares)  # for two numbers lambda is the square
+        value = root @ root.T
+        assert np.allclose(found.value, value / math.sqrt(np.linalg.det(value)), rtol=1e-8)
+
+
+# --- errors: medians of 20 fixed seeds, which a change of code moves, not chance ------------------
+
+ERRORS: list[tuple[int, int, float, dict[str, Any], dict[str, Any]]] = [
+    # d, n, at most, law, mechanism: (.1296 is mu of 30% of (1, 1e-6))
+    (10, 4000, 0.20, {}, {"adjacency": REPLACE}),
+    (10, 4000, 0.20, {"df": 1.0}, {}),
+    (10, 4000, 0.20, {"kappa": 1.0}, {}),
+    (10, 8000, 0.19, {}, {"noise_multiplier": Fraction(10000, 1296)}),
+    (5, 4000, 0.14, {"kappa": 1e12}, {"noise_multiplier": 2}),
+]
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=range(len(ERRORS)))
+def test_errors_are_as_predicted_whatever_the_law(case: Any) -> None:
+    """At condition numbers to 10^12 and without moments: the median within 12% of the spec's root mean square."""
+    d, n, most, law, parameters = case
+    mechanism = shape(d, **parameters)
+    found = []
+    for seed in range(20):
+        data, root = law_of(d, n, seed, **law)
+        result = mechanism.release(data, SeededBits(seed))
+        assert isinstance(result, ShapeEstimate)
+        found.append(apart(result, root))
+    predicted = float(spec.expected_error(mechanism.parameters, n))
+    assert abs(np.median(found) / predicted - 1) < 0.12
+    assert np.median(found) < most
+    assert mechanism.expected_error(n) == pytest.approx(
+        float(spec.noise_error(mechanism.parameters, n)), rel=1e-9
+    )
+
+
+def test_an_unknown_center_is_found_with_the_shape() -> None:
+    """8 seeds, a center 10^6 away; the location's noise has the deviation that is said, but for 1e-6 (chi square, 80 degrees)."""
+    d, n, mu = 10, 16_000, Fraction(10000, 1296)
+    mechanism = shape(d, scale=1e6, noise_multiplier=mu, cell=2**-6)
+    quiet = shape(d, scale=1e6, noise_multiplier=mu / 1000, cell=2**-6, at_least=1)
+    errors, squares = [], 0.0
+    for seed in range(8):
+        data, root = law_of(d, n, seed)
+        found, exact = (one.release(data + 1e6, SeededBits(seed)) for one in (mechanism, quiet))
+        assert isinstance(found, ShapeEstimate)
+        assert isinstance(exact, ShapeEstimate)
+        errors.append(apart(found, root))
+        off = np.linalg.solve(root, found.location - exact.location)
+        deviation = found.spread / math.sqrt(2) * _scatter(root, exact, data + 1e6)
+        squares += float((off**2).sum()) / deviation**2
+    assert np.median(errors) < 0.13
+    assert 0.4 < squares / 80 < 1.95
+
+
+def _scatter(root: Floats, exact: ShapeEstimate, data: Floats) -> float:
+    """The scale of the Cauchy scatter of normal records: E (d + 1) r^2 / (s^2 + r^2) = d, in d = 10."""
+    lengths = stats.chi2(10).rvs(40_000, random_state=0)
+    low, high = 0.01, 10.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        value = float(np.mean(11 * lengths / (middle**2 + lengths)))
+        low, high = (middle, high) if value > 10 else (low, middle)
+    return low
+
+
+def test_intervals_hold_for_what_there_is_without_noise() -> None:
+    """Each entry on its own in 200 draws: 95%, but for 1e-6; and half as wide ones do not hold."""
+    data, _ = law_of(3, 3000, kappa=10)
+    mechanism, quiet = shape(3, noise_multiplier=8), shape(3, noise_multiplier="1/1000")
+    exact = quiet.release(data, SeededBits(0))
+    batch = mechanism.law(data).sample(SeededBits(3), 200)
+    found = [mechanism.estimate(batch[i]) for i in range(200)]
+    assert all(isinstance(one, ShapeEstimate) for one in found)
+    assert isinstance(exact, ShapeEstimate)
+    for i, j in ((0, 0), (0, 1), (1, 2)):
+        sure: Any = found
+        off = [(one.value - exact.value)[i, j] / one.standard_deviation[i, j] for one in sure]
+        assert fails_at_most(off, 1.96, 0.06)  # 0.05 to first order
+        assert not fails_at_most(off, 0.98, 0.06)
+    low, high = sure[0].interval(0.9)
+    assert (low < high).all()
+    turned = [
+        (one.correlation - exact.correlation)[0, 1] / one.correlation_deviation[0, 1]
+        for one in sure
+    ]
+    assert fails_at_most(turned, 1.96, 0.06)
+
+
+def test_principal_components_are_told_apart_or_refused() -> None:
+    data, root = law_of(4, 4000, kappa=1e4)
+    found = shape(4).release(data, SeededBits(1))
+    assert isinstance(found, ShapeEstimate)
+    first = found.principal_components(2)
+    truth = np.linalg.svd(root)[0][:, :2]
+    assert np.linalg.norm(first.axes @ truth) == pytest.approx(math.sqrt(2), abs=1e-2)
+    assert first.shares.sum() < 1
+    assert 0 < first.angle < 0.1
+    assert np.allclose(found.precision @ found.value, np.eye(4), atol=1e-6)
+    assert found.principal_components(4).angle == 0
+    for k in (0, 5):
+        with pytest.raises(ValueError, match="give a number of axes from 1 to 4"):
+            found.principal_components(k)
+    even = shape(4).release(law_of(4, 4000, kappa=1.0)[0], SeededBits(1))
+    assert isinstance(even, ShapeEstimate)
+    with pytest.raises(ValueError, match="which noise and sampling do not tell apart"):
+        even.principal_components(2)
+
+
+def _sparse(rng: Any, n: int) -> Floats:
+    data = rng.normal(size=(n, 5))
+    data[rng.random(n) < 0.9, 3] = 0.0
+    data[:, 3] *= 0  # a constant column
+    return np.asarray(data)
+
+
+DEGENERATE: dict[str, Any] = {
+    "half are copies": lambda rng, n: np.where(
+        rng.random((n, 1)) < 0.5, np.arange(1.0, 6.0), rng.normal(size=(n, 5))
+    ),
+    "a constant column": _sparse,
+    "a column twice": lambda rng, n: rng.normal(size=(n, 4))[:, [0, 1, 2, 3, 0]],
+    "on the axes": lambda rng, n: np.eye(5)[rng.choice([0, 0, 0, 1, 2, 3, 4], n)],
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_what_has_no_shape_is_typed(name: str, adjacency: Adjacency) -> None:
+    data = DEGENERATE[name](np.random.default_rng(3), 3000)
+    found = shape(5, adjacency=adjacency).release(data, SeededBits(2))
+    assert isinstance(found, Concentrated)
+    assert np.isfinite(found.directions).all()
+    assert result_from(found.to_dict()) == found
+    if name == "a constant column":
+        assert 3 in found.columns
+
+
+def test_too_few_records_abstain_as_rarely_as_stated() -> None:
+    """n = minimum_n: 4000 draws; more than 1e-3 of them abstain with probability below 1e-6. Under replace none is drawn."""
+    for scale in (None, 1):
+        mechanism = shape(noise_multiplier=3, scale=scale, rounds=1, at_least=60)
+        n = mechanism.minimum_n()
+        data = np.random.default_rng(1).normal(size=(n, 2))
+        batch = mechanism.law(data).sample(SeededBits(1), 4000)
+        few = (mechanism._numbers(batch) < mechanism._least()).sum()
+        assert few <= stats.binom.isf(1e-6, 4000, 1e-3)
+        less = mechanism.law(data[: n // 3]).sample(SeededBits(1), 1)[0]
+        assert isinstance(mechanism.estimate(less), Abstained)
+        assert math.isinf(mechanism.expected_error(mechanism._least() - 1))
+    public = shape(adjacency=REPLACE)
+    assert public.minimum_n() == public.fewest_records() == spec.at_least(public.parameters) == 43
+
+
+def test_records_at_the_center_count_for_nothing_there_and_something_elsewhere() -> None:
+    data = np.zeros((2000, 2))
+    assert isinstance(shape().release(data, SeededBits(0)), Abstained)
+    found = shape(scale=1).release(data, SeededBits(0))
+    assert isinstance(found, Abstained)
+    assert "one direction" in found.reason
+
+
+@pytest.mark.parametrize("budget", [GaussianDP(1), ApproxDP(1, "1e-6")])
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("d", [2, 100])
+def test_a_budget_is_met_and_hardly_missed(budget: Any, adjacency: Adjacency, d: int) -> None:
+    """In exact arithmetic rounding costs less than 2^-16 of the multiplier."""
+    parameters: dict[str, Any] = {"center": (0.0,) * d, "cell": 1e-3}
+    found = SignCovariance.for_budget(budget, adjacency=adjacency, **parameters)
+    assert found.claim.guarantee == budget
+    plain = GaussianDP(1) if isinstance(budget, GaussianDP) else GaussianDP("0.236704")
+    assert float(found.noise_multiplier) == pytest.approx(
+        1 / float(plain.mu_squared) ** 0.5, rel=2e-5
+    )
+
+
+def test_a_release_is_a_draw_of_the_law() -> None:
+    for mechanism in (shape(), shape(adjacency=REPLACE, scale=2)):
+        data = law_of(2, 700, kappa=10)[0]
+        one = mechanism.release(data, SeededBits(4))
+        drawn = mechanism.estimate(mechanism.law(data).sample(SeededBits(4), 1)[0])
+        assert isinstance(one, ShapeEstimate)
+        assert one == drawn

@@ -1,0 +1,84 @@
+"""False twins of the obligations about signs and their second moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import pytest
+
+from spec import sign_covariance
+from spec.theory import signs
+from tests.grid.test_second_moments import TWINS as MOMENTS
+
+
+def _linear(spectrum: Any) -> Any:
+    """As if signs had the shares of squares."""
+    return [one / mp.fsum(spectrum) for one in spectrum]
+
+
+def _without_floor_bits(public: Any, row: Any, precision: int, floor: Any) -> Any:
+    """No power of two is taken out."""
+    made = signs.next_map(public, row, precision, floor)
+    return tuple(v << 3 for v in made)
+
+
+def _transposed(public: Any, row: Any, precision: int, floor: Any) -> Any:
+    """What is above the diagonal counts with the wrong sign."""
+    d = 2
+    turned = (*row[:d], *(-v for v in row[d:]))
+    return signs.next_map(public, turned, precision, floor)
+
+
+def _by_squares(public: Any, row: Any, precision: int, floor: Any) -> Any:
+    """Shares, not lambda, decide the step."""
+    root = [mp.sqrt(v) for v in row[:2]]
+    least = min(root)
+    return tuple(int(v) for v in (least / root[0] * 2**16, 0, 0, least / root[1] * 2**16))
+
+
+TWINS: dict[str, dict[str, Any]] = {
+    **MOMENTS,
+    "theory.signs:obligation_sphere_spectrum": {
+        "squares": _linear,
+        "roots": lambda spectrum: [
+            mp.sqrt(one) / mp.fsum(map(mp.sqrt, spectrum)) for one in spectrum
+        ],
+    },
+    "theory.signs:obligation_spectrum_of": {
+        "squares": _linear,
+        "roots inverted": lambda shares: [one**2 for one in shares],
+    },
+    "theory.signs:obligation_next_map": {
+        "too long": _without_floor_bits,
+        "the wrong way round": _transposed,
+        "by shares": _by_squares,
+    },
+    "sign_covariance:obligation_loss": {
+        "a little less": Fraction(999, 1000),
+        "a little more": Fraction(1025, 1000),
+    },
+}
+
+
+def _patched(name: str, change: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = getattr(sign_covariance, name)
+        patch.setattr(sign_covariance, name, lambda *given: change(right, *given))
+
+    return plant
+
+
+FAULTS: dict[str, list[Callable[[pytest.MonkeyPatch], None]]] = {
+    "sign_covariance:obligation_loss": [
+        # every round as if it were the only one; one outer product for another, as long as one
+        _patched("share", lambda right, p, t: Fraction(1)),
+        _patched("moves", lambda right, p: Fraction(1, 2) * right(p)),
+    ],
+    "sign_covariance:obligation_lower_bound_is_below_error": [
+        _patched("lower_bound", lambda right, *given: 2 * right(*given)),
+        _patched("lower_bound", lambda right, *given: right(*given) / 2),
+    ],
+}
