@@ -14,7 +14,7 @@ from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance,
 from dpverify.audit.faults import plan_fault
 from dpverify.estimation.sign_rounds import measured, next_map, start
 from dpverify.grid import OneUnit, Records, Released, View
-from dpverify.grid.second_moments import SecondMoments
+from dpverify.grid.outer_products import SecondMoments
 from dpverify.grid.vectors import to_cells
 from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.plan import stages_of, with_stages
@@ -234,13 +234,13 @@ SMALL = (
 # --- rates --------------------------------------------------------------------------------------
 
 
-def _four_rounds(setting: Mapping[str, Any]) -> SignCovariance:
+def _three_rounds(setting: Mapping[str, Any]) -> SignCovariance:
     return SignCovariance(
         adjacency=setting["adjacency"],
         noise_multiplier=Fraction(setting["noise_multiplier"]),
         center=(0.0,) * setting["d"],
         cell=2**-8,
-        rounds=4,
+        rounds=3,
     )
 
 
@@ -267,7 +267,7 @@ def _rate(
     """Standard normal vectors."""
     return RateClaim(
         name=name,
-        mechanism=_four_rounds,
+        mechanism=_three_rounds,
         variable=variable,
         values=values,
         instance=Instance(kind="gaussian", parameters={"mean": 0.0, "deviation": 1.0}),
@@ -290,12 +290,22 @@ RATES = (
         repeats=400,
     ),
     _rate(
+        "error-against-noise-multiplier",
+        "noise_multiplier",
+        (3, 6, 12),
+        "expected_error",
+        target=Population(lambda mechanism, setting: np.eye(setting["d"])),
+        setting={"d": 4, "n": 1500, "adjacency": REPLACE},
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        repeats=200,
+    ),
+    _rate(
         "error-against-d",
         "d",
         (2, 4, 8),
         "expected_error",
         target=Population(lambda mechanism, setting: np.eye(setting["d"])),
-        setting={"n": 1500, "noise_multiplier": 3, "adjacency": REPLACE},
+        setting={"n": 1200, "noise_multiplier": 4, "adjacency": REPLACE},
         lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         repeats=200,
     ),

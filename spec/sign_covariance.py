@@ -13,7 +13,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
-from .theory import second_moments, shrinking, signs, vectors
+from .theory import outer_products, shrinking, signs, vectors
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
@@ -67,7 +67,7 @@ def deviation(parameters: Parameters, t: int) -> Fraction:
 
 def scale(parameters: Parameters, t: int) -> Fraction:
     """The same in the units of the value."""
-    return deviation(parameters, t) * second_moments.DIAGONAL * RADIUS**2
+    return deviation(parameters, t) * outer_products.DIAGONAL * RADIUS**2
 
 
 def at_least(parameters: Parameters) -> int:
@@ -92,7 +92,7 @@ def constant(parameters: Parameters) -> int:
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """By stage, squared, in one unit: the same for every map."""
     adjacency, d = parameters["adjacency"], size(parameters)
-    moved = second_moments.moved_squared(RADIUS, 0, "sphere", adjacency)
+    moved = outer_products.moved_squared(RADIUS, 0, "sphere", adjacency)
     stated = {"count": 0} if adjacency is Adjacency.REPLACE else {}
     for t in range(parameters["rounds"]):
         stated[f"round {t + 1}"] = vectors.one_unit_sensitivity(
@@ -166,7 +166,7 @@ def value(parameters: Parameters, public: signs.Row, records: Sequence[Record]) 
     center = tuple(round(Fraction(c) / unit) for c in parameters["center"])
     matrix = tuple(public[i * k : (i + 1) * k] for i in range(k))
     where = vectors.Map(center, RADIUS, unit, matrix)
-    return second_moments.second_moments(rows, where, "sphere", constant=constant(parameters))
+    return outer_products.second_moments(rows, where, "sphere", constant=constant(parameters))
 
 
 @states(_ROUNDS, _GAUSSIAN)
@@ -219,6 +219,22 @@ def expected_error(parameters: Parameters, n: int) -> Any:
     d, k = len(parameters["center"]), size(parameters)
     sampling = mp.mpf(k + 2) / k * (d * (d + 1) - 2) / n
     return mp.sqrt(noise_error(parameters, n) ** 2 + sampling)
+
+
+@states(_ROUNDS, Source("BDKU20", "tail of a squared normal length", note="shrinking.clip_radius"))
+def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
+    """A bound on the Frobenius norm of the noise in the last round's mean of u u^T over n records; it fails with probability
+    at most beta.
+
+    With D = k (k + 1) / 2 numbers: those on the diagonal have the deviation s, those above it 169 / 239 s and count twice,
+    2 (169 / 239)^2 = 57122 / 57121 of s^2. So the norm is at most the root of that times the length of D normal numbers, and
+    rounding adds less than 2^-40 s sqrt(D).
+    """
+    k = size(parameters)
+    width = k * (k + 1) // 2
+    s = real(deviation(parameters, parameters["rounds"] - 1))
+    length = mp.sqrt(mp.mpf(57122) / 57121) * shrinking.clip_radius(0, width, beta)
+    return s / n * (length + mp.sqrt(width) / real(UNIT))
 
 
 @states(Source("GL95", "information of normal records about their shape"))

@@ -37,7 +37,9 @@ class Result(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        _KINDS[cls.__name__] = cls
+        known = _KINDS.get(cls.__name__, cls)
+        if known.__module__ == cls.__module__:  # what others name alike does not replace it
+            _KINDS[cls.__name__] = cls
 
     if TYPE_CHECKING:  # a property here would be taken for the default of a field of this name
 

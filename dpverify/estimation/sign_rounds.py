@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, largest, matmul
 from dpverify.grid.masks import Row
+from dpverify.grid.outer_products import DIAGONAL, OFF_DIAGONAL
 from dpverify.grid.rounding import rounded_multiples, rounded_quotients
-from dpverify.grid.second_moments import DIAGONAL, OFF_DIAGONAL
 from dpverify.privacy.numbers import Floats
 
 RADIUS = 1 << 17

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpverify.estimation.budget_shares import ROOT_BITS, checked_shares
 from dpverify.estimation.clip_schedule import in_units
-from dpverify.estimation.clipping import PerColumn
+from dpverify.estimation.clipping import LARGEST_FLOAT, PerColumn, capped
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.shapes import Concentrated, ShapeEstimate
@@ -29,7 +29,7 @@ from dpverify.grid.cells import floor_log2
 from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row, different, different_rows
-from dpverify.grid.second_moments import DIAGONAL, SecondMoments
+from dpverify.grid.outer_products import DIAGONAL, SecondMoments
 from dpverify.grid.vector_queries import OneUnit
 from dpverify.plans import (
     UNIT,
@@ -165,9 +165,12 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         # a rotation after which the last row is (g, 0, ...)
         turned = factor @ np.linalg.qr(factor[-1:].T, mode="complete")[0]
         offset, scatter = turned[:-1, 0] / turned[-1, 0], turned[:-1, 1:] / turned[-1, 0]
-        unit = math.ldexp(float(self._constant()), self._exponent())
-        deviation = np.linalg.norm(scatter, axis=1) * (spread / math.sqrt(2) * unit)
-        return _shape(scatter, count, spread, center + offset * unit, np.asarray(deviation))
+        with np.errstate(over="ignore"):
+            unit = capped(self._constant() * self._cell())
+            deviation = np.linalg.norm(scatter, axis=1) * (spread / math.sqrt(2)) * unit
+            location = center + np.clip(offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
+        location = np.clip(location, -LARGEST_FLOAT, LARGEST_FLOAT)
+        return _shape(scatter, count, spread, location, np.minimum(deviation, LARGEST_FLOAT))
 
     def expected_error(self, n: int) -> float:
         """Of the noise alone, after enough rounds: the Frobenius norm of its part in the coordinates where the shape is the identity.

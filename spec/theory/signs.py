@@ -18,7 +18,7 @@ from dpverify.privacy import Source, states
 
 from .laws import real
 from .obligations import require
-from .second_moments import DIAGONAL, OFF_DIAGONAL
+from .outer_products import DIAGONAL, OFF_DIAGONAL
 
 Row = tuple[int, ...]
 DIGITS = 25

@@ -18,6 +18,7 @@ from dpverify import (
     BernoulliMean,
     BoundedMean,
     ClippedMean,
+    Concentrated,
     CoordinatewiseMean,
     CountEstimate,
     FrequencyEstimate,
@@ -36,7 +37,9 @@ from dpverify import (
     RobustMean,
     RobustMeanEstimate,
     SeededBits,
+    ShapeEstimate,
     ShareEstimate,
+    SignCovariance,
     SparseEstimate,
     StabilityHistogram,
     VarianceEstimate,
@@ -89,6 +92,13 @@ MANY = RNG.normal(size=(4000, 2)) * [1.0, 3.0]
 BALL: dict[str, Any] = {"center": [0.0] * 3, "radius": 2}
 NORMAL: dict[str, Any] = {"n_max": 4000, "tail": "1e-7"}
 SHAPE: dict[str, Any] = {"matrix": [1.0, 9.0], "radius": 9} | NORMAL
+
+SIGNS = np.random.default_rng(5).normal(size=(2000, 2)) * [1.0, 3.0]
+_QUIET = SignCovariance(
+    adjacency=ADD, noise_multiplier=Fraction(1, 1000), center=(0.0, 0.0), cell=2**-8
+)
+SIGN_SHAPE = _QUIET.release(SIGNS, SeededBits(0)).value[0, 0]  # type: ignore[union-attr]
+
 
 CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
     "count": (made(NoisyCount, adjacency=ADD, noise_multiplier=3), COLUMN, 400, {}),
@@ -205,6 +215,19 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
         made(StabilityHistogram, adjacency=ADD, noise_multiplier=5, width=1, delta="1e-6"),
         np.full(400, 0.5),
         400,
+        {},
+    ),
+    "shape": (
+        made(
+            SignCovariance,
+            adjacency=ADD,
+            noise_multiplier=8,
+            center=[0.0] * 2,
+            cell=2**-8,
+            rounds=3,
+        ),
+        SIGNS,
+        SIGN_SHAPE,
         {},
     ),
     "histogram, gaussian": (
@@ -353,6 +376,9 @@ RESULTS: list[Any] = [
     VarianceEstimate(0.0, {0.0: 3, 8.0: 10**30}, 5, 1, 0.5),
     ReportsEstimate(4.0, {4.0: 3}, 5, 1, 0.5, "gaussian"),
     LargeVariancesEstimate({3: 2.0, 0: math.inf}, 0.25),
+    ShapeEstimate(np.eye(2), 9.5, 0.1, np.eye(2), np.zeros(2)),
+    ShapeEstimate(np.eye(2), 9.0, math.inf, np.eye(2), np.zeros(2), np.ones(2)),
+    Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
 ]
 
 
@@ -407,7 +433,7 @@ GOOD = CountEstimate(3, 1.5).to_dict()
     ("given", "message"),
     [
         ({}, "result = None is not known"),
-        ({"result": "Estimate"}, "it is one of Abstained, CountEstimate"),
+        ({"result": "Estimate"}, "it is one of Abstained, Concentrated"),
         ({"result": []}, "not known"),
         (GOOD | {"more": 1}, "unknown here: more"),
         ({"result": "CountEstimate", "value": 3}, "unknown here: standard_deviation"),

@@ -319,6 +319,22 @@ def test_intervals_hold_for_what_there_is_without_noise() -> None:
     assert fails_at_most(turned, 1.96, 0.06)
 
 
+@pytest.mark.parametrize("scale", [None, 1])
+def test_the_error_bound_fails_as_rarely_as_stated(scale: Any) -> None:
+    """2000 draws; more than 1/20 of them exceed it with probability below 1e-6, and three fifths of it fail."""
+    mechanism = shape(3, rounds=1, at_least=1, adjacency=REPLACE, scale=scale)
+    law = mechanism.law(law_of(3, 50)[0])
+    values = law.sample(SeededBits(6), 2000)["round 1"].astype(np.float64)
+    exact = law.center_after(mechanism.fixed_plan[1], ((50,),)).astype(np.float64)  # type: ignore[arg-type]
+    k = mechanism._size()
+    off = (values - exact) * float(mechanism._deviation(0)) / 2.0**40 / 50
+    off[:, k:] *= 169 / 239 * math.sqrt(2)
+    lengths = np.linalg.norm(off, axis=1)
+    bound = float(spec.error_bound(mechanism.parameters, 50, Fraction(1, 20)))
+    assert fails_at_most(lengths, bound, 0.05)
+    assert not fails_at_most(lengths, 0.6 * bound, 0.05)
+
+
 def test_principal_components_are_told_apart_or_refused() -> None:
     data, root = law_of(4, 4000, kappa=1e4)
     found = shape(4).release(data, SeededBits(1))

@@ -11,7 +11,7 @@ import pytest
 
 from spec import sign_covariance
 from spec.theory import signs
-from tests.grid.test_second_moments import TWINS as MOMENTS
+from tests.grid.test_outer_products import TWINS as MOMENTS
 
 
 def _linear(spectrum: Any) -> Any:

@@ -147,7 +147,7 @@ class SecondMoments(VectorQuery):
             value=moved_squared(self.radius, self.weight, self.how, adjacency),
             adjacency=adjacency,
             domain=domain,
-            obligation="theory/second_moments.py:obligation_second_moments",
+            obligation="theory/outer_products.py:obligation_second_moments",
             source=Source("OURS", "sums of outer products of vectors in a ball"),
         )
 
@@ -157,7 +157,7 @@ class SecondMoments(VectorQuery):
 
 
 def moved_squared(radius: int, weight: int, how: How, adjacency: Adjacency) -> int:
-    """The squared L2 sensitivity. Source: spec/theory/second_moments.py."""
+    """The squared L2 sensitivity. Source: spec/theory/outer_products.py."""
     one = radius**4 + weight**2
     if adjacency is Adjacency.ADD_REMOVE:
         return DIAGONAL**2 * one

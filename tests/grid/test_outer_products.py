@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dpverify.grid import OneUnit, Released, View
-from dpverify.grid.second_moments import How, SecondMoments, moved_squared
+from dpverify.grid.outer_products import How, SecondMoments, moved_squared
 from dpverify.grid.transcripts import transcript
 from dpverify.grid.vectors import IntegerMap, onto_sphere
 from dpverify.privacy import Adjacency, Domain
-from spec.theory import second_moments as spec
+from spec.theory import outer_products as spec
 from spec.theory.obligations import ObligationFailed
 from spec.theory.vectors import Map
 
@@ -151,7 +151,7 @@ def _floor_length(vector: Any, radius: int) -> Any:
 
 
 TWINS: dict[str, dict[str, Any]] = {
-    "theory.second_moments:obligation_second_moments": {
+    "theory.outer_products:obligation_second_moments": {
         "one less": lambda *given: spec.moved_squared(*given) - 1,
         "one more": lambda *given: spec.moved_squared(*given) + 1,
         "one outer product": lambda r, w, how, a: 169**2 * (r**4 + w**2),
@@ -159,7 +159,7 @@ TWINS: dict[str, dict[str, Any]] = {
         "masked as clipped": lambda r, w, how, a: spec.moved_squared(r, w, "clip", a),
         "no weight off the diagonal": lambda *given: spec.moved_squared(*given) // 169**2 * 119**2,
     },
-    "theory.second_moments:obligation_onto_sphere": {
+    "theory.outer_products:obligation_onto_sphere": {
         "the root rounded down": _floor_length,
         "short vectors as they are": lambda v, r: (
             v if sum(x * x for x in v) <= r * r else spec.onto_sphere(v, r)
