@@ -131,5 +131,5 @@ class Concentrated(Result):
         return cls(shares, count, columns, directions)
 
     def interval(self, level: Exact = 0.95) -> None:
-        """None: which directions these are follows from the data."""
+        """Give None: which directions these are follows from the data."""
         tail_of(level)
