@@ -7,7 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from dpverify.grid.linear import WORD, Integers, check_word_budget, second_moments
+from dpverify.grid.linear import (
+    WORD,
+    Integers,
+    check_word_budget,
+    second_moments,
+    squared_norms,
+)
 from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.transcripts import NOTHING, Released, Transcripts
 from dpverify.grid.vector_queries import VectorQuery
@@ -43,8 +49,9 @@ class SecondMoments(VectorQuery):
 
     A record's image y = C (cells - center), or C (cells - center, constant), becomes z in the ball of
     ``radius``, as ``how`` says. matrices: the different C, each row by row, shape (k, rows * columns of C), and which one
-    each draw has, shape (size,); one bound holds for all of them. With a ``weight`` w, a last number: 169 w times how many records are counted (with "mask",
-    those inside).
+    each draw has, shape (size,); one bound holds for all of them. With ``reached``, each has one number more, r from 1 on: images
+    up to r long fill the ball, z = y radius / r toward 0, and longer ones are clipped or left out. With a ``weight`` w, a
+    last number of the value: 169 w times how many records are counted (with "mask", those inside).
     """
 
     center: Vector
@@ -55,12 +62,15 @@ class SecondMoments(VectorQuery):
     how: How = "sphere"
     constant: int = 0
     weight: int = 0
+    reached: bool = False
     clipped: bool = True
 
     def __post_init__(self) -> None:
         settle(self, radius=checked_radius(self.radius), weight=whole(self.weight, "weight"))
         if self.how not in _WORDS:
             raise ValueError(f"how = {self.how!r}; write 'sphere', 'clip' or 'mask'.")
+        if self.reached and self.how == "sphere":
+            raise ValueError("reached: a sphere has no reach; write 'clip' or 'mask', or leave it out.")
         if not 0 <= self.weight <= _MOST_WEIGHT:
             raise ValueError(f"weight = {self.weight} is outside 0..2^84; radius**2 // 8 is usual.")
         check_word_budget(self.constant, "constant")
@@ -87,28 +97,23 @@ class SecondMoments(VectorQuery):
         """
         matrices, which = self.matrices(before)
         columns = len(self.center) + bool(self.constant)
-        if matrices.shape[1:] != (self.rows * columns,) or which.shape != (len(before),):
-            raise ValueError(
-                f"matrices of shape {matrices.shape} and {which.shape} were released for {len(before)} draws; give "
-                f"{self.rows} rows of {columns} numbers, and one number for each draw."
-            )
+        check_matrices(matrices, which, self.rows * columns + self.reached, len(before))
         kind = np.int64 if self.largest(len(view)) < WORD else object
         found = [self._value(tuple(row), view) for row in matrices.tolist()]
         values = np.array(found, kind)[which]
         return values if self.reads else np.asarray(values[0])
 
     def _value(self, row: Vector, view: View) -> list[int]:
-        step = len(row) // self.rows
-        matrix = tuple(row[i : i + step] for i in range(0, len(row), step))
-        public = IntegerMap(self.center, self.exponent, matrix, self.constant)
-        key = (public, self.radius, self.how, self.weight, self.clipped)
-        return view.once(key, lambda: self._sum(public, view))
+        reach = max(1, row[-1]) if self.reached else None
+        public = image_map(row, self.rows, self.center, self.exponent, self.constant)
+        key = (public, reach, self.radius, self.how, self.weight, self.clipped)
+        return view.once(key, lambda: self._sum(public, reach, view))
 
-    def _sum(self, public: IntegerMap, view: View) -> list[int]:
+    def _sum(self, public: IntegerMap, reach: int | None, view: View) -> list[int]:
         total: Integers = np.zeros((self.rows, self.rows), object)
         number = 0
         for image in public.images(view.records):
-            kept = self._kept(image) if self.clipped else image
+            kept = self._kept(image, reach) if self.clipped else image
             total += second_moments(kept)
             number += len(kept)
         above = total[np.triu_indices(self.rows, 1)]
@@ -119,12 +124,14 @@ class SecondMoments(VectorQuery):
             *counted,
         ]
 
-    def _kept(self, image: Integers) -> Integers:
+    def _kept(self, image: Integers, reach: int | None) -> Integers:
         if self.how == "sphere":
             return onto_sphere(image, self.radius)
         if self.how == "clip":
-            return clip_to_ball(image, self.radius)
-        return np.asarray(image[inside_ball(image, self.radius)])
+            return clip_to_ball(image, self.radius, reach)
+        if reach is None:
+            return np.asarray(image[inside_ball(image, self.radius)])
+        return clip_to_ball(image[squared_norms(image) <= reach**2], self.radius, reach)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """169^2 times: add-remove R^4 + w^2; replace 2 R^4, with "mask" at least R^4 + w^2."""
@@ -163,3 +170,89 @@ def moved_squared(radius: int, weight: int, how: How, adjacency: Adjacency) -> i
         return DIAGONAL**2 * one
     both = 2 * radius**4
     return DIAGONAL**2 * (max(both, one) if how == "mask" else both)
+
+
+@dataclass(frozen=True, slots=True)
+class LengthSides(VectorQuery):
+    """How many records' images are longer than a threshold, minus how many are shorter; shape (1,).
+
+    Images as for ``SecondMoments``. thresholds: the different C, each row by row and with its threshold, an integer from 0
+    on, as a last number, shape (k, rows * columns of C + 1), and which one each draw has, shape (size,).
+    """
+
+    center: Vector
+    exponent: int
+    rows: int
+    thresholds: Released[tuple[Integers, Integers]]
+    constant: int = 0
+
+    def __post_init__(self) -> None:
+        check_word_budget(self.constant, "constant")
+
+    @property
+    def width(self) -> int:
+        """Number of released integers: always 1."""
+        return 1
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the matrices and thresholds follow from."""
+        return self.thresholds.reads
+
+    def largest(self, rows: int) -> int:
+        """All records on one side."""
+        return rows
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
+        """Shape (size, 1), or (1,) where nothing is read. Raises ValueError for matrices of another shape."""
+        numbers, which = self.thresholds(before)
+        columns = len(self.center) + bool(self.constant)
+        check_matrices(numbers, which, self.rows * columns + 1, len(before))
+        found = [[self._difference(tuple(row), view)] for row in numbers.tolist()]
+        values = np.array(found, np.int64)[which]
+        return values if self.reads else np.asarray(values[0])
+
+    def _difference(self, row: Vector, view: View) -> int:
+        public = image_map(row, self.rows, self.center, self.exponent, self.constant)
+        squares = view.once((public, "squares"), lambda: _squares(public, view))
+        threshold = max(0, row[-1]) ** 2
+        longer, shorter = squares > threshold, squares < threshold
+        return int(np.count_nonzero(longer)) - int(np.count_nonzero(shorter))
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """A record counts -1, 0 or 1: add-remove 1; replace 4."""
+        if domain.columns != len(self.center):
+            raise ValueError(
+                f"{domain}, for a center of {len(self.center)} coordinates; give one coordinate a column."
+            )
+        return sensitivity_lemma(
+            Quantity.of("the records longer than a threshold, minus those shorter", "LengthSides"),
+            norm=Norm.SQUARED_L2,
+            value=4 if adjacency is Adjacency.REPLACE else 1,
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/outer_products.py:obligation_length_sides",
+            source=Source("OURS", "sums of outer products of vectors in a ball"),
+        )
+
+
+def image_map(row: Vector, rows: int, center: Vector, exponent: int, constant: int) -> IntegerMap:
+    """Make the map of a released row of numbers, of which those that are too many are no part of it."""
+    columns = len(center) + bool(constant)
+    matrix = tuple(row[i * columns : (i + 1) * columns] for i in range(rows))
+    return IntegerMap(center, exponent, matrix, constant)
+
+
+def check_matrices(numbers: Integers, which: Integers, width: int, draws: int) -> None:
+    """Refuse, with ValueError, what was released in another shape than a query's."""
+    if numbers.shape[1:] != (width,) or which.shape != (draws,):
+        raise ValueError(
+            f"matrices of shape {numbers.shape} and {which.shape} were released for {draws} draws; give {width} numbers for "
+            "each matrix, and one number for each draw."
+        )
+
+
+def _squares(public: IntegerMap, view: View) -> Integers:
+    """The squared length of every image, in no particular order."""
+    found = [squared_norms(image) for image in public.images(view.records)]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)

@@ -62,15 +62,19 @@ def inside_ball(cells: ArrayLike, radius: int) -> NDArray[np.bool_]:
     return np.asarray(squared_norms(cells) <= square, dtype=np.bool_)
 
 
-def clip_to_ball(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
+def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDArray[np.int64]:
     """Rows inside the ball as they are; any other shrunk toward 0, to a norm of at most the radius.
 
     A row y outside becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|). As s >= |y|, |z| <= R;
-    as s < |y| + 1, every z_i is within two cells of y_i R / |y|.
+    as s < |y| + 1, every z_i is within two cells of y_i R / |y|. With a ``reach`` r, rows up to r long are
+    what fills the ball: s = max(r, ceil(|y|)) for every row.
     """
     rows = _negatable(integers(cells))
-    inside = inside_ball(rows, radius)
     result = np.zeros(rows.shape, np.int64)
+    if reach is not None:
+        result[:] = _shrunk(rows, checked_radius(radius), reach)
+        return result
+    inside = inside_ball(rows, radius)
     result[inside] = rows[inside]
     result[~inside] = _shrunk(rows[~inside], int(radius))
     return result
@@ -250,14 +254,15 @@ def _negatable(rows: Integers) -> Integers:
     return rows.astype(object) if largest(rows) >= WORD else rows
 
 
-def _shrunk(rows: Integers, radius: int) -> Integers:
-    """Rows outside the ball, shrunk into it.
+def _shrunk(rows: Integers, radius: int, reach: int = 1) -> Integers:
+    """Rows times radius / max(reach, ceil(norm)), toward 0: into the ball.
 
     The quotients prove themselves (clip_to_ball), and the norms are checked all the same. Were one
     too large, its row would go on toward 0, a cell in every coordinate at a time; that ends, for 0
     is inside.
     """
-    shrunk = np.sign(rows) * _quotients(np.abs(rows), radius, _ceiling_roots(squared_norms(rows)))
+    lengths = np.maximum(_ceiling_roots(squared_norms(rows)), reach)
+    shrunk = np.sign(rows) * _quotients(np.abs(rows), radius, lengths)
     while not (inside := inside_ball(shrunk, radius)).all():
         shrunk[~inside] -= np.sign(shrunk[~inside])
     return shrunk
@@ -281,10 +286,10 @@ def _quotients(sizes: Integers, radius: int, lengths: Integers) -> Integers:
 
 
 def _ceiling_roots(squares: Integers) -> Integers:
-    """The least integer whose square is not below, for each positive one."""
+    """The least integer whose square is not below, for each that is not negative."""
     if squares.dtype == object:
         roots = np.empty(len(squares), object)
-        roots[:] = [math.isqrt(square - 1) + 1 for square in squares.tolist()]
+        roots[:] = [math.isqrt(square - 1) + 1 if square else 0 for square in squares.tolist()]
         return roots
     # For N <= k^2 < 2^62 the float of N is at most k^2 (1 + 2^-53), whose root rounds to k: never
     # above. It is less than one below.

@@ -101,7 +101,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
                 f"center: up to {to_float(far):.3g} cells from zero, beyond the 2^40 of the public grid. Subtract a public "
                 "constant from the data, or give a larger cell."
             )
-        if self.scale is not None and not 1 <= self._constant() <= OUTER_BOX:
+        if self.scale is not None and not 1 <= self.constant() <= OUTER_BOX:
             raise ValueError(
                 f"scale = {self.scale}: {to_float(exact(self.scale, 'scale') / self._cell()):.3g} cells; give one of 1 to 2^40 cells, roughly a "
                 "deviation of the data."
@@ -122,14 +122,14 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
 
     def estimate(self, transcript: Transcripts) -> ShapeEstimate | Concentrated | Abstained:
         """Of the last round: its second moments, taken back through its map."""
-        count = self._numbers(transcript)[0]
-        if not count >= self._least():
-            return Abstained(f"fewer than {self._least()} records, by the first released count")
-        d, last = self._size(), self.rounds - 1
+        count = self.numbers(transcript)[0]
+        if not count >= self.least():
+            return Abstained(f"fewer than {self.least()} records, by the first released count")
+        d, last = self.size(), self.rounds - 1
         row, good = measured(transcript[_name(last)], 62, d)
         if not good[0]:
             return Abstained("nearly all records lie in one direction, by the last released trace")
-        public = self._maps(last, transcript)[0][0].astype(np.float64).reshape(d, d)
+        public = self.maps(last, transcript)[0][0].astype(np.float64).reshape(d, d)
         noise = self._noise(last, count) * math.sqrt(2 * d)
         found, vectors, spectrum = floored_spectrum(tuple(row[0].tolist()), 62, d, noise / 2)
         uneven = self._uneven(count, found, vectors, public)
@@ -141,7 +141,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         self, count: float, found: Floats, vectors: Any, public: Floats
     ) -> Concentrated | None:
         """Directions whose signs are still further from even than noise and sampling take them, or that no map reaches."""
-        d, last, columns = self._size(), self.rounds - 1, self.columns()
+        d, last, columns = self.size(), self.rounds - 1, self.columns()
         around, noise = math.inf, self._noise(last, count) * math.sqrt(2 * d)
         if last:
             earlier = self._noise(last - 1, count) * math.sqrt(2 * d)
@@ -166,7 +166,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         turned = factor @ np.linalg.qr(factor[-1:].T, mode="complete")[0]
         offset, scatter = turned[:-1, 0] / turned[-1, 0], turned[:-1, 1:] / turned[-1, 0]
         with np.errstate(over="ignore"):
-            unit = capped(self._constant() * self._cell())
+            unit = capped(self.constant() * self._cell())
             deviation = np.linalg.norm(scatter, axis=1) * (spread / math.sqrt(2)) * unit
             location = center + np.clip(offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
         location = np.clip(location, -LARGEST_FLOAT, LARGEST_FLOAT)
@@ -177,28 +177,28 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
 
         Records of any elliptical law about the center, none at it. Infinite below ``at_least`` records.
         """
-        if n < self._least():
+        if n < self.least():
             return math.inf
         d = self.columns()
-        return (self._size() + 2) * self._noise(self.rounds - 1, n) * math.sqrt(d * (d + 1) / 2 - 1)
+        return (self.size() + 2) * self._noise(self.rounds - 1, n) * math.sqrt(d * (d + 1) / 2 - 1)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records, none at the center, abstain with probability at most ``beta``."""
         allowed = probability(beta, "beta")
         if not self._counts():
-            return self._least()
-        d = self._size()
+            return self.least()
+        d = self.size()
         # each z_i^2 falls short by less than two cells in z_i; the sum of d rounded noises by less than d / 2 more
         full = (1 - 2 * root_up(Fraction(d), ROOT_BITS) / RADIUS) ** 2
         per_record = full * UNIT / self._deviation(0)
         noise = RoundedGaussian(UNIT * root_up(Fraction(d), ROOT_BITS))
         return least_counted(
-            self._least(), per_record, lambda k: noise.falls_short(k - 2 * d, allowed)
+            self.least(), per_record, lambda k: noise.falls_short(k - 2 * d, allowed)
         )
 
     def fewest_records(self) -> int:
         """Under replace: ``at_least``, decided on the public number of records."""
-        return 0 if self._counts() else self._least()
+        return 0 if self._counts() else self.least()
 
     # --- a round: its noise, its query ----------------------------------------------------------
 
@@ -224,52 +224,52 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         """The same over the trace."""
         return min(to_float(self._deviation(t)), 1e150) / count
 
-    def _least(self) -> int:
+    def least(self) -> int:
         """``at_least``, or its default: 16 d^3 moves / share, its root, times the multiplier, rounded up."""
         if self.at_least is not None:
             return self.at_least
-        square = Fraction(8 * self._moves() * self._size() ** 3) / self._share(0)
+        square = Fraction(8 * self._moves() * self.size() ** 3) / self._share(0)
         return math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS))
 
-    def _exponent(self) -> int:
+    def exponent(self) -> int:
         return floor_log2(exact(self.cell, "cell"))
 
     def _cell(self) -> Fraction:
-        exponent = self._exponent()
+        exponent = self.exponent()
         return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
-    def _constant(self) -> int:
+    def constant(self) -> int:
         """The scale in cells; 0 without one."""
         return 0 if self.scale is None else round(exact(self.scale, "scale") / self._cell())
 
-    def _size(self) -> int:
+    def size(self) -> int:
         """How many coordinates are mapped."""
         return self.columns() + (self.scale is not None)
 
     def _round(self, t: int) -> Stage:
         public = (COUNT,) if not self._counts() else ()
         reads = (*public, *map(_name, range(t))) if t else ()
-        exponent = self._exponent()
+        exponent = self.exponent()
         center = Rationals.of(self.center).cells((exponent,) * self.columns())
-        maps = Released(reads, partial(self._maps, t))
+        maps = Released(reads, partial(self.maps, t))
         query = SecondMoments(
-            center, exponent, self._size(), RADIUS, maps, constant=self._constant()
+            center, exponent, self.size(), RADIUS, maps, constant=self.constant()
         )
         scale = self._deviation(t) * DIAGONAL * RADIUS**2
         return Stage(_name(t), OneUnit(query, scale), RoundedGaussian(UNIT))
 
     # --- from what was released to the next map -------------------------------------------------
 
-    def _numbers(self, before: Transcripts) -> Floats:
+    def numbers(self, before: Transcripts) -> Floats:
         """The public count, or the first released trace in records, shape (size,)."""
         if not self._counts():
             return in_units(before[COUNT][:, 0], Fraction(1))
-        trace = traces(before[_name(0)], self._size())
+        trace = traces(before[_name(0)], self.size())
         return np.clip(in_units(trace, self._deviation(0) / UNIT), -_MOST_RECORDS, _MOST_RECORDS)
 
-    def _maps(self, t: int, before: Transcripts) -> tuple[Integers, Integers]:
+    def maps(self, t: int, before: Transcripts) -> tuple[Integers, Integers]:
         """The maps of round t, each row by row, and which one each draw has."""
-        d = self._size()
+        d = self.size()
         maps, which = [start(d)], np.zeros(len(before), np.intp)
         counts, levels = self._levels(before) if t else ([], which)
         for s in range(t):
@@ -283,10 +283,10 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
 
     def _levels(self, before: Transcripts) -> tuple[list[float], Integers]:
         """Counts to so many significant bits, each once, and which one a draw has; -1 for one below ``at_least``."""
-        numbers, bits = self._numbers(before), self.precision
+        numbers, bits = self.numbers(before), self.precision
         part, exponent = np.frexp(numbers)
         codes = np.floor(np.ldexp(part, bits)).astype(np.int64) + (exponent.astype(np.int64) << 41)
-        codes, which = different(np.where(numbers >= self._least(), codes, -1))
+        codes, which = different(np.where(numbers >= self.least(), codes, -1))
         known = [code for code in codes.tolist() if code >= 0]
         levels = [math.ldexp(code & _MANTISSA, (code >> 41) - bits) for code in known]
         return levels, which - (len(codes) - len(known))
@@ -303,7 +303,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
 
         What is raised too far is overshot, and undone by the next round; what is raised too little takes many rounds.
         """
-        d = self._size()
+        d = self.size()
         length = self._noise(t, count) * math.sqrt(2 * d)
         early = t < self.rounds - 2
         return length * (min(max(length * d / 2, 0.02), 0.25) if early else 0.25)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpverify.grid import OneUnit, Released, View
-from dpverify.grid.outer_products import How, SecondMoments, moved_squared
+from dpverify.grid.outer_products import How, LengthSides, SecondMoments, moved_squared
 from dpverify.grid.transcripts import transcript
 from dpverify.grid.vectors import IntegerMap, onto_sphere
 from dpverify.privacy import Adjacency, Domain
@@ -63,6 +63,32 @@ def test_values_are_the_spec_s_for_every_record(world: Any, how: How, weight: in
         assert max(map(abs, expected)) <= query.largest(n)
 
 
+@pytest.mark.parametrize("how", ["clip", "mask"])
+@pytest.mark.parametrize("reach", [1, 9, 1 << 24, 1 << 50, (1 << 62) - 1])
+@pytest.mark.parametrize("world", WORLDS, ids=range(len(WORLDS)))
+def test_what_reaches_as_far_as_a_released_number_fills_the_ball(
+    world: Any, reach: int, how: How
+) -> None:
+    d, matrix, changes = world
+    own: Any = {"radius": 1 << 17, "center": (3,) * d, "exponent": -6, "rows": len(matrix), "how": how}
+    matrices = fixed([*np.ravel(matrix).tolist(), reach])
+    query = SecondMoments(**own | changes, matrices=matrices, reached=True, weight=5)
+    sides = {name: own[name] for name in ("center", "exponent", "rows")}
+    sides |= {name: changes[name] for name in ("exponent", "constant") if name in changes}
+    lengths = LengthSides(**sides, thresholds=matrices)
+    rng = np.random.default_rng(reach % 1000)
+    for n in (0, 1, 2, 40):
+        records = rng.choice([*EDGE, 1.0, 0.015625], (n, d))
+        rows: Any = [tuple(Fraction(x) for x in row) for row in records.tolist()]
+        cell = Fraction(2) ** query.exponent
+        public = Map(query.center, query.radius, cell, tuple(map(tuple, matrix)))
+        expected = spec.second_moments(rows, public, how, 5, query.constant, reach)
+        assert tuple(query.evaluate(View(records)).tolist()) == expected
+        assert max(map(abs, expected)) <= query.largest(n)
+        expected = spec.length_sides(rows, public, reach, query.constant)
+        assert tuple(lengths.evaluate(View(records)).tolist()) == expected
+
+
 def test_every_draw_has_its_own_map() -> None:
     """And the value of a batch is that of its draws, with maps that are asked of the same view in any order."""
     rng = np.random.default_rng(0)
@@ -110,7 +136,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: moments(2, [[1, 0]], how="cut"), ValueError, "how = 'cut'; write 'sphere'"),
     (lambda: moments(2, [[1, 0]], weight=-1), ValueError, r"weight = -1 is outside 0..2\^84"),
     (lambda: moments(2, [[1, 0]], constant=2**42), ValueError, "constant: .*beyond"),
-    (lambda: moments(2, [[1, 0, 0]]).evaluate(View(np.zeros((1, 2)))), ValueError, "1 rows of 2"),
+    (lambda: moments(2, [[1, 0, 0]]).evaluate(View(np.zeros((1, 2)))), ValueError, "give 2 numbers for each"),
     (lambda: moments(2, [[1, 0]]).evaluate(View(np.zeros((1, 3)))), ValueError, "of 3 columns"),
     (
         lambda: moments(2, [[1, 0]], clipped=False).sensitivity(
@@ -121,6 +147,19 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ),
     (
         lambda: moments(2, [[1, 0]]).sensitivity(Adjacency.REPLACE, Domain(columns=3)),
+        ValueError,
+        "one coordinate a column",
+    ),
+    (lambda: moments(2, [[1, 0]], reached=True), ValueError, "a sphere has no reach"),
+    (
+        lambda: LengthSides((0, 0), 0, 1, fixed([1, 0])).evaluate(View(np.zeros((1, 2)))),
+        ValueError,
+        "give 3 numbers for each matrix",
+    ),
+    (
+        lambda: LengthSides((0, 0), 0, 1, fixed([1, 0, 1])).sensitivity(
+            Adjacency.REPLACE, Domain(columns=3)
+        ),
         ValueError,
         "one coordinate a column",
     ),
@@ -158,6 +197,16 @@ TWINS: dict[str, dict[str, Any]] = {
         "the number is free": lambda r, w, how, a: spec.moved_squared(r, 0, how, a),
         "masked as clipped": lambda r, w, how, a: spec.moved_squared(r, w, "clip", a),
         "no weight off the diagonal": lambda *given: spec.moved_squared(*given) // 169**2 * 119**2,
+    },
+    "theory.outer_products:obligation_length_sides": {
+        "one less": lambda adjacency: spec.sides_squared(adjacency) - 1,
+        "one more": lambda adjacency: spec.sides_squared(adjacency) + 1,
+        "as for one record more": lambda adjacency: 1,
+    },
+    "theory.outer_products:obligation_filled": {
+        "longer ones as they are": lambda v, r, reach: tuple(x * r // reach for x in v),
+        "the length rounded down": lambda v, r, reach: _floor_length(v, r),
+        "a reach that is one more": lambda v, r, reach: spec.filled(v, r, reach + 1),
     },
     "theory.outer_products:obligation_onto_sphere": {
         "the root rounded down": _floor_length,

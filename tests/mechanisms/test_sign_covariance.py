@@ -177,17 +177,17 @@ def test_every_transcript_leads_to_the_spec_s_stages(d: int, parameters: dict[st
 def test_a_transcript_leads_to_one_map_whatever_its_batch() -> None:
     mechanism = shape(3, at_least=1, precision=5, rounds=3, noise_multiplier=4)
     batch = mechanism.law(law_of(3, 60)[0]).sample(SeededBits(5), 150)
-    maps, which = mechanism._maps(2, batch)
+    maps, which = mechanism.maps(2, batch)
     found = maps[which].tolist()
     assert len(set(map(tuple, found))) > 30
     rng = np.random.default_rng(0)
     for size in (1, 7, 60):
         rows = rng.permutation(150)[:size]
-        maps, which = mechanism._maps(2, batch.select(rows))
+        maps, which = mechanism.maps(2, batch.select(rows))
         assert maps[which].tolist() == [found[i] for i in rows]
     values = {name: column.astype(object) for name, column in batch.values.items()}
     wide = type(batch)(values, batch.reached, batch.stopped_by)
-    maps, which = mechanism._maps(2, wide)
+    maps, which = mechanism.maps(2, wide)
     assert maps[which].tolist() == found
 
 
@@ -326,7 +326,7 @@ def test_the_error_bound_fails_as_rarely_as_stated(scale: Any) -> None:
     law = mechanism.law(law_of(3, 50)[0])
     values = law.sample(SeededBits(6), 2000)["round 1"].astype(np.float64)
     exact = law.center_after(mechanism.fixed_plan[1], ((50,),)).astype(np.float64)  # type: ignore[arg-type]
-    k = mechanism._size()
+    k = mechanism.size()
     off = (values - exact) * float(mechanism._deviation(0)) / 2.0**40 / 50
     off[:, k:] *= 169 / 239 * math.sqrt(2)
     lengths = np.linalg.norm(off, axis=1)
@@ -391,11 +391,11 @@ def test_too_few_records_abstain_as_rarely_as_stated() -> None:
         n = mechanism.minimum_n()
         data = np.random.default_rng(1).normal(size=(n, 2))
         batch = mechanism.law(data).sample(SeededBits(1), 4000)
-        few = (mechanism._numbers(batch) < mechanism._least()).sum()
+        few = (mechanism.numbers(batch) < mechanism.least()).sum()
         assert few <= stats.binom.isf(1e-6, 4000, 1e-3)
         less = mechanism.law(data[: n // 3]).sample(SeededBits(1), 1)[0]
         assert isinstance(mechanism.estimate(less), Abstained)
-        assert math.isinf(mechanism.expected_error(mechanism._least() - 1))
+        assert math.isinf(mechanism.expected_error(mechanism.least() - 1))
     public = shape(adjacency=REPLACE)
     assert public.minimum_n() == public.fewest_records() == spec.at_least(public.parameters) == 43
 

@@ -24,7 +24,7 @@ from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
 from dpverify.grid.nearness import Nearness
-from dpverify.grid.outer_products import SecondMoments
+from dpverify.grid.outer_products import LengthSides, SecondMoments
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians
@@ -111,6 +111,7 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
     yield ReleasedSum(2, 3, 5, where), TWO
     for how in ("sphere", "clip", "mask"):
         yield SecondMoments((0, 0), 0, 2, 5, where, how, weight=3), TWO
+    yield LengthSides((0, 0), 0, 2, where), TWO
     for near in (ADD, REPLACE):
         yield WeightedMean(NEAR, SPREAD, near), ONE
         yield MovingSum(PLANE, SPREAD, near, where), TWO
