@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,6 +13,7 @@ from dpverify.grid.linear import (
     WORD,
     Integers,
     check_word_budget,
+    column_sums,
     second_moments,
     squared_norms,
 )
@@ -18,6 +21,7 @@ from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.transcripts import NOTHING, Released, Transcripts
 from dpverify.grid.vector_queries import VectorQuery
 from dpverify.grid.vectors import (
+    OUTER_BOX,
     IntegerMap,
     Vector,
     checked_radius,
@@ -43,86 +47,110 @@ _WORDS: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SecondMoments(VectorQuery):
-    """The sum over records of z z^T: 169 times its diagonal, then 239 times what is above it, row by row.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageQuery(VectorQuery):
+    """A query about records' images under integer maps that were released.
 
-    A record's image y = C (cells - center), or C (cells - center, constant), becomes z in the ball of
-    ``radius``, as ``how`` says. matrices: the different C, each row by row, shape (k, rows * columns of C), and which one
-    each draw has, shape (size,); one bound holds for all of them. With ``reached``, each has one number more, r from 1 on: images
-    up to r long fill the ball, z = y radius / r toward 0, and longer ones are clipped or left out. With a ``weight`` w, a
-    last number of the value: 169 w times how many records are counted (with "mask", those inside).
+    A record's image is y = C (cells - center), or C (cells - center, constant); cells are of 2^exponent. rows: of C.
+    maps: the different rows of numbers, shape (k, numbers), and which of them each draw has, shape (size,). A row is C, row by
+    row; with ``moved`` then by how many cells the center is moved, for each column; and what else the kind of query asks
+    for. One bound on the sensitivity holds for all of them.
     """
 
     center: Vector
-    exponent: int
+    exponent: int | Vector
     rows: int
-    radius: int
-    matrices: Released[tuple[Integers, Integers]]
-    how: How = "sphere"
+    maps: Released[tuple[Integers, Integers]]
     constant: int = 0
-    weight: int = 0
-    reached: bool = False
-    clipped: bool = True
+    moved: bool = False
 
     def __post_init__(self) -> None:
-        settle(self, radius=checked_radius(self.radius), weight=whole(self.weight, "weight"))
-        if self.how not in _WORDS:
-            raise ValueError(f"how = {self.how!r}; write 'sphere', 'clip' or 'mask'.")
-        if self.reached and self.how == "sphere":
-            raise ValueError("reached: a sphere has no reach; write 'clip' or 'mask', or leave it out.")
-        if not 0 <= self.weight <= _MOST_WEIGHT:
-            raise ValueError(f"weight = {self.weight} is outside 0..2^84; radius**2 // 8 is usual.")
         check_word_budget(self.constant, "constant")
 
     @property
-    def width(self) -> int:
-        """The entries on and above the diagonal, and the number."""
-        return self.rows * (self.rows + 1) // 2 + bool(self.weight)
+    def reads(self) -> tuple[str, ...]:
+        """What the maps follow from."""
+        return self.maps.reads
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """What the matrices follow from."""
-        return self.matrices.reads
+    def more(self) -> int:
+        """How many numbers a row has after the map."""
+        return 0
 
-    def largest(self, rows: int) -> int:
-        """The radius squared or the weight for each record; without clipping, as far as the grid goes."""
-        far = self.radius**2 if self.clipped else 1 << 200
-        return rows * DIAGONAL * max(far, self.weight)
+    @abstractmethod
+    def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        """Compute the value for one map, with the numbers after it in its row."""
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Shape (size, width), or (width,) where nothing is read; exact for every n.
 
-        Raises ValueError for matrices of another shape.
+        Raises ValueError for maps of another shape.
         """
-        matrices, which = self.matrices(before)
-        columns = len(self.center) + bool(self.constant)
-        check_matrices(matrices, which, self.rows * columns + self.reached, len(before))
+        numbers, which = self.maps(before)
+        width = self.rows * self._columns() + self.moved * len(self.center) + self.more
+        if numbers.shape[1:] != (width,) or which.shape != (len(before),):
+            raise ValueError(
+                f"maps of shape {numbers.shape} and {which.shape} were released for {len(before)} draws; give {width} "
+                "numbers for each map, and one number for each draw."
+            )
         kind = np.int64 if self.largest(len(view)) < WORD else object
-        found = [self._value(tuple(row), view) for row in matrices.tolist()]
+        found = [self.value(*self._read(tuple(row)), view) for row in numbers.tolist()]
         values = np.array(found, kind)[which]
         return values if self.reads else np.asarray(values[0])
 
-    def _value(self, row: Vector, view: View) -> list[int]:
-        reach = max(1, row[-1]) if self.reached else None
-        public = image_map(row, self.rows, self.center, self.exponent, self.constant)
-        key = (public, reach, self.radius, self.how, self.weight, self.clipped)
-        return view.once(key, lambda: self._sum(public, reach, view))
+    def _columns(self) -> int:
+        return len(self.center) + bool(self.constant)
 
-    def _sum(self, public: IntegerMap, reach: int | None, view: View) -> list[int]:
-        total: Integers = np.zeros((self.rows, self.rows), object)
-        number = 0
+    def _read(self, row: Vector) -> tuple[IntegerMap, Vector]:
+        """The map of a row, and the numbers after it."""
+        step, center = self._columns(), self.center
+        matrix = tuple(row[i * step : (i + 1) * step] for i in range(self.rows))
+        rest = row[self.rows * step :]
+        if self.moved:
+            sums = (c + m for c, m in zip(center, rest, strict=False))
+            center = tuple(min(max(c, -OUTER_BOX), OUTER_BOX) for c in sums)
+            rest = rest[len(center) :]
+        return IntegerMap(center, self.exponent, matrix, self.constant), rest
+
+    def check_domain(self, domain: Domain) -> None:
+        """Raise ValueError for records of another number of columns."""
+        if domain.columns != len(self.center):
+            raise ValueError(
+                f"{domain}, for a center of {len(self.center)} coordinates; give one coordinate a column."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moments(ImageQuery):
+    """A sum over records of what follows from z: the image, moved into the ball of ``radius``, as ``how`` says.
+
+    With ``reached``, a row ends with a number r from 1 on: images up to r long fill the ball, z = y radius / r toward
+    0, and longer ones are clipped or left out.
+    """
+
+    radius: int
+    how: How = "sphere"
+    reached: bool = False
+    clipped: bool = True
+
+    def __post_init__(self) -> None:
+        ImageQuery.__post_init__(self)
+        settle(self, radius=checked_radius(self.radius))
+        if self.how not in _WORDS:
+            raise ValueError(f"how = {self.how!r}; write 'sphere', 'clip' or 'mask'.")
+        if self.reached and self.how == "sphere":
+            raise ValueError("reached: a sphere has no reach; write 'clip' or 'mask', or leave it out.")
+
+    @property
+    def more(self) -> int:
+        """The reach."""
+        return int(self.reached)
+
+    def kept(self, public: IntegerMap, more: Vector, view: View) -> Iterator[Integers]:
+        """Every record's z, in no particular order, some records at a time; without clipping, its image."""
+        reach = max(1, more[0]) if self.reached else None
         for image in public.images(view.records):
-            kept = self._kept(image, reach) if self.clipped else image
-            total += second_moments(kept)
-            number += len(kept)
-        above = total[np.triu_indices(self.rows, 1)]
-        counted = [DIAGONAL * self.weight * number] if self.weight else []
-        return [
-            *(DIAGONAL * np.diag(total)).tolist(),
-            *(OFF_DIAGONAL * above).tolist(),
-            *counted,
-        ]
+            yield self._kept(image, reach) if self.clipped else image
 
     def _kept(self, image: Integers, reach: int | None) -> Integers:
         if self.how == "sphere":
@@ -133,14 +161,60 @@ class SecondMoments(VectorQuery):
             return np.asarray(image[inside_ball(image, self.radius)])
         return clip_to_ball(image[squared_norms(image) <= reach**2], self.radius, reach)
 
+    def unclipped(self) -> Query:
+        """The same sum of the images as they are."""
+        return replace(self, clipped=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondMoments(_Moments):
+    """The sum over records of z z^T: 169 times its diagonal, then 239 times what is above it, row by row.
+
+    With a ``weight`` w, a last number of the value: 169 w times how many records are counted (with "mask", those inside).
+    """
+
+    weight: int = 0
+
+    def __post_init__(self) -> None:
+        _Moments.__post_init__(self)
+        settle(self, weight=whole(self.weight, "weight"))
+        if not 0 <= self.weight <= _MOST_WEIGHT:
+            raise ValueError(f"weight = {self.weight} is outside 0..2^84; radius**2 // 8 is usual.")
+
+    @property
+    def width(self) -> int:
+        """The entries on and above the diagonal, and the number."""
+        return self.rows * (self.rows + 1) // 2 + bool(self.weight)
+
+    def largest(self, rows: int) -> int:
+        """The radius squared or the weight for each record; without clipping, as far as the grid goes."""
+        far = self.radius**2 if self.clipped else 1 << 200
+        return rows * DIAGONAL * max(far, self.weight)
+
+    def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        """Compute it, once for each map."""
+        key = (public, more, self.radius, self.how, self.weight, self.clipped)
+        return view.once(key, lambda: self._sum(public, more, view))
+
+    def _sum(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        total: Integers = np.zeros((self.rows, self.rows), object)
+        number = 0
+        for kept in self.kept(public, more, view):
+            total += second_moments(kept)
+            number += len(kept)
+        above = total[np.triu_indices(self.rows, 1)]
+        counted = [DIAGONAL * self.weight * number] if self.weight else []
+        return [
+            *(DIAGONAL * np.diag(total)).tolist(),
+            *(OFF_DIAGONAL * above).tolist(),
+            *counted,
+        ]
+
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """169^2 times: add-remove R^4 + w^2; replace 2 R^4, with "mask" at least R^4 + w^2."""
         if not self.clipped:
             raise ValueError(UNCLIPPED)
-        if domain.columns != len(self.center):
-            raise ValueError(
-                f"{domain}, for a center of {len(self.center)} coordinates; give one coordinate a column."
-            )
+        self.check_domain(domain)
         counted = f", with {self.weight} times their number" if self.weight else ""
         return sensitivity_lemma(
             Quantity.of(
@@ -158,36 +232,55 @@ class SecondMoments(VectorQuery):
             source=Source("OURS", "sums of outer products of vectors in a ball"),
         )
 
-    def unclipped(self) -> Query:
-        """The same sum of the images as they are."""
-        return replace(self, clipped=False)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstMoments(_Moments):
+    """The sum over records of z."""
+
+    @property
+    def width(self) -> int:
+        """One number a row of the map."""
+        return self.rows
+
+    def largest(self, rows: int) -> int:
+        """The radius for each record; without clipping, as far as the grid goes."""
+        return rows * (self.radius if self.clipped else 1 << 100)
+
+    def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        """Compute it, once for each map."""
+        key = (public, more, self.radius, self.how, self.clipped)
+        return view.once(key, lambda: self._sum(public, more, view))
+
+    def _sum(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        total: Integers = np.zeros(self.rows, object)
+        for kept in self.kept(public, more, view):
+            total += column_sums(kept)
+        found: list[int] = total.tolist()
+        return found
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """Add-remove R^2; replace (2R)^2."""
+        if not self.clipped:
+            raise ValueError(UNCLIPPED)
+        self.check_domain(domain)
+        words = f"the sum of records {_WORDS[self.how]} of {self.radius} cells, after a map"
+        return sensitivity_lemma(
+            Quantity.of(words, "FirstMoments", radius=self.radius),
+            norm=Norm.SQUARED_L2,
+            value=self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1),
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/outer_products.py:obligation_first_moments",
+            source=Source("OURS", "sums of integer vectors in a ball"),
+        )
 
 
-def moved_squared(radius: int, weight: int, how: How, adjacency: Adjacency) -> int:
-    """The squared L2 sensitivity. Source: spec/theory/outer_products.py."""
-    one = radius**4 + weight**2
-    if adjacency is Adjacency.ADD_REMOVE:
-        return DIAGONAL**2 * one
-    both = 2 * radius**4
-    return DIAGONAL**2 * (max(both, one) if how == "mask" else both)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthSides(ImageQuery):
+    """How many records' images are longer than a threshold, minus how many are shorter; one number.
 
-
-@dataclass(frozen=True, slots=True)
-class LengthSides(VectorQuery):
-    """How many records' images are longer than a threshold, minus how many are shorter; shape (1,).
-
-    Images as for ``SecondMoments``. thresholds: the different C, each row by row and with its threshold, an integer from 0
-    on, as a last number, shape (k, rows * columns of C + 1), and which one each draw has, shape (size,).
+    A row of ``maps`` ends with the threshold, an integer; every image is longer than a negative one.
     """
-
-    center: Vector
-    exponent: int
-    rows: int
-    thresholds: Released[tuple[Integers, Integers]]
-    constant: int = 0
-
-    def __post_init__(self) -> None:
-        check_word_budget(self.constant, "constant")
 
     @property
     def width(self) -> int:
@@ -195,36 +288,24 @@ class LengthSides(VectorQuery):
         return 1
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """What the matrices and thresholds follow from."""
-        return self.thresholds.reads
+    def more(self) -> int:
+        """The threshold."""
+        return 1
 
     def largest(self, rows: int) -> int:
         """All records on one side."""
         return rows
 
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, 1), or (1,) where nothing is read. Raises ValueError for matrices of another shape."""
-        numbers, which = self.thresholds(before)
-        columns = len(self.center) + bool(self.constant)
-        check_matrices(numbers, which, self.rows * columns + 1, len(before))
-        found = [[self._difference(tuple(row), view)] for row in numbers.tolist()]
-        values = np.array(found, np.int64)[which]
-        return values if self.reads else np.asarray(values[0])
-
-    def _difference(self, row: Vector, view: View) -> int:
-        public = image_map(row, self.rows, self.center, self.exponent, self.constant)
+    def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        """Compute it; the lengths once for each map."""
         squares = view.once((public, "squares"), lambda: _squares(public, view))
-        threshold = max(0, row[-1]) ** 2
+        threshold = more[0] ** 2 if more[0] >= 0 else -1
         longer, shorter = squares > threshold, squares < threshold
-        return int(np.count_nonzero(longer)) - int(np.count_nonzero(shorter))
+        return [int(np.count_nonzero(longer)) - int(np.count_nonzero(shorter))]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """A record counts -1, 0 or 1: add-remove 1; replace 4."""
-        if domain.columns != len(self.center):
-            raise ValueError(
-                f"{domain}, for a center of {len(self.center)} coordinates; give one coordinate a column."
-            )
+        self.check_domain(domain)
         return sensitivity_lemma(
             Quantity.of("the records longer than a threshold, minus those shorter", "LengthSides"),
             norm=Norm.SQUARED_L2,
@@ -236,20 +317,13 @@ class LengthSides(VectorQuery):
         )
 
 
-def image_map(row: Vector, rows: int, center: Vector, exponent: int, constant: int) -> IntegerMap:
-    """Make the map of a released row of numbers, of which those that are too many are no part of it."""
-    columns = len(center) + bool(constant)
-    matrix = tuple(row[i * columns : (i + 1) * columns] for i in range(rows))
-    return IntegerMap(center, exponent, matrix, constant)
-
-
-def check_matrices(numbers: Integers, which: Integers, width: int, draws: int) -> None:
-    """Refuse, with ValueError, what was released in another shape than a query's."""
-    if numbers.shape[1:] != (width,) or which.shape != (draws,):
-        raise ValueError(
-            f"matrices of shape {numbers.shape} and {which.shape} were released for {draws} draws; give {width} numbers for "
-            "each matrix, and one number for each draw."
-        )
+def moved_squared(radius: int, weight: int, how: How, adjacency: Adjacency) -> int:
+    """The squared L2 sensitivity. Source: spec/theory/outer_products.py."""
+    one = radius**4 + weight**2
+    if adjacency is Adjacency.ADD_REMOVE:
+        return DIAGONAL**2 * one
+    both = 2 * radius**4
+    return DIAGONAL**2 * (max(both, one) if how == "mask" else both)
 
 
 def _squares(public: IntegerMap, view: View) -> Integers:

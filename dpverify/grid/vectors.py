@@ -39,13 +39,16 @@ _MOST_EXPONENT = 1200
 _BLOCK = 1 << 20  # numbers that are mapped at a time: what is in between stays in the cache
 
 
-def to_cells(records: Records, exponent: int, center: ArrayLike) -> NDArray[np.int64]:
+def to_cells(
+    records: Records, exponent: int | Vector, center: ArrayLike
+) -> NDArray[np.int64]:
     """round(x / 2^exponent), ties to even, clamped to the outer box, minus the center (cells).
 
-    Shapes (n, d) and (d,), to (n, d); the records are finite and the center is in the outer box.
+    exponent: one for all columns, or one for each. Shapes (n, d) and (d,), to (n, d); the records are finite and the center is in the outer box.
     Every magnitude of a result is at most 2^41.
     """
-    cells = quantize(records, -OUTER_BOX, OUTER_BOX, exponent)
+    own = np.array(exponent) if isinstance(exponent, tuple) else exponent
+    cells = quantize(records, -OUTER_BOX, OUTER_BOX, own)
     cells -= np.asarray(center, np.int64)
     return cells
 
@@ -125,17 +128,19 @@ def images(rows: Integers, matrix: ArrayLike) -> Iterator[tuple[NDArray[np.intp]
 class IntegerMap:
     """A map of records to integer vectors: y = C (cells - center), cells of 2^exponent; without ``matrix``, C = I.
 
+    exponent: one for all columns, or one for each.
     With a ``constant`` h other than 0, y = C (cells - center, h): the matrix has a last column for it.
     Raises TypeError or ValueError for a map that is not of integers, or too long for exact arithmetic.
     """
 
     center: Vector
-    exponent: int
+    exponent: int | Vector
     matrix: Matrix | None = None
     constant: int = 0
 
     def __post_init__(self) -> None:
-        settle(self, center=checked_center(self.center), exponent=checked_exponent(self.exponent))
+        settle(self, center=checked_center(self.center))
+        settle(self, exponent=checked_exponents(self.exponent, len(self.center)))
         settle(self, constant=whole(self.constant, "constant"))
         check_word_budget(self.constant, "constant")
         if self.matrix is not None:
@@ -205,6 +210,15 @@ def checked_exponent(exponent: int) -> int:
             "to base 2 of the cell, for example -20."
         )
     return int(exponent)
+
+
+def checked_exponents(exponent: Any, columns: int) -> int | Vector:
+    """The exponent, or one for each column. Raises as ``checked_exponent`` does, and for another number of them."""
+    if not isinstance(exponent, tuple):
+        return checked_exponent(exponent)
+    if len(exponent) != columns:
+        raise ValueError(f"{len(exponent)} exponents for {columns} columns; give one for each.")
+    return tuple(map(checked_exponent, exponent))
 
 
 def checked_center(center: Any) -> Vector:

@@ -253,7 +253,12 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         center = Rationals.of(self.center).cells((exponent,) * self.columns())
         maps = Released(reads, partial(self.maps, t))
         query = SecondMoments(
-            center, exponent, self.size(), RADIUS, maps, constant=self.constant()
+            center=center,
+            exponent=exponent,
+            rows=self.size(),
+            radius=RADIUS,
+            maps=maps,
+            constant=self.constant(),
         )
         scale = self._deviation(t) * DIAGONAL * RADIUS**2
         return Stage(_name(t), OneUnit(query, scale), RoundedGaussian(UNIT))

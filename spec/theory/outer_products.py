@@ -16,7 +16,16 @@ from typing import Any
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .obligations import neighbors, require
-from .vectors import Map, Record, Vector, clip_to_ball, squared_distance, squared_norm, to_cells
+from .vectors import (
+    Map,
+    Record,
+    Vector,
+    clip_to_ball,
+    squared_distance,
+    squared_norm,
+    to_cells,
+    total,
+)
 
 DIAGONAL, OFF_DIAGONAL = 169, 239
 _MOMENTS = Source("OURS", "sums of outer products of vectors in a ball")
@@ -88,13 +97,33 @@ def second_moments(
     return (*diagonal, *above, *([DIAGONAL * weight * len(inside)] if weight else []))
 
 
+def first_moments(
+    records: Sequence[Record],
+    public: Map,
+    how: str,
+    constant: int = 0,
+    reach: int | None = None,
+) -> Vector:
+    """The sum of what images contribute with."""
+    found = [
+        kept(image(record, public, constant), public.radius, how, reach) for record in records
+    ]
+    width = len(public.matrix) if public.matrix is not None else len(public.center)
+    return total([z for z in found if z is not None], width)
+
+
+def first_squared(radius: int, adjacency: Adjacency) -> int:
+    """How far that moves at most, squared: by one vector of the ball, or from one to its opposite."""
+    return radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
+
+
 def length_sides(
     records: Sequence[Record], public: Map, threshold: int, constant: int = 0
 ) -> Vector:
-    """Images longer than the threshold, minus those shorter; one record counts -1, 0 or 1."""
+    """Images longer than the threshold, minus those shorter: a record counts -1, 0 or 1, and 1 for a negative one."""
     squares = [squared_norm(image(record, public, constant)) for record in records]
-    longer = sum(square > threshold**2 for square in squares)
-    return (longer - sum(square < threshold**2 for square in squares),)
+    limit = threshold**2 if threshold >= 0 else -1
+    return (sum(square > limit for square in squares) - sum(square < limit for square in squares),)
 
 
 def sides_squared(adjacency: Adjacency) -> int:
@@ -188,6 +217,24 @@ def obligation_onto_sphere(claimed: Callable[[Vector, int], Vector] = onto_spher
                 near = reach < 0 or (abs(one) + 1) ** 2 * square > reach**2
                 require(most and near and one * y >= 0, f"{vector}, R = {radius}: {z}")
             cases += 1
+    return cases
+
+
+@states(_MOMENTS)
+@shows("FirstMoments", Norm.SQUARED_L2, value=of_query(first_squared, "radius"))
+def obligation_first_moments(claimed: Callable[[int, Adjacency], int] = first_squared) -> int:
+    """No neighbors of a small universe are further apart than ``claimed``; and for every way some are as far."""
+    cases, attained = 0, set[Any]()
+    ways = (("sphere", None), ("clip", None), ("mask", None), ("clip", 2), ("mask", 2))
+    for (public, constant), (how, reach), adjacency in product(_MAPS, ways, Adjacency):
+        query = partial(first_moments, public=public, how=how, constant=constant, reach=reach)
+        moves, most = list(_moves(query, adjacency)), claimed(public.radius, adjacency)
+        require(max(moves) <= most, f"{public}, {how}, {reach}, {adjacency}: {max(moves)} > {most}")
+        cases += len(moves)
+        if max(moves) == most:
+            attained.add((how, reach, adjacency))
+    worlds = {(*way, adjacency) for way, adjacency in product(ways, Adjacency)}
+    require(worlds <= attained, f"nothing moves as far: {sorted(map(str, worlds - attained))}")
     return cases
 
 

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from dpverify.grid import OneUnit, Released, View
-from dpverify.grid.outer_products import How, LengthSides, SecondMoments, moved_squared
+from dpverify.grid.outer_products import (
+    FirstMoments,
+    How,
+    LengthSides,
+    SecondMoments,
+    moved_squared,
+)
 from dpverify.grid.transcripts import transcript
 from dpverify.grid.vectors import IntegerMap, onto_sphere
 from dpverify.privacy import Adjacency, Domain
@@ -30,7 +36,7 @@ def fixed(*matrices: Any, draws: int = 1) -> Released[Any]:
 def moments(d: int, matrix: Any, **changes: Any) -> SecondMoments:
     own: dict[str, Any] = {"radius": 1 << 17, "center": (3,) * d, "exponent": -6}
     own["rows"] = len(matrix)
-    return SecondMoments(**own | changes, matrices=fixed(matrix))
+    return SecondMoments(**own | changes, maps=fixed(matrix))
 
 
 WORLDS: list[tuple[int, Any, dict[str, Any]]] = [
@@ -66,27 +72,34 @@ def test_values_are_the_spec_s_for_every_record(world: Any, how: How, weight: in
 @pytest.mark.parametrize("how", ["clip", "mask"])
 @pytest.mark.parametrize("reach", [1, 9, 1 << 24, 1 << 50, (1 << 62) - 1])
 @pytest.mark.parametrize("world", WORLDS, ids=range(len(WORLDS)))
-def test_what_reaches_as_far_as_a_released_number_fills_the_ball(
+def test_rows_may_move_the_center_and_say_how_far_the_ball_reaches(
     world: Any, reach: int, how: How
 ) -> None:
+    """Lengths, first and second moments are the spec's; a center that would leave the grid stays at its end."""
     d, matrix, changes = world
-    own: Any = {"radius": 1 << 17, "center": (3,) * d, "exponent": -6, "rows": len(matrix), "how": how}
-    matrices = fixed([*np.ravel(matrix).tolist(), reach])
-    query = SecondMoments(**own | changes, matrices=matrices, reached=True, weight=5)
-    sides = {name: own[name] for name in ("center", "exponent", "rows")}
-    sides |= {name: changes[name] for name in ("exponent", "constant") if name in changes}
-    lengths = LengthSides(**sides, thresholds=matrices)
+    exponents = tuple(changes.get("exponent", -6) + j % 2 for j in range(d))
+    row = [*np.ravel(matrix).tolist(), *[(5, -(2**41), 7)[j] for j in range(d)], reach]
+    own: Any = {"center": (3,) * d, "exponent": exponents, "rows": len(matrix), "moved": True}
+    own |= {"constant": changes.get("constant", 0), "maps": fixed(row)}
+    center = tuple(3 + by if j != 1 else -(2**40) for j, by in enumerate(row[-d - 1 : -1]))
     rng = np.random.default_rng(reach % 1000)
+    public = Map(center, 1 << 17, matrix=tuple(map(tuple, matrix)))
     for n in (0, 1, 2, 40):
         records = rng.choice([*EDGE, 1.0, 0.015625], (n, d))
-        rows: Any = [tuple(Fraction(x) for x in row) for row in records.tolist()]
-        cell = Fraction(2) ** query.exponent
-        public = Map(query.center, query.radius, cell, tuple(map(tuple, matrix)))
-        expected = spec.second_moments(rows, public, how, 5, query.constant, reach)
-        assert tuple(query.evaluate(View(records)).tolist()) == expected
-        assert max(map(abs, expected)) <= query.largest(n)
-        expected = spec.length_sides(rows, public, reach, query.constant)
-        assert tuple(lengths.evaluate(View(records)).tolist()) == expected
+        rows: Any = [
+            tuple(Fraction(x) / Fraction(2) ** e for x, e in zip(row, exponents, strict=True))
+            for row in records.tolist()
+        ]
+        more: Any = (own["constant"], reach)
+        second = SecondMoments(**own, radius=1 << 17, how=how, reached=True, weight=5)
+        expected = spec.second_moments(rows, public, how, 5, *more)
+        assert tuple(second.evaluate(View(records)).tolist()) == expected
+        assert max(map(abs, expected)) <= second.largest(n)
+        first = FirstMoments(**own, radius=1 << 17, how=how, reached=True)
+        expected = spec.first_moments(rows, public, how, *more)
+        assert tuple(first.evaluate(View(records)).tolist()) == expected
+        expected = spec.length_sides(rows, public, reach, own["constant"])
+        assert tuple(LengthSides(**own).evaluate(View(records)).tolist()) == expected
 
 
 def test_every_draw_has_its_own_map() -> None:
@@ -97,7 +110,7 @@ def test_every_draw_has_its_own_map() -> None:
     reads = Released(
         ("round 1",), lambda before: (matrices, before["round 1"][:, 0].astype(np.intp))
     )
-    query = SecondMoments((0, 0), -10, 2, 1 << 17, reads)
+    query = SecondMoments(center=(0, 0), exponent=-10, rows=2, radius=1 << 17, maps=reads)
     before = transcript({"round 1": (0,)})
     batch = type(before)({"round 1": which[:, np.newaxis]}, np.ones(5, np.intp), np.full(5, -1))
     found = query.evaluate(View(records), batch)
@@ -131,6 +144,7 @@ def test_the_sensitivity_is_the_spec_s(adjacency: Adjacency, how: How) -> None:
         OneUnit(query, Fraction(3)).sensitivity(adjacency, Domain(columns=2))
 
 
+PLAIN: Any = {"center": (0, 0), "exponent": 0, "rows": 1}
 REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: moments(2, [[1, 0]], radius=0), ValueError, "radius = 0 cells"),
     (lambda: moments(2, [[1, 0]], how="cut"), ValueError, "how = 'cut'; write 'sphere'"),
@@ -152,12 +166,12 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ),
     (lambda: moments(2, [[1, 0]], reached=True), ValueError, "a sphere has no reach"),
     (
-        lambda: LengthSides((0, 0), 0, 1, fixed([1, 0])).evaluate(View(np.zeros((1, 2)))),
+        lambda: LengthSides(**PLAIN, maps=fixed([1, 0])).evaluate(View(np.zeros((1, 2)))),
         ValueError,
-        "give 3 numbers for each matrix",
+        "give 3 numbers for each map",
     ),
     (
-        lambda: LengthSides((0, 0), 0, 1, fixed([1, 0, 1])).sensitivity(
+        lambda: LengthSides(**PLAIN, maps=fixed([1, 0, 1])).sensitivity(
             Adjacency.REPLACE, Domain(columns=3)
         ),
         ValueError,
@@ -197,6 +211,11 @@ TWINS: dict[str, dict[str, Any]] = {
         "the number is free": lambda r, w, how, a: spec.moved_squared(r, 0, how, a),
         "masked as clipped": lambda r, w, how, a: spec.moved_squared(r, w, "clip", a),
         "no weight off the diagonal": lambda *given: spec.moved_squared(*given) // 169**2 * 119**2,
+    },
+    "theory.outer_products:obligation_first_moments": {
+        "one less": lambda r, a: spec.first_squared(r, a) - 1,
+        "one more": lambda r, a: spec.first_squared(r, a) + 1,
+        "as for one record more": lambda r, a: r**2,
     },
     "theory.outer_products:obligation_length_sides": {
         "one less": lambda adjacency: spec.sides_squared(adjacency) - 1,
