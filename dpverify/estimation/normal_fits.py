@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammainc, gammaincinv
 
+from dpverify.estimation.clip_bounds import How, expected_error
 from dpverify.estimation.clipped_moments import (
     clipped_inverse,
     clipped_spectrum,
@@ -24,7 +25,6 @@ from dpverify.privacy.numbers import Floats
 _SMALL = 1e-4  # of a relative change: the second order is 1e-8
 _OCTAVE = 8  # bounds to one
 _BOUNDS = range(-3 * _OCTAVE, 6 * _OCTAVE)
-_FINEST = 45
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Fit:
         return np.asarray(self.vectors * np.sqrt(self.variances))
 
 
-def fitted(seen: Row, d: int, precision: int, floor: float, outside: str) -> Fit | None:
+def fitted(seen: Row, d: int, precision: int, floor: float, outside: How) -> Fit | None:
     """Find the normal law whose records, clipped to the unit ball or masked, have these second moments.
 
     seen: in 2^-precision, on and above the diagonal. floor: what is least for an eigenvalue. None where the trace is
@@ -64,7 +64,7 @@ def fitted(seen: Row, d: int, precision: int, floor: float, outside: str) -> Fit
 
 
 @lru_cache(maxsize=256)
-def responses(d: int, bound: float, outside: str) -> tuple[float, float]:
+def responses(d: int, bound: float, outside: How) -> tuple[float, float]:
     """Compute how second moments follow a relative change of an identity covariance, off and along the identity.
 
     In squared radii of the ball; ``bound`` is its squared radius in deviations.
@@ -106,13 +106,16 @@ def length_within(d: int, share: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def best_bound(d: int, n: float, mu: float, moves: int, outside: str) -> float:
+def best_bound(d: int, n: float, mu: float, moves: int, outside: How, weight: float) -> float:
     """Choose the squared length of standard normal records at which to clip, or to leave out, for the least error.
 
-    On a public grid, d 2^(k / 8). mu: of the release; moves: 2 where a record is replaced, otherwise 1.
+    On a public grid, d 2^(k / 8), so that rounding changes it nowhere. The rest as for ``expected_error``.
     """
-    bounds = [d * 2.0 ** (k / _OCTAVE) for k in _BOUNDS]
-    return min(bounds, key=lambda bound: expected_error(d, n, mu, moves, bound, outside))
+
+    def error(bound: float) -> float:
+        return expected_error(d, n, mu, moves, bound, outside, weight)
+
+    return min((d * 2.0 ** (k / _OCTAVE) for k in _BOUNDS), key=error)
 
 
 @lru_cache(maxsize=256)
@@ -170,15 +173,3 @@ def sandwich(values: Floats, n: float, noise: float, beta: float) -> tuple[float
     off = 2 * root + root**2
     low = max(0.0, (float(values.min()) - far) / (1 + off))
     return low, (float(values.max()) + far) / (1 - off) if off < 1 else math.inf
-
-
-def expected_error(d: int, n: float, mu: float, moves: int, bound: float, outside: str) -> float:
-    """TEMPORARY."""
-    f = [_below(d + 2 * k, bound) for k in range(3)]
-    psi = d * f[1] + bound * (1 - f[0])
-    square = d * (d + 2) * f[2] + bound**2 * (1 - f[0])
-    product = d * (d + 2) * f[2] + bound * d * (1 - f[1])
-    a, s = product / (d * (d + 2)), math.sqrt(moves) * bound / (n * mu)
-    across = (d * (d + 1) / 2 - 1) * (2 * square / (n * d * (d + 2)) + s**2) / a**2
-    along = d * ((square - psi**2) / n + d * s**2) / ((product - d * psi) / 2) ** 2
-    return math.sqrt(across + along)

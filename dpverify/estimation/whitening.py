@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dpverify.estimation.clip_bounds import How
 from dpverify.estimation.normal_fits import fitted, length_within
 from dpverify.estimation.sign_rounds import stepped
 from dpverify.grid import Released, Transcripts
@@ -59,9 +60,7 @@ def with_lengths(spheres: Spheres, length: Callable[[Sphere], float]) -> Maps:
     return Released(spheres.reads, numbers)
 
 
-def searched(
-    rows: Released[Numbers], counts: Released[Floats], search: Search, d: int
-) -> Spheres:
+def searched(rows: Released[Numbers], counts: Released[Floats], search: Search, d: int) -> Spheres:
     """Find how long a deviation is, from the median of lengths that a search has released."""
     median = length_within(d, 0.5)
 
@@ -118,7 +117,11 @@ def place_of(search: Search, node: int) -> int:
 
 
 def centered(
-    spheres: Spheres, mean: Released[Integers], d: int, precision: int, length: Callable[[Sphere], float]
+    spheres: Spheres,
+    mean: Released[Integers],
+    d: int,
+    precision: int,
+    length: Callable[[Sphere], float],
 ) -> Spheres:
     """Move the center by a released mean of images, in 2^-precision of ``length`` deviations, to whole cells.
 
@@ -145,7 +148,7 @@ def refined(
     moments: Released[Integers],
     d: int,
     precision: int,
-    law: tuple[str, Callable[[Sphere], float], Callable[[Sphere], float]],
+    law: tuple[How, Callable[[Sphere], float], Callable[[Sphere], float]],
 ) -> Spheres:
     """Multiply every map by the inverse root of what was fitted after it.
 
@@ -172,7 +175,7 @@ def refined(
 
 @lru_cache(maxsize=1 << 12)
 def _refined(
-    public: Row, seen: Row, d: int, precision: int, floor: float, outside: str
+    public: Row, seen: Row, d: int, precision: int, floor: float, outside: How
 ) -> tuple[Row, float]:
     """The refined map, and how long a deviation is after it, in image cells over the radius before."""
     fit = fitted(seen, d, precision, floor, outside)

@@ -139,7 +139,9 @@ class _Moments(ImageQuery):
         if self.how not in _WORDS:
             raise ValueError(f"how = {self.how!r}; write 'sphere', 'clip' or 'mask'.")
         if self.reached and self.how == "sphere":
-            raise ValueError("reached: a sphere has no reach; write 'clip' or 'mask', or leave it out.")
+            raise ValueError(
+                "reached: a sphere has no reach; write 'clip' or 'mask', or leave it out."
+            )
 
     @property
     def more(self) -> int:

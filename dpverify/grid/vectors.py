@@ -39,9 +39,7 @@ _MOST_EXPONENT = 1200
 _BLOCK = 1 << 20  # numbers that are mapped at a time: what is in between stays in the cache
 
 
-def to_cells(
-    records: Records, exponent: int | Vector, center: ArrayLike
-) -> NDArray[np.int64]:
+def to_cells(records: Records, exponent: int | Vector, center: ArrayLike) -> NDArray[np.int64]:
     """round(x / 2^exponent), ties to even, clamped to the outer box, minus the center (cells).
 
     exponent: one for all columns, or one for each. Shapes (n, d) and (d,), to (n, d); the records are finite and the center is in the outer box.

@@ -3,47 +3,56 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
 
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clip_schedule import in_units
-from dpverify.estimation.clipping import PerColumn
+from dpverify.estimation.clipping import PerColumn, finite
 from dpverify.estimation.covariances import TYPICAL_BEYOND, CovarianceEstimate
 from dpverify.estimation.handles import COUNT
-from dpverify.estimation.rationals import Rationals
-from dpverify.estimation.shapes import Concentrated, ShapeEstimate
-from dpverify.estimation.sign_rounds import RADIUS, START_BITS, start, symmetric
-from dpverify.estimation.whitening import (
-    FARTHEST,
+from dpverify.estimation.normal_fits import (
     Fit,
-    about_location,
     best_bound,
-    center_of,
-    count_of,
-    finite,
+    best_mean_bound,
     fitted,
     length_within,
-    octaves,
+    mean_response,
     per_record,
+    quotients,
     rarely_longer,
-    refined,
     responses,
     sandwich,
-    threshold,
+)
+from dpverify.estimation.rationals import Rationals
+from dpverify.estimation.shapes import Concentrated
+from dpverify.estimation.sign_rounds import RADIUS, START_BITS, start, symmetric
+from dpverify.estimation.whitening import (
+    Maps,
+    Sphere,
+    Spheres,
+    about_location,
+    centered,
+    count_of,
+    known,
+    octaves,
+    refined,
+    searched,
+    solved,
+    thresholds,
+    with_lengths,
 )
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
-from dpverify.grid.masks import Row, different_rows
-from dpverify.grid.outer_products import DIAGONAL, LengthSides, SecondMoments
+from dpverify.grid.masks import Row
+from dpverify.grid.outer_products import DIAGONAL, FirstMoments, LengthSides, SecondMoments
 from dpverify.grid.queries import Count
-from dpverify.grid.vector_queries import OneUnit, VectorQuery
+from dpverify.grid.vector_queries import OneUnit
 from dpverify.mechanisms.sign_covariance import SignCovariance
 from dpverify.plans import (
     UNIT,
@@ -64,12 +73,13 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, exact, root_up, to_float
 
 SHAPE = "shape"
-MOMENTS, BEYOND, CERTIFICATE = Handle("moments"), Handle("beyond"), Handle("certificate")
+MEAN, MOMENTS = Handle("mean"), Handle("moments")
+BEYOND, CERTIFICATE = Handle("beyond"), Handle("certificate")
 _STEPS = 13  # 9 halvings to an eighth of an octave of lengths, and four steps that decide nothing
 _FINE = 40  # bits of second moments in an estimate
+_EVEN = 16.0  # variances after rounds of signs are within this factor of their mean
 _FAILS = 1e-2  # the probability that a certificate is wrong
-_SHARES = ("rounds_share", "scale_share", "check_share", "certify")
-Maps = Callable[[Transcripts], tuple[Integers, Integers]]
+_SHARES = ("rounds_share", "scale_share", "check_share", "mean_share", "certify")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,35 +112,48 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     scale: Annotated[float, positive(as_given=True)] | None = None
     rounds: Annotated[int, whole_from(0, most=20)] = 8
     largest: Annotated[float, positive(as_given=True)] | None = None
-    outside: Annotated[str, one_of("clip", "mask")] = "clip"
+    outside: Annotated[Any, one_of("clip", "mask")] = "clip"
     rounds_share: Share = Fraction(1, 4)
     scale_share: Share = Fraction(3, 100)
     check_share: Share = Fraction(1, 50)
+    mean_share: Share | None = None
     certify: Share | None = None
     at_least: Annotated[int, whole_from(1, most=1 << 60)] | None = None
     precision: Annotated[int, whole_from(2, most=40)] = 30
 
     def check_parameters(self) -> None:
-        """Shares that leave something; a search or a bound; and what ``SignCovariance`` asks."""
+        """Shares that leave something for the moments, and parameters that fit together."""
         if self._left() <= 0:
             raise ValueError(
-                f"{' + '.join(_SHARES)} = {1 - self._left()} leaves nothing for the moments; give shares that "
-                "add up to less than 1."
+                f"{', '.join(_SHARES)} leave {self._left()} for the moments; give shares that add up to less than 1."
             )
-        if self.largest is not None and self._signs():
-            raise ValueError(
-                f"largest = {self.largest} with rounds of signs, which need no scale; leave one of them out."
-            )
-        if self.scale is not None and not self._signs():
-            raise ValueError(
-                "rounds = 0 with a scale: the center is found by the signs' rounds. Give a public center alone, or rounds."
-            )
-        if self.scale is not None and self.certify is not None:
-            raise ValueError("certify is for a public center; leave out scale, or certify.")
-        if self.scale is not None and len(self.center) == 1:
-            raise ValueError("one column with an unknown center is for UnivariateGaussian.")
-        if self._signs():
-            self._shape()  # refuses a center or a cell that is not for the grid
+        for wrong, why in self._contradictions():
+            if wrong:
+                raise ValueError(why)
+        if self.has_rounds:
+            self.shape()  # refuses a center that is not for the grid; elsewhere the queries do
+
+    def _contradictions(self) -> tuple[tuple[bool, str], ...]:
+        signs, unknown = self.has_rounds, self.scale is not None
+        return (
+            (
+                self.largest is not None and signs,
+                f"largest = {self.largest} with rounds of signs, which need no scale; leave one of them out.",
+            ),
+            (
+                unknown and not signs,
+                "scale: without rounds of signs (rounds = 0, or one column) no center is found. Leave out scale and give a "
+                "public center; for one column there is UnivariateGaussian.",
+            ),
+            (
+                unknown and self.certify is not None,
+                "certify: the certificate is for a public center; leave out scale, or certify.",
+            ),
+            (
+                self.mean_share is not None and not unknown,
+                "mean_share: the mean is released where it is unknown; give a scale, or leave it out.",
+            ),
+        )
 
     def columns(self) -> int:
         """The dimension."""
@@ -141,58 +164,66 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return self.center if len(self.center) > 1 else self.center[0]
 
     def plan(self) -> Plan:
-        """The rounds, the search, the moments, the count, the certificate; without rounds, first the number."""
-        if self._signs():
-            found: Plan = (self._shape().part(SHAPE),)
+        """The rounds (or the number), the search, the mean, the moments, the count, the certificate."""
+        if self.has_rounds:
+            found: Plan = (self.shape().part(SHAPE),)
         elif self._adds():
-            everybody = LengthSides(*self._grid(), Released((), self._everybody), self._constant())
-            found = (
-                self._stage(COUNT, everybody, self._side_noise(self.scale_share / self._steps())),
-            )
+            everybody = Released((), self._everybody)
+            found = (self._sides(COUNT, everybody, self._step_share(), moved=False),)
         else:
             found = (Stage(COUNT, Count(), NoNoise()),)
-        if self._searches():
-            found += tuple(self._step(step) for step in range(_STEPS))
-        reads = tuple(stage.name for stage in stages_of(found))
-        moments = self._second_moments(reads, self._balls)
-        found += (self._stage(MOMENTS, moments, self._moments_noise(self._left())),)
-        reads += (MOMENTS,)
-        sides = LengthSides(*self._grid(), Released(reads, self._beyond), self._constant())
-        found += (self._stage(BEYOND, sides, self._side_noise(self.check_share)),)
+        if self.largest is None:
+            search, share = self._search(), self._step_share()
+            for step in range(_STEPS):
+                maps = thresholds(self._rows(), search, step)
+                found += (self._sides(Handle(search.stage(step)), maps, share),)
+        if self.mean_share is not None:
+            found += (self._mean_stage(self.mean_share),)
+        found += (self._moments_stage(MOMENTS, self._balls(), self._left()),)
+        beyond = with_lengths(self._fits(), lambda one: _typical(self.columns()))
+        found += (self._sides(BEYOND, beyond, self.check_share),)
         if self.certify is not None:
-            query = self._second_moments(reads, self._certifying)
-            found += (self._stage(CERTIFICATE, query, self._moments_noise(self.certify)),)
+            maps = with_lengths(self._fits(), self._rarely_longer)
+            found += (self._moments_stage(CERTIFICATE, maps, self.certify),)
         return found
 
     def estimate(self, transcript: Transcripts) -> CovarianceEstimate | Concentrated | Abstained:
-        """The last moments taken back through their map."""
-        shape = self._shape().estimate(transcript.within(SHAPE)) if self._signs() else None
-        if isinstance(shape, (Concentrated, Abstained)):
-            return shape
-        if not self._counts(transcript)[0] >= self.least():
+        """The law whose clipped moments were released, taken back through their map."""
+        if not self._counts()(transcript)[0] >= self.least():
             return Abstained(f"fewer than {self.least()} records, by the released count")
-        count, inside = (float(one[0]) for one in self._numbers(transcript, MOMENTS))
-        seen = self._seen(transcript, MOMENTS, inside)
-        floor = self._floor(count)
-        fit = fitted(seen, self.columns(), _FINE, floor, self.outside) if count > 0 else None
-        if fit is None:
+        sphere = self._spheres()(transcript)[0][0]
+        count, inside = (one[0] for one in self._numbers(transcript, MOMENTS))
+        (seen,) = self._seen(transcript, MOMENTS, _FINE).tolist()
+        fit = fitted(tuple(seen), self.columns(), _FINE, self._floor(sphere), self.outside)
+        if fit is None or not min(count, inside) > 0:
             return Abstained("nearly no record is inside of the ball, by the released moments")
-        return self._result(transcript, fit, count, shape)
+        uneven = self._uneven(fit, sphere, float(count))
+        return uneven or self._result(transcript, fit, sphere, float(count))
+
+    def _uneven(self, fit: Fit, sphere: Sphere, count: float) -> Concentrated | None:
+        """Directions that noise hides, and after rounds of signs those that are still far longer or shorter than others."""
+        d = self.columns()
+        hidden = fit.values < 2 * self._floor(sphere)
+        share = fit.variances / fit.variances.mean()
+        far = (np.maximum(share, 1 / share) > _EVEN) & self.has_rounds
+        off = hidden | far
+        if not off.any():
+            return None
+        along = fit.vectors[:, off].T @ np.array(sphere.row[: d * d], np.float64).reshape(d, d)
+        return Concentrated.of(np.where(hidden, 0.0, share)[off], count, along)
 
     def _result(
-        self, transcript: Transcripts, fit: Fit, count: float, shape: ShapeEstimate | None
+        self, transcript: Transcripts, fit: Fit, sphere: Sphere, count: float
     ) -> CovarianceEstimate:
-        d, unit = self.columns(), to_float(self._shape_cell())
-        *public, reach = self._balls(transcript)[0][0].tolist()
-        matrix = np.array(public, np.float64).reshape(d, -1)[:, :d]
-        with np.errstate(all="ignore"):
-            factor = finite(np.linalg.solve(matrix, fit.factor) * reach * unit)
-            location = finite(
-                np.array(self.center) + center_of(tuple(public), d, self._constant()) * unit
-            )
-            value = finite(factor @ factor.T)
+        d, unit = self.columns(), self._cells()
         noise = to_float(self._moments_noise(self._left())) / count
-        sides = in_units(transcript[BEYOND][:, 0], self._side_noise(self.check_share) / UNIT)
+        sides = to_float(self._side_noise(self.check_share)) / count
+        beyond = in_units(transcript[BEYOND][:, 0], Fraction(1, UNIT))
+        with np.errstate(all="ignore"):
+            image = fit.factor * sphere.long * self._radius(sphere)
+            factor = finite(solved(sphere.row, d, image) * unit[:, np.newaxis])
+            value = finite(factor @ factor.T)
+            location, deviation = self._location(transcript, sphere, factor, count)
         return CovarianceEstimate(
             value=value,
             count=count,
@@ -200,36 +231,51 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             trace_spread=fit.trace_spread * noise,
             factor=factor,
             location=location,
-            location_deviation=None if shape is None else shape.location_deviation,
-            beyond=(1 + float(sides[0]) / count) / 2,
-            beyond_deviation=to_float(self._side_noise(self.check_share)) / (2 * count),
+            location_deviation=deviation,
+            beyond=(1 + float(beyond[0]) * sides) / 2,
+            beyond_deviation=sides / 2,
             certificate=self._certificate(transcript, count),
         )
 
-    def expected_error(self, n: int) -> float:
-        """The root mean square of the noise's part, as a Frobenius norm in the coordinates where the covariance is the identity.
+    def _location(
+        self, transcript: Transcripts, sphere: Sphere, factor: Floats, count: float
+    ) -> tuple[Floats, Floats | None]:
+        """The center, and the deviation of its noise where it was estimated."""
+        d = self.columns()
+        center = np.array(self.center)
+        if self.scale is None:
+            return center, None
+        moved = np.array(sphere.row[d * d :], np.float64)
+        lengths = np.linalg.norm(factor, axis=1)
+        if self.mean_share is None:
+            last = self.shape().spread(count) / math.sqrt(2)
+        else:
+            bound = self._mean_bound(sphere)
+            noise = to_float(self._mean_noise(self.mean_share)) * math.sqrt(bound) / count
+            last = noise / mean_response(d, bound)
+        return finite(center + moved * self._cells()), finite(lengths * last)
 
-        For n normal records about the center whose rounds and search succeeded. Infinite below ``at_least`` records.
+    def expected_error(self, n: int) -> float:
+        """The root mean square of the noise's part, as a Frobenius norm where the covariance is the identity.
+
+        For n normal records whose rounds and search succeeded. Infinite below ``at_least`` records.
         """
         if n < self.least():
             return math.inf
-        d = self.columns()
-        across, along = responses(d, self._bound(n), self.outside)
+        d, octave = self.columns(), int(octaves(np.array([float(n)]))[0])
+        across, along = responses(d, self._bound(octave), self.outside)
         noise = to_float(self._moments_noise(self._left())) / n
         return noise * math.sqrt((d * (d + 1) / 2 - 1) / across**2 + 1 / along**2)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records, none at the center, abstain with probability at most ``beta``.
-
-        Of normal records; of others the rounds may end as ``Concentrated``.
-        """
+        """The least n such that n records, none at the center, abstain with probability at most ``beta``."""
         if not self._adds():
             return self.fewest_records()
         allowed, noise = probability(beta, "beta") / 2, RoundedGaussian(UNIT)
-        if self._signs():
-            first = self._shape().minimum_n(beta=allowed)
+        if self.has_rounds:
+            first = self.shape().minimum_n(beta=allowed)
         else:
-            one = UNIT / self._side_noise(self.scale_share / self._steps())
+            one = UNIT / self._side_noise(self._step_share())
             first = least_counted(self.least(), one, lambda k: noise.falls_short(k, allowed))
         one = UNIT * self._weight() / (self._moments_noise(self._left()) * RADIUS**2)
         return max(first, least_counted(1, one, lambda k: noise.falls_short(k, allowed)))
@@ -240,51 +286,43 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
 
     def least(self) -> int:
         """``at_least``, or its default: that of the rounds; without, what the moments and the search need."""
-        if self._signs():
-            return self._shape().least()
+        if self.has_rounds:
+            return self.shape().least()
         if self.at_least is not None:
             return self.at_least
         square = Fraction(8 * self._moves() * self.columns() ** 3) / self._left()
         enough = self.noise_multiplier * root_up(square, ROOT_BITS)
-        return math.ceil(max(enough, 3 * self._side_noise(self.scale_share / self._steps())))
+        return math.ceil(max(enough, 3 * self._side_noise(self._step_share())))
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether records are whitened by signs: one column never is."""
+        return self.rounds > 0 and len(self.center) > 1
+
+    def shape(self) -> SignCovariance:
+        """The rounds of signs, with their share of the budget."""
+        return _shape_of(self)
 
     # --- public numbers -------------------------------------------------------------------------
 
     def _adds(self) -> bool:
         return self.adjacency is Adjacency.ADD_REMOVE
 
-    def _signs(self) -> bool:
-        return self.rounds > 0 and len(self.center) > 1
-
-    def _searches(self) -> bool:
-        return self.largest is None
-
-    def _steps(self) -> int:
-        """How many releases share ``scale_share``: the search's, and the number where nothing else gives one."""
-        return _STEPS * self._searches() + (self._adds() and not self._signs())
+    def _step_share(self) -> Fraction:
+        """Of mu^2, for a step of the search, and for the number where nothing else gives one."""
+        steps = _STEPS * (self.largest is None) + (self._adds() and not self.has_rounds)
+        return self.scale_share / max(steps, 1)
 
     def _left(self) -> Fraction:
-        used = self.check_share + (self.certify or 0)
-        used += self.rounds_share if self._signs() else 0
-        return 1 - used - (self.scale_share if self._steps() else 0)
-
-    def _shape(self) -> SignCovariance:
-        return _rounds_of(self)
+        used = self.check_share + self.scale_share + (self.certify or 0) + (self.mean_share or 0)
+        return 1 - used - (self.rounds_share if self.has_rounds else 0)
 
     def _exponent(self) -> int:
         return floor_log2(exact(self.cell, "cell"))
 
-    def _shape_cell(self) -> Fraction:
-        return Fraction(2) ** self._exponent()
-
-    def _constant(self) -> int:
-        return 0 if self.scale is None else round(exact(self.scale, "scale") / self._shape_cell())
-
-    def _grid(self) -> tuple[Row, int, int]:
-        """The center in cells, the cell's exponent, and how many coordinates images have."""
-        exponent = self._exponent()
-        center = Rationals.of(self.center).cells((exponent,) * self.columns())
-        return center, exponent, self.columns()
+    def _cells(self) -> Floats:
+        """The cell of each column, shape (d,)."""
+        return np.ldexp(np.ones(self.columns()), self._exponent())
 
     def _moves(self) -> Fraction:
         """The squared sensitivity of moments and number, in squared squares of the radius."""
@@ -300,188 +338,175 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         """The noise of a diagonal entry, in records that fill the ball along it."""
         return self.noise_multiplier * root_up(self._moves() / share, ROOT_BITS)
 
-    def _side_noise(self, share: Fraction) -> Fraction:
-        """The noise of one count, in records."""
+    def _mean_noise(self, share: Fraction) -> Fraction:
+        """The noise of the mean in each direction, in records at the ball's end."""
         return self.noise_multiplier * root_up((1 if self._adds() else 4) / share, ROOT_BITS)
 
-    def _bound(self, count: float) -> float:
-        """Squared length at which to clip, in deviations, for about so many records."""
-        mu = 1 / to_float(self.noise_multiplier * root_up(1 / self._left(), ROOT_BITS))
-        moves = 1 if self._adds() else 2
-        rounded = count_of(int(octaves(np.array([count]))[0]))
-        return best_bound(self.columns(), rounded, mu, moves, self.outside)
+    _side_noise = _mean_noise  # a count of one side or the other moves alike
 
-    def _floor(self, count: float) -> float:
+    def _mu(self, share: Fraction) -> float:
+        return 1 / to_float(self.noise_multiplier * root_up(1 / share, ROOT_BITS))
+
+    def _bound(self, octave: int) -> float:
+        """Squared length at which moments are clipped, in deviations, for about so many records."""
+        moves, weight = (1, 1 / 8) if self._adds() else (2, float(self.outside == "mask"))
+        n, mu = count_of(octave), self._mu(self._left())
+        return best_bound(self.columns(), n, mu, moves, self.outside, weight)
+
+    def _radius(self, sphere: Sphere) -> float:
+        return math.sqrt(self._bound(sphere.octave))
+
+    def _mean_bound(self, sphere: Sphere) -> float:
+        moves = 1 if self._adds() else 2
+        assert self.mean_share is not None
+        return best_mean_bound(
+            self.columns(), count_of(sphere.octave), self._mu(self.mean_share), moves
+        )
+
+    def _floor(self, sphere: Sphere) -> float:
         """Below which an eigenvalue of the moments is taken for noise, in squared radii."""
         noise = to_float(self._moments_noise(self._left())) * math.sqrt(2 * self.columns())
-        return noise / (4 * max(count, 1.0))
+        return noise / (4 * count_of(sphere.octave))
+
+    def _rarely_longer(self, sphere: Sphere) -> float:
+        return rarely_longer(self.columns(), count_of(sphere.octave), _FAILS / 2)
 
     # --- stages ---------------------------------------------------------------------------------
 
-    def _stage(self, name: Handle, query: VectorQuery, noise: Fraction) -> Stage:
-        unit = DIAGONAL * RADIUS**2 if isinstance(query, SecondMoments) else 1
-        return Stage(name, OneUnit(query, noise * unit), RoundedGaussian(UNIT))
+    def _images(self, maps: Maps, *, moved: bool = True) -> dict[str, Any]:
+        """What all queries of images have."""
+        exponent, rows = self._exponent(), self.columns()
+        center = Rationals.of(self.center).cells((exponent,) * rows)
+        own: dict[str, Any] = {"center": center, "exponent": exponent, "rows": rows, "maps": maps}
+        return own | {"moved": moved and self.scale is not None}
 
-    def _second_moments(self, reads: tuple[str, ...], maps: Maps) -> SecondMoments:
-        center, exponent, rows = self._grid()
-        how: Any = {"constant": self._constant(), "weight": self._weight(), "reached": True}
-        numbers = Released(reads, maps)
-        return SecondMoments(center, exponent, rows, RADIUS, numbers, self.outside, **how)
+    def _sides(self, name: Handle, maps: Maps, share: Fraction, *, moved: bool = True) -> Stage:
+        query = LengthSides(**self._images(maps, moved=moved))
+        return Stage(name, OneUnit(query, self._side_noise(share)), RoundedGaussian(UNIT))
+
+    def _moments_stage(self, name: Handle, maps: Maps, share: Fraction) -> Stage:
+        how: Any = {"radius": RADIUS, "how": self.outside, "reached": True}
+        query = SecondMoments(**self._images(maps), **how, weight=self._weight())
+        scale = self._moments_noise(share) * DIAGONAL * RADIUS**2
+        return Stage(name, OneUnit(query, scale), RoundedGaussian(UNIT))
+
+    def _mean_stage(self, share: Fraction) -> Stage:
+        maps = with_lengths(self._searched(), lambda one: math.sqrt(self._mean_bound(one)))
+        how: Any = {"radius": RADIUS, "how": "clip", "reached": True}
+        query = FirstMoments(**self._images(maps), **how)
+        return Stage(MEAN, OneUnit(query, self._mean_noise(share) * RADIUS), RoundedGaussian(UNIT))
 
     def _search(self) -> Search:
         return Search("length", 1, _STEPS)
 
-    def _step(self, step: int) -> Stage:
-        search = self._search()
-        reads = self._first() + tuple(map(search.stage, range(step)))
-        thresholds = Released(reads, partial(self._lengths, step))
-        query = LengthSides(*self._grid(), thresholds, self._constant())
-        noise = self._side_noise(self.scale_share / self._steps())
-        return self._stage(Handle(search.stage(step)), query, noise)
-
-    def _first(self) -> tuple[str, ...]:
-        """What the map follows from."""
-        if not self._signs():
-            return ()
-        return tuple(stage.name for stage in stages_of((self._shape().part(SHAPE),)))
-
-    # --- from what was released to maps ---------------------------------------------------------
+    # --- what follows from what was released ----------------------------------------------------
 
     def _everybody(self, before: Transcripts) -> tuple[Integers, Integers]:
         """A threshold that every image is longer than."""
         row = [*start(self.columns()), -1]
         return np.array([row], np.int64), np.zeros(len(before), np.intp)
 
-    def _maps(self, before: Transcripts) -> tuple[list[Row], Integers]:
+    def _rows(self) -> Released[tuple[list[Row], Integers]]:
         """The map after the rounds, about the center that they found."""
-        if not self._signs():
-            return [start(self.columns())], np.zeros(len(before), np.intp)
-        maps, which = self._shape().maps(self.rounds, before.within(SHAPE))
-        rows = [tuple(row) for row in maps.tolist()]
-        if self.scale is not None:
-            rows = [about_location(row, self.columns()) for row in rows]
-        return rows, which
+        d = self.columns()
+        if not self.has_rounds:
+            return Released((), lambda before: ([start(d)], np.zeros(len(before), np.intp)))
+        shape = self.shape()
 
-    def _lengths(self, step: int, before: Transcripts) -> tuple[Integers, Integers]:
-        """The map and this step's threshold."""
-        maps, which = self._maps(before)
-        nodes = self._search().nodes(step)(before)
-        found, which = different_rows(np.column_stack([which, nodes]), "steps")
-        rows = [(*maps[k], self._threshold(node)) for k, node in found]
-        return np.array(rows, np.int64), which
+        def rows(before: Transcripts) -> tuple[list[Row], Integers]:
+            maps, which = shape.maps(self.rounds, before.within(SHAPE))
+            found = [tuple(row) for row in maps.tolist()]
+            if self.scale is not None:
+                found = [about_location(row, d, shape.constant()) for row in found]
+            return found, which
 
-    def _threshold(self, node: int) -> int:
-        (middle,) = self._search().middles((node,))
-        return min(threshold(middle, _STEPS), FARTHEST)
+        return Released(self._shape_stages(), rows)
 
-    def _counts(self, before: Transcripts) -> Floats:
+    def _shape_stages(self) -> tuple[str, ...]:
+        return tuple(stage.name for stage in stages_of((self.shape().part(SHAPE),)))
+
+    def _counts(self) -> Released[Floats]:
         """The first released number of records, shape (size,)."""
-        if self._signs():
-            return self._shape().numbers(before.within(SHAPE))
-        if not self._adds():
-            return in_units(before[COUNT][:, 0], Fraction(1))
-        noise = self._side_noise(self.scale_share / self._steps())
-        return in_units(before[COUNT][:, 0], noise / UNIT)
+        if self.has_rounds:
+            shape = self.shape()
+            return Released(
+                self._shape_stages(), lambda before: shape.numbers(before.within(SHAPE))
+            )
+        unit = self._side_noise(self._step_share()) / UNIT if self._adds() else Fraction(1)
+        return Released((COUNT,), lambda before: in_units(before[COUNT][:, 0], unit))
 
-    def _balls(self, before: Transcripts) -> tuple[Integers, Integers]:
-        """The map, and how far images reach that are not clipped."""
-        maps, which = self._maps(before)
-        nodes = np.ones((len(before), 1), np.int64)
-        if self._searches():
-            nodes = self._search().nodes(_STEPS)(before)
-        codes = np.column_stack([which, nodes, octaves(self._counts(before))])
-        found, which = different_rows(codes, "balls")
-        rows = [(*maps[k], self._reach(node, octave)) for k, node, octave in found]
-        return np.array(rows, np.int64), which
-
-    def _reach(self, node: int, octave: int) -> int:
-        bound = self._bound(count_of(octave))
+    def _searched(self) -> Spheres:
+        """The maps with the length of a deviation."""
         if self.largest is None:
-            long = self._threshold(node) / length_within(self.columns(), 0.5)
-        else:
-            cells = exact(self.largest, "largest") / self._shape_cell()
-            long = to_float(cells) * (1 << START_BITS)
-        return min(max(round(long * math.sqrt(bound)), 1), FARTHEST)
+            return searched(self._rows(), self._counts(), self._search(), self.columns())
+        cells = exact(self.largest, "largest") * (1 << START_BITS) / Fraction(2) ** self._exponent()
+        return known(self._rows(), self._counts(), to_float(cells))
+
+    def _spheres(self) -> Spheres:
+        """The same about the released mean."""
+        if self.mean_share is None:
+            return self._searched()
+        unit = to_float(UNIT / self._mean_noise(self.mean_share))
+
+        def mean(before: Transcripts) -> Integers:
+            values = before[MEAN].astype(np.float64)
+            return quotients(values, self._counts()(before) * unit, self.precision)
+
+        def length(one: Sphere) -> float:
+            bound = self._mean_bound(one)
+            return math.sqrt(bound) / mean_response(self.columns(), bound)
+
+        reads = (*self._counts().reads, MEAN)
+        found = Released(reads, mean)
+        return centered(self._searched(), found, self.columns(), self.precision, length)
+
+    def _balls(self) -> Maps:
+        return with_lengths(self._spheres(), self._radius)
+
+    def _fits(self) -> Spheres:
+        """The maps that make fits spheres."""
+        spheres = self._spheres()
+        reads = tuple(dict.fromkeys((*spheres.reads, *self._counts().reads, MOMENTS)))
+        seen = Released(reads, lambda before: self._seen(before, MOMENTS, self.precision))
+        law = (self.outside, self._radius, self._floor)
+        return refined(spheres, seen, self.columns(), self.precision, law)
 
     def _numbers(self, before: Transcripts, stage: str) -> tuple[Floats, Floats]:
         """How many records there are, and how many of them count in these moments, each of shape (size,)."""
-        every, share = self._counts(before), self._left()
-        if stage == CERTIFICATE:
-            assert self.certify is not None
-            share = self.certify
+        every = self._counts()(before)
         if not self._weight():
             return every, every
-        per = self._moments_noise(share) * RADIUS**2 / (UNIT * self._weight())
+        share = self._left() if stage == MOMENTS else self.certify
+        per = self._moments_noise(share or self._left()) * RADIUS**2 / (UNIT * self._weight())
         inside = in_units(before[stage][:, -1], per)
         return (every if self.outside == "mask" else inside), inside
 
-    def _seen(self, before: Transcripts, stage: str, inside: float) -> Row:
-        """Of a single draw, in 2^-40."""
-        return tuple(self._rows(before, stage, np.array([inside]), _FINE)[0].tolist())
-
-    def _rows(self, before: Transcripts, stage: str, inside: Floats, precision: int) -> Integers:
+    def _seen(self, before: Transcripts, stage: str, precision: int) -> Integers:
         """Second moments over the number of records, in 2^-precision squared radii, shape (size, d (d + 1) / 2)."""
         share = self._left() if stage == MOMENTS else self.certify
-        assert share is not None
-        filled = inside * to_float(UNIT / self._moments_noise(share))
-        shown = per_record(before[stage], self.columns(), filled)
-        return np.rint(np.ldexp(shown, precision)).astype(np.int64)
-
-    def _fitted(self, before: Transcripts) -> tuple[list[tuple[Row, float]], Integers]:
-        """The maps that make fits spheres, each with how long a deviation is in image cells, and which one a draw has."""
-        numbers, which = self._balls(before)
-        _, inside = self._numbers(before, MOMENTS)
-        rows = self._rows(before, MOMENTS, inside, self.precision)
-        codes = np.column_stack([which, octaves(self._counts(before)), rows])
-        found, which = different_rows(codes, "fits")
-        made = []
-        for k, octave, *seen in found:
-            *public, reach = numbers[k].tolist()
-            how = (self.columns(), self.precision, self._floor(count_of(octave)), self.outside)
-            row, long = refined(tuple(public), tuple(seen), *how)
-            made.append((row, long * reach))
-        return made, which
-
-    def _after(self, length: float, before: Transcripts) -> tuple[Integers, Integers]:
-        """The maps of fits, and so many of their deviations."""
-        made, which = self._fitted(before)
-        rows = [(*row, min(max(round(long * length), 1), FARTHEST)) for row, long in made]
-        return np.array(rows, np.int64), which
-
-    def _beyond(self, before: Transcripts) -> tuple[Integers, Integers]:
-        return self._after(length_within(self.columns(), 1 - TYPICAL_BEYOND), before)
-
-    # --- the certificate ------------------------------------------------------------------------
-
-    def _certifying(self, before: Transcripts) -> tuple[Integers, Integers]:
-        """The maps of fits, and a length that normal records rarely have."""
-        numbers, which = self._fitted(before)
-        octave = octaves(self._counts(before))
-        found, which = different_rows(np.column_stack([which, octave]), "certificates")
-        rows = []
-        for k, one in found:
-            row, long = numbers[k]
-            length = rarely_longer(self.columns(), count_of(one), _FAILS)
-            rows.append((*row, min(max(round(long * length), 1), FARTHEST)))
-        return np.array(rows, np.int64), which
+        unit = to_float(UNIT / self._moments_noise(share or self._left()))
+        filled = self._numbers(before, stage)[1] * unit
+        return per_record(before[stage], self.columns(), filled, precision)
 
     def _certificate(self, transcript: Transcripts, count: float) -> tuple[float, float] | None:
         """Bounds on the covariance over ``value``, from moments that are clipped where hardly any record is."""
         if self.certify is None:
             return None
-        _, inside = self._numbers(transcript, CERTIFICATE)
-        seen = self._rows(transcript, CERTIFICATE, inside, _FINE)[0]
-        values = np.linalg.eigvalsh(symmetric(tuple(seen.tolist()), self.columns()) / 2.0**_FINE)
-        long = rarely_longer(
-            self.columns(), count_of(int(octaves(self._counts(transcript))[0])), _FAILS
-        )
+        d = self.columns()
+        (seen,) = self._seen(transcript, CERTIFICATE, _FINE).tolist()
+        square = self._rarely_longer(self._spheres()(transcript)[0][0]) ** 2
+        values = np.linalg.eigvalsh(np.ldexp(symmetric(tuple(seen), d), -_FINE))
         noise = to_float(self._moments_noise(self.certify)) / count
-        return sandwich(values * long**2, self.columns(), count, noise * long**2, _FAILS)
+        return sandwich(values * square, count, noise * square, _FAILS / 2)
+
+
+def _typical(d: int) -> float:
+    """The length that one in ten normal records exceeds."""
+    return length_within(d, 1 - TYPICAL_BEYOND)
 
 
 @lru_cache(maxsize=64)
-def _rounds_of(mechanism: GaussianCovariance) -> SignCovariance:
-    """The mechanism's rounds with its share of the budget."""
+def _shape_of(mechanism: GaussianCovariance) -> SignCovariance:
     share = mechanism.rounds_share
     return SignCovariance(
         adjacency=mechanism.adjacency,

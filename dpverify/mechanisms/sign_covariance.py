@@ -158,7 +158,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
 
     def _located(self, factor: Any, count: float) -> ShapeEstimate:
         """The shape of this factor; with a scale, of [[V + l l^T, l], [l^T, 1]] the location l and the shape of V."""
-        spread = (len(factor) + 2) * self._noise(self.rounds - 1, count)
+        spread = self.spread(count)
         center = np.array(self.center)
         if self.scale is None:
             return _shape(factor, count, spread, center, None)
@@ -180,7 +180,11 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         if n < self.least():
             return math.inf
         d = self.columns()
-        return (self.size() + 2) * self._noise(self.rounds - 1, n) * math.sqrt(d * (d + 1) / 2 - 1)
+        return self.spread(n) * math.sqrt(d * (d + 1) / 2 - 1)
+
+    def spread(self, count: float) -> float:
+        """The ``spread`` of a result with so many records."""
+        return (self.size() + 2) * self._noise(self.rounds - 1, count)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records, none at the center, abstain with probability at most ``beta``."""
@@ -231,11 +235,11 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         square = Fraction(8 * self._moves() * self.size() ** 3) / self._share(0)
         return math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS))
 
-    def exponent(self) -> int:
+    def _exponent(self) -> int:
         return floor_log2(exact(self.cell, "cell"))
 
     def _cell(self) -> Fraction:
-        exponent = self.exponent()
+        exponent = self._exponent()
         return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
     def constant(self) -> int:
@@ -249,7 +253,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     def _round(self, t: int) -> Stage:
         public = (COUNT,) if not self._counts() else ()
         reads = (*public, *map(_name, range(t))) if t else ()
-        exponent = self.exponent()
+        exponent = self._exponent()
         center = Rationals.of(self.center).cells((exponent,) * self.columns())
         maps = Released(reads, partial(self.maps, t))
         query = SecondMoments(

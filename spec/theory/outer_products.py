@@ -83,9 +83,7 @@ def second_moments(
     reach: int | None = None,
 ) -> Vector:
     """The value, exactly."""
-    found = [
-        kept(image(record, public, constant), public.radius, how, reach) for record in records
-    ]
+    found = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
     inside = [z for z in found if z is not None]
     width = len(public.matrix) if public.matrix is not None else len(public.center)
     diagonal = [DIAGONAL * sum(z[i] ** 2 for z in inside) for i in range(width)]
@@ -105,9 +103,7 @@ def first_moments(
     reach: int | None = None,
 ) -> Vector:
     """The sum of what images contribute with."""
-    found = [
-        kept(image(record, public, constant), public.radius, how, reach) for record in records
-    ]
+    found = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
     width = len(public.matrix) if public.matrix is not None else len(public.center)
     return total([z for z in found if z is not None], width)
 
@@ -266,7 +262,9 @@ def obligation_filled(claimed: Callable[[Vector, int, int], Vector] = filled) ->
                 z = claimed(vector, radius, reach)
                 require(squared_norm(z) <= radius**2, f"{vector}, {radius}, {reach}: {z}")
                 if squared_norm(vector) <= reach**2:
-                    off = [Fraction(v * radius, reach) - one for v, one in zip(vector, z, strict=True)]
+                    off = [
+                        Fraction(v * radius, reach) - one for v, one in zip(vector, z, strict=True)
+                    ]
                     require(all(abs(one) < 1 for one in off), f"{vector}, {radius}, {reach}: {z}")
                 cases += 1
     return cases

@@ -150,7 +150,11 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: moments(2, [[1, 0]], how="cut"), ValueError, "how = 'cut'; write 'sphere'"),
     (lambda: moments(2, [[1, 0]], weight=-1), ValueError, r"weight = -1 is outside 0..2\^84"),
     (lambda: moments(2, [[1, 0]], constant=2**42), ValueError, "constant: .*beyond"),
-    (lambda: moments(2, [[1, 0, 0]]).evaluate(View(np.zeros((1, 2)))), ValueError, "give 2 numbers for each"),
+    (
+        lambda: moments(2, [[1, 0, 0]]).evaluate(View(np.zeros((1, 2)))),
+        ValueError,
+        "give 2 numbers for each",
+    ),
     (lambda: moments(2, [[1, 0]]).evaluate(View(np.zeros((1, 3)))), ValueError, "of 3 columns"),
     (
         lambda: moments(2, [[1, 0]], clipped=False).sensitivity(
