@@ -6,12 +6,14 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 """
 
 from dpverify.estimation.answers import Result, result_from
+from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
 from dpverify.estimation.shapes import Concentrated, PrincipalComponents, ShapeEstimate
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
 from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
+from dpverify.mechanisms.gaussian_covariance import GaussianCovariance
 from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
 from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEstimate
@@ -59,7 +61,9 @@ __all__ = [
     "Concentrated",
     "CoordinatewiseMean",
     "CountEstimate",
+    "CovarianceEstimate",
     "FrequencyEstimate",
+    "GaussianCovariance",
     "GaussianDP",
     "HistogramEstimate",
     "IterativeMean",

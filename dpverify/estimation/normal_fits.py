@@ -93,7 +93,8 @@ def quotients(values: Floats, by: Floats, precision: int) -> Integers:
     """Divide each row by a number, in 2^-precision, from -4 to 4; 0 where that is not positive."""
     good = (by > 0)[:, np.newaxis]
     shown = np.where(good, values / np.where(good, by[:, np.newaxis], 1), 0)
-    return np.rint(np.ldexp(np.clip(shown, -4, 4), precision)).astype(np.int64)
+    found: Integers = np.rint(np.ldexp(np.clip(shown, -4, 4), precision)).astype(np.int64)
+    return found
 
 
 # --- lengths ------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ def best_bound(d: int, n: float, mu: float, moves: int, outside: How, weight: fl
     def error(bound: float) -> float:
         return expected_error(d, n, mu, moves, bound, outside, weight)
 
-    return min((d * 2.0 ** (k / _OCTAVE) for k in _BOUNDS), key=error)
+    return min(_bounds(d), key=error)
 
 
 @lru_cache(maxsize=256)
@@ -125,7 +126,6 @@ def best_mean_bound(d: int, n: float, mu: float, moves: int) -> float:
     E clip(y + m) = a m to first order, a = E[min(1, r / |y|)] for |y|^2 chi-square of d + 2 degrees (Stein); the error is
     sqrt(E min(|y|^2, r^2) / n + d s^2) / a, s = 2 r / (n mu), or half of it where a record comes or goes.
     """
-    bounds = [d * 2.0 ** (k / _OCTAVE) for k in _BOUNDS]
     moved = 4 if moves == 2 else 1
 
     def square(bound: float) -> float:
@@ -133,7 +133,11 @@ def best_mean_bound(d: int, n: float, mu: float, moves: int) -> float:
         noise = d * moved * bound / (n * mu) ** 2
         return (sampling / n + noise) / mean_response(d, bound) ** 2
 
-    return min(bounds, key=square)
+    return min(_bounds(d), key=square)
+
+
+def _bounds(d: int) -> list[float]:
+    return [float(d * 2.0 ** (k / _OCTAVE)) for k in _BOUNDS]
 
 
 def mean_response(d: int, bound: float) -> float:

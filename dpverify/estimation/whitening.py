@@ -195,9 +195,14 @@ def octaves(counts: Floats) -> Integers:
     return own + np.searchsorted(edges, part, "right")
 
 
+def octave_of(count: float) -> int:
+    """Give the quarter octave of one count."""
+    return int(octaves(np.array([float(count)]))[0])
+
+
 def count_of(octave: int) -> float:
     """Give the least count of a quarter octave."""
-    return 2.0 ** (octave / _COUNT_PARTS)
+    return float(2.0 ** (octave / _COUNT_PARTS))
 
 
 @lru_cache(maxsize=1 << 12)

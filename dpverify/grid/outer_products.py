@@ -124,13 +124,13 @@ class ImageQuery(VectorQuery):
 class _Moments(ImageQuery):
     """A sum over records of what follows from z: the image, moved into the ball of ``radius``, as ``how`` says.
 
-    With ``reached``, a row ends with a number r from 1 on: images up to r long fill the ball, z = y radius / r toward
+    With ``with_reach``, a row ends with a number r from 1 on: images up to r long fill the ball, z = y radius / r toward
     0, and longer ones are clipped or left out.
     """
 
     radius: int
     how: How = "sphere"
-    reached: bool = False
+    with_reach: bool = False
     clipped: bool = True
 
     def __post_init__(self) -> None:
@@ -138,19 +138,19 @@ class _Moments(ImageQuery):
         settle(self, radius=checked_radius(self.radius))
         if self.how not in _WORDS:
             raise ValueError(f"how = {self.how!r}; write 'sphere', 'clip' or 'mask'.")
-        if self.reached and self.how == "sphere":
+        if self.with_reach and self.how == "sphere":
             raise ValueError(
-                "reached: a sphere has no reach; write 'clip' or 'mask', or leave it out."
+                "with_reach: a sphere has no reach; write 'clip' or 'mask', or leave it out."
             )
 
     @property
     def more(self) -> int:
         """The reach."""
-        return int(self.reached)
+        return int(self.with_reach)
 
     def kept(self, public: IntegerMap, more: Vector, view: View) -> Iterator[Integers]:
         """Every record's z, in no particular order, some records at a time; without clipping, its image."""
-        reach = max(1, more[0]) if self.reached else None
+        reach = max(1, more[0]) if self.with_reach else None
         for image in public.images(view.records):
             yield self._kept(image, reach) if self.clipped else image
 

@@ -91,11 +91,11 @@ def test_rows_may_move_the_center_and_say_how_far_the_ball_reaches(
             for row in records.tolist()
         ]
         more: Any = (own["constant"], reach)
-        second = SecondMoments(**own, radius=1 << 17, how=how, reached=True, weight=5)
+        second = SecondMoments(**own, radius=1 << 17, how=how, with_reach=True, weight=5)
         expected = spec.second_moments(rows, public, how, 5, *more)
         assert tuple(second.evaluate(View(records)).tolist()) == expected
         assert max(map(abs, expected)) <= second.largest(n)
-        first = FirstMoments(**own, radius=1 << 17, how=how, reached=True)
+        first = FirstMoments(**own, radius=1 << 17, how=how, with_reach=True)
         expected = spec.first_moments(rows, public, how, *more)
         assert tuple(first.evaluate(View(records)).tolist()) == expected
         expected = spec.length_sides(rows, public, reach, own["constant"])
@@ -168,7 +168,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
         ValueError,
         "one coordinate a column",
     ),
-    (lambda: moments(2, [[1, 0]], reached=True), ValueError, "a sphere has no reach"),
+    (lambda: moments(2, [[1, 0]], with_reach=True), ValueError, "a sphere has no reach"),
     (
         lambda: LengthSides(**PLAIN, maps=fixed([1, 0])).evaluate(View(np.zeros((1, 2)))),
         ValueError,
