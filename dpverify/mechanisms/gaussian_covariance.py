@@ -13,6 +13,7 @@ import numpy as np
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.clipping import PerColumn, finite
+from dpverify.estimation.column_grids import PublicCell, exponents_of
 from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.normal_fits import Fit, fitted, mean_response, responses, sandwich
@@ -29,7 +30,6 @@ from dpverify.estimation.whitened import (
     Whitened,
 )
 from dpverify.estimation.whitening import Sphere, about_location, octave_of, solved
-from dpverify.grid.cells import floor_log2
 from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row
@@ -82,7 +82,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     """
 
     center: PerColumn
-    cell: Annotated[float, positive(as_given=True)]
+    cell: PublicCell
     scale: Annotated[float, positive(as_given=True)] | None = None
     rounds: Annotated[int, whole_from(0, most=20)] = 8
     largest: Annotated[float, positive(as_given=True)] | None = None
@@ -296,12 +296,13 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         used = self.check_share + self.scale_share + (self.certify or 0) + (self.mean_share or 0)
         return 1 - used - (self.rounds_share if self.has_rounds else 0)
 
-    def _exponent(self) -> int:
-        return floor_log2(exact(self.cell, "cell"))
+    def exponents(self) -> tuple[int, ...]:
+        """The logarithm of each column's cell."""
+        return exponents_of(self.cell, self.columns())
 
     def _cells(self) -> Floats:
         """The cell of each column, shape (d,)."""
-        return np.ldexp(np.ones(self.columns()), self._exponent())
+        return finite(np.ldexp(np.ones(self.columns()), self.exponents()))
 
     # --- what the stages follow from ------------------------------------------------------------
 
@@ -360,15 +361,15 @@ def _shape_of(mechanism: GaussianCovariance) -> SignCovariance:
 
 @lru_cache(maxsize=64)
 def _whitened_of(mechanism: GaussianCovariance) -> Whitened:
-    exponents = (mechanism._exponent(),) * mechanism.columns()
-    long = None
+    exponents, long = mechanism.exponents(), None
     if mechanism.largest is not None:
-        long = to_float(exact(mechanism.largest, "largest") / Fraction(2) ** exponents[0])
+        least = Fraction(2) ** min(exponents)
+        long = to_float(exact(mechanism.largest, "largest") / least)
     return Whitened(
         adds=mechanism.adjacency is Adjacency.ADD_REMOVE,
         multiplier=mechanism.noise_multiplier,
         center=Rationals.of(mechanism.center).cells(exponents),
-        exponent=exponents[0],
+        exponent=exponents if isinstance(mechanism.cell, tuple) else exponents[0],
         moved=mechanism.scale is not None,
         outside=mechanism.outside,
         precision=mechanism.precision,

@@ -13,6 +13,7 @@ import numpy as np
 from dpverify.estimation.budget_shares import ROOT_BITS, checked_shares
 from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.clipping import LARGEST_FLOAT, PerColumn, capped
+from dpverify.estimation.column_grids import PublicCell, exponents_of
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.shapes import Concentrated, ShapeEstimate
@@ -25,7 +26,6 @@ from dpverify.estimation.sign_rounds import (
     traces,
 )
 from dpverify.grid import OUTER_BOX, Count
-from dpverify.grid.cells import floor_log2
 from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row, different, different_rows
@@ -48,6 +48,7 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
 
 _MOST_COLUMNS = 1 << 10
+_WIDEST = 200  # of the logarithms of two columns' cells: shapes are floats
 _LAST = Fraction(1, 2)
 _MOST_RECORDS = 1e18
 _MANTISSA = (1 << 41) - 1
@@ -69,7 +70,8 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     scale: h, roughly a deviation, within factors of 2^20: the center is estimated too, from (record - center, h) as one
     more column. The shape is then that of the location-scatter M-estimator of a Cauchy law (Kent and Tyler).
     cell: records are rounded to the largest power of two not above, which adds a deviation of up to 0.3 cells in every
-    direction; take at most 1/100 of the smallest one. Numbers beyond 2^40 cells are clamped.
+    direction; take at most 1/100 of the smallest one. Numbers beyond 2^40 cells are clamped. With one cell for each
+    column, ``scale`` is in cells.
     rounds: how many releases. shares: of mu^2, one a round, of sum 1; by default 1/2 for the last, the rest in equal parts.
     at_least: with a lower (released or public) number it abstains; by default 4 k^(3/2) times an early round's noise
     multiplier, k = d, or d + 1 with a scale; under add-remove over sqrt(2). With fewer, noise hides the smallest direction.
@@ -79,7 +81,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     """
 
     center: PerColumn
-    cell: Annotated[float, positive(as_given=True)]
+    cell: PublicCell
     scale: Annotated[float, positive(as_given=True)] | None = None
     rounds: Annotated[int, whole_from(1, most=20)] = 8
     shares: tuple[Fraction, ...] | None = None
@@ -95,7 +97,12 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
             )
         if self.shares is not None:
             settle(self, shares=checked_shares(self.shares, self.rounds))
-        far = max(abs(exact(c, "center")) for c in self.center) / self._cell()
+        if max(self.exponents()) - min(self.exponents()) > _WIDEST:
+            raise ValueError(
+                "cell: the cells of two columns are more than 2^200 apart; give columns in nearer units."
+            )
+        sides = zip(self.center, self.exponents(), strict=True)
+        far = max(abs(exact(c, "center")) / _power(e) for c, e in sides)
         if far > OUTER_BOX:
             raise ValueError(
                 f"center: up to {to_float(far):.3g} cells from zero, beyond the 2^40 of the public grid. Subtract a public "
@@ -103,8 +110,8 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
             )
         if self.scale is not None and not 1 <= self.constant() <= OUTER_BOX:
             raise ValueError(
-                f"scale = {self.scale}: {to_float(exact(self.scale, 'scale') / self._cell()):.3g} cells; give one of 1 to 2^40 cells, roughly a "
-                "deviation of the data."
+                f"scale = {self.scale}: {self.constant():.3g} cells; give one of 1 to 2^40 cells, roughly a deviation "
+                "of the data."
             )
 
     def columns(self) -> int:
@@ -149,10 +156,11 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         off = (np.abs(found - 1 / d) > around) | ((found < noise / 2) & (last > 0))
         if off.any():
             shares = np.where(found < noise / 2, 0.0, found * d)[off]
-            return Concentrated.of(shares, count, (vectors[:, off].T @ public)[:, :columns])
+            along = (vectors[:, off].T @ public)[:, :columns]
+            return Concentrated.of(shares, count, along / self._relative())
         lengths, axes = np.linalg.svd(public)[1:]
         if lengths[-1] < 1:  # all but this direction was stretched beyond the words of a map
-            along = axes[lengths < 1, :columns]
+            along = axes[lengths < 1, :columns] / self._relative()
             return Concentrated.of(np.full(len(along), float(d)), count, along)
         return None
 
@@ -160,17 +168,20 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         """The shape of this factor; with a scale, of [[V + l l^T, l], [l^T, 1]] the location l and the shape of V."""
         spread = self.spread(count)
         center = np.array(self.center)
+        relative = self._relative()[:, np.newaxis]
         if self.scale is None:
-            return _shape(factor, count, spread, center, None)
+            return _shape(relative * factor, count, spread, center, None)
         # a rotation after which the last row is (g, 0, ...)
         turned = factor @ np.linalg.qr(factor[-1:].T, mode="complete")[0]
         offset, scatter = turned[:-1, 0] / turned[-1, 0], turned[:-1, 1:] / turned[-1, 0]
         with np.errstate(over="ignore"):
-            unit = capped(self.constant() * self._cell())
+            unit = self.constant() * self._units()
             deviation = np.linalg.norm(scatter, axis=1) * (spread / math.sqrt(2)) * unit
             location = center + np.clip(offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
         location = np.clip(location, -LARGEST_FLOAT, LARGEST_FLOAT)
-        return _shape(scatter, count, spread, location, np.minimum(deviation, LARGEST_FLOAT))
+        return _shape(
+            relative * scatter, count, spread, location, np.minimum(deviation, LARGEST_FLOAT)
+        )
 
     def expected_error(self, n: int) -> float:
         """Of the noise alone, after enough rounds: the Frobenius norm of its part in the coordinates where the shape is the identity.
@@ -235,16 +246,25 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         square = Fraction(8 * self._moves() * self.size() ** 3) / self._share(0)
         return math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS))
 
-    def _exponent(self) -> int:
-        return floor_log2(exact(self.cell, "cell"))
+    def exponents(self) -> tuple[int, ...]:
+        """The logarithm of each column's cell."""
+        return exponents_of(self.cell, self.columns())
 
-    def _cell(self) -> Fraction:
-        exponent = self._exponent()
-        return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+    def _relative(self) -> Floats:
+        """The cells of columns over that of the first, shape (d,)."""
+        first, *_ = own = self.exponents()
+        return np.array([capped(_power(e - first)) for e in own])
+
+    def _units(self) -> Floats:
+        """The cell of each column, shape (d,)."""
+        return np.array([capped(_power(e)) for e in self.exponents()])
 
     def constant(self) -> int:
         """The scale in cells; 0 without one."""
-        return 0 if self.scale is None else round(exact(self.scale, "scale") / self._cell())
+        if self.scale is None:
+            return 0
+        unit = 1 if isinstance(self.cell, tuple) else _power(self.exponents()[0])
+        return round(exact(self.scale, "scale") / unit)
 
     def size(self) -> int:
         """How many coordinates are mapped."""
@@ -253,12 +273,12 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     def _round(self, t: int) -> Stage:
         public = (COUNT,) if not self._counts() else ()
         reads = (*public, *map(_name, range(t))) if t else ()
-        exponent = self._exponent()
-        center = Rationals.of(self.center).cells((exponent,) * self.columns())
+        exponents = self.exponents()
+        center = Rationals.of(self.center).cells(exponents)
         maps = Released(reads, partial(self.maps, t))
         query = SecondMoments(
             center=center,
-            exponent=exponent,
+            exponent=exponents if isinstance(self.cell, tuple) else exponents[0],
             rows=self.size(),
             radius=RADIUS,
             maps=maps,
@@ -324,6 +344,10 @@ def _shape(
     """Scale the factor to a determinant of 1."""
     own = factor * math.exp(-np.linalg.slogdet(factor)[1] / len(factor))
     return ShapeEstimate(own @ own.T, count, spread, own, location, deviation)
+
+
+def _power(exponent: int) -> Fraction:
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
 
 def _name(t: int) -> Handle:
