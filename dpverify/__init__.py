@@ -13,6 +13,7 @@ from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
 from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
+from dpverify.mechanisms.gaussian import Gaussian
 from dpverify.mechanisms.gaussian_covariance import GaussianCovariance
 from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
@@ -63,6 +64,7 @@ __all__ = [
     "CountEstimate",
     "CovarianceEstimate",
     "FrequencyEstimate",
+    "Gaussian",
     "GaussianCovariance",
     "GaussianDP",
     "HistogramEstimate",

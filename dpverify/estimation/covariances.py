@@ -57,6 +57,19 @@ class CovarianceEstimate(MatrixEstimate):
         return float(2 * np.linalg.slogdet(self.factor)[1])
 
     @property
+    def total_variation(self) -> float:
+        """Bound on the total variation between the fit and the fit without noise, sqrt(KL / 2), to first order.
+
+        In the root mean square of the noise (Pinsker); without sampling error.
+        """
+        d = len(self.value)
+        square = (d * (d + 1) / 2 - 1) * self.spread**2 + self.trace_spread**2
+        if self.location_deviation is not None:
+            one = self.location_deviation / np.linalg.norm(self.factor, axis=1)
+            square += 2 * d * float(np.median(one)) ** 2
+        return math.sqrt(square / 8)
+
+    @property
     def looks_normal(self) -> bool | None:
         """Whether as many records are far out as of a normal law, up to noise, sampling and 2%; None if not asked.
 

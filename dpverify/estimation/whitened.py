@@ -127,7 +127,7 @@ class Whitened:
 
     def mean_stage(self) -> Stage:
         """The sum of clipped images."""
-        maps = with_lengths(self._searched(), lambda one: math.sqrt(self.mean_bound(one)))
+        maps = with_lengths(self._searched(), lambda one: math.sqrt(self.mean_bound(one.octave)))
         query = FirstMoments(**self._images(maps), radius=RADIUS, how="clip", with_reach=True)
         scale = self._noise(Fraction(1 if self.adds else 4), self.mean_share) * RADIUS
         return Stage(MEAN, OneUnit(query, scale), RoundedGaussian(UNIT))
@@ -180,7 +180,7 @@ class Whitened:
             return quotients(values, self.counts(before) * unit, self.precision)
 
         def length(one: Sphere) -> float:
-            bound = self.mean_bound(one)
+            bound = self.mean_bound(one.octave)
             return math.sqrt(bound) / mean_response(self.d, bound)
 
         found = Released((*self.counts.reads, MEAN), mean)
@@ -221,10 +221,10 @@ class Whitened:
         """Length at which moments are clipped."""
         return math.sqrt(self.bound(sphere.octave))
 
-    def mean_bound(self, sphere: Sphere) -> float:
+    def mean_bound(self, octave: int) -> float:
         """Squared length at which records are clipped for their mean."""
         mu = 1 / to_float(self._noise(Fraction(1), self.mean_share))
-        return best_mean_bound(self.d, count_of(sphere.octave), mu, 1 if self.adds else 2)
+        return best_mean_bound(self.d, count_of(octave), mu, 1 if self.adds else 2)
 
     def rare_length(self, sphere: Sphere) -> float:
         """Length that normal records rarely have."""

@@ -207,16 +207,11 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         self, sphere: Sphere, factor: Floats, count: float
     ) -> tuple[Floats, Floats | None]:
         """The center, and the deviation of its noise where it was estimated."""
-        d, own, center = self.columns(), self.whitened(), np.array(self.center)
+        d, center = self.columns(), np.array(self.center)
         if self.scale is None:
             return center, None
         moved = np.array(sphere.row[d * d :], np.float64) * self._cells()
-        if self.mean_share is None:
-            noise = self.shape().spread(count) / math.sqrt(2)
-        else:
-            bound = own.mean_bound(sphere)
-            noise = to_float(own.side_noise(self.mean_share)) * math.sqrt(bound) / count
-            noise /= mean_response(d, bound)
+        noise = self._center_noise(sphere.octave, count)
         return finite(center + moved), finite(np.linalg.norm(factor, axis=1) * noise)
 
     def _certificate(self, transcript: Transcripts, count: float) -> tuple[float, float] | None:
@@ -241,6 +236,21 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         across, along = responses(d, own.bound(octave_of(n)), self.outside)
         noise = to_float(own.moments_noise(MOMENTS)) / n
         return noise * math.sqrt((d * (d + 1) / 2 - 1) / across**2 + 1 / along**2)
+
+    def expected_mean_error(self, n: int) -> float:
+        """The root mean square of the noise's part in the center, where the covariance is the identity; 0 if it is public."""
+        if self.scale is None or n < self.least():
+            return 0.0 if self.scale is None else math.inf
+        return self._center_noise(octave_of(n), n) * math.sqrt(self.columns())
+
+    def _center_noise(self, octave: int, count: float) -> float:
+        """The deviation of the noise of the center in each direction, in deviations of the records."""
+        if self.mean_share is None:
+            return self.shape().spread(count) / math.sqrt(2)
+        own = self.whitened()
+        bound = own.mean_bound(octave)
+        noise = to_float(own.side_noise(self.mean_share)) * math.sqrt(bound) / count
+        return noise / mean_response(self.columns(), bound)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records, none at the center, abstain with probability at most ``beta``."""
