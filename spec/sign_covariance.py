@@ -132,12 +132,12 @@ def rounded_down(count: Fraction, bits: int) -> Fraction:
 def floor_of(parameters: Parameters, t: int, count: Fraction) -> Any:
     """Below which an eigenvalue of round t counts as noise: a part of nu, the noise's length, s sqrt(2 k).
 
-    The part is clip(nu k / 2, 1/50, 1/4), and 1/4 in the last round but one.
+    The part is clip(nu k / 4, 1/50, 1/8), and 1/4 in the last two rounds.
     """
     k = size(parameters)
     nu = real(deviation(parameters, t)) * mp.sqrt(2 * k) / real(count)
     early = t < parameters["rounds"] - 2
-    part = min(max(nu * k / 2, mp.mpf(1) / 50), mp.mpf(1) / 4) if early else mp.mpf(1) / 4
+    part = min(max(nu * k / 4, mp.mpf(1) / 50), mp.mpf(1) / 8) if early else mp.mpf(1) / 4
     return part * nu
 
 

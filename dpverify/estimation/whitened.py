@@ -47,8 +47,6 @@ from dpverify.privacy.numbers import Floats, root_up, to_float
 
 MEAN, MOMENTS = Handle("mean"), Handle("moments")
 BEYOND, CERTIFICATE = Handle("beyond"), Handle("certificate")
-STEPS = 13
-"""Of the search for a scale: 9 halvings to an eighth of an octave of lengths, and four that decide nothing."""
 FINE = 40
 """Bits of second moments in an estimate."""
 FAILS = 1e-2
@@ -61,7 +59,7 @@ class Whitened:
 
     adds: whether neighbors add or remove a record. multiplier: of all noise; shares are of its mu^2. center, exponent:
     of the grid, in cells. moved: whether rows move the center. outside: what becomes of records outside of the ball.
-    step_share: of a step of the search for the scale; long: a deviation in image cells, where it is public. moments_shares:
+    steps: of the search for the scale, and step_share: of one of them; long: a deviation in image cells, where it is public. moments_shares:
     of the releases of second moments, by stage.
     """
 
@@ -72,6 +70,7 @@ class Whitened:
     moved: bool
     outside: How
     precision: int
+    steps: int
     step_share: Fraction
     mean_share: Fraction | None
     moments_shares: Mapping[Handle, Fraction | None]
@@ -117,7 +116,7 @@ class Whitened:
             self.sides(
                 Handle(search.stage(step)), thresholds(self.rows, search, step), self.step_share
             )
-            for step in range(STEPS)
+            for step in range(self.steps)
         )
 
     def sides(self, name: Handle, maps: Maps, share: Fraction) -> Stage:
@@ -159,7 +158,7 @@ class Whitened:
         return own | {"maps": maps, "moved": self.moved}
 
     def _search(self) -> Search:
-        return Search("length", 1, STEPS)
+        return Search("length", 1, self.steps)
 
     # --- what follows from what was released ----------------------------------------------------
 

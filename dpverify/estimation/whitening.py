@@ -110,7 +110,8 @@ def place_of(search: Search, node: int) -> int:
     Its mantissa is rounded to 2^-40, so that it is the same integer wherever it is computed.
     """
     (middle,) = search.middles((node,))
-    shift = search.steps - _SPAN_BITS
+    shift = max(search.steps - _SPAN_BITS, 0)
+    middle <<= max(_SPAN_BITS - search.steps, 0)
     whole, rest = middle >> shift, middle & ((1 << shift) - 1)
     mantissa = round(math.ldexp(2.0 ** (rest / (1 << shift)), _ROOT_BITS))
     return min((mantissa << (_MIDDLE + whole)) >> _ROOT_BITS, FARTHEST)

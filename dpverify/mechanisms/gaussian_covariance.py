@@ -26,7 +26,6 @@ from dpverify.estimation.whitened import (
     FAILS,
     FINE,
     MOMENTS,
-    STEPS,
     Whitened,
 )
 from dpverify.estimation.whitening import Sphere, about_location, octave_of, solved
@@ -75,6 +74,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     outside: records outside of the ball are clipped to it ("clip"), or left out ("mask"), for data that were
     truncated before.
     rounds_share, scale_share, check_share: of mu^2, for the rounds, the search and the last count.
+    scale_steps: of that search: 9 halvings to an eighth of an octave, and four for steps that decide nothing.
     certify: of mu^2, for a release that says how far off ``value`` is at most, of normal records about a public
     center, except with probability 1/100: the lower end always, the upper one if it clipped no record.
     Errors: TypeError or ValueError for parameters and for data of another shape.
@@ -92,6 +92,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     check_share: Share = Fraction(1, 50)
     mean_share: Share | None = None
     certify: Share | None = None
+    scale_steps: Annotated[int, whole_from(1, most=40)] = 13
     at_least: Annotated[int, whole_from(1, most=1 << 60)] | None = None
     precision: Annotated[int, whole_from(2, most=40)] = 30
 
@@ -299,7 +300,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     def _step_share(self) -> Fraction:
         """Of mu^2, for a step of the search, and for the number where nothing else gives one."""
         adds = self.adjacency is Adjacency.ADD_REMOVE
-        steps = STEPS * (self.largest is None) + (adds and not self.has_rounds)
+        steps = self.scale_steps * (self.largest is None) + (adds and not self.has_rounds)
         return self.scale_share / max(steps, 1)
 
     def _left(self) -> Fraction:
@@ -383,6 +384,7 @@ def _whitened_of(mechanism: GaussianCovariance) -> Whitened:
         moved=mechanism.scale is not None,
         outside=mechanism.outside,
         precision=mechanism.precision,
+        steps=mechanism.scale_steps,
         step_share=mechanism._step_share(),
         mean_share=mechanism.mean_share,
         moments_shares={MOMENTS: mechanism._left(), CERTIFICATE: mechanism.certify},

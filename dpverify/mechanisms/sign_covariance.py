@@ -335,7 +335,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         d = self.size()
         length = self._noise(t, count) * math.sqrt(2 * d)
         early = t < self.rounds - 2
-        return length * (min(max(length * d / 2, 0.02), 0.25) if early else 0.25)
+        return length * (min(max(length * d / 4, 0.02), 0.125) if early else 0.25)
 
 
 def _shape(
