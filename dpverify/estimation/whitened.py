@@ -60,7 +60,8 @@ class Whitened:
     adds: whether neighbors add or remove a record. multiplier: of all noise; shares are of its mu^2. center, exponent:
     of the grid, in cells. moved: whether rows move the center. outside: what becomes of records outside of the ball.
     steps: of the search for the scale, and step_share: of one of them; long: a deviation in image cells, where it is public. moments_shares:
-    of the releases of second moments, by stage.
+    of the releases of second moments, by stage. least: below so many records it abstains; fewer count as so many
+    wherever something is chosen by their number.
     """
 
     adds: bool
@@ -76,6 +77,7 @@ class Whitened:
     moments_shares: Mapping[Handle, Fraction | None]
     rows: Released[Numbers]
     counts: Released[Floats]
+    least: int
     long: float | None
 
     @property
@@ -165,8 +167,15 @@ class Whitened:
     def _searched(self) -> Spheres:
         """The maps with the length of a deviation."""
         if self.long is not None:
-            return known(self.rows, self.counts, self.long)
-        return searched(self.rows, self.counts, self._search(), self.d)
+            return known(self.rows, self.enough, self.long)
+        return searched(self.rows, self.enough, self._search(), self.d)
+
+    @property
+    def enough(self) -> Released[Floats]:
+        """The first released number of records, or ``least`` if it is below."""
+        return Released(
+            self.counts.reads, lambda before: np.maximum(self.counts(before), self.least)
+        )
 
     def spheres(self) -> Spheres:
         """The same about the released mean, if there is one."""
@@ -176,7 +185,7 @@ class Whitened:
 
         def mean(before: Transcripts) -> Integers:
             values = before[MEAN].astype(np.float64)
-            return quotients(values, self.counts(before) * unit, self.precision)
+            return quotients(values, self.enough(before) * unit, self.precision)
 
         def length(one: Sphere) -> float:
             bound = self.mean_bound(one.octave)
@@ -204,8 +213,12 @@ class Whitened:
         return (every if self.outside == "mask" else inside), inside
 
     def seen(self, before: Transcripts, stage: Handle, precision: int) -> Integers:
-        """Second moments over the number of records, in 2^-precision squared radii, shape (size, d (d + 1) / 2)."""
-        filled = self.numbers(before, stage)[1] * to_float(UNIT / self.moments_noise(stage))
+        """Second moments over the number of records, in 2^-precision squared radii, shape (size, d (d + 1) / 2).
+
+        Half of ``least`` is the least number: noise may take some of it away.
+        """
+        number = np.maximum(self.numbers(before, stage)[1], self.least / 2)
+        filled = number * to_float(UNIT / self.moments_noise(stage))
         return per_record(before[stage], self.d, filled, precision)
 
     # --- lengths in deviations ------------------------------------------------------------------

@@ -157,13 +157,13 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     def estimate(self, transcript: Transcripts) -> CovarianceEstimate | Concentrated | Abstained:
         """The law whose clipped moments were released, taken back through their map."""
         own = self.whitened()
-        if not own.counts(transcript)[0] >= self.least():
-            return Abstained(f"fewer than {self.least()} records, by the released count")
-        sphere = own.spheres()(transcript)[0][0]
         count, inside = (float(one[0]) for one in own.numbers(transcript, MOMENTS))
+        if not own.counts(transcript)[0] >= self.least() <= 2 * count:
+            return Abstained(f"fewer than {self.least()} records, by the released counts")
+        sphere = own.spheres()(transcript)[0][0]
         (seen,) = own.seen(transcript, MOMENTS, FINE).tolist()
         fit = fitted(tuple(seen), self.columns(), FINE, own.floor(sphere), self.outside)
-        if fit is None or not min(count, inside) > 0:
+        if fit is None or not inside > 0:
             return Abstained("nearly no record is inside of the ball, by the released moments")
         return self._uneven(fit, sphere, count) or self._result(transcript, fit, sphere, count)
 
@@ -265,7 +265,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             one = UNIT / own.side_noise(self._step_share())
             first = least_counted(self.least(), one, lambda k: noise.falls_short(k, allowed))
         one = UNIT * own.weight / (own.moments_noise(MOMENTS) * RADIUS**2)
-        return max(first, least_counted(1, one, lambda k: noise.falls_short(k, allowed)))
+        half = -(-self.least() // 2)
+        return max(first, least_counted(half, one, lambda k: noise.falls_short(k, allowed)))
 
     def fewest_records(self) -> int:
         """Under replace: ``least``, decided on the public number of records."""
@@ -277,10 +278,10 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             return self.shape().least()
         if self.at_least is not None:
             return self.at_least
-        own = self.whitened()
-        square = Fraction(8 * own.moves * self.columns() ** 3) / self._left()
-        enough = self.noise_multiplier * root_up(square, ROOT_BITS)
-        return math.ceil(max(enough, 3 * own.side_noise(self._step_share())))
+        moves, sides = (1, 1) if self.adjacency is Adjacency.ADD_REMOVE else (2, 4)
+        for_moments = Fraction(8 * moves * self.columns() ** 3) / self._left()
+        for_sides = 9 * sides / self._step_share()
+        return math.ceil(self.noise_multiplier * root_up(max(for_moments, for_sides), ROOT_BITS))
 
     @property
     def has_rounds(self) -> bool:
@@ -390,5 +391,6 @@ def _whitened_of(mechanism: GaussianCovariance) -> Whitened:
         moments_shares={MOMENTS: mechanism._left(), CERTIFICATE: mechanism.certify},
         rows=mechanism._rows(),
         counts=mechanism._counts(),
+        least=mechanism.least(),
         long=None if long is None else long * (1 << START_BITS),
     )
