@@ -194,7 +194,9 @@ def _clipped_at(logs: Floats) -> tuple[Transform, Floats]:
 
 
 def _slopes(own: Floats, along: Transform) -> Floats:
-    """Give d m_i / d lambda_j over exp(shift): delta_ij int phi / f_i^2 - lambda_i int s phi / (f_i f_j), f_i = 1 + 2 lambda_i s."""
+    """Give d m_i / d lambda_j over exp(shift): with f_i = 1 + 2 lambda_i s it is
+    delta_ij int phi / f_i^2 - lambda_i int s phi / (f_i f_j).
+    """
     slopes = -own[:, np.newaxis] * along.twice(slope=True)
     slopes[np.diag_indices(len(own))] += ((along.inverse**2) @ along.terms).real
     return np.asarray(slopes)

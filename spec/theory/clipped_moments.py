@@ -1,0 +1,368 @@
+"""Second moments of clipped or masked normal records, how they follow the covariance, and errors of the way back.
+
+y is normal of covariance diag(lambda), r^2 = |y|^2. Clipped, a record is z = y min(1, sqrt(bound) / |y|); masked, it counts
+where r^2 <= bound. phi(s) = E exp(-s r^2) is prod_j (1 + 2 lambda_j s)^(-1/2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Source, states
+
+from .obligations import require
+
+DIGITS = 22
+_TRUNCATED = Source("OURS", "moments of clipped and masked normal records")
+_WAY_BACK = Source("OURS", "covariances from clipped moments")
+Spectrum = Sequence[Any]
+
+
+def size_biased(spectrum: Spectrum, s: Any, *extra: int) -> Any:
+    """phi(s) over 1 + 2 lambda_i s for each i of ``extra``.
+
+    It is the transform of E(y_i^2 ...; r^2 in dx) / (lambda_i ...), for a normal y_i weighted by y_i^2 / lambda_i has a
+    chi-square of 3 degrees. Different i only: the same one twice stands for y_i^4 / (3 lambda_i^2).
+    """
+    root = mp.sqrt(mp.fprod(1 + 2 * one * s for one in spectrum)) if len(spectrum) == 1 else 1
+    if len(spectrum) > 1:
+        root = mp.fprod(mp.sqrt(1 + 2 * one * s) for one in spectrum)
+    return 1 / (root * mp.fprod(1 + 2 * spectrum[i] * s for i in extra))
+
+
+def inside(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
+    """(1 / 2 pi i) int exp(s bound) size_biased(s) / s ds, on a parabola about the negative numbers: P(Q <= bound)."""
+    vertex = 3 / mp.mpf(bound)
+
+    def term(u: Any) -> Any:
+        root = mp.mpc(1, u)
+        s = vertex * root**2
+        return mp.re(mp.exp(s * bound) * size_biased(spectrum, s, *extra) * 2 / root) / (2 * mp.pi)
+
+    return 2 * mp.quad(term, [0, 1, 2, 3, 5]) + 0
+
+
+def clipped(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
+    """E min(1, bound / Q) for the Q of that transform.
+
+    It is int_0^1 P(Q <= bound / t) dt = (1 / 2 pi i) int exp(s bound) / s^2 Phi(s) ds with Phi(s) = int_0^s phi. By
+    parts, with -bound E_2(-s bound) / (s bound) for an integral of exp(s bound) / s^2: from v > 0 on,
+    bound int_0^v phi ds + (1 / pi) Im int E_2(-s bound) phi(s) / s ds, up and to the left.
+    """
+    vertex = 3 / mp.mpf(bound)
+
+    def term(u: Any) -> Any:
+        root = mp.mpc(1, u)
+        s = vertex * root**2
+        return mp.re(mp.expint(2, -s * bound) * size_biased(spectrum, s, *extra) / root)
+
+    real = mp.quad(lambda s: size_biased(spectrum, s, *extra), [0, vertex / 30, vertex])
+    return bound * real + 2 / mp.pi * mp.quad(term, [0, 1, 2, 3, 5])
+
+
+def clipped_spectrum(spectrum: Spectrum, bound: Any) -> list[Any]:
+    """E z_i^2 = E y_i^2 min(1, bound / r^2)."""
+    return [one * clipped(spectrum, bound, i) for i, one in enumerate(spectrum)]
+
+
+def masked_spectrum(spectrum: Spectrum, bound: Any) -> list[Any]:
+    """P(r^2 <= bound), then E y_i^2 of records inside, times that."""
+    parts = [one * inside(spectrum, bound, i) for i, one in enumerate(spectrum)]
+    return [inside(spectrum, bound), *parts]
+
+
+def off_diagonal(spectrum: Spectrum, bound: Any, i: int, j: int) -> Any:
+    """d E z_i z_j / d Sigma_ij at diag(lambda): E(z_i z_j y_i y_j) / (lambda_i lambda_j), for that is the score.
+
+    It is (m_i - m_j) / (lambda_i - lambda_j) where these differ, since m_i / lambda_i and m_j / lambda_j are integrals
+    of phi / (1 + 2 lambda_i s) and phi / (1 + 2 lambda_j s).
+    """
+    return clipped(spectrum, bound, i, j)
+
+
+def potential(spectrum: Spectrum, bound: Any) -> Any:
+    """E G(r^2), G(x) = x up to the bound and bound (1 + log(x / bound)) beyond, for lambda of pairs, each given once.
+
+    Its derivative by log lambda_i is E G'(r^2) y_i^2 = m_i (of a pair: twice). As a function of log lambda it is convex:
+    log r^2 is a logarithm of a sum of exponentials, G(exp(u)) is convex and increasing. So the lambda with given m are
+    where potential - sum m_i log lambda_i is least, there is at most one such, and there is one if m_i > 0 and the sum
+    of all m_i is below the bound, for G(exp(u)) grows at the rate of the bound.
+    Sums of pairs have tails of exponentials, and E G(r^2) = int P(r^2 > x) G'(x) dx.
+    """
+    total = mp.mpf(0)
+    for one in spectrum:
+        share = mp.fprod(one / (one - other) for other in spectrum if other != one)
+        mean = 2 * one
+        total += share * (mean * -mp.expm1(-bound / mean) + bound * mp.e1(bound / mean))
+    return total
+
+
+def expected_error(
+    d: int, n: Any, bound: Any, scale: Any, of_count: Any = 0, how: str = "clip"
+) -> Any:
+    """The root mean square of |estimate - I|_F by the delta method; noise of ``scale``, ``of_count`` on the count over n.
+
+    Clip, psi = min(r^2, bound): each of D = d (d + 1) / 2 - 1 directions without trace has the slope
+    a = E psi r^2 / (d (d + 2)), the sampling variance 2 E psi^2 / (d (d + 2)) / n and noise scale^2; the direction I / sqrt(d)
+    has d (Var psi / n + d scale^2 + (E psi of_count)^2) / ((E psi r^2 - d E psi) / 2)^2. Mask: the same for records inside,
+    n P of them, psi = r^2, the noise over P, and the slope Var(r^2 | inside) / 2 of the trace.
+    """
+    d, bound = mp.mpf(d), mp.mpf(bound)
+
+    def below(k: int) -> Any:  # E r^(2k) of those inside
+        return mp.rf(d / 2, k) * 2**k * mp.gammainc(d / 2 + k, 0, bound / 2, regularized=True)
+
+    def beyond(k: int) -> Any:
+        return mp.rf(d / 2, k) * 2**k * mp.gammainc(d / 2 + k, bound / 2, mp.inf, regularized=True)
+
+    if how == "mask":
+        mass = below(0)
+        first, second = below(1) / mass, below(2) / mass
+        crossed, slope = second, (second - first**2) / 2
+        n, scale, of_count = n * mass, scale / mass, of_count / mass
+    else:
+        first, second = below(1) + bound * beyond(0), below(2) + bound**2 * beyond(0)
+        crossed = below(2) + bound * beyond(1)
+        slope = (crossed - d * first) / 2
+    a = crossed / (d * (d + 2))
+    without = (2 * second / (n * d * (d + 2)) + scale**2) / a**2
+    trace = (second - first**2) / n + d * scale**2 + (first * of_count) ** 2
+    return mp.sqrt((d * (d + 1) / 2 - 1) * without + d * trace / slope**2)
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_EQUAL = tuple(product((1, 2, 7, 30), ("1/2", 1, 2)))
+_TWO_VALUES = ((1, 1, 100), (1, 2, 5), (2, 1, "1e-5"), (3, 4, 30), (1, 9, "1e5"))
+_PAIRS = ((1, 3, 10), (1, "1e-3"), (1, 2, 500))
+
+
+def _near(claimed: Any, value: Any, case: str, digits: int = 12) -> None:
+    require(abs(claimed / value - 1) < mp.mpf(10) ** -digits, f"{case}: {claimed}, not {value}")
+
+
+def _radial(d: Any, bound: Any, how: str) -> Any:
+    """E R^2 min(1, bound / R^2), or E R^2 of those inside, for R^2 chi-square of d degrees."""
+    own = d * mp.gammainc(d / 2 + 1, 0, bound / 2, regularized=True)
+    return own + (how == "clip") * bound * mp.gammainc(d / 2, bound / 2, mp.inf, regularized=True)
+
+
+def _by_directions(p: int, q: int, ratio: Any, bound: Any, how: str) -> list[Any]:
+    """The moments of one of p coordinates of variance 1 and of one of q of variance ``ratio``.
+
+    Directions and lengths of the normal vector before scaling are independent, and the first p coordinates have
+    sin^2 t of the squared length, t of density proportional to sin^(p - 1) cos^(q - 1).
+    """
+    d = mp.mpf(p + q)
+
+    def of(power: int) -> Any:
+        def term(t: Any) -> Any:
+            first, other = mp.sin(t) ** 2, mp.cos(t) ** 2
+            shape = mp.sin(t) ** (p - 1) * mp.cos(t) ** (q - 1)
+            part = first / p if power == 0 else ratio * other / q
+            form = first + ratio * other
+            return 2 * shape * part * _radial(d, bound / form, how)
+
+        small = mp.atan(mp.sqrt(ratio))
+        return mp.quad(term, [0, small, mp.pi / 2]) / mp.beta(mp.mpf(p) / 2, mp.mpf(q) / 2)
+
+    return [of(0), of(1)]
+
+
+def _two_valued(claimed: Callable[..., list[Any]], how: str, skipped: int) -> int:
+    cases = 0
+    for p, q, ratio in _TWO_VALUES:
+        ratio = mp.mpf(ratio)
+        for share in ("0.3", 2):
+            bound = (p + q * ratio) * mp.mpf(share)
+            found = claimed([mp.mpf(1)] * p + [ratio] * q, bound)[skipped:]
+            wanted = _by_directions(p, q, ratio, bound, how)
+            for one, value in zip((found[0], found[-1]), wanted, strict=True):
+                _near(one, value, f"{p} of 1 and {q} of {ratio}, bound {bound}")
+                cases += 1
+    return cases
+
+
+@states(_TRUNCATED)
+def obligation_clipped_spectrum(claimed: Callable[..., list[Any]] = clipped_spectrum) -> int:
+    """To 12 digits: closed forms for equal variances, an integral over directions for two values, derivatives of the
+    potential for pairs; and moments of a scaled law in a scaled ball are scaled."""
+    with mp.workdps(DIGITS):
+        cases = _two_valued(claimed, "clip", 0)
+        for d, share in _EQUAL:
+            bound = d * mp.mpf(share) if share != "1/2" else mp.mpf(d) / 2
+            found = claimed([mp.mpf(3)] * d, 3 * bound)
+            _near(found[-1], 3 * _radial(mp.mpf(d), bound, "clip") / d, f"{d} equal, {bound}")
+            cases += 1
+        for pairs in _PAIRS:
+            spectrum = [mp.mpf(one) for one in pairs]
+            bound = 2 * mp.fsum(spectrum) / 3
+            found = claimed([one for one in spectrum for _ in range(2)], bound)
+            for i, wanted in enumerate(_slopes(potential, spectrum, bound)):
+                _near(found[2 * i], wanted / 2, f"pairs of {pairs}, {i}")
+                cases += 1
+    return cases
+
+
+@states(_TRUNCATED)
+def obligation_masked_spectrum(claimed: Callable[..., list[Any]] = masked_spectrum) -> int:
+    """To 12 digits: closed forms for equal variances, an integral over directions for two values, and exponential tails
+    of sums of pairs for the probability."""
+    with mp.workdps(DIGITS):
+        cases = _two_valued(claimed, "mask", 1)
+        for d, share in _EQUAL:
+            bound = d * mp.mpf(share) if share != "1/2" else mp.mpf(d) / 2
+            found = claimed([mp.mpf(3)] * d, 3 * bound)
+            mass = mp.gammainc(mp.mpf(d) / 2, 0, bound / 2, regularized=True)
+            _near(found[0], mass, f"{d} equal, {bound}: probability")
+            _near(found[-1], 3 * _radial(mp.mpf(d), bound, "mask") / d, f"{d} equal, {bound}")
+            cases += 1
+        for pairs in _PAIRS:
+            spectrum = [mp.mpf(one) for one in pairs]
+            bound = 2 * mp.fsum(spectrum) / 3
+            shares = [mp.fprod(a / (a - b) for b in spectrum if a != b) for a in spectrum]
+            tails = [-mp.expm1(-bound / (2 * one)) for one in spectrum]
+            found = claimed([one for one in spectrum for _ in range(2)], bound)
+            _near(found[0], mp.fdot(shares, tails), f"pairs of {pairs}")
+            cases += 1
+    return cases
+
+
+def _slopes(function: Callable[..., Any], spectrum: Spectrum, bound: Any) -> list[Any]:
+    """Derivatives by the logarithms of the spectrum."""
+    step = mp.mpf(10) ** -7
+
+    def moved(i: int, by: Any) -> Any:
+        return function(
+            [one * mp.exp(by) if k == i else one for k, one in enumerate(spectrum)], bound
+        )
+
+    with mp.workdps(2 * DIGITS):
+        return [(moved(i, step) - moved(i, -step)) / (2 * step) for i in range(len(spectrum))]
+
+
+@states(_WAY_BACK)
+def obligation_off_diagonal(claimed: Callable[..., Any] = off_diagonal) -> int:
+    """To 10 digits, the divided difference of the moments; and E min(r^2, bound) r^2 / (d (d + 2)) where all are equal."""
+    cases = 0
+    with mp.workdps(DIGITS):
+        for numbers, share in product(((1, 4), (1, "1e-4", 2), (2, 3, 5)), ("0.4", 3)):
+            spectrum = [mp.mpf(one) for one in numbers]
+            bound = mp.fsum(spectrum) * mp.mpf(share)
+            moments = clipped_spectrum(spectrum, bound)
+            wanted = (moments[0] - moments[1]) / (spectrum[0] - spectrum[1])
+            _near(claimed(spectrum, bound, 0, 1), wanted, f"{numbers}, bound {bound}", 10)
+            cases += 1
+        for d, bound in product((2, 6), (1, 9)):
+            half = mp.mpf(d) / 2
+            low = d * (d + 2) * mp.gammainc(half + 2, 0, mp.mpf(bound) / 2, regularized=True)
+            high = bound * d * mp.gammainc(half + 1, mp.mpf(bound) / 2, mp.inf, regularized=True)
+            found = claimed([mp.mpf(1)] * d, mp.mpf(bound), 0, 1)
+            _near(found, (low + high) / (d * (d + 2)), f"{d} equal, bound {bound}", 10)
+            cases += 1
+    return cases
+
+
+@states(_WAY_BACK)
+def obligation_potential(claimed: Callable[..., Any] = potential) -> int:
+    """Its derivatives are the moments, to 10 digits; it is convex in log lambda: second differences along 20 directions;
+    and far out it grows at the rate of the bound, whatever direction has 1 for its largest component."""
+    cases = 0
+    with mp.workdps(DIGITS):
+        for pairs in _PAIRS:
+            spectrum = [mp.mpf(one) for one in pairs]
+            for share in ("0.1", 2):
+                bound = 2 * mp.fsum(spectrum) * mp.mpf(share)
+                moments = clipped_spectrum([one for one in spectrum for _ in range(2)], bound)
+                for i, found in enumerate(_slopes(claimed, spectrum, bound)):
+                    _near(found, 2 * moments[2 * i], f"pairs of {pairs}, {i}, bound {bound}", 10)
+                cases += _convex(claimed, spectrum, bound)
+                far = [[one * mp.mpf(10) ** k for one in spectrum] for k in (12, 13)]
+                rate = (claimed(far[1], bound) - claimed(far[0], bound)) / mp.log(10)
+                _near(rate, bound, f"pairs of {pairs}: far out", 6)
+    return cases
+
+
+def _convex(claimed: Callable[..., Any], spectrum: Spectrum, bound: Any) -> int:
+    moves = [mp.mpf(k) / 10 for k in (-7, 0, 7)]
+    middle = claimed(spectrum, bound)
+    directions = [way for way in product(moves, repeat=len(spectrum)) if any(way)]
+    for way in directions:
+        ends = [
+            claimed([a * mp.exp(sign * b) for a, b in zip(spectrum, way, strict=True)], bound)
+            for sign in (1, -1)
+        ]
+        case = f"{spectrum}, bound {bound}, along {way}: {ends}, {middle}"
+        require(ends[0] + ends[1] > 2 * middle, case)
+    return len(directions)
+
+
+@states(_WAY_BACK)
+def obligation_expected_error(claimed: Callable[..., Any] = expected_error) -> int:
+    """To 10 digits, the delta method with whole matrices: slopes from scores, variances from moments of directions,
+    lengths by quadrature."""
+    cases = 0
+    settings = ((1, 50, 2), (2, 100, 3), (3, 1000, 9), (3, 10, 1))
+    with mp.workdps(DIGITS):
+        for (d, n, bound), (scale, of_count), how in product(
+            settings, ((0, 0), ("0.1", "0.02")), ("clip", "mask")
+        ):
+            noise, count = mp.mpf(scale), mp.mpf(of_count)
+            found = claimed(d, n, mp.mpf(bound), noise, count, how)
+            wanted = _whole_delta_method(d, n, bound, noise, count, how)
+            _near(found, wanted, f"d = {d}, n = {n}, bound {bound}, {scale}, {how}", 10)
+            cases += 1
+    return cases
+
+
+def _whole_delta_method(d: int, n: int, bound: int, scale: Any, of_count: Any, how: str) -> Any:
+    """tr A^-1 C A^-T: of the vector of z_i z_j (times sqrt(2) off the diagonal) over the count, and of the covariance in
+    the same coordinates."""
+    indices = list(combinations_with_replacement(range(d), 2))
+    size = len(indices)
+
+    def radial(function: Callable[[Any], Any]) -> Any:
+        """An expectation over r^2; with "mask", of those inside, times their probability."""
+        ends = [0, bound] if how == "mask" else [0, bound, bound + 40, bound + 200]
+        half = mp.mpf(d) / 2
+
+        def term(root: Any) -> Any:
+            x = root**2
+            return (
+                2 * root * function(x) * x ** (half - 1) * mp.exp(-x / 2) / 2**half / mp.gamma(half)
+            )
+
+        return mp.quad(term, [mp.sqrt(end) for end in ends])
+
+    def held(x: Any) -> Any:
+        return min(x, mp.mpf(bound))
+
+    one = mp.mpf(1)
+    mass, first = radial(lambda x: one), radial(held)
+    fourth, crossed = radial(lambda x: held(x) ** 2), radial(lambda x: held(x) * x)
+    center = first / (mass * d)  # of z_i^2 over the count
+    slopes, covariance = mp.zeros(size), mp.zeros(size)
+    for a, b in product(range(size), repeat=2):
+        both = _of_directions(d, *indices[a], *indices[b])
+        weight = mp.sqrt((1 + (len(set(indices[a])) > 1)) * (1 + (len(set(indices[b])) > 1)))
+        on_a, on_b = (len(set(indices[k])) == 1 for k in (a, b))
+        # E (z_i z_j - center 1_ij) score, score (y_k y_l - 1_kl) / 2 in these coordinates
+        slopes[a, b] = weight * crossed * both - on_a * center * on_b * radial(lambda x: x) / d
+        slopes[a, b] -= on_b * on_a * (first / d - center * mass)
+        slopes[a, b] /= 2 * mass
+        middle = on_a * on_b * (2 * center * first / d - center**2 * mass)
+        covariance[a, b] = (weight * fourth * both - middle) / (n * mass**2)
+        covariance[a, b] += (scale**2 * (a == b) + on_a * on_b * (center * of_count) ** 2) / mass**2
+    back = mp.inverse(slopes)
+    whole = back * covariance * back.T
+    return mp.sqrt(mp.fsum(whole[a, a] for a in range(size)))
+
+
+def _of_directions(d: int, i: int, j: int, k: int, m: int) -> Any:
+    """E u_i u_j u_k u_m for u uniform on the sphere."""
+    matched = (i == j) * (k == m) + (i == k) * (j == m) + (i == m) * (j == k)
+    return mp.mpf(matched) / (d * (d + 2))
