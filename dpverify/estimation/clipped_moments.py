@@ -20,7 +20,7 @@ _FULL = 1 - 1e-3  # of the bound: the most a trace can be
 _ROUNDS = 200
 _EXACT, _SURE = 1e-13, 1e-10
 _LONGEST = 4.0  # of a step, in logarithms
-_TINY = 1e-14  # of the bound, the least floor: smaller moments are noise in any float
+_TINY = 1e-12  # of the bound, the least floor: smaller moments are noise in any float
 _MOST_VARIANCE = 1e3  # in bounds, of a masked coordinate: its law inside the ball is then flat
 
 
@@ -92,11 +92,13 @@ def response(spectrum: Floats, bound: float) -> Response:
 def clipped_inverse(values: Floats, bound: float, floor: float = 0.0) -> Inverse:
     """Find the variances whose clipped moments are ``values``, of shape (d,), noisy ones too.
 
-    values: below ``floor`` they are raised to it (to 1e-14 bound at least), and a sum above (1 - 1e-3) bound is scaled down
-    to that; nan is refused. The variances minimize E G(r^2) - sum_i values_i log lambda_i with G(x) = x up to the bound and
-    bound (1 + log(x / bound)) beyond. This is convex in log lambda (G(e^u) is convex and increasing, log r^2 is convex in
-    log lambda), its gradient is m_i - values_i, and it has a minimum because 0 < values and their sum is below the
-    bound. So they are unique, and Newton's method with shortened steps finds them.
+    values: below ``floor`` they are raised to it (to 1e-12 bound at least, to half of bound / d at most). If their sum is
+    above (1 - 1e-3) bound, what they have above the floor is scaled down until it is not. nan is refused.
+
+    The variances minimize E G(r^2) - sum_i values_i log lambda_i with G(x) = x up to the bound and bound (1 + log(x / bound))
+    beyond. This is convex in log lambda, because G(e^u) is convex and increasing and log r^2 is convex in log lambda; its
+    gradient is m_i - values_i; and it has a minimum because all values are positive and their sum is below the bound. So
+    the variances are unique, and Newton's method with shortened steps finds them.
     """
     wanted, changed = _attainable(values, bound, floor)
     logs = np.log(wanted) - math.log1p(-wanted.sum())
@@ -216,9 +218,10 @@ def _attainable(values: Floats, bound: float, floor: float) -> tuple[Floats, boo
         raise ValueError(
             f"values of shape {given.shape}; give a vector of numbers, none of them nan."
         )
-    own = np.clip(given / bound, max(floor / bound, _TINY), 1e9)
-    own = own * min(1.0, _FULL / float(own.sum()))
-    own = np.maximum(own, _TINY)
+    least = min(max(floor / bound, _TINY), _FULL / (2 * given.size))
+    above = np.clip(given / bound, least, 1e9) - least
+    room = _FULL - given.size * least
+    own = least + above * min(1.0, room / max(float(above.sum()), 1e-300))
     return own, bool((np.abs(own * bound - given) > 1e-12 * np.abs(given)).any())
 
 

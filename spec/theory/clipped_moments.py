@@ -1,4 +1,4 @@
-"""Second moments of clipped or masked normal records, how they follow the covariance, and errors of the way back.
+"""Second moments of clipped or masked normal records, and how they follow the covariance.
 
 y is normal of covariance diag(lambda), r^2 = |y|^2. Clipped, a record is z = y min(1, sqrt(bound) / |y|); masked, it counts
 where r^2 <= bound. phi(s) = E exp(-s r^2) is prod_j (1 + 2 lambda_j s)^(-1/2).
@@ -7,7 +7,7 @@ where r^2 <= bound. phi(s) = E exp(-s r^2) is prod_j (1 + 2 lambda_j s)^(-1/2).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations_with_replacement, product
+from itertools import product
 from typing import Any
 
 import mpmath as mp
@@ -116,39 +116,6 @@ def potential(spectrum: Spectrum, bound: Any) -> Any:
     return total
 
 
-def expected_error(
-    d: int, n: Any, bound: Any, scale: Any, of_count: Any = 0, how: str = "clip"
-) -> Any:
-    """The root mean square of |estimate - I|_F by the delta method; noise of ``scale``, ``of_count`` on the count over n.
-
-    Clip, psi = min(r^2, bound): each of D = d (d + 1) / 2 - 1 directions without trace has the slope
-    a = E psi r^2 / (d (d + 2)), the sampling variance 2 E psi^2 / (d (d + 2)) / n and noise scale^2; the direction I / sqrt(d)
-    has d (Var psi / n + d scale^2 + (E psi of_count)^2) / ((E psi r^2 - d E psi) / 2)^2. Mask: the same for records inside,
-    n P of them, psi = r^2, the noise over P, and the slope Var(r^2 | inside) / 2 of the trace.
-    """
-    d, bound = mp.mpf(d), mp.mpf(bound)
-
-    def below(k: int) -> Any:  # E r^(2k) of those inside
-        return mp.rf(d / 2, k) * 2**k * mp.gammainc(d / 2 + k, 0, bound / 2, regularized=True)
-
-    def beyond(k: int) -> Any:
-        return mp.rf(d / 2, k) * 2**k * mp.gammainc(d / 2 + k, bound / 2, mp.inf, regularized=True)
-
-    if how == "mask":
-        mass = below(0)
-        first, second = below(1) / mass, below(2) / mass
-        crossed, slope = second, (second - first**2) / 2
-        n, scale, of_count = n * mass, scale / mass, of_count / mass
-    else:
-        first, second = below(1) + bound * beyond(0), below(2) + bound**2 * beyond(0)
-        crossed = below(2) + bound * beyond(1)
-        slope = (crossed - d * first) / 2
-    a = crossed / (d * (d + 2))
-    without = (2 * second / (n * d * (d + 2)) + scale**2) / a**2
-    trace = (second - first**2) / n + d * scale**2 + (first * of_count) ** 2
-    return mp.sqrt((d * (d + 1) / 2 - 1) * without + d * trace / slope**2)
-
-
 # --- obligations --------------------------------------------------------------------------------
 
 _EQUAL = ((1, "0.5"), (1, 2), (2, 1), (7, "0.5"), (7, 2), (30, 1))
@@ -156,7 +123,7 @@ _TWO_VALUES = ((1, 1, 100, "0.3"), (2, 1, "1e-5", 2), (3, 4, 30, 1))
 _PAIRS = ((1, "1e-3"), (1, 2, 500))
 
 
-def _near(claimed: Any, value: Any, case: str, digits: int = 12) -> None:
+def near(claimed: Any, value: Any, case: str, digits: int = 12) -> None:
     require(abs(claimed / value - 1) < mp.mpf(10) ** -digits, f"{case}: {claimed}, not {value}")
 
 
@@ -198,7 +165,7 @@ def _two_valued(claimed: Callable[..., list[Any]], how: str, skipped: int) -> in
         values = claimed([mp.mpf(1)] * p + [ratio] * q, bound)[skipped:]
         wanted = _by_directions(p, q, ratio, bound, how)
         for one, value in zip((values[0], values[-1]), wanted, strict=True):
-            _near(one, value, f"{p} of 1 and {q} of {ratio}, bound {bound}")
+            near(one, value, f"{p} of 1 and {q} of {ratio}, bound {bound}")
             cases += 1
     return cases
 
@@ -212,14 +179,14 @@ def obligation_clipped_spectrum(claimed: Callable[..., list[Any]] = clipped_spec
         for d, share in _EQUAL:
             bound = d * mp.mpf(share)
             found = claimed([mp.mpf(3)] * d, 3 * bound)
-            _near(found[-1], 3 * _radial(mp.mpf(d), bound, "clip") / d, f"{d} equal, {bound}")
+            near(found[-1], 3 * _radial(mp.mpf(d), bound, "clip") / d, f"{d} equal, {bound}")
             cases += 1
         for pairs in _PAIRS:
             spectrum = [mp.mpf(one) for one in pairs]
             bound = 2 * mp.fsum(spectrum) / 3
             found = claimed([one for one in spectrum for _ in range(2)], bound)
             for i, wanted in enumerate(_slopes(potential, spectrum, bound)):
-                _near(found[2 * i], wanted / 2, f"pairs of {pairs}, {i}")
+                near(found[2 * i], wanted / 2, f"pairs of {pairs}, {i}")
                 cases += 1
     return cases
 
@@ -234,8 +201,8 @@ def obligation_masked_spectrum(claimed: Callable[..., list[Any]] = masked_spectr
             bound = d * mp.mpf(share)
             found = claimed([mp.mpf(3)] * d, 3 * bound)
             mass = mp.gammainc(mp.mpf(d) / 2, 0, bound / 2, regularized=True)
-            _near(found[0], mass, f"{d} equal, {bound}: probability")
-            _near(found[-1], 3 * _radial(mp.mpf(d), bound, "mask") / d, f"{d} equal, {bound}")
+            near(found[0], mass, f"{d} equal, {bound}: probability")
+            near(found[-1], 3 * _radial(mp.mpf(d), bound, "mask") / d, f"{d} equal, {bound}")
             cases += 1
         for pairs in _PAIRS:
             spectrum = [mp.mpf(one) for one in pairs]
@@ -243,7 +210,7 @@ def obligation_masked_spectrum(claimed: Callable[..., list[Any]] = masked_spectr
             shares = [mp.fprod(a / (a - b) for b in spectrum if a != b) for a in spectrum]
             tails = [-mp.expm1(-bound / (2 * one)) for one in spectrum]
             found = claimed([one for one in spectrum for _ in range(2)], bound)
-            _near(found[0], mp.fdot(shares, tails), f"pairs of {pairs}")
+            near(found[0], mp.fdot(shares, tails), f"pairs of {pairs}")
             cases += 1
     return cases
 
@@ -271,14 +238,14 @@ def obligation_off_diagonal(claimed: Callable[..., Any] = off_diagonal) -> int:
             bound = mp.fsum(spectrum) * mp.mpf(share)
             moments = clipped_spectrum(spectrum, bound)
             wanted = (moments[0] - moments[1]) / (spectrum[0] - spectrum[1])
-            _near(claimed(spectrum, bound, 0, 1), wanted, f"{numbers}, bound {bound}", 10)
+            near(claimed(spectrum, bound, 0, 1), wanted, f"{numbers}, bound {bound}", 10)
             cases += 1
         for d, bound in product((2, 6), (1, 9)):
             half = mp.mpf(d) / 2
             low = d * (d + 2) * mp.gammainc(half + 2, 0, mp.mpf(bound) / 2, regularized=True)
             high = bound * d * mp.gammainc(half + 1, mp.mpf(bound) / 2, mp.inf, regularized=True)
             found = claimed([mp.mpf(1)] * d, mp.mpf(bound), 0, 1)
-            _near(found, (low + high) / (d * (d + 2)), f"{d} equal, bound {bound}", 10)
+            near(found, (low + high) / (d * (d + 2)), f"{d} equal, bound {bound}", 10)
             cases += 1
     return cases
 
@@ -295,11 +262,11 @@ def obligation_potential(claimed: Callable[..., Any] = potential) -> int:
                 bound = 2 * mp.fsum(spectrum) * mp.mpf(share)
                 moments = clipped_spectrum([one for one in spectrum for _ in range(2)], bound)
                 for i, found in enumerate(_slopes(claimed, spectrum, bound)):
-                    _near(found, 2 * moments[2 * i], f"pairs of {pairs}, {i}, bound {bound}", 10)
+                    near(found, 2 * moments[2 * i], f"pairs of {pairs}, {i}, bound {bound}", 10)
                 cases += _convex(claimed, spectrum, bound)
                 far = [[one * mp.mpf(10) ** k for one in spectrum] for k in (12, 13)]
                 rate = (claimed(far[1], bound) - claimed(far[0], bound)) / mp.log(10)
-                _near(rate, bound, f"pairs of {pairs}: far out", 6)
+                near(rate, bound, f"pairs of {pairs}: far out", 6)
     return cases
 
 
@@ -315,70 +282,3 @@ def _convex(claimed: Callable[..., Any], spectrum: Spectrum, bound: Any) -> int:
         case = f"{spectrum}, bound {bound}, along {way}: {ends}, {middle}"
         require(ends[0] + ends[1] > 2 * middle, case)
     return len(directions)
-
-
-@states(_WAY_BACK)
-def obligation_expected_error(claimed: Callable[..., Any] = expected_error) -> int:
-    """To 10 digits, the delta method with whole matrices: slopes from scores, variances from moments of directions,
-    lengths by quadrature."""
-    cases = 0
-    settings = ((1, 50, 2), (2, 100, 3), (3, 1000, 9), (3, 10, 1))
-    with mp.workdps(DIGITS):
-        for (d, n, bound), (scale, of_count), how in product(
-            settings, ((0, 0), ("0.1", "0.02")), ("clip", "mask")
-        ):
-            noise, count = mp.mpf(scale), mp.mpf(of_count)
-            found = claimed(d, n, mp.mpf(bound), noise, count, how)
-            wanted = _whole_delta_method(d, n, bound, noise, count, how)
-            _near(found, wanted, f"d = {d}, n = {n}, bound {bound}, {scale}, {how}", 10)
-            cases += 1
-    return cases
-
-
-def _whole_delta_method(d: int, n: int, bound: int, scale: Any, of_count: Any, how: str) -> Any:
-    """tr A^-1 C A^-T: of the vector of z_i z_j (times sqrt(2) off the diagonal) over the count, and of the covariance in
-    the same coordinates."""
-    indices = list(combinations_with_replacement(range(d), 2))
-    size = len(indices)
-
-    def radial(function: Callable[[Any], Any]) -> Any:
-        """An expectation over r^2; with "mask", of those inside, times their probability."""
-        ends = [0, bound] if how == "mask" else [0, bound, bound + 40, bound + 200]
-        half = mp.mpf(d) / 2
-
-        def term(root: Any) -> Any:
-            x = root**2
-            return (
-                2 * root * function(x) * x ** (half - 1) * mp.exp(-x / 2) / 2**half / mp.gamma(half)
-            )
-
-        return mp.quad(term, [mp.sqrt(end) for end in ends])
-
-    def held(x: Any) -> Any:
-        return min(x, mp.mpf(bound))
-
-    one = mp.mpf(1)
-    mass, first = radial(lambda x: one), radial(held)
-    fourth, crossed = radial(lambda x: held(x) ** 2), radial(lambda x: held(x) * x)
-    center, mean = first / (mass * d), radial(lambda x: x) / d  # of z_i^2 over the count; of y_i^2
-    slopes, covariance = mp.zeros(size), mp.zeros(size)
-    for a, b in product(range(size), repeat=2):
-        both = _of_directions(d, *indices[a], *indices[b])
-        weight = mp.sqrt((1 + (len(set(indices[a])) > 1)) * (1 + (len(set(indices[b])) > 1)))
-        on_a, on_b = (len(set(indices[k])) == 1 for k in (a, b))
-        # E (z_i z_j - center 1_ij) score, score (y_k y_l - 1_kl) / 2 in these coordinates
-        slopes[a, b] = weight * crossed * both - on_a * center * on_b * mean
-        slopes[a, b] -= on_b * on_a * (first / d - center * mass)
-        slopes[a, b] /= 2 * mass
-        middle = on_a * on_b * (2 * center * first / d - center**2 * mass)
-        covariance[a, b] = (weight * fourth * both - middle) / (n * mass**2)
-        covariance[a, b] += (scale**2 * (a == b) + on_a * on_b * (center * of_count) ** 2) / mass**2
-    back = mp.inverse(slopes)
-    whole = back * covariance * back.T
-    return mp.sqrt(mp.fsum(whole[a, a] for a in range(size)))
-
-
-def _of_directions(d: int, i: int, j: int, k: int, m: int) -> Any:
-    """E u_i u_j u_k u_m for u uniform on the sphere."""
-    matched = (i == j) * (k == m) + (i == k) * (j == m) + (i == m) * (j == k)
-    return mp.mpf(matched) / (d * (d + 2))

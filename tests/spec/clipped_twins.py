@@ -6,6 +6,7 @@ from typing import Any
 
 import mpmath as mp
 
+from spec.theory import clipped_errors
 from spec.theory import clipped_moments as right
 
 
@@ -32,7 +33,7 @@ def _unscaled_noise(
     d: int, n: Any, bound: Any, scale: Any, count: Any = 0, how: str = "clip"
 ) -> Any:
     """Noise of the scale above the diagonal too: isometric only in name."""
-    return right.expected_error(d, n, bound, scale * mp.sqrt(2), count, how)
+    return clipped_errors.expected_error(d, n, bound, scale * mp.sqrt(2), count, how)
 
 
 TWINS: dict[str, dict[str, Any]] = {
@@ -72,16 +73,16 @@ TWINS: dict[str, dict[str, Any]] = {
         "flat above": _not_above,
         "half": lambda spectrum, bound: right.potential(spectrum, bound) / 2,
     },
-    "theory.clipped_moments:obligation_expected_error": {
+    "theory.clipped_errors:obligation_expected_error": {
         "off-diagonal noise": _unscaled_noise,
-        "without count": lambda d, n, bound, scale, count=0, how="clip": right.expected_error(
-            d, n, bound, scale, 0, how
+        "without count": lambda d, n, bound, scale, count=0, how="clip": (
+            clipped_errors.expected_error(d, n, bound, scale, 0, how)
         ),
-        "without noise": lambda d, n, bound, scale, count=0, how="clip": right.expected_error(
-            d, n, bound, 0, count, how
+        "without noise": lambda d, n, bound, scale, count=0, how="clip": (
+            clipped_errors.expected_error(d, n, bound, 0, count, how)
         ),
-        "clip for mask": lambda d, n, bound, scale, count=0, how="clip": right.expected_error(
-            d, n, bound, scale, count
+        "clip for mask": lambda d, n, bound, scale, count=0, how="clip": (
+            clipped_errors.expected_error(d, n, bound, scale, count)
         ),
         "of no truncation": lambda d, n, bound, scale, count=0, how="clip": mp.sqrt(
             d * (d + 1) * (mp.mpf(1) / n + mp.mpf(scale) ** 2 / 2)
