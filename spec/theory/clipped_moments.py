@@ -124,6 +124,7 @@ _PAIRS = ((1, "1e-3"), (1, 2, 500))
 
 
 def near(claimed: Any, value: Any, case: str, digits: int = 12) -> None:
+    """Raise unless both agree to so many digits."""
     require(abs(claimed / value - 1) < mp.mpf(10) ** -digits, f"{case}: {claimed}, not {value}")
 
 
