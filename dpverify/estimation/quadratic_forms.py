@@ -64,11 +64,11 @@ class Transform:
 
 def transform(spectrum: Floats, contour: Contour) -> Transform:
     """Evaluate phi along a contour."""
-    forms = 1 + 2 * np.multiply.outer(spectrum, contour.nodes)
+    forms: Complexes = 1 + 2 * np.multiply.outer(spectrum, contour.nodes)
     logarithms = contour.exponents - 0.5 * np.log(forms).sum(axis=0)
     shift = float(logarithms.real.max())
     terms = contour.factors * np.exp(logarithms - shift)
-    return Transform(spectrum, contour.nodes, terms, 1 / forms, shift)
+    return Transform(spectrum, contour.nodes, terms, np.asarray(1 / forms), shift)
 
 
 def inside(spectrum: Floats) -> Contour:

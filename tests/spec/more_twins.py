@@ -17,6 +17,7 @@ from tests.grid.test_vector_queries import FALSE
 from . import (
     bound_twins,
     centered_twins,
+    clipped_twins,
     filter_twins,
     group_twins,
     level_twins,
@@ -96,6 +97,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **smooth_twins.TWINS,
     **winsorized_twins.TWINS,
     **sign_twins.TWINS,
+    **clipped_twins.TWINS,
 }
 
 ELSEWHERE = {
