@@ -1,7 +1,7 @@
 """Laws of quadratic forms of normal vectors, by contour integrals of their Laplace transforms.
 
 Q = y_1^2 + ... + y_d^2 for independent normal y_j of variances lambda_j, and phi(s) = E exp(-s Q), which is
-prod_j (1 + 2 lambda_j s)^(-1/2). All lengths are in units in which the bound on Q is 1. Everything here is
+prod_j (1 + 2 lambda_j s)^(-1/2). All lengths are in units in which the bound on Q is 1. Made for up to 5000 columns. Everything here is
 post-processing in floats. Source of the contour, a parabola: Weideman and Trefethen 2007; its vertex at a saddle point, OURS.
 """
 
@@ -20,7 +20,7 @@ from scipy.special import exp1
 from dpverify.privacy.numbers import Floats
 
 Complexes = NDArray[np.complexfloating[Any, Any]]
-_MIDPOINTS, _LONGEST_STEP = 64, 0.12
+_MIDPOINTS, _LONGEST_STEP = 128, 0.12
 _HALF, _REAL = 64, 48  # nodes where an end of the path is no zero of the integrand: Gauss's
 _WIDTHS = 32 * 2.0 ** (-np.arange(65) / 4)
 _LOST = 40.0  # in logarithms: beyond, nothing of the integrand is left
@@ -155,10 +155,10 @@ def _right_path(spectrum: Floats) -> tuple[float, float, float]:
     """Give v, edge and start = v + edge of the path s = start (1 + i u)^2 - edge, from v > 0 around 0.
 
     About the singularities themselves, from -1 / (2 max lambda) on, phi falls all along the path, however many columns
-    there are; but 0 is then close to it. It is far enough, for its width, if the edge is at most v^2 / 2.
+    there are; but 0 is then close to it. It is far enough, for its width, if the edge is at most v^2.
     """
     vertex = _right_saddle(spectrum)
-    edge = min(1 / (2 * float(spectrum.max())), vertex**2 / 2)
+    edge = min(1 / (2 * float(spectrum.max())), vertex**2)
     return vertex, edge, vertex + edge
 
 
