@@ -1,8 +1,9 @@
 """Laws of quadratic forms of normal vectors, by contour integrals of their Laplace transforms.
 
 Q = y_1^2 + ... + y_d^2 for independent normal y_j of variances lambda_j, and phi(s) = E exp(-s Q), which is
-prod_j (1 + 2 lambda_j s)^(-1/2). All lengths are in units in which the bound on Q is 1. Made for up to 5000 columns. Everything here is
-post-processing in floats. Source of the contour, a parabola: Weideman and Trefethen 2007; its vertex at a saddle point, OURS.
+prod_j (1 + 2 lambda_j s)^(-1/2). Lengths are in units in which the bound on Q is 1. Accurate up to 5000 columns.
+Everything here is post-processing in floats. Source of the contour, a parabola: Weideman and Trefethen 2007; its
+vertex, at a saddle point, and its edge: OURS.
 """
 
 from __future__ import annotations
