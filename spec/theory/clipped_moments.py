@@ -7,6 +7,7 @@ where r^2 <= bound. phi(s) = E exp(-s r^2) is prod_j (1 + 2 lambda_j s)^(-1/2).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -141,6 +142,7 @@ def _by_directions(p: int, q: int, ratio: Any, bound: Any, how: str) -> list[Any
     sin^2 t of the squared length, t of density proportional to sin^(p - 1) cos^(q - 1).
     """
     d = mp.mpf(p + q)
+    radial = lru_cache(maxsize=None)(lambda form: _radial(d, bound / form, how))
 
     def of(power: int) -> Any:
         def term(t: Any) -> Any:
@@ -148,7 +150,7 @@ def _by_directions(p: int, q: int, ratio: Any, bound: Any, how: str) -> list[Any
             shape = mp.sin(t) ** (p - 1) * mp.cos(t) ** (q - 1)
             part = first / p if power == 0 else ratio * other / q
             form = first + ratio * other
-            return 2 * shape * part * _radial(d, bound / form, how)
+            return 2 * shape * part * radial(form)
 
         small = mp.atan(mp.sqrt(ratio))
         return mp.quad(term, [0, small, mp.pi / 2], maxdegree=5) / mp.beta(

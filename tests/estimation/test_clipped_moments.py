@@ -84,6 +84,16 @@ def test_equal_variances_have_closed_forms(d: int, share: float) -> None:
     assert np.allclose(matrix[0, 1:], psi / (d * (d + 2)), rtol=1e-11, atol=0)
 
 
+@pytest.mark.parametrize("d", [1000, 5000])
+@pytest.mark.parametrize("share", [0.05, 0.9, 1.0, 1.02, 1.1, 1.3, 1.5, 2.0, 5.0, 100.0])
+def test_many_columns_have_closed_forms(d: int, share: float) -> None:
+    bound = share * d
+    inside = float(stats.chi2.cdf(bound, d + 2))
+    wanted = inside + bound * float(stats.chi2.sf(bound, d)) / d
+    assert math.isclose(clipped_spectrum(np.ones(d), bound)[-1], wanted, rel_tol=1e-10)
+    assert abs(masked_spectrum(np.ones(d), bound)[0] - stats.chi2.cdf(bound, d)) < 1e-10
+
+
 @pytest.mark.parametrize("name", SPECTRA)
 @pytest.mark.parametrize("share", SHARES)
 def test_any_spectrum_keeps_the_laws(name: str, share: float) -> None:
