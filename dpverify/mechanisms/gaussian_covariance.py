@@ -177,7 +177,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         if not off.any():
             return None
         along = fit.vectors[:, off].T @ np.array(sphere.row[: d * d], np.float64).reshape(d, d)
-        return Concentrated.of(np.where(hidden, 0.0, share)[off], count, along / self._cells())
+        with np.errstate(all="ignore"):
+            along = finite(along / self._cells())
+        return Concentrated.of(np.where(hidden, 0.0, share)[off], count, along)
 
     def _result(
         self, transcript: Transcripts, fit: Fit, sphere: Sphere, count: float
