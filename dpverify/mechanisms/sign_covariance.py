@@ -50,6 +50,7 @@ from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_f
 _MOST_COLUMNS = 1 << 10
 _LAST = Fraction(1, 2)
 _MOST_RECORDS = 1e18
+_MOST_LEAST = 1 << 60  # above what any count is clamped to, and a float
 _MANTISSA = (1 << 41) - 1
 
 
@@ -83,7 +84,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     scale: Annotated[float, positive(as_given=True)] | None = None
     rounds: Annotated[int, whole_from(1, most=20)] = 8
     shares: tuple[Fraction, ...] | None = None
-    at_least: Annotated[int, whole_from(1, most=1 << 60)] | None = None
+    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
     precision: Annotated[int, whole_from(2, most=40)] = 30
 
     def check_parameters(self) -> None:
@@ -225,11 +226,11 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return min(to_float(self._deviation(t)), 1e150) / count
 
     def _least(self) -> int:
-        """``at_least``, or its default: 16 d^3 moves / share, its root, times the multiplier, rounded up."""
+        """``at_least``, or its default: the root of 8 k^3 moves / share, times the multiplier, rounded up; at most 2^60."""
         if self.at_least is not None:
             return self.at_least
         square = Fraction(8 * self._moves() * self._size() ** 3) / self._share(0)
-        return math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS))
+        return min(math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS)), _MOST_LEAST)
 
     def _exponent(self) -> int:
         return floor_log2(exact(self.cell, "cell"))

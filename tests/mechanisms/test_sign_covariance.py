@@ -142,6 +142,20 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
             assert np.linalg.slogdet(found.factor)[1] == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_noise_beyond_every_float_abstains(adjacency: Adjacency) -> None:
+    """Its default ``at_least`` is more than any count of records."""
+    mechanism = shape(adjacency=adjacency, noise_multiplier="1e310")
+    assert mechanism._least() == spec.at_least(mechanism.parameters) == 1 << 60
+    assert math.isinf(mechanism.expected_error(10**15))
+    if adjacency is ADD:
+        for n in (0, 1, 90):
+            assert isinstance(mechanism.release(np.ones((n, 2)), SeededBits(n)), Abstained)
+    else:
+        with pytest.raises(ValueError, match="needs at least 1152921504606846976"):
+            mechanism.release(np.ones((90, 2)), NoBits())
+
+
 FOLLOWED: list[tuple[int, dict[str, Any]]] = [
     (2, {"noise_multiplier": 3, "at_least": 1, "rounds": 4}),
     (2, {"adjacency": REPLACE, "at_least": 1, "rounds": 4, "noise_multiplier": "1/3"}),
