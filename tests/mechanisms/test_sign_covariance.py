@@ -398,6 +398,27 @@ def test_what_has_no_shape_is_typed(name: str, adjacency: Adjacency) -> None:
         assert 3 in found.columns
 
 
+def test_one_round_tells_what_it_cannot_see() -> None:
+    """10 fixed seeds each: at a condition number of 10^8 no shape; an even one, from few records, is found."""
+    mechanism = shape(5, rounds=1)
+    for seed in range(10):
+        assert isinstance(mechanism.release(law_of(5, 8000, seed)[0], SeededBits(seed)), Concentrated)
+        data, root = law_of(5, 3 * mechanism.minimum_n(), seed, kappa=1.0)
+        found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, ShapeEstimate)
+        assert apart(found, root) < 1
+
+
+def test_a_scale_reaches_as_far_as_the_center_is_off() -> None:
+    """A center 10^6 smallest deviations off: at scale 10^6 a shape; at a deviation there is none within 8 rounds."""
+    data, root = law_of(10, 16_000, 3)
+    for scale, kind in ((1e6, ShapeEstimate), (1e2, Concentrated)):
+        mechanism = shape(10, scale=scale, noise_multiplier=Fraction(10000, 1296), cell=2**-6)
+        found = mechanism.release(data + 1e6 / math.sqrt(10), SeededBits(3))
+        assert isinstance(found, kind)
+        assert not isinstance(found, ShapeEstimate) or apart(found, root) < 0.15
+
+
 def test_too_few_records_abstain_as_rarely_as_stated() -> None:
     """n = minimum_n: 4000 draws; more than 1e-3 of them abstain with probability below 1e-6. Under replace none is drawn."""
     for scale in (None, 1):
