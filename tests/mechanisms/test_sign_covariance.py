@@ -402,7 +402,9 @@ def test_one_round_tells_what_it_cannot_see() -> None:
     """10 fixed seeds each: at a condition number of 10^8 no shape; an even one, from few records, is found."""
     mechanism = shape(5, rounds=1)
     for seed in range(10):
-        assert isinstance(mechanism.release(law_of(5, 8000, seed)[0], SeededBits(seed)), Concentrated)
+        assert isinstance(
+            mechanism.release(law_of(5, 8000, seed)[0], SeededBits(seed)), Concentrated
+        )
         data, root = law_of(5, 3 * mechanism.minimum_n(), seed, kappa=1.0)
         found = mechanism.release(data, SeededBits(seed))
         assert isinstance(found, ShapeEstimate)
