@@ -289,7 +289,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         moves, sides = (1, 1) if self.adjacency is Adjacency.ADD_REMOVE else (2, 4)
         for_moments = Fraction(8 * moves * self.columns() ** 3) / self._left()
         for_sides = 9 * sides / self._step_share()
-        return math.ceil(self.noise_multiplier * root_up(max(for_moments, for_sides), ROOT_BITS))
+        enough = self.noise_multiplier * root_up(max(for_moments, for_sides), ROOT_BITS)
+        return min(math.ceil(enough), 1 << 60)
 
     @property
     def has_rounds(self) -> bool:
