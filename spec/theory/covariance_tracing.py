@@ -144,7 +144,7 @@ def gaussian_mechanism_error(d: int, n: int, mu: Any) -> Any:
 
 
 @states(BOUND)
-def obligation_bound_is_below_a_mechanism(within: Any = mp.mpf(60)) -> int:
+def obligation_bound_is_below_a_mechanism(within: int = 60) -> int:
     """Below the error of clipping and noise at d = 2 to 200, within a factor of 60 (its constants are not fitted)."""
     cases = 0
     for d in (2, 10, 50, 200):

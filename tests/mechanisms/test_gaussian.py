@@ -125,6 +125,7 @@ def test_every_dataset_has_a_typed_release(parameters: dict[str, Any]) -> None:
         assert found == again
         assert result_from(found.to_dict()) == found
         if isinstance(found, CovarianceEstimate):
+            assert found.location_deviation is not None
             for numbers in (found.value, found.factor, found.location, found.location_deviation):
                 assert np.isfinite(numbers).all()
 

@@ -22,7 +22,7 @@ TWINS: dict[str, dict[str, Any]] = {
         "of the halved distance": lambda mu: mp.expm1(mu**2 / 4),
     },
     "theory.covariance_tracing:obligation_bound_is_below_a_mechanism": {
-        "tight": mp.mpf(2),
+        "tight": 2,
     },
 }
 
