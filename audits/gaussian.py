@@ -94,6 +94,7 @@ def _made(adjacency: Adjacency, multiplier: str, **shares: str) -> Gaussian:
     """Of two columns, within 4096 cells, with one step a search; matrices to a quarter of their trace."""
     coarse: dict[str, Any] = {"cell": 1, "bound": 4096.0, "rounds": 1, "precision": 2}
     coarse |= {"center_steps": 1, "spread_steps": 1, "scale_steps": 1}
+    coarse |= {f"{name}_share": Fraction(share) for name, share in shares.items()}
     return Gaussian(
         adjacency=adjacency,
         noise_multiplier=Fraction(multiplier),
@@ -101,7 +102,6 @@ def _made(adjacency: Adjacency, multiplier: str, **shares: str) -> Gaussian:
         nonfinite="replace",
         at_least=1000,
         **coarse,
-        **{f"{name}_share": Fraction(share) for name, share in shares.items()},
     )
 
 
