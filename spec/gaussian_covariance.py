@@ -303,7 +303,7 @@ class Reading:
 
 def _quotient(value: Fraction, number: Fraction, precision: int) -> int:
     """To the nearest multiple of 2^-precision, cut at 4."""
-    return round(min(max(value / number, Fraction(-4)), Fraction(4)) * 2**precision)
+    return int(round(min(max(value / number, Fraction(-4)), Fraction(4)) * 2**precision))
 
 
 # --- the law ------------------------------------------------------------------------------------
