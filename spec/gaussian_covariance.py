@@ -15,6 +15,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from . import sign_covariance
+from .sign_covariance import cells
 from .theory import (
     clipped_errors,
     coordinates,
@@ -133,13 +134,6 @@ def moments_noise(parameters: Parameters, share: Fraction) -> Fraction:
 def side_noise(parameters: Parameters, share: Fraction) -> Fraction:
     """Of a count of one side minus the other, in records; of a mean, in records at the ball's end."""
     return _noise(parameters, Fraction(1 if adds(parameters) else 4), share)
-
-
-def cells(parameters: Parameters) -> tuple[Fraction, ...]:
-    """Of each column, the largest power of two not above ``cell``."""
-    given, d = parameters["cell"], len(parameters["center"])
-    each = given if isinstance(given, tuple) else (given,) * d
-    return tuple(sign_covariance.power(sign_covariance.floor_log2(Fraction(c))) for c in each)
 
 
 def shape(parameters: Parameters) -> dict[str, Any]:
@@ -303,7 +297,7 @@ class Reading:
 
 def _quotient(value: Fraction, number: Fraction, precision: int) -> int:
     """To the nearest multiple of 2^-precision, cut at 4."""
-    return int(round(min(max(value / number, Fraction(-4)), Fraction(4)) * 2**precision))
+    return round(min(max(value / number, Fraction(-4)), Fraction(4)) * (1 << precision))
 
 
 # --- the law ------------------------------------------------------------------------------------
