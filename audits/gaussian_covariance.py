@@ -8,7 +8,7 @@ lead to different maps.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,13 +19,12 @@ from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance,
 from dpverify.audit.faults import plan_fault
 from dpverify.estimation.sign_rounds import RADIUS, START_BITS, start
 from dpverify.estimation.whitening import FARTHEST, octave_of
-from dpverify.grid import Count, OneUnit, Records, Released, View
+from dpverify.grid import OneUnit, Records, Released, View
 from dpverify.grid.linear import Integers, squared_norms
 from dpverify.grid.outer_products import LengthSides, SecondMoments
 from dpverify.grid.vectors import to_cells
 from dpverify.plans import NoNoise, Stage
 from dpverify.plans.plan import rescaled_stage, with_stages
-from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from .clipped_mean import Faulty
 
