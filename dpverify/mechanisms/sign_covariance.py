@@ -144,13 +144,17 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     ) -> Concentrated | None:
         """Directions whose signs are still further from even than noise and sampling take them, or that no map reaches."""
         d, last, columns = self._size(), self.rounds - 1, self.columns()
-        around, noise = math.inf, self._noise(last, count) * math.sqrt(2 * d)
-        if last:
-            earlier = self._noise(last - 1, count) * math.sqrt(2 * d)
-            around = 2 * math.hypot(noise, earlier) + 4 * math.sqrt(2 / count) / d
+        noise = self._noise(last, count) * math.sqrt(2 * d)
         # no round follows an only one that would see what is below the edge of its noise
         hidden = found < (noise / 2 if last else noise)
-        off = (np.abs(found - 1 / d) > around) | hidden
+        off = hidden
+        if last:
+            # Shares that the round before took for 1 / d are 1 / (d + noise d^2) at least; and twice the noise is rare.
+            earlier = self._noise(last - 1, count) * math.sqrt(2 * d)
+            sampling = 4 * math.sqrt(2 / count) / d
+            most = 1 / d + 2 * math.hypot(noise, earlier) + sampling
+            least = 1 / (d + 2 * earlier * d**2) - 2 * noise - sampling
+            off = hidden | (found > most) | (found < least)
         if off.any():
             shares = np.where(hidden, 0.0, found * d)[off]
             return Concentrated.of(shares, count, (vectors[:, off].T @ public)[:, :columns])

@@ -398,6 +398,18 @@ def test_what_has_no_shape_is_typed(name: str, adjacency: Adjacency) -> None:
         assert 3 in found.columns
 
 
+def test_a_column_that_is_nearly_always_empty_has_no_shape_however_many_rounds() -> None:
+    """1 record in 80 has a number there: no more rounds make its share of the signs even. 12 fixed seeds."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(1800, 9))
+    data[rng.random(1800) < 79 / 80, 0] = 0.0
+    mechanism = shape(9, rounds=12, noise_multiplier=4)
+    for seed in range(12):
+        found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, Concentrated)
+        assert set(found.columns) == {0}
+
+
 def test_one_round_tells_what_it_cannot_see() -> None:
     """10 fixed seeds each: at a condition number of 10^8 no shape; an even one, from few records, is found."""
     mechanism = shape(5, rounds=1)
