@@ -69,12 +69,15 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     a direction adds about t^2 to the shape there. With ``scale`` a rough one, at most 2^20 of the smallest deviations off.
     scale: h, a deviation, or how far the center may be off if that is more: the center is estimated too, from (record -
     center, h) as one more column. The shape is then that of the location-scatter M-estimator of a Cauchy law (Kent and
-    Tyler). With a center that is off by c > h the condition number to overcome grows by (c / h)^4, up to 10^14 in all.
+    Tyler). A center that is off by c > h makes the condition number (c / h)^2 times as large, which takes more rounds.
     cell: records are rounded to the largest power of two not above, which adds a deviation of up to 0.3 cells in every
     direction; take at most 1/100 of the smallest one. Numbers beyond 2^40 cells are clamped.
-    rounds: how many releases; one does for condition numbers to 100, and more than 8 are better near ``at_least``. shares: of mu^2, one a round, of sum 1; by default 1/2 for the last, the rest in equal parts.
+    rounds: how many releases; one does for condition numbers to 100. shares: of mu^2, one a round, of sum 1; by default 1/2
+    for the last, the rest in equal parts.
     at_least: with a lower (released or public) number it abstains; by default 4 k^(3/2) times an early round's noise
-    multiplier, k = d, or d + 1 with a scale; under add-remove over sqrt(2). With fewer, noise hides the smallest direction.
+    multiplier, k = d, or d + 1 with a scale; under add-remove over sqrt(2). Near it noise hides a direction that is much
+    shorter than all others (``Concentrated``): 8 rounds find one of 1e-8 in 9 of 10 datasets of 1.5 times as many
+    records, 10 rounds in nearly all.
     precision: a matrix that was released is rounded to 2^-precision of its trace before the next map follows from it.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: OURS; T87, KT91 (the estimators without privacy), DRS22 (Gaussian accounting).
