@@ -21,8 +21,8 @@ from dpverify.privacy.numbers import Floats
 
 RADIUS = 1 << 17
 """Of the sphere, in cells: one word for sums of half a million outer products."""
-START_BITS, MOST_BITS, STEP_BITS = 16, 40, 26
-"""Of the first map and of the shortest direction of any, of an entry at most, of the factor of a step."""
+START_BITS, LEAST_BITS, MOST_BITS, STEP_BITS = 16, 8, 40, 26
+"""Of the first map and of the shortest direction of any, and at least; of an entry at most, of the factor of a step."""
 _ABOVE = 0.7  # no spectrum of powers of two is near a change of the number of bits
 _NODE = 0.6  # in ln t: the trapezoid rule is off by about exp(-2 pi^2 / 0.6), 1e-14
 _TINY = 1e-16
@@ -117,20 +117,22 @@ def start(d: int) -> Row:
 def next_map(public: Row, row: Row, precision: int, floor: float) -> Row:
     """Multiply the map by the inverse root of what was measured after it, rounded to 2^-26 of its largest eigenvalue.
 
-    row: a matrix in 2^-precision. floor: what is least for an eigenvalue.
+    row: a matrix in 2^-precision. floor: what is least for an eigenvalue. Where one direction was stretched so far that
+    words would have no room for another, which records of no shape do, the map stays as it was.
     """
     d = math.isqrt(len(public))
     _, vectors, spectrum = floored_spectrum(row, precision, d, floor)
     step = (vectors * np.sqrt(spectrum.min() / spectrum)) @ vectors.T
     whole = np.rint(np.ldexp(step, STEP_BITS)).astype(np.int64)
     product = matmul(whole, np.array(public, np.int64).reshape(d, d))
-    return tuple(int(v) for v in _shortened(product).ravel())
+    shortened = _shortened(product)
+    return public if shortened is None else tuple(int(v) for v in shortened.ravel())
 
 
-def _shortened(matrix: Integers) -> Integers:
-    """Divide by the power of two that leaves its least singular value about 16 bits, and its entries at most 40."""
+def _shortened(matrix: Integers) -> Integers | None:
+    """Divide by the power of two that leaves its least singular value about 16 bits, and its entries at most 40; None for
+    less than about 8 bits."""
     least = float(np.linalg.svd(matrix.astype(np.float64), compute_uv=False)[-1])
-    bits = largest(matrix).bit_length() - MOST_BITS
-    if least > 0:
-        bits = max(bits, math.floor(math.log2(least / _ABOVE)) - START_BITS)
-    return rounded_multiples(matrix, [Fraction(2) ** -bits])
+    room = math.floor(math.log2(least / _ABOVE)) if least > 0 else 0
+    bits = max(largest(matrix).bit_length() - MOST_BITS, room - START_BITS)
+    return rounded_multiples(matrix, [Fraction(2) ** -bits]) if room - bits >= LEAST_BITS else None

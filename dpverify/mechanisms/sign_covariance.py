@@ -161,10 +161,6 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         if off.any():
             shares = np.where(hidden, 0.0, found * d)[off]
             return Concentrated.of(shares, count, (vectors[:, off].T @ public)[:, :columns])
-        lengths, axes = np.linalg.svd(public)[1:]
-        if lengths[-1] < 1:  # all but this direction was stretched beyond the words of a map
-            along = axes[lengths < 1, :columns]
-            return Concentrated.of(np.full(len(along), float(d)), count, along)
         return None
 
     def _located(self, factor: Any, count: float) -> ShapeEstimate:
