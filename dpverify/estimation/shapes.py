@@ -31,7 +31,7 @@ class ShapeEstimate(Result):
     """A private shape: a positive definite matrix, of determinant 1, of shape (d, d).
 
     ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a symmetric matrix, with standard
-    deviation ``spread`` on its diagonal and spread / sqrt(2) above it. ``count`` is the (noisy or public) number of records.
+    deviation ``spread`` on its diagonal and spread / sqrt(2) above it. ``count`` is the (noisy or public) number of records that count.
     ``location``: the center of the law, shape (d,), with the standard deviation of its noise in each coordinate where it was
     estimated (None where it is public).
     """

@@ -131,9 +131,14 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         if not count >= self._least():
             return Abstained(f"fewer than {self._least()} records, by the first released count")
         d, last = self._size(), self.rounds - 1
-        row, good = measured(transcript[_name(last)], 62, d)
-        if not good[0]:
-            return Abstained("nearly all records lie in one direction, by the last released trace")
+        released = transcript[_name(last)]
+        signs = in_units(traces(released, d), self._deviation(last) / UNIT)[0]
+        if not 2 * signs >= self._least():
+            return Abstained(
+                f"fewer than {self._least()} / 2 records have a sign, by the last released trace"
+            )
+        row, _ = measured(released, 62, d)
+        count = min(count, float(signs))  # records at the center have none
         public = self._maps(last, transcript)[0][0].astype(np.float64).reshape(d, d)
         noise = self._noise(last, count) * math.sqrt(2 * d)
         found, vectors, spectrum = floored_spectrum(tuple(row[0].tolist()), 62, d, noise / 2)

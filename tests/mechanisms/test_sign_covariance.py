@@ -462,6 +462,22 @@ def test_too_few_records_abstain_as_rarely_as_stated() -> None:
     assert public.minimum_n() == public.fewest_records() == spec.at_least(public.parameters) == 43
 
 
+@pytest.mark.parametrize("rounds", [1, 8])
+def test_without_signs_there_is_no_shape_of_noise(rounds: int) -> None:
+    """2000 public records, all at the center: 60 fixed seeds; or half of them: then errors are those of the other half."""
+    mechanism = shape(adjacency=REPLACE, rounds=rounds)
+    data = np.zeros((2000, 2))
+    for seed in range(60):
+        found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, Abstained)
+        assert "have a sign" in found.reason
+    data[:1000] = np.random.default_rng(0).normal(size=(1000, 2))
+    half = mechanism.release(data, SeededBits(0))
+    assert isinstance(half, ShapeEstimate)
+    assert half.count == pytest.approx(1000, rel=0.02)
+    assert half.spread == pytest.approx(4 * mechanism._noise(rounds - 1, 1000), rel=0.02)
+
+
 def test_records_at_the_center_count_for_nothing_there_and_something_elsewhere() -> None:
     data = np.zeros((2000, 2))
     assert isinstance(shape().release(data, SeededBits(0)), Abstained)
