@@ -105,8 +105,7 @@ def _exact_moments(query: LengthSides) -> Faulty:
 
 def _exact_number(mechanism: GaussianCovariance) -> Fault:
     """Whether it abstains then tells the number of records."""
-    value = Faulty(Any, lambda records: [len(records) >= mechanism.least()])
-    value = dataclasses.replace(value, base=_sides(mechanism))
+    value = Faulty(_sides(mechanism), lambda records: [len(records) >= mechanism.least()])
     plan = (Stage("exact", value, NoNoise()), *mechanism.fixed_plan)
     return plan_fault("compares with the exact number", mechanism, plan)
 
@@ -198,7 +197,7 @@ def _made(adjacency: Adjacency, **parameters: Any) -> GaussianCovariance:
     coarse: dict[str, Any] = {"cell": 1, "rounds": 1, "precision": 2, "scale_steps": 1}
     return GaussianCovariance(
         adjacency=adjacency,
-        noise_multiplier="1/2",
+        noise_multiplier=Fraction(1, 2),
         nonfinite="replace",
         at_least=950,
         **{"center": (0.0, 0.0), **coarse, **parameters},

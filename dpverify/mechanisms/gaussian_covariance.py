@@ -176,10 +176,23 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         (seen,) = own.seen(transcript, MOMENTS, FINE).tolist()
         fit = fitted(tuple(seen), self.columns(), FINE, own.floor(sphere), self.outside)
         if fit is None or not inside > 0:
-            return Abstained("nearly no record is inside of the ball, by the released moments")
+            return self._stretched(sphere, count) or Abstained(
+                "nearly no record is inside of the ball, by the released moments"
+            )
         return self._uneven(fit, sphere, count) or self._result(
             transcript, fit, sphere, count, inside
         )
+
+    def _stretched(self, sphere: Sphere, count: float) -> Concentrated | None:
+        """The directions that hold all records: others were stretched beyond the words of a map."""
+        d = self.columns()
+        lengths, axes = np.linalg.svd(np.array(sphere.row[: d * d], np.float64).reshape(d, d))[1:]
+        lost = lengths < 1
+        if not lost.any():
+            return None
+        with np.errstate(all="ignore"):
+            along = finite(axes[lost] / self._cells())
+        return Concentrated.of(np.full(len(along), float(d)), count, along)
 
     def _uneven(self, fit: Fit, sphere: Sphere, count: float) -> Concentrated | None:
         """Directions that noise or the grid hides, and after rounds of signs those that are still far longer or shorter."""

@@ -48,7 +48,7 @@ def drawn(mechanism: GaussianCovariance, data: Any, size: int) -> list[Covarianc
     return found  # type: ignore[return-value]
 
 
-SPECTRA = {
+SPECTRA: dict[str, Any] = {
     "logarithmic": lambda d: np.logspace(0, 8, d),
     "one small": lambda d: np.r_[1.0, np.full(d - 1, 1e8)],
     "one large": lambda d: np.r_[np.ones(d - 1), 1e8],
@@ -183,11 +183,12 @@ def test_copies_and_constant_columns_are_outcomes() -> None:
     assert isinstance(mechanism.release(np.zeros((3000, 3)), SeededBits(0)), Abstained)
     for seed in range(3):
         equal = mechanism.release(np.full((3000, 3), 7.0), SeededBits(seed))
-        assert isinstance(equal, Concentrated | Abstained)
+        assert isinstance(equal, Concentrated)
+        np.testing.assert_allclose(np.abs(equal.directions[0]), 3**-0.5, atol=1e-3)
     constant = np.column_stack([rng.normal(size=(4000, 2)), np.zeros(4000)])
     found = mechanism.release(constant, SeededBits(0))
     assert isinstance(found, Concentrated)
-    assert 2 in found.columns
+    assert set(found.columns) <= {0, 1}
 
 
 # --- accuracy -------------------------------------------------------------------------------------
@@ -304,7 +305,7 @@ def test_a_public_deviation_saves_the_rounds(adjacency: Adjacency, outside: str)
     names = [stage.name for stage in mechanism.fixed_plan]  # type: ignore[union-attr]
     assert names == ["count", "moments", "beyond"]
     found = released(mechanism, records)
-    plain = np.linalg.cholesky(records.T @ records / 4000)
+    plain: Any = np.linalg.cholesky(records.T @ records / 4000)
     error = np.linalg.norm(relative(plain, found.factor) - np.eye(4))
     assert error < 6 * float(spec.expected_error(mechanism.parameters, 4000))
 
