@@ -17,7 +17,9 @@ import numpy as np
 from dpverify import Adjacency, GaussianCovariance
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
+from dpverify.estimation.normal_fits import fitted
 from dpverify.estimation.sign_rounds import RADIUS, START_BITS, start
+from dpverify.estimation.whitened import FINE
 from dpverify.estimation.whitening import FARTHEST, octave_of
 from dpverify.grid import OneUnit, Records, Released, View
 from dpverify.grid.linear import Integers, squared_norms
@@ -102,8 +104,7 @@ def _exact_moments(query: LengthSides) -> Faulty:
 
 def _exact_number(mechanism: GaussianCovariance) -> Fault:
     """Whether it abstains then tells the number of records."""
-    value = Faulty(Any, lambda records: [len(records) >= mechanism.least()])
-    value = dataclasses.replace(value, base=_sides(mechanism))
+    value = Faulty(_sides(mechanism), lambda records: [len(records) >= mechanism.least()])
     plan = (Stage("exact", value, NoNoise()), *mechanism.fixed_plan)
     return plan_fault("compares with the exact number", mechanism, plan)
 
@@ -195,7 +196,7 @@ def _made(adjacency: Adjacency, **parameters: Any) -> GaussianCovariance:
     coarse: dict[str, Any] = {"cell": 1, "rounds": 1, "precision": 2, "scale_steps": 1}
     return GaussianCovariance(
         adjacency=adjacency,
-        noise_multiplier=1,
+        noise_multiplier=Fraction(1, 2),
         nonfinite="replace",
         at_least=950,
         **{"center": (0.0, 0.0), **coarse, **parameters},
@@ -215,7 +216,7 @@ def _attacked(
         pairs=pairs,
         faults=[fault(mechanism) for fault in faults],
         attacked=frozenset(which),
-        quick_trials=60_000,
+        quick_trials=20_000,
     )
 
 
@@ -284,4 +285,85 @@ SMALL = (
         data=_PLANE[:2],
     ),
     SmallInstance(name="nobody", mechanism=_small(ADD, "3/2"), data=()),
+)
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _three_rounds(setting: Mapping[str, Any]) -> GaussianCovariance:
+    return GaussianCovariance(
+        adjacency=setting["adjacency"],
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
+        center=(0.0,) * setting["d"],
+        cell=2**-8,
+        rounds=3,
+    )
+
+
+def _apart(estimate: Any, truth: Any) -> float:
+    """The Frobenius norm of their difference where the truth is the identity."""
+    return float(np.linalg.norm(np.linalg.solve(truth, estimate.value) - np.eye(len(truth))))
+
+
+def _without_noise(mechanism: Any, data: Any) -> Any:
+    """The normal law that fits the exact moments of records clipped where the mechanism clips them."""
+    d, square = mechanism.columns(), mechanism.whitened().bound(octave_of(len(data)))
+    kept = data / np.maximum(1, np.linalg.norm(data, axis=1, keepdims=True) / square**0.5)
+    moments = kept.T @ kept / (len(data) * square)
+    entries = np.ldexp(np.r_[np.diag(moments), moments[np.triu_indices(d, 1)]], FINE)
+    fit = fitted(tuple(np.rint(entries).astype(int).tolist()), d, FINE, 0.0, "clip")
+    return square * fit.factor @ fit.factor.T if fit else np.eye(d)
+
+
+def _rate(
+    name: str, variable: str, values: tuple[Any, ...], curve: str, **claimed: Any
+) -> RateClaim:
+    """Standard normal records about a public center."""
+    return RateClaim(
+        name=name,
+        mechanism=_three_rounds,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="gaussian", parameters={"mean": 0.0, "deviation": 1.0}),
+        error=_apart,
+        curve=Curve(function=curve, arguments=("parameters", "n")),
+        source="OURS, private signs in rounds, then clipped moments; BDKU20",
+        **claimed,
+    )
+
+
+_IDENTITY = Population(lambda mechanism, setting: np.eye(setting["d"]))
+_LOWER = Curve(function="lower_bound", arguments=("parameters", "n"))
+
+RATES = (
+    _rate(
+        "noise-against-n",
+        "n",
+        (2000, 4000, 8000),
+        "noise_error",
+        target=Empirical(_without_noise),
+        setting={"d": 3, "noise_multiplier": 3, "adjacency": ADD},
+        exponent=Exponent(value=-1, tolerance=0.1),
+        repeats=400,
+    ),
+    _rate(
+        "error-against-noise-multiplier",
+        "noise_multiplier",
+        (2, 4, 8),
+        "expected_error",
+        target=_IDENTITY,
+        setting={"d": 4, "n": 3000, "adjacency": REPLACE},
+        lower=_LOWER,
+        repeats=200,
+    ),
+    _rate(
+        "error-against-d",
+        "d",
+        (2, 4, 8),
+        "expected_error",
+        target=_IDENTITY,
+        setting={"n": 3000, "noise_multiplier": 2, "adjacency": REPLACE},
+        lower=_LOWER,
+        repeats=200,
+    ),
 )

@@ -16,7 +16,14 @@ from dpverify.estimation.clipping import PerColumn, finite
 from dpverify.estimation.column_grids import PublicCell, exponents_of
 from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.handles import COUNT
-from dpverify.estimation.normal_fits import Fit, fitted, mean_response, responses, sandwich
+from dpverify.estimation.normal_fits import (
+    Fit,
+    fitted,
+    mean_response,
+    of_identity,
+    responses,
+    sandwich,
+)
 from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.shapes import Concentrated
 from dpverify.estimation.sign_rounds import RADIUS, START_BITS, start, symmetric
@@ -33,6 +40,7 @@ from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row
 from dpverify.grid.queries import Count
+from dpverify.grid.vectors import OUTER_BOX
 from dpverify.mechanisms.sign_covariance import SignCovariance
 from dpverify.plans import (
     UNIT,
@@ -105,6 +113,10 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         for wrong, why in self._contradictions():
             if wrong:
                 raise ValueError(why)
+        if self.largest is not None and not 1 <= self.long() <= OUTER_BOX:
+            raise ValueError(
+                f"largest = {self.largest}: {to_float(self.long()):.3g} cells; give one of 1 to 2^40 cells."
+            )
         if self.has_rounds:
             self.shape()  # refuses a center that is not for the grid; elsewhere the queries do
 
@@ -164,8 +176,23 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         (seen,) = own.seen(transcript, MOMENTS, FINE).tolist()
         fit = fitted(tuple(seen), self.columns(), FINE, own.floor(sphere), self.outside)
         if fit is None or not inside > 0:
-            return Abstained("nearly no record is inside of the ball, by the released moments")
-        return self._uneven(fit, sphere, count) or self._result(transcript, fit, sphere, count)
+            return self._stretched(sphere, count) or Abstained(
+                "nearly no record is inside of the ball, by the released moments"
+            )
+        return self._uneven(fit, sphere, count) or self._result(
+            transcript, fit, sphere, count, inside
+        )
+
+    def _stretched(self, sphere: Sphere, count: float) -> Concentrated | None:
+        """The directions that hold all records: others were stretched beyond the words of a map."""
+        d = self.columns()
+        lengths, axes = np.linalg.svd(np.array(sphere.row[: d * d], np.float64).reshape(d, d))[1:]
+        lost = lengths < 1
+        if not lost.any():
+            return None
+        with np.errstate(all="ignore"):
+            along = finite(axes[lost] / self._cells())
+        return Concentrated.of(np.full(len(along), float(d)), count, along)
 
     def _uneven(self, fit: Fit, sphere: Sphere, count: float) -> Concentrated | None:
         """Directions that noise or the grid hides, and after rounds of signs those that are still far longer or shorter."""
@@ -188,10 +215,11 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             return Concentrated.of(shares, count, finite(along / self._cells()))
 
     def _result(
-        self, transcript: Transcripts, fit: Fit, sphere: Sphere, count: float
+        self, transcript: Transcripts, fit: Fit, sphere: Sphere, count: float, inside: float
     ) -> CovarianceEstimate:
         own = self.whitened()
-        noise = to_float(own.moments_noise(MOMENTS)) / count
+        noise = to_float(own.moments_noise(MOMENTS)) / inside
+        along = own.along_identity(float(fit.values.sum()))
         sides = to_float(own.side_noise(self.check_share)) / count
         beyond = in_units(transcript[BEYOND][:, 0], 1 / UNIT)
         with np.errstate(all="ignore"):
@@ -203,7 +231,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
                 value=finite(factor @ factor.T),
                 count=count,
                 spread=fit.spread * noise,
-                trace_spread=fit.trace_spread * noise,
+                trace_spread=fit.trace_spread * noise * along,
                 factor=factor,
                 location=location,
                 location_deviation=deviation,
@@ -232,7 +260,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         square = own.rare_length(own.spheres()(transcript)[0][0]) ** 2
         values = np.linalg.eigvalsh(np.ldexp(symmetric(tuple(seen), self.columns()), -FINE))
         noise = to_float(own.moments_noise(CERTIFICATE)) / count
-        return sandwich(values * square, count, noise * square, FAILS / 2)
+        of_number = noise * RADIUS**2 / own.weight if own.weight else 0.0
+        return sandwich(values * square, count, noise * square, FAILS / 2, of_number)
 
     def expected_error(self, n: int) -> float:
         """The root mean square of the noise's part, as a Frobenius norm where the covariance is the identity.
@@ -242,9 +271,12 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         if n < self.least():
             return math.inf
         d, own = self.columns(), self.whitened()
-        across, along = responses(d, own.bound(octave_of(n)), self.outside)
-        noise = to_float(own.moments_noise(MOMENTS)) / n
-        return noise * math.sqrt((d * (d + 1) / 2 - 1) / across**2 + 1 / along**2)
+        bound = own.bound(octave_of(n))
+        across, along = responses(d, bound, self.outside)
+        trace, inside = of_identity(d, bound, self.outside)
+        noise = to_float(own.moments_noise(MOMENTS)) / (n * inside)
+        longer = own.along_identity(trace)
+        return noise * math.sqrt((d * (d + 1) / 2 - 1) / across**2 + (longer / along) ** 2)
 
     def expected_mean_error(self, n: int) -> float:
         """The root mean square of the noise's part in the center, where the covariance is the identity; 0 if it is public."""
@@ -321,6 +353,12 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         """The logarithm of each column's cell."""
         return exponents_of(self.cell, self.columns())
 
+    def long(self) -> Fraction:
+        """``largest`` in the least column's cells; 0 without one."""
+        if self.largest is None:
+            return Fraction(0)
+        return exact(self.largest, "largest") / Fraction(2) ** min(self.exponents())
+
     def _cells(self) -> Floats:
         """The cell of each column, shape (d,)."""
         return finite(np.ldexp(np.ones(self.columns()), self.exponents()))
@@ -382,10 +420,7 @@ def _shape_of(mechanism: GaussianCovariance) -> SignCovariance:
 
 @lru_cache(maxsize=64)
 def _whitened_of(mechanism: GaussianCovariance) -> Whitened:
-    exponents, long = mechanism.exponents(), None
-    if mechanism.largest is not None:
-        least = Fraction(2) ** min(exponents)
-        long = to_float(exact(mechanism.largest, "largest") / least)
+    exponents, known = mechanism.exponents(), mechanism.largest is not None
     return Whitened(
         adds=mechanism.adjacency is Adjacency.ADD_REMOVE,
         multiplier=mechanism.noise_multiplier,
@@ -401,5 +436,5 @@ def _whitened_of(mechanism: GaussianCovariance) -> Whitened:
         rows=mechanism._rows(),
         counts=mechanism._counts(),
         least=mechanism.least(),
-        long=None if long is None else long * (1 << START_BITS),
+        long=to_float(mechanism.long()) * (1 << START_BITS) if known else None,
     )
