@@ -144,23 +144,21 @@ CONFIGURATIONS = (
 
 # --- small instances ----------------------------------------------------------------------------
 
-
-def _small(adjacency: Adjacency, multiplier: str, **parameters: Any) -> Gaussian:
-    own: dict[str, Any] = {"d": 2, "cell": 1, "bound": 64.0, "rounds": 1, "at_least": 1}
-    own |= {"center_steps": 1, "spread_steps": 1, "scale_steps": 1}
-    return Gaussian(adjacency=adjacency, noise_multiplier=Fraction(multiplier), **own | parameters)
+# The least plan releases sixteen numbers, more than can be enumerated.
+_ROWS: Any = [(33.0 + 20 * (k % 5), 30.0 - 9 * (k % 7)) for k in range(60)]
 
 
-_PLANE: Any = ((3.0, 50.0), (40.0, -7.0), (33.0, 30.0))
+def _small(name: str, adjacency: Adjacency, multiplier: str, **parameters: Any) -> SmallInstance:
+    own: dict[str, Any] = {"d": 2, "cell": 1, "bound": 64.0, "rounds": 2, "at_least": 1}
+    own |= {"center_steps": 2, "spread_steps": 2, "scale_steps": 3} | parameters
+    made = Gaussian(adjacency=adjacency, noise_multiplier=Fraction(multiplier), **own)
+    return SmallInstance(name=name, mechanism=made, data=_ROWS, followed=6)
+
 
 SMALL = (
-    SmallInstance(name="add-remove", mechanism=_small(ADD, "1/100"), data=_PLANE),
-    SmallInstance(
-        name="replace, a cell for each column",
-        mechanism=_small(REPLACE, "1/100", cell=(1.0, 2.0)),
-        data=_PLANE,
-    ),
-    SmallInstance(name="nobody", mechanism=_small(ADD, "3/2"), data=()),
+    _small("add-remove", ADD, "1/20"),
+    _small("replace, a cell for each column", REPLACE, "1/100", cell=(1.0, 2.0)),
+    _small("mostly noise", ADD, "4", precision=4),
 )
 
 # --- rates --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ lead to different maps.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +27,7 @@ from dpverify.grid.outer_products import LengthSides, SecondMoments
 from dpverify.grid.vectors import to_cells
 from dpverify.plans import NoNoise, Stage
 from dpverify.plans.plan import rescaled_stage, with_stages
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from .clipped_mean import Faulty
 
@@ -267,12 +268,10 @@ def _small(adjacency: Adjacency, multiplier: str, **parameters: Any) -> Gaussian
 
 _PLANE: Any = ((0.3, 0.5), (100.0, -7.0), (0.0, 0.0))
 
+# Of few numbers: every one of them has three outcomes here.
 SMALL = (
-    SmallInstance(name="a known center", mechanism=_small(ADD, "1/100"), data=_PLANE),
     SmallInstance(
-        name="an unknown center",
-        mechanism=_small(REPLACE, "1/100", scale=1, center=(0.25, -1.0), mean_share="1/10"),
-        data=_PLANE,
+        name="no rounds, replace", mechanism=_small(REPLACE, "1/100", rounds=0), data=_PLANE
     ),
     SmallInstance(
         name="mask and largest",
@@ -280,11 +279,27 @@ SMALL = (
         data=_PLANE,
     ),
     SmallInstance(
-        name="replace, a certificate",
-        mechanism=_small(REPLACE, "1/100", certify="1/10"),
-        data=_PLANE[:2],
+        name="one column, nobody",
+        mechanism=_small(ADD, "3/2", center=(0.0,)),
+        data=(),
     ),
-    SmallInstance(name="nobody", mechanism=_small(ADD, "3/2"), data=()),
+    *(
+        SmallInstance(
+            name=f"{adjacency}, an unknown center, followed",
+            mechanism=_small(
+                adjacency, "1/20", scale=1, center=(0.25, -1.0), mean_share="1/10", rounds=2
+            ),
+            data=[(0.3 * (k % 5), 100.0 - 7 * (k % 9)) for k in range(40)],
+            followed=6,
+        )
+        for adjacency in Adjacency
+    ),
+    SmallInstance(
+        name="a known center and a certificate, followed",
+        mechanism=_small(ADD, "1/20", certify="1/10", rounds=2, scale_steps=6),
+        data=[(0.3 * (k % 5) - 0.5, 10.0 - 7 * (k % 4)) for k in range(40)],
+        followed=6,
+    ),
 )
 
 # --- rates --------------------------------------------------------------------------------------
