@@ -21,7 +21,9 @@ from dpverify import (
     Concentrated,
     CoordinatewiseMean,
     CountEstimate,
+    CovarianceEstimate,
     FrequencyEstimate,
+    GaussianCovariance,
     HistogramEstimate,
     IterativeMean,
     LargeVariancesEstimate,
@@ -54,7 +56,14 @@ from dpverify.privacy.tails import Tail
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 DRAWS = 600
 LEAST = int(stats.binom.ppf(1e-6, DRAWS, 0.95))  # of covered draws, if 95% are
-DEVIATIONS = ("standard_deviation", "from_sum", "spread", "along", "count_deviation")
+DEVIATIONS = (
+    "standard_deviation",
+    "from_sum",
+    "spread",
+    "trace_spread",
+    "along",
+    "count_deviation",
+)
 
 
 def made(kind: Any, **parameters: Any) -> Any:
@@ -230,6 +239,19 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
         SIGN_SHAPE,
         {},
     ),
+    "covariance": (
+        made(
+            GaussianCovariance,
+            adjacency=ADD,
+            noise_multiplier=8,
+            center=[0.0] * 2,
+            cell=2**-8,
+            rounds=3,
+        ),
+        SIGNS,
+        (SIGNS[:, 0] ** 2).mean(),
+        {},
+    ),
     "histogram, gaussian": (
         made(
             StabilityHistogram,
@@ -378,6 +400,10 @@ RESULTS: list[Any] = [
     LargeVariancesEstimate({3: 2.0, 0: math.inf}, 0.25),
     ShapeEstimate(np.eye(2), 9.5, 0.1, np.eye(2), np.zeros(2)),
     ShapeEstimate(np.eye(2), 9.0, math.inf, np.eye(2), np.zeros(2), np.ones(2)),
+    CovarianceEstimate(np.eye(2), 9.5, 0.1, np.eye(2), np.zeros(2)),
+    CovarianceEstimate(
+        np.eye(2), 9.0, math.inf, np.eye(2), V, V, 0.2, 0.1, math.inf, (0.0, math.inf)
+    ),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
 ]
 
