@@ -69,8 +69,8 @@ def stepped(step: Any, public: Row, d: int) -> tuple[Row, int]:
         ]
         least = min(mp.svd_r(mp.matrix([row[:d] for row in product]), compute_uv=False))
         bits = max(abs(v) for row in product for v in row).bit_length() - MOST_BITS
-        if least > 0:
-            bits = max(bits, int(mp.floor(mp.log(least / mp.mpf("0.7"), 2))) - START_BITS)
+        long = int(mp.floor(mp.log(least / mp.mpf("0.7"), 2))) if least > 0 else -MOST_BITS
+        bits = max(bits, long - START_BITS)
         shortened = (round(v * Fraction(2) ** -bits) for row in product for v in row)
         return tuple(shortened), STEP_BITS - bits
 
