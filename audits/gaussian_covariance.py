@@ -8,7 +8,7 @@ lead to different maps.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +27,7 @@ from dpverify.grid.outer_products import LengthSides, SecondMoments
 from dpverify.grid.vectors import to_cells
 from dpverify.plans import NoNoise, Stage
 from dpverify.plans.plan import rescaled_stage, with_stages
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from .clipped_mean import Faulty
 

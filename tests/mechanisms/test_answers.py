@@ -402,7 +402,7 @@ RESULTS: list[Any] = [
     ShapeEstimate(np.eye(2), 9.0, math.inf, np.eye(2), np.zeros(2), np.ones(2)),
     CovarianceEstimate(np.eye(2), 9.5, 0.1, np.eye(2), np.zeros(2)),
     CovarianceEstimate(
-        np.eye(2), 9.0, math.inf, np.eye(2), V, V, 0.2, 0.1, math.inf, (0.0, math.inf)
+        np.eye(2), 9.0, math.inf, np.eye(2), V[1:], V[1:], 0.2, 0.1, math.inf, (0.0, math.inf)
     ),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
 ]
