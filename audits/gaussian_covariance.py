@@ -283,13 +283,17 @@ SMALL = (
 # --- rates --------------------------------------------------------------------------------------
 
 
-def _three_rounds(setting: Mapping[str, Any]) -> GaussianCovariance:
+def _normal(setting: Mapping[str, Any]) -> GaussianCovariance:
+    """Without rounds, a public deviation; with them none."""
+    rounds = setting["rounds"]
     return GaussianCovariance(
         adjacency=setting["adjacency"],
         noise_multiplier=Fraction(setting["noise_multiplier"]),
         center=(0.0,) * setting["d"],
         cell=2**-8,
-        rounds=3,
+        rounds=rounds,
+        largest=None if rounds else 1.0,
+        scale_steps=8,
     )
 
 
@@ -314,7 +318,7 @@ def _rate(
     """Standard normal records about a public center."""
     return RateClaim(
         name=name,
-        mechanism=_three_rounds,
+        mechanism=_normal,
         variable=variable,
         values=values,
         instance=Instance(kind="gaussian", parameters={"mean": 0.0, "deviation": 1.0}),
@@ -335,9 +339,9 @@ RATES = (
         (2000, 4000, 8000),
         "noise_error",
         target=Empirical(_without_noise),
-        setting={"d": 3, "noise_multiplier": 3, "adjacency": ADD},
+        setting={"d": 3, "noise_multiplier": 3, "adjacency": ADD, "rounds": 0},
         exponent=Exponent(value=-1, tolerance=0.1),
-        repeats=400,
+        repeats=300,
     ),
     _rate(
         "error-against-noise-multiplier",
@@ -345,7 +349,7 @@ RATES = (
         (2, 4, 8),
         "expected_error",
         target=_IDENTITY,
-        setting={"d": 4, "n": 3000, "adjacency": REPLACE},
+        setting={"d": 8, "n": 3000, "adjacency": REPLACE, "rounds": 1},
         lower=_LOWER,
         repeats=200,
     ),
@@ -355,7 +359,7 @@ RATES = (
         (2, 4, 8),
         "expected_error",
         target=_IDENTITY,
-        setting={"n": 3000, "noise_multiplier": 2, "adjacency": REPLACE},
+        setting={"n": 2000, "noise_multiplier": 6, "adjacency": REPLACE, "rounds": 0},
         lower=_LOWER,
         repeats=200,
     ),
