@@ -97,7 +97,7 @@ def weights_after(parameters: Parameters, outcome: Outcome, n: int | None) -> tu
     least = [max(q, mp.mpf(1) / d, _NOISES * own) for q in rare]
     cautious = [max(q, own) / f for q, f in zip(rare, least, strict=True)]
     spread = mp.fsum(c / f for c, f in zip(cautious, least, strict=True))
-    cap = mp.fsum(cautious) + _FAR * mp.sqrt(spread)
+    cap = max(mp.fsum(cautious) + _FAR * mp.sqrt(spread), 1 / min(least))
     plain = mp.mpf(1) / 4 if adds(parameters) else mp.mpf(1) / 2
     if cap >= plain * mp.fsum(1 / f for f in least):
         return (0,) * int(d)

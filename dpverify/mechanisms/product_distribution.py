@@ -197,7 +197,7 @@ class ProductDistribution(Mechanism[ProductEstimate]):
     ) -> tuple[Floats, Floats]:
         """Probabilities that a stage's sums stand for, and the deviation of their noise, each of shape (d,)."""
         share = self.coarse_share if stage == COARSE else 1 - self.coarse_share
-        noise = min(to_float(self._noise(share)), 1e150) / count
+        noise = min(max(to_float(self._noise(share)), 1e-100), 1e100) / count
         sums = in_units(transcript[stage][0, : self.d], self._noise(share) / UNIT) / count
         if not weights.any():
             one = to_float(self._per_sign())

@@ -172,21 +172,27 @@ def _solved(wanted: Sequence[Any], outside: str, fixed: set[int]) -> list[Any] |
     return None
 
 
-def sandwich(low: Any, high: Any, d: int, n: Any, noise: Any, beta: Any) -> tuple[Any, Any]:
+def sandwich(
+    low: Any, high: Any, d: int, n: Any, noise: Any, beta: Any, of_number: Any = 0
+) -> tuple[Any, Any]:
     """Bounds on the eigenvalues of a covariance, from the least and the largest of noisy second moments of n normal records.
 
-    Z = (1/n) sum x x^T + Y. With probability 1 - beta / 2 the symmetric noise Y, of deviation s on its diagonal and at most s / sqrt(2)
-    above it, is no longer than s (sqrt(2 d) + sqrt(2 ln(4 / beta))): E|Y| <= s sqrt(2 d) (Chevet, Slepian: Y is compared with
-    <g, u> sqrt(2)), and |Y| is s-Lipschitz in the standard normal numbers behind it; both signs, b = beta / 4 each. With
-    probability 1 - beta / 2 singular values of white records over sqrt(n) are within 1 -+ e, e = sqrt(d / n) + sqrt(2 ln(4 / beta) / n)
-    (Gordon; Davidson and Szarek), so second moments within 1 -+ (2 e + e^2) of the covariance, as forms. Clipping only makes
-    second moments smaller, which leaves the lower bound.
+    Z = (sum x x^T + W) / c for a released number c, and Y = W / c. With probability 1 - beta / 3 the symmetric noise Y, of deviation s on its diagonal and at most
+    s / sqrt(2) above it, is no longer than s (sqrt(2 d) + sqrt(2 ln(6 / beta))): E|Y| <= s sqrt(2 d) (Chevet, Slepian: Y is
+    compared with <g, u> sqrt(2)), and |Y| is s-Lipschitz in the standard normal numbers behind it; both signs, beta / 6 each. With
+    probability 1 - beta / 3 singular values of white records over sqrt(n) are within 1 -+ e, e = sqrt(d / n) + sqrt(2 ln(6 / beta) / n)
+    (Gordon; Davidson and Szarek), so second moments within 1 -+ (2 e + e^2) of the covariance, as forms. c - n is
+    normal of deviation ``of_number`` c, so with probability 1 - beta / 3 c / n is from 1 / (1 + m) to 1 / (1 - m), m = of_number sqrt(2 ln(6 /
+    beta)); and (1/n) sum x x^T = (Z - Y) c / n. Clipping only makes second moments smaller, which leaves the lower bound.
     """
-    level = 2 * mp.log(4 / beta)
+    level = 2 * mp.log(6 / beta)
     far = noise * (mp.sqrt(2 * d) + mp.sqrt(level))
     e = mp.sqrt(mp.mpf(d) / n) + mp.sqrt(level / n)
-    off = 2 * e + e**2
-    return max(mp.mpf(0), (low - far) / (1 + off)), (high + far) / (1 - off) if off < 1 else mp.inf
+    off, more = 2 * e + e**2, of_number * mp.sqrt(level)
+    least = max(mp.mpf(0), (low - far) / ((1 + off) * (1 + more)))
+    if off >= 1 or more >= 1:
+        return least, mp.inf
+    return least, (high + far) / ((1 - off) * (1 - more))
 
 
 # --- obligations --------------------------------------------------------------------------------

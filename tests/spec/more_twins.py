@@ -18,6 +18,7 @@ from . import (
     bound_twins,
     centered_twins,
     clipped_twins,
+    covariance_twins,
     filter_twins,
     group_twins,
     level_twins,
@@ -97,6 +98,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **unknown_twins.TWINS,
     **smooth_twins.TWINS,
     **winsorized_twins.TWINS,
+    **covariance_twins.TWINS,
     **score_twins.TWINS,
     **sign_twins.TWINS,
     **clipped_twins.TWINS,
@@ -130,6 +132,7 @@ def _costly_weight(right: Any, *given: Any) -> Any:
 
 
 FAULTS: dict[str, list[Plant]] = {
+    **covariance_twins.FAULTS,
     **score_twins.FAULTS,
     **sign_twins.FAULTS,
     "iterative_mean:obligation_loss": [
