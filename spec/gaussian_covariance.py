@@ -220,7 +220,7 @@ class Reading:
             found = sign_covariance.counted(shape(p), self.prefix[0], None)
         else:
             found = self.prefix[0][0] * side_noise(p, step_share(p)) / UNIT
-            found = min(max(found, -Fraction(10**150)), Fraction(10**150))
+            found = min(max(found, -Fraction(10**18)), Fraction(10**18))
         return max(found, Fraction(at_least(p)))
 
     def row(self) -> tuple[Row, tuple[int, ...]]:

@@ -88,7 +88,7 @@ def weights_after(parameters: Parameters, outcome: Outcome, n: int | None) -> tu
     share = shares(parameters)[0]
     one = noise(parameters, share) * RADIUS / UNIT
     count = Fraction(n) if n is not None else outcome[d] * one / WEIGHT
-    count = max(min(count, Fraction(10**150)), Fraction(at_least(parameters)))
+    count = max(min(count, Fraction(10**18)), Fraction(at_least(parameters)))
     found = [(1 + v * one / sign(parameters) / count) / 2 for v in outcome[:d]]
     rough = [round(min(max(p, Fraction(-2)), Fraction(3)) * 2**precision) for p in found]
     own = real(plain_noise(parameters, share)) / mp.mpf(2) ** (mp.mpf(octave(count)) / 4)

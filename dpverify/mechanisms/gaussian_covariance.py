@@ -399,7 +399,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         unit = Fraction(1)
         if self.adjacency is Adjacency.ADD_REMOVE:
             unit = self.noise_multiplier * root_up(1 / self._step_share(), ROOT_BITS) / UNIT
-        return Released((COUNT,), lambda before: in_units(before[COUNT][:, 0], unit))
+        return Released(
+            (COUNT,), lambda before: np.clip(in_units(before[COUNT][:, 0], unit), -1e18, 1e18)
+        )
 
 
 @lru_cache(maxsize=64)

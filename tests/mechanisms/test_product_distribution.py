@@ -105,6 +105,11 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
             assert np.isfinite(found.log_odds).all()
 
 
+def _fixed(weights: tuple[int, ...]) -> Released[Any]:
+    numbers = np.array([weights], np.int64)
+    return Released((), lambda before: (numbers, np.zeros(1, np.intp)))
+
+
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_values_are_the_spec_s_for_all_weights(adjacency: Adjacency) -> None:
     rng = np.random.default_rng(1)
@@ -112,8 +117,7 @@ def test_values_are_the_spec_s_for_all_weights(adjacency: Adjacency) -> None:
     rows: Any = [tuple(row) for row in data.tolist()]
     for weights in ((0, 0, 0), (9, -9, 5), (1 << 20, -(1 << 20), 1), (3, 4, -12)):
         for radius, weight in ((7, 0), (1 << 20, 5)):
-            numbers = np.array([weights], np.int64)
-            given = Released((), lambda before, own=numbers: (own, np.zeros(1, np.intp)))
+            given = _fixed(weights)
             query = BitSums(
                 columns=3, radius=radius, adjacency=adjacency, weights=given, weight=weight
             )

@@ -84,7 +84,7 @@ def test_followed_transcripts_refuse_a_spec_with_another_map(
     own = entry.spec.gaussian_covariance  # the suite's own copy
     right = own.bound
     monkeypatch.setattr(own, "bound", lambda *given: right(*given) * 1.01)
-    with pytest.raises(RefinementFailed, match="transcript 0, fit/moments: .* in the code"):
+    with pytest.raises(RefinementFailed, match=r"transcript 0, fit/moments: .* in the code"):
         refine(entry.spec, entry.small[0])
 
 
