@@ -130,7 +130,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             (
                 unknown and not signs,
                 "scale: without rounds of signs (rounds = 0, or one column) no center is found. Leave out scale and give a "
-                "public center; for one column there is UnivariateGaussian.",
+                "public center.",
             ),
             (
                 unknown and self.certify is not None,
