@@ -23,7 +23,7 @@ from dpverify.mechanisms.gaussian import FIT
 from dpverify.plans import Stage
 from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.plan import rescaled_stage, with_stages
-from dpverify.rates import Curve, Instance, Population, RateClaim
+from dpverify.rates import Curve, Exponent, Instance, Population, RateClaim
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _SEARCHED = frozenset({"median 1"})
@@ -170,13 +170,17 @@ SMALL = (
 
 
 def _normal(setting: Mapping[str, Any]) -> Gaussian:
+    """Of few steps and one round: the records are white."""
     return Gaussian(
         adjacency=setting["adjacency"],
         noise_multiplier=Fraction(setting["noise_multiplier"]),
         d=setting["d"],
         cell=2**-7,
-        bound=64.0,
-        rounds=3,
+        bound=8.0,
+        rounds=1,
+        center_steps=5,
+        spread_steps=6,
+        scale_steps=13,
     )
 
 
@@ -204,19 +208,21 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
     )
 
 
+# Between the -1/2 of sampling and the -1 of noise, of which there is more.
 RATES = (
     _rate(
         "error-against-n",
         "n",
-        (2000, 4000, 8000),
-        setting={"d": 2, "noise_multiplier": 1, "adjacency": ADD},
-        repeats=200,
+        (4000, 8000, 16_000),
+        setting={"d": 2, "noise_multiplier": 16, "adjacency": ADD},
+        exponent=Exponent(value=-0.83, tolerance=0.15),
+        repeats=600,
     ),
     _rate(
-        "error-against-d",
-        "d",
-        (2, 4, 8),
-        setting={"n": 6000, "noise_multiplier": 1, "adjacency": REPLACE},
-        repeats=200,
+        "error-against-noise-multiplier",
+        "noise_multiplier",
+        (4, 8, 16),
+        setting={"n": 3500, "d": 2, "adjacency": REPLACE},
+        repeats=400,
     ),
 )

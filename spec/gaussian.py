@@ -199,17 +199,29 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 # --- error --------------------------------------------------------------------------------------
 
 
-@states(_STAGES)
-def expected_error(parameters: Parameters, n: int) -> Any:
-    """The root of E(2 |mean|^2 + |covariance - identity|_F^2) for standard normal records, to first order: twice the root of
-    the relative entropy. Noise and sampling of mean and moments, after searches and rounds that are right."""
+def _mean_parts(parameters: Parameters, n: int) -> tuple[Any, Any]:
+    """Of the squared length of the mean's error: sampling, noise."""
     own, d = start_of(parameters), parameters["d"]
     square = gaussian_covariance.mean_bound(own, octave(Fraction(n)))
     response = normal_fits.mean_response(d, square)
     noise = real(gaussian_covariance.side_noise(own, own["mean_share"])) * mp.sqrt(square) / n
     below = normal_fits.below(d + 2, square) * d + square * (1 - normal_fits.below(d, square))
-    mean = (below / n + d * noise**2) / response**2
-    return mp.sqrt(2 * mean + gaussian_covariance.expected_error(own, n) ** 2)
+    return below / n / response**2, d * noise**2 / response**2
+
+
+@states(_STAGES)
+def expected_error(parameters: Parameters, n: int) -> Any:
+    """The root of E(2 |mean|^2 + |covariance - identity|_F^2) for standard normal records, to first order: twice the root of
+    the relative entropy. Noise and sampling of mean and moments, after searches and rounds that are right."""
+    mean = sum(_mean_parts(parameters, n))
+    return mp.sqrt(2 * mean + gaussian_covariance.expected_error(start_of(parameters), n) ** 2)
+
+
+@states(_STAGES)
+def noise_error(parameters: Parameters, n: int) -> Any:
+    """The noise's part of it. Balls grow with n, so it falls a little more slowly than 1 / n."""
+    mean = _mean_parts(parameters, n)[1]
+    return mp.sqrt(2 * mean + gaussian_covariance.noise_error(start_of(parameters), n) ** 2)
 
 
 @states(_STAGES, Source("BDKU20", "tail of a squared normal length", note="shrinking.clip_radius"))

@@ -21,13 +21,10 @@ TWINS: dict[str, dict[str, Any]] = {
         "first order": lambda mu: mu**2,
         "of the halved distance": lambda mu: mp.expm1(mu**2 / 4),
     },
-    "theory.covariance_tracing:obligation_bound_is_below_a_mechanism": {
-        "tight": 2,
-    },
 }
 
 
-def _times(factor: int) -> Any:
+def _times(factor: Any) -> Any:
     def plant(patch: Any) -> None:
         right = tracing._least
         patch.setattr(tracing, "_least", lambda *given: factor * right(*given))
@@ -36,5 +33,8 @@ def _times(factor: int) -> Any:
 
 
 FAULTS: dict[str, list[Any]] = {
-    "theory.covariance_tracing:obligation_bound_is_below_a_mechanism": [_times(100)],
+    "theory.covariance_tracing:obligation_bound_is_below_a_mechanism": [
+        _times(100),
+        _times(mp.mpf(1) / 100),
+    ],
 }

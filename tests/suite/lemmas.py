@@ -24,6 +24,7 @@ from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
 from dpverify.grid.nearness import Nearness
+from dpverify.grid.orthants import BitSums
 from dpverify.grid.outer_products import FirstMoments, LengthSides, SecondMoments
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
@@ -114,6 +115,8 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
         yield SecondMoments(**images, radius=5, how=how, weight=3), TWO
         yield FirstMoments(**images, radius=5, how=how), TWO
     yield LengthSides(**images), TWO
+    for near in (ADD, REPLACE):
+        yield BitSums(columns=2, radius=9, adjacency=near, weights=where, weight=4), TWO
     for near in (ADD, REPLACE):
         yield WeightedMean(NEAR, SPREAD, near), ONE
         yield MovingSum(PLANE, SPREAD, near, where), TWO
