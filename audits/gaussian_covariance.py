@@ -225,9 +225,7 @@ _MEAN = _made(
     mean_share="9/10",
 )
 _MOMENTS = dataclasses.replace(_MEAN, mean_share=_SHARE)
-_MASK = _made(
-    ADD, rounds=0, largest=64, outside="mask", scale_share=Fraction(12, 25), check_share=_SHARE
-)
+_MASK = _made(ADD, rounds=0, largest=64, scale_share=Fraction(12, 25), check_share=_SHARE)
 
 CONFIGURATIONS = (
     _attacked(
@@ -242,7 +240,7 @@ CONFIGURATIONS = (
     ),
     _attacked("mean", _MEAN, ("mean",), _opposite(), _ONE_END),
     _attacked("unknown-center", _MOMENTS, ("moments",), _orthogonal(), _ONE_OUTER_PRODUCT),
-    _attacked("mask", _MASK, ("moments",), _masked(_MASK), _FREE_NUMBER, *_LESS_FOR_THE_COUNT),
+    _attacked("no-rounds", _MASK, ("moments",), _masked(_MASK), _FREE_NUMBER, *_LESS_FOR_THE_COUNT),
 )
 
 # --- small instances ----------------------------------------------------------------------------
