@@ -240,7 +240,6 @@ CONFIGURATIONS = (
     ),
     _attacked("mean", _MEAN, ("mean",), _opposite(), _ONE_END),
     _attacked("unknown-center", _MOMENTS, ("moments",), _orthogonal(), _ONE_OUTER_PRODUCT),
-    _attacked("no-rounds", _MASK, ("moments",), _masked(_MASK), _FREE_NUMBER, *_LESS_FOR_THE_COUNT),
 )
 
 # --- small instances ----------------------------------------------------------------------------
