@@ -34,10 +34,12 @@ from dpverify.grid.vectors import Vector
 from dpverify.plans import UNIT, Handle, Plan, Released, RoundedGaussian, Stage, Transcripts
 from dpverify.privacy.numbers import Floats, root_up, to_float
 
+LONGER = 1.0
+"""How many of n normal records are longer than the length up to which images count, on average and at most."""
 RARELY = 0.05
-"""The probability that a bound fails of which there is one for lengths, one for sampling and one for noise."""
-ALLOWANCE = 0.3
-"""What is taken of the bounds eta and nu. With 1 the theorems hold for the maps; with less, rounds gain more."""
+"""The probability with which eta, or nu, is no bound."""
+ALLOWANCE = 0.1
+"""What is taken of eta and nu. With 1 the theorems hold for the maps; with less, fewer records or fewer rounds suffice."""
 THRESHOLD, DIVISOR = 0.5, 2.0
 """Of "recursive": which share of the largest variance is large, and by what deviations in such directions are divided."""
 
@@ -136,7 +138,7 @@ class SpectralRounds:
 
     def _reach(self, sphere: Sphere) -> float:
         """The length up to which images count, in largest deviations."""
-        return rarely_longer(self.d, count_of(sphere.octave), RARELY)
+        return rarely_longer(self.d, count_of(sphere.octave), LONGER)
 
     def _after(self, t: int, sphere: Sphere, seen: Row) -> Sphere:
         """The map of the next round."""
@@ -158,7 +160,7 @@ def slack(d: int, n: float, noise: float) -> tuple[float, float]:
     """
     level = math.sqrt(2 * math.log(2 / RARELY))
     root = (math.sqrt(d) + level) / math.sqrt(n)
-    one = noise / n * rarely_longer(d, n, RARELY) ** 2
+    one = noise / n * rarely_longer(d, n, LONGER) ** 2
     return ALLOWANCE * (2 * root + root**2), ALLOWANCE * one * (math.sqrt(2 * d) + level)
 
 

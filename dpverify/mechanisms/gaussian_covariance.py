@@ -422,6 +422,7 @@ def _shape_of(mechanism: GaussianCovariance) -> SignCovariance:
 @lru_cache(maxsize=64)
 def _spectral_of(mechanism: GaussianCovariance) -> SpectralRounds:
     exponents = mechanism.exponents()
+    assert mechanism.kappa is not None
     return SpectralRounds(
         method=mechanism.method,
         rounds=mechanism.rounds,
