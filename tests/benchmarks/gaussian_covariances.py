@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -205,16 +206,10 @@ def row(cell: Cell, methods: tuple[str, ...], runs: int) -> list[str]:
     setting = [cell.budget, str(cell.adjacency), str(cell.d), str(cell.n), cell.spectrum]
     seconds = f"{time.process_time() - start:.0f}"
     kappa = f"{cell.kappa:.0e}"
-    return [
-        *setting,
-        kappa,
-        *shown,
-        f"[{_digits(medians['without'])}]",
-        target,
-        verdict,
-        str(runs),
-        seconds,
-    ]
+    line = [*setting, kappa, *shown, f"[{_digits(medians['without'])}]", target, verdict]
+    line += [str(runs), seconds]
+    print(*line, file=sys.stderr, flush=True)
+    return line
 
 
 def _digits(value: float) -> str:
