@@ -13,11 +13,10 @@ post-processing of what was released. Source: BDKU20 (MVC), KLSU19 (WeakPPC); th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -258,35 +257,6 @@ def _followed(
         return list(place), np.array([place[one] for one in made], np.intp)[which]
 
     return Released(tuple(dict.fromkeys((*spheres.reads, *seen.reads))), step)
-
-
-def contradictions(given: Any) -> Iterator[tuple[bool, str]]:
-    """What a mechanism's method, kappa, largest, rounds, cell and scale cannot be together, and why."""
-    method, bounded = given.method, given.method != "sign"
-    yield (
-        bounded and (given.kappa is None or given.largest is None),
-        f"method = {method!r} needs public bounds: give kappa, on the largest eigenvalue over the smallest, and "
-        "largest, on the deviation in any direction. method = 'sign' needs neither.",
-    )
-    yield (
-        not bounded and given.kappa is not None,
-        f"kappa = {given.kappa}, which method = 'sign' has no use for; leave it out, or write method = 'spectral' or "
-        "'recursive'.",
-    )
-    yield (
-        bounded and (given.rounds == 0 or len(given.center) == 1),
-        f"method = {method!r} whitens two columns or more in one round or more; for {len(given.center)} columns and "
-        f"rounds = {given.rounds} leave method out.",
-    )
-    yield (
-        bounded and isinstance(given.cell, tuple),
-        f"method = {method!r} takes one cell for all columns: kappa and largest are about all directions. Give one cell, "
-        "or method = 'sign'.",
-    )
-    yield (
-        bounded and given.scale is not None,
-        f"scale: method = {method!r} finds no center. Give a public center and no scale, or method = 'sign'.",
-    )
 
 
 def _name(t: int) -> Handle:

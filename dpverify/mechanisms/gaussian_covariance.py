@@ -14,13 +14,14 @@ from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.clipping import PerColumn, finite
 from dpverify.estimation.column_grids import PublicCell, exponents_of
+from dpverify.estimation.covariance_parameters import contradictions
 from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.normal_fits import Fit, fitted, mean_response, responses, sandwich
 from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.shapes import Concentrated
 from dpverify.estimation.sign_rounds import RADIUS, START_BITS, start, symmetric
-from dpverify.estimation.spectral_rounds import SpectralRounds, contradictions
+from dpverify.estimation.spectral_rounds import SpectralRounds
 from dpverify.estimation.whitened import (
     BEYOND,
     CERTIFICATE,
@@ -34,7 +35,6 @@ from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row
 from dpverify.grid.queries import Count
-from dpverify.grid.vectors import OUTER_BOX
 from dpverify.mechanisms.sign_covariance import SignCovariance
 from dpverify.plans import (
     UNIT,
@@ -57,7 +57,7 @@ from dpverify.plans.parameters import (
 )
 from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, Floats, approximately, exact, root_up, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, root_up, to_float
 
 SHAPE = "shape"
 _EVEN = 16.0  # variances after rounds of signs are within this factor of their mean
@@ -117,39 +117,11 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             raise ValueError(
                 f"{', '.join(_SHARES)} leave {self._left()} for the moments; give shares that add up to less than 1."
             )
-        for wrong, why in self._contradictions():
+        for wrong, why in contradictions(self, self._largest()):
             if wrong:
                 raise ValueError(why)
         if self.has_signs:
             self.shape()  # refuses a center that is not for the grid; elsewhere the queries do
-
-    def _contradictions(self) -> tuple[tuple[bool, str], ...]:
-        unknown, cells = self.scale is not None, self._largest()
-        return (
-            *contradictions(self),
-            (
-                self.largest is not None and self.has_signs,
-                f"largest = {self.largest} with rounds of signs, which need no scale; leave one of them out.",
-            ),
-            (
-                not 1 <= cells <= OUTER_BOX,
-                f"largest = {self.largest}: {approximately(cells)} cells; give one of 1 to 2^40 cells, beyond which records are "
-                "clamped.",
-            ),
-            (
-                unknown and not self.has_rounds,
-                "scale: without rounds of signs (rounds = 0, or one column) no center is found. Leave out scale and give a "
-                "public center; for one column there is UnivariateGaussian.",
-            ),
-            (
-                unknown and self.certify is not None,
-                "certify: the certificate is for a public center; leave out scale, or certify.",
-            ),
-            (
-                self.mean_share is not None and not unknown,
-                "mean_share: the mean is released where it is unknown; give a scale, or leave it out.",
-            ),
-        )
 
     def columns(self) -> int:
         """The dimension."""
