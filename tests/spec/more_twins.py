@@ -21,6 +21,7 @@ from . import (
     group_twins,
     level_twins,
     outlier_twins,
+    preconditioning_twins,
     refined_twins,
     robust_twins,
     shown_twins,
@@ -96,6 +97,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **smooth_twins.TWINS,
     **winsorized_twins.TWINS,
     **sign_twins.TWINS,
+    **preconditioning_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -127,6 +129,7 @@ def _costly_weight(right: Any, *given: Any) -> Any:
 
 FAULTS: dict[str, list[Plant]] = {
     **sign_twins.FAULTS,
+    **preconditioning_twins.FAULTS,
     "iterative_mean:obligation_loss": [
         # every step as if it were the only one; then a sensitivity that forgets the number
         _patched(_balls, "multiplier", lambda right, p, t: p["noise_multiplier"]),
