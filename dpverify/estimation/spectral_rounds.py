@@ -87,7 +87,7 @@ class SpectralRounds:
 
     def rows(self) -> Released[Numbers]:
         """The map after all rounds."""
-        spheres = self._spheres(self.rounds)
+        spheres = self.spheres(self.rounds)
 
         def rows(before: Transcripts) -> tuple[list[Row], Integers]:
             own, which = spheres(before)
@@ -100,7 +100,7 @@ class SpectralRounds:
             center=self.center,
             exponent=self.exponent,
             rows=self.d,
-            maps=with_lengths(self._spheres(t), self._reach),
+            maps=with_lengths(self.spheres(t), self._reach),
             radius=RADIUS,
             how=self.how,
             with_reach=True,
@@ -109,7 +109,7 @@ class SpectralRounds:
             _name(t), OneUnit(query, self.noise * DIAGONAL * RADIUS**2), RoundedGaussian(UNIT)
         )
 
-    def _spheres(self, t: int) -> Spheres:
+    def spheres(self, t: int) -> Spheres:
         """The maps of a round, from 0, with the length of the largest deviation."""
         assert self.long is not None
         d = self.d
