@@ -7,6 +7,7 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 
 from dpverify.estimation.answers import Result, result_from
 from dpverify.estimation.covariances import CovarianceEstimate
+from dpverify.estimation.products import ProductEstimate
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
 from dpverify.estimation.shapes import Concentrated, PrincipalComponents, ShapeEstimate
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
@@ -21,6 +22,7 @@ from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEs
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.number_of_reports import NumberOfReports, ReportsEstimate
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
+from dpverify.mechanisms.product_distribution import ProductDistribution
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
@@ -80,6 +82,8 @@ __all__ = [
     "PerfectPrivacy",
     "PrincipalComponents",
     "PrivateQuantile",
+    "ProductDistribution",
+    "ProductEstimate",
     "Profile",
     "PureDP",
     "QuantileEstimate",

@@ -71,11 +71,13 @@ def scale(parameters: Parameters, t: int) -> Fraction:
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: 4 k^(3/2) sqrt(moves / 2 / share) times the multiplier, rounded up."""
+    """The least number of records: sqrt(8 k^3 moves / share) times the multiplier, rounded up, at most 2^60: then no count
+    suffices, for counts are at most 10^18."""
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     square = Fraction(8 * moves(parameters) * size(parameters) ** 3) / share(parameters, 0)
-    return math.ceil(Fraction(parameters["noise_multiplier"]) * shrinking.root_up(square))
+    least = math.ceil(Fraction(parameters["noise_multiplier"]) * shrinking.root_up(square))
+    return min(least, 1 << 60)
 
 
 def cell(parameters: Parameters) -> Fraction:

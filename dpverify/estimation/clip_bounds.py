@@ -15,6 +15,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import chdtr, chdtrc, chdtri
 
 How = Literal["clip", "mask"]
+_LEAST_MASS = 1e-100
 _LARGEST_TAIL, _LEAST_TAIL = 1 - 1e-6, 1e-12
 
 
@@ -68,14 +69,16 @@ def _clipped(d: int, n: float, bound: float, scale: float, of_count: float) -> f
     covariance (1 + e) I moves the trace by e (E psi r^2 - d E psi) / 2; one record's trace has the variance Var psi, noise
     d s^2, and the noise of the count moves it by E psi times its relative error. The norm of e I is e sqrt(d).
     """
-    first = _moment(d, 1, bound) + bound * float(chdtrc(d, bound))
-    second = _moment(d, 2, bound) + bound**2 * float(chdtrc(d, bound))
-    crossed = _moment(d, 2, bound) + bound * _moment_beyond(d, 1, bound)
-    a = crossed / (d * (d + 2))
+    mass, low, square = (_moment(d, k, bound) for k in range(3))
+    first = low + bound * float(chdtrc(d, bound))
+    second = square + bound**2 * float(chdtrc(d, bound))
+    a = (square + bound * d * float(chdtrc(d + 2, bound))) / (d * (d + 2))
     without_trace = (2 * second / (n * d * (d + 2)) + scale**2) / a**2
-    slope = (crossed - d * first) / 2
-    trace = (second - first**2) / n + d * scale**2 + (first * of_count) ** 2
-    return (d * (d + 1) // 2 - 1) * without_trace + d * trace / slope**2
+    # by bound - psi, which is 0 outside: nothing cancels where the bound is small
+    slope = (square - (d + bound) * low + d * bound * mass) / 2
+    variance = square - 2 * bound * low + bound**2 * mass - (bound * mass - low) ** 2
+    trace = variance / n + d * scale**2 + (first * of_count) ** 2
+    return (d * (d + 1) // 2 - 1) * without_trace + d * _over(trace, slope**2)
 
 
 def _masked(d: int, n: float, bound: float, scale: float, of_count: float) -> float:
@@ -85,12 +88,14 @@ def _masked(d: int, n: float, bound: float, scale: float, of_count: float) -> fl
     the variance Var(r^2 | inside) / (n P); noise of the sum and of the count are over P, the latter times c.
     """
     mass = float(chdtr(d, bound))
+    if mass < _LEAST_MASS:
+        return math.inf
     first, fourth = _moment(d, 1, bound) / mass, _moment(d, 2, bound) / mass
     a = fourth / (d * (d + 2))
     without_trace = (2 * a / (n * mass) + (scale / mass) ** 2) / a**2
     spread = fourth - first**2
     trace = spread / (n * mass) + (d * scale**2 + (first * of_count) ** 2) / mass**2
-    return (d * (d + 1) // 2 - 1) * without_trace + d * trace / (spread / 2) ** 2
+    return (d * (d + 1) // 2 - 1) * without_trace + d * _over(trace, (spread / 2) ** 2)
 
 
 def _moment(d: int, k: int, bound: float) -> float:
@@ -98,8 +103,9 @@ def _moment(d: int, k: int, bound: float) -> float:
     return math.prod(d + 2 * i for i in range(k)) * float(chdtr(d + 2 * k, bound))
 
 
-def _moment_beyond(d: int, k: int, bound: float) -> float:
-    return math.prod(d + 2 * i for i in range(k)) * float(chdtrc(d + 2 * k, bound))
+def _over(variance: float, square: float) -> float:
+    """Divide; what moves nothing that a float can tell has an infinite error."""
+    return variance / square if square > 0 else math.inf
 
 
 def _logit(tail: float) -> float:

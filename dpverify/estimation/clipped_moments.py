@@ -20,7 +20,7 @@ _FULL = 1 - 1e-3  # of the bound: the most a trace can be
 _ROUNDS = 200
 _EXACT, _SURE = 1e-13, 1e-10
 _LONGEST = 4.0  # of a step, in logarithms
-_TINY = 1e-14  # of the bound, the least floor: smaller moments are noise in any float
+_TINY = 1e-12  # of the bound, the least floor: smaller moments are noise in any float
 _MOST_VARIANCE = 1e3  # in bounds, of a masked coordinate: its law inside the ball is then flat
 
 
@@ -92,11 +92,13 @@ def response(spectrum: Floats, bound: float) -> Response:
 def clipped_inverse(values: Floats, bound: float, floor: float = 0.0) -> Inverse:
     """Find the variances whose clipped moments are ``values``, of shape (d,), noisy ones too.
 
-    values: below ``floor`` they are raised to it (to 1e-14 bound at least), and a sum above (1 - 1e-3) bound is scaled down
-    to that; nan is refused. The variances minimize E G(r^2) - sum_i values_i log lambda_i with G(x) = x up to the bound and
-    bound (1 + log(x / bound)) beyond. This is convex in log lambda (G(e^u) is convex and increasing, log r^2 is convex in
-    log lambda), its gradient is m_i - values_i, and it has a minimum because 0 < values and their sum is below the
-    bound. So they are unique, and Newton's method with shortened steps finds them.
+    values: below ``floor`` they are raised to it (to 1e-12 bound at least, to half of bound / d at most). If their sum is
+    above (1 - 1e-3) bound, what they have above the floor is scaled down until it is not. nan is refused.
+
+    The variances minimize E G(r^2) - sum_i values_i log lambda_i with G(x) = x up to the bound and bound (1 + log(x / bound))
+    beyond. This is convex in log lambda, because G(e^u) is convex and increasing and log r^2 is convex in log lambda; its
+    gradient is m_i - values_i; and it has a minimum because all values are positive and their sum is below the bound. So
+    the variances are unique, and Newton's method with shortened steps finds them.
     """
     wanted, changed = _attainable(values, bound, floor)
     logs = np.log(wanted) - math.log1p(-wanted.sum())
@@ -132,21 +134,19 @@ def masked_inverse(
     wanted, changed = _attainable(values, bound, floor)
     least = 1 / most
     state = _masked_at(np.maximum(1 / wanted, least), wanted)
-    converged = False
+    missed = math.inf
     for _ in range(_ROUNDS):
         free = (state.precisions > least) | (state.gradient < 0)
-        missed = np.where(free, np.abs(state.gradient) / wanted, 0.0)
-        if float(missed.max()) < _SURE / 2:
-            converged = True
+        last, missed = missed, 2 * float(np.where(free, np.abs(state.gradient) / wanted, 0.0).max())
+        if missed < _EXACT or _SURE > missed > last / 2:
             break
         step = np.zeros(len(wanted))
         step[free] = _step(state.hessian[np.ix_(free, free)], -state.gradient[free])
         later = _searched(state, step, least, wanted)
         if later is None:
-            converged = bool(missed.max() < 100 * _SURE)
             break
         state = later
-    return Inverse(bound / state.precisions, bound * wanted, changed, converged)
+    return Inverse(bound / state.precisions, bound * wanted, changed, missed < _SURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _masked_at(precisions: Floats, wanted: Floats) -> _Masked:
 
 
 def _searched(state: _Masked, step: Floats, least: float, wanted: Floats) -> _Masked | None:
-    """Halve the step, bent at the limit and within a factor of e^4, until the objective falls; None if it never does."""
+    """Halve the step, bent at the limit and within a factor of 50, until the objective falls; None if it never does."""
     share = 1.0
     for _ in range(50):
         moved = np.clip(
@@ -179,10 +179,9 @@ def _searched(state: _Masked, step: Floats, least: float, wanted: Floats) -> _Ma
         )
         later = _masked_at(np.maximum(moved, least), wanted)
         gained = float(state.gradient @ (later.precisions - state.precisions))
-        if later.objective <= state.objective + 1e-4 * gained:
+        rounding = 1e-14 * abs(state.objective)  # near the minimum nothing falls by more
+        if later.objective <= state.objective + 1e-4 * gained + rounding:
             return later
-        if float(np.abs(later.gradient).max()) < 0.5 * float(np.abs(state.gradient).max()):
-            return later  # near the minimum the objective is flat to rounding
         share /= 2
     return None
 
@@ -194,7 +193,9 @@ def _clipped_at(logs: Floats) -> tuple[Transform, Floats]:
 
 
 def _slopes(own: Floats, along: Transform) -> Floats:
-    """Give d m_i / d lambda_j over exp(shift): delta_ij int phi / f_i^2 - lambda_i int s phi / (f_i f_j), f_i = 1 + 2 lambda_i s."""
+    """Give d m_i / d lambda_j over exp(shift): with f_i = 1 + 2 lambda_i s it is
+    delta_ij int phi / f_i^2 - lambda_i int s phi / (f_i f_j).
+    """
     slopes = -own[:, np.newaxis] * along.twice(slope=True)
     slopes[np.diag_indices(len(own))] += ((along.inverse**2) @ along.terms).real
     return np.asarray(slopes)
@@ -217,9 +218,10 @@ def _attainable(values: Floats, bound: float, floor: float) -> tuple[Floats, boo
         raise ValueError(
             f"values of shape {given.shape}; give a vector of numbers, none of them nan."
         )
-    own = np.clip(given / bound, max(floor / bound, _TINY), 1e9)
-    own = own * min(1.0, _FULL / float(own.sum()))
-    own = np.maximum(own, _TINY)
+    least = min(max(floor / bound, _TINY), _FULL / (2 * given.size))
+    above = np.clip(given / bound, least, 1e9) - least
+    room = _FULL - given.size * least
+    own = least + above * min(1.0, room / max(float(above.sum()), 1e-300))
     return own, bool((np.abs(own * bound - given) > 1e-12 * np.abs(given)).any())
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 from scipy.special import gammainc, gammaincinv
 
 from dpverify.estimation.clip_bounds import How, expected_error
+from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.clipped_moments import (
     clipped_inverse,
     clipped_spectrum,
@@ -78,22 +80,23 @@ def responses(d: int, bound: float, outside: How) -> tuple[float, float]:
     return across, float(change.sum())
 
 
-def per_record(values: Integers, d: int, filled: Floats, precision: int) -> Integers:
+def per_record(
+    values: Integers, d: int, unit: Fraction, numbers: Floats, precision: int
+) -> Integers:
     """Divide released second moments by those of records that fill the ball, in 2^-precision, to the nearest integers.
 
-    values: shape (size, d (d + 1) / 2 or more). filled: the diagonal entry of as many records as there are, all
-    along that axis, shape (size,); where it is not positive the result is 0. Of shape (size, d (d + 1) / 2).
+    values: shape (size, d (d + 1) / 2 or more), each ``unit`` records along an axis. numbers: how many records there are,
+    positive, shape (size,). Of shape (size, d (d + 1) / 2), cut at 4.
     """
     width = d * (d + 1) // 2
     ratio = np.array([1.0] * d + [DIAGONAL / OFF_DIAGONAL] * (width - d))
-    return quotients(values[:, :width].astype(np.float64) * ratio, filled, precision)
+    return quotients(in_units(values[:, :width], unit) * ratio, numbers, precision)
 
 
 def quotients(values: Floats, by: Floats, precision: int) -> Integers:
-    """Divide each row by a number, in 2^-precision, from -4 to 4; 0 where that is not positive."""
-    good = (by > 0)[:, np.newaxis]
-    shown = np.where(good, values / np.where(good, by[:, np.newaxis], 1), 0)
-    found: Integers = np.rint(np.ldexp(np.clip(shown, -4, 4), precision)).astype(np.int64)
+    """Divide each row by a positive number, in 2^-precision, to the nearest integers, cut at 4 on either side."""
+    shown = np.clip(values / by[:, np.newaxis], -4, 4)
+    found: Integers = np.rint(np.ldexp(shown, precision)).astype(np.int64)
     return found
 
 

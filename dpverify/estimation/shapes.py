@@ -135,8 +135,10 @@ class Concentrated(Result):
     @classmethod
     def of(cls, shares: Floats, count: float, along: Floats) -> Self:
         """Make it of functions of a record of any length, shape (k, d)."""
-        length = np.linalg.norm(along, axis=1, keepdims=True)
-        directions = np.divide(along, length, out=np.zeros_like(along), where=length > 0)
+        far = np.abs(along).max(axis=1, keepdims=True)  # first, for squares may overflow
+        scaled = np.divide(along, far, out=np.zeros_like(along), where=far > 0)
+        length = np.linalg.norm(scaled, axis=1, keepdims=True)
+        directions = np.divide(scaled, length, out=scaled, where=length > 0)
         columns = tuple(int(j) for j in np.abs(directions).argmax(axis=1))
         return cls(shares, count, columns, directions)
 

@@ -121,10 +121,10 @@ class SpectralRounds:
 
     def _seen(self, t: int) -> Released[Integers]:
         """Second moments over the number of records, in 2^-precision squared radii."""
-        unit = to_float(UNIT / self.noise)
+        unit, enough = self.noise / UNIT, self._enough
 
         def seen(before: Transcripts) -> Integers:
-            return per_record(before[_name(t)], self.d, self._enough(before) * unit, self.precision)
+            return per_record(before[_name(t)], self.d, unit, enough(before), self.precision)
 
         return Released((*self.counts.reads, _name(t)), seen)
 
@@ -230,7 +230,7 @@ def shortened(kappa: float, eta: float, nu: float) -> tuple[float, float] | None
     square, large = DIVISOR**2, (THRESHOLD - nu) * kappa
     if not (large > square and eta < 1):
         return None
-    lost = (square - 1) * (nu * kappa) ** 2 / ((large - square) * (large - 1))
+    lost = (square - 1) * (nu * kappa / (large - square)) * (nu * kappa / (large - 1))
     found = (max((1 + eta) / square, THRESHOLD + nu) + nu / DIVISOR) / (1 - eta)
     if not (lost < 1 and found < 1):
         return None

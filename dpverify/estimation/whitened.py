@@ -181,11 +181,10 @@ class Whitened:
         """The same about the released mean, if there is one."""
         if self.mean_share is None:
             return self._searched()
-        unit = to_float(UNIT / self.side_noise(self.mean_share))
+        unit = self.side_noise(self.mean_share) / UNIT
 
         def mean(before: Transcripts) -> Integers:
-            values = before[MEAN].astype(np.float64)
-            return quotients(values, self.enough(before) * unit, self.precision)
+            return quotients(in_units(before[MEAN], unit), self.enough(before), self.precision)
 
         def length(one: Sphere) -> float:
             bound = self.mean_bound(one.octave)
@@ -217,16 +216,20 @@ class Whitened:
 
         Half of ``least`` is the least number: noise may take some of it away.
         """
-        number = np.maximum(self.numbers(before, stage)[1], self.least / 2)
-        filled = number * to_float(UNIT / self.moments_noise(stage))
-        return per_record(before[stage], self.d, filled, precision)
+        numbers = np.maximum(self.numbers(before, stage)[1], self.least / 2)
+        unit = self.moments_noise(stage) / UNIT
+        return per_record(before[stage], self.d, unit, numbers, precision)
+
+    def _mu(self, share: Fraction | None) -> float:
+        """Of a release with this share, where predictions are floats."""
+        return 1 / min(max(to_float(self._noise(Fraction(1), share)), 1e-100), 1e100)
 
     # --- lengths in deviations ------------------------------------------------------------------
 
     def bound(self, octave: int) -> float:
         """Squared length at which moments are clipped, for about so many records."""
         moves, weight = (1, 1 / 8) if self.adds else (2, float(self.outside == "mask"))
-        mu = 1 / to_float(self._noise(Fraction(1), self.moments_shares[MOMENTS]))
+        mu = self._mu(self.moments_shares[MOMENTS])
         return best_bound(self.d, count_of(octave), mu, moves, self.outside, weight)
 
     def radius(self, sphere: Sphere) -> float:
@@ -235,7 +238,7 @@ class Whitened:
 
     def mean_bound(self, octave: int) -> float:
         """Squared length at which records are clipped for their mean."""
-        mu = 1 / to_float(self._noise(Fraction(1), self.mean_share))
+        mu = self._mu(self.mean_share)
         return best_mean_bound(self.d, count_of(octave), mu, 1 if self.adds else 2)
 
     def rare_length(self, sphere: Sphere) -> float:

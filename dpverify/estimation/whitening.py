@@ -218,13 +218,17 @@ def about_location(row: Row, d: int, constant: int) -> Row:
     basis, upper = np.linalg.qr(matrix[:, :d])
     signs = np.where(np.diag(upper) < 0, -1.0, 1.0)
     own = tuple(v for k in range(d + 1) for v in row[k * (d + 1) : k * (d + 1) + d])
-    by = np.linalg.solve(upper, basis.T @ matrix[:, d]) * -float(constant)
+    by = np.linalg.lstsq(upper, basis.T @ matrix[:, d], rcond=None)[0] * -float(constant)
     return (*stepped((basis * signs).T, own, d)[0], *whole_cells(by))
 
 
 def solved(row: Row, d: int, image: Floats) -> Floats:
-    """Compute what a row's square map takes to these images, in cells: shape (d,) or (d, k)."""
-    return np.asarray(np.linalg.solve(np.array(row[: d * d], np.float64).reshape(d, d), image))
+    """Compute what a row's square map takes to these images, in cells: shape (d,) or (d, k).
+
+    In least squares, for a released map may be singular.
+    """
+    matrix = np.array(row[: d * d], np.float64).reshape(d, d)
+    return np.asarray(np.linalg.lstsq(matrix, image, rcond=None)[0])
 
 
 def whole_cells(values: Floats) -> Sequence[int]:

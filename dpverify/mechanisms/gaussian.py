@@ -21,6 +21,7 @@ from dpverify.grid.coordinates import SideCounts
 from dpverify.grid.masks import Row
 from dpverify.grid.outer_products import LengthSides
 from dpverify.grid.vector_queries import OneUnit
+from dpverify.grid.vectors import OUTER_BOX
 from dpverify.mechanisms.gaussian_covariance import GaussianCovariance
 from dpverify.plans import (
     UNIT,
@@ -222,7 +223,7 @@ def _about(mechanism: Gaussian, row: Row) -> GaussianCovariance:
         noise_multiplier=mechanism.noise_multiplier * root_up(1 / rest, ROOT_BITS),
         center=mechanism.medians(row),
         cell=tuple(math.ldexp(1.0, e) for e in exponents),
-        scale=max(1, place_of(mechanism._lengths(), row[-1]) >> START_BITS),
+        scale=min(max(1, place_of(mechanism._lengths(), row[-1]) >> START_BITS), OUTER_BOX),
         rounds=mechanism.rounds_needed(),
         at_least=mechanism.at_least,
         scale_steps=mechanism.scale_steps,

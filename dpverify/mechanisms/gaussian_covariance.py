@@ -163,16 +163,24 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         return self._uneven(fit, sphere, count) or self._result(transcript, fit, sphere, count)
 
     def _uneven(self, fit: Fit, sphere: Sphere, count: float) -> Concentrated | None:
-        """Directions that noise hides, and after rounds of signs those that are still far longer or shorter than others."""
-        d = self.columns()
-        hidden = fit.values < 2 * self.whitened().floor(sphere)
+        """Directions that noise or the grid hides, and after rounds of signs those that are still far longer or shorter."""
+        d, own = self.columns(), self.whitened()
+        hidden = fit.values < 2 * own.floor(sphere)
         share = fit.variances / fit.variances.mean()
         far = (np.maximum(share, 1 / share) > _EVEN) & self.has_signs
         off = hidden | far
-        if not off.any():
-            return None
-        along = fit.vectors[:, off].T @ np.array(sphere.row[: d * d], np.float64).reshape(d, d)
-        return Concentrated.of(np.where(hidden, 0.0, share)[off], count, along / self._cells())
+        if off.any():
+            shares = np.where(hidden, 0.0, share)[off]
+            along = fit.vectors[:, off].T @ np.array(sphere.row[: d * d], np.float64).reshape(d, d)
+        else:  # in cells: a deviation of less than one is the grid's
+            factor = solved(sphere.row, d, fit.factor * sphere.long * own.radius(sphere))
+            axes, lengths, _ = np.linalg.svd(factor)
+            if lengths[-1] >= 1:
+                return None
+            along = axes[:, lengths < 1].T
+            shares = np.zeros(len(along))
+        with np.errstate(all="ignore"):
+            return Concentrated.of(shares, count, finite(along / self._cells()))
 
     def _result(
         self, transcript: Transcripts, fit: Fit, sphere: Sphere, count: float
@@ -279,7 +287,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         )
         for_moments = Fraction(8 * moves * self.columns() ** 3) / share
         for_sides = 9 * sides / self._step_share()
-        return math.ceil(self.noise_multiplier * root_up(max(for_moments, for_sides), ROOT_BITS))
+        enough = self.noise_multiplier * root_up(max(for_moments, for_sides), ROOT_BITS)
+        return min(math.ceil(enough), 1 << 60)
 
     @property
     def has_rounds(self) -> bool:

@@ -51,6 +51,7 @@ _MOST_COLUMNS = 1 << 10
 _WIDEST = 200  # of the logarithms of two columns' cells: shapes are floats
 _LAST = Fraction(1, 2)
 _MOST_RECORDS = 1e18
+_MOST_LEAST = 1 << 60  # above what any count is clamped to, and a float
 _MANTISSA = (1 << 41) - 1
 
 
@@ -66,13 +67,15 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     where some directions hold too many or too few of the records' signs; ``Abstained`` below ``at_least`` records.
     Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data.
     center: what the law is symmetric about, public; records at it count for nothing, and one that is off by t deviations in
-    a direction adds about t^2 to the shape there. With ``scale`` a rough one, at most 2^20 deviations off.
-    scale: h, roughly a deviation, within factors of 2^20: the center is estimated too, from (record - center, h) as one
-    more column. The shape is then that of the location-scatter M-estimator of a Cauchy law (Kent and Tyler).
+    a direction adds about t^2 to the shape there. With ``scale`` a rough one, at most 2^20 of the smallest deviations off.
+    scale: h, a deviation, or how far the center may be off if that is more: the center is estimated too, from (record -
+    center, h) as one more column. The shape is then that of the location-scatter M-estimator of a Cauchy law (Kent and
+    Tyler). With a center that is off by c > h the condition number to overcome grows by (c / h)^4, up to 10^14 in all.
     cell: records are rounded to the largest power of two not above, which adds a deviation of up to 0.3 cells in every
     direction; take at most 1/100 of the smallest one. Numbers beyond 2^40 cells are clamped. With one cell for each
     column, ``scale`` is in cells.
-    rounds: how many releases. shares: of mu^2, one a round, of sum 1; by default 1/2 for the last, the rest in equal parts.
+    rounds: how many releases; one does for condition numbers to 100, and more than 8 are better near ``at_least``.
+    shares: of mu^2, one a round, of sum 1; by default 1/2 for the last, the rest in equal parts.
     at_least: with a lower (released or public) number it abstains; by default 4 k^(3/2) times an early round's noise
     multiplier, k = d, or d + 1 with a scale; under add-remove over sqrt(2). With fewer, noise hides the smallest direction.
     precision: a matrix that was released is rounded to 2^-precision of its trace before the next map follows from it.
@@ -85,7 +88,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     scale: Annotated[float, positive(as_given=True)] | None = None
     rounds: Annotated[int, whole_from(1, most=20)] = 8
     shares: tuple[Fraction, ...] | None = None
-    at_least: Annotated[int, whole_from(1, most=1 << 60)] | None = None
+    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
     precision: Annotated[int, whole_from(2, most=40)] = 30
 
     def check_parameters(self) -> None:
@@ -110,8 +113,8 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
             )
         if self.scale is not None and not 1 <= self.constant() <= OUTER_BOX:
             raise ValueError(
-                f"scale = {self.scale}: {self.constant():.3g} cells; give one of 1 to 2^40 cells, roughly a deviation "
-                "of the data."
+                f"scale = {self.scale}: {self.constant():.3g} cells; give one of 1 to 2^40 cells: a deviation of the "
+                "data, or how far the center may be off."
             )
 
     def columns(self) -> int:
@@ -119,7 +122,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return len(self.center)
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The center, which adds nothing."""
+        """The center, which adds nothing; with a scale, its one sign, that of the constant column."""
         return self.center
 
     def plan(self) -> Plan:
@@ -153,9 +156,11 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         if last:
             earlier = self._noise(last - 1, count) * math.sqrt(2 * d)
             around = 2 * math.hypot(noise, earlier) + 4 * math.sqrt(2 / count) / d
-        off = (np.abs(found - 1 / d) > around) | ((found < noise / 2) & (last > 0))
+        # no round follows an only one that would see what is below the edge of its noise
+        hidden = found < (noise / 2 if last else noise)
+        off = (np.abs(found - 1 / d) > around) | hidden
         if off.any():
-            shares = np.where(found < noise / 2, 0.0, found * d)[off]
+            shares = np.where(hidden, 0.0, found * d)[off]
             along = (vectors[:, off].T @ public)[:, :columns]
             return Concentrated.of(shares, count, along / self._relative())
         lengths, axes = np.linalg.svd(public)[1:]
@@ -240,11 +245,11 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return min(to_float(self._deviation(t)), 1e150) / count
 
     def least(self) -> int:
-        """``at_least``, or its default: 16 d^3 moves / share, its root, times the multiplier, rounded up."""
+        """``at_least``, or its default: sqrt(8 k^3 moves / share) times the multiplier, rounded up; at most 2^60."""
         if self.at_least is not None:
             return self.at_least
         square = Fraction(8 * self._moves() * self.size() ** 3) / self._share(0)
-        return math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS))
+        return min(math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS)), _MOST_LEAST)
 
     def exponents(self) -> tuple[int, ...]:
         """The logarithm of each column's cell."""

@@ -89,7 +89,7 @@ def test_bad_parameters_are_refused(
 
 def test_a_largest_deviation_is_refused_where_no_image_shows_it() -> None:
     """Also without rounds, where it was infinite in image cells."""
-    with pytest.raises(ValueError, match="give one of 1 to 2.40 cells"):
+    with pytest.raises(ValueError, match=r"give one of 1 to 2.40 cells"):
         covariance(rounds=0, method="sign", kappa=None, largest=1e308, cell=5e-324)
 
 
@@ -184,7 +184,7 @@ def test_every_transcript_leads_to_the_spec_s_maps(
             one = batch.select(np.array([i]))
             ((sphere,), _) = rounds.spheres(t)(one)
             assert sphere == spheres[which[i]]
-            count = max(Fraction(float(mechanism._counts()(one)[0])), mechanism.least())
+            count = max(float(mechanism._counts()(one)[0]), float(mechanism.least()))
             public = preconditioning.Public(
                 d,
                 Fraction(count),

@@ -142,6 +142,20 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
             assert np.linalg.slogdet(found.factor)[1] == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_noise_beyond_every_float_abstains(adjacency: Adjacency) -> None:
+    """Its default ``at_least`` is more than any count of records."""
+    mechanism = shape(adjacency=adjacency, noise_multiplier="1e310")
+    assert mechanism.least() == spec.at_least(mechanism.parameters) == 1 << 60
+    assert math.isinf(mechanism.expected_error(10**15))
+    if adjacency is ADD:
+        for n in (0, 1, 90):
+            assert isinstance(mechanism.release(np.ones((n, 2)), SeededBits(n)), Abstained)
+    else:
+        with pytest.raises(ValueError, match="needs at least 1152921504606846976"):
+            mechanism.release(np.ones((90, 2)), NoBits())
+
+
 FOLLOWED: list[tuple[int, dict[str, Any]]] = [
     (2, {"noise_multiplier": 3, "at_least": 1, "rounds": 4}),
     (2, {"adjacency": REPLACE, "at_least": 1, "rounds": 4, "noise_multiplier": "1/3"}),
@@ -382,6 +396,29 @@ def test_what_has_no_shape_is_typed(name: str, adjacency: Adjacency) -> None:
     assert result_from(found.to_dict()) == found
     if name == "a constant column":
         assert 3 in found.columns
+
+
+def test_one_round_tells_what_it_cannot_see() -> None:
+    """10 fixed seeds each: at a condition number of 10^8 no shape; an even one, from few records, is found."""
+    mechanism = shape(5, rounds=1)
+    for seed in range(10):
+        assert isinstance(
+            mechanism.release(law_of(5, 8000, seed)[0], SeededBits(seed)), Concentrated
+        )
+        data, root = law_of(5, 3 * mechanism.minimum_n(), seed, kappa=1.0)
+        found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, ShapeEstimate)
+        assert apart(found, root) < 1
+
+
+def test_a_scale_reaches_as_far_as_the_center_is_off() -> None:
+    """A center 10^6 smallest deviations off: at scale 10^6 a shape; at a deviation there is none within 8 rounds."""
+    data, root = law_of(10, 16_000, 3)
+    for scale, kind in ((1e6, ShapeEstimate), (1e2, Concentrated)):
+        mechanism = shape(10, scale=scale, noise_multiplier=Fraction(10000, 1296), cell=2**-6)
+        found = mechanism.release(data + 1e6 / math.sqrt(10), SeededBits(3))
+        assert isinstance(found, kind)
+        assert not isinstance(found, ShapeEstimate) or apart(found, root) < 0.15
 
 
 def test_too_few_records_abstain_as_rarely_as_stated() -> None:

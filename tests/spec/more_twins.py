@@ -17,6 +17,7 @@ from tests.grid.test_vector_queries import FALSE
 from . import (
     bound_twins,
     centered_twins,
+    clipped_twins,
     filter_twins,
     group_twins,
     level_twins,
@@ -24,6 +25,7 @@ from . import (
     preconditioning_twins,
     refined_twins,
     robust_twins,
+    score_twins,
     shown_twins,
     sign_twins,
     smooth_twins,
@@ -96,8 +98,10 @@ TWINS: dict[str, dict[str, Any]] = {
     **unknown_twins.TWINS,
     **smooth_twins.TWINS,
     **winsorized_twins.TWINS,
+    **score_twins.TWINS,
     **sign_twins.TWINS,
     **preconditioning_twins.TWINS,
+    **clipped_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -128,6 +132,7 @@ def _costly_weight(right: Any, *given: Any) -> Any:
 
 
 FAULTS: dict[str, list[Plant]] = {
+    **score_twins.FAULTS,
     **sign_twins.FAULTS,
     **preconditioning_twins.FAULTS,
     "iterative_mean:obligation_loss": [
