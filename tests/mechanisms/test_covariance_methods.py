@@ -251,14 +251,14 @@ def test_errors_are_near_those_of_signs(
 
 
 def test_too_few_rounds_leave_directions_that_noise_hides() -> None:
+    """In all that are reported records vary little. Which of those noise hides is chance: the shortest may not be among them."""
     data, root = records(10, 16_000, 3, kappa=1e8)
     for method, rounds in (("spectral", 1), ("recursive", 3)):
         mechanism = covariance(10, method=method, rounds=rounds, kappa=1e8, largest=1e4)
         found = mechanism.release(data, SeededBits(1))
         assert isinstance(found, Concentrated)
-        short = np.linalg.svd(root)[0][:, -1]
-        basis = np.linalg.qr(found.directions.T)[0]  # the shortest axis lies in their span
-        assert np.linalg.norm(basis.T @ short) > 0.9
+        basis = np.linalg.qr(found.directions.T)[0]
+        assert np.linalg.norm(basis.T @ root, 2) < 1e4 / 50  # of a largest deviation of 10^4
 
 
 def test_bounds_that_are_far_off_cost_rounds_alone() -> None:
