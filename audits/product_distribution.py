@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -74,23 +75,38 @@ def _seen(sums: BitSums, records: Records) -> list[int]:
     return found
 
 
-def _own_turns(mechanism: ProductDistribution) -> Fault:
-    """Bits are turned, and weighted, by the exact sums: which orthant records are in then follows each record."""
+def _centered(mechanism: ProductDistribution) -> Fault:
+    """Bits count up or down by vectors as long as the radius: opposite ones are two radii apart, not sqrt(2)."""
 
     def change(stage: Stage) -> Stage:
         sums = _sums(stage)
+        one = isqrt(sums.radius**2 // sums.columns)
 
         def value(records: Records) -> list[int]:
             ones = (records > 0.5).sum(axis=0)
-            own = np.where(2 * ones >= len(records), -1, 1) * (sums.radius // 2)
-            weights = Released((), lambda before: (own[np.newaxis], np.zeros(1, np.intp)))
-            return _seen(dataclasses.replace(sums, weights=weights), records)
+            return [int(one * (2 * k - len(records))) for k in ones]
 
         assert isinstance(stage.query, OneUnit)
         wrong = dataclasses.replace(stage.query, query=Faulty(sums, value))
         return dataclasses.replace(stage, query=wrong)
 
-    return plan_fault("turns by exact sums", mechanism, _changed(mechanism, change, "fine"))
+    plan = _changed(mechanism, change, "fine")
+    return plan_fault("takes centered vectors for those of an orthant", mechanism, plan)
+
+
+def _unclipped(mechanism: ProductDistribution) -> Fault:
+    """A record of ones counts a whole radius in every column."""
+
+    def change(stage: Stage) -> Stage:
+        sums = dataclasses.replace(_sums(stage), clipped=False)
+        rows = np.full((1, sums.columns), sums.radius)
+        weights = Released((), lambda before: (rows, np.zeros(1, np.intp)))
+        long = dataclasses.replace(sums, weights=weights)
+        assert isinstance(stage.query, OneUnit)
+        value = Faulty(_sums(stage), lambda records: _seen(long, records))
+        return dataclasses.replace(stage, query=dataclasses.replace(stage.query, query=value))
+
+    return plan_fault("does not clip", mechanism, _changed(mechanism, change, "fine"))
 
 
 def _exact_gate(mechanism: ProductDistribution) -> Fault:
@@ -150,8 +166,8 @@ _REPLACE = ProductDistribution.for_budget(
 )
 
 CONFIGURATIONS = (
-    _attacked("two-columns", _ADD, _added(), _unpaid_stages, _free_number, _exact_gate),
-    _attacked("two-columns", _REPLACE, _replaced(), _unpaid_stages, _one_vector, _own_turns),
+    _attacked("two-columns", _ADD, _added(), _unpaid_stages, _free_number, _exact_gate, _unclipped),
+    _attacked("two-columns", _REPLACE, _replaced(), _unpaid_stages, _one_vector, _centered),
 )
 
 # --- small instances ----------------------------------------------------------------------------
@@ -198,6 +214,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         instance=Instance(kind="gaussian", parameters={"mean": 0.5, "deviation": 1.0}),
         curve=Curve(function="noise_error", arguments=("parameters", "n")),
         target=Empirical(_shares),
+        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         source="OURS, product distributions in two stages",
         **claimed,
     )

@@ -88,7 +88,7 @@ def weights_after(parameters: Parameters, outcome: Outcome, n: int | None) -> tu
     share = shares(parameters)[0]
     one = noise(parameters, share) * RADIUS / UNIT
     count = Fraction(n) if n is not None else outcome[d] * one / WEIGHT
-    count = max(min(count, Fraction(10**150)), Fraction(at_least(parameters)))
+    count = max(min(count, Fraction(10**18)), Fraction(at_least(parameters)))
     found = [(1 + v * one / sign(parameters) / count) / 2 for v in outcome[:d]]
     rough = [round(min(max(p, Fraction(-2)), Fraction(3)) * 2**precision) for p in found]
     own = real(plain_noise(parameters, share)) / mp.mpf(2) ** (mp.mpf(octave(count)) / 4)
@@ -97,7 +97,7 @@ def weights_after(parameters: Parameters, outcome: Outcome, n: int | None) -> tu
     least = [max(q, mp.mpf(1) / d, _NOISES * own) for q in rare]
     cautious = [max(q, own) / f for q, f in zip(rare, least, strict=True)]
     spread = mp.fsum(c / f for c, f in zip(cautious, least, strict=True))
-    cap = mp.fsum(cautious) + _FAR * mp.sqrt(spread)
+    cap = max(mp.fsum(cautious) + _FAR * mp.sqrt(spread), 1 / min(least))
     plain = mp.mpf(1) / 4 if adds(parameters) else mp.mpf(1) / 2
     if cap >= plain * mp.fsum(1 / f for f in least):
         return (0,) * int(d)

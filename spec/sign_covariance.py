@@ -80,15 +80,20 @@ def at_least(parameters: Parameters) -> int:
     return min(least, 1 << 60)
 
 
-def cell(parameters: Parameters) -> Fraction:
-    """The largest power of two not above ``cell``."""
-    return power(floor_log2(Fraction(parameters["cell"])))
+def cells(parameters: Parameters) -> tuple[Fraction, ...]:
+    """Of each column, the largest power of two not above ``cell``."""
+    given, d = parameters["cell"], len(parameters["center"])
+    each = given if isinstance(given, tuple) else (given,) * d
+    return tuple(power(floor_log2(Fraction(c))) for c in each)
 
 
 def constant(parameters: Parameters) -> int:
-    """The scale in cells; 0 without one."""
+    """The scale in cells, or as it is where columns have cells of their own; 0 without one."""
     h = parameters["scale"]
-    return 0 if h is None else round(Fraction(h) / cell(parameters))
+    if h is None:
+        return 0
+    own = isinstance(parameters["cell"], tuple)
+    return round(Fraction(h) / (1 if own else cells(parameters)[0]))
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
@@ -163,11 +168,12 @@ def map_after(parameters: Parameters, outcomes: Sequence[Outcome], n: int | None
 
 def value(parameters: Parameters, public: signs.Row, records: Sequence[Record]) -> vectors.Vector:
     """The exact integers that a round adds noise to, before they are divided by its scale."""
-    rows = [record if isinstance(record, tuple) else (record,) for record in records]
-    k, unit = size(parameters), cell(parameters)
-    center = tuple(round(Fraction(c) / unit) for c in parameters["center"])
+    own = [record if isinstance(record, tuple) else (record,) for record in records]
+    units, k = cells(parameters), size(parameters)
+    rows = [tuple(x / u for x, u in zip(row, units, strict=True)) for row in own]
+    center = tuple(round(Fraction(c) / u) for c, u in zip(parameters["center"], units, strict=True))
     matrix = tuple(public[i * k : (i + 1) * k] for i in range(k))
-    where = vectors.Map(center, RADIUS, unit, matrix)
+    where = vectors.Map(center, RADIUS, Fraction(1), matrix)
     return outer_products.second_moments(rows, where, "sphere", constant=constant(parameters))
 
 

@@ -42,12 +42,17 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallInstance:
-    """A mechanism and a dataset small enough to enumerate every coin of the shipped sampler."""
+    """A mechanism and a dataset small enough to enumerate every coin of the shipped sampler.
+
+    followed: for a plan of too many numbers for that, in how many drawn transcripts each stage is held against the spec's,
+    after what was released before it; of Gaussian noise only.
+    """
 
     name: str
     mechanism: Mechanism[Any]
     data: Sequence[Any] = field(default=())
     max_choices: int = 12
+    followed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any
 
 from dpverify.grid.vectors import OUTER_BOX
 from dpverify.privacy.numbers import approximately
 
 
-def contradictions(given: Any, cells: Fraction) -> Iterator[tuple[bool, str]]:
-    """Say of each contradiction whether the parameters have it, with the message; ``cells``: ``largest`` in the smallest cells."""
+def contradictions(given: Any) -> Iterator[tuple[bool, str]]:
+    """Say of each contradiction whether the parameters of a mechanism have it, with the message."""
     yield from _of_method(given)
     yield (
         given.largest is not None and given.has_signs,
         f"largest = {given.largest} with rounds of signs, which need no scale; leave one of them out.",
     )
     yield (
-        not 1 <= cells <= OUTER_BOX,
-        f"largest = {given.largest}: {approximately(cells)} cells; give one of 1 to 2^40 cells, beyond which records are "
+        given.largest is not None and not 1 <= given.long() <= OUTER_BOX,
+        f"largest = {given.largest}: {approximately(given.long())} cells; give one of 1 to 2^40 cells, beyond which records are "
         "clamped.",
     )
     yield (

@@ -80,6 +80,13 @@ def responses(d: int, bound: float, outside: How) -> tuple[float, float]:
     return across, float(change.sum())
 
 
+def of_identity(d: int, bound: float, outside: How) -> tuple[float, float]:
+    """Compute the trace of the moments of standard normal records that count, in squared radii, and what share counts."""
+    moments = clipped_spectrum if outside == "clip" else masked_moments
+    share = 1.0 if outside == "clip" else _below(d, bound)
+    return float(moments(np.ones(d), bound).sum()) / bound, share
+
+
 def per_record(
     values: Integers, d: int, unit: Fraction, numbers: Floats, precision: int
 ) -> Integers:
@@ -166,17 +173,22 @@ def rarely_longer(d: int, n: float, beta: float) -> float:
     return math.sqrt(d + 2 * math.sqrt(d * level) + 2 * level)
 
 
-def sandwich(values: Floats, n: float, noise: float, beta: float) -> tuple[float, float]:
+def sandwich(
+    values: Floats, n: float, noise: float, beta: float, of_number: float = 0.0
+) -> tuple[float, float]:
     """Bound the eigenvalues of a covariance by those of noisy second moments of n normal records about their mean.
 
-    Except with probability ``beta``, half of it for the noise, half for sampling; where records were clipped the lower
-    bound holds. noise: of a diagonal entry. A symmetric noise matrix is longer than noise (sqrt(2 d) + sqrt(2 ln(2 / b))) with
+    Except with probability ``beta``, a third of it for the noise, one for that of the number that divides, one for sampling;
+    where records were clipped the lower bound holds. noise: of a diagonal entry. of_number: over n. A symmetric noise matrix is longer than noise (sqrt(2 d) + sqrt(2 ln(2 / b))) with
     probability at most b, and the second moments of white records are within 1 -+ (2 e + e^2), e = sqrt(d / n) +
     sqrt(2 ln(2 / b) / n) (Gordon; Davidson and Szarek).
     """
-    d, level = len(values), 2 * math.log(4 / beta)
+    d, level = len(values), 2 * math.log(6 / beta)
     far = noise * (math.sqrt(2 * d) + math.sqrt(level))
     root = math.sqrt(d / n) + math.sqrt(level / n)
     off = 2 * root + root**2
-    low = max(0.0, (float(values.min()) - far) / (1 + off))
-    return low, (float(values.max()) + far) / (1 - off) if off < 1 else math.inf
+    more = of_number * math.sqrt(level)
+    low = max(0.0, (float(values.min()) - far) / ((1 + off) * (1 + more)))
+    if off >= 1 or more >= 1:
+        return low, math.inf
+    return low, (float(values.max()) + far) / ((1 - off) * (1 - more))

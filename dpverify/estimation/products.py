@@ -68,7 +68,7 @@ def weights_for(coarse: Row, precision: int, noise: float, radius: int, plain: f
 
     A bit that is likelier than its opposite is turned (a negative weight). The weights are 1 / sqrt(max(q, 1 / d, 1.5
     noise)) for the rarer side's q, in units of a cap that a record's length hardly exceeds: the root of its mean square
-    and 3.5 deviations of that. noise: of a coarse probability. plain: the variance of a probability's noise from signs over
+    and 3.5 deviations of that, or one bit's weight if it is more. noise: of a coarse probability. plain: the variance of a probability's noise from signs over
     d, in units of one radius; that of a weighted bit is cap^2 / w_j^2. Both count over the probability.
     """
     d, found = len(coarse), np.ldexp(np.array(coarse, np.float64), -precision)
@@ -77,7 +77,7 @@ def weights_for(coarse: Row, precision: int, noise: float, radius: int, plain: f
     least = np.maximum(np.maximum(rare, 1 / d), NOISES * noise)
     cautious = np.maximum(rare, noise)
     mean, spread = float((cautious / least).sum()), float((cautious / least**2).sum())
-    cap = mean + _FAR * math.sqrt(spread)
+    cap = max(mean + _FAR * math.sqrt(spread), 1 / float(least.min()))
     if cap >= plain * float((1 / least).sum()):
         return (0,) * d
     sizes = np.floor(radius / np.sqrt(least * cap)).astype(np.int64)

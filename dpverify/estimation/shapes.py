@@ -32,8 +32,8 @@ class MatrixEstimate(Result):
 
     ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a symmetric
     matrix, with standard deviation ``spread`` on its diagonal and spread / sqrt(2) above it.
-    ``count`` is the (noisy or public) number of records. ``location``: the center of the law, shape (d,),
-    with the standard deviation of its noise in each coordinate where it was estimated (None where it is public).
+    ``count`` is the (noisy or public) number of records that count. ``location``: the center of the law, shape
+    (d,), with the standard deviation of its noise in each coordinate where it was estimated (None where it is public).
     """
 
     value: Floats

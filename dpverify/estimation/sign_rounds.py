@@ -22,8 +22,8 @@ from dpverify.privacy.numbers import Floats
 
 RADIUS = 1 << 17
 """Of the sphere, in cells: one word for sums of half a million outer products."""
-START_BITS, MOST_BITS, STEP_BITS = 16, 40, 26
-"""Of the first map and of the shortest direction of any, of an entry at most, of the factor of a step."""
+START_BITS, LEAST_BITS, MOST_BITS, STEP_BITS = 16, 8, 40, 26
+"""Of the first map and of the shortest direction of any, and at least; of an entry at most, of the factor of a step."""
 _ABOVE = 0.7  # no spectrum of powers of two is near a change of the number of bits
 _NODE = 0.6  # in ln t: the trapezoid rule is off by about exp(-2 pi^2 / 0.6), 1e-14
 _TINY = 1e-16
@@ -118,31 +118,27 @@ def start(d: int) -> Row:
 def next_map(public: Row, row: Row, precision: int, floor: float) -> Row:
     """Multiply the map by the inverse root of what was measured after it, rounded to 2^-26 of its largest eigenvalue.
 
-    row: a matrix in 2^-precision. floor: what is least for an eigenvalue.
+    row: a matrix in 2^-precision. floor: what is least for an eigenvalue. Where one direction was stretched so far that
+    words would have no room for another, which records of no shape do, the map stays as it was.
     """
     d = math.isqrt(len(public))
     _, vectors, spectrum = floored_spectrum(row, precision, d, floor)
-    return stepped((vectors * np.sqrt(spectrum.min() / spectrum)) @ vectors.T, public, d)[0]
+    step = (vectors * np.sqrt(spectrum.min() / spectrum)) @ vectors.T
+    found, _, room = stepped(step, public, d)
+    return found if room >= LEAST_BITS else public
 
 
-def stepped(step: Any, public: Row, d: int) -> tuple[Row, int]:
+def stepped(step: Any, public: Row, d: int) -> tuple[Row, int, int]:
     """Multiply an integer map of at least d columns by a matrix of floats, rounded to 2^-26; its first d columns keep 16 bits.
 
-    step: of shape (rows, rows of the map), its largest entries about 1. Returns the new map, row by row, and the power of two by which an
-    image is longer than what the step makes of the old one.
+    step: of shape (rows, rows of the map), its largest entries about 1. Returns the new map, row by row, the power of two by
+    which an image is longer than what the step makes of the old one, and about how many bits the shortest direction keeps.
     """
     rows = len(step[0])
     whole = np.rint(np.ldexp(step, STEP_BITS)).astype(np.int64)
     product = matmul(whole, np.array(public, np.int64).reshape(rows, -1))
-    bits = _surplus(product, product[:, :d])
+    least = float(np.linalg.svd(product[:, :d].astype(np.float64), compute_uv=False)[-1])
+    long = math.floor(math.log2(least / _ABOVE)) if least > 0 else -MOST_BITS
+    bits = max(largest(product).bit_length() - MOST_BITS, long - START_BITS)
     shortened = rounded_multiples(product, [Fraction(2) ** -bits])
-    return tuple(int(v) for v in shortened.ravel()), STEP_BITS - bits
-
-
-def _surplus(matrix: Integers, own: Integers) -> int:
-    """The bits that leave the least singular value of ``own`` about 16, and the matrix's entries at most 40."""
-    least = float(np.linalg.svd(own.astype(np.float64), compute_uv=False)[-1])
-    bits = largest(matrix).bit_length() - MOST_BITS
-    if least > 0:
-        bits = max(bits, math.floor(math.log2(least / _ABOVE)) - START_BITS)
-    return bits
+    return tuple(int(v) for v in shortened.ravel()), STEP_BITS - bits, long - bits

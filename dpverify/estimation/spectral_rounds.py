@@ -179,7 +179,7 @@ def _whitened(
     values, vectors = _eigen(seen, d, precision, square)
     own = np.maximum(values + (eta + nu), max(eta, smallest(kappa, eta, nu)))
     least = float(own.min())
-    row, bits = stepped((vectors * np.sqrt(least / own)) @ vectors.T, public, d)
+    row, bits, _ = stepped((vectors * np.sqrt(least / own)) @ vectors.T, public, d)
     return row, math.ldexp(math.sqrt(least), bits)
 
 
@@ -201,7 +201,7 @@ def _halved(
     d = math.isqrt(len(public))
     values, vectors = _eigen(seen, d, precision, square)
     own = np.where(values >= THRESHOLD, 1 / DIVISOR, 1.0)
-    row, bits = stepped((vectors * own) @ vectors.T, public, d)
+    row, bits, _ = stepped((vectors * own) @ vectors.T, public, d)
     return row, math.ldexp(math.sqrt(shorter), bits)
 
 

@@ -220,6 +220,14 @@ class Whitened:
         unit = self.moments_noise(stage) / UNIT
         return per_record(before[stage], self.d, unit, numbers, precision)
 
+    def along_identity(self, trace: float) -> float:
+        """By what factor a released number that divides lengthens the noise along the identity; trace: of the moments over it."""
+        return (
+            math.hypot(1, trace * RADIUS**2 / (self.weight * math.sqrt(self.d)))
+            if self.weight
+            else 1.0
+        )
+
     def _mu(self, share: Fraction | None) -> float:
         """Of a release with this share, where predictions are floats."""
         return 1 / min(max(to_float(self._noise(Fraction(1), share)), 1e-100), 1e100)

@@ -184,7 +184,7 @@ def _refined(
         return public, 1 / math.sqrt(d)
     least = float(fit.variances.min())
     step = (fit.vectors * np.sqrt(least / fit.variances)) @ fit.vectors.T
-    row, bits = stepped(step, public, d)
+    row, bits, _ = stepped(step, public, d)
     return row, math.ldexp(math.sqrt(least), bits)
 
 

@@ -7,14 +7,14 @@ spec/theory/orthants.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, column_sums
-from dpverify.grid.queries import UNCLIPPED, Query
+from dpverify.grid.queries import UNCLIPPED
 from dpverify.grid.records import Records
 from dpverify.grid.transcripts import NOTHING, Released, Transcripts
 from dpverify.grid.vector_queries import VectorQuery
@@ -123,10 +123,6 @@ class BitSums(VectorQuery):
             obligation=_SPEC,
             source=Source("OURS", "sums of vectors in an orthant of a ball"),
         )
-
-    def unclipped(self) -> Query:
-        """The same sum of vectors as long as they are."""
-        return replace(self, clipped=False)
 
 
 def sign_of(radius: int, columns: int, adjacency: Adjacency) -> int:

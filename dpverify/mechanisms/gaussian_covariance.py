@@ -17,7 +17,14 @@ from dpverify.estimation.column_grids import PublicCell, exponents_of
 from dpverify.estimation.covariance_parameters import contradictions
 from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.handles import COUNT
-from dpverify.estimation.normal_fits import Fit, fitted, mean_response, responses, sandwich
+from dpverify.estimation.normal_fits import (
+    Fit,
+    fitted,
+    mean_response,
+    of_identity,
+    responses,
+    sandwich,
+)
 from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.shapes import Concentrated
 from dpverify.estimation.sign_rounds import RADIUS, START_BITS, start, symmetric
@@ -117,7 +124,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             raise ValueError(
                 f"{', '.join(_SHARES)} leave {self._left()} for the moments; give shares that add up to less than 1."
             )
-        for wrong, why in contradictions(self, self._largest()):
+        for wrong, why in contradictions(self):
             if wrong:
                 raise ValueError(why)
         if self.has_signs:
@@ -159,8 +166,23 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         (seen,) = own.seen(transcript, MOMENTS, FINE).tolist()
         fit = fitted(tuple(seen), self.columns(), FINE, own.floor(sphere), self.outside)
         if fit is None or not inside > 0:
-            return Abstained("nearly no record is inside of the ball, by the released moments")
-        return self._uneven(fit, sphere, count) or self._result(transcript, fit, sphere, count)
+            return self._stretched(sphere, count) or Abstained(
+                "nearly no record is inside of the ball, by the released moments"
+            )
+        return self._uneven(fit, sphere, count) or self._result(
+            transcript, fit, sphere, count, inside
+        )
+
+    def _stretched(self, sphere: Sphere, count: float) -> Concentrated | None:
+        """The directions that hold all records: others were stretched beyond the words of a map."""
+        d = self.columns()
+        lengths, axes = np.linalg.svd(np.array(sphere.row[: d * d], np.float64).reshape(d, d))[1:]
+        lost = lengths < 1
+        if not lost.any():
+            return None
+        with np.errstate(all="ignore"):
+            along = finite(axes[lost] / self._cells())
+        return Concentrated.of(np.full(len(along), float(d)), count, along)
 
     def _uneven(self, fit: Fit, sphere: Sphere, count: float) -> Concentrated | None:
         """Directions that noise or the grid hides, and after rounds of signs those that are still far longer or shorter."""
@@ -183,10 +205,11 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             return Concentrated.of(shares, count, finite(along / self._cells()))
 
     def _result(
-        self, transcript: Transcripts, fit: Fit, sphere: Sphere, count: float
+        self, transcript: Transcripts, fit: Fit, sphere: Sphere, count: float, inside: float
     ) -> CovarianceEstimate:
         own = self.whitened()
-        noise = to_float(own.moments_noise(MOMENTS)) / count
+        noise = to_float(own.moments_noise(MOMENTS)) / inside
+        along = own.along_identity(float(fit.values.sum()))
         sides = to_float(own.side_noise(self.check_share)) / count
         beyond = in_units(transcript[BEYOND][:, 0], 1 / UNIT)
         with np.errstate(all="ignore"):
@@ -198,7 +221,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
                 value=finite(factor @ factor.T),
                 count=count,
                 spread=fit.spread * noise,
-                trace_spread=fit.trace_spread * noise,
+                trace_spread=fit.trace_spread * noise * along,
                 factor=factor,
                 location=location,
                 location_deviation=deviation,
@@ -227,7 +250,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         square = own.rare_length(own.spheres()(transcript)[0][0]) ** 2
         values = np.linalg.eigvalsh(np.ldexp(symmetric(tuple(seen), self.columns()), -FINE))
         noise = to_float(own.moments_noise(CERTIFICATE)) / count
-        return sandwich(values * square, count, noise * square, FAILS / 2)
+        of_number = noise * RADIUS**2 / own.weight if own.weight else 0.0
+        return sandwich(values * square, count, noise * square, FAILS / 2, of_number)
 
     def expected_error(self, n: int) -> float:
         """The root mean square of the noise's part, as a Frobenius norm where the covariance is the identity.
@@ -237,9 +261,12 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         if n < self.least():
             return math.inf
         d, own = self.columns(), self.whitened()
-        across, along = responses(d, own.bound(octave_of(n)), self.outside)
-        noise = to_float(own.moments_noise(MOMENTS)) / n
-        return noise * math.sqrt((d * (d + 1) / 2 - 1) / across**2 + 1 / along**2)
+        bound = own.bound(octave_of(n))
+        across, along = responses(d, bound, self.outside)
+        trace, inside = of_identity(d, bound, self.outside)
+        noise = to_float(own.moments_noise(MOMENTS)) / (n * inside)
+        longer = own.along_identity(trace)
+        return noise * math.sqrt((d * (d + 1) / 2 - 1) / across**2 + (longer / along) ** 2)
 
     def expected_mean_error(self, n: int) -> float:
         """The root mean square of the noise's part in the center, where the covariance is the identity; 0 if it is public."""
@@ -325,19 +352,19 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         used = self.check_share + self.scale_share + (self.certify or 0) + (self.mean_share or 0)
         return 1 - used - (self.rounds_share if self.has_rounds else 0)
 
-    def _largest(self) -> Fraction:
-        """The largest deviation, in the smallest cells; 1 where it is not public."""
-        if self.largest is None:
-            return Fraction(1)
-        return exact(self.largest, "largest") / Fraction(2) ** min(self.exponents())
-
     def first_length(self) -> float | None:
         """The largest deviation as an image of the first map, in cells, if it is public."""
-        return None if self.largest is None else to_float(self._largest() * (1 << START_BITS))
+        return None if self.largest is None else to_float(self.long() * (1 << START_BITS))
 
     def exponents(self) -> tuple[int, ...]:
         """The logarithm of each column's cell."""
         return exponents_of(self.cell, self.columns())
+
+    def long(self) -> Fraction:
+        """``largest`` in the least column's cells; 0 without one."""
+        if self.largest is None:
+            return Fraction(0)
+        return exact(self.largest, "largest") / Fraction(2) ** min(self.exponents())
 
     def _cells(self) -> Floats:
         """The cell of each column, shape (d,)."""
@@ -381,7 +408,9 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         unit = Fraction(1)
         if self.adjacency is Adjacency.ADD_REMOVE:
             unit = self.noise_multiplier * root_up(1 / self._step_share(), ROOT_BITS) / UNIT
-        return Released((COUNT,), lambda before: in_units(before[COUNT][:, 0], unit))
+        return Released(
+            (COUNT,), lambda before: np.clip(in_units(before[COUNT][:, 0], unit), -1e18, 1e18)
+        )
 
 
 @lru_cache(maxsize=64)

@@ -39,6 +39,7 @@ from dpverify.privacy.numbers import Exact, Floats, root_up, to_float
 COARSE, FINE = Handle("coarse"), Handle("fine")
 RADIUS = 1 << 20
 _WEIGHT = RADIUS // 4
+_MOST_RECORDS = 1e18  # below the largest ``at_least``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,14 +191,15 @@ class ProductDistribution(Mechanism[ProductEstimate]):
         if not self._adds():
             return in_units(before[COUNT][:, 0], Fraction(1))
         share = self.coarse_share if stage == COARSE else 1 - self.coarse_share
-        return in_units(before[stage][:, -1], self._noise(share) * RADIUS / (UNIT * _WEIGHT))
+        one = self._noise(share) * RADIUS / (UNIT * _WEIGHT)
+        return np.clip(in_units(before[stage][:, -1], one), -_MOST_RECORDS, _MOST_RECORDS)
 
     def _decoded(
         self, transcript: Transcripts, stage: Handle, weights: Floats, count: float
     ) -> tuple[Floats, Floats]:
         """Probabilities that a stage's sums stand for, and the deviation of their noise, each of shape (d,)."""
         share = self.coarse_share if stage == COARSE else 1 - self.coarse_share
-        noise = min(to_float(self._noise(share)), 1e150) / count
+        noise = min(max(to_float(self._noise(share)), 1e-100), 1e100) / count
         sums = in_units(transcript[stage][0, : self.d], self._noise(share) / UNIT) / count
         if not weights.any():
             one = to_float(self._per_sign())

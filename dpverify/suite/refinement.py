@@ -20,12 +20,20 @@ from dpverify.audit import SmallInstance
 from dpverify.audit.friendly_core import filtered_of
 from dpverify.grid import ingest
 from dpverify.grid.nearness import Nearness
-from dpverify.plans import Filtered, Law, Mechanism, RoundedGaussian, ThresholdedGaussian, stages_of
+from dpverify.plans import (
+    Filtered,
+    Law,
+    Mechanism,
+    NoNoise,
+    RoundedGaussian,
+    ThresholdedGaussian,
+    stages_of,
+)
 from dpverify.plans.filtering import Filter
 from dpverify.plans.plan import is_latent, with_filters
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import Dataset, Friendly
-from dpverify.randomness import Bits, discrete_laplace_by_coins, enumerate_law
+from dpverify.randomness import Bits, SeededBits, discrete_laplace_by_coins, enumerate_law
 from dpverify.randomness.bits import BoolArray, IntArray
 
 STAND_INS = (Fraction(1, 2), Fraction(2, 5))
@@ -51,14 +59,55 @@ def refine(spec: ModuleType, instance: SmallInstance) -> Refinement:
     """Enumerate every coin of the shipped sampler; every outcome must have the spec's mass.
 
     Outcomes that no cut path leads to are equal as fractions, and make up at least 99% of the mass;
-    the rest are bracketed by the undecided mass. Raises RefinementFailed.
+    the rest are bracketed by the undecided mass. Where the instance says so drawn transcripts are followed
+    instead. Raises RefinementFailed.
     """
+    if instance.followed:
+        return _followed(spec, instance)
     results = [_refine_with(spec, instance, root) for root in STAND_INS]
     return Refinement(
         sum(r.outcomes for r in results),
         sum(r.paths for r in results),
         min(r.exact_mass for r in results),
     )
+
+
+class _Recorded(SeededBits):
+    """Seeded bits that keep the noise they give."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.kept: list[IntArray] = []
+
+    def noise(self, law: Any, size: int) -> IntArray:
+        """Draw it, and keep it."""
+        drawn = super().noise(law, size)
+        self.kept.append(drawn)
+        return drawn
+
+
+def _followed(spec: ModuleType, instance: SmallInstance) -> Refinement:
+    """Hold every released value less its noise against the spec's center after the same prefix, exactly."""
+    mechanism, compared = instance.mechanism, 0
+    law = mechanism.law(list(instance.data))
+    specified = spec.law(mechanism.parameters, exact_records(instance.data, mechanism.domain))
+    for seed in range(instance.followed):
+        bits = _Recorded(seed)
+        released = tuple(law.sample(bits, 1)[0].released.values())
+        noise = iter(bits.kept)
+        stages = zip(stages_of(mechanism.fixed_plan), specified.stages, released, strict=True)
+        for i, (stage, (name, expected), value) in enumerate(stages):
+            own = stage.noise
+            quiet = isinstance(own, NoNoise)
+            drawn = np.zeros(len(value), np.int64) if quiet else next(noise)
+            center = tuple(int(v) - int(z) for v, z in zip(value, drawn, strict=True))
+            shipped, stated = _facts(own, center), expected(released[:i]).facts()
+            if (name, stated) != (stage.name, shipped):
+                raise RefinementFailed(
+                    f"{instance.name}, transcript {seed}, {stage.name}: {shipped} in the code, {stated} in the spec"
+                )
+            compared += 1
+    return Refinement(compared, instance.followed, Fraction(1))
 
 
 def refine_loops() -> Refinement:

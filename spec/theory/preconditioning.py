@@ -18,16 +18,17 @@ import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from . import whitening
 from .gaussian_laws import UNIT
 from .laws import Outcome, real
 from .obligations import require
 from .outer_products import DIAGONAL, OFF_DIAGONAL
-from .signs import MOST_BITS, START_BITS, STEP_BITS, Row, start, symmetric
+from .signs import Row, start, symmetric
+from .whitening import stepped as stepped
 
 DIGITS = 25
 LONGER, RARELY, ALLOWANCE = Fraction(1), Fraction(1, 20), Fraction(1, 10)
 THRESHOLD, DIVISOR = Fraction(1, 2), 2
-FARTHEST = 2**62 - 1
 _SPECTRAL = Source("BDKU20", "MVC: rounds of U^(-1/2)", note="in the order U^(-1/2) A")
 _RECURSIVE = Source(
     "KLSU19", "WeakPPC", note="constants derived here; I <= A S A holds only up to 1 - tau"
@@ -132,7 +133,7 @@ class Public:
     @property
     def number(self) -> Any:
         """The count, to the quarter octave below."""
-        return mp.mpf(2) ** (mp.mpf(octave(self.count)) / 4)
+        return whitening.count_of(whitening.octave(self.count))
 
     @property
     def slack(self) -> tuple[Any, Any]:
@@ -145,16 +146,10 @@ State = tuple[Row, Any]
 """A map, row by row, and the largest deviation as its image, in cells."""
 
 
-def octave(count: Fraction) -> int:
-    """4 log2 of a count from 1 on, rounded down."""
-    square = math.floor(count**4)
-    return square.bit_length() - 1
-
-
 def reach_in_cells(public: Public, state: State) -> int:
     """The length up to which images count, the last number of a row."""
     with mp.workdps(DIGITS):
-        return min(max(int(mp.nint(state[1] * reach(public.d, public.number))), 1), FARTHEST)
+        return whitening.reach(state[1], reach(public.d, public.number))
 
 
 def seen(outcome: Outcome, public: Public) -> Row:
@@ -235,26 +230,6 @@ def _moved(
     step = vectors * mp.diag([factor / most for factor in factors]) * vectors.T
     made, bits = stepped(step, row, d)
     return made, long * mp.mpf(2) ** bits / most
-
-
-def stepped(step: Any, public: Row, d: int) -> tuple[Row, int]:
-    """round(2^26 step) C over a power of two, and by which power of two an image is longer than the step says.
-
-    The power leaves the least singular value between .7 and 1.4 times 2^16, unless an entry would have more than 40 bits.
-    """
-    whole = [[int(mp.nint(2**STEP_BITS * step[i, j])) for j in range(d)] for i in range(d)]
-    made = [
-        sum(whole[i][k] * public[k * d + j] for k in range(d))
-        for i, j in product(range(d), repeat=2)
-    ]
-    matrix = mp.matrix(d, d)
-    for i, j in product(range(d), repeat=2):
-        matrix[i, j] = mp.mpf(made[i * d + j])
-    least = min(mp.svd_r(matrix, compute_uv=False))
-    bits = max(map(abs, made)).bit_length() - MOST_BITS
-    if least > 0:
-        bits = max(bits, int(mp.floor(mp.log(least / mp.mpf("0.7"), 2))) - START_BITS)
-    return tuple(round(v * Fraction(2) ** -bits) for v in made), STEP_BITS - bits
 
 
 # --- obligations --------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from .outer_products import DIAGONAL, OFF_DIAGONAL
 
 Row = tuple[int, ...]
 DIGITS = 25
-START_BITS, MOST_BITS, STEP_BITS = 16, 40, 26
+START_BITS, LEAST_BITS, MOST_BITS, STEP_BITS = 16, 8, 40, 26
 _SIGNS = Source("T87", "signs of an elliptical law", note="phi, in closed form for 2 and 3 numbers")
 
 
@@ -103,7 +103,8 @@ def start(d: int) -> Row:
 def next_map(public: Row, row: Row, precision: int, floor: Any) -> Row:
     """round(2^26 S) C over a power of two, S = V diag(least lambda / lambda)^(1/2) V^T for what was measured.
 
-    The power leaves the least singular value between .7 and 1.4 times 2^16, unless an entry would have more than 40 bits.
+    The power leaves the least singular value between .7 and 1.4 times 2^16, unless an entry would have more than 40 bits;
+    and below .7 times 2^8 the map is C again.
     """
     with mp.workdps(DIGITS):
         d = math.isqrt(len(public))
@@ -125,9 +126,10 @@ def next_map(public: Row, row: Row, precision: int, floor: Any) -> Row:
             for j in range(d)
         ]
         least = min(mp.svd_r(mp.matrix(d, d) + _square(product, d), compute_uv=False))
-        bits = max(map(abs, product)).bit_length() - MOST_BITS
-        if least > 0:
-            bits = max(bits, int(mp.floor(mp.log(least / mp.mpf("0.7"), 2))) - START_BITS)
+        room = int(mp.floor(mp.log(least / mp.mpf("0.7"), 2))) if least > 0 else -MOST_BITS
+        bits = max(max(map(abs, product)).bit_length() - MOST_BITS, room - START_BITS)
+        if room - bits < LEAST_BITS:
+            return public
         return tuple(round(v * Fraction(2) ** -bits) for v in product)
 
 

@@ -10,8 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpverify import RescaledMean
-from tests.benchmarks import bounds, dimension_free, plan, robust, robust_claims, robust_experiment
+from dpverify import Adjacency, RescaledMean
+from tests.benchmarks import (
+    bounds,
+    covariances,
+    dimension_free,
+    plan,
+    robust,
+    robust_claims,
+    robust_experiment,
+)
 from tests.benchmarks.bounds import KEPT, Measured, bounds_at
 from tests.benchmarks.errors import Points
 
@@ -197,6 +205,27 @@ def test_methods_share_data_and_are_measured_once(tmp_path: Path) -> None:
     made = next(m for m in dimension_free.methods(1, 400) if m.name == only[0]).mechanism
     assert isinstance(made, RescaledMean)
     assert bare < private < bounds_at(1, 400).rescaled_bound
+
+
+# --- shapes -------------------------------------------------------------------------------------
+
+
+def test_the_error_of_a_shape_knows_no_scale() -> None:
+    assert covariances.apart(np.eye(3) * 7) == pytest.approx(0, abs=1e-12)
+    assert covariances.apart(np.diag([4.0, 1.0])) == pytest.approx(math.hypot(1, 0.5))
+    assert math.isinf(covariances.apart(np.diag([1.0, 0.0])))
+
+
+def test_a_shape_is_measured_beside_others_on_one_dataset() -> None:
+    """Two fixed seeds of 4000 records in two columns: Tyler's error is about sqrt(2 / 500), moments of long tails have none."""
+    known = covariances.Setting(0.2, Adjacency.ADD_REMOVE, 4000, d=2, freedom=1.0)
+    cells = dict(zip(covariances.NAMES, covariances.row(known, 2), strict=True))
+    assert (cells["target"], cells["no shape"], cells["mu"]) == ("met", "0", "1.0000")
+    assert float(cells["Tyler"]) < 0.1 < 1 < float(cells["clipped"])
+    never = covariances.Setting(1e-9, Adjacency.ADD_REMOVE, 4000, d=2, freedom=1.0)
+    assert covariances.row(never, 1)[7] == "MISSED"
+    distances = [np.linalg.norm(covariances.drawn(one, 0)[2]) for one in covariances.settings()]
+    assert distances == pytest.approx([0, 0] + [1e6] * 12)
 
 
 # --- means beside outliers ----------------------------------------------------------------------

@@ -55,6 +55,7 @@ WORLDS: list[tuple[int, Any, dict[str, Any]]] = [
 def test_values_are_the_spec_s_for_every_record(world: Any, how: How, weight: int) -> None:
     d, matrix, changes = world
     query = moments(d, matrix, how=how, weight=weight, **changes)
+    assert isinstance(query.exponent, int)
     rng = np.random.default_rng(d)
     for n in (0, 1, 2, 40):
         records = rng.choice(EDGE, (n, d))

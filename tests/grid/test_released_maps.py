@@ -85,6 +85,7 @@ def test_every_draw_has_the_sum_of_its_own_map(
         assert value == exact
         (a, b), (c, d) = one.matrix or ((1, 0), (0, 1))
         if a * d != b * c:  # of full rank
+            assert isinstance(one.exponent, int)
             fixed = VectorSum(one.center, radius, one.exponent, one.matrix)
             assert value == fixed.evaluate(view).tolist()
     assert found.dtype == (np.int64 if query.largest(len(data)) < 1 << 62 else object)

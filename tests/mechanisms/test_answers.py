@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from dataclasses import dataclass, replace
@@ -21,13 +22,16 @@ from dpverify import (
     Concentrated,
     CoordinatewiseMean,
     CountEstimate,
+    CovarianceEstimate,
     FrequencyEstimate,
+    GaussianCovariance,
     HistogramEstimate,
     IterativeMean,
     LargeVariancesEstimate,
     MeanEstimate,
     MediansEstimate,
     NoisyCount,
+    ProductEstimate,
     QuantileEstimate,
     RandomizedResponse,
     RefinedMean,
@@ -54,7 +58,14 @@ from dpverify.privacy.tails import Tail
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 DRAWS = 600
 LEAST = int(stats.binom.ppf(1e-6, DRAWS, 0.95))  # of covered draws, if 95% are
-DEVIATIONS = ("standard_deviation", "from_sum", "spread", "along", "count_deviation")
+DEVIATIONS = (
+    "standard_deviation",
+    "from_sum",
+    "spread",
+    "trace_spread",
+    "along",
+    "count_deviation",
+)
 
 
 def made(kind: Any, **parameters: Any) -> Any:
@@ -230,6 +241,19 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
         SIGN_SHAPE,
         {},
     ),
+    "covariance": (
+        made(
+            GaussianCovariance,
+            adjacency=ADD,
+            noise_multiplier=8,
+            center=[0.0] * 2,
+            cell=2**-8,
+            rounds=3,
+        ),
+        SIGNS,
+        (SIGNS[:, 0] ** 2).mean(),
+        {},
+    ),
     "histogram, gaussian": (
         made(
             StabilityHistogram,
@@ -378,6 +402,11 @@ RESULTS: list[Any] = [
     LargeVariancesEstimate({3: 2.0, 0: math.inf}, 0.25),
     ShapeEstimate(np.eye(2), 9.5, 0.1, np.eye(2), np.zeros(2)),
     ShapeEstimate(np.eye(2), 9.0, math.inf, np.eye(2), np.zeros(2), np.ones(2)),
+    CovarianceEstimate(np.eye(2), 9.5, 0.1, np.eye(2), np.zeros(2)),
+    CovarianceEstimate(
+        np.eye(2), 9.0, math.inf, np.eye(2), V[1:], V[1:], 0.2, 0.1, math.inf, (0.0, math.inf)
+    ),
+    ProductEstimate(np.array([0.5, 1e-9]), np.array([0.1, math.inf]), 9.5, "whitened"),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
 ]
 
@@ -399,7 +428,8 @@ def test_results_survive_json(result: Any) -> None:
 
 def test_every_result_is_of_this_shape() -> None:
     kinds = {type(result).__name__ for result in RESULTS}
-    assert kinds >= {k for k in answers._KINDS if answers._KINDS[k].__module__.startswith("dpver")}
+    ours = {k for k in answers._KINDS.values() if k.__module__.startswith("dpver")}
+    assert kinds >= {k.__name__ for k in ours if not inspect.isabstract(k)}
     for kind in {type(result) for result in RESULTS} - {Abstained}:
         assert issubclass(kind, Result)
         assert kind.__eq__ is Result.__eq__

@@ -23,7 +23,7 @@ from dpverify import (
 )
 from dpverify.estimation import spectral_rounds
 from dpverify.estimation.whitening import count_of, octave_of
-from spec.theory import preconditioning
+from spec.theory import preconditioning, whitening
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -225,7 +225,7 @@ def test_bounds_are_the_spec_s() -> None:
         assert low == pytest.approx(float(preconditioning.smallest(*exact)), abs=1e-15)
     for count in (1, 2, 3, 4, 5, 1000, 2**20 - 1, 2**20, 123456789):
         octave = octave_of(count)
-        assert octave == preconditioning.octave(Fraction(count))
+        assert octave == whitening.octave(Fraction(count))
         assert count_of(octave) <= count
 
 

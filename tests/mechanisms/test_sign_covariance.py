@@ -398,6 +398,31 @@ def test_what_has_no_shape_is_typed(name: str, adjacency: Adjacency) -> None:
         assert 3 in found.columns
 
 
+@pytest.mark.parametrize("rounds", [6, 8, 10, 20])
+@pytest.mark.parametrize("n", [3000, 30_000])
+def test_no_rounds_stretch_a_constant_column_until_nothing_is_left(n: int, rounds: int) -> None:
+    """Two of five: they are named, and the others keep their signs. Fixed seeds."""
+    data = np.random.default_rng(0).normal(size=(n, 5))
+    data[:, [1, 3]] = 0.0
+    found = shape(5, rounds=rounds).release(data, SeededBits(0))
+    assert isinstance(found, Concentrated)
+    assert set(found.columns) <= {1, 3}
+    assert found.value.tolist()[:2] == [0, 0]
+    assert found.value.max() < 2.5  # 5 / 3 each, and noise
+
+
+def test_a_column_that_is_nearly_always_empty_has_no_shape_however_many_rounds() -> None:
+    """1 record in 80 has a number there: no more rounds make its share of the signs even. 12 fixed seeds."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(1800, 9))
+    data[rng.random(1800) < 79 / 80, 0] = 0.0
+    mechanism = shape(9, rounds=12, noise_multiplier=4)
+    for seed in range(12):
+        found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, Concentrated)
+        assert set(found.columns) == {0}
+
+
 def test_one_round_tells_what_it_cannot_see() -> None:
     """10 fixed seeds each: at a condition number of 10^8 no shape; an even one, from few records, is found."""
     mechanism = shape(5, rounds=1)
@@ -437,12 +462,28 @@ def test_too_few_records_abstain_as_rarely_as_stated() -> None:
     assert public.minimum_n() == public.fewest_records() == spec.at_least(public.parameters) == 43
 
 
+@pytest.mark.parametrize("rounds", [1, 8])
+def test_without_signs_there_is_no_shape_of_noise(rounds: int) -> None:
+    """2000 public records, all at the center: 60 fixed seeds; or half of them: then errors are those of the other half."""
+    mechanism = shape(adjacency=REPLACE, rounds=rounds)
+    data = np.zeros((2000, 2))
+    for seed in range(60):
+        found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, Abstained)
+        assert "have a sign" in found.reason
+    data[:1000] = np.random.default_rng(0).normal(size=(1000, 2))
+    half = mechanism.release(data, SeededBits(0))
+    assert isinstance(half, ShapeEstimate)
+    assert half.count == pytest.approx(1000, rel=0.02)
+    assert half.spread == pytest.approx(4 * mechanism._noise(rounds - 1, 1000), rel=0.02)
+
+
 def test_records_at_the_center_count_for_nothing_there_and_something_elsewhere() -> None:
     data = np.zeros((2000, 2))
     assert isinstance(shape().release(data, SeededBits(0)), Abstained)
     found = shape(scale=1).release(data, SeededBits(0))
-    assert isinstance(found, Abstained)
-    assert "one direction" in found.reason
+    assert isinstance(found, Concentrated)  # all signs are the constant's
+    assert found.value.tolist()[:2] == [0, 0]
 
 
 @pytest.mark.parametrize("budget", [GaussianDP(1), ApproxDP(1, "1e-6")])

@@ -18,6 +18,7 @@ from . import (
     bound_twins,
     centered_twins,
     clipped_twins,
+    covariance_twins,
     filter_twins,
     group_twins,
     level_twins,
@@ -98,6 +99,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **unknown_twins.TWINS,
     **smooth_twins.TWINS,
     **winsorized_twins.TWINS,
+    **covariance_twins.TWINS,
     **score_twins.TWINS,
     **sign_twins.TWINS,
     **preconditioning_twins.TWINS,
@@ -132,6 +134,7 @@ def _costly_weight(right: Any, *given: Any) -> Any:
 
 
 FAULTS: dict[str, list[Plant]] = {
+    **covariance_twins.FAULTS,
     **score_twins.FAULTS,
     **sign_twins.FAULTS,
     **preconditioning_twins.FAULTS,

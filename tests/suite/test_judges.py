@@ -73,6 +73,21 @@ def test_refinement_refuses_a_shallow_comparison() -> None:
         refine(COUNT.spec, shallow)
 
 
+def test_followed_transcripts_refuse_a_spec_with_another_map(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A plan of many numbers is followed along drawn transcripts, where maps differ from those of its example."""
+    entry = SUITE.entries["gaussian"]
+    done = refine(entry.spec, entry.small[0])
+    assert done.paths == entry.small[0].followed > 0
+    assert done.outcomes > 10 * done.paths
+    own = entry.spec.gaussian_covariance  # the suite's own copy
+    right = own.bound
+    monkeypatch.setattr(own, "bound", lambda *given: right(*given) * 1.01)
+    with pytest.raises(RefinementFailed, match=r"transcript 0, fit/moments: .* in the code"):
+        refine(entry.spec, entry.small[0])
+
+
 def test_the_shared_loops_are_run_retries_and_all(monkeypatch: pytest.MonkeyPatch) -> None:
     done = refine_loops()
     assert done.exact_mass >= Fraction(9, 10)

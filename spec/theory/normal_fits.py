@@ -1,0 +1,307 @@
+"""Normal laws with given clipped moments, where to clip, and what bounds a covariance on both sides: by mpmath."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Source, states
+
+from . import clipped_errors
+from .clipped_moments import clipped_spectrum, masked_spectrum
+from .obligations import require
+from .signs import symmetric
+
+FULL = 1 - mp.mpf(10) ** -3
+TINY = mp.mpf(10) ** -12
+MOST = mp.mpf(1000)
+_FIT = Source("OURS", "covariances from clipped moments", note="Newton's method")
+
+
+def below(degrees: int, x: Any) -> Any:
+    """P(chi-square of these degrees <= x)."""
+    return mp.gammainc(mp.mpf(degrees) / 2, 0, mp.mpf(x) / 2, regularized=True)
+
+
+@lru_cache(maxsize=64)
+def length_within(d: int, share: Any) -> Any:
+    """The length that this share of standard normal records does not exceed."""
+    start = (
+        mp.mpf(d) * (1 - mp.mpf(2) / (9 * d)) ** 3
+        if share == mp.mpf("0.5")
+        else d + 1.8 * mp.sqrt(d)
+    )
+    return mp.sqrt(mp.findroot(lambda x: below(d, x) - share, start))
+
+
+@lru_cache(maxsize=256)
+def best_bound(d: int, n: Any, mu: Any, moves: int, outside: str, weight: Any) -> Any:
+    """d 2^(k / 8), k from -24 to 47, of the least predicted error at the identity, for a release of sensitivity
+    sqrt(max(moves, 1 + weight^2)) bound with ``weight`` bound times the number of records."""
+
+    def error(bound: Any) -> Any:
+        scale = mp.sqrt(max(mp.mpf(moves), 1 + weight**2)) * bound / (n * mu)
+        of_count = scale / (weight * bound) if weight else mp.mpf(0)
+        return clipped_errors.expected_error(d, n, bound, scale, of_count, outside)
+
+    return min((d * mp.mpf(2) ** (mp.mpf(k) / 8) for k in range(-24, 48)), key=error)
+
+
+@lru_cache(maxsize=256)
+def best_mean_bound(d: int, n: Any, mu: Any, moves: int) -> Any:
+    """The same for a mean of clipped records: (E min(r^2, bound) / n + d s^2) / a^2, s = 2 sqrt(bound) / (n mu) or half of it."""
+
+    def square(bound: Any) -> Any:
+        sampling = d * below(d + 2, bound) + bound * (1 - below(d, bound))
+        noise = d * (4 if moves == 2 else 1) * bound / (n * mu) ** 2
+        return (sampling / n + noise) / mean_response(d, bound) ** 2
+
+    return min((d * mp.mpf(2) ** (mp.mpf(k) / 8) for k in range(-24, 48)), key=square)
+
+
+@states(Source("OURS", "the mean of clipped normal records", note="by Stein's identity"))
+def mean_response(d: int, bound: Any) -> Any:
+    """d E clip(y + m) / d m at 0, which is E[min(1, r / |y|)] for |y|^2 chi-square of d + 2 degrees.
+
+    By Stein the derivative is E of the divergence of clip over d: inside 1, outside (d - 1) / d r / |y|, and E[y_1 clip(y)_1] =
+    E[y_1^2 min(1, r / |y|)], y_1^2 weighting the law of |y|^2 to d + 2 degrees. E[1 / |y|; |y|^2 > b] for d + 2 degrees is
+    Gamma((d + 1) / 2) / (sqrt(2) Gamma((d + 2) / 2)) P(chi-square of d + 1 degrees > b).
+    """
+    inverse = mp.gamma(mp.mpf(d + 1) / 2) / mp.gamma(mp.mpf(d + 2) / 2) / mp.sqrt(2)
+    return below(d + 2, bound) + mp.sqrt(bound) * inverse * (1 - below(d + 1, bound))
+
+
+def attainable(values: Sequence[Any], floor: Any) -> list[Any]:
+    """Moments in units of the bound, raised to a floor, with a trace of at most 1 - 10^-3: what is above the floor is scaled."""
+    d = len(values)
+    least = min(max(floor, TINY), FULL / (2 * d))
+    above = [max(v, least) - least for v in values]
+    room = min(mp.mpf(1), (FULL - d * least) / max(mp.fsum(above), mp.mpf(10) ** -300))
+    return [least + v * room for v in above]
+
+
+@lru_cache(maxsize=512)
+def fitted(seen: tuple[int, ...], d: int, precision: int, floor: Any, outside: str) -> Any:
+    """(variances, vectors) of the normal law whose records, clipped to the unit ball or masked, have these second moments, in
+    2^-precision; None where their trace is not positive."""
+    moments = symmetric(seen, d) / mp.mpf(2) ** precision
+    if mp.fsum(moments[i, i] for i in range(d)) <= 0:
+        return None
+    values, vectors = mp.eigsy(moments)
+    wanted = attainable(list(values), min(floor, mp.mpf(1) / (4 * d)))
+    return variances_of(wanted, outside), vectors
+
+
+def moments_of(variances: Sequence[Any], outside: str) -> list[Any]:
+    """Clipped to the unit ball; or of those inside."""
+    own = [mp.mpf(v) for v in variances]
+    if len(own) == 2 and max(own) < 1000 * min(own):
+        return in_plane(own, outside)
+    if outside == "clip":
+        return clipped_spectrum(own, mp.mpf(1))
+    mass, *found = masked_spectrum(own, mp.mpf(1))
+    return [one / mass for one in found]
+
+
+def in_plane(variances: Sequence[Any], outside: str) -> list[Any]:
+    """The same of two variances a, b, by trapezoids over directions u, k = u_1^2 / a + u_2^2 / b: in polar coordinates
+    int_0^1 r^3 e^(-k r^2 / 2) dr = 2 (1 - e^(-k / 2) (1 + k / 2)) / k^2, and clipped 2 (1 - e^(-k / 2)) / k^2."""
+    number = 32 + 24 * math.ceil(mp.sqrt(max(variances) / min(variances)))
+    found, mass = [mp.mpf(0), mp.mpf(0)], mp.mpf(0)
+    for j in range(number):
+        cosine, sine = mp.cos(mp.pi * j / number), mp.sin(mp.pi * j / number)
+        k = cosine**2 / variances[0] + sine**2 / variances[1]
+        beyond = mp.exp(-k / 2) * (0 if outside == "clip" else k / 2)
+        radial = 2 * (-mp.expm1(-k / 2) - beyond) / k**2
+        found = [found[0] + cosine**2 * radial, found[1] + sine**2 * radial]
+        mass -= mp.expm1(-k / 2) / k
+    whole = number * mp.sqrt(variances[0] * variances[1]) if outside == "clip" else mass
+    return [one / whole for one in found]
+
+
+def variances_of(wanted: Sequence[Any], outside: str) -> list[Any]:
+    """The variances with these moments; masked ones up to MOST, beyond which moments hardly grow: those of the largest that
+    are asked for more are held there."""
+    d = len(wanted)
+    order = sorted(range(d), key=lambda i: -wanted[i])
+    for held in range(d + 1 if outside == "mask" else 1):
+        fixed = set(order[:held])
+        found = _solved(wanted, outside, fixed)
+        if found is not None and (outside == "clip" or max(found) <= MOST):
+            return found
+    raise ValueError(f"no variances have the moments {wanted}")
+
+
+def _solved(wanted: Sequence[Any], outside: str, fixed: set[int]) -> list[Any] | None:
+    """By Newton's method in logarithms, from what clipping would leave as it is, with steps that are shortened until they help."""
+    free = [i for i in range(len(wanted)) if i not in fixed]
+    start = -mp.log1p(-mp.fsum(wanted))
+    logs = [mp.log(MOST) if i in fixed else mp.log(v) + start for i, v in enumerate(wanted)]
+
+    def missed(own: Sequence[Any]) -> list[Any]:
+        found = moments_of([mp.exp(one) for one in own], outside)
+        return [mp.log(found[i] / wanted[i]) for i in free]
+
+    now = missed(logs)
+    for _ in range(200):
+        if not free or max(map(abs, now)) < mp.mpf(10) ** -12:
+            return [mp.exp(one) for one in logs]
+        small = mp.mpf(10) ** -6
+        slopes = mp.zeros(len(free))
+        for j, i in enumerate(free):
+            moved = [one + (small if k == i else 0) for k, one in enumerate(logs)]
+            for k, value in enumerate(missed(moved)):
+                slopes[k, j] = (value - now[k]) / small
+        step = mp.lu_solve(slopes, mp.matrix(now))
+        share = min(mp.mpf(1), 2 / max(map(abs, step)))
+        for _ in range(40):
+            tried = list(logs)
+            for j, i in enumerate(free):
+                tried[i] -= share * step[j]
+            later = missed(tried) if max(tried) < 40 else None
+            if later is not None and max(map(abs, later)) < max(map(abs, now)):
+                break
+            share /= 2
+        else:
+            return None
+        logs, now = tried, later
+    return None
+
+
+def sandwich(
+    low: Any, high: Any, d: int, n: Any, noise: Any, beta: Any, of_number: Any = 0
+) -> tuple[Any, Any]:
+    """Bounds on the eigenvalues of a covariance, from the least and the largest of noisy second moments of n normal records.
+
+    Z = (sum x x^T + W) / c for a released number c, and Y = W / c. With probability 1 - beta / 3 the symmetric noise Y, of deviation s on its diagonal and at most
+    s / sqrt(2) above it, is no longer than s (sqrt(2 d) + sqrt(2 ln(6 / beta))): E|Y| <= s sqrt(2 d) (Chevet, Slepian: Y is
+    compared with <g, u> sqrt(2)), and |Y| is s-Lipschitz in the standard normal numbers behind it; both signs, beta / 6 each. With
+    probability 1 - beta / 3 singular values of white records over sqrt(n) are within 1 -+ e, e = sqrt(d / n) + sqrt(2 ln(6 / beta) / n)
+    (Gordon; Davidson and Szarek), so second moments within 1 -+ (2 e + e^2) of the covariance, as forms. c - n is
+    normal of deviation ``of_number`` c, so with probability 1 - beta / 3 c / n is from 1 / (1 + m) to 1 / (1 - m), m = of_number sqrt(2 ln(6 /
+    beta)); and (1/n) sum x x^T = (Z - Y) c / n. Clipping only makes second moments smaller, which leaves the lower bound.
+    """
+    level = 2 * mp.log(6 / beta)
+    far = noise * (mp.sqrt(2 * d) + mp.sqrt(level))
+    e = mp.sqrt(mp.mpf(d) / n) + mp.sqrt(level / n)
+    off, more = 2 * e + e**2, of_number * mp.sqrt(level)
+    least = max(mp.mpf(0), (low - far) / ((1 + off) * (1 + more)))
+    if off >= 1 or more >= 1:
+        return least, mp.inf
+    return least, (high + far) / ((1 - off) * (1 - more))
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+
+@states(Source("OURS", "the mean of clipped normal records", note="by Stein's identity"))
+def obligation_mean_response(claimed: Callable[[int, Any], Any] = mean_response) -> int:
+    """In one dimension the difference quotient of E clip(y + m) by quadrature; in any, E[y_1^2 min(1, r / |y|)] by quadrature over
+    the chi-square law of |y|^2; to 8 digits."""
+    cases = 0
+    for bound in (mp.mpf(1) / 4, mp.mpf(1), mp.mpf(6)):
+        radius, small = mp.sqrt(bound), mp.mpf(10) ** -4
+        for d in (1, 2, 5, 20):
+
+            def term(t: Any, d: int = d, b: Any = bound) -> Any:
+                weight = (
+                    mp.exp((mp.mpf(d) / 2 - 1) * mp.log(t / 2) - t / 2)
+                    / 2
+                    / mp.gamma(mp.mpf(d) / 2)
+                )
+                return t / d * min(mp.mpf(1), mp.sqrt(b / t)) * weight
+
+            expected = mp.quad(
+                term, sorted({mp.mpf(0), bound / 50, bound, mp.mpf(4 * d), mp.mpf(90 + 6 * d)})
+            )
+            found = claimed(d, bound)
+            require(abs(found / expected - 1) < 1e-8, f"{d}, {bound}: {found}, not {expected}")
+            cases += 1
+
+        def clipped(m: Any, r: Any = radius) -> Any:
+            inner = mp.quad(lambda y: (y + m) * mp.npdf(y), [-r - m, r - m])
+            return inner + r * (mp.ncdf(m - r) - mp.ncdf(-m - r))
+
+        slope = (clipped(small) - clipped(-small)) / (2 * small)
+        require(abs(claimed(1, bound) / slope - 1) < 1e-6, f"1, {bound}: {slope}")
+        cases += 1
+    return cases
+
+
+@states(_FIT)
+def obligation_variances(claimed: Callable[..., list[Any]] = variances_of) -> int:
+    """The moments of what is found are those that were asked for, to 9 digits; variances beyond the ball among them."""
+    cases = 0
+    worlds = {"clip": ([0.2], [0.9], [0.3, 0.1], [0.7, 0.2]), "mask": ([0.2], [0.2, 0.1])}
+    for outside, asked in worlds.items():
+        for one in asked:
+            wanted = [mp.mpf(v) for v in one]
+            found = moments_of(claimed(wanted, outside), outside)
+            for a, b in zip(found, wanted, strict=True):
+                require(abs(a / b - 1) < 1e-9, f"{outside}, {one}: {found}")
+                cases += 1
+    return cases
+
+
+@states(_FIT)
+def obligation_in_plane(claimed: Callable[..., list[Any]] = in_plane) -> int:
+    """The contour integrals of theory/clipped_moments.py, to 11 digits."""
+    cases = 0
+    for pair in ((0.3, 0.3), (2, 0.1), (0.05, 5)):
+        own = [mp.mpf(v) for v in pair]
+        mass, *inside = masked_spectrum(own, mp.mpf(1))
+        expected = {"clip": clipped_spectrum(own, mp.mpf(1)), "mask": [v / mass for v in inside]}
+        for outside, values in expected.items():
+            for a, b in zip(claimed(own, outside), values, strict=True):
+                require(abs(a / b - 1) < 1e-11, f"{pair}, {outside}: {a}, not {b}")
+                cases += 1
+    return cases
+
+
+@states(Source("OURS", "a covariance between two bounds", note="Davidson and Szarek; Chevet"))
+def obligation_sandwich(claimed: Callable[..., tuple[Any, Any]] = sandwich) -> int:
+    """In one dimension, where all laws are known, both bounds together fail with probability at most beta: Z is a
+    chi-square of n degrees over n, plus noise, by quadrature."""
+    cases = 0
+    for n in (20, 200, 2000):
+        for noise in (mp.mpf(0), mp.mpf(1) / 50, mp.mpf(1)):
+            for beta in (mp.mpf(1) / 100, mp.mpf(1) / 5):
+                low, high = (_where(claimed, k, n, noise, beta) for k in (0, 1))
+                failing = _beyond(low, n, noise) + 1 - _beyond(high, n, noise)
+                case = f"{n}, {noise}, {beta}: they fail with probability {failing}"
+                require(failing <= beta, case)
+                cases += 1
+    return cases
+
+
+def _where(claimed: Callable[..., tuple[Any, Any]], k: int, n: int, noise: Any, beta: Any) -> Any:
+    """The second moment at which a bound is 1; bounds are linear in it far out, or infinite."""
+    one, two = (claimed(mp.mpf(z), mp.mpf(z), 1, n, noise, beta)[k] for z in (100, 200))
+    if two == mp.inf:
+        return -mp.inf
+    return 100 + 100 * (1 - one) / (two - one)
+
+
+def _beyond(z: Any, n: int, noise: Any) -> Any:
+    """P(chi-square / n + noise > z)."""
+    if z == -mp.inf:
+        return mp.mpf(1)
+
+    def given(g: Any) -> Any:
+        least = max(n * (z - noise * g), mp.mpf(0))
+        return mp.gammainc(mp.mpf(n) / 2, least / 2, mp.inf, regularized=True)
+
+    if not noise:
+        return given(mp.mpf(0))
+    ends = sorted(
+        {
+            mp.mpf(-9),
+            mp.mpf(9),
+            *(min(max((z - 1) / noise + k, mp.mpf(-9)), mp.mpf(9)) for k in (-1, 0, 1)),
+        }
+    )
+    return mp.quad(lambda g: given(g) * mp.npdf(g), ends)
