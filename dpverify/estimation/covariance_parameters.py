@@ -24,7 +24,7 @@ def contradictions(given: Any) -> Iterator[tuple[bool, str]]:
     yield (
         given.scale is not None and not given.has_rounds,
         "scale: without rounds of signs (rounds = 0, or one column) no center is found. Leave out scale and give a "
-        "public center; for one column there is UnivariateGaussian.",
+        "public center.",
     )
     yield (
         given.scale is not None and given.certify is not None,
