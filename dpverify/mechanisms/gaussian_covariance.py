@@ -14,6 +14,7 @@ from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.clipping import PerColumn, finite
 from dpverify.estimation.column_grids import PublicCell, exponents_of
+from dpverify.estimation.covariance_parameters import contradictions
 from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.normal_fits import (
@@ -27,6 +28,7 @@ from dpverify.estimation.normal_fits import (
 from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.shapes import Concentrated
 from dpverify.estimation.sign_rounds import RADIUS, START_BITS, start, symmetric
+from dpverify.estimation.spectral_rounds import SpectralRounds
 from dpverify.estimation.whitened import (
     BEYOND,
     CERTIFICATE,
@@ -40,7 +42,6 @@ from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row
 from dpverify.grid.queries import Count
-from dpverify.grid.vectors import OUTER_BOX
 from dpverify.mechanisms.sign_covariance import SignCovariance
 from dpverify.plans import (
     UNIT,
@@ -53,13 +54,21 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import Share, one_of, positive, probability, whole_from
+from dpverify.plans.parameters import (
+    Share,
+    one_of,
+    positive,
+    probability,
+    rational,
+    whole_from,
+)
 from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, exact, root_up, to_float
 
 SHAPE = "shape"
 _EVEN = 16.0  # variances after rounds of signs are within this factor of their mean
+_ratio = rational(lambda value: value >= 1, " is below 1; give a bound on a ratio.", as_given=True)
 _SHARES = ("rounds_share", "scale_share", "check_share", "mean_share", "certify")
 
 
@@ -78,7 +87,10 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     What is estimated of records that are not normal is the scatter calibrated at the normal law.
     center, cell, scale, rounds, at_least, precision: as for ``SignCovariance``; with a ``scale`` the center is
     estimated too. rounds = 0 leaves out the signs, for records that are nearly spherical; one column needs none.
-    largest: with rounds = 0, a public bound on the deviation in any direction, in place of the search.
+    method: how rounds whiten. "sign" needs no bounds. "spectral" (CoinPress) divides by the root of clipped second moments
+    and what noise may hide; "recursive" halves the directions of large variances, and takes about two rounds for each factor of 3
+    in ``kappa``. kappa: for these two, a public bound on the largest eigenvalue over the smallest.
+    largest: with rounds = 0 or these two, a public bound on the deviation in any direction; with rounds = 0 in place of the search.
     outside: records outside of the ball are clipped to it ("clip"), or left out ("mask"), for data that were
     truncated before.
     rounds_share, scale_share, check_share: of mu^2, for the rounds, the search and the last count.
@@ -93,6 +105,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     cell: PublicCell
     scale: Annotated[float, positive(as_given=True)] | None = None
     rounds: Annotated[int, whole_from(0, most=20)] = 8
+    method: Annotated[Any, one_of("sign", "spectral", "recursive")] = "sign"
+    kappa: Annotated[float, _ratio] | None = None
     largest: Annotated[float, positive(as_given=True)] | None = None
     outside: Annotated[Any, one_of("clip", "mask")] = "clip"
     rounds_share: Share = Fraction(1, 4)
@@ -110,37 +124,11 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             raise ValueError(
                 f"{', '.join(_SHARES)} leave {self._left()} for the moments; give shares that add up to less than 1."
             )
-        for wrong, why in self._contradictions():
+        for wrong, why in contradictions(self):
             if wrong:
                 raise ValueError(why)
-        if self.largest is not None and not 1 <= self.long() <= OUTER_BOX:
-            raise ValueError(
-                f"largest = {self.largest}: {to_float(self.long()):.3g} cells; give one of 1 to 2^40 cells."
-            )
-        if self.has_rounds:
+        if self.has_signs:
             self.shape()  # refuses a center that is not for the grid; elsewhere the queries do
-
-    def _contradictions(self) -> tuple[tuple[bool, str], ...]:
-        signs, unknown = self.has_rounds, self.scale is not None
-        return (
-            (
-                self.largest is not None and signs,
-                f"largest = {self.largest} with rounds of signs, which need no scale; leave one of them out.",
-            ),
-            (
-                unknown and not signs,
-                "scale: without rounds of signs (rounds = 0, or one column) no center is found. Leave out scale and give a "
-                "public center.",
-            ),
-            (
-                unknown and self.certify is not None,
-                "certify: the certificate is for a public center; leave out scale, or certify.",
-            ),
-            (
-                self.mean_share is not None and not unknown,
-                "mean_share: the mean is released where it is unknown; give a scale, or leave it out.",
-            ),
-        )
 
     def columns(self) -> int:
         """The dimension."""
@@ -153,13 +141,15 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     def plan(self) -> Plan:
         """The rounds (or the number), the search, the mean, the moments, the count, the certificate."""
         own = self.whitened()
-        if self.has_rounds:
+        if self.has_signs:
             found: Plan = (self.shape().part(SHAPE),)
         elif own.adds:
             found = (own.sides(COUNT, Released((), self._everybody), self._step_share()),)
         else:
             found = (Stage(COUNT, Count(), NoNoise()),)
-        if self.largest is None:
+        if self.has_rounds and not self.has_signs:
+            found += self.spectral().plan()
+        if own.long is None:
             found += own.search_stages()
         if self.mean_share is not None:
             found += (own.mean_stage(),)
@@ -199,7 +189,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         d, own = self.columns(), self.whitened()
         hidden = fit.values < 2 * own.floor(sphere)
         share = fit.variances / fit.variances.mean()
-        far = (np.maximum(share, 1 / share) > _EVEN) & self.has_rounds
+        far = (np.maximum(share, 1 / share) > _EVEN) & self.has_signs
         off = hidden | far
         if off.any():
             shares = np.where(hidden, 0.0, share)[off]
@@ -299,7 +289,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         if not own.adds:
             return self.fewest_records()
         allowed, noise = probability(beta, "beta") / 2, RoundedGaussian(UNIT)
-        if self.has_rounds:
+        if self.has_signs:
             first = self.shape().minimum_n(beta=allowed)
         else:
             one = UNIT / own.side_noise(self._step_share())
@@ -314,24 +304,36 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
 
     def least(self) -> int:
         """``at_least``, or its default: that of the rounds; without, what the moments and the search need."""
-        if self.has_rounds:
+        if self.has_signs:
             return self.shape().least()
         if self.at_least is not None:
             return self.at_least
         moves, sides = (1, 1) if self.adjacency is Adjacency.ADD_REMOVE else (2, 4)
-        for_moments = Fraction(8 * moves * self.columns() ** 3) / self._left()
+        share = (
+            min(self._left(), self.rounds_share / self.rounds) if self.has_rounds else self._left()
+        )
+        for_moments = Fraction(8 * moves * self.columns() ** 3) / share
         for_sides = 9 * sides / self._step_share()
         enough = self.noise_multiplier * root_up(max(for_moments, for_sides), ROOT_BITS)
         return min(math.ceil(enough), 1 << 60)
 
     @property
     def has_rounds(self) -> bool:
-        """Whether records are whitened by signs: one column never is."""
+        """Whether records are whitened: one column never is."""
         return self.rounds > 0 and len(self.center) > 1
+
+    @property
+    def has_signs(self) -> bool:
+        """Whether records are whitened by signs."""
+        return self.has_rounds and self.method == "sign"
 
     def shape(self) -> SignCovariance:
         """The rounds of signs, with their share of the budget."""
         return _shape_of(self)
+
+    def spectral(self) -> SpectralRounds:
+        """The rounds of second moments, with their share of the budget."""
+        return _spectral_of(self)
 
     def whitened(self) -> Whitened:
         """The stages after them."""
@@ -342,12 +344,17 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
     def _step_share(self) -> Fraction:
         """Of mu^2, for a step of the search, and for the number where nothing else gives one."""
         adds = self.adjacency is Adjacency.ADD_REMOVE
-        steps = self.scale_steps * (self.largest is None) + (adds and not self.has_rounds)
+        searched = self.has_rounds or self.largest is None
+        steps = self.scale_steps * searched + (adds and not self.has_signs)
         return self.scale_share / max(steps, 1)
 
     def _left(self) -> Fraction:
         used = self.check_share + self.scale_share + (self.certify or 0) + (self.mean_share or 0)
         return 1 - used - (self.rounds_share if self.has_rounds else 0)
+
+    def first_length(self) -> float | None:
+        """The largest deviation as an image of the first map, in cells, if it is public."""
+        return None if self.largest is None else to_float(self.long() * (1 << START_BITS))
 
     def exponents(self) -> tuple[int, ...]:
         """The logarithm of each column's cell."""
@@ -378,6 +385,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         d = self.columns()
         if not self.has_rounds:
             return Released((), lambda before: ([start(d)], np.zeros(len(before), np.intp)))
+        if not self.has_signs:
+            return self.spectral().rows()
         shape = self.shape()
 
         def rows(before: Transcripts) -> tuple[list[Row], Integers]:
@@ -391,7 +400,7 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
 
     def _counts(self) -> Released[Floats]:
         """The first released number of records, shape (size,)."""
-        if self.has_rounds:
+        if self.has_signs:
             shape = self.shape()
             return Released(
                 self._shape_stages(), lambda before: shape.numbers(before.within(SHAPE))
@@ -421,8 +430,28 @@ def _shape_of(mechanism: GaussianCovariance) -> SignCovariance:
 
 
 @lru_cache(maxsize=64)
+def _spectral_of(mechanism: GaussianCovariance) -> SpectralRounds:
+    exponents = mechanism.exponents()
+    assert mechanism.kappa is not None
+    return SpectralRounds(
+        method=mechanism.method,
+        rounds=mechanism.rounds,
+        adds=mechanism.adjacency is Adjacency.ADD_REMOVE,
+        multiplier=mechanism.noise_multiplier,
+        share=mechanism.rounds_share / mechanism.rounds,
+        center=Rationals.of(mechanism.center).cells(exponents),
+        exponent=exponents[0],
+        kappa=to_float(exact(mechanism.kappa, "kappa")),
+        long=mechanism.first_length(),
+        precision=mechanism.precision,
+        counts=mechanism._counts(),
+        least=mechanism.least(),
+    )
+
+
+@lru_cache(maxsize=64)
 def _whitened_of(mechanism: GaussianCovariance) -> Whitened:
-    exponents, known = mechanism.exponents(), mechanism.largest is not None
+    exponents = mechanism.exponents()
     return Whitened(
         adds=mechanism.adjacency is Adjacency.ADD_REMOVE,
         multiplier=mechanism.noise_multiplier,
@@ -438,5 +467,5 @@ def _whitened_of(mechanism: GaussianCovariance) -> Whitened:
         rows=mechanism._rows(),
         counts=mechanism._counts(),
         least=mechanism.least(),
-        long=to_float(mechanism.long()) * (1 << START_BITS) if known else None,
+        long=None if mechanism.has_rounds else mechanism.first_length(),
     )

@@ -23,6 +23,7 @@ from . import (
     group_twins,
     level_twins,
     outlier_twins,
+    preconditioning_twins,
     refined_twins,
     robust_twins,
     score_twins,
@@ -101,6 +102,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **covariance_twins.TWINS,
     **score_twins.TWINS,
     **sign_twins.TWINS,
+    **preconditioning_twins.TWINS,
     **clipped_twins.TWINS,
 }
 
@@ -135,6 +137,7 @@ FAULTS: dict[str, list[Plant]] = {
     **covariance_twins.FAULTS,
     **score_twins.FAULTS,
     **sign_twins.FAULTS,
+    **preconditioning_twins.FAULTS,
     "iterative_mean:obligation_loss": [
         # every step as if it were the only one; then a sensitivity that forgets the number
         _patched(_balls, "multiplier", lambda right, p, t: p["noise_multiplier"]),

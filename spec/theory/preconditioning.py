@@ -1,0 +1,474 @@
+"""Whitening by noisy second moments in rounds: CoinPress' and the recursive preconditioner, their theorems and their maps.
+
+Units: before a round the covariance S of the images satisfies l I <= S <= I, so that kappa = 1 / l; the second moments
+of n images are H, (1 - eta) S <= H <= (1 + eta) S; released is Z = H + N, |N| <= nu (the spectral norm). All this
+with high probability and for normal records; privacy rests on none of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Source, states
+
+from . import whitening
+from .gaussian_laws import UNIT
+from .laws import Outcome, real
+from .obligations import require
+from .outer_products import DIAGONAL, OFF_DIAGONAL
+from .signs import Row, start, symmetric
+from .whitening import stepped as stepped
+
+DIGITS = 25
+LONGER, RARELY, ALLOWANCE = Fraction(1), Fraction(1, 20), Fraction(1, 10)
+THRESHOLD, DIVISOR = Fraction(1, 2), 2
+_SPECTRAL = Source("BDKU20", "MVC: rounds of U^(-1/2)", note="in the order U^(-1/2) A")
+_RECURSIVE = Source(
+    "KLSU19", "WeakPPC", note="constants derived here; I <= A S A holds only up to 1 - tau"
+)
+
+
+# --- theorems -----------------------------------------------------------------------------------
+
+
+@states(_SPECTRAL, Source("OURS", "certificate of a round of U^(-1/2)"))
+def certified(least: Any, eta: Any, nu: Any) -> Any:
+    """The l' with l' I <= U^(-1/2) S U^(-1/2) <= I, U = Z + (eta + nu) I, where l I <= S <= I: l / ((1 + eta) l + eta + 2 nu).
+
+    Proof. H >= S - eta S >= S - eta I, hence U >= S - eta I - nu I + (eta + nu) I = S: the upper bound. And U <=
+    (1 + eta) S + (eta + 2 nu) I <= ((1 + eta) + (eta + 2 nu) / l) S: the lower one, with equality for S = l I, H = (1 + eta) S
+    and N = nu I. Also U >= H + eta I >= eta I. So eigenvalues of U that are below l, or below eta, may be raised to that:
+    on these events there are none. QED
+
+    l' > l below the fixed point (1 - eta - 2 nu) / (1 + eta), and l' is at least that from there on.
+    """
+    return least / ((1 + eta) * least + eta + 2 * nu)
+
+
+@states(_SPECTRAL)
+def smallest(kappa: Any, eta: Any, nu: Any) -> Any:
+    """What no l of the recursion from 1 / kappa is below: the lesser of it and the fixed point."""
+    fixed = (1 - eta - 2 * nu) / (1 + eta)
+    return min(1 / kappa, max(fixed, 0 * fixed))
+
+
+@states(_RECURSIVE, Source("OURS", "sandwich of a round that divides large directions"))
+def sandwich(kappa: Any, eta: Any, nu: Any, theta: Any, divisor: Any) -> tuple[Any, Any] | None:
+    """Factors (low, high): low l I <= A S A <= high I for A = P / K + Q, where I / kappa = l I <= S <= I.
+
+    P is the projection on the eigenvectors of Z with eigenvalues from theta on, Q = I - P, K = ``divisor``. With
+    large = (theta - nu) kappa > K^2 and eta < 1:
+        low = (1 - eta) (1 - tau) / (1 + eta), tau = (K^2 - 1) (nu kappa)^2 / ((large - K^2) (large - 1)),
+        high = (max((1 + eta) / K^2, theta + nu) + nu / K) / (1 - eta).
+    None where large is not above K^2.
+
+    Proof. P commutes with Z, so P H Q = -P N Q, of norm at most nu. Upper: S <= H / (1 - eta), and A H A has the blocks
+    P H P / K^2 <= (1 + eta) / K^2, Q H Q = Q Z Q - Q N Q <= theta + nu, and P H Q / K of norm at most nu / K; a matrix of two
+    blocks is at most the larger of them plus the norm of what is beside them. Lower, in units of l: G = H / ((1 - eta) l) >= I
+    for H >= (1 - eta) S. G_PP >= p = large / (1 - eta) >= large, for P H P >= theta - nu; B = P G Q has a norm of at most
+    b = nu kappa / (1 - eta). To show is G >= (1 - t) (K^2 P + Q) = (1 - t) A^(-2) at t = tau, for then S >= H / (1 + eta) >=
+    l (1 - eta) (1 - t) / (1 + eta) A^(-2). By Schur complements G >= I says G_QQ - I >= B^T (G_PP - I)^(-1) B, and what is to be
+    shown follows from t >= B^T ((G_PP - (1 - t) K^2)^(-1) - (G_PP - I)^(-1)) B. For a number x >= p that difference is at most
+    (K^2 - 1) / ((x - K^2) (x - 1)), which falls in x; so t >= b^2 (K^2 - 1) / ((p - K^2) (p - 1)) suffices. Multiplied by (1 -
+    eta)^2 above and below, that is (K^2 - 1) (nu kappa)^2 over (large - K^2 (1 - eta)) (large - (1 - eta)), at most tau. QED
+    """
+    square, large = divisor**2, (theta - nu) * kappa
+    if large <= square:
+        return None
+    tau = (square - 1) * (nu * kappa) ** 2 / ((large - square) * (large - 1))
+    high = (max((1 + eta) / square, theta + nu) + nu / divisor) / (1 - eta)
+    return (1 - eta) * (1 - tau) / (1 + eta), high
+
+
+@states(
+    _SPECTRAL,
+    Source("OURS", "singular values of normal matrices", note="Gordon; Davidson and Szarek"),
+)
+def slack(d: int, n: Any, noise: Any) -> tuple[Any, Any]:
+    """eta and nu, for n records and noise that on the diagonal has the deviation of so many records that fill the ball.
+
+    White records have second moments within (1 -+ e)^2, e = (sqrt(d) + sqrt(2 ln(2 / b))) / sqrt(n), but for b; eta =
+    2 e + e^2. A symmetric normal matrix of this deviation on its diagonal, and that over sqrt(2) beside it, is longer than
+    it times sqrt(2 d) + sqrt(2 ln(2 / b)) with probability at most b: its largest eigenvalue is at most the first on average
+    (Slepian), and a Lipschitz function, of the deviation's constant, of independent standard normal numbers; so is the
+    smallest. (What is released has 169 / 239 in place of 1 / sqrt(2), which is 9e-6 more.)
+    """
+    level = mp.sqrt(2 * mp.log(2 / real(RARELY)))
+    root = (mp.sqrt(d) + level) / mp.sqrt(n)
+    one = real(noise) / n * reach(d, n) ** 2
+    return 2 * root + root**2, one * (mp.sqrt(2 * d) + level)
+
+
+def reach(d: int, n: Any) -> Any:
+    """A length that at most ``LONGER`` of n white records exceed on average; joint.normal_length has the proof."""
+    level = mp.log(n / real(LONGER))
+    return mp.sqrt(d + 2 * mp.sqrt(d * level) + 2 * level)
+
+
+# --- maps ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Public:
+    """What the maps of all rounds depend on beside what rounds release.
+
+    count: the released number of records, or the least there may be. noise: of a diagonal entry, in records that fill the
+    ball. long: the largest deviation as an image of the first map, in cells.
+    """
+
+    d: int
+    count: Fraction
+    noise: Fraction
+    kappa: Fraction
+    long: Fraction
+    precision: int
+
+    @property
+    def number(self) -> Any:
+        """The count, to the quarter octave below."""
+        return whitening.count_of(whitening.octave(self.count))
+
+    @property
+    def slack(self) -> tuple[Any, Any]:
+        """What is allowed for of eta and nu."""
+        eta, nu = slack(self.d, self.number, self.noise)
+        return real(ALLOWANCE) * eta, real(ALLOWANCE) * nu
+
+
+State = tuple[Row, Any]
+"""A map, row by row, and the largest deviation as its image, in cells."""
+
+
+def reach_in_cells(public: Public, state: State) -> int:
+    """The length up to which images count, the last number of a row."""
+    with mp.workdps(DIGITS):
+        return whitening.reach(state[1], reach(public.d, public.number))
+
+
+def seen(outcome: Outcome, public: Public) -> Row:
+    """Released moments over the count, in 2^-precision squared radii, from -4 to 4, to the nearest integers."""
+    d, one = public.d, 1 << public.precision
+    filled = public.count * UNIT / public.noise
+    entries = [Fraction(v * one) / filled for v in outcome[:d]]
+    beside = Fraction(DIAGONAL, OFF_DIAGONAL)
+    entries += [v * one * beside / filled for v in outcome[d : d * (d + 1) // 2]]
+    return tuple(min(max(round(entry), -4 * one), 4 * one) for entry in entries)
+
+
+@states(_SPECTRAL)
+def spectral_map_after(outcomes: Sequence[Outcome], public: Public) -> State:
+    """The map after so many rounds of U^(-1/2)."""
+    with mp.workdps(DIGITS):
+        state: State = (start(public.d), real(public.long))
+        for outcome in outcomes:
+            state = after_spectral(state, outcome, public)
+        return state
+
+
+@states(_RECURSIVE)
+def recursive_map_after(outcomes: Sequence[Outcome], public: Public) -> State:
+    """The map after so many rounds that divide large directions; it stays once the ratio of eigenvalues is small."""
+    with mp.workdps(DIGITS):
+        state: State = (start(public.d), real(public.long))
+        kappa: Any = real(public.kappa)
+        for outcome in outcomes:
+            found = shortened(kappa, *public.slack)
+            if found is None:
+                break
+            state = after_recursive(state, outcome, public, found[0])
+            kappa = found[1]
+        return state
+
+
+def after_spectral(state: State, outcome: Outcome, public: Public) -> State:
+    """C <- U^(-1/2) C; the eigenvalues of U are at least eta, and ``smallest``. As it was where eta + nu >= 1."""
+    eta, nu = public.slack
+    if eta + nu >= 1:
+        return state
+    least = max(eta, smallest(real(public.kappa), eta, nu))
+    return _moved(state, outcome, public, lambda one: 1 / mp.sqrt(max(one + eta + nu, least)))
+
+
+def after_recursive(state: State, outcome: Outcome, public: Public, high: Any) -> State:
+    """C <- (P / K + Q) C; the largest variance has this factor."""
+    row, long = _moved(
+        state,
+        outcome,
+        public,
+        lambda one: mp.mpf(1) / DIVISOR if one >= real(THRESHOLD) else mp.mpf(1),
+        one=mp.mpf(1),
+    )
+    return row, long * mp.sqrt(high)
+
+
+def shortened(kappa: Any, eta: Any, nu: Any) -> tuple[Any, Any] | None:
+    """The factor of the largest variance, and the ratio of eigenvalues afterwards; None unless both fall."""
+    found = sandwich(kappa, eta, nu, real(THRESHOLD), DIVISOR) if eta < 1 else None
+    if found is None or found[0] <= 0 or found[1] >= 1:
+        return None
+    after = kappa * found[1] / found[0]
+    return (found[1], after) if after < kappa else None
+
+
+def _moved(
+    state: State, outcome: Outcome, public: Public, by: Callable[[Any], Any], one: Any = None
+) -> State:
+    """The map times f(Z), over the largest of its factors, or ``one``; and as long as that makes the largest deviation."""
+    d, (row, long) = public.d, state
+    square = reach(d, public.number) ** 2
+    released = symmetric(seen(outcome, public), d) * square / 2**public.precision
+    values, vectors = mp.eigsy(released)
+    factors = [by(value) for value in values]
+    most = max(factors) if one is None else one
+    step = vectors * mp.diag([factor / most for factor in factors]) * vectors.T
+    made, bits = stepped(step, row, d)
+    return made, long * mp.mpf(2) ** bits / most
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+Symmetric = tuple[Any, Any, Any]
+"""A symmetric matrix of two columns: its diagonal, and what is beside it."""
+_TURNS: tuple[tuple[Any, Any], ...] = (
+    (1, 0),
+    (Fraction(3, 5), Fraction(4, 5)),
+    (Fraction(5, 13), Fraction(12, 13)),
+    (Fraction(20, 29), Fraction(-21, 29)),
+)
+
+
+def _mirror(turn: tuple[Any, Any]) -> Symmetric:
+    """A reflection: a symmetric matrix with the eigenvalues 1 and -1."""
+    cosine, sine = turn
+    return cosine, -cosine, sine
+
+
+def _sum(*terms: tuple[Any, Symmetric]) -> Symmetric:
+    """A combination."""
+    own = [sum(c * matrix[k] for c, matrix in terms) for k in range(3)]
+    return own[0], own[1], own[2]
+
+
+def _least(matrix: Symmetric) -> Any:
+    """The smallest eigenvalue."""
+    a, b, c = matrix
+    return (a + b - mp.hypot(a - b, 2 * c)) / 2
+
+
+def _nonnegative(matrix: Symmetric) -> bool:
+    """Whether no eigenvalue is below 0; exact for rationals."""
+    a, b, c = matrix
+    return bool(a >= 0 and b >= 0 and a * b >= c * c)
+
+
+_ONE: Symmetric = (1, 1, 0)
+_OFF = tuple(
+    (Fraction(eta), Fraction(nu))
+    for eta, nu in ((0, 0), (0, "1/10"), ("1/5", 0), ("1/10", "1/20"), ("1/3", "1/4"))
+)
+_SIGNED = (*_TURNS, *((-c, -s) for c, s in _TURNS))
+
+
+@states(_SPECTRAL, Source("OURS", "certificate of a round of U^(-1/2)"))
+def obligation_certificate(claimed: Callable[..., Any] = certified) -> int:
+    """Exactly, in two columns: for S = diag(l, v), second moments that sampling moves along any axes by eta, and noise along
+    any axes of nu, U >= S >= l' U, U >= max(l, eta) I; for some l' is attained. And l' is never below ``smallest``."""
+    cases = 0
+    for root, other in (
+        (1, 1),
+        (Fraction(1, 2), 1),
+        (Fraction(1, 10), 1),
+        (Fraction(1, 10), Fraction(1, 3)),
+    ):
+        least, attained = Fraction(root) ** 2, False
+        covariance: Symmetric = (least, Fraction(other) ** 2, 0)
+        for (eta, nu), sampled, noise in product(_OFF, (None, *_SIGNED), (None, *_SIGNED)):
+            found = claimed(least, eta, nu)
+            off = _ONE if sampled is None else _mirror(sampled)
+            moved = (root * root * off[0], other * other * off[1], root * other * off[2])
+            jitter = _ONE if noise is None else _mirror(noise)
+            own = _sum((1, covariance), (eta, moved), (nu, jitter), (eta + nu, _ONE))
+            case = f"S = {covariance}, eta = {eta}, nu = {nu}, {sampled}, {noise}"
+            require(_nonnegative(_sum((1, own), (-1, covariance))), f"{case}: U is below S")
+            require(
+                _nonnegative(_sum((1, covariance), (-found, own))), f"{case}: S below {found} U"
+            )
+            require(_nonnegative(_sum((1, own), (-max(least, eta), _ONE))), f"{case}: U = {own}")
+            attained |= covariance[0] == found * own[0]
+            cases += 1
+        require(attained, f"l = {least}: never attained")
+    for (eta, nu), kappa in product(_OFF, (1, 2, 50, 10**4)):
+        least, low = Fraction(1, kappa), smallest(Fraction(kappa), eta, nu)
+        for _ in range(6):
+            require(
+                least >= low, f"eta = {eta}, nu = {nu}, kappa = {kappa}: {least} is below {low}"
+            )
+            least, cases = claimed(least, eta, nu), cases + 1
+    return cases
+
+
+_ROUNDED = mp.mpf("1e-12")
+
+
+def _sandwiched() -> Iterator[tuple[tuple[Any, ...], Symmetric, Symmetric]]:
+    """Given numbers, covariances diag(1 / kappa, v) and second moments with noise, about and above the threshold."""
+    cases = product(
+        (20, 100, 10**4),
+        (("0", "1/50"), ("0", "1/10"), ("1/10", "1/10"), ("1/4", "0"), ("1/5", "1/5")),
+        ((Fraction(1, 2), 2), (Fraction(1, 2), 4), (Fraction(1, 4), 2)),
+    )
+    for kappa, (e, v), (theta, divisor) in cases:
+        eta, nu = Fraction(e), Fraction(v)
+        near = (theta - nu, theta, theta + nu, Fraction(1))
+        for value, sampled, k in product(near, (None, *_TURNS[:3]), range(8)):
+            low, high = real(Fraction(1, kappa)), real(value)
+            off = _ONE if sampled is None else _mirror((real(sampled[0]), real(sampled[1])))
+            moved = (low * off[0], high * off[1], mp.sqrt(low * high) * off[2])
+            angle = mp.pi * k / 4
+            jitter = _mirror((mp.cos(angle), mp.sin(angle)))
+            covariance: Symmetric = (low, high, mp.mpf(0))
+            released = _sum((1, covariance), (real(eta), moved), (real(nu), jitter))
+            yield (kappa, eta, nu, theta, divisor), covariance, released
+
+
+def _divided(covariance: Symmetric, released: Symmetric, theta: Any, divisor: int) -> Symmetric:
+    """A S A for A = P / K + Q."""
+    (a, b, c), (p, q, r) = covariance, released
+    spread = mp.hypot(p - q, 2 * r)
+    cosine, sine = ((p - q) / spread, 2 * r / spread) if spread else (mp.mpf(1), mp.mpf(0))
+    middle = (p + q) / 2
+    one, two = (
+        mp.mpf(1) / divisor if middle + s * spread / 2 >= theta else mp.mpf(1) for s in (1, -1)
+    )
+    even, odd = (one + two) / 2, (one - two) / 2
+    x, y, z = even + odd * cosine, even - odd * cosine, odd * sine
+    first, second = (x * a + z * c, x * c + z * b), (z * a + y * c, z * c + y * b)
+    return (
+        first[0] * x + first[1] * z,
+        second[0] * z + second[1] * y,
+        first[0] * z + first[1] * y,
+    )
+
+
+@states(_RECURSIVE, Source("OURS", "sandwich of a round that divides large directions"))
+def obligation_sandwich(claimed: Callable[..., Any] = sandwich) -> int:
+    """In two columns, to 12 digits, for noise along eight axes, sampling along four, and variances about the threshold: low / kappa I
+    <= A S A <= high I; and with every K some upper end is nearly attained."""
+    cases, nearest = 0, {2: mp.mpf(0), 4: mp.mpf(0)}
+    with mp.workdps(20):
+        for given, covariance, released in _sandwiched():
+            found = claimed(*given)
+            if found is None:
+                continue
+            kappa, _, _, theta, divisor = given
+            own = _divided(covariance, released, real(theta), divisor)
+            low, high = real(found[0]) / kappa, real(found[1])
+            least, most = _least(own), own[0] + own[1] - _least(own)
+            case = f"kappa, eta, nu, theta, K = {given}, S = {covariance}, Z = {released}"
+            require(least >= low * (1 - _ROUNDED), f"{case}: {least} is below {low}")
+            require(most <= high * (1 + _ROUNDED), f"{case}: {most} is above {high}")
+            nearest[divisor] = max(nearest[divisor], most / high)
+            cases += 1
+        require(min(nearest.values()) > mp.mpf("0.95"), f"upper ends are far off: {nearest}")
+    return cases
+
+
+def _outcome(covariance: Any, state: State, public: Public, noise: int = 0) -> Outcome:
+    """What a round without sampling and clipping releases of records with this covariance, in cells.
+
+    noise: 0 for none, 1 or -1 for a reflection as long as nu, at one of two axes.
+    """
+    d, (row, long) = public.d, state
+    matrix = mp.matrix(d, d)
+    for i, j in product(range(d), repeat=2):
+        matrix[i, j] = mp.mpf(row[i * d + j])
+    own = matrix * covariance * matrix.T / long**2
+    if noise:
+        axis = mp.matrix([mp.mpf(noise) ** k for k in range(d)])
+        own += public.slack[1] * (mp.eye(d) - 2 * axis * axis.T / d)
+    own = own / reach(d, public.number) ** 2
+    filled = real(public.count * UNIT / public.noise)
+    diagonal = [int(mp.nint(own[i, i] * filled)) for i in range(d)]
+    ratio = mp.mpf(OFF_DIAGONAL) / DIAGONAL
+    beside = [int(mp.nint(own[i, j] * filled * ratio)) for i in range(d) for j in range(i + 1, d)]
+    return tuple(diagonal + beside)
+
+
+def _image(covariance: Any, state: State, d: int) -> tuple[Any, Any]:
+    """The smallest and the largest eigenvalue of the images' covariance, in squares of the largest deviation."""
+    matrix = mp.matrix(d, d)
+    for i, j in product(range(d), repeat=2):
+        matrix[i, j] = mp.mpf(state[0][i * d + j])
+    values = mp.eigsy(matrix * covariance * matrix.T / state[1] ** 2, eigvals_only=True)
+    return min(values), max(values)
+
+
+def _turned(d: int, values: Sequence[Any]) -> Any:
+    """A covariance with these eigenvalues along axes that no two coordinates span."""
+    axes = mp.qr(
+        mp.matrix([[mp.mpf(1 + (3 * i + i * j) % 7) for j in range(d)] for i in range(d)])
+    )[0]
+    return axes * mp.diag(list(values)) * axes.T
+
+
+_FINE = mp.mpf(2) ** -12
+
+
+def _worlds() -> Iterator[tuple[Any, Public]]:
+    """Covariances, and what is public about their records."""
+    for d, kappa, n in ((2, 100, 4000), (3, 10**4, 10**5), (2, 10**6, 10**6)):
+        values = [2**20 * mp.mpf(kappa) ** (mp.mpf(i) / (d - 1)) for i in range(d)]
+        long = 2**26 * Fraction(math.isqrt(kappa))
+        yield _turned(d, values), Public(d, Fraction(n), Fraction(8), Fraction(kappa), long, 40)
+
+
+@states(_SPECTRAL)
+def obligation_spectral_map(claimed: Callable[..., State] = spectral_map_after) -> int:
+    """Of records whose released moments are exact, each round takes an eigenvalue v of the images' covariance to
+    v / (v + eta + nu), to 2^-12 of the smallest and the largest; with noise as long as nu, along other axes in each round, it stays
+    within what is certified without sampling."""
+    cases = 0
+    with mp.workdps(DIGITS):
+        for (covariance, public), noisy in product(_worlds(), (False, True)):
+            outcomes: list[Outcome] = []
+            eta, nu = public.slack
+            least, most = 1 / real(public.kappa), mp.mpf(1)
+            for t in range(5):
+                state = claimed(outcomes, public)
+                low, high = _image(covariance, state, public.d)
+                case = f"{public}, {noisy}, after {t}: {low}, {high}; not {least}, {most}"
+                require(low > least * (1 - _FINE) and high < most * (1 + _FINE), case)
+                require(noisy or (low < least * (1 + _FINE) and high > most * (1 - _FINE)), case)
+                outcomes.append(_outcome(covariance, state, public, (-1) ** t if noisy else 0))
+                least = least / (least + eta + (2 if noisy else 1) * nu)
+                most = most if noisy else most / (most + eta + nu)
+                cases += 1
+    return cases
+
+
+@states(_RECURSIVE)
+def obligation_recursive_map(claimed: Callable[..., State] = recursive_map_after) -> int:
+    """Of records whose released moments are exact, or have noise as long as nu, the images' covariance is at most 1 after every
+    round, to 2^-12, and at least what the sandwich says; and in the end the ratio of eigenvalues is below 40."""
+    cases = 0
+    with mp.workdps(DIGITS):
+        for (covariance, public), noise in product(_worlds(), (0, 1)):
+            outcomes: list[Outcome] = []
+            ratio: Any = real(public.kappa)
+            for t in range(24):
+                state = claimed(outcomes, public)
+                low, high = _image(covariance, state, public.d)
+                case = f"{public}, {noise}, after {t}: {low}, {high}, {ratio}"
+                require(high < 1 + _FINE and low > (1 - _FINE) / ratio, case)
+                outcomes.append(_outcome(covariance, state, public, noise * (-1) ** t))
+                step = shortened(ratio, *public.slack)
+                ratio, cases = ratio if step is None else step[1], cases + 1
+            require(high / low < 40, f"{public}, {noise}: a ratio of {high / low} is left")
+    return cases
