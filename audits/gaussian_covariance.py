@@ -127,6 +127,10 @@ _FREE_NUMBER = _changed(
 _EXACT_SCALE = _changed("moments", _exact_scale, planted="clips to the exact median")
 _EXACT_MOMENTS = _changed("beyond", _exact_moments, planted="counts beyond the exact moments")
 _ONE_OUTER_PRODUCT = _scaled("moments", Fraction(70, 99), planted="pays for one outer product")
+_LESS_FOR_THE_COUNT = [
+    _scaled("count", Fraction(7, 10), planted="count: scale x 0.7"),
+    _scaled("count", Fraction(1, 1000), planted="count: hardly any noise"),
+]  # generic ones are not all visible: of all records, half in even places are half
 _ONE_END = _scaled("mean", Fraction(1, 2), planted="pays for one end of the ball")
 
 # --- pairs --------------------------------------------------------------------------------------
@@ -164,6 +168,18 @@ def _orthogonal() -> tuple[NeighboringPair, ...]:
         replaced("one axis for another", _OUT, (1.0, _FAR)),
         replaced("a NaN", _OUT, (_NAN, 0.0)),
         replaced("within a cell", [(-0.0, -3.0), *_AROUND], (_TINY, -3.0 + 2.0**-40)),
+    )
+
+
+def _masked(mechanism: GaussianCovariance) -> tuple[NeighboringPair, ...]:
+    """A record at the ball's edge counts as much as any; one beyond it is left out of the moments."""
+    edge = 64.0 * mechanism.whitened().bound(octave_of(1101)) ** 0.5
+    inside = float(int(edge))
+    return (
+        added("a record at the edge", _EQUAL, (inside, 0.0)),
+        added("a record beyond it", _EQUAL, (0.0, inside + 1)),
+        added("nobody against somebody", np.zeros((0, 2)), (inside, 0.0)),
+        added("around the least number", _EQUAL[:949], (0.0, -inside)),
     )
 
 
@@ -208,6 +224,19 @@ _MEAN = _made(
     mean_share="9/10",
 )
 _MOMENTS = dataclasses.replace(_MEAN, mean_share=_SHARE)
+_MASK = _made(
+    ADD, rounds=0, largest=64, outside="mask", scale_share=Fraction(12, 25), check_share=_SHARE
+)
+_ROUNDS = _made(
+    REPLACE,
+    center=(1.0, -3.0),
+    method="spectral",
+    kappa=100,
+    largest=64,
+    rounds_share="9/10",
+    scale_share=_SHARE,
+    check_share=_SHARE,
+)
 
 CONFIGURATIONS = (
     _attacked(
@@ -221,6 +250,8 @@ CONFIGURATIONS = (
         _exact_number,
     ),
     _attacked("mean", _MEAN, ("mean",), _opposite(), _ONE_END),
+    _attacked("mask", _MASK, ("moments",), _masked(_MASK), _FREE_NUMBER, *_LESS_FOR_THE_COUNT),
+    _attacked("second-moments", _ROUNDS, ("round 1",), _orthogonal()),
     _attacked("unknown-center", _MOMENTS, ("moments",), _orthogonal(), _ONE_OUTER_PRODUCT),
 )
 
@@ -263,6 +294,18 @@ SMALL = (
             data=[(0.3 * (k % 5), 100.0 - 7 * (k % 9)) for k in range(40)],
             followed=6,
         )
+        for adjacency in Adjacency
+    ),
+    *(
+        SmallInstance(
+            name=f"{method}, {adjacency}, followed",
+            mechanism=_small(
+                adjacency, "1/20", rounds=3, method=method, kappa=400, largest=32.0, scale_steps=2
+            ),
+            data=[(0.3 * (k % 5) - 0.5, 10.0 - 7 * (k % 4)) for k in range(400)],
+            followed=4,
+        )
+        for method in ("spectral", "recursive")
         for adjacency in Adjacency
     ),
     SmallInstance(

@@ -13,7 +13,15 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from . import gaussian_covariance, sign_covariance
-from .theory import coordinates, covariance_tracing, normal_fits, outer_products, shrinking, vectors
+from .theory import (
+    coordinates,
+    covariance_readings,
+    covariance_tracing,
+    normal_fits,
+    outer_products,
+    shrinking,
+    vectors,
+)
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
@@ -104,6 +112,7 @@ def fit(parameters: Parameters, center: tuple[float, ...], long: int) -> dict[st
         "cell": tuple(map(sign_covariance.power, exponents(parameters))),
         "scale": min(max(long >> START_BITS, 1), 1 << 40),
         "rounds": rounds(parameters),
+        "method": "sign",
         "largest": None,
         "outside": "clip",
         "certify": None,
@@ -202,9 +211,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 def _mean_parts(parameters: Parameters, n: int) -> tuple[Any, Any]:
     """Of the squared length of the mean's error: sampling, noise."""
     own, d = start_of(parameters), parameters["d"]
-    square = gaussian_covariance.mean_bound(own, octave(Fraction(n)))
+    square = covariance_readings.mean_bound(own, octave(Fraction(n)))
     response = normal_fits.mean_response(d, square)
-    noise = real(gaussian_covariance.side_noise(own, own["mean_share"])) * mp.sqrt(square) / n
+    noise = real(covariance_readings.side_noise(own, own["mean_share"])) * mp.sqrt(square) / n
     below = normal_fits.below(d + 2, square) * d + square * (1 - normal_fits.below(d, square))
     return below / n / response**2, d * noise**2 / response**2
 

@@ -1,10 +1,11 @@
-"""Spec of ``gaussian_covariance``: signs in rounds, a search for the scale, a mean, clipped second moments, a count."""
+"""Spec of ``gaussian_covariance``: rounds, a search for the scale, a mean, clipped second moments, a count.
+
+spec/theory/covariance_readings.py says what each stage is given.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -18,34 +19,46 @@ from . import sign_covariance
 from .sign_covariance import cells
 from .theory import (
     clipped_errors,
-    coordinates,
     covariance_tracing,
     normal_fits,
     outer_products,
     shrinking,
     vectors,
 )
+from .theory.covariance_readings import (
+    RADIUS,
+    Parameters,
+    Prefix,
+    Reading,
+    adds,
+    bound,
+    has_rounds,
+    has_signs,
+    left,
+    mean_bound,
+    moments_noise,
+    others,
+    rare_length,
+    round_noise,
+    round_outside,
+    shape,
+    share_of,
+    side_noise,
+    step_share,
+    steps,
+    weight,
+)
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
-from .theory.signs import START_BITS, Row, start
+from .theory.signs import Row
 from .theory.whitening import (
-    about_location,
-    count_of,
     octave,
-    place,
     reach,
-    solved,
-    stepped,
-    whole_cells,
 )
 
-Parameters = Mapping[str, Any]
 Record = Fraction | tuple[Fraction, ...]
-Prefix = tuple[Outcome, ...]
 
-RADIUS = 1 << 17
-FAILS = mp.mpf(1) / 100
 FINE = mp.mpf(9) / 10
 _DIAGONAL, _OFF_DIAGONAL = outer_products.DIAGONAL, outer_products.OFF_DIAGONAL
 DEPARTURES = (
@@ -67,237 +80,6 @@ DEPARTURES = (
 )
 _STAGES = Source("OURS", "covariance after private signs", note="exact Gaussian DP")
 _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
-
-
-@dataclass(frozen=True)
-class Sphere:
-    """A map with its moved center, how long a deviation is in image cells, and the quarter octave of the number of records."""
-
-    row: Row
-    moved: tuple[int, ...]
-    long: Any
-    octave: int
-
-
-# --- public numbers -----------------------------------------------------------------------------
-
-
-def adds(parameters: Parameters) -> bool:
-    """Whether the number of records is private."""
-    return parameters["adjacency"] is Adjacency.ADD_REMOVE
-
-
-def has_rounds(parameters: Parameters) -> bool:
-    """Whether signs whiten."""
-    return parameters["rounds"] > 0 and len(parameters["center"]) > 1
-
-
-def _share(parameters: Parameters, name: str) -> Fraction:
-    return Fraction(parameters[name] or 0)
-
-
-def left(parameters: Parameters) -> Fraction:
-    """Of mu^2, for the moments."""
-    used = [_share(parameters, f"{name}_share") for name in ("check", "scale", "mean")]
-    rounds = _share(parameters, "rounds_share") if has_rounds(parameters) else Fraction(0)
-    return 1 - sum(used) - _share(parameters, "certify") - rounds
-
-
-def steps(parameters: Parameters) -> int:
-    """Of the search for the scale; none where the largest deviation is public."""
-    return int(parameters["scale_steps"]) if parameters["largest"] is None else 0
-
-
-def step_share(parameters: Parameters) -> Fraction:
-    """Of one of them, and of the number where nothing else gives one."""
-    number = steps(parameters) + (adds(parameters) and not has_rounds(parameters))
-    return _share(parameters, "scale_share") / max(number, 1)
-
-
-def weight(parameters: Parameters) -> int:
-    """Of the number beside the moments."""
-    if adds(parameters):
-        return RADIUS**2 // 8
-    return RADIUS**2 if parameters["outside"] == "mask" else 0
-
-
-def _noise(parameters: Parameters, moves: Fraction, share: Fraction) -> Fraction:
-    return Fraction(parameters["noise_multiplier"]) * shrinking.root_up(moves / share)
-
-
-def moments_noise(parameters: Parameters, share: Fraction) -> Fraction:
-    """Of a diagonal entry, in records that fill the ball."""
-    moves = 1 + Fraction(weight(parameters), RADIUS**2) ** 2 if adds(parameters) else Fraction(2)
-    return _noise(parameters, moves, share)
-
-
-def side_noise(parameters: Parameters, share: Fraction) -> Fraction:
-    """Of a count of one side minus the other, in records; of a mean, in records at the ball's end."""
-    return _noise(parameters, Fraction(1 if adds(parameters) else 4), share)
-
-
-def shape(parameters: Parameters) -> dict[str, Any]:
-    """The parameters of the rounds."""
-    names = ("adjacency", "center", "cell", "scale", "rounds", "at_least", "precision")
-    factor = shrinking.root_up(1 / _share(parameters, "rounds_share"))
-    own = {name: parameters[name] for name in names}
-    return {
-        **own,
-        "shares": None,
-        "noise_multiplier": Fraction(parameters["noise_multiplier"]) * factor,
-    }
-
-
-def at_least(parameters: Parameters) -> int:
-    """The least number of records: that of the rounds; without, what moments and search need."""
-    if has_rounds(parameters):
-        return int(sign_covariance.at_least(shape(parameters)))
-    if parameters["at_least"] is not None:
-        return int(parameters["at_least"])
-    moves, sides, d = (
-        (1, 1, len(parameters["center"])) if adds(parameters) else (2, 4, len(parameters["center"]))
-    )
-    square = max(8 * moves * d**3 / left(parameters), 9 * sides / step_share(parameters))
-    least = math.ceil(Fraction(parameters["noise_multiplier"]) * shrinking.root_up(square))
-    return min(least, 1 << 60)
-
-
-def _mu(parameters: Parameters, share: Fraction) -> Any:
-    noise = real(_noise(parameters, Fraction(1), share))
-    return 1 / min(max(noise, mp.mpf(10) ** -100), mp.mpf(10) ** 100)
-
-
-def bound(parameters: Parameters, k: int) -> Any:
-    """Squared length at which moments are clipped, in deviations."""
-    mask = parameters["outside"] == "mask"
-    moves, own = (1, mp.mpf(1) / 8) if adds(parameters) else (2, mp.mpf(int(mask)))
-    d, mu = len(parameters["center"]), _mu(parameters, left(parameters))
-    return normal_fits.best_bound(d, count_of(k), mu, moves, parameters["outside"], own)
-
-
-def mean_bound(parameters: Parameters, k: int) -> Any:
-    """The same for the mean."""
-    d, mu = len(parameters["center"]), _mu(parameters, _share(parameters, "mean_share"))
-    return normal_fits.best_mean_bound(d, count_of(k), mu, 1 if adds(parameters) else 2)
-
-
-def least_eigenvalue(parameters: Parameters, k: int) -> Any:
-    """Below which an eigenvalue of the moments counts as noise: a quarter of the noise's length, s sqrt(2 d)."""
-    noise = real(moments_noise(parameters, left(parameters)))
-    return noise * mp.sqrt(2 * len(parameters["center"])) / (4 * count_of(k))
-
-
-def rare_length(parameters: Parameters, k: int) -> Any:
-    """A length that normal records have with probability at most FAILS / 2 together (Laurent and Massart)."""
-    d, level = len(parameters["center"]), mp.log(2 * count_of(k) / FAILS)
-    return mp.sqrt(d + 2 * mp.sqrt(d * level) + 2 * level)
-
-
-# --- what follows from what was released --------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A prefix, stage by stage."""
-
-    parameters: Parameters
-    prefix: Prefix
-    n: int | None
-
-    def first(self) -> int:
-        """How many outcomes the rounds, or the number, take."""
-        return (self.parameters["rounds"] if has_rounds(self.parameters) else 0) + self._counts()
-
-    def _counts(self) -> bool:
-        return self.n is not None or not has_rounds(self.parameters)
-
-    def count(self) -> Fraction:
-        """The first released number of records; ``at_least`` if it is below."""
-        p = self.parameters
-        if self.n is not None:
-            found = Fraction(self.n)
-        elif has_rounds(p):
-            found = sign_covariance.counted(shape(p), self.prefix[0], None)
-        else:
-            found = self.prefix[0][0] * side_noise(p, step_share(p)) / UNIT
-            found = min(max(found, -Fraction(10**18)), Fraction(10**18))
-        return max(found, Fraction(at_least(p)))
-
-    def row(self) -> tuple[Row, tuple[int, ...]]:
-        """The map after the rounds, about the center that they found."""
-        p, d = self.parameters, len(self.parameters["center"])
-        if not has_rounds(p):
-            return start(d), (0,) * d
-        outcomes = self.prefix[self._counts() : self.first()]
-        public = sign_covariance.map_after(shape(p), outcomes, self.n)
-        if p["scale"] is None:
-            return public, (0,) * d
-        return about_location(public, d, sign_covariance.constant(shape(p)))
-
-    def threshold(self, step: int) -> int:
-        """Of a step of the search."""
-        values = [outcome[0] for outcome in self.prefix[self.first() : self.first() + step]]
-        return place(coordinates.middle(values))
-
-    def measured(self) -> Sphere:
-        """After the search, or with the public length."""
-        p = self.parameters
-        if p["largest"] is None:
-            median = normal_fits.length_within(len(p["center"]), mp.mpf("0.5"))
-            long = self.threshold(steps(p)) / median
-        else:
-            long = real(Fraction(p["largest"]) / min(cells(p))) * 2**START_BITS
-        row, moved = self.row()
-        return Sphere(row, moved, long, octave(self.count()))
-
-    def sphere(self) -> Sphere:
-        """After the mean, if there is one: its center moved by whole cells."""
-        p, found = self.parameters, self.measured()
-        if not _share(p, "mean_share"):
-            return found
-        d, square = len(p["center"]), mean_bound(p, found.octave)
-        outcome = self.prefix[self.first() + steps(p)]
-        one = side_noise(p, _share(p, "mean_share")) / UNIT
-        rough = [_quotient(v * one, self.count(), p["precision"]) for v in outcome]
-        length = mp.sqrt(square) / normal_fits.mean_response(d, square)
-        images = [found.long * length * v / 2 ** p["precision"] for v in rough]
-        by = solved(found.row, d, images)
-        moved = whole_cells([b + m for b, m in zip(by, found.moved, strict=True)])
-        return replace(found, moved=moved)
-
-    def moments(self) -> tuple[Outcome, tuple[int, ...]]:
-        """What was released of the moments, and the same over the number of records in 2^-precision squared radii."""
-        p, d = self.parameters, len(self.parameters["center"])
-        outcome = self.prefix[self.first() + steps(p) + bool(_share(p, "mean_share"))]
-        one, width = moments_noise(p, left(p)) / UNIT, d * (d + 1) // 2
-        number = self.count() if not weight(p) else outcome[width] * one * RADIUS**2 / weight(p)
-        number = max(number, Fraction(at_least(p), 2))
-        ratios = [Fraction(1)] * d + [Fraction(_DIAGONAL, _OFF_DIAGONAL)] * (width - d)
-        seen = tuple(
-            _quotient(v * one * r, number, p["precision"])
-            for v, r in zip(outcome[:width], ratios, strict=True)
-        )
-        return outcome, seen
-
-    def fit(self) -> Sphere:
-        """The map that makes the fit a sphere."""
-        p, found, d = self.parameters, self.sphere(), len(self.parameters["center"])
-        floor = least_eigenvalue(p, found.octave)
-        radius = mp.sqrt(bound(p, found.octave))
-        law = normal_fits.fitted(self.moments()[1], d, p["precision"], floor, p["outside"])
-        if law is None:
-            return replace(found, long=found.long * radius / mp.sqrt(d))
-        variances, turns = law
-        least = min(variances)
-        roots = mp.diag([mp.sqrt(least / v) for v in variances])
-        row, bits = stepped(turns * roots * turns.T, found.row, d)
-        long = mp.sqrt(least) * mp.mpf(2) ** bits * found.long * radius
-        return replace(found, row=row, long=long)
-
-
-def _quotient(value: Fraction, number: Fraction, precision: int) -> int:
-    """To the nearest multiple of 2^-precision, cut at 4."""
-    return round(min(max(value / number, Fraction(-4)), Fraction(4)) * (1 << precision))
 
 
 # --- the law ------------------------------------------------------------------------------------
@@ -322,7 +104,7 @@ Stage = tuple[str, Callable[[Reading], IntegerLaw]]
 
 
 def _stages(parameters: Parameters, records: Sequence[Record]) -> list[Stage]:
-    """The search, the mean, the moments, the count, the certificate."""
+    """Rounds that are not of signs, the search, the mean, the moments, the count, the certificate."""
     p, rows = parameters, rows_of(parameters, records)
     d, how = len(p["center"]), p["outside"]
 
@@ -343,7 +125,7 @@ def _stages(parameters: Parameters, records: Sequence[Record]) -> list[Stage]:
         return f"length {k + 1}", lambda r: sides(*r.row(), r.threshold(k), step_share(p))
 
     def mean(r: Reading) -> IntegerLaw:
-        found, share = r.measured(), _share(p, "mean_share")
+        found, share = r.measured(), share_of(p, "mean_share")
         far = reach(found.long, mp.sqrt(mean_bound(p, found.octave)))
         where = public_map(p, found.row, found.moved)
         value = outer_products.first_moments(rows, where, "clip", reach=far)
@@ -357,23 +139,33 @@ def _stages(parameters: Parameters, records: Sequence[Record]) -> list[Stage]:
     def beyond(r: Reading) -> IntegerLaw:
         found = r.fit()
         far = reach(found.long, normal_fits.length_within(d, FINE))
-        return sides(found.row, found.moved, far, _share(p, "check_share"))
+        return sides(found.row, found.moved, far, share_of(p, "check_share"))
 
     def certificate(r: Reading) -> IntegerLaw:
         found = r.fit()
         far = reach(found.long, rare_length(p, found.octave))
-        return second(found.row, found.moved, far, _share(p, "certify"))
+        return second(found.row, found.moved, far, share_of(p, "certify"))
 
-    stages = [step(k) for k in range(steps(p))]
-    stages += [("mean", mean)] if _share(p, "mean_share") else []
+    @cache
+    def weighed(row: Row, far: int) -> IntegerLaw:
+        where = public_map(p, row, (0,) * d)
+        value = outer_products.second_moments(rows, where, round_outside(p), 0, reach=far)
+        return RoundedGaussianLaw(one_unit(value, round_noise(p) * _DIAGONAL * RADIUS**2), UNIT)
+
+    def a_round(t: int) -> Stage:
+        return f"round {t + 1}", lambda r: weighed(*r.of_round(t))
+
+    stages = [a_round(t) for t in range(others(p))]
+    stages += [step(k) for k in range(steps(p))]
+    stages += [("mean", mean)] if share_of(p, "mean_share") else []
     stages += [("moments", moments), ("beyond", beyond)]
-    return [*stages, ("certificate", certificate)] if _share(p, "certify") else stages
+    return [*stages, ("certificate", certificate)] if share_of(p, "certify") else stages
 
 
 def _first(parameters: Parameters, records: Sequence[Record]) -> list[Any]:
-    """The rounds; or the number, noisy if it is private."""
+    """Rounds of signs; or the number, noisy if it is private."""
     p = parameters
-    if has_rounds(p):
+    if has_signs(p):
         own = sign_covariance.law(shape(p), records)
         return [(f"shape/{name}", stage) for name, stage in own.stages]
     n = len(records)
@@ -386,12 +178,12 @@ def _first(parameters: Parameters, records: Sequence[Record]) -> list[Any]:
 def _widths(parameters: Parameters) -> list[int]:
     """Of all stages but the last."""
     p, d = parameters, len(parameters["center"])
-    k = sign_covariance.size(shape(p)) if has_rounds(p) else 0
+    k = sign_covariance.size(shape(p)) if has_signs(p) else d
     rounds = [k * (k + 1) // 2] * (p["rounds"] if has_rounds(p) else 0)
-    first = ([1] if not adds(p) or not has_rounds(p) else []) + rounds
+    first = ([1] if not adds(p) or not has_signs(p) else []) + rounds
     moments = d * (d + 1) // 2 + bool(weight(p))
-    own = [*first, *([1] * steps(p)), *([d] if _share(p, "mean_share") else []), moments]
-    return [*own, 1] if _share(p, "certify") else own
+    own = [*first, *([1] * steps(p)), *([d] if share_of(p, "mean_share") else []), moments]
+    return [*own, 1] if share_of(p, "certify") else own
 
 
 @states(_STAGES, _GAUSSIAN)
@@ -413,7 +205,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     """By stage, squared, in one unit: the same for every map."""
     p, d = parameters, len(parameters["center"])
     stated: dict[str, int] = {}
-    if has_rounds(p):
+    if has_signs(p):
         own = sign_covariance.sensitivities(shape(p))
         stated = {f"shape/{name}": value for name, value in own.items()}
     one = outer_products.sides_squared(p["adjacency"])
@@ -421,11 +213,16 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     def sides(share: Fraction) -> int:
         return vectors.one_unit_sensitivity(one, side_noise(p, share), 1, int(UNIT))
 
-    if not has_rounds(p):
+    if not has_signs(p):
         stated["count"] = sides(step_share(p)) if adds(p) else 0
+    for t in range(others(p)):
+        scale = round_noise(p) * _DIAGONAL * RADIUS**2
+        moved = outer_products.moved_squared(RADIUS, 0, round_outside(p), p["adjacency"])
+        entries = d * (d + 1) // 2
+        stated[f"round {t + 1}"] = vectors.one_unit_sensitivity(moved, scale, entries, int(UNIT))
     stated |= {f"length {k + 1}": sides(step_share(p)) for k in range(steps(p))}
-    if _share(p, "mean_share"):
-        scale = side_noise(p, _share(p, "mean_share")) * RADIUS
+    if share_of(p, "mean_share"):
+        scale = side_noise(p, share_of(p, "mean_share")) * RADIUS
         moved = outer_products.first_squared(RADIUS, p["adjacency"])
         stated["mean"] = vectors.one_unit_sensitivity(moved, scale, d, int(UNIT))
     moved = outer_products.moved_squared(RADIUS, weight(p), p["outside"], p["adjacency"])
@@ -435,8 +232,10 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
         scale = moments_noise(p, share) * _DIAGONAL * RADIUS**2
         return vectors.one_unit_sensitivity(moved, scale, width, int(UNIT))
 
-    stated |= {"moments": moments(left(p)), "beyond": sides(_share(p, "check_share"))}
-    return stated | ({"certificate": moments(_share(p, "certify"))} if _share(p, "certify") else {})
+    stated |= {"moments": moments(left(p)), "beyond": sides(share_of(p, "check_share"))}
+    return stated | (
+        {"certificate": moments(share_of(p, "certify"))} if share_of(p, "certify") else {}
+    )
 
 
 # --- error --------------------------------------------------------------------------------------
@@ -498,6 +297,8 @@ def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:
         "cell": Fraction(1, 64),
         "scale": None,
         "rounds": 0,
+        "method": "sign",
+        "kappa": None,
         "largest": None,
         "outside": "clip",
         "rounds_share": Fraction(1, 4),
@@ -517,6 +318,8 @@ _WORLDS: tuple[dict[str, Any], ...] = (
     {"largest": 1.0, "outside": "mask"},
     {"rounds": 1, "scale": Fraction(1), "mean_share": Fraction(1, 5)},
     {"certify": Fraction(1, 10)},
+    {"rounds": 1, "method": "spectral", "kappa": 4.0, "largest": 2.0},
+    {"rounds": 2, "method": "recursive", "kappa": 40.0, "largest": 2.0},
 )
 
 
@@ -533,13 +336,12 @@ def _prefix(parameters: Parameters, n: int, turned: int) -> Prefix:
         elif name == "mean":
             found.append((turned * int(UNIT), 0))
         else:
-            k = d if name in ("moments", "certificate") else sign_covariance.size(shape(p))
-            own = shape(p) if name.startswith("shape") else p
-            one = (
-                sign_covariance.deviation(own, int(name.split()[-1]) - 1)
-                if name.startswith("shape")
-                else moments_noise(p, left(p))
-            )
+            k, one = d, moments_noise(p, left(p))
+            if name.startswith("shape"):
+                k = sign_covariance.size(shape(p))
+                one = sign_covariance.deviation(shape(p), int(name.split()[-1]) - 1)
+            elif name.startswith("round"):
+                one = round_noise(p)
             each = int(n * UNIT / (5 * k * one))
             rest = [0] * (k * (k - 1) // 2)
             counted = width - k * (k + 1) // 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -99,77 +98,128 @@ def fitted(seen: tuple[int, ...], d: int, precision: int, floor: Any, outside: s
 def moments_of(variances: Sequence[Any], outside: str) -> list[Any]:
     """Clipped to the unit ball; or of those inside."""
     own = [mp.mpf(v) for v in variances]
-    if len(own) == 2 and max(own) < 1000 * min(own):
-        return in_plane(own, outside)
     if outside == "clip":
+        if len(own) == 2:
+            return in_plane(own, outside)[1:]
         return clipped_spectrum(own, mp.mpf(1))
-    mass, *found = masked_spectrum(own, mp.mpf(1))
-    return [one / mass for one in found]
+    return masked_moments(own)[1:]
+
+
+def masked_moments(variances: Sequence[Any]) -> list[Any]:
+    """The mass of the unit ball, and second moments of those inside."""
+    if len(variances) == 2:
+        return in_plane(variances, "mask")
+    mass, *found = masked_spectrum(variances, mp.mpf(1))
+    return [mass, *(one / mass for one in found)]
 
 
 def in_plane(variances: Sequence[Any], outside: str) -> list[Any]:
-    """The same of two variances a, b, by trapezoids over directions u, k = u_1^2 / a + u_2^2 / b: in polar coordinates
-    int_0^1 r^3 e^(-k r^2 / 2) dr = 2 (1 - e^(-k / 2) (1 + k / 2)) / k^2, and clipped 2 (1 - e^(-k / 2)) / k^2."""
-    number = 32 + 24 * math.ceil(mp.sqrt(max(variances) / min(variances)))
-    found, mass = [mp.mpf(0), mp.mpf(0)], mp.mpf(0)
-    for j in range(number):
-        cosine, sine = mp.cos(mp.pi * j / number), mp.sin(mp.pi * j / number)
-        k = cosine**2 / variances[0] + sine**2 / variances[1]
-        beyond = mp.exp(-k / 2) * (0 if outside == "clip" else k / 2)
-        radial = 2 * (-mp.expm1(-k / 2) - beyond) / k**2
-        found = [found[0] + cosine**2 * radial, found[1] + sine**2 * radial]
-        mass -= mp.expm1(-k / 2) / k
-    whole = number * mp.sqrt(variances[0] * variances[1]) if outside == "clip" else mass
-    return [one / whole for one in found]
+    """Of two variances a, b: the mass of the unit ball (clipped: 1) and the second moments, by trapezoids over directions.
+
+    In polar coordinates int_0^1 r^3 e^(-k r^2 / 2) dr = 2 (1 - e^(-k / 2) (1 + k / 2)) / k^2, and clipped 2 (1 - e^(-k / 2)) /
+    k^2, k = u_1^2 / a + u_2^2 / b. Over t, u_2 / u_1 = e^t, whatever a / b is: the integrand is analytic for |Im t| < pi / 2,
+    so steps of h cost e^(-pi^2 / h), and it falls like e^-|t - log sqrt(b / a)|.
+    """
+    with mp.workdps(30):
+        a, b = variances
+        middle, found = mp.sqrt(b / a), [mp.mpf(0)] * 3
+        for j in range(-_SIDE, _SIDE + 1):
+            x = (middle * mp.exp(j * _STEP)) ** 2
+            k = (1 / a + x / b) / (1 + x)
+            none = -mp.expm1(-k / 2)
+            radial = 2 * (none - (outside == "mask") * mp.exp(-k / 2) * k / 2) / k**2
+            weight = mp.sqrt(x) / (1 + x)
+            terms = none / k, radial / (1 + x), radial * x / (1 + x)
+            found = [one + weight * term for one, term in zip(found, terms, strict=True)]
+        share = 2 * _STEP / mp.pi / mp.sqrt(a * b)
+        mass, first, second = (share * one for one in found)
+        return (
+            [mass, first / mass, second / mass] if outside == "mask" else [mp.mpf(1), first, second]
+        )
+
+
+_STEP, _SIDE = mp.mpf(1) / 3, 100
 
 
 def variances_of(wanted: Sequence[Any], outside: str) -> list[Any]:
-    """The variances with these moments; masked ones up to MOST, beyond which moments hardly grow: those of the largest that
-    are asked for more are held there."""
-    d = len(wanted)
-    order = sorted(range(d), key=lambda i: -wanted[i])
-    for held in range(d + 1 if outside == "mask" else 1):
-        fixed = set(order[:held])
-        found = _solved(wanted, outside, fixed)
-        if found is not None and (outside == "clip" or max(found) <= MOST):
-            return found
-    raise ValueError(f"no variances have the moments {wanted}")
+    """The variances with these moments. Those of masked records are at most MOST, beyond which moments hardly grow: they are the
+    likeliest ones up to it, b.wanted / 2 + log int_ball exp(-sum_i b_i y_i^2 / 2) dy being least over b = 1 / variance."""
+    return _clipped_fit(wanted) if outside == "clip" else _masked_fit(wanted)
 
 
-def _solved(wanted: Sequence[Any], outside: str, fixed: set[int]) -> list[Any] | None:
-    """By Newton's method in logarithms, from what clipping would leave as it is, with steps that are shortened until they help."""
-    free = [i for i in range(len(wanted)) if i not in fixed]
-    start = -mp.log1p(-mp.fsum(wanted))
-    logs = [mp.log(MOST) if i in fixed else mp.log(v) + start for i, v in enumerate(wanted)]
+def _clipped_fit(wanted: Sequence[Any]) -> list[Any]:
+    """By Newton's method in logarithms, in which ``clipped_moments.potential`` is convex, its gradient what moments exceed."""
 
-    def missed(own: Sequence[Any]) -> list[Any]:
-        found = moments_of([mp.exp(one) for one in own], outside)
-        return [mp.log(found[i] / wanted[i]) for i in free]
+    def missed(logs: Sequence[Any]) -> list[Any]:
+        found = moments_of([mp.exp(one) for one in logs], "clip")
+        return [m - w for m, w in zip(found, wanted, strict=True)]
 
+    logs = [mp.log(v) - mp.log1p(-mp.fsum(wanted)) for v in wanted]
     now = missed(logs)
-    for _ in range(200):
-        if not free or max(map(abs, now)) < mp.mpf(10) ** -12:
+    for _ in range(_ROUNDS):
+        if max(abs(m) / w for m, w in zip(now, wanted, strict=True)) < _CLOSE:
             return [mp.exp(one) for one in logs]
-        small = mp.mpf(10) ** -6
-        slopes = mp.zeros(len(free))
-        for j, i in enumerate(free):
-            moved = [one + (small if k == i else 0) for k, one in enumerate(logs)]
-            for k, value in enumerate(missed(moved)):
-                slopes[k, j] = (value - now[k]) / small
-        step = mp.lu_solve(slopes, mp.matrix(now))
-        share = min(mp.mpf(1), 2 / max(map(abs, step)))
-        for _ in range(40):
-            tried = list(logs)
-            for j, i in enumerate(free):
-                tried[i] -= share * step[j]
-            later = missed(tried) if max(tried) < 40 else None
-            if later is not None and max(map(abs, later)) < max(map(abs, now)):
+        step = _newton(missed, logs, now, [mp.mpf(1)] * len(logs), range(len(logs)))
+        share, slope = min(mp.mpf(1), 3 / max(map(abs, step))), mp.fdot(step, now)
+        while True:
+            tried = [one + share * s for one, s in zip(logs, step, strict=True)]
+            later = missed(tried)
+            if mp.fdot(step, later) <= abs(slope) * mp.mpf("0.3"):
                 break
             share /= 2
-        else:
-            return None
         logs, now = tried, later
-    return None
+    raise ValueError(f"no variances have the clipped moments {wanted}")
+
+
+def _masked_fit(wanted: Sequence[Any]) -> list[Any]:
+    """By Newton's method over b >= 1 / MOST, in which the likelihood is convex, its gradient half of what moments fall short of."""
+
+    def at(b: Sequence[Any]) -> tuple[Any, list[Any]]:
+        mass, *found = masked_moments([1 / one for one in b])
+        value = mp.fdot(b, wanted) / 2 + mp.log(mass) - mp.fsum(map(mp.log, b)) / 2
+        return value, [(w - m) / 2 for m, w in zip(found, wanted, strict=True)]
+
+    b = [max(1 / w, 1 / MOST) for w in wanted]
+    value, now = at(b)
+    for _ in range(_ROUNDS):
+        free = [i for i, one in enumerate(b) if one > 1 / MOST or now[i] < 0]
+        if all(2 * abs(now[i]) / wanted[i] < _CLOSE for i in free):
+            return [1 / one for one in b]
+        step, share = _newton(lambda own: at(own)[1], b, now, b, free), mp.mpf(1)
+        while True:
+            moved = [min(max(x + share * s, x / 50), 50 * x) for x, s in zip(b, step, strict=True)]
+            tried = [max(one, 1 / MOST) for one in moved]
+            later, slopes = at(tried)
+            gained = mp.fsum(g * (y - x) for g, x, y in zip(now, b, tried, strict=True))
+            if later <= value + gained / 10**4 + abs(value) / 10**14:
+                break
+            share /= 2
+        b, value, now = tried, later, slopes
+    raise ValueError(f"no variances have the moments {wanted} inside")
+
+
+_ROUNDS, _CLOSE = 100, mp.mpf(10) ** -12
+
+
+def _newton(
+    gradient: Callable[[Sequence[Any]], list[Any]],
+    at: Sequence[Any],
+    now: Sequence[Any],
+    sizes: Sequence[Any],
+    free: Sequence[int],
+) -> list[Any]:
+    """The step along free coordinates that would make the gradient 0, by its differences at 10^-7 of their sizes."""
+    slopes = mp.zeros(len(free))
+    for j, i in enumerate(free):
+        by = sizes[i] / 10**7
+        later = gradient([one + by * (k == i) for k, one in enumerate(at)])
+        for row, k in enumerate(free):
+            slopes[row, j] = (later[k] - now[k]) * sizes[k] * 10**7
+    found = mp.lu_solve(slopes, mp.matrix([-now[i] * sizes[i] for i in free]))
+    step = [mp.mpf(0)] * len(at)
+    for i, one in zip(free, found, strict=True):
+        step[i] = one * sizes[i]
+    return step
 
 
 def sandwich(
@@ -251,10 +301,13 @@ def obligation_variances(claimed: Callable[..., list[Any]] = variances_of) -> in
 def obligation_in_plane(claimed: Callable[..., list[Any]] = in_plane) -> int:
     """The contour integrals of theory/clipped_moments.py, to 11 digits."""
     cases = 0
-    for pair in ((0.3, 0.3), (2, 0.1), (0.05, 5)):
+    for pair in ((0.3, 0.3), (2, 0.1), (0.05, 5), (300, 2), (900, 900)):
         own = [mp.mpf(v) for v in pair]
         mass, *inside = masked_spectrum(own, mp.mpf(1))
-        expected = {"clip": clipped_spectrum(own, mp.mpf(1)), "mask": [v / mass for v in inside]}
+        expected = {
+            "clip": [mp.mpf(1), *clipped_spectrum(own, mp.mpf(1))],
+            "mask": [mass, *(v / mass for v in inside)],
+        }
         for outside, values in expected.items():
             for a, b in zip(claimed(own, outside), values, strict=True):
                 require(abs(a / b - 1) < 1e-11, f"{pair}, {outside}: {a}, not {b}")
