@@ -10,6 +10,7 @@ import mpmath as mp
 
 from dpverify.audit import Configuration
 from dpverify.audit.friendly_core import KeptPart
+from dpverify.grid import OneUnit
 from dpverify.plans import AboveThreshold
 from dpverify.plans.plan import Plan, stages_of
 from dpverify.privacy import point_of
@@ -50,9 +51,10 @@ _DIGITS_OF_SUMS = 20
 
 def one_number_decides(plan: Plan) -> bool:
     """Whether what is released decides the losses of what follows, so that these do not add up: a number
-    its scales, the place of a report which queries are left."""
+    its scales, the place of a report which queries are left. In one unit stages have the same noise after every number,
+    and a number of millions of values is not summed over."""
     first, *later = stages_of(plan)
-    if first.query.width not in (None, 1):
+    if first.query.width not in (None, 1) or isinstance(first.query, OneUnit):
         return False
     return bool(later) and all(
         stage.query.reads or isinstance(stage.noise, AboveThreshold) for stage in later
