@@ -208,7 +208,7 @@ def _attacked(
         pairs=pairs,
         faults=[fault(mechanism) for fault in faults],
         attacked=frozenset(which),
-        quick_trials=20_000,
+        quick_trials=12_000,
     )
 
 

@@ -12,7 +12,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
-from . import gaussian_covariance, sign_covariance
+from . import gaussian_covariance
 from .theory import (
     coordinates,
     covariance_readings,
@@ -20,6 +20,7 @@ from .theory import (
     normal_fits,
     outer_products,
     shrinking,
+    sign_readings,
     vectors,
 )
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
@@ -53,14 +54,14 @@ def exponents(parameters: Parameters) -> tuple[int, ...]:
     """Of each column's cell."""
     given = parameters["cell"]
     each = given if isinstance(given, tuple) else (given,) * parameters["d"]
-    return tuple(sign_covariance.floor_log2(Fraction(c)) for c in each)
+    return tuple(sign_readings.floor_log2(Fraction(c)) for c in each)
 
 
 def bits(parameters: Parameters) -> int:
     """Of the range of medians, in cells either way."""
     if parameters["bound"] is None:
         return 40
-    least = sign_covariance.power(min(exponents(parameters)))
+    least = sign_readings.power(min(exponents(parameters)))
     return max(1, (math.ceil(Fraction(parameters["bound"]) / least) - 1).bit_length())
 
 
@@ -83,7 +84,7 @@ def medians(parameters: Parameters, prefix: Prefix) -> tuple[float, ...]:
     outcomes = prefix[: median_steps(parameters)]
     middles = [coordinates.middle([o[j] for o in outcomes]) for j in range(parameters["d"])]
     far = Fraction(2) ** bits(parameters)
-    cells = map(sign_covariance.power, exponents(parameters))
+    cells = map(sign_readings.power, exponents(parameters))
     return tuple(float(m * far * c) for m, c in zip(middles, cells, strict=True))
 
 
@@ -109,7 +110,7 @@ def fit(parameters: Parameters, center: tuple[float, ...], long: int) -> dict[st
         "adjacency": parameters["adjacency"],
         "noise_multiplier": Fraction(parameters["noise_multiplier"]) * shrinking.root_up(1 / rest),
         "center": center,
-        "cell": tuple(map(sign_covariance.power, exponents(parameters))),
+        "cell": tuple(map(sign_readings.power, exponents(parameters))),
         "scale": min(max(long >> START_BITS, 1), 1 << 40),
         "rounds": rounds(parameters),
         "method": "sign",
@@ -134,7 +135,7 @@ Stage = tuple[str, Callable[[Prefix], IntegerLaw]]
 def _searches(parameters: Parameters, records: Sequence[Record]) -> list[Stage]:
     p, d = parameters, parameters["d"]
     first, second = median_steps(p), int(p["spread_steps"])
-    cells = list(map(sign_covariance.power, exponents(p)))
+    cells = list(map(sign_readings.power, exponents(p)))
 
     def side(k: int) -> Stage:
         def law(prefix: Prefix) -> IntegerLaw:

@@ -16,13 +16,13 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from . import sign_covariance
-from .sign_covariance import cells
 from .theory import (
     clipped_errors,
     covariance_tracing,
     normal_fits,
     outer_products,
     shrinking,
+    sign_readings,
     vectors,
 )
 from .theory.covariance_readings import (
@@ -51,6 +51,7 @@ from .theory.covariance_readings import (
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
+from .theory.sign_readings import cells
 from .theory.signs import Row
 from .theory.whitening import (
     octave,
@@ -178,7 +179,7 @@ def _first(parameters: Parameters, records: Sequence[Record]) -> list[Any]:
 def _widths(parameters: Parameters) -> list[int]:
     """Of all stages but the last."""
     p, d = parameters, len(parameters["center"])
-    k = sign_covariance.size(shape(p)) if has_signs(p) else d
+    k = sign_readings.size(shape(p)) if has_signs(p) else d
     rounds = [k * (k + 1) // 2] * (p["rounds"] if has_rounds(p) else 0)
     first = ([1] if not adds(p) or not has_signs(p) else []) + rounds
     moments = d * (d + 1) // 2 + bool(weight(p))
@@ -338,8 +339,8 @@ def _prefix(parameters: Parameters, n: int, turned: int) -> Prefix:
         else:
             k, one = d, moments_noise(p, left(p))
             if name.startswith("shape"):
-                k = sign_covariance.size(shape(p))
-                one = sign_covariance.deviation(shape(p), int(name.split()[-1]) - 1)
+                k = sign_readings.size(shape(p))
+                one = sign_readings.deviation(shape(p), int(name.split()[-1]) - 1)
             elif name.startswith("round"):
                 one = round_noise(p)
             each = int(n * UNIT / (5 * k * one))

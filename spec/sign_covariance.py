@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -13,15 +12,14 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
-from .theory import outer_products, shrinking, signs, vectors
+from .theory import outer_products, shrinking, sign_readings, signs, vectors
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
+from .theory.sign_readings import RADIUS, Parameters
 
-Parameters = Mapping[str, Any]
 Record = Fraction | tuple[Fraction, ...]
 
-RADIUS = 1 << 17
 DEPARTURES = (
     Departure(
         "T87, the estimator",
@@ -39,142 +37,29 @@ _ROUNDS = Source("OURS", "private signs in rounds", note="exact Gaussian DP")
 _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 
 
-def size(parameters: Parameters) -> int:
-    """Coordinates that are mapped: the columns, and the constant if there is one."""
-    return len(parameters["center"]) + (parameters["scale"] is not None)
-
-
-def moves(parameters: Parameters) -> int:
-    """The squared sensitivity of sums of u u^T, |u| <= 1."""
-    return 2 if parameters["adjacency"] is Adjacency.REPLACE else 1
-
-
-def share(parameters: Parameters, t: int) -> Fraction:
-    """Of mu^2 in round t, from 0: half for the last one."""
-    rounds, shares = parameters["rounds"], parameters["shares"]
-    if shares is not None:
-        return Fraction(shares[t])
-    if rounds == 1:
-        return Fraction(1)
-    return Fraction(1, 2) if t == rounds - 1 else Fraction(1, 2 * (rounds - 1))
-
-
-def deviation(parameters: Parameters, t: int) -> Fraction:
-    """Of a diagonal entry's noise, in records: multiplier sqrt(moves / share), the root rounded up to 2^-40."""
-    root = shrinking.root_up(moves(parameters) / share(parameters, t))
-    return Fraction(parameters["noise_multiplier"]) * root
-
-
-def scale(parameters: Parameters, t: int) -> Fraction:
-    """The same in the units of the value."""
-    return deviation(parameters, t) * outer_products.DIAGONAL * RADIUS**2
-
-
-def at_least(parameters: Parameters) -> int:
-    """The least number of records: sqrt(8 k^3 moves / share) times the multiplier, rounded up, at most 2^60: then no count
-    suffices, for counts are at most 10^18."""
-    if parameters["at_least"] is not None:
-        return int(parameters["at_least"])
-    square = Fraction(8 * moves(parameters) * size(parameters) ** 3) / share(parameters, 0)
-    least = math.ceil(Fraction(parameters["noise_multiplier"]) * shrinking.root_up(square))
-    return min(least, 1 << 60)
-
-
-def cells(parameters: Parameters) -> tuple[Fraction, ...]:
-    """Of each column, the largest power of two not above ``cell``."""
-    given, d = parameters["cell"], len(parameters["center"])
-    each = given if isinstance(given, tuple) else (given,) * d
-    return tuple(power(floor_log2(Fraction(c))) for c in each)
-
-
-def constant(parameters: Parameters) -> int:
-    """The scale in cells, or as it is where columns have cells of their own; 0 without one."""
-    h = parameters["scale"]
-    if h is None:
-        return 0
-    own = isinstance(parameters["cell"], tuple)
-    return round(Fraction(h) / (1 if own else cells(parameters)[0]))
-
-
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """By stage, squared, in one unit: the same for every map."""
-    adjacency, d = parameters["adjacency"], size(parameters)
+    adjacency, d = parameters["adjacency"], sign_readings.size(parameters)
     moved = outer_products.moved_squared(RADIUS, 0, "sphere", adjacency)
     stated = {"count": 0} if adjacency is Adjacency.REPLACE else {}
     for t in range(parameters["rounds"]):
         stated[f"round {t + 1}"] = vectors.one_unit_sensitivity(
-            moved, scale(parameters, t), d * (d + 1) // 2, int(UNIT)
+            moved, sign_readings.scale(parameters, t), d * (d + 1) // 2, int(UNIT)
         )
     return stated
-
-
-# --- which map follows --------------------------------------------------------------------------
-
-
-def counted(parameters: Parameters, first: Outcome, n: int | None) -> Fraction:
-    """The public number, or the first released trace in records, at most 10^18 either way."""
-    if n is not None:
-        return Fraction(n)
-    trace = sum(first[: size(parameters)]) * deviation(parameters, 0) / UNIT
-    return min(max(trace, Fraction(-(10**18))), Fraction(10**18))
-
-
-def floor_log2(value: Fraction) -> int:
-    """The largest e with 2^e <= value, for a positive value."""
-    found = value.numerator.bit_length() - value.denominator.bit_length()
-    return found if Fraction(2) ** found <= value else found - 1
-
-
-def power(exponent: int) -> Fraction:
-    """2 to this power."""
-    return Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
-
-
-def rounded_down(count: Fraction, bits: int) -> Fraction:
-    """A positive number to so many significant bits."""
-    grain = power(floor_log2(count) + 1 - bits)
-    return math.floor(count / grain) * grain
-
-
-def floor_of(parameters: Parameters, t: int, count: Fraction) -> Any:
-    """Below which an eigenvalue of round t counts as noise: a part of nu, the noise's length, s sqrt(2 k).
-
-    The part is clip(nu k / 4, 1/50, 1/8), and 1/4 in the last two rounds.
-    """
-    k = size(parameters)
-    nu = real(deviation(parameters, t)) * mp.sqrt(2 * k) / real(count)
-    early = t < parameters["rounds"] - 2
-    part = min(max(nu * k / 4, mp.mpf(1) / 50), mp.mpf(1) / 8) if early else mp.mpf(1) / 4
-    return part * nu
-
-
-def map_after(parameters: Parameters, outcomes: Sequence[Outcome], n: int | None) -> signs.Row:
-    """C after so many rounds, row by row; as it was after a round that saw too few records, or no positive trace."""
-    k = size(parameters)
-    public = signs.start(k)
-    if not outcomes:
-        return public
-    count = counted(parameters, outcomes[0], n)
-    if count <= 0:
-        return public
-    count = rounded_down(count, parameters["precision"])
-    for t, outcome in enumerate(outcomes):
-        row = signs.measured(outcome, parameters["precision"], k)
-        if row is not None and count >= at_least(parameters):
-            floor = floor_of(parameters, t, count)
-            public = signs.next_map(public, row, parameters["precision"], floor)
-    return public
 
 
 def value(parameters: Parameters, public: signs.Row, records: Sequence[Record]) -> vectors.Vector:
     """The exact integers that a round adds noise to, before they are divided by its scale."""
     own = [record if isinstance(record, tuple) else (record,) for record in records]
-    units, k = cells(parameters), size(parameters)
+    units, k = sign_readings.cells(parameters), sign_readings.size(parameters)
     rows = [tuple(x / u for x, u in zip(row, units, strict=True)) for row in own]
     center = tuple(round(Fraction(c) / u) for c, u in zip(parameters["center"], units, strict=True))
     matrix = tuple(public[i * k : (i + 1) * k] for i in range(k))
     where = vectors.Map(center, RADIUS, Fraction(1), matrix)
-    return outer_products.second_moments(rows, where, "sphere", constant=constant(parameters))
+    return outer_products.second_moments(
+        rows, where, "sphere", constant=sign_readings.constant(parameters)
+    )
 
 
 @states(_ROUNDS, _GAUSSIAN)
@@ -187,15 +72,15 @@ def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
 
     @cache
     def a_round(t: int, prefix: tuple[Outcome, ...]) -> IntegerLaw:
-        matrix = map_after(parameters, prefix[public:], n)
-        return RoundedGaussianLaw(one_unit(exact(matrix), scale(parameters, t)), UNIT)
+        matrix = sign_readings.map_after(parameters, prefix[public:], n)
+        return RoundedGaussianLaw(one_unit(exact(matrix), sign_readings.scale(parameters, t)), UNIT)
 
     stages: list[Any] = [("count", lambda prefix: PointLaw((number,)))] if public else []
     stages += [
         (f"round {t + 1}", lambda prefix, t=t: a_round(t, prefix))
         for t in range(parameters["rounds"])
     ]
-    k = size(parameters)
+    k = sign_readings.size(parameters)
     nothing: list[Outcome] = [(0,)] if public else []
     nothing += [(0,) * (k * (k + 1) // 2)] * (parameters["rounds"] - 1)
     return TranscriptLaw(tuple(stages), tuple(nothing))
@@ -212,8 +97,8 @@ def noise_error(parameters: Parameters, n: int) -> Any:
     and E u_i^4 = 3 / (k (k + 2))], so noise of deviation s / n on the diagonal of M, and s / (sqrt(2) n) above it, becomes (k + 2)
     times that of the shape, without its trace: (k + 2) s / n sqrt(d (d + 1) / 2 - 1) over the d columns.
     """
-    d, k = len(parameters["center"]), size(parameters)
-    s = real(deviation(parameters, parameters["rounds"] - 1))
+    d, k = len(parameters["center"]), sign_readings.size(parameters)
+    s = real(sign_readings.deviation(parameters, parameters["rounds"] - 1))
     return (k + 2) * s / n * mp.sqrt(mp.mpf(d * (d + 1)) / 2 - 1)
 
 
@@ -224,7 +109,7 @@ def expected_error(parameters: Parameters, n: int) -> Any:
     Signs: u u^T has the covariance of (k + 2) / k times that of g g^T over k + 2, without its trace; so the shape's
     entries above the diagonal vary by (k + 2) / (k n), those on it by twice that, whatever the elliptical law.
     """
-    d, k = len(parameters["center"]), size(parameters)
+    d, k = len(parameters["center"]), sign_readings.size(parameters)
     sampling = mp.mpf(k + 2) / k * (d * (d + 1) - 2) / n
     return mp.sqrt(noise_error(parameters, n) ** 2 + sampling)
 
@@ -238,9 +123,9 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     2 (169 / 239)^2 = 57122 / 57121 of s^2. So the norm is at most the root of that times the length of D normal numbers, and
     rounding adds less than 2^-40 s sqrt(D).
     """
-    k = size(parameters)
+    k = sign_readings.size(parameters)
     width = k * (k + 1) // 2
-    s = real(deviation(parameters, parameters["rounds"] - 1))
+    s = real(sign_readings.deviation(parameters, parameters["rounds"] - 1))
     length = mp.sqrt(mp.mpf(57122) / 57121) * shrinking.clip_radius(0, width, beta)
     return s / n * (length + mp.sqrt(width) / real(UNIT))
 
@@ -280,11 +165,11 @@ def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:
 
 def _prefixes(parameters: Parameters) -> Iterator[tuple[Outcome, ...]]:
     """Rounds that found nothing; even ones; very uneven ones, along an axis and across."""
-    k, public = size(parameters), parameters["adjacency"] is Adjacency.REPLACE
+    k, public = sign_readings.size(parameters), parameters["adjacency"] is Adjacency.REPLACE
     for diagonal, across in ((0, 0), (1, 0), (1, 1), (99, -9)):
         outcomes = []
         for t in range(parameters["rounds"] - 1):
-            one = int(200 / k / deviation(parameters, t) * UNIT)
+            one = int(200 / k / sign_readings.deviation(parameters, t) * UNIT)
             own = [one * diagonal, *[one] * (k - 1)]
             outcomes.append((*own, *([across * one // 2] * (k * (k - 1) // 2))))
         yield (*([(200,)] if public else []), *outcomes)

@@ -15,12 +15,11 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency
 
-from .. import sign_covariance
-from ..sign_covariance import cells
-from . import coordinates, normal_fits, preconditioning, shrinking
+from . import coordinates, normal_fits, preconditioning, shrinking, sign_readings
 from .gaussian_laws import UNIT
 from .laws import Outcome, real
 from .outer_products import DIAGONAL, OFF_DIAGONAL
+from .sign_readings import cells
 from .signs import START_BITS, Row, start
 from .whitening import about_location, count_of, octave, place, solved, stepped, whole_cells
 
@@ -141,7 +140,7 @@ def shape(parameters: Parameters) -> dict[str, Any]:
 def at_least(parameters: Parameters) -> int:
     """The least number of records: that of the rounds; without, what moments and search need."""
     if has_signs(parameters):
-        return int(sign_covariance.at_least(shape(parameters)))
+        return int(sign_readings.at_least(shape(parameters)))
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     d, (moves, sides) = len(parameters["center"]), (1, 1) if adds(parameters) else (2, 4)
@@ -208,7 +207,7 @@ class Reading:
         if self.n is not None:
             found = Fraction(self.n)
         elif has_signs(p):
-            found = sign_covariance.counted(shape(p), self.prefix[0], None)
+            found = sign_readings.counted(shape(p), self.prefix[0], None)
         else:
             found = self.prefix[0][0] * side_noise(p, step_share(p)) / UNIT
             found = min(max(found, -Fraction(10**18)), Fraction(10**18))
@@ -222,10 +221,10 @@ class Reading:
         outcomes = self.prefix[self._counts() : self.first()]
         if not has_signs(p):
             return self.rounded(outcomes)[0], (0,) * d
-        public = sign_covariance.map_after(shape(p), outcomes, self.n)
+        public = sign_readings.map_after(shape(p), outcomes, self.n)
         if p["scale"] is None:
             return public, (0,) * d
-        return about_location(public, d, sign_covariance.constant(shape(p)))
+        return about_location(public, d, sign_readings.constant(shape(p)))
 
     def rounded(self, outcomes: Sequence[Outcome]) -> preconditioning.State:
         """The map after so many rounds that are not of signs, and the largest deviation as its image."""

@@ -26,7 +26,7 @@ from dpverify.estimation.sign_rounds import measured, spectrum_of, sphere_spectr
 from dpverify.plans import Stage
 from dpverify.suite.refinement import compare_facts, exact_records
 from spec import sign_covariance as spec
-from spec.theory import signs
+from spec.theory import sign_readings, signs
 from tests.mechanisms.helpers import fails_at_most
 from tests.randomness.helpers import NoBits
 
@@ -146,7 +146,7 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
 def test_noise_beyond_every_float_abstains(adjacency: Adjacency) -> None:
     """Its default ``at_least`` is more than any count of records."""
     mechanism = shape(adjacency=adjacency, noise_multiplier="1e310")
-    assert mechanism.least() == spec.at_least(mechanism.parameters) == 1 << 60
+    assert mechanism.least() == sign_readings.at_least(mechanism.parameters) == 1 << 60
     assert math.isinf(mechanism.expected_error(10**15))
     if adjacency is ADD:
         for n in (0, 1, 90):
@@ -239,7 +239,9 @@ def test_the_shape_that_was_released_is_the_spec_s() -> None:
         found = mechanism.estimate(batch[i])
         assert isinstance(found, ShapeEstimate)
         outcomes = list(batch[i].released.values())
-        public = np.array(spec.map_after(mechanism.parameters, outcomes[1:3], 500)).reshape(2, 2)
+        public = np.array(
+            sign_readings.map_after(mechanism.parameters, outcomes[1:3], 500)
+        ).reshape(2, 2)
         seen = np.array(signs.symmetric(outcomes[3], 2).tolist(), dtype=np.float64).reshape(2, 2)
         seen[0, 1] *= 169 / 239
         seen[1, 0] *= 169 / 239
@@ -459,7 +461,12 @@ def test_too_few_records_abstain_as_rarely_as_stated() -> None:
         assert isinstance(mechanism.estimate(less), Abstained)
         assert math.isinf(mechanism.expected_error(mechanism.least() - 1))
     public = shape(adjacency=REPLACE)
-    assert public.minimum_n() == public.fewest_records() == spec.at_least(public.parameters) == 43
+    assert (
+        public.minimum_n()
+        == public.fewest_records()
+        == sign_readings.at_least(public.parameters)
+        == 43
+    )
 
 
 @pytest.mark.parametrize("rounds", [1, 8])

@@ -64,7 +64,7 @@ TWINS: dict[str, dict[str, Any]] = {
         ],
     },
     "theory.normal_fits:obligation_in_plane": {
-        "few directions": lambda own, how: [
+        "a little more": lambda own, how: [
             v * mp.mpf("1.0001") for v in normal_fits.in_plane(own, how)
         ],
         "clipped as masked": lambda own, how: normal_fits.in_plane(own, "clip"),

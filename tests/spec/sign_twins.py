@@ -10,7 +10,7 @@ import mpmath as mp
 import pytest
 
 from spec import sign_covariance
-from spec.theory import signs
+from spec.theory import sign_readings, signs
 from tests.grid.test_outer_products import TWINS as MOMENTS
 
 
@@ -64,9 +64,11 @@ TWINS: dict[str, dict[str, Any]] = {
 
 
 def _patched(name: str, change: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    where = sign_covariance if hasattr(sign_covariance, name) else sign_readings
+
     def plant(patch: pytest.MonkeyPatch) -> None:
-        right = getattr(sign_covariance, name)
-        patch.setattr(sign_covariance, name, lambda *given: change(right, *given))
+        right = getattr(where, name)
+        patch.setattr(where, name, lambda *given: change(right, *given))
 
     return plant
 
