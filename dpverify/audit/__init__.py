@@ -10,6 +10,7 @@ from dpverify.audit.certificates import Certificate
 from dpverify.audit.configuration import Configuration, Exhibit, SmallInstance
 from dpverify.audit.evidence import witness_of, write_witness
 from dpverify.audit.faults import Fault, generic_faults
+from dpverify.audit.instances import Covariances, Gaussians
 from dpverify.audit.neighbors.boxes import Box
 from dpverify.audit.neighbors.pairs import (
     Neighboring,
@@ -27,7 +28,6 @@ from dpverify.audit.sensitivity import (
     SensitivityResult,
     audit_sensitivity,
 )
-from dpverify.audit.traces import Gaussians
 from dpverify.audit.tracing import TracingResult, audit_tracing
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Box",
     "Certificate",
     "Configuration",
+    "Covariances",
     "Exhibit",
     "Fault",
     "FaultResult",

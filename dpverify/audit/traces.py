@@ -1,15 +1,14 @@
 """Scores of records in an estimate of their mean, and bets on them.
 
-Every run draws a mean p, records x_i = p + Sigma^(1/2) xi_i, and one estimate M. The score of record i is
-z_i = <M - p, xi_i> / |M - p|. If M was run without record i, or with another in its place, z_i is standard
-normal given M and p. So for a function f with values in [0, 1] and W = E f(N(0, 1)), (epsilon, delta)-DP
+Every run draws records of a law that instances.py says, and one estimate M. The score z_i of record i is standard normal given
+M and the law if M was run without record i, or with another in its place. So for a function f with values in [0, 1] and W = E f(N(0, 1)), (epsilon, delta)-DP
 says E f(z_i) <= e^epsilon W + delta under add-remove and replace alike, and with A the mean of f(z_i) over
 the records of a run,
 
     A - e^epsilon W - delta >= -(e^epsilon W + delta)    has mean <= 0.
 
 The n scores of a run share M: the run is what is independent of the others, and what is bet on. Where the
-estimate is exactly p or there is none, M is p, all scores are 0 and f(0) = 0. W is a constant, so nothing
+estimate is exactly the truth or there is none, all scores are 0 and f(0) = 0. W is a constant, so nothing
 is compared with a second run of the mechanism.
 
 The same for g with values in [-1, 1], odd, and U = E|g(N(0, 1))|: E g(z_i) <= sinh(epsilon) U +
@@ -23,12 +22,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from dpverify.audit.betting import Wealth
 from dpverify.audit.certificates import Point
-from dpverify.privacy.numbers import Floats, settle, whole
+from dpverify.privacy.numbers import Floats
 
 _FIRST = 8  # runs that only teach
 _GROWTH = 0.2  # a batch is this part of what was seen
@@ -36,57 +34,6 @@ _BOLDEST = 0.95  # of the stake at which one loss would take everything
 _HALVINGS = 24
 _CLAIMS = 120  # of the grid on which epsilon is bounded
 _OUTWARD = 1e-9  # more than the rounding of a score, relative to W
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Gaussians:
-    """What is traced: n records of N(p, Sigma) with a fresh p ~ N(0, spread^2 I) in every run.
-
-    covariance: Sigma, its diagonal of shape (d,) or a matrix of shape (d, d). The attack sees most where
-    d is large compared to n.
-    Errors: ValueError for n < 1, a spread that is not finite and >= 0, and what is no covariance.
-    """
-
-    n: int
-    covariance: ArrayLike
-    spread: float = 1.0
-
-    def __post_init__(self) -> None:
-        if whole(self.n, "n") < 1:
-            raise ValueError(f"n = {self.n}; tracing needs a record, give n >= 1.")
-        if not (math.isfinite(self.spread) and self.spread >= 0):
-            raise ValueError(f"spread = {self.spread}; give a finite standard deviation >= 0.")
-        given = np.asarray(self.covariance, dtype=np.float64)
-        square = given.ndim == 2 and given.shape[0] == given.shape[1]
-        if not (given.ndim == 1 or square) or not given.size or not np.isfinite(given).all():
-            raise ValueError(
-                f"covariance has shape {given.shape}; give finite variances of shape (d,), or a (d, d) matrix."
-            )
-        if square and not np.allclose(given, given.T):
-            raise ValueError("covariance is not symmetric; give (covariance + covariance.T) / 2.")
-        values = np.linalg.eigvalsh(given) if square else given
-        if values.min() < -1e-9 * max(values.max(), 0.0):
-            raise ValueError(
-                f"covariance has the negative eigenvalue {values.min():.3g}; variances are >= 0."
-            )
-        settle(self, covariance=given)
-
-    @property
-    def columns(self) -> int:
-        """The dimension d."""
-        return len(np.asarray(self.covariance))
-
-    def __repr__(self) -> str:
-        shape = np.shape(self.covariance)
-        return f"Gaussians(n={self.n}, covariance=<shape {shape}>, spread={self.spread})"
-
-    def root(self) -> Floats:
-        """Sigma^(1/2), symmetric: shape (d,) or (d, d)."""
-        given = np.asarray(self.covariance)
-        if given.ndim == 1:
-            return np.asarray(np.sqrt(np.maximum(given, 0)))
-        values, vectors = np.linalg.eigh(given)
-        return np.asarray((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +103,12 @@ class Trace:
     spread: float = 0.0
     without: int = 0
 
-    def add(self, off: Floats | None, xi: Floats) -> None:
-        """One run. off: M - p, None where there is no estimate; xi: shape (n, d)."""
-        self.without += off is None
-        distance = 0.0 if off is None else float(np.linalg.norm(off))
-        if off is None or distance == 0:
+    def add(self, scores: Floats | None, distance: float) -> None:
+        """One run. scores: of its n records, None where there is no estimate; distance: of the estimate from the truth."""
+        self.without += scores is None
+        if scores is None or distance == 0:
             self.rows.append(np.zeros(len(SCORES)))
             return
-        scores = xi @ (off / distance)
         self.rows.append(np.array([score.of(scores) for score in SCORES]))
         self.drift += float(np.mean(scores)) * distance
         self.spread += distance

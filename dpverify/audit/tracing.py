@@ -1,7 +1,8 @@
-"""``audit_tracing``: does an estimate of the mean know which records it was made of?
+"""``audit_tracing``: does an estimate of a mean or a covariance know which records it was made of?
 
 Tracing attacks: Dwork, Smith, Steinke, Ullman, Vadhan, "Robust traceability from trace amounts", FOCS
-2015. What is certified of them, and how, is in traces.py.
+2015; for covariances Portella and Harvey, "Lower bounds for private estimation of Gaussian covariance matrices", 2024. What is
+certified of them, and how, is in traces.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 
 from dpverify.audit.auditing import DEFAULT_ALPHA, MEANING, Verdict
 from dpverify.audit.certificates import tested_points
-from dpverify.audit.traces import Gaussians, Trace
+from dpverify.audit.instances import Instance
+from dpverify.audit.traces import Trace
+from dpverify.estimation.shapes import Concentrated
 from dpverify.plans import Abstained, Mechanism
 from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim
 from dpverify.privacy.numbers import Floats, whole
@@ -33,7 +36,7 @@ class TracingResult:
     claimed: the claim's epsilon there. score: what was bet on last.
     estimate: asinh(mean score / mean |score| without the record), NOT a bound: it has sampling error, and
     delta is not taken off.
-    fault: what the same attack certifies against the records' bare mean, the planted fault.
+    fault: what the same attack certifies against the estimate without noise, the planted fault.
     abstained: in how many runs there was no estimate.
     """
 
@@ -50,7 +53,7 @@ class TracingResult:
     runs: int
     abstained: int
     seed: int
-    instance: Gaussians
+    instance: Instance
 
     @property
     def replay(self) -> str:
@@ -69,7 +72,7 @@ class TracingResult:
                 f"certified  epsilon >= {self.epsilon:.4g} at delta {self.delta:.4g} (claimed: "
                 f"{self.claimed:.4g}), with probability {1 - self.alpha:.7g}, by {self.score}",
                 f"estimate   epsilon of about {self.estimate:.3g} in the scores (not a bound)",
-                f"fault      the mean without noise: epsilon >= {self.fault:.4g}",
+                f"fault      the estimate without noise: epsilon >= {self.fault:.4g}",
                 f"seed       {self.seed}, {self.runs} runs, {self.abstained} without an estimate",
             ]
         )
@@ -78,18 +81,19 @@ class TracingResult:
 def audit_tracing(
     subject: Mechanism[Any] | Callable[[Floats], Any],
     *,
-    instance: Gaussians,
+    instance: Instance,
     claim: PrivacyClaim | Derivation[PrivacyClaim] | Guarantee | None = None,
     adjacency: Adjacency | None = None,
     runs: int = DEFAULT_RUNS,
     alpha: float = DEFAULT_ALPHA,
     seed: int | None = None,
 ) -> TracingResult:
-    """Trace records in estimates of their mean, and bet against the claim on every run.
+    """Trace records in estimates of their mean or covariance, and bet against the claim on every run.
 
-    subject: one of our mechanisms whose estimate has a ``value`` of shape (d,), or a function of an
-    array of shape (n, d), with randomness of its own, that returns such an estimate or an array. None
-    and an abstention are no estimate; what has a NaN or an infinity is none either.
+    subject: one of our mechanisms whose estimate has a ``value``, or a function of an array of shape (n, d), with randomness
+    of its own, that returns such an estimate or an array. None, an abstention and a matrix with ``Concentrated``
+    directions are no estimate; what has a NaN or an infinity is none either.
+    instance: ``Gaussians`` for means, of shape (d,); ``Covariances`` for covariances, of shape (d, d).
     claim, adjacency: a mechanism's own by default; a Guarantee comes with an adjacency. What is certified
     holds under both adjacencies.
     runs: calls of the subject. Valid whatever their number: one wealth is bet at stakes, and on scores,
@@ -99,8 +103,10 @@ def audit_tracing(
     before anything is drawn; ValueError for an estimate of another shape.
     """
     guarantee, relation = _claim_of(subject, claim, adjacency)
-    if not isinstance(instance, Gaussians):
-        raise TypeError(f"instance = {instance!r}; write Gaussians(n=..., covariance=...).")
+    if not isinstance(instance, Instance):
+        raise TypeError(
+            f"instance = {instance!r}; write Gaussians(n=..., covariance=...), or Covariances(n=..., columns=...)."
+        )
     if whole(runs, "runs") < FEWEST_RUNS:
         raise ValueError(f"runs = {runs}; at least {FEWEST_RUNS} are needed to say a thing.")
     if not 0 < alpha < 1:
@@ -110,8 +116,8 @@ def audit_tracing(
         raise ValueError(f"seed = {seed}; give a whole number of at least 0, or None.")
     points = sorted(set(tested_points(guarantee)))
     traced = Trace(), Trace()
-    for trace, off, xi in _runs(subject, instance, runs, chosen, traced):
-        trace.add(off, xi)
+    for trace, scores, distance in _runs(subject, instance, runs, chosen, traced):
+        trace.add(scores, distance)
     own, fault = (trace.bet(points, alpha) for trace in traced)
     caught = fault.epsilon >= fault.claimed
     silent = Verdict.CONSISTENT if caught else Verdict.POWERLESS
@@ -134,35 +140,39 @@ def audit_tracing(
 
 
 def _runs(
-    subject: Any, instance: Gaussians, runs: int, seed: int, traced: tuple[Trace, Trace]
-) -> Iterator[tuple[Trace, Floats | None, Floats]]:
-    """(whose, M - p, xi) of every run: the subject's, and the bare mean's on the same records."""
-    root = instance.root()
+    subject: Any, instance: Instance, runs: int, seed: int, traced: tuple[Trace, Trace]
+) -> Iterator[tuple[Trace, Floats | None, float]]:
+    """(whose, scores, distance) of every run: the subject's, and on the same records those of the estimate without noise."""
     for run in range(runs):
         rng = np.random.default_rng((seed, run))
-        p = instance.spread * rng.standard_normal(instance.columns)
-        xi = rng.standard_normal((instance.n, instance.columns))
-        records = p + (xi * root if root.ndim == 1 else xi @ root)
-        bare = records.mean(axis=0) - p
-        made = _estimate(subject, records, (seed, run))
-        yield traced[0], None if made is None else made - p, xi
-        yield traced[1], bare, xi
+        drawn = instance.drawn(rng)
+        bare = instance.plain(drawn.records)
+        made = _estimate(subject, drawn.records, instance.shape, (seed, run))
+        for trace, value in zip(traced, (made, bare), strict=True):
+            off = None if value is None else value - drawn.truth
+            distance = 0.0 if off is None else float(np.linalg.norm(off))
+            scores = None if off is None else np.zeros(instance.n)
+            if off is not None and distance > 0:
+                scores = instance.scores(off, drawn, rng)
+            yield trace, scores, distance
 
 
-def _estimate(subject: Any, records: Floats, address: tuple[int, int]) -> Floats | None:
-    """Shape (d,); None where there is no estimate, or none that is finite."""
+def _estimate(
+    subject: Any, records: Floats, shape: tuple[int, ...], address: tuple[int, int]
+) -> Floats | None:
+    """Of this shape; None where there is no estimate, or none that is finite."""
     if isinstance(subject, Mechanism):
         drawn = subject.law(records).sample(SeededBits(*address), 1)
         made = subject.estimate(drawn[0])
     else:
         made = subject(records)  # nothing is read off the records after this
-    if made is None or isinstance(made, Abstained):
+    if made is None or isinstance(made, Abstained | Concentrated):
         return None
     value = np.asarray(getattr(made, "value", made), dtype=np.float64)
-    if value.shape != records.shape[1:]:
+    if value.shape != shape:
         raise ValueError(
-            f"The estimate has shape {value.shape}; tracing needs one of the mean, of shape "
-            f"{records.shape[1:]}, from records of shape {records.shape}."
+            f"The estimate has shape {value.shape}; this instance needs one of shape {shape}, from records of shape "
+            f"{records.shape}."
         )
     return value if np.isfinite(value).all() else None
 

@@ -10,7 +10,8 @@ the second moments have without privacy.
 * CoinPress: as it was published, in float64 (replace alone), with its own last step, 8 rounds, and the product of maps in
   the order U^(-1/2) A; with the constants of its program, and with those of the paper for beta = 1/10.
 
-spectra: "log", eigenvalues evenly spaced in logarithms; "small", one of 1; "large", one of kappa; "half", d / 2 of each.
+spectra: "log", eigenvalues evenly spaced in logarithms; "small", one of 1; "large", one of kappa; "half", d / 2 of each;
+"pairs", as "log", each twice.
 target: what "sign" is to have, within 10%.
 
     python -m tests.benchmarks.gaussian_covariances [--runs 40] [--methods sign,CoinPress]
@@ -69,6 +70,9 @@ class Cell:
         values = np.ones(self.d)
         if self.spectrum == "log":
             values = np.logspace(0, math.log10(self.kappa), self.d)
+        elif self.spectrum == "pairs":
+            values = np.repeat(np.logspace(0, math.log10(self.kappa), (self.d + 1) // 2), 2)
+            values = values[: self.d]
         else:
             values[{"small": 1, "large": self.d - 1, "half": self.d // 2}[self.spectrum] :] = (
                 self.kappa
@@ -87,11 +91,15 @@ def cells() -> Iterator[Cell]:
     """All settings; what fewer methods or larger ones need comes last."""
     add, replace = Adjacency.ADD_REMOVE, Adjacency.REPLACE
     spectra = [("log", 1e4), ("log", 1.0), ("log", 1e8)]
-    spectra += [(kind, 1e4) for kind in ("small", "large", "half")]
+    spectra += [(kind, kappa) for kind in ("small", "large", "half") for kappa in (1e4, 1e8)]
     for spectrum, kappa in spectra:
         for n, target in ((1000, 0.40), (4000, 0.175), (16_000, 0.086)):
             yield Cell("mu = 1", replace, 10, n, spectrum, kappa, target)
     yield Cell("mu = 1", replace, 10, 16_000, "log", 1e16, 0.100)
+    yield Cell("mu = 1", replace, 10, 4000, "small", 1e12)
+    yield Cell("mu = 1", replace, 10, 4000, "pairs", 1e8)
+    for d in (15, 35):
+        yield Cell("mu = 1", replace, d, 16_000, "log", 1e8)
     for n, target in ((4000, 0.37), (16_000, 0.172)):
         yield Cell("mu = 1", replace, 20, n, "log", 1e4, target)
     yield Cell("mu = 1", replace, 50, 16_000, "log", 1e4, 0.45)
