@@ -108,8 +108,16 @@ def fit(moments: Floats, clips: Clips, box: Box) -> tuple[float, float, bool]:
 def moved_frame(
     first: int, second: int, parts: int, clips: Clips, box: Box, levels: int
 ) -> tuple[int, int]:
-    """Compute how far a frame moves for moments in 1/parts: in sixteenths of its unit, and in levels of its unit."""
-    mean, deviation, _ = fit(np.array([first, second]) / parts, clips, box)
+    """Compute how far a frame moves for moments in 1/parts: in sixteenths of its unit, and in levels of its unit.
+
+    To the law in the box that has them; where none has, to the mean and the deviation that they would be without clipping.
+    """
+    moments = np.array([first, second]) / parts
+    mean, deviation, fits = fit(moments, clips, box)
+    if not fits:
+        variance = float(moments[1] - moments[0] ** 2)
+        mean, log = box.nearest(float(moments[0]), math.log(max(variance, box.factor**-2)) / 2)
+        deviation = math.exp(log)
     return round(16 * mean), round(levels * math.log2(deviation))
 
 
