@@ -58,9 +58,7 @@ def _of_data(stage: Stage, value: Callable[[Records], list[int]]) -> Stage:
 def _seen(moments: SecondMoments, records: Records, matrix: Any) -> list[int]:
     """The second moments after a map of one's own."""
     public = Released((), lambda before: (np.array([np.ravel(matrix)]), np.zeros(1, np.intp)))
-    found: list[int] = (
-        dataclasses.replace(moments, matrices=public).evaluate(View(records)).tolist()
-    )
+    found: list[int] = dataclasses.replace(moments, maps=public).evaluate(View(records)).tolist()
     return found
 
 

@@ -6,18 +6,23 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 """
 
 from dpverify.estimation.answers import Result, result_from
+from dpverify.estimation.covariances import CovarianceEstimate
+from dpverify.estimation.products import ProductEstimate
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
 from dpverify.estimation.shapes import Concentrated, PrincipalComponents, ShapeEstimate
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
 from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
+from dpverify.mechanisms.gaussian import Gaussian
+from dpverify.mechanisms.gaussian_covariance import GaussianCovariance
 from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
 from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEstimate
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.number_of_reports import NumberOfReports, ReportsEstimate
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
+from dpverify.mechanisms.product_distribution import ProductDistribution
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
@@ -59,7 +64,10 @@ __all__ = [
     "Concentrated",
     "CoordinatewiseMean",
     "CountEstimate",
+    "CovarianceEstimate",
     "FrequencyEstimate",
+    "Gaussian",
+    "GaussianCovariance",
     "GaussianDP",
     "HistogramEstimate",
     "IterativeMean",
@@ -74,6 +82,8 @@ __all__ = [
     "PerfectPrivacy",
     "PrincipalComponents",
     "PrivateQuantile",
+    "ProductDistribution",
+    "ProductEstimate",
     "Profile",
     "PureDP",
     "QuantileEstimate",

@@ -71,11 +71,13 @@ def scale(parameters: Parameters, t: int) -> Fraction:
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: 4 k^(3/2) sqrt(moves / 2 / share) times the multiplier, rounded up."""
+    """The least number of records: sqrt(8 k^3 moves / share) times the multiplier, rounded up, at most 2^60: then no count
+    suffices, for counts are at most 10^18."""
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     square = Fraction(8 * moves(parameters) * size(parameters) ** 3) / share(parameters, 0)
-    return math.ceil(Fraction(parameters["noise_multiplier"]) * shrinking.root_up(square))
+    least = math.ceil(Fraction(parameters["noise_multiplier"]) * shrinking.root_up(square))
+    return min(least, 1 << 60)
 
 
 def cell(parameters: Parameters) -> Fraction:
@@ -132,12 +134,12 @@ def rounded_down(count: Fraction, bits: int) -> Fraction:
 def floor_of(parameters: Parameters, t: int, count: Fraction) -> Any:
     """Below which an eigenvalue of round t counts as noise: a part of nu, the noise's length, s sqrt(2 k).
 
-    The part is clip(nu k / 2, 1/50, 1/4), and 1/4 in the last round but one.
+    The part is clip(nu k / 4, 1/50, 1/8), and 1/4 in the last two rounds.
     """
     k = size(parameters)
     nu = real(deviation(parameters, t)) * mp.sqrt(2 * k) / real(count)
     early = t < parameters["rounds"] - 2
-    part = min(max(nu * k / 2, mp.mpf(1) / 50), mp.mpf(1) / 4) if early else mp.mpf(1) / 4
+    part = min(max(nu * k / 4, mp.mpf(1) / 50), mp.mpf(1) / 8) if early else mp.mpf(1) / 4
     return part * nu
 
 

@@ -131,3 +131,8 @@ def noise_length(total: VectorSum, noise: float, along: float) -> float:
 def capped(value: Fraction) -> float:
     """Round to a float; 1e300 stands for every larger number, so that estimates stay finite."""
     return min(to_float(value), _MOST)
+
+
+def finite(values: Floats) -> Floats:
+    """Cut numbers at the largest floats; NaN becomes 0."""
+    return np.asarray(np.clip(np.nan_to_num(values), -LARGEST_FLOAT, LARGEST_FLOAT))

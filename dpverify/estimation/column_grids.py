@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
-from dpverify.estimation.clipping import Numbers
+from dpverify.estimation.clipping import Numbers, numbers_of
 from dpverify.estimation.rationals import Rationals
 from dpverify.grid import interval
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import Stretch
-from dpverify.plans.parameters import Converter, rational, whole_from
+from dpverify.plans.parameters import Converter, positive, rational, whole_from
+from dpverify.privacy.numbers import exact
 
 GRAIN = 1 << 10
 """Radii and weights are multiples of integers this large, so that their noise is in proportion."""
@@ -30,6 +31,31 @@ def clipped_share(example: str) -> Converter:
         lambda value: Fraction(1, 10**100) <= value < 1,
         f" is outside [1e-100, 1); try '{example}'.",
     )
+
+
+def _public_cell(value: Any, name: str) -> Any:
+    """Read the step of a grid as it was given, or one for each column; raises TypeError or ValueError for others."""
+    if isinstance(value, (int, float, Fraction, str)):
+        return positive(as_given=True)(value, name)
+    found = numbers_of(value, name)
+    for one in found:
+        positive()(one, name)
+    return found
+
+
+PublicCell = Annotated[Any, _public_cell]
+"""The step of a grid of records: a positive number, or one for each column."""
+
+
+def exponents_of(cell: Any, columns: int) -> tuple[int, ...]:
+    """Give the logarithm of each column's cell: that of the largest power of two not above. Raises ValueError."""
+    if not isinstance(cell, tuple):
+        return (floor_log2(exact(cell, "cell")),) * columns
+    if len(cell) != columns:
+        raise ValueError(
+            f"cell: {len(cell)} numbers for {columns} columns; give one, or one for each."
+        )
+    return tuple(floor_log2(Fraction(one)) for one in cell)
 
 
 Cells = Annotated[

@@ -27,13 +27,13 @@ class PrincipalComponents:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ShapeEstimate(Result):
-    """A private shape: a positive definite matrix, of determinant 1, of shape (d, d).
+class MatrixEstimate(Result):
+    """A private positive definite matrix, of shape (d, d), with what follows from it.
 
-    ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a symmetric matrix, with standard
-    deviation ``spread`` on its diagonal and spread / sqrt(2) above it. ``count`` is the (noisy or public) number of records.
-    ``location``: the center of the law, shape (d,), with the standard deviation of its noise in each coordinate where it was
-    estimated (None where it is public).
+    ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a symmetric
+    matrix, with standard deviation ``spread`` on its diagonal and spread / sqrt(2) above it.
+    ``count`` is the (noisy or public) number of records. ``location``: the center of the law, shape (d,),
+    with the standard deviation of its noise in each coordinate where it was estimated (None where it is public).
     """
 
     value: Floats
@@ -52,18 +52,10 @@ class ShapeEstimate(Result):
             raise ValueError(f"location or its deviation is not of the shape ({d},).")
 
     @property
-    def standard_deviation(self) -> Floats:
-        """Of the noise in each entry, to first order, shape (d, d)."""
+    def shape_deviation(self) -> Floats:
+        """Standard deviation of such noise in each entry, to first order, shape (d, d)."""
         own = np.diag(self.value)
         return np.asarray(self.spread * np.sqrt((np.outer(own, own) + self.value**2) / 2))
-
-    def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of shape (d, d): each entry of the shape without noise, to first order.
-
-        Raises TypeError or ValueError for a level outside (0, 1).
-        """
-        reach = deviations("gaussian", tail_of(level)) * self.standard_deviation
-        return self.value - reach, self.value + reach
 
     @property
     def correlation(self) -> Floats:
@@ -78,7 +70,7 @@ class ShapeEstimate(Result):
 
     @property
     def precision(self) -> Floats:
-        """The inverse of the shape, of determinant 1, shape (d, d)."""
+        """The inverse matrix, shape (d, d)."""
         inverse = np.linalg.inv(self.factor)
         return np.asarray(inverse.T @ inverse)
 
@@ -108,6 +100,24 @@ class ShapeEstimate(Result):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShapeEstimate(MatrixEstimate):
+    """A private shape: a positive definite matrix, of determinant 1, of shape (d, d)."""
+
+    @property
+    def standard_deviation(self) -> Floats:
+        """Standard deviation of the noise in each entry, to first order, shape (d, d)."""
+        return self.shape_deviation
+
+    def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
+        """Compute (low, high), each of shape (d, d): each entry of the shape without noise, to first order.
+
+        Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        reach = deviations("gaussian", tail_of(level)) * self.standard_deviation
+        return self.value - reach, self.value + reach
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Concentrated(Result):
     """No shape: some directions hold far more, or far less, of the records' signs than their part.
 
@@ -125,8 +135,10 @@ class Concentrated(Result):
     @classmethod
     def of(cls, shares: Floats, count: float, along: Floats) -> Self:
         """Make it of functions of a record of any length, shape (k, d)."""
-        length = np.linalg.norm(along, axis=1, keepdims=True)
-        directions = np.divide(along, length, out=np.zeros_like(along), where=length > 0)
+        far = np.abs(along).max(axis=1, keepdims=True)  # first, for squares may overflow
+        scaled = np.divide(along, far, out=np.zeros_like(along), where=far > 0)
+        length = np.linalg.norm(scaled, axis=1, keepdims=True)
+        directions = np.divide(scaled, length, out=scaled, where=length > 0)
         columns = tuple(int(j) for j in np.abs(directions).argmax(axis=1))
         return cls(shares, count, columns, directions)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,16 +122,27 @@ def next_map(public: Row, row: Row, precision: int, floor: float) -> Row:
     """
     d = math.isqrt(len(public))
     _, vectors, spectrum = floored_spectrum(row, precision, d, floor)
-    step = (vectors * np.sqrt(spectrum.min() / spectrum)) @ vectors.T
+    return stepped((vectors * np.sqrt(spectrum.min() / spectrum)) @ vectors.T, public, d)[0]
+
+
+def stepped(step: Any, public: Row, d: int) -> tuple[Row, int]:
+    """Multiply an integer map of at least d columns by a matrix of floats, rounded to 2^-26; its first d columns keep 16 bits.
+
+    step: of shape (rows, rows of the map), its largest entries about 1. Returns the new map, row by row, and the power of two by which an
+    image is longer than what the step makes of the old one.
+    """
+    rows = len(step[0])
     whole = np.rint(np.ldexp(step, STEP_BITS)).astype(np.int64)
-    product = matmul(whole, np.array(public, np.int64).reshape(d, d))
-    return tuple(int(v) for v in _shortened(product).ravel())
+    product = matmul(whole, np.array(public, np.int64).reshape(rows, -1))
+    bits = _surplus(product, product[:, :d])
+    shortened = rounded_multiples(product, [Fraction(2) ** -bits])
+    return tuple(int(v) for v in shortened.ravel()), STEP_BITS - bits
 
 
-def _shortened(matrix: Integers) -> Integers:
-    """Divide by the power of two that leaves its least singular value about 16 bits, and its entries at most 40."""
-    least = float(np.linalg.svd(matrix.astype(np.float64), compute_uv=False)[-1])
+def _surplus(matrix: Integers, own: Integers) -> int:
+    """The bits that leave the least singular value of ``own`` about 16, and the matrix's entries at most 40."""
+    least = float(np.linalg.svd(own.astype(np.float64), compute_uv=False)[-1])
     bits = largest(matrix).bit_length() - MOST_BITS
     if least > 0:
         bits = max(bits, math.floor(math.log2(least / _ABOVE)) - START_BITS)
-    return rounded_multiples(matrix, [Fraction(2) ** -bits])
+    return bits

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from dpverify.grid.linear import WORD, Integers, check_word_budget, second_moments
+from dpverify.grid.linear import (
+    WORD,
+    Integers,
+    check_word_budget,
+    column_sums,
+    second_moments,
+    squared_norms,
+)
 from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.transcripts import NOTHING, Released, Transcripts
 from dpverify.grid.vector_queries import VectorQuery
 from dpverify.grid.vectors import (
+    OUTER_BOX,
     IntegerMap,
     Vector,
     checked_radius,
@@ -37,78 +47,161 @@ _WORDS: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SecondMoments(VectorQuery):
-    """The sum over records of z z^T: 169 times its diagonal, then 239 times what is above it, row by row.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageQuery(VectorQuery):
+    """A query about records' images under integer maps that were released.
 
-    A record's image y = C (cells - center), or C (cells - center, constant), becomes z in the ball of
-    ``radius``, as ``how`` says. matrices: the different C, each row by row, shape (k, rows * columns of C), and which one
-    each draw has, shape (size,); one bound holds for all of them. With a ``weight`` w, a last number: 169 w times how many records are counted (with "mask",
-    those inside).
+    A record's image is y = C (cells - center), or C (cells - center, constant); cells are of 2^exponent. rows: of C.
+    maps: the different rows of numbers, shape (k, numbers), and which of them each draw has, shape (size,). A row is C, row by
+    row; with ``moved`` then by how many cells the center is moved, for each column; and what else the kind of query asks
+    for. One bound on the sensitivity holds for all of them.
     """
 
     center: Vector
-    exponent: int
+    exponent: int | Vector
     rows: int
-    radius: int
-    matrices: Released[tuple[Integers, Integers]]
-    how: How = "sphere"
+    maps: Released[tuple[Integers, Integers]]
     constant: int = 0
-    weight: int = 0
+    moved: bool = False
+
+    def __post_init__(self) -> None:
+        check_word_budget(self.constant, "constant")
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the maps follow from."""
+        return self.maps.reads
+
+    @property
+    def more(self) -> int:
+        """How many numbers a row has after the map."""
+        return 0
+
+    @abstractmethod
+    def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        """Compute the value for one map, with the numbers after it in its row."""
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
+        """Shape (size, width), or (width,) where nothing is read; exact for every n.
+
+        Raises ValueError for maps of another shape.
+        """
+        numbers, which = self.maps(before)
+        width = self.rows * self._columns() + self.moved * len(self.center) + self.more
+        if numbers.shape[1:] != (width,) or which.shape != (len(before),):
+            raise ValueError(
+                f"maps of shape {numbers.shape} and {which.shape} were released for {len(before)} draws; give {width} "
+                "numbers for each map, and one number for each draw."
+            )
+        kind = np.int64 if self.largest(len(view)) < WORD else object
+        found = [self.value(*self._read(tuple(row)), view) for row in numbers.tolist()]
+        values = np.array(found, kind)[which]
+        return values if self.reads else np.asarray(values[0])
+
+    def _columns(self) -> int:
+        return len(self.center) + bool(self.constant)
+
+    def _read(self, row: Vector) -> tuple[IntegerMap, Vector]:
+        """The map of a row, and the numbers after it."""
+        step, center = self._columns(), self.center
+        matrix = tuple(row[i * step : (i + 1) * step] for i in range(self.rows))
+        rest = row[self.rows * step :]
+        if self.moved:
+            sums = (c + m for c, m in zip(center, rest, strict=False))
+            center = tuple(min(max(c, -OUTER_BOX), OUTER_BOX) for c in sums)
+            rest = rest[len(center) :]
+        return IntegerMap(center, self.exponent, matrix, self.constant), rest
+
+    def check_domain(self, domain: Domain) -> None:
+        """Raise ValueError for records of another number of columns."""
+        if domain.columns != len(self.center):
+            raise ValueError(
+                f"{domain}, for a center of {len(self.center)} coordinates; give one coordinate a column."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moments(ImageQuery):
+    """A sum over records of what follows from z: the image, moved into the ball of ``radius``, as ``how`` says.
+
+    With ``with_reach``, a row ends with a number r from 1 on: images up to r long fill the ball, z = y radius / r toward
+    0, and longer ones are clipped or left out.
+    """
+
+    radius: int
+    how: How = "sphere"
+    with_reach: bool = False
     clipped: bool = True
 
     def __post_init__(self) -> None:
-        settle(self, radius=checked_radius(self.radius), weight=whole(self.weight, "weight"))
+        ImageQuery.__post_init__(self)
+        settle(self, radius=checked_radius(self.radius))
         if self.how not in _WORDS:
             raise ValueError(f"how = {self.how!r}; write 'sphere', 'clip' or 'mask'.")
+        if self.with_reach and self.how == "sphere":
+            raise ValueError(
+                "with_reach: a sphere has no reach; write 'clip' or 'mask', or leave it out."
+            )
+
+    @property
+    def more(self) -> int:
+        """The reach."""
+        return int(self.with_reach)
+
+    def kept(self, public: IntegerMap, more: Vector, view: View) -> Iterator[Integers]:
+        """Every record's z, in no particular order, some records at a time; without clipping, its image."""
+        reach = max(1, more[0]) if self.with_reach else None
+        for image in public.images(view.records):
+            yield self._kept(image, reach) if self.clipped else image
+
+    def _kept(self, image: Integers, reach: int | None) -> Integers:
+        if self.how == "sphere":
+            return onto_sphere(image, self.radius)
+        if self.how == "clip":
+            return clip_to_ball(image, self.radius, reach)
+        if reach is None:
+            return np.asarray(image[inside_ball(image, self.radius)])
+        return clip_to_ball(image[squared_norms(image) <= reach**2], self.radius, reach)
+
+    def unclipped(self) -> Query:
+        """The same sum of the images as they are."""
+        return replace(self, clipped=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondMoments(_Moments):
+    """The sum over records of z z^T: 169 times its diagonal, then 239 times what is above it, row by row.
+
+    With a ``weight`` w, a last number of the value: 169 w times how many records are counted (with "mask", those inside).
+    """
+
+    weight: int = 0
+
+    def __post_init__(self) -> None:
+        _Moments.__post_init__(self)
+        settle(self, weight=whole(self.weight, "weight"))
         if not 0 <= self.weight <= _MOST_WEIGHT:
             raise ValueError(f"weight = {self.weight} is outside 0..2^84; radius**2 // 8 is usual.")
-        check_word_budget(self.constant, "constant")
 
     @property
     def width(self) -> int:
         """The entries on and above the diagonal, and the number."""
         return self.rows * (self.rows + 1) // 2 + bool(self.weight)
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """What the matrices follow from."""
-        return self.matrices.reads
-
     def largest(self, rows: int) -> int:
         """The radius squared or the weight for each record; without clipping, as far as the grid goes."""
         far = self.radius**2 if self.clipped else 1 << 200
         return rows * DIAGONAL * max(far, self.weight)
 
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Shape (size, width), or (width,) where nothing is read; exact for every n.
+    def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        """Compute it, once for each map."""
+        key = (public, more, self.radius, self.how, self.weight, self.clipped)
+        return view.once(key, lambda: self._sum(public, more, view))
 
-        Raises ValueError for matrices of another shape.
-        """
-        matrices, which = self.matrices(before)
-        columns = len(self.center) + bool(self.constant)
-        if matrices.shape[1:] != (self.rows * columns,) or which.shape != (len(before),):
-            raise ValueError(
-                f"matrices of shape {matrices.shape} and {which.shape} were released for {len(before)} draws; give "
-                f"{self.rows} rows of {columns} numbers, and one number for each draw."
-            )
-        kind = np.int64 if self.largest(len(view)) < WORD else object
-        found = [self._value(tuple(row), view) for row in matrices.tolist()]
-        values = np.array(found, kind)[which]
-        return values if self.reads else np.asarray(values[0])
-
-    def _value(self, row: Vector, view: View) -> list[int]:
-        step = len(row) // self.rows
-        matrix = tuple(row[i : i + step] for i in range(0, len(row), step))
-        public = IntegerMap(self.center, self.exponent, matrix, self.constant)
-        key = (public, self.radius, self.how, self.weight, self.clipped)
-        return view.once(key, lambda: self._sum(public, view))
-
-    def _sum(self, public: IntegerMap, view: View) -> list[int]:
+    def _sum(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
         total: Integers = np.zeros((self.rows, self.rows), object)
         number = 0
-        for image in public.images(view.records):
-            kept = self._kept(image) if self.clipped else image
+        for kept in self.kept(public, more, view):
             total += second_moments(kept)
             number += len(kept)
         above = total[np.triu_indices(self.rows, 1)]
@@ -119,21 +212,11 @@ class SecondMoments(VectorQuery):
             *counted,
         ]
 
-    def _kept(self, image: Integers) -> Integers:
-        if self.how == "sphere":
-            return onto_sphere(image, self.radius)
-        if self.how == "clip":
-            return clip_to_ball(image, self.radius)
-        return np.asarray(image[inside_ball(image, self.radius)])
-
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """169^2 times: add-remove R^4 + w^2; replace 2 R^4, with "mask" at least R^4 + w^2."""
         if not self.clipped:
             raise ValueError(UNCLIPPED)
-        if domain.columns != len(self.center):
-            raise ValueError(
-                f"{domain}, for a center of {len(self.center)} coordinates; give one coordinate a column."
-            )
+        self.check_domain(domain)
         counted = f", with {self.weight} times their number" if self.weight else ""
         return sensitivity_lemma(
             Quantity.of(
@@ -151,9 +234,89 @@ class SecondMoments(VectorQuery):
             source=Source("OURS", "sums of outer products of vectors in a ball"),
         )
 
-    def unclipped(self) -> Query:
-        """The same sum of the images as they are."""
-        return replace(self, clipped=False)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstMoments(_Moments):
+    """The sum over records of z."""
+
+    @property
+    def width(self) -> int:
+        """One number a row of the map."""
+        return self.rows
+
+    def largest(self, rows: int) -> int:
+        """The radius for each record; without clipping, as far as the grid goes."""
+        return rows * (self.radius if self.clipped else 1 << 100)
+
+    def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        """Compute it, once for each map."""
+        key = (public, more, self.radius, self.how, self.clipped)
+        return view.once(key, lambda: self._sum(public, more, view))
+
+    def _sum(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        total: Integers = np.zeros(self.rows, object)
+        for kept in self.kept(public, more, view):
+            total += column_sums(kept)
+        found: list[int] = total.tolist()
+        return found
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """Add-remove R^2; replace (2R)^2."""
+        if not self.clipped:
+            raise ValueError(UNCLIPPED)
+        self.check_domain(domain)
+        words = f"the sum of records {_WORDS[self.how]} of {self.radius} cells, after a map"
+        return sensitivity_lemma(
+            Quantity.of(words, "FirstMoments", radius=self.radius),
+            norm=Norm.SQUARED_L2,
+            value=self.radius**2 * (4 if adjacency is Adjacency.REPLACE else 1),
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/outer_products.py:obligation_first_moments",
+            source=Source("OURS", "sums of integer vectors in a ball"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthSides(ImageQuery):
+    """How many records' images are longer than a threshold, minus how many are shorter; one number.
+
+    A row of ``maps`` ends with the threshold, an integer; every image is longer than a negative one.
+    """
+
+    @property
+    def width(self) -> int:
+        """Number of released integers: always 1."""
+        return 1
+
+    @property
+    def more(self) -> int:
+        """The threshold."""
+        return 1
+
+    def largest(self, rows: int) -> int:
+        """All records on one side."""
+        return rows
+
+    def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
+        """Compute it; the lengths once for each map."""
+        squares = view.once((public, "squares"), lambda: _squares(public, view))
+        threshold = more[0] ** 2 if more[0] >= 0 else -1
+        longer, shorter = squares > threshold, squares < threshold
+        return [int(np.count_nonzero(longer)) - int(np.count_nonzero(shorter))]
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """A record counts -1, 0 or 1: add-remove 1; replace 4."""
+        self.check_domain(domain)
+        return sensitivity_lemma(
+            Quantity.of("the records longer than a threshold, minus those shorter", "LengthSides"),
+            norm=Norm.SQUARED_L2,
+            value=4 if adjacency is Adjacency.REPLACE else 1,
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/outer_products.py:obligation_length_sides",
+            source=Source("OURS", "sums of outer products of vectors in a ball"),
+        )
 
 
 def moved_squared(radius: int, weight: int, how: How, adjacency: Adjacency) -> int:
@@ -163,3 +326,9 @@ def moved_squared(radius: int, weight: int, how: How, adjacency: Adjacency) -> i
         return DIAGONAL**2 * one
     both = 2 * radius**4
     return DIAGONAL**2 * (max(both, one) if how == "mask" else both)
+
+
+def _squares(public: IntegerMap, view: View) -> Integers:
+    """The squared length of every image, in no particular order."""
+    found = [squared_norms(image) for image in public.images(view.records)]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)

@@ -39,13 +39,14 @@ _MOST_EXPONENT = 1200
 _BLOCK = 1 << 20  # numbers that are mapped at a time: what is in between stays in the cache
 
 
-def to_cells(records: Records, exponent: int, center: ArrayLike) -> NDArray[np.int64]:
+def to_cells(records: Records, exponent: int | Vector, center: ArrayLike) -> NDArray[np.int64]:
     """round(x / 2^exponent), ties to even, clamped to the outer box, minus the center (cells).
 
-    Shapes (n, d) and (d,), to (n, d); the records are finite and the center is in the outer box.
+    exponent: one for all columns, or one for each. Shapes (n, d) and (d,), to (n, d); the records are finite and the center is in the outer box.
     Every magnitude of a result is at most 2^41.
     """
-    cells = quantize(records, -OUTER_BOX, OUTER_BOX, exponent)
+    own = np.array(exponent) if isinstance(exponent, tuple) else exponent
+    cells = quantize(records, -OUTER_BOX, OUTER_BOX, own)
     cells -= np.asarray(center, np.int64)
     return cells
 
@@ -62,15 +63,19 @@ def inside_ball(cells: ArrayLike, radius: int) -> NDArray[np.bool_]:
     return np.asarray(squared_norms(cells) <= square, dtype=np.bool_)
 
 
-def clip_to_ball(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
+def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDArray[np.int64]:
     """Rows inside the ball as they are; any other shrunk toward 0, to a norm of at most the radius.
 
     A row y outside becomes z_i = sign(y_i) floor(|y_i| R / s), s = ceil(|y|). As s >= |y|, |z| <= R;
-    as s < |y| + 1, every z_i is within two cells of y_i R / |y|.
+    as s < |y| + 1, every z_i is within two cells of y_i R / |y|. With a ``reach`` r, rows up to r long are
+    what fills the ball: s = max(r, ceil(|y|)) for every row.
     """
     rows = _negatable(integers(cells))
-    inside = inside_ball(rows, radius)
     result = np.zeros(rows.shape, np.int64)
+    if reach is not None:
+        result[:] = _shrunk(rows, checked_radius(radius), reach)
+        return result
+    inside = inside_ball(rows, radius)
     result[inside] = rows[inside]
     result[~inside] = _shrunk(rows[~inside], int(radius))
     return result
@@ -121,17 +126,19 @@ def images(rows: Integers, matrix: ArrayLike) -> Iterator[tuple[NDArray[np.intp]
 class IntegerMap:
     """A map of records to integer vectors: y = C (cells - center), cells of 2^exponent; without ``matrix``, C = I.
 
+    exponent: one for all columns, or one for each.
     With a ``constant`` h other than 0, y = C (cells - center, h): the matrix has a last column for it.
     Raises TypeError or ValueError for a map that is not of integers, or too long for exact arithmetic.
     """
 
     center: Vector
-    exponent: int
+    exponent: int | Vector
     matrix: Matrix | None = None
     constant: int = 0
 
     def __post_init__(self) -> None:
-        settle(self, center=checked_center(self.center), exponent=checked_exponent(self.exponent))
+        settle(self, center=checked_center(self.center))
+        settle(self, exponent=checked_exponents(self.exponent, len(self.center)))
         settle(self, constant=whole(self.constant, "constant"))
         check_word_budget(self.constant, "constant")
         if self.matrix is not None:
@@ -203,6 +210,15 @@ def checked_exponent(exponent: int) -> int:
     return int(exponent)
 
 
+def checked_exponents(exponent: Any, columns: int) -> int | Vector:
+    """The exponent, or one for each column. Raises as ``checked_exponent`` does, and for another number of them."""
+    if not isinstance(exponent, tuple):
+        return checked_exponent(exponent)
+    if len(exponent) != columns:
+        raise ValueError(f"{len(exponent)} exponents for {columns} columns; give one for each.")
+    return tuple(map(checked_exponent, exponent))
+
+
 def checked_center(center: Any) -> Vector:
     """The center as a tuple. Raises unless its coordinates are integers in the outer box."""
     vector = _vector(center, "center")
@@ -250,14 +266,15 @@ def _negatable(rows: Integers) -> Integers:
     return rows.astype(object) if largest(rows) >= WORD else rows
 
 
-def _shrunk(rows: Integers, radius: int) -> Integers:
-    """Rows outside the ball, shrunk into it.
+def _shrunk(rows: Integers, radius: int, reach: int = 1) -> Integers:
+    """Rows times radius / max(reach, ceil(norm)), toward 0: into the ball.
 
     The quotients prove themselves (clip_to_ball), and the norms are checked all the same. Were one
     too large, its row would go on toward 0, a cell in every coordinate at a time; that ends, for 0
     is inside.
     """
-    shrunk = np.sign(rows) * _quotients(np.abs(rows), radius, _ceiling_roots(squared_norms(rows)))
+    lengths = np.maximum(_ceiling_roots(squared_norms(rows)), reach)
+    shrunk = np.sign(rows) * _quotients(np.abs(rows), radius, lengths)
     while not (inside := inside_ball(shrunk, radius)).all():
         shrunk[~inside] -= np.sign(shrunk[~inside])
     return shrunk
@@ -281,10 +298,10 @@ def _quotients(sizes: Integers, radius: int, lengths: Integers) -> Integers:
 
 
 def _ceiling_roots(squares: Integers) -> Integers:
-    """The least integer whose square is not below, for each positive one."""
+    """The least integer whose square is not below, for each that is not negative."""
     if squares.dtype == object:
         roots = np.empty(len(squares), object)
-        roots[:] = [math.isqrt(square - 1) + 1 for square in squares.tolist()]
+        roots[:] = [math.isqrt(square - 1) + 1 if square else 0 for square in squares.tolist()]
         return roots
     # For N <= k^2 < 2^62 the float of N is at most k^2 (1 + 2^-53), whose root rounds to k: never
     # above. It is less than one below.

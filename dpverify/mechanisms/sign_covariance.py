@@ -13,6 +13,7 @@ import numpy as np
 from dpverify.estimation.budget_shares import ROOT_BITS, checked_shares
 from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.clipping import LARGEST_FLOAT, PerColumn, capped
+from dpverify.estimation.column_grids import PublicCell, exponents_of
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.shapes import Concentrated, ShapeEstimate
@@ -25,7 +26,6 @@ from dpverify.estimation.sign_rounds import (
     traces,
 )
 from dpverify.grid import OUTER_BOX, Count
-from dpverify.grid.cells import floor_log2
 from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row, different, different_rows
@@ -48,8 +48,10 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
 
 _MOST_COLUMNS = 1 << 10
+_WIDEST = 200  # of the logarithms of two columns' cells: shapes are floats
 _LAST = Fraction(1, 2)
 _MOST_RECORDS = 1e18
+_MOST_LEAST = 1 << 60  # above what any count is clamped to, and a float
 _MANTISSA = (1 << 41) - 1
 
 
@@ -65,12 +67,15 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     where some directions hold too many or too few of the records' signs; ``Abstained`` below ``at_least`` records.
     Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data.
     center: what the law is symmetric about, public; records at it count for nothing, and one that is off by t deviations in
-    a direction adds about t^2 to the shape there. With ``scale`` a rough one, at most 2^20 deviations off.
-    scale: h, roughly a deviation, within factors of 2^20: the center is estimated too, from (record - center, h) as one
-    more column. The shape is then that of the location-scatter M-estimator of a Cauchy law (Kent and Tyler).
+    a direction adds about t^2 to the shape there. With ``scale`` a rough one, at most 2^20 of the smallest deviations off.
+    scale: h, a deviation, or how far the center may be off if that is more: the center is estimated too, from (record -
+    center, h) as one more column. The shape is then that of the location-scatter M-estimator of a Cauchy law (Kent and
+    Tyler). With a center that is off by c > h the condition number to overcome grows by (c / h)^4, up to 10^14 in all.
     cell: records are rounded to the largest power of two not above, which adds a deviation of up to 0.3 cells in every
-    direction; take at most 1/100 of the smallest one. Numbers beyond 2^40 cells are clamped.
-    rounds: how many releases. shares: of mu^2, one a round, of sum 1; by default 1/2 for the last, the rest in equal parts.
+    direction; take at most 1/100 of the smallest one. Numbers beyond 2^40 cells are clamped. With one cell for each
+    column, ``scale`` is in cells.
+    rounds: how many releases; one does for condition numbers to 100, and more than 8 are better near ``at_least``.
+    shares: of mu^2, one a round, of sum 1; by default 1/2 for the last, the rest in equal parts.
     at_least: with a lower (released or public) number it abstains; by default 4 k^(3/2) times an early round's noise
     multiplier, k = d, or d + 1 with a scale; under add-remove over sqrt(2). With fewer, noise hides the smallest direction.
     precision: a matrix that was released is rounded to 2^-precision of its trace before the next map follows from it.
@@ -79,11 +84,11 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     """
 
     center: PerColumn
-    cell: Annotated[float, positive(as_given=True)]
+    cell: PublicCell
     scale: Annotated[float, positive(as_given=True)] | None = None
     rounds: Annotated[int, whole_from(1, most=20)] = 8
     shares: tuple[Fraction, ...] | None = None
-    at_least: Annotated[int, whole_from(1, most=1 << 60)] | None = None
+    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
     precision: Annotated[int, whole_from(2, most=40)] = 30
 
     def check_parameters(self) -> None:
@@ -95,16 +100,21 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
             )
         if self.shares is not None:
             settle(self, shares=checked_shares(self.shares, self.rounds))
-        far = max(abs(exact(c, "center")) for c in self.center) / self._cell()
+        if max(self.exponents()) - min(self.exponents()) > _WIDEST:
+            raise ValueError(
+                "cell: the cells of two columns are more than 2^200 apart; give columns in nearer units."
+            )
+        sides = zip(self.center, self.exponents(), strict=True)
+        far = max(abs(exact(c, "center")) / _power(e) for c, e in sides)
         if far > OUTER_BOX:
             raise ValueError(
                 f"center: up to {to_float(far):.3g} cells from zero, beyond the 2^40 of the public grid. Subtract a public "
                 "constant from the data, or give a larger cell."
             )
-        if self.scale is not None and not 1 <= self._constant() <= OUTER_BOX:
+        if self.scale is not None and not 1 <= self.constant() <= OUTER_BOX:
             raise ValueError(
-                f"scale = {self.scale}: {to_float(exact(self.scale, 'scale') / self._cell()):.3g} cells; give one of 1 to 2^40 cells, roughly a "
-                "deviation of the data."
+                f"scale = {self.scale}: {self.constant():.3g} cells; give one of 1 to 2^40 cells: a deviation of the "
+                "data, or how far the center may be off."
             )
 
     def columns(self) -> int:
@@ -112,7 +122,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         return len(self.center)
 
     def replacement(self) -> float | tuple[float, ...]:
-        """The center, which adds nothing."""
+        """The center, which adds nothing; with a scale, its one sign, that of the constant column."""
         return self.center
 
     def plan(self) -> Plan:
@@ -122,14 +132,14 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
 
     def estimate(self, transcript: Transcripts) -> ShapeEstimate | Concentrated | Abstained:
         """Of the last round: its second moments, taken back through its map."""
-        count = self._numbers(transcript)[0]
-        if not count >= self._least():
-            return Abstained(f"fewer than {self._least()} records, by the first released count")
-        d, last = self._size(), self.rounds - 1
+        count = self.numbers(transcript)[0]
+        if not count >= self.least():
+            return Abstained(f"fewer than {self.least()} records, by the first released count")
+        d, last = self.size(), self.rounds - 1
         row, good = measured(transcript[_name(last)], 62, d)
         if not good[0]:
             return Abstained("nearly all records lie in one direction, by the last released trace")
-        public = self._maps(last, transcript)[0][0].astype(np.float64).reshape(d, d)
+        public = self.maps(last, transcript)[0][0].astype(np.float64).reshape(d, d)
         noise = self._noise(last, count) * math.sqrt(2 * d)
         found, vectors, spectrum = floored_spectrum(tuple(row[0].tolist()), 62, d, noise / 2)
         uneven = self._uneven(count, found, vectors, public)
@@ -141,64 +151,74 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         self, count: float, found: Floats, vectors: Any, public: Floats
     ) -> Concentrated | None:
         """Directions whose signs are still further from even than noise and sampling take them, or that no map reaches."""
-        d, last, columns = self._size(), self.rounds - 1, self.columns()
+        d, last, columns = self.size(), self.rounds - 1, self.columns()
         around, noise = math.inf, self._noise(last, count) * math.sqrt(2 * d)
         if last:
             earlier = self._noise(last - 1, count) * math.sqrt(2 * d)
             around = 2 * math.hypot(noise, earlier) + 4 * math.sqrt(2 / count) / d
-        off = (np.abs(found - 1 / d) > around) | ((found < noise / 2) & (last > 0))
+        # no round follows an only one that would see what is below the edge of its noise
+        hidden = found < (noise / 2 if last else noise)
+        off = (np.abs(found - 1 / d) > around) | hidden
         if off.any():
-            shares = np.where(found < noise / 2, 0.0, found * d)[off]
-            return Concentrated.of(shares, count, (vectors[:, off].T @ public)[:, :columns])
+            shares = np.where(hidden, 0.0, found * d)[off]
+            along = (vectors[:, off].T @ public)[:, :columns]
+            return Concentrated.of(shares, count, along / self._relative())
         lengths, axes = np.linalg.svd(public)[1:]
         if lengths[-1] < 1:  # all but this direction was stretched beyond the words of a map
-            along = axes[lengths < 1, :columns]
+            along = axes[lengths < 1, :columns] / self._relative()
             return Concentrated.of(np.full(len(along), float(d)), count, along)
         return None
 
     def _located(self, factor: Any, count: float) -> ShapeEstimate:
         """The shape of this factor; with a scale, of [[V + l l^T, l], [l^T, 1]] the location l and the shape of V."""
-        spread = (len(factor) + 2) * self._noise(self.rounds - 1, count)
+        spread = self.spread(count)
         center = np.array(self.center)
+        relative = self._relative()[:, np.newaxis]
         if self.scale is None:
-            return _shape(factor, count, spread, center, None)
+            return _shape(relative * factor, count, spread, center, None)
         # a rotation after which the last row is (g, 0, ...)
         turned = factor @ np.linalg.qr(factor[-1:].T, mode="complete")[0]
         offset, scatter = turned[:-1, 0] / turned[-1, 0], turned[:-1, 1:] / turned[-1, 0]
         with np.errstate(over="ignore"):
-            unit = capped(self._constant() * self._cell())
+            unit = self.constant() * self._units()
             deviation = np.linalg.norm(scatter, axis=1) * (spread / math.sqrt(2)) * unit
             location = center + np.clip(offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
         location = np.clip(location, -LARGEST_FLOAT, LARGEST_FLOAT)
-        return _shape(scatter, count, spread, location, np.minimum(deviation, LARGEST_FLOAT))
+        return _shape(
+            relative * scatter, count, spread, location, np.minimum(deviation, LARGEST_FLOAT)
+        )
 
     def expected_error(self, n: int) -> float:
         """Of the noise alone, after enough rounds: the Frobenius norm of its part in the coordinates where the shape is the identity.
 
         Records of any elliptical law about the center, none at it. Infinite below ``at_least`` records.
         """
-        if n < self._least():
+        if n < self.least():
             return math.inf
         d = self.columns()
-        return (self._size() + 2) * self._noise(self.rounds - 1, n) * math.sqrt(d * (d + 1) / 2 - 1)
+        return self.spread(n) * math.sqrt(d * (d + 1) / 2 - 1)
+
+    def spread(self, count: float) -> float:
+        """The ``spread`` of a result with so many records."""
+        return (self.size() + 2) * self._noise(self.rounds - 1, count)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records, none at the center, abstain with probability at most ``beta``."""
         allowed = probability(beta, "beta")
         if not self._counts():
-            return self._least()
-        d = self._size()
+            return self.least()
+        d = self.size()
         # each z_i^2 falls short by less than two cells in z_i; the sum of d rounded noises by less than d / 2 more
         full = (1 - 2 * root_up(Fraction(d), ROOT_BITS) / RADIUS) ** 2
         per_record = full * UNIT / self._deviation(0)
         noise = RoundedGaussian(UNIT * root_up(Fraction(d), ROOT_BITS))
         return least_counted(
-            self._least(), per_record, lambda k: noise.falls_short(k - 2 * d, allowed)
+            self.least(), per_record, lambda k: noise.falls_short(k - 2 * d, allowed)
         )
 
     def fewest_records(self) -> int:
         """Under replace: ``at_least``, decided on the public number of records."""
-        return 0 if self._counts() else self._least()
+        return 0 if self._counts() else self.least()
 
     # --- a round: its noise, its query ----------------------------------------------------------
 
@@ -224,52 +244,66 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         """The same over the trace."""
         return min(to_float(self._deviation(t)), 1e150) / count
 
-    def _least(self) -> int:
-        """``at_least``, or its default: 16 d^3 moves / share, its root, times the multiplier, rounded up."""
+    def least(self) -> int:
+        """``at_least``, or its default: sqrt(8 k^3 moves / share) times the multiplier, rounded up; at most 2^60."""
         if self.at_least is not None:
             return self.at_least
-        square = Fraction(8 * self._moves() * self._size() ** 3) / self._share(0)
-        return math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS))
+        square = Fraction(8 * self._moves() * self.size() ** 3) / self._share(0)
+        return min(math.ceil(self.noise_multiplier * root_up(square, ROOT_BITS)), _MOST_LEAST)
 
-    def _exponent(self) -> int:
-        return floor_log2(exact(self.cell, "cell"))
+    def exponents(self) -> tuple[int, ...]:
+        """The logarithm of each column's cell."""
+        return exponents_of(self.cell, self.columns())
 
-    def _cell(self) -> Fraction:
-        exponent = self._exponent()
-        return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+    def _relative(self) -> Floats:
+        """The cells of columns over that of the first, shape (d,)."""
+        first, *_ = own = self.exponents()
+        return np.array([capped(_power(e - first)) for e in own])
 
-    def _constant(self) -> int:
+    def _units(self) -> Floats:
+        """The cell of each column, shape (d,)."""
+        return np.array([capped(_power(e)) for e in self.exponents()])
+
+    def constant(self) -> int:
         """The scale in cells; 0 without one."""
-        return 0 if self.scale is None else round(exact(self.scale, "scale") / self._cell())
+        if self.scale is None:
+            return 0
+        unit = 1 if isinstance(self.cell, tuple) else _power(self.exponents()[0])
+        return round(exact(self.scale, "scale") / unit)
 
-    def _size(self) -> int:
+    def size(self) -> int:
         """How many coordinates are mapped."""
         return self.columns() + (self.scale is not None)
 
     def _round(self, t: int) -> Stage:
         public = (COUNT,) if not self._counts() else ()
         reads = (*public, *map(_name, range(t))) if t else ()
-        exponent = self._exponent()
-        center = Rationals.of(self.center).cells((exponent,) * self.columns())
-        maps = Released(reads, partial(self._maps, t))
+        exponents = self.exponents()
+        center = Rationals.of(self.center).cells(exponents)
+        maps = Released(reads, partial(self.maps, t))
         query = SecondMoments(
-            center, exponent, self._size(), RADIUS, maps, constant=self._constant()
+            center=center,
+            exponent=exponents if isinstance(self.cell, tuple) else exponents[0],
+            rows=self.size(),
+            radius=RADIUS,
+            maps=maps,
+            constant=self.constant(),
         )
         scale = self._deviation(t) * DIAGONAL * RADIUS**2
         return Stage(_name(t), OneUnit(query, scale), RoundedGaussian(UNIT))
 
     # --- from what was released to the next map -------------------------------------------------
 
-    def _numbers(self, before: Transcripts) -> Floats:
+    def numbers(self, before: Transcripts) -> Floats:
         """The public count, or the first released trace in records, shape (size,)."""
         if not self._counts():
             return in_units(before[COUNT][:, 0], Fraction(1))
-        trace = traces(before[_name(0)], self._size())
+        trace = traces(before[_name(0)], self.size())
         return np.clip(in_units(trace, self._deviation(0) / UNIT), -_MOST_RECORDS, _MOST_RECORDS)
 
-    def _maps(self, t: int, before: Transcripts) -> tuple[Integers, Integers]:
+    def maps(self, t: int, before: Transcripts) -> tuple[Integers, Integers]:
         """The maps of round t, each row by row, and which one each draw has."""
-        d = self._size()
+        d = self.size()
         maps, which = [start(d)], np.zeros(len(before), np.intp)
         counts, levels = self._levels(before) if t else ([], which)
         for s in range(t):
@@ -283,10 +317,10 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
 
     def _levels(self, before: Transcripts) -> tuple[list[float], Integers]:
         """Counts to so many significant bits, each once, and which one a draw has; -1 for one below ``at_least``."""
-        numbers, bits = self._numbers(before), self.precision
+        numbers, bits = self.numbers(before), self.precision
         part, exponent = np.frexp(numbers)
         codes = np.floor(np.ldexp(part, bits)).astype(np.int64) + (exponent.astype(np.int64) << 41)
-        codes, which = different(np.where(numbers >= self._least(), codes, -1))
+        codes, which = different(np.where(numbers >= self.least(), codes, -1))
         known = [code for code in codes.tolist() if code >= 0]
         levels = [math.ldexp(code & _MANTISSA, (code >> 41) - bits) for code in known]
         return levels, which - (len(codes) - len(known))
@@ -303,10 +337,10 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
 
         What is raised too far is overshot, and undone by the next round; what is raised too little takes many rounds.
         """
-        d = self._size()
+        d = self.size()
         length = self._noise(t, count) * math.sqrt(2 * d)
         early = t < self.rounds - 2
-        return length * (min(max(length * d / 2, 0.02), 0.25) if early else 0.25)
+        return length * (min(max(length * d / 4, 0.02), 0.125) if early else 0.25)
 
 
 def _shape(
@@ -315,6 +349,10 @@ def _shape(
     """Scale the factor to a determinant of 1."""
     own = factor * math.exp(-np.linalg.slogdet(factor)[1] / len(factor))
     return ShapeEstimate(own @ own.T, count, spread, own, location, deviation)
+
+
+def _power(exponent: int) -> Fraction:
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
 
 def _name(t: int) -> Handle:

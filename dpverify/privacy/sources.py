@@ -240,6 +240,13 @@ PAPERS: dict[str, Paper] = {
             "NeurIPS 2024",
         ),
         Paper(
+            "PH24",
+            "Lower bounds for private estimation of Gaussian covariance matrices under all reasonable "
+            "parameter regimes",
+            "Portella, Harvey",
+            "arXiv 2404.17714, 2024",
+        ),
+        Paper(
             "ALNP23",
             "PLAN: variance-aware private mean estimation",
             "Aumueller, Lebeda, Nelson, Pagh",

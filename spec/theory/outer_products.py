@@ -16,7 +16,16 @@ from typing import Any
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .obligations import neighbors, require
-from .vectors import Map, Record, Vector, clip_to_ball, squared_distance, squared_norm, to_cells
+from .vectors import (
+    Map,
+    Record,
+    Vector,
+    clip_to_ball,
+    squared_distance,
+    squared_norm,
+    to_cells,
+    total,
+)
 
 DIAGONAL, OFF_DIAGONAL = 169, 239
 _MOMENTS = Source("OURS", "sums of outer products of vectors in a ball")
@@ -35,13 +44,25 @@ def onto_sphere(vector: Vector, radius: int) -> Vector:
     return tuple((1 if v > 0 else -1) * (abs(v) * radius // ceiling) for v in vector)
 
 
-def kept(vector: Vector, radius: int, how: str) -> Vector | None:
+def filled(vector: Vector, radius: int, reach: int) -> Vector:
+    """z_i = sign(y_i) floor(|y_i| R / max(r, ceil|y|)): what is r long fills the ball, what is longer is clipped.
+
+    |z| <= R for |z_i| <= |y_i| R / max(r, |y|). Clipping to a ball is the case r = R, the sphere that of r = 1.
+    """
+    square = squared_norm(vector)
+    length = max(reach, math.isqrt(square - 1) + 1 if square else 0)
+    return tuple((1 if v > 0 else -1) * (abs(v) * radius // length) for v in vector)
+
+
+def kept(vector: Vector, radius: int, how: str, reach: int | None = None) -> Vector | None:
     """What an image contributes with; None for one that does not count."""
     if how == "sphere":
         return onto_sphere(vector, radius)
-    if how == "clip":
-        return clip_to_ball(vector, radius)
-    return vector if squared_norm(vector) <= radius**2 else None
+    if how == "mask" and squared_norm(vector) > (radius if reach is None else reach) ** 2:
+        return None
+    if reach is not None:
+        return filled(vector, radius, reach)
+    return clip_to_ball(vector, radius)
 
 
 def image(record: Record, public: Map, constant: int = 0) -> Vector:
@@ -54,10 +75,15 @@ def image(record: Record, public: Map, constant: int = 0) -> Vector:
 
 
 def second_moments(
-    records: Sequence[Record], public: Map, how: str, weight: int = 0, constant: int = 0
+    records: Sequence[Record],
+    public: Map,
+    how: str,
+    weight: int = 0,
+    constant: int = 0,
+    reach: int | None = None,
 ) -> Vector:
     """The value, exactly."""
-    found = [kept(image(record, public, constant), public.radius, how) for record in records]
+    found = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
     inside = [z for z in found if z is not None]
     width = len(public.matrix) if public.matrix is not None else len(public.center)
     diagonal = [DIAGONAL * sum(z[i] ** 2 for z in inside) for i in range(width)]
@@ -67,6 +93,38 @@ def second_moments(
         for j in range(i + 1, width)
     ]
     return (*diagonal, *above, *([DIAGONAL * weight * len(inside)] if weight else []))
+
+
+def first_moments(
+    records: Sequence[Record],
+    public: Map,
+    how: str,
+    constant: int = 0,
+    reach: int | None = None,
+) -> Vector:
+    """The sum of what images contribute with."""
+    found = [kept(image(record, public, constant), public.radius, how, reach) for record in records]
+    width = len(public.matrix) if public.matrix is not None else len(public.center)
+    return total([z for z in found if z is not None], width)
+
+
+def first_squared(radius: int, adjacency: Adjacency) -> int:
+    """How far that moves at most, squared: by one vector of the ball, or from one to its opposite."""
+    return radius**2 * (4 if adjacency is Adjacency.REPLACE else 1)
+
+
+def length_sides(
+    records: Sequence[Record], public: Map, threshold: int, constant: int = 0
+) -> Vector:
+    """Images longer than the threshold, minus those shorter: a record counts -1, 0 or 1, and 1 for a negative one."""
+    squares = [squared_norm(image(record, public, constant)) for record in records]
+    limit = threshold**2 if threshold >= 0 else -1
+    return (sum(square > limit for square in squares) - sum(square < limit for square in squares),)
+
+
+def sides_squared(adjacency: Adjacency) -> int:
+    """How far that moves at most, squared: from 1 to -1 under replace, from 1 to nothing otherwise."""
+    return 4 if adjacency is Adjacency.REPLACE else 1
 
 
 def moved_squared(radius: int, weight: int, how: str, adjacency: Adjacency) -> int:
@@ -117,21 +175,21 @@ def obligation_second_moments(claimed: Callable[..., int] = moved_squared) -> in
     """No neighbors of a small universe are further apart than ``claimed``; and for every ``how``, with axes in the
     universe, some are as far."""
     cases, attained = 0, set[Any]()
-    for (public, constant), how, adjacency in product(_MAPS, ("sphere", "clip", "mask"), Adjacency):
+    ways = (("sphere", None), ("clip", None), ("mask", None), ("clip", 2), ("mask", 2), ("clip", 9))
+    for (public, constant), (how, reach), adjacency in product(_MAPS, ways, Adjacency):
         for weight in (0, 1, public.radius**2, 2 * public.radius**2):
-            query = partial(
-                second_moments, public=public, how=how, weight=weight, constant=constant
-            )
+            own: dict[str, Any] = {"weight": weight, "constant": constant, "reach": reach}
+            query = partial(second_moments, public=public, how=how, **own)
             moves = list(_moves(query, adjacency))
             most = claimed(public.radius, weight, how, adjacency)
             require(
                 max(moves) <= most,
-                f"{public}, {how}, {weight}, {adjacency}: {max(moves)} > {most}",
+                f"{public}, {how}, {reach}, {weight}, {adjacency}: {max(moves)} > {most}",
             )
             cases += len(moves)
             if max(moves) == most:
-                attained.add((how, weight // public.radius**2, adjacency))
-    worlds = set(product(("sphere", "clip", "mask"), (0, 1, 2), Adjacency))
+                attained.add((how, reach, weight // public.radius**2, adjacency))
+    worlds = {(*way, w, a) for way, w, a in product(ways[:5], (0, 1, 2), Adjacency)}
     require(worlds <= attained, f"nothing moves as far: {sorted(map(str, worlds - attained))}")
     return cases
 
@@ -155,4 +213,58 @@ def obligation_onto_sphere(claimed: Callable[[Vector, int], Vector] = onto_spher
                 near = reach < 0 or (abs(one) + 1) ** 2 * square > reach**2
                 require(most and near and one * y >= 0, f"{vector}, R = {radius}: {z}")
             cases += 1
+    return cases
+
+
+@states(_MOMENTS)
+@shows("FirstMoments", Norm.SQUARED_L2, value=of_query(first_squared, "radius"))
+def obligation_first_moments(claimed: Callable[[int, Adjacency], int] = first_squared) -> int:
+    """No neighbors of a small universe are further apart than ``claimed``; and for every way some are as far."""
+    cases, attained = 0, set[Any]()
+    ways = (("sphere", None), ("clip", None), ("mask", None), ("clip", 2), ("mask", 2))
+    for (public, constant), (how, reach), adjacency in product(_MAPS, ways, Adjacency):
+        query = partial(first_moments, public=public, how=how, constant=constant, reach=reach)
+        moves, most = list(_moves(query, adjacency)), claimed(public.radius, adjacency)
+        require(max(moves) <= most, f"{public}, {how}, {reach}, {adjacency}: {max(moves)} > {most}")
+        cases += len(moves)
+        if max(moves) == most:
+            attained.add((how, reach, adjacency))
+    worlds = {(*way, adjacency) for way, adjacency in product(ways, Adjacency)}
+    require(worlds <= attained, f"nothing moves as far: {sorted(map(str, worlds - attained))}")
+    return cases
+
+
+@states(_MOMENTS)
+@shows("LengthSides", Norm.SQUARED_L2, value=of_query(sides_squared))
+def obligation_length_sides(claimed: Callable[[Adjacency], int] = sides_squared) -> int:
+    """No neighbors of a small universe are further apart than ``claimed``; and for every map some are as far."""
+    cases = 0
+    for (public, constant), adjacency in product(_MAPS, Adjacency):
+        largest, most = 0, claimed(adjacency)
+        for threshold in (1, 2, 3):
+            query = partial(length_sides, public=public, threshold=threshold, constant=constant)
+            moves = list(_moves(query, adjacency))
+            largest, cases = max(largest, *moves), cases + len(moves)
+        require(largest == most, f"{public}, {adjacency}: {largest}, not {most}")
+    return cases
+
+
+@states(_MOMENTS)
+def obligation_filled(claimed: Callable[[Vector, int, int], Vector] = filled) -> int:
+    """On small vectors: never beyond the ball; within a cell of y R / r up to a length of r; clipping and the sphere
+    are the cases r = R and r = 1."""
+    cases = 0
+    for d, far in ((1, 40), (2, 9)):
+        for vector, radius in product(product(range(-far, far + 1), repeat=d), (1, 5, 64)):
+            require(claimed(vector, radius, radius) == clip_to_ball(vector, radius), f"{vector}")
+            require(claimed(vector, radius, 1) == onto_sphere(vector, radius), f"{vector}")
+            for reach in (2, 7, 50):
+                z = claimed(vector, radius, reach)
+                require(squared_norm(z) <= radius**2, f"{vector}, {radius}, {reach}: {z}")
+                if squared_norm(vector) <= reach**2:
+                    off = [
+                        Fraction(v * radius, reach) - one for v, one in zip(vector, z, strict=True)
+                    ]
+                    require(all(abs(one) < 1 for one in off), f"{vector}, {radius}, {reach}: {z}")
+                cases += 1
     return cases

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from dpverify.grid import OneUnit, Released, View
-from dpverify.grid.outer_products import How, SecondMoments, moved_squared
+from dpverify.grid.outer_products import (
+    FirstMoments,
+    How,
+    LengthSides,
+    SecondMoments,
+    moved_squared,
+)
 from dpverify.grid.transcripts import transcript
 from dpverify.grid.vectors import IntegerMap, onto_sphere
 from dpverify.privacy import Adjacency, Domain
@@ -30,7 +36,7 @@ def fixed(*matrices: Any, draws: int = 1) -> Released[Any]:
 def moments(d: int, matrix: Any, **changes: Any) -> SecondMoments:
     own: dict[str, Any] = {"radius": 1 << 17, "center": (3,) * d, "exponent": -6}
     own["rows"] = len(matrix)
-    return SecondMoments(**own | changes, matrices=fixed(matrix))
+    return SecondMoments(**own | changes, maps=fixed(matrix))
 
 
 WORLDS: list[tuple[int, Any, dict[str, Any]]] = [
@@ -63,6 +69,39 @@ def test_values_are_the_spec_s_for_every_record(world: Any, how: How, weight: in
         assert max(map(abs, expected)) <= query.largest(n)
 
 
+@pytest.mark.parametrize("how", ["clip", "mask"])
+@pytest.mark.parametrize("reach", [1, 9, 1 << 24, 1 << 50, (1 << 62) - 1])
+@pytest.mark.parametrize("world", WORLDS, ids=range(len(WORLDS)))
+def test_rows_may_move_the_center_and_say_how_far_the_ball_reaches(
+    world: Any, reach: int, how: How
+) -> None:
+    """Lengths, first and second moments are the spec's; a center that would leave the grid stays at its end."""
+    d, matrix, changes = world
+    exponents = tuple(changes.get("exponent", -6) + j % 2 for j in range(d))
+    row = [*np.ravel(matrix).tolist(), *[(5, -(2**41), 7)[j] for j in range(d)], reach]
+    own: Any = {"center": (3,) * d, "exponent": exponents, "rows": len(matrix), "moved": True}
+    own |= {"constant": changes.get("constant", 0), "maps": fixed(row)}
+    center = tuple(3 + by if j != 1 else -(2**40) for j, by in enumerate(row[-d - 1 : -1]))
+    rng = np.random.default_rng(reach % 1000)
+    public = Map(center, 1 << 17, matrix=tuple(map(tuple, matrix)))
+    for n in (0, 1, 2, 40):
+        records = rng.choice([*EDGE, 1.0, 0.015625], (n, d))
+        rows: Any = [
+            tuple(Fraction(x) / Fraction(2) ** e for x, e in zip(row, exponents, strict=True))
+            for row in records.tolist()
+        ]
+        more: Any = (own["constant"], reach)
+        second = SecondMoments(**own, radius=1 << 17, how=how, with_reach=True, weight=5)
+        expected = spec.second_moments(rows, public, how, 5, *more)
+        assert tuple(second.evaluate(View(records)).tolist()) == expected
+        assert max(map(abs, expected)) <= second.largest(n)
+        first = FirstMoments(**own, radius=1 << 17, how=how, with_reach=True)
+        expected = spec.first_moments(rows, public, how, *more)
+        assert tuple(first.evaluate(View(records)).tolist()) == expected
+        expected = spec.length_sides(rows, public, reach, own["constant"])
+        assert tuple(LengthSides(**own).evaluate(View(records)).tolist()) == expected
+
+
 def test_every_draw_has_its_own_map() -> None:
     """And the value of a batch is that of its draws, with maps that are asked of the same view in any order."""
     rng = np.random.default_rng(0)
@@ -71,7 +110,7 @@ def test_every_draw_has_its_own_map() -> None:
     reads = Released(
         ("round 1",), lambda before: (matrices, before["round 1"][:, 0].astype(np.intp))
     )
-    query = SecondMoments((0, 0), -10, 2, 1 << 17, reads)
+    query = SecondMoments(center=(0, 0), exponent=-10, rows=2, radius=1 << 17, maps=reads)
     before = transcript({"round 1": (0,)})
     batch = type(before)({"round 1": which[:, np.newaxis]}, np.ones(5, np.intp), np.full(5, -1))
     found = query.evaluate(View(records), batch)
@@ -105,12 +144,17 @@ def test_the_sensitivity_is_the_spec_s(adjacency: Adjacency, how: How) -> None:
         OneUnit(query, Fraction(3)).sensitivity(adjacency, Domain(columns=2))
 
 
+PLAIN: Any = {"center": (0, 0), "exponent": 0, "rows": 1}
 REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: moments(2, [[1, 0]], radius=0), ValueError, "radius = 0 cells"),
     (lambda: moments(2, [[1, 0]], how="cut"), ValueError, "how = 'cut'; write 'sphere'"),
     (lambda: moments(2, [[1, 0]], weight=-1), ValueError, r"weight = -1 is outside 0..2\^84"),
     (lambda: moments(2, [[1, 0]], constant=2**42), ValueError, "constant: .*beyond"),
-    (lambda: moments(2, [[1, 0, 0]]).evaluate(View(np.zeros((1, 2)))), ValueError, "1 rows of 2"),
+    (
+        lambda: moments(2, [[1, 0, 0]]).evaluate(View(np.zeros((1, 2)))),
+        ValueError,
+        "give 2 numbers for each",
+    ),
     (lambda: moments(2, [[1, 0]]).evaluate(View(np.zeros((1, 3)))), ValueError, "of 3 columns"),
     (
         lambda: moments(2, [[1, 0]], clipped=False).sensitivity(
@@ -121,6 +165,19 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ),
     (
         lambda: moments(2, [[1, 0]]).sensitivity(Adjacency.REPLACE, Domain(columns=3)),
+        ValueError,
+        "one coordinate a column",
+    ),
+    (lambda: moments(2, [[1, 0]], with_reach=True), ValueError, "a sphere has no reach"),
+    (
+        lambda: LengthSides(**PLAIN, maps=fixed([1, 0])).evaluate(View(np.zeros((1, 2)))),
+        ValueError,
+        "give 3 numbers for each map",
+    ),
+    (
+        lambda: LengthSides(**PLAIN, maps=fixed([1, 0, 1])).sensitivity(
+            Adjacency.REPLACE, Domain(columns=3)
+        ),
         ValueError,
         "one coordinate a column",
     ),
@@ -158,6 +215,21 @@ TWINS: dict[str, dict[str, Any]] = {
         "the number is free": lambda r, w, how, a: spec.moved_squared(r, 0, how, a),
         "masked as clipped": lambda r, w, how, a: spec.moved_squared(r, w, "clip", a),
         "no weight off the diagonal": lambda *given: spec.moved_squared(*given) // 169**2 * 119**2,
+    },
+    "theory.outer_products:obligation_first_moments": {
+        "one less": lambda r, a: spec.first_squared(r, a) - 1,
+        "one more": lambda r, a: spec.first_squared(r, a) + 1,
+        "as for one record more": lambda r, a: r**2,
+    },
+    "theory.outer_products:obligation_length_sides": {
+        "one less": lambda adjacency: spec.sides_squared(adjacency) - 1,
+        "one more": lambda adjacency: spec.sides_squared(adjacency) + 1,
+        "as for one record more": lambda adjacency: 1,
+    },
+    "theory.outer_products:obligation_filled": {
+        "longer ones as they are": lambda v, r, reach: tuple(x * r // reach for x in v),
+        "the length rounded down": lambda v, r, reach: _floor_length(v, r),
+        "a reach that is one more": lambda v, r, reach: spec.filled(v, r, reach + 1),
     },
     "theory.outer_products:obligation_onto_sphere": {
         "the root rounded down": _floor_length,

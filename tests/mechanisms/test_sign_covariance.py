@@ -142,6 +142,20 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
             assert np.linalg.slogdet(found.factor)[1] == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_noise_beyond_every_float_abstains(adjacency: Adjacency) -> None:
+    """Its default ``at_least`` is more than any count of records."""
+    mechanism = shape(adjacency=adjacency, noise_multiplier="1e310")
+    assert mechanism.least() == spec.at_least(mechanism.parameters) == 1 << 60
+    assert math.isinf(mechanism.expected_error(10**15))
+    if adjacency is ADD:
+        for n in (0, 1, 90):
+            assert isinstance(mechanism.release(np.ones((n, 2)), SeededBits(n)), Abstained)
+    else:
+        with pytest.raises(ValueError, match="needs at least 1152921504606846976"):
+            mechanism.release(np.ones((90, 2)), NoBits())
+
+
 FOLLOWED: list[tuple[int, dict[str, Any]]] = [
     (2, {"noise_multiplier": 3, "at_least": 1, "rounds": 4}),
     (2, {"adjacency": REPLACE, "at_least": 1, "rounds": 4, "noise_multiplier": "1/3"}),
@@ -177,17 +191,17 @@ def test_every_transcript_leads_to_the_spec_s_stages(d: int, parameters: dict[st
 def test_a_transcript_leads_to_one_map_whatever_its_batch() -> None:
     mechanism = shape(3, at_least=1, precision=5, rounds=3, noise_multiplier=4)
     batch = mechanism.law(law_of(3, 60)[0]).sample(SeededBits(5), 150)
-    maps, which = mechanism._maps(2, batch)
+    maps, which = mechanism.maps(2, batch)
     found = maps[which].tolist()
     assert len(set(map(tuple, found))) > 30
     rng = np.random.default_rng(0)
     for size in (1, 7, 60):
         rows = rng.permutation(150)[:size]
-        maps, which = mechanism._maps(2, batch.select(rows))
+        maps, which = mechanism.maps(2, batch.select(rows))
         assert maps[which].tolist() == [found[i] for i in rows]
     values = {name: column.astype(object) for name, column in batch.values.items()}
     wide = type(batch)(values, batch.reached, batch.stopped_by)
-    maps, which = mechanism._maps(2, wide)
+    maps, which = mechanism.maps(2, wide)
     assert maps[which].tolist() == found
 
 
@@ -326,7 +340,7 @@ def test_the_error_bound_fails_as_rarely_as_stated(scale: Any) -> None:
     law = mechanism.law(law_of(3, 50)[0])
     values = law.sample(SeededBits(6), 2000)["round 1"].astype(np.float64)
     exact = law.center_after(mechanism.fixed_plan[1], ((50,),)).astype(np.float64)  # type: ignore[arg-type]
-    k = mechanism._size()
+    k = mechanism.size()
     off = (values - exact) * float(mechanism._deviation(0)) / 2.0**40 / 50
     off[:, k:] *= 169 / 239 * math.sqrt(2)
     lengths = np.linalg.norm(off, axis=1)
@@ -384,6 +398,29 @@ def test_what_has_no_shape_is_typed(name: str, adjacency: Adjacency) -> None:
         assert 3 in found.columns
 
 
+def test_one_round_tells_what_it_cannot_see() -> None:
+    """10 fixed seeds each: at a condition number of 10^8 no shape; an even one, from few records, is found."""
+    mechanism = shape(5, rounds=1)
+    for seed in range(10):
+        assert isinstance(
+            mechanism.release(law_of(5, 8000, seed)[0], SeededBits(seed)), Concentrated
+        )
+        data, root = law_of(5, 3 * mechanism.minimum_n(), seed, kappa=1.0)
+        found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, ShapeEstimate)
+        assert apart(found, root) < 1
+
+
+def test_a_scale_reaches_as_far_as_the_center_is_off() -> None:
+    """A center 10^6 smallest deviations off: at scale 10^6 a shape; at a deviation there is none within 8 rounds."""
+    data, root = law_of(10, 16_000, 3)
+    for scale, kind in ((1e6, ShapeEstimate), (1e2, Concentrated)):
+        mechanism = shape(10, scale=scale, noise_multiplier=Fraction(10000, 1296), cell=2**-6)
+        found = mechanism.release(data + 1e6 / math.sqrt(10), SeededBits(3))
+        assert isinstance(found, kind)
+        assert not isinstance(found, ShapeEstimate) or apart(found, root) < 0.15
+
+
 def test_too_few_records_abstain_as_rarely_as_stated() -> None:
     """n = minimum_n: 4000 draws; more than 1e-3 of them abstain with probability below 1e-6. Under replace none is drawn."""
     for scale in (None, 1):
@@ -391,11 +428,11 @@ def test_too_few_records_abstain_as_rarely_as_stated() -> None:
         n = mechanism.minimum_n()
         data = np.random.default_rng(1).normal(size=(n, 2))
         batch = mechanism.law(data).sample(SeededBits(1), 4000)
-        few = (mechanism._numbers(batch) < mechanism._least()).sum()
+        few = (mechanism.numbers(batch) < mechanism.least()).sum()
         assert few <= stats.binom.isf(1e-6, 4000, 1e-3)
         less = mechanism.law(data[: n // 3]).sample(SeededBits(1), 1)[0]
         assert isinstance(mechanism.estimate(less), Abstained)
-        assert math.isinf(mechanism.expected_error(mechanism._least() - 1))
+        assert math.isinf(mechanism.expected_error(mechanism.least() - 1))
     public = shape(adjacency=REPLACE)
     assert public.minimum_n() == public.fewest_records() == spec.at_least(public.parameters) == 43
 

@@ -17,12 +17,14 @@ from tests.grid.test_vector_queries import FALSE
 from . import (
     bound_twins,
     centered_twins,
+    clipped_twins,
     filter_twins,
     group_twins,
     level_twins,
     outlier_twins,
     refined_twins,
     robust_twins,
+    score_twins,
     shown_twins,
     sign_twins,
     smooth_twins,
@@ -95,7 +97,9 @@ TWINS: dict[str, dict[str, Any]] = {
     **unknown_twins.TWINS,
     **smooth_twins.TWINS,
     **winsorized_twins.TWINS,
+    **score_twins.TWINS,
     **sign_twins.TWINS,
+    **clipped_twins.TWINS,
 }
 
 ELSEWHERE = {
@@ -126,6 +130,7 @@ def _costly_weight(right: Any, *given: Any) -> Any:
 
 
 FAULTS: dict[str, list[Plant]] = {
+    **score_twins.FAULTS,
     **sign_twins.FAULTS,
     "iterative_mean:obligation_loss": [
         # every step as if it were the only one; then a sensitivity that forgets the number

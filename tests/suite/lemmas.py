@@ -24,7 +24,7 @@ from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
 from dpverify.grid.nearness import Nearness
-from dpverify.grid.outer_products import SecondMoments
+from dpverify.grid.outer_products import FirstMoments, LengthSides, SecondMoments
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians
@@ -109,8 +109,11 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
 
     where: Released[Any] = Released(("before",), nowhere)
     yield ReleasedSum(2, 3, 5, where), TWO
+    images: Any = {"center": (0, 0), "exponent": 0, "rows": 2, "maps": where}
     for how in ("sphere", "clip", "mask"):
-        yield SecondMoments((0, 0), 0, 2, 5, where, how, weight=3), TWO
+        yield SecondMoments(**images, radius=5, how=how, weight=3), TWO
+        yield FirstMoments(**images, radius=5, how=how), TWO
+    yield LengthSides(**images), TWO
     for near in (ADD, REPLACE):
         yield WeightedMean(NEAR, SPREAD, near), ONE
         yield MovingSum(PLANE, SPREAD, near, where), TWO

@@ -1,0 +1,219 @@
+"""Attacks on ``gaussian``.
+
+No pair moves all stages most at once. So each of two configurations gives most of mu^2 to other stages, and its pairs
+and generic faults are of those; the rounds of signs, the search for the scale and the last count are attacked
+where ``sign_covariance`` and ``gaussian_covariance`` are. Many records make what is not attacked nearly certain, so that few
+transcripts lead to different parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpverify import Adjacency, Gaussian
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.audit.faults import plan_fault
+from dpverify.grid import ingest
+from dpverify.mechanisms.gaussian import FIT
+from dpverify.plans import Stage
+from dpverify.plans.faulty import FaultyLaw
+from dpverify.plans.plan import rescaled_stage, with_stages
+from dpverify.rates import Curve, Instance, Population, RateClaim
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+_SEARCHED = frozenset({"median 1", "spread 1"})
+_FITTED = frozenset({f"{FIT}/mean", f"{FIT}/moments"})
+
+# --- planted faults -----------------------------------------------------------------------------
+
+
+def _scaled(name: str, which: frozenset[str], factor: Fraction) -> Callable[[Gaussian], Fault]:
+    """These stages with less noise."""
+
+    def fault(mechanism: Gaussian) -> Fault:
+        def change(stage: Stage) -> Stage:
+            return rescaled_stage(stage, factor) if stage.name in which else stage
+
+        return plan_fault(name, mechanism, with_stages(mechanism.fixed_plan, change))
+
+    return fault
+
+
+def _own_center(mechanism: Gaussian) -> Fault:
+    """Everything after the searches is about the first record, so all others turn with it."""
+
+    def law(data: ArrayLike) -> FaultyLaw:
+        records = ingest(data, mechanism.domain)
+        nodes = [2 + int(value > 0) for value in records[0]] if len(records) else [2] * mechanism.d
+        *searches, _ = mechanism.fixed_plan
+        part = mechanism.fit((*nodes, 2)).part(FIT)
+        return FaultyLaw((*searches, part), records, mechanism.adjacency, mechanism.domain)
+
+    return Fault("takes the center from the first record", law)
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+_NAN, _FAR, _TINY = float("nan"), 1e308, 5e-324
+_AROUND = [(3048.0, 2048.0), (1048.0, 2048.0), (2048.0, 3048.0), (2048.0, 1048.0)]
+
+
+def _added() -> tuple[NeighboringPair, ...]:
+    """A record far out moves the counts of all columns, and of lengths."""
+    few = [(1.0, -1.0)] * 2
+    return (
+        added("a record far above enters", few, (_FAR, _FAR)),
+        added("a record far below and above", few, (-_FAR, _FAR)),
+        NeighboringPair(
+            name="nobody against somebody",
+            left=[(_FAR, -_FAR)],
+            right=np.zeros((0, 2)),
+            adjacency=ADD,
+        ),
+        added("a NaN enters", [(_TINY, -0.0)] * 2, (_NAN, 1.0)),
+    )
+
+
+def _replaced() -> tuple[NeighboringPair, ...]:
+    """About (2048, 2048): opposite records, orthogonal ones, one at the center."""
+    crowd = _AROUND * 500
+    return (
+        replaced("the opposite record", crowd, (-_FAR, 2048.0)),
+        replaced("an orthogonal one", crowd, (2048.0, _FAR)),
+        replaced("an outlier by the center", crowd, (2048.0, 2048.0)),
+        replaced("a NaN", crowd, (_NAN, 0.0), at=4),
+    )
+
+
+def _made(adjacency: Adjacency, multiplier: str, **shares: str) -> Gaussian:
+    """Of two columns, within 4096 cells, with one step a search; matrices to a quarter of their trace."""
+    coarse: dict[str, Any] = {"cell": 1, "bound": 4096.0, "rounds": 1, "precision": 2}
+    coarse |= {"center_steps": 1, "spread_steps": 1, "scale_steps": 1}
+    coarse |= {f"{name}_share": Fraction(share) for name, share in shares.items()}
+    return Gaussian(
+        adjacency=adjacency,
+        noise_multiplier=Fraction(multiplier),
+        d=2,
+        nonfinite="replace",
+        at_least=1000,
+        **coarse,
+    )
+
+
+def _attacked(
+    name: str,
+    mechanism: Gaussian,
+    which: frozenset[str],
+    pairs: Sequence[NeighboringPair],
+    *faults: Callable[[Gaussian], Fault],
+) -> Configuration:
+    planted = [fault(mechanism) for fault in faults]
+    return Configuration(
+        name=name, mechanism=mechanism, pairs=pairs, faults=planted, attacked=which
+    )
+
+
+_SEARCHES = _made(
+    ADD, "1", center="24/25", rounds="1/200", scale="1/200", mean="1/100", check="1/200"
+)
+_FIT = _made(REPLACE, "1", center="1/50", rounds="1/50", scale="1/50", mean="9/20", check="1/50")
+
+CONFIGURATIONS = (
+    _attacked(
+        "medians",
+        _SEARCHES,
+        _SEARCHED,
+        _added(),
+        _scaled("pays for one column alone", frozenset({"median 1"}), Fraction(7, 10)),
+    ),
+    _attacked(
+        "fit",
+        _FIT,
+        _FITTED,
+        _replaced(),
+        _scaled("pays for one end of the ball", frozenset({f"{FIT}/mean"}), Fraction(1, 2)),
+        _scaled("pays for one outer product", frozenset({f"{FIT}/moments"}), Fraction(70, 99)),
+        _own_center,
+    ),
+)
+
+# --- small instances ----------------------------------------------------------------------------
+
+
+def _small(adjacency: Adjacency, multiplier: str, **parameters: Any) -> Gaussian:
+    own: dict[str, Any] = {"d": 2, "cell": 1, "bound": 64.0, "rounds": 1, "at_least": 1}
+    own |= {"center_steps": 1, "spread_steps": 1, "scale_steps": 1}
+    return Gaussian(adjacency=adjacency, noise_multiplier=Fraction(multiplier), **own | parameters)
+
+
+_PLANE: Any = ((3.0, 50.0), (40.0, -7.0), (33.0, 30.0))
+
+SMALL = (
+    SmallInstance(name="add-remove", mechanism=_small(ADD, "1/100"), data=_PLANE),
+    SmallInstance(
+        name="replace, a cell for each column",
+        mechanism=_small(REPLACE, "1/100", cell=(1.0, 2.0)),
+        data=_PLANE,
+    ),
+    SmallInstance(name="nobody", mechanism=_small(ADD, "3/2"), data=()),
+)
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _normal(setting: Mapping[str, Any]) -> Gaussian:
+    return Gaussian(
+        adjacency=setting["adjacency"],
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
+        d=setting["d"],
+        cell=2**-7,
+        bound=64.0,
+        rounds=3,
+    )
+
+
+def _apart(estimate: Any, truth: Any) -> float:
+    """sqrt(2 |mean|^2 + |covariance - identity|_F^2): twice the root of the relative entropy, to first order."""
+    d = len(truth)
+    far = np.linalg.norm(estimate.value - np.eye(d))
+    return float(np.hypot(np.sqrt(2) * np.linalg.norm(estimate.location - truth), far))
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    """Standard normal records about 1."""
+    return RateClaim(
+        name=name,
+        mechanism=_normal,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="gaussian", parameters={"mean": 1.0, "deviation": 1.0}),
+        error=_apart,
+        target=Population(lambda mechanism, setting: np.ones(setting["d"])),
+        curve=Curve(function="expected_error", arguments=("parameters", "n")),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        source="OURS, a normal law without bounds; KLSU19",
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (2000, 4000, 8000),
+        setting={"d": 2, "noise_multiplier": 1, "adjacency": ADD},
+        repeats=200,
+    ),
+    _rate(
+        "error-against-d",
+        "d",
+        (2, 4, 8),
+        setting={"n": 6000, "noise_multiplier": 1, "adjacency": REPLACE},
+        repeats=200,
+    ),
+)

@@ -1,0 +1,405 @@
+"""``gaussian_covariance``: the covariance of normal records, whitened by private signs, clipped, calibrated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any
+
+import numpy as np
+
+from dpverify.estimation.budget_shares import ROOT_BITS
+from dpverify.estimation.clip_schedule import in_units
+from dpverify.estimation.clipping import PerColumn, finite
+from dpverify.estimation.column_grids import PublicCell, exponents_of
+from dpverify.estimation.covariances import CovarianceEstimate
+from dpverify.estimation.handles import COUNT
+from dpverify.estimation.normal_fits import Fit, fitted, mean_response, responses, sandwich
+from dpverify.estimation.rationals import Rationals
+from dpverify.estimation.shapes import Concentrated
+from dpverify.estimation.sign_rounds import RADIUS, START_BITS, start, symmetric
+from dpverify.estimation.whitened import (
+    BEYOND,
+    CERTIFICATE,
+    FAILS,
+    FINE,
+    MOMENTS,
+    Whitened,
+)
+from dpverify.estimation.whitening import Sphere, about_location, octave_of, solved
+from dpverify.grid.joint import least_counted
+from dpverify.grid.linear import Integers
+from dpverify.grid.masks import Row
+from dpverify.grid.queries import Count
+from dpverify.mechanisms.sign_covariance import SignCovariance
+from dpverify.plans import (
+    UNIT,
+    Abstained,
+    Mechanism,
+    NoNoise,
+    Plan,
+    Released,
+    RoundedGaussian,
+    Stage,
+    Transcripts,
+)
+from dpverify.plans.parameters import Share, one_of, positive, probability, whole_from
+from dpverify.plans.plan import stages_of
+from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import Exact, Floats, exact, root_up, to_float
+
+SHAPE = "shape"
+_EVEN = 16.0  # variances after rounds of signs are within this factor of their mean
+_SHARES = ("rounds_share", "scale_share", "check_share", "mean_share", "certify")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
+    """The covariance matrix of normal records, with no bound on its eigenvalues or their ratio.
+
+    Four steps, each on all records: ``rounds`` of private signs give a map after which the records are nearly
+    spherical (``SignCovariance``); a search for the median of their lengths gives its scale; the second moments
+    of the mapped records, clipped to the ball that makes the predicted error least, are released, and calibrated
+    at the normal law; a count says whether as many records are far out as of that law.
+
+    Data: shape (n, d), d = len(center) from 1 to 1024. Output: ``CovarianceEstimate``; ``Concentrated`` where some
+    directions hold too many or too few of the records' signs; ``Abstained`` below ``at_least`` records.
+    Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data.
+    What is estimated of records that are not normal is the scatter calibrated at the normal law.
+    center, cell, scale, rounds, at_least, precision: as for ``SignCovariance``; with a ``scale`` the center is
+    estimated too. rounds = 0 leaves out the signs, for records that are nearly spherical; one column needs none.
+    largest: with rounds = 0, a public bound on the deviation in any direction, in place of the search.
+    outside: records outside of the ball are clipped to it ("clip"), or left out ("mask"), for data that were
+    truncated before.
+    rounds_share, scale_share, check_share: of mu^2, for the rounds, the search and the last count.
+    scale_steps: of that search: 9 halvings to an eighth of an octave, and four for steps that decide nothing.
+    certify: of mu^2, for a release that says how far off ``value`` is at most, of normal records about a public
+    center, except with probability 1/100: the lower end always, the upper one if it clipped no record.
+    Errors: TypeError or ValueError for parameters and for data of another shape.
+    Source: OURS; BDKU20 and KLSU19 (whitening in rounds), T87, DRS22 (Gaussian accounting).
+    """
+
+    center: PerColumn
+    cell: PublicCell
+    scale: Annotated[float, positive(as_given=True)] | None = None
+    rounds: Annotated[int, whole_from(0, most=20)] = 8
+    largest: Annotated[float, positive(as_given=True)] | None = None
+    outside: Annotated[Any, one_of("clip", "mask")] = "clip"
+    rounds_share: Share = Fraction(1, 4)
+    scale_share: Share = Fraction(3, 100)
+    check_share: Share = Fraction(1, 50)
+    mean_share: Share | None = None
+    certify: Share | None = None
+    scale_steps: Annotated[int, whole_from(1, most=40)] = 13
+    at_least: Annotated[int, whole_from(1, most=1 << 60)] | None = None
+    precision: Annotated[int, whole_from(2, most=40)] = 30
+
+    def check_parameters(self) -> None:
+        """Shares that leave something for the moments, and parameters that fit together."""
+        if self._left() <= 0:
+            raise ValueError(
+                f"{', '.join(_SHARES)} leave {self._left()} for the moments; give shares that add up to less than 1."
+            )
+        for wrong, why in self._contradictions():
+            if wrong:
+                raise ValueError(why)
+        if self.has_rounds:
+            self.shape()  # refuses a center that is not for the grid; elsewhere the queries do
+
+    def _contradictions(self) -> tuple[tuple[bool, str], ...]:
+        signs, unknown = self.has_rounds, self.scale is not None
+        return (
+            (
+                self.largest is not None and signs,
+                f"largest = {self.largest} with rounds of signs, which need no scale; leave one of them out.",
+            ),
+            (
+                unknown and not signs,
+                "scale: without rounds of signs (rounds = 0, or one column) no center is found. Leave out scale and give a "
+                "public center; for one column there is UnivariateGaussian.",
+            ),
+            (
+                unknown and self.certify is not None,
+                "certify: the certificate is for a public center; leave out scale, or certify.",
+            ),
+            (
+                self.mean_share is not None and not unknown,
+                "mean_share: the mean is released where it is unknown; give a scale, or leave it out.",
+            ),
+        )
+
+    def columns(self) -> int:
+        """The dimension."""
+        return len(self.center)
+
+    def replacement(self) -> float | tuple[float, ...]:
+        """The center."""
+        return self.center if len(self.center) > 1 else self.center[0]
+
+    def plan(self) -> Plan:
+        """The rounds (or the number), the search, the mean, the moments, the count, the certificate."""
+        own = self.whitened()
+        if self.has_rounds:
+            found: Plan = (self.shape().part(SHAPE),)
+        elif own.adds:
+            found = (own.sides(COUNT, Released((), self._everybody), self._step_share()),)
+        else:
+            found = (Stage(COUNT, Count(), NoNoise()),)
+        if self.largest is None:
+            found += own.search_stages()
+        if self.mean_share is not None:
+            found += (own.mean_stage(),)
+        found += (own.moments_stage(MOMENTS), own.beyond_stage(self.check_share))
+        return found if self.certify is None else (*found, own.moments_stage(CERTIFICATE))
+
+    def estimate(self, transcript: Transcripts) -> CovarianceEstimate | Concentrated | Abstained:
+        """The law whose clipped moments were released, taken back through their map."""
+        own = self.whitened()
+        count, inside = (float(one[0]) for one in own.numbers(transcript, MOMENTS))
+        if not own.counts(transcript)[0] >= self.least() <= 2 * count:
+            return Abstained(f"fewer than {self.least()} records, by the released counts")
+        sphere = own.spheres()(transcript)[0][0]
+        (seen,) = own.seen(transcript, MOMENTS, FINE).tolist()
+        fit = fitted(tuple(seen), self.columns(), FINE, own.floor(sphere), self.outside)
+        if fit is None or not inside > 0:
+            return Abstained("nearly no record is inside of the ball, by the released moments")
+        return self._uneven(fit, sphere, count) or self._result(transcript, fit, sphere, count)
+
+    def _uneven(self, fit: Fit, sphere: Sphere, count: float) -> Concentrated | None:
+        """Directions that noise or the grid hides, and after rounds of signs those that are still far longer or shorter."""
+        d, own = self.columns(), self.whitened()
+        hidden = fit.values < 2 * own.floor(sphere)
+        share = fit.variances / fit.variances.mean()
+        far = (np.maximum(share, 1 / share) > _EVEN) & self.has_rounds
+        off = hidden | far
+        if off.any():
+            shares = np.where(hidden, 0.0, share)[off]
+            along = fit.vectors[:, off].T @ np.array(sphere.row[: d * d], np.float64).reshape(d, d)
+        else:  # in cells: a deviation of less than one is the grid's
+            factor = solved(sphere.row, d, fit.factor * sphere.long * own.radius(sphere))
+            axes, lengths, _ = np.linalg.svd(factor)
+            if lengths[-1] >= 1:
+                return None
+            along = axes[:, lengths < 1].T
+            shares = np.zeros(len(along))
+        with np.errstate(all="ignore"):
+            return Concentrated.of(shares, count, finite(along / self._cells()))
+
+    def _result(
+        self, transcript: Transcripts, fit: Fit, sphere: Sphere, count: float
+    ) -> CovarianceEstimate:
+        own = self.whitened()
+        noise = to_float(own.moments_noise(MOMENTS)) / count
+        sides = to_float(own.side_noise(self.check_share)) / count
+        beyond = in_units(transcript[BEYOND][:, 0], 1 / UNIT)
+        with np.errstate(all="ignore"):
+            image = fit.factor * sphere.long * own.radius(sphere)
+            factor = solved(sphere.row, self.columns(), image) * self._cells()[:, np.newaxis]
+            factor = finite(factor)
+            location, deviation = self._location(sphere, factor, count)
+            return CovarianceEstimate(
+                value=finite(factor @ factor.T),
+                count=count,
+                spread=fit.spread * noise,
+                trace_spread=fit.trace_spread * noise,
+                factor=factor,
+                location=location,
+                location_deviation=deviation,
+                beyond=(1 + float(beyond[0]) * sides) / 2,
+                beyond_deviation=sides / 2,
+                certificate=self._certificate(transcript, count),
+            )
+
+    def _location(
+        self, sphere: Sphere, factor: Floats, count: float
+    ) -> tuple[Floats, Floats | None]:
+        """The center, and the deviation of its noise where it was estimated."""
+        d, center = self.columns(), np.array(self.center)
+        if self.scale is None:
+            return center, None
+        moved = np.array(sphere.row[d * d :], np.float64) * self._cells()
+        noise = self._center_noise(sphere.octave, count)
+        return finite(center + moved), finite(np.linalg.norm(factor, axis=1) * noise)
+
+    def _certificate(self, transcript: Transcripts, count: float) -> tuple[float, float] | None:
+        """Bounds on the covariance over ``value``, from moments that are clipped where hardly any record is."""
+        if self.certify is None:
+            return None
+        own = self.whitened()
+        (seen,) = own.seen(transcript, CERTIFICATE, FINE).tolist()
+        square = own.rare_length(own.spheres()(transcript)[0][0]) ** 2
+        values = np.linalg.eigvalsh(np.ldexp(symmetric(tuple(seen), self.columns()), -FINE))
+        noise = to_float(own.moments_noise(CERTIFICATE)) / count
+        return sandwich(values * square, count, noise * square, FAILS / 2)
+
+    def expected_error(self, n: int) -> float:
+        """The root mean square of the noise's part, as a Frobenius norm where the covariance is the identity.
+
+        For n normal records whose rounds and search succeeded. Infinite below ``at_least`` records.
+        """
+        if n < self.least():
+            return math.inf
+        d, own = self.columns(), self.whitened()
+        across, along = responses(d, own.bound(octave_of(n)), self.outside)
+        noise = to_float(own.moments_noise(MOMENTS)) / n
+        return noise * math.sqrt((d * (d + 1) / 2 - 1) / across**2 + 1 / along**2)
+
+    def expected_mean_error(self, n: int) -> float:
+        """The root mean square of the noise's part in the center, where the covariance is the identity; 0 if it is public."""
+        if self.scale is None or n < self.least():
+            return 0.0 if self.scale is None else math.inf
+        return self._center_noise(octave_of(n), n) * math.sqrt(self.columns())
+
+    def _center_noise(self, octave: int, count: float) -> float:
+        """The deviation of the noise of the center in each direction, in deviations of the records."""
+        if self.mean_share is None:
+            return self.shape().spread(count) / math.sqrt(2)
+        own = self.whitened()
+        bound = own.mean_bound(octave)
+        noise = to_float(own.side_noise(self.mean_share)) * math.sqrt(bound) / count
+        return noise / mean_response(self.columns(), bound)
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n such that n records, none at the center, abstain with probability at most ``beta``."""
+        own = self.whitened()
+        if not own.adds:
+            return self.fewest_records()
+        allowed, noise = probability(beta, "beta") / 2, RoundedGaussian(UNIT)
+        if self.has_rounds:
+            first = self.shape().minimum_n(beta=allowed)
+        else:
+            one = UNIT / own.side_noise(self._step_share())
+            first = least_counted(self.least(), one, lambda k: noise.falls_short(k, allowed))
+        one = UNIT * own.weight / (own.moments_noise(MOMENTS) * RADIUS**2)
+        half = -(-self.least() // 2)
+        return max(first, least_counted(half, one, lambda k: noise.falls_short(k, allowed)))
+
+    def fewest_records(self) -> int:
+        """Under replace: ``least``, decided on the public number of records."""
+        return 0 if self.adjacency is Adjacency.ADD_REMOVE else self.least()
+
+    def least(self) -> int:
+        """``at_least``, or its default: that of the rounds; without, what the moments and the search need."""
+        if self.has_rounds:
+            return self.shape().least()
+        if self.at_least is not None:
+            return self.at_least
+        moves, sides = (1, 1) if self.adjacency is Adjacency.ADD_REMOVE else (2, 4)
+        for_moments = Fraction(8 * moves * self.columns() ** 3) / self._left()
+        for_sides = 9 * sides / self._step_share()
+        enough = self.noise_multiplier * root_up(max(for_moments, for_sides), ROOT_BITS)
+        return min(math.ceil(enough), 1 << 60)
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether records are whitened by signs: one column never is."""
+        return self.rounds > 0 and len(self.center) > 1
+
+    def shape(self) -> SignCovariance:
+        """The rounds of signs, with their share of the budget."""
+        return _shape_of(self)
+
+    def whitened(self) -> Whitened:
+        """The stages after them."""
+        return _whitened_of(self)
+
+    # --- public numbers -------------------------------------------------------------------------
+
+    def _step_share(self) -> Fraction:
+        """Of mu^2, for a step of the search, and for the number where nothing else gives one."""
+        adds = self.adjacency is Adjacency.ADD_REMOVE
+        steps = self.scale_steps * (self.largest is None) + (adds and not self.has_rounds)
+        return self.scale_share / max(steps, 1)
+
+    def _left(self) -> Fraction:
+        used = self.check_share + self.scale_share + (self.certify or 0) + (self.mean_share or 0)
+        return 1 - used - (self.rounds_share if self.has_rounds else 0)
+
+    def exponents(self) -> tuple[int, ...]:
+        """The logarithm of each column's cell."""
+        return exponents_of(self.cell, self.columns())
+
+    def _cells(self) -> Floats:
+        """The cell of each column, shape (d,)."""
+        return finite(np.ldexp(np.ones(self.columns()), self.exponents()))
+
+    # --- what the stages follow from ------------------------------------------------------------
+
+    def _everybody(self, before: Transcripts) -> tuple[Integers, Integers]:
+        """A threshold that every image is longer than."""
+        row = [*start(self.columns()), -1]
+        return np.array([row], np.int64), np.zeros(len(before), np.intp)
+
+    def _shape_stages(self) -> tuple[str, ...]:
+        return tuple(stage.name for stage in stages_of((self.shape().part(SHAPE),)))
+
+    def _rows(self) -> Released[tuple[list[Row], Integers]]:
+        """The map after the rounds, about the center that they found."""
+        d = self.columns()
+        if not self.has_rounds:
+            return Released((), lambda before: ([start(d)], np.zeros(len(before), np.intp)))
+        shape = self.shape()
+
+        def rows(before: Transcripts) -> tuple[list[Row], Integers]:
+            maps, which = shape.maps(self.rounds, before.within(SHAPE))
+            found = [tuple(row) for row in maps.tolist()]
+            if self.scale is not None:
+                found = [about_location(row, d, shape.constant()) for row in found]
+            return found, which
+
+        return Released(self._shape_stages(), rows)
+
+    def _counts(self) -> Released[Floats]:
+        """The first released number of records, shape (size,)."""
+        if self.has_rounds:
+            shape = self.shape()
+            return Released(
+                self._shape_stages(), lambda before: shape.numbers(before.within(SHAPE))
+            )
+        unit = Fraction(1)
+        if self.adjacency is Adjacency.ADD_REMOVE:
+            unit = self.noise_multiplier * root_up(1 / self._step_share(), ROOT_BITS) / UNIT
+        return Released((COUNT,), lambda before: in_units(before[COUNT][:, 0], unit))
+
+
+@lru_cache(maxsize=64)
+def _shape_of(mechanism: GaussianCovariance) -> SignCovariance:
+    share = mechanism.rounds_share
+    return SignCovariance(
+        adjacency=mechanism.adjacency,
+        nonfinite=mechanism.nonfinite,
+        noise_multiplier=mechanism.noise_multiplier * root_up(1 / share, ROOT_BITS),
+        center=mechanism.center,
+        cell=mechanism.cell,
+        scale=mechanism.scale,
+        rounds=mechanism.rounds,
+        at_least=mechanism.at_least,
+        precision=mechanism.precision,
+    )
+
+
+@lru_cache(maxsize=64)
+def _whitened_of(mechanism: GaussianCovariance) -> Whitened:
+    exponents, long = mechanism.exponents(), None
+    if mechanism.largest is not None:
+        least = Fraction(2) ** min(exponents)
+        long = to_float(exact(mechanism.largest, "largest") / least)
+    return Whitened(
+        adds=mechanism.adjacency is Adjacency.ADD_REMOVE,
+        multiplier=mechanism.noise_multiplier,
+        center=Rationals.of(mechanism.center).cells(exponents),
+        exponent=exponents if isinstance(mechanism.cell, tuple) else exponents[0],
+        moved=mechanism.scale is not None,
+        outside=mechanism.outside,
+        precision=mechanism.precision,
+        steps=mechanism.scale_steps,
+        step_share=mechanism._step_share(),
+        mean_share=mechanism.mean_share,
+        moments_shares={MOMENTS: mechanism._left(), CERTIFICATE: mechanism.certify},
+        rows=mechanism._rows(),
+        counts=mechanism._counts(),
+        least=mechanism.least(),
+        long=None if long is None else long * (1 << START_BITS),
+    )

@@ -1,0 +1,105 @@
+"""Sums of weighted bits, on exact integers, with their sensitivities shown.
+
+For a positive weight a bit counts that, for a negative one its opposite counts the magnitude; the vector is clipped to the ball
+of radius R. Without weights bits count c or -c. With a weight w of the number, the last entry is w n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
+
+from .obligations import neighbors, require
+from .vectors import Vector, clip_to_ball, squared_distance
+
+_ORTHANT = Source("OURS", "sums of vectors in an orthant of a ball")
+
+
+def bits(record: Sequence[Fraction]) -> tuple[int, ...]:
+    """1 for a number above 1/2."""
+    return tuple(int(x > Fraction(1, 2)) for x in record)
+
+
+def sign_of(radius: int, d: int, adjacency: Adjacency) -> int:
+    """The largest c with 4 d c^2 <= 2 R^2 (replace: all d signs may change), or d c^2 <= R^2."""
+    square = Fraction(radius**2, 2 * d if adjacency is Adjacency.REPLACE else d)
+    return math.isqrt(math.floor(square))
+
+
+def image(
+    record: Sequence[Fraction], weights: Sequence[int], radius: int, adjacency: Adjacency
+) -> Vector:
+    """What a record contributes with."""
+    own = bits(record)
+    if not any(weights):
+        c = sign_of(radius, len(own), adjacency)
+        return tuple(c if b else -c for b in own)
+    vector = [
+        (w if b else 0) if w > 0 else (0 if b else -w) for w, b in zip(weights, own, strict=True)
+    ]
+    return clip_to_ball(tuple(vector), radius)
+
+
+def bit_sums(
+    records: Sequence[Sequence[Fraction]],
+    weights: Sequence[int],
+    radius: int,
+    adjacency: Adjacency,
+    weight: int = 0,
+) -> Vector:
+    """The value, exactly."""
+    found = [image(record, weights, radius, adjacency) for record in records]
+    total = [sum(z[j] for z in found) for j in range(len(weights))]
+    return (*total, *([weight * len(records)] if weight else []))
+
+
+def moved_squared(radius: int, weight: int, adjacency: Adjacency) -> int:
+    """How far a value moves at most, squared.
+
+    Proof. u, v of an orthant with norms at most R: |u - v|^2 = |u|^2 + |v|^2 - 2 <u, v> <= 2 R^2, for <u, v> >= 0; clipping toward 0
+    keeps a vector in its orthant, and all records have the same, that of the weights' row. Signs: at most d of them change, each by
+    2 c. One record in or out: |u|^2 <= R^2, or d c^2 <= R^2; and w^2. QED
+    """
+    if adjacency is Adjacency.ADD_REMOVE:
+        return radius**2 + weight**2
+    return 2 * radius**2
+
+
+_BITS = tuple(tuple(map(Fraction, one)) for one in product((0, 1), repeat=2))
+_WIDER = tuple(tuple(map(Fraction, one)) for one in product((0, 1), repeat=3))
+_ROWS: tuple[tuple[Any, ...], ...] = (
+    ((0, 0), (5, 5), (5, -5), (3, 4), (1, 9), (-7, -7), (100, -1)),
+    ((0, 0, 0), (4, 4, 4), (4, -3, 2), (50, 50, 50)),
+)
+
+
+@states(_ORTHANT)
+@shows("BitSums", Norm.SQUARED_L2, value=of_query(moved_squared, "radius", "weight"))
+def obligation_bit_sums(claimed: Callable[[int, int, Adjacency], int] = moved_squared) -> int:
+    """No neighbors of up to 3 records are further apart than ``claimed``, for any weights; and some are as far."""
+    cases, attained = 0, set[Any]()
+    worlds = ((_BITS, _ROWS[0], (5, 4, 10)), (_WIDER, _ROWS[1], (4, 6)))
+    for (universe, rows, radii), adjacency in product(worlds, Adjacency):
+        for row, radius, weight in product(rows, radii, (0, 1, 7)):
+            value = cache(
+                lambda records, own=(row, radius, adjacency, weight): bit_sums(records, *own)
+            )
+            most = claimed(radius, weight, adjacency)
+            moves = [
+                squared_distance(value(tuple(a)), value(tuple(b)))
+                for size in (1, 2)
+                for a, b in neighbors(universe, size, adjacency)
+            ]
+            case = f"{row}, {radius}, {weight}, {adjacency}: {max(moves)} > {most}"
+            require(max(moves) <= most, case)
+            cases += len(moves)
+            if max(moves) == most:
+                attained.add((adjacency, weight))
+    require(len(attained) == 6, f"attained only at {sorted(map(str, attained))}")
+    return cases

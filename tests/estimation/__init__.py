@@ -1,0 +1,1 @@
+"""Tests of what several mechanisms are made of."""
