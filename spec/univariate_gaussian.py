@@ -288,7 +288,9 @@ def _errors(parameters: Parameters, n: int, *, noise: bool, sampling: bool) -> t
         total[1, 1] += (sigma / (s.square * GRAIN**2) / n) ** 2
         if counts(parameters):
             _, second = clipped.moments(0, 1, *clips)
-            total[1, 1] += ((second - real(Fraction(s.offset, GRAIN**2))) * sigma / s.weight / n) ** 2
+            total[1, 1] += (
+                (second - real(Fraction(s.offset, GRAIN**2))) * sigma / s.weight / n
+            ) ** 2
     back = mp.inverse(clipped.slopes(mp.mpf(0), mp.mpf(1), *clips))
     found = back * total * back.T
     return mp.sqrt(found[0, 0]), mp.sqrt(found[1, 1])

@@ -121,9 +121,7 @@ def moved_frame(
     return round(16 * mean), round(levels * math.log2(deviation))
 
 
-def errors_of(
-    slopes: Floats, covariance: Floats
-) -> tuple[float, float]:
+def errors_of(slopes: Floats, covariance: Floats) -> tuple[float, float]:
     """Give the deviations of mean and logarithm that belong to a covariance of the moments, to first order."""
     back = np.linalg.inv(slopes)
     squares = np.diag(back @ covariance @ back.T)
@@ -212,4 +210,3 @@ def _second(mean: float, deviation: float, edge: float, inside: float) -> float:
     ends = a * _density(a) - b * _density(b)
     cross = 2 * mean * deviation * (_density(a) - _density(b))
     return mean**2 * inside + cross + deviation**2 * (inside + ends)
-

@@ -24,7 +24,7 @@ from dpverify.estimation.normal_law import (
 from dpverify.estimation.rationals import rounded_quotient
 from dpverify.grid import OUTER_BOX, Count
 from dpverify.grid.cells import floor_log2
-from dpverify.grid.clipped_moments import GRAIN, LEVELS, MOST_LEVEL, ClippedMoments, unit_of
+from dpverify.grid.clipped_scalars import GRAIN, LEVELS, MOST_LEVEL, ClippedMoments, unit_of
 from dpverify.grid.coordinates import SideCounts
 from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
@@ -141,7 +141,9 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
             value = to_float(place + Fraction(mean) * unit)
             return Degenerate(value, to_float(resolution), count)
         if not fits:
-            return Abstained("no normal law near the released center and unit has the released moments")
+            return Abstained(
+                "no normal law near the released center and unit has the released moments"
+            )
         own = to_float(Fraction(deviation) * unit)
         slopes = _LAST.slopes(mean, deviation)
         noise, relative = errors_of(slopes, self._noise_of(first, second, count))
@@ -300,7 +302,9 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
 
     def _frame(self, name: Handle, before: Transcripts) -> Integers:
         """The center in cells from the public one, and the level of the unit, shape (size, 2)."""
-        nodes = [search.nodes(search.steps)(before)[:, 0] for search in (self._sides(), self._spreads())]
+        nodes = [
+            search.nodes(search.steps)(before)[:, 0] for search in (self._sides(), self._spreads())
+        ]
         pairs, which = np.unique(np.stack(nodes, axis=1), axis=0, return_inverse=True)
         frames = np.array(
             [(self._median(side), self._level(spread)) for side, spread in pairs.tolist()], np.int64
@@ -322,7 +326,11 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
             number, top, base = values[:, 2], query.weight, 1
         else:
             scale = self._scale(WARM) / UNIT
-            number, top, base = before[COUNT][:, 0].astype(object), scale.numerator, scale.denominator
+            number, top, base = (
+                before[COUNT][:, 0].astype(object),
+                scale.numerator,
+                scale.denominator,
+            )
         good = np.asarray(number > 0, np.bool_)
         below = np.where(good, number, 1) * base
         lead = rounded_quotients(first * (top * _PARTS), below * (query.linear * GRAIN))

@@ -74,9 +74,7 @@ def image(record: Fraction, grid: Grid, frame: Vector) -> int:
     return math.floor((cells - middle) * GRAIN / unit_of(level) + Fraction(1, 2))
 
 
-def clipped_moments(
-    records: Sequence[Fraction], grid: Grid, frame: Vector, shape: Shape
-) -> Vector:
+def clipped_moments(records: Sequence[Fraction], grid: Grid, frame: Vector, shape: Shape) -> Vector:
     """The sums, and the number with its weight if it has one."""
     each = [shape.of(image(record, grid, frame)) for record in records]
     width = 3 if shape.weight else 2
@@ -102,8 +100,7 @@ def moved_squared(
     """
     if adjacency is Adjacency.REPLACE:
         return max(
-            linear**2 * (turn + t) ** 2 + square**2 * (edge**2 - t**2) ** 2
-            for t in range(turn + 1)
+            linear**2 * (turn + t) ** 2 + square**2 * (edge**2 - t**2) ** 2 for t in range(turn + 1)
         )
     shape = Shape(turn, edge, linear, square, offset, weight)
     return max(sum(part * part for part in shape.of(t)) for t in range(edge + 1))

@@ -162,7 +162,7 @@ class ClippedMoments(VectorQuery):
             value=self.moved(adjacency),
             adjacency=adjacency,
             domain=domain,
-            obligation="theory/clipped_moments.py:obligation_clipped_moments",
+            obligation="theory/clipped_scalars.py:obligation_clipped_moments",
             source=Source("OURS", "clipped first and second moments under one noise"),
         )
 
@@ -181,7 +181,7 @@ def moved_squared(
     weight: int,
     adjacency: Adjacency,
 ) -> int:
-    """Compute the squared L2 sensitivity. Source: spec/theory/clipped_moments.py, which has the proof.
+    """Compute the squared L2 sensitivity. Source: spec/theory/clipped_scalars.py, which has the proof.
 
     replace: one record beyond the edge, the other at -t. add-remove: a record at t.
     """
@@ -193,4 +193,3 @@ def moved_squared(
         (linear * min(t, turn)) ** 2 + (square * (t * t - offset)) ** 2 for t in range(edge + 1)
     )
     return one + weight**2
-
