@@ -265,11 +265,11 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: 200 multipliers under replace, 100 under add-remove, 20."""
+    """The least number of records: 200 multipliers under replace, 100 under add-remove; from 20 to 2^60."""
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     times = 100 if counts(parameters) else 200
-    return max(20, math.ceil(times * Fraction(parameters["noise_multiplier"])))
+    return min(max(20, math.ceil(times * Fraction(parameters["noise_multiplier"]))), 1 << 60)
 
 
 def _errors(parameters: Parameters, n: int, *, noise: bool, sampling: bool) -> tuple[Any, Any]:
@@ -363,11 +363,6 @@ def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:
         "at_least": 1,
     }
     return base | changes
-
-
-def _reached(square: int, part: Sequence[Record], parameters: Parameters, place: int) -> Any:
-    """Which share of the stated square a universe's records reach at the frame of the example: they are at the grid's own places."""
-    return None
 
 
 @states(_OURS, _GAUSSIAN)

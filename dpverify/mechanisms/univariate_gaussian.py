@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpverify.estimation.answers import Result
 from dpverify.estimation.budget_shares import ROOT_BITS, checked_shares
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.normal_law import (
@@ -59,6 +58,7 @@ _PARTS = 64  # the warm moments are rounded to 1/64
 _RESOLUTION = 4  # cells: a smaller deviation is not told
 _LARGEST_CENTER = 1 << 52
 _PER_MULTIPLIER = 200  # records under replace, from which on a normal sample hardly ever abstains
+_MOST_LEAST = 1 << 60  # a float, and above what any count is
 _FEWEST = 20  # records whose sampling error alone leaves a fit
 _WARM = Clips(3.0, 3.0)
 _LAST = Clips(1.5, 1945 / GRAIN)
@@ -85,7 +85,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
     as many bits are half as many noisy steps.
     shares: of mu^2 for the four steps, of sum 1.
     at_least: abstain below this released (or public) number; by default 200 noise multipliers under replace and 100 under
-    add-remove, and 20. With half as many a search may fail, which the last fit shows in most but not in all cases.
+    add-remove, from 20 to 2^60. With half as many a search may fail, which the last fit shows in most but not in all cases.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: OURS; KV18 (the problem; estimates in two rounds), DRS22 (the Gaussian mechanism and its composition).
     """
@@ -94,7 +94,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
     center: Exact = 0
     reach: Annotated[Exact, positive(as_given=True)] | None = None
     shares: tuple[Fraction, ...] = _SHARES
-    at_least: Annotated[int, whole_from(1, most=1 << 60)] | None = None
+    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:
         """Shares of sum 1, a center and a reach on the grid."""
@@ -192,7 +192,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         if self.at_least is not None:
             return self.at_least
         times = _PER_MULTIPLIER // (2 if self._counts() else 1)
-        return max(_FEWEST, math.ceil(times * self.noise_multiplier))
+        return min(max(_FEWEST, math.ceil(times * self.noise_multiplier)), _MOST_LEAST)
 
     def _exponent(self) -> int:
         return floor_log2(exact(self.cell, "cell"))
@@ -360,7 +360,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
 
     def _noise_of(self, first: float, second: float, count: float) -> Any:
         """The covariance of the noise in the last moments, shape (2, 2), to first order."""
-        query, scale = self._query(MOMENTS), to_float(self._scale(MOMENTS))
+        query, scale = self._query(MOMENTS), min(to_float(self._scale(MOMENTS)), 1e100)
         own = np.array([scale / (query.linear * GRAIN), scale / (query.square * GRAIN**2)]) / count
         found = np.diag(own**2)
         if self._counts():
