@@ -226,7 +226,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
     @cache
     def moments(which: int, frame: tuple[int, int]) -> IntegerLaw:
         exact = [row[0] for row in rows]
-        value: Vector = clipped.clipped_scalars(exact, own, frame, shape(parameters, which))
+        value: Vector = clipped.clipped_moments(exact, own, frame, shape(parameters, which))
         return centered.noisy(value, scale(parameters, which))
 
     def last(prefix: Prefix) -> IntegerLaw:
