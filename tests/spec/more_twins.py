@@ -30,6 +30,7 @@ from . import (
     smooth_twins,
     soft_twins,
     sparse_twins,
+    univariate_twins,
     unknown_twins,
     weight_twins,
     winsorized_twins,
@@ -100,6 +101,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **score_twins.TWINS,
     **sign_twins.TWINS,
     **clipped_twins.TWINS,
+    **univariate_twins.TWINS,
 }
 
 ELSEWHERE = {
