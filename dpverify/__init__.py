@@ -7,6 +7,7 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 
 from dpverify.estimation.answers import Result, result_from
 from dpverify.estimation.covariances import CovarianceEstimate
+from dpverify.estimation.normal_law import Degenerate, NormalEstimate
 from dpverify.estimation.products import ProductEstimate
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
 from dpverify.estimation.shapes import Concentrated, PrincipalComponents, ShapeEstimate
@@ -32,6 +33,7 @@ from dpverify.mechanisms.smooth_median import MediansEstimate, SmoothMedian
 from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.sum_of_variances import SumOfVariances
+from dpverify.mechanisms.univariate_gaussian import UnivariateGaussian
 from dpverify.mechanisms.unknown_covariance_mean import UnknownCovarianceMean
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
 from dpverify.mechanisms.winsorized_mean import WinsorizedMean
@@ -65,6 +67,7 @@ __all__ = [
     "CoordinatewiseMean",
     "CountEstimate",
     "CovarianceEstimate",
+    "Degenerate",
     "FrequencyEstimate",
     "Gaussian",
     "GaussianCovariance",
@@ -78,6 +81,7 @@ __all__ = [
     "MediansEstimate",
     "NextQuery",
     "NoisyCount",
+    "NormalEstimate",
     "NumberOfReports",
     "PerfectPrivacy",
     "PrincipalComponents",
@@ -104,6 +108,7 @@ __all__ = [
     "StabilityHistogram",
     "SumOfVariances",
     "SystemBits",
+    "UnivariateGaussian",
     "UnknownCovarianceMean",
     "VarianceAwareMean",
     "VarianceEstimate",

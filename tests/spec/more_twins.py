@@ -32,6 +32,7 @@ from . import (
     smooth_twins,
     soft_twins,
     sparse_twins,
+    univariate_twins,
     unknown_twins,
     weight_twins,
     winsorized_twins,
@@ -104,6 +105,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **sign_twins.TWINS,
     **preconditioning_twins.TWINS,
     **clipped_twins.TWINS,
+    **univariate_twins.TWINS,
 }
 
 ELSEWHERE = {

@@ -19,6 +19,7 @@ from dpverify.grid import (
     ReleasedSum,
     VectorSum,
 )
+from dpverify.grid.clipped_scalars import ClippedMoments
 from dpverify.grid.coordinates import BoxSum, NormCounts, ScaledSum, SideCounts, Stretch
 from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
@@ -115,6 +116,8 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
         yield SecondMoments(**images, radius=5, how=how, weight=3), TWO
         yield FirstMoments(**images, radius=5, how=how), TWO
     yield LengthSides(**images), TWO
+    for offset, weight in ((0, 0), (7, 3)):
+        yield ClippedMoments(0, 0, 3, 5, 2, 1, offset, weight, where), ONE
     for near in (ADD, REPLACE):
         yield BitSums(columns=2, radius=9, adjacency=near, weights=where, weight=4), TWO
     for near in (ADD, REPLACE):

@@ -1,0 +1,234 @@
+"""Attacks on ``univariate_gaussian``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpverify import Adjacency, ApproxDP, GaussianDP, UnivariateGaussian
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.audit.faults import plan_fault
+from dpverify.grid import Count, OneUnit, Records, Released, View
+from dpverify.grid.clipped_scalars import LEVELS, ClippedMoments
+from dpverify.grid.linear import Integers
+from dpverify.plans import NoNoise, Plan, Stage
+from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
+from dpverify.rates import Curve, Instance, Population, RateClaim
+
+from .clipped_mean import Faulty
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+_MOMENTS = ("warm moments", "moments")
+
+# --- planted faults -----------------------------------------------------------------------------
+
+
+def _changed(mechanism: UnivariateGaussian, change: Callable[[Stage], Stage], *names: str) -> Plan:
+    return with_stages(mechanism.fixed_plan, lambda s: change(s) if s.name in names else s)
+
+
+def _asked(stage: Stage) -> ClippedMoments:
+    assert isinstance(stage.query, OneUnit)
+    assert isinstance(stage.query.query, ClippedMoments)
+    return stage.query.query
+
+
+def _as_if(
+    mechanism: UnivariateGaussian, name: str, moved: Callable[[ClippedMoments], int]
+) -> Fault:
+    """The moments with noise for another squared sensitivity."""
+
+    def change(stage: Stage) -> Stage:
+        asked = _asked(stage)
+        share = moved(asked) / asked.moved(mechanism.adjacency)
+        return rescaled_stage(stage, Fraction(math.sqrt(share)))
+
+    return plan_fault(name, mechanism, _changed(mechanism, change, *_MOMENTS))
+
+
+def _one_moment(mechanism: UnivariateGaussian) -> Fault:
+    """Noise for the first moment alone."""
+    times = 1 if mechanism.adjacency is ADD else 4
+    return _as_if(
+        mechanism, "pays for the first moment", lambda q: times * (q.linear * q.turn) ** 2
+    )
+
+
+def _free_number(mechanism: UnivariateGaussian) -> Fault:
+    """Noise for both moments, without the number."""
+    return _as_if(mechanism, "does not pay for the number", lambda q: q.moved(ADD) - q.weight**2)
+
+
+def _unpaid_steps(mechanism: UnivariateGaussian) -> Fault:
+    """Every step of a search has the noise that would do for the only one."""
+    every = [stage.name for stage in stages_of(mechanism.fixed_plan)]
+    names = [name for name in every if name.startswith(("side", "spread"))]
+    steps = {kind: sum(s.startswith(kind) for s in names) for kind in ("side", "spread")}
+
+    def change(stage: Stage) -> Stage:
+        return rescaled_stage(stage, Fraction(1 / math.sqrt(steps[stage.name.split()[0]])))
+
+    return plan_fault("pays for one step alone", mechanism, _changed(mechanism, change, *names))
+
+
+def _exact_frame(mechanism: UnivariateGaussian) -> Fault:
+    """The last moments are about the records' own median, in their own unit."""
+
+    def change(stage: Stage) -> Stage:
+        asked = _asked(stage)
+
+        def value(records: Records) -> list[int]:
+            cells = np.clip(np.ldexp(records[:, 0], -asked.exponent) - asked.center, -99, 99)
+            middle = int(np.median(cells)) if len(cells) else 0
+            width = float(np.median(np.abs(cells - middle))) if len(cells) else 1.0
+            frame = middle, round(LEVELS * math.log2(max(1.0, width)))
+            return _about(asked, records, frame)
+
+        assert isinstance(stage.query, OneUnit)
+        wrong = dataclasses.replace(stage.query, query=Faulty(asked, value))
+        return dataclasses.replace(stage, query=wrong)
+
+    plan = _changed(mechanism, change, "moments")
+    return plan_fault("takes center and unit from the data", mechanism, plan)
+
+
+def _about(asked: ClippedMoments, records: Records, frame: tuple[int, int]) -> list[int]:
+    public: Released[Integers] = Released((), lambda before: np.array([frame]))
+    found: list[int] = dataclasses.replace(asked, frame=public).evaluate(View(records))[0].tolist()
+    return found
+
+
+def _exact_number(mechanism: UnivariateGaussian) -> Fault:
+    """As if the number were public."""
+    plan = (Stage("exact", Count(), NoNoise()), *mechanism.fixed_plan)
+    return plan_fault("divides by the exact number", mechanism, plan)
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+_NAN, _FAR, _TINY = float("nan"), 1e308, 5e-324
+
+
+def _added() -> tuple[NeighboringPair, ...]:
+    """What lies beyond every frame moves all stages as far as they go."""
+    return (
+        added("an outlier enters", [0.0] * 8, _FAR),
+        added("the median turns", [-8.0] * 8 + [8.0] * 8, 8.0),
+        added("around the least number", [0.5] * 4, -_FAR, at=4),
+        NeighboringPair(
+            name="nobody against somebody", left=[_FAR], right=np.zeros((0, 1)), adjacency=ADD
+        ),
+        added("a NaN enters", [-0.0, _TINY] * 3, _NAN),
+    )
+
+
+def _replaced() -> tuple[NeighboringPair, ...]:
+    """One end for the other moves sides and first moments; for the middle, distances and second moments."""
+    halves = [-8.0] * 20 + [8.0] * 20
+    return (
+        replaced("one end for the other", [_FAR] + [0.0] * 40, -_FAR),
+        replaced("an outlier by the middle", [_FAR] + [0.0] * 40, 0.0),
+        replaced("the median turns", [-8.0, *halves], 8.0),
+        replaced("a NaN by an outlier", [_NAN] * 40, _FAR, at=4),
+        replaced("within a cell", [-0.0] * 40, _TINY),
+    )
+
+
+def _attacked(
+    mechanism: UnivariateGaussian,
+    pairs: Sequence[NeighboringPair],
+    *faults: Callable[[UnivariateGaussian], Fault],
+) -> Configuration:
+    planted = [fault(mechanism) for fault in faults]
+    return Configuration(name="line", mechanism=mechanism, pairs=pairs, faults=planted)
+
+
+# A reach of four cells: 4 and 5 steps, and few frames. Even shares show every stage's noise.
+_COARSE: Any = {"cell": 1.0, "reach": 4, "at_least": 4, "nonfinite": "replace"}
+_ADD = UnivariateGaussian.for_budget(GaussianDP(1), adjacency=ADD, **_COARSE)
+_REPLACE = UnivariateGaussian.for_budget(ApproxDP(1, "1e-6"), adjacency=REPLACE, **_COARSE)
+
+CONFIGURATIONS = (
+    _attacked(
+        _ADD, _added(), _one_moment, _free_number, _unpaid_steps, _exact_frame, _exact_number
+    ),
+    _attacked(_REPLACE, _replaced(), _one_moment, _unpaid_steps, _exact_frame),
+)
+
+# --- small instances ----------------------------------------------------------------------------
+
+
+def _small(adjacency: Adjacency, multiplier: str, **parameters: Any) -> UnivariateGaussian:
+    own: dict[str, Any] = {"cell": 0.25, "reach": 1, "at_least": 1}
+    return UnivariateGaussian(
+        adjacency=adjacency, noise_multiplier=Fraction(multiplier), **own | parameters
+    )
+
+
+_LINE = (0.3, -0.6, 0.1, 1e308, 0.2)
+
+SMALL = (
+    SmallInstance(name="five records, add-remove", mechanism=_small(ADD, "1/100"), data=_LINE),
+    SmallInstance(
+        name="five records, replace",
+        mechanism=_small(REPLACE, "1/100", center=Fraction(1, 3)),
+        data=_LINE,
+    ),
+    SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, "3/2"), data=()),
+)
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _line(setting: Mapping[str, Any]) -> UnivariateGaussian:
+    return UnivariateGaussian(
+        adjacency=setting["adjacency"],
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
+        cell=2**-7,
+        reach=8,
+    )
+
+
+def _rate(
+    name: str, variable: str, values: tuple[Any, ...], curve: str, **claimed: Any
+) -> RateClaim:
+    """Normal records of standard deviation 1 about 1.3."""
+    return RateClaim(
+        name=name,
+        mechanism=_line,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="gaussian", parameters={"mean": 1.3, "deviation": 1.0}),
+        curve=Curve(function=curve, arguments=("parameters", "n")),
+        source="OURS, a normal law by clipped moments; KV18",
+        repeats=200,
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (500, 1000, 2000, 4000),
+        "expected_error",
+        target=Population(lambda mechanism, setting: 1.3),
+        error=lambda estimate, truth: abs(estimate.value - truth),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
+        setting={"noise_multiplier": 2, "adjacency": REPLACE},
+    ),
+    _rate(
+        "error-of-deviations-against-noise-multiplier",
+        "noise_multiplier",
+        (2, 4, 8),
+        "expected_deviation_error",
+        target=Population(lambda mechanism, setting: 1.0),
+        error=lambda estimate, truth: abs(math.log(estimate.deviation / truth)),
+        setting={"n": 2000, "adjacency": ADD},
+    ),
+)

@@ -1,0 +1,388 @@
+"""``univariate_gaussian``: the mean and the standard deviation of normal records, without a guess of either."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any
+
+import numpy as np
+
+from dpverify.estimation.budget_shares import ROOT_BITS, checked_shares
+from dpverify.estimation.handles import COUNT
+from dpverify.estimation.normal_law import (
+    Box,
+    Clips,
+    Degenerate,
+    NormalEstimate,
+    errors_of,
+    fit,
+    moved_frame,
+)
+from dpverify.estimation.rationals import rounded_quotient
+from dpverify.grid import OUTER_BOX, Count
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.clipped_scalars import GRAIN, LEVELS, MOST_LEVEL, ClippedMoments, unit_of
+from dpverify.grid.coordinates import SideCounts
+from dpverify.grid.joint import least_counted
+from dpverify.grid.linear import Integers
+from dpverify.grid.masks import Row
+from dpverify.grid.rounding import rounded_quotients
+from dpverify.grid.vector_queries import OneUnit
+from dpverify.plans import (
+    UNIT,
+    Abstained,
+    Handle,
+    Mechanism,
+    NoNoise,
+    Plan,
+    Released,
+    RoundedGaussian,
+    Stage,
+    Transcripts,
+)
+from dpverify.plans.parameters import positive, probability, whole_from
+from dpverify.plans.search import Prefix, Search
+from dpverify.privacy import Adjacency
+from dpverify.privacy.numbers import Exact, exact, root_up, settle, to_float
+
+WARM = Handle("warm moments")
+MOMENTS = Handle("moments")
+_NOISE = RoundedGaussian(UNIT)
+_SHARES = tuple(Fraction(percent, 100) for percent in (8, 10, 12, 70))
+_EXTRA_STEPS = 3  # of a search, for thresholds near what is searched
+_FINEST = 2  # cells on either side of a median: what its search leaves
+_HALF_NORMAL = Fraction("0.6745")  # half of all normal records are within so many deviations
+_PARTS = 64  # the warm moments are rounded to 1/64
+_RESOLUTION = 4  # cells: a smaller deviation is not told
+_LARGEST_CENTER = 1 << 52
+_PER_MULTIPLIER = 200  # records under replace, from which on a normal sample hardly ever abstains
+_MOST_LEAST = 1 << 60  # a float, and above what any count is
+_FEWEST = 20  # records whose sampling error alone leaves a fit
+_WARM = Clips(3.0, 3.0)
+_LAST = Clips(1.5, 1945 / GRAIN)
+_FAR, _NEAR = Box(2.0, 4.0), Box(1.0, 2.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
+    """The mean and the standard deviation of normal records, with no guess of either but the grid.
+
+    Data: one column, shape (n,) or (n, 1). Output: ``NormalEstimate``; ``Degenerate`` where the deviation is below 4 cells;
+    ``Abstained`` below ``at_least`` records and for records that no normal law near the released frame fits. Claim:
+    GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data; no delta.
+    Errors, at (1, 1e-6) under replace, of the mean in deviations and of the deviation as a share: .038 and .030 at n = 1000,
+    .009 and .0065 at 16000 (sampling alone: .032, .022; .008, .0056).
+
+    Four steps: a noisy binary search for the median; another for the median of the distances from it; clipped first and
+    second moments about these, which give a better center and unit; and clipped moments again, of which the estimate is
+    the normal law that has them.
+    cell: records are rounded to the largest power of two not above; deviations from 4 cells to 2^38 are found, and rounding adds
+    (cell / deviation)^2 / 24 of itself to the deviation.
+    center: public; records beyond 2^40 cells of it count as lying there.
+    reach: the median is searched within so much of the center, rounded up to a power of two of cells; None: all 2^40. Half
+    as many bits are half as many noisy steps.
+    shares: of mu^2 for the four steps, of sum 1.
+    at_least: abstain below this released (or public) number; by default 200 noise multipliers under replace and 100 under
+    add-remove, from 20 to 2^60. With half as many a search may fail, which the last fit shows in most but not in all cases.
+    Errors: TypeError or ValueError for parameters and for data that are not a real column.
+    Source: OURS; KV18 (the problem; estimates in two rounds), DRS22 (the Gaussian mechanism and its composition).
+    """
+
+    cell: Annotated[float, positive(as_given=True)]
+    center: Exact = 0
+    reach: Annotated[Exact, positive(as_given=True)] | None = None
+    shares: tuple[Fraction, ...] = _SHARES
+    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
+
+    def check_parameters(self) -> None:
+        """Shares of sum 1, a center and a reach on the grid."""
+        settle(self, shares=checked_shares(self.shares, len(_SHARES)))
+        center = exact(self.center, "center")
+        settle(self, center=center)
+        if abs(center) > _LARGEST_CENTER * self._cell():
+            far = to_float(abs(center) / self._cell())
+            raise ValueError(
+                f"center = {to_float(center)} is {far:.3g} cells from zero, beyond 2^52. Subtract a public constant from the "
+                "data, or give a larger cell."
+            )
+        if self.reach is not None and exact(self.reach, "reach") > OUTER_BOX * self._cell():
+            raise ValueError(
+                f"reach = {self.reach} is more than 2^40 cells. Give a larger cell, or leave it out for all of the grid."
+            )
+
+    def replacement(self) -> float:
+        """The center, as a float."""
+        return to_float(exact(self.center, "center"))
+
+    def plan(self) -> Plan:
+        """The public count under replace; both searches; the moments about what they found, and about what these tell."""
+        public = () if self._counts() else (Stage(COUNT, Count(), NoNoise()),)
+        sides, spreads = self._sides(), self._spreads()
+        found = sides.elements(self._side_query, _NOISE)
+        found += spreads.elements(self._spread_query, _NOISE, Prefix().then(sides, sides.steps))
+        return (*public, *found, self._moments(WARM), self._moments(MOMENTS))
+
+    def estimate(self, transcript: Transcripts) -> NormalEstimate | Degenerate | Abstained:
+        """The normal law that has the last moments, in the data's unit."""
+        first, second, count = self._ratios(MOMENTS, transcript)
+        if not count >= self._least():
+            return Abstained(f"fewer than {self._least()} records, by the released count")
+        middle, level = self._frame(MOMENTS, transcript)[0].tolist()
+        sixteenths = unit_of(level)
+        if abs(middle) + 2 * sixteenths // LEVELS > OUTER_BOX:
+            return Abstained("the records reach beyond the 2^40 cells of the grid")
+        mean, deviation, fits = fit(np.array([first, second]), _LAST, _NEAR)
+        unit = Fraction(sixteenths, LEVELS) * self._cell()
+        place = exact(self.center, "center") + middle * self._cell()
+        resolution = _RESOLUTION * self._cell()
+        if Fraction(deviation) * unit < resolution or (not fits and unit < 2 * resolution):
+            value = to_float(place + Fraction(mean) * unit)
+            return Degenerate(value, to_float(resolution), count)
+        if not fits:
+            return Abstained(
+                "no normal law near the released center and unit has the released moments"
+            )
+        own = to_float(Fraction(deviation) * unit)
+        slopes = _LAST.slopes(mean, deviation)
+        noise, relative = errors_of(slopes, self._noise_of(first, second, count))
+        drawn, share = errors_of(slopes, _LAST.covariance(mean, deviation) / count)
+        scale = to_float(unit)
+        return NormalEstimate(
+            to_float(place + Fraction(mean) * unit),
+            own,
+            count,
+            noise * scale,
+            relative,
+            drawn * scale,
+            share,
+        )
+
+    def expected_error(self, n: int) -> float:
+        """Of the mean, in standard deviations of the records: the noise's part alone, for normal records, to first order.
+
+        Infinite below ``at_least`` records.
+        """
+        return self._expected(n)[0]
+
+    def expected_deviation_error(self, n: int) -> float:
+        """The same of the standard deviation, as a share of it."""
+        return self._expected(n)[1]
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n such that the released number of n records is below ``at_least`` with probability at most ``beta``."""
+        allowed = probability(beta, "beta")
+        if not self._counts():
+            return self._least()
+        query = self._query(MOMENTS)
+        per_record = query.weight * UNIT / self._scale(MOMENTS)
+        return least_counted(self._least(), per_record, lambda k: _NOISE.falls_short(k, allowed))
+
+    def fewest_records(self) -> int:
+        """Under replace: ``at_least``, decided on the public number of records."""
+        return 0 if self._counts() else self._least()
+
+    # --- the grid, the searches, their noise -----------------------------------------------------
+
+    def _counts(self) -> bool:
+        return self.adjacency is Adjacency.ADD_REMOVE
+
+    def _least(self) -> int:
+        if self.at_least is not None:
+            return self.at_least
+        times = _PER_MULTIPLIER // (2 if self._counts() else 1)
+        return min(max(_FEWEST, math.ceil(times * self.noise_multiplier)), _MOST_LEAST)
+
+    def _exponent(self) -> int:
+        return floor_log2(exact(self.cell, "cell"))
+
+    def _cell(self) -> Fraction:
+        exponent = self._exponent()
+        return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+
+    def _origin(self) -> int:
+        """The center in cells."""
+        own = exact(self.center, "center") / self._cell()
+        return rounded_quotient(own.numerator, own.denominator)
+
+    def _reach_bits(self) -> int:
+        """The least r from 2 on with reach <= 2^r cells."""
+        if self.reach is None:
+            return OUTER_BOX.bit_length() - 1
+        cells = math.ceil(exact(self.reach, "reach") / self._cell())
+        return max(2, (cells - 1).bit_length())
+
+    def _sides(self) -> Search:
+        """Halvings of the reach down to ``_FINEST`` cells, and the extra ones."""
+        return Search("side", 1, self._reach_bits() - _FINEST.bit_length() + 1 + _EXTRA_STEPS)
+
+    def _spreads(self) -> Search:
+        """Over octaves of deviations, more than the reach has, to a quarter of one, and an extra step."""
+        octaves = (self._reach_bits() + 1).bit_length()
+        return Search("spread", 1, octaves + 3)
+
+    def _step_scale(self, search: Search, share: Fraction) -> Fraction:
+        """The noise of one of its steps, in records: one moves a step by 1, or by 2."""
+        square = (1 if self._counts() else 4) * search.steps / share
+        return self.noise_multiplier * root_up(square, ROOT_BITS)
+
+    def _quarters(self, node: int) -> int:
+        """The threshold of a node of the first search, in quarters of a cell about the center."""
+        search = self._sides()
+        return search.middles((node,))[0] << (self._reach_bits() + 2 - search.steps)
+
+    def _level(self, node: int) -> int:
+        """The level of a node of the second search: sixteenths of an octave, from one cell on."""
+        search = self._spreads()
+        return min(search.middles((node,))[0] + (1 << search.steps), MOST_LEVEL)
+
+    def _side_query(self, row: Row) -> OneUnit:
+        quarters = 4 * self._origin() + self._quarters(row[-1])
+        query = SideCounts((self._as_float(Fraction(quarters, 4)),))
+        return OneUnit(query, self._step_scale(self._sides(), self.shares[0]))
+
+    def _spread_query(self, row: Row) -> OneUnit:
+        middle = self._origin() + self._median(row[0])
+        half = _HALF_NORMAL * unit_of(self._level(row[-1])) / LEVELS
+        ends = (self._as_float(middle + side * half) for side in (1, -1))
+        return OneUnit(
+            SideCounts(*((end,) for end in ends)),
+            self._step_scale(self._spreads(), self.shares[1]),
+        )
+
+    def _median(self, node: int) -> int:
+        """The median that the first search found, in cells from the center, rounded down."""
+        return self._quarters(node) >> 2
+
+    def _as_float(self, cells: Fraction) -> float:
+        """The float nearest to so many cells; the largest one beyond all."""
+        value = to_float(cells * self._cell())
+        return min(max(value, -_LARGEST), _LARGEST)
+
+    # --- the moments, and the frames they are taken in -------------------------------------------
+
+    def _query(self, name: Handle) -> ClippedMoments:
+        """Of the last: clip(z, 1.5) and 0.72 (min(z^2, 1.9^2) - 1.4), weight 1/2; of the warm ones 3, 0.55, 3^2, 3, 1.
+
+        The offset and the weight are for add-remove; under replace neither moves anything.
+        """
+        clips = _WARM if name == WARM else _LAST
+        linear, square, offset, weight = (
+            (20 * GRAIN, 11, 3 * GRAIN**2, 20 * GRAIN**2)
+            if name == WARM
+            else (25 * GRAIN, 18, 7 * GRAIN**2 // 5, 25 * GRAIN**2 // 2)
+        )
+        if not self._counts():
+            offset = weight = 0
+        before = (*map(self._sides().stage, range(self._sides().steps)),)
+        before += (*map(self._spreads().stage, range(self._spreads().steps)),)
+        if name == MOMENTS:
+            before += (WARM,) if self._counts() else (COUNT, WARM)
+        return ClippedMoments(
+            self._exponent(),
+            self._origin(),
+            round(clips.turn * GRAIN),
+            round(clips.edge * GRAIN),
+            linear,
+            square,
+            offset,
+            weight,
+            Released(before, lambda transcripts: self._frame(name, transcripts)),
+        )
+
+    def _scale(self, name: Handle) -> Fraction:
+        """The noise of a stage's numbers, in their unit."""
+        moved = self._query(name).moved(self.adjacency)
+        share = self.shares[2 if name == WARM else 3]
+        return self.noise_multiplier * root_up(moved / share, ROOT_BITS)
+
+    def _moments(self, name: Handle) -> Stage:
+        return Stage(name, OneUnit(self._query(name), self._scale(name)), _NOISE)
+
+    def _frame(self, name: Handle, before: Transcripts) -> Integers:
+        """The center in cells from the public one, and the level of the unit, shape (size, 2)."""
+        nodes = [
+            search.nodes(search.steps)(before)[:, 0] for search in (self._sides(), self._spreads())
+        ]
+        pairs, which = np.unique(np.stack(nodes, axis=1), axis=0, return_inverse=True)
+        frames = np.array(
+            [(self._median(side), self._level(spread)) for side, spread in pairs.tolist()], np.int64
+        )[which.reshape(-1)]
+        return frames if name == WARM else self._after_warm(frames, before)
+
+    def _after_warm(self, frames: Integers, before: Transcripts) -> Integers:
+        """Where the warm moments move the frames; they stay where the released number is not positive."""
+        moments = self._rounded(before)
+        rows = np.concatenate([frames, moments], axis=1)
+        found, which = np.unique(rows, axis=0, return_inverse=True)
+        return np.array([_moved(*row) for row in found.tolist()], np.int64)[which.reshape(-1)]
+
+    def _rounded(self, before: Transcripts) -> Integers:
+        """The warm moments in 1/64, to the nearest, shape (size, 2); -1 and -1 where there is no positive number."""
+        values, query = before[WARM].astype(object), self._query(WARM)
+        first, second = values[:, 0], values[:, 1]
+        if self._counts():
+            number, top, base = values[:, 2], query.weight, 1
+        else:
+            scale = self._scale(WARM) / UNIT
+            number, top, base = (
+                before[COUNT][:, 0].astype(object),
+                scale.numerator,
+                scale.denominator,
+            )
+        good = np.asarray(number > 0, np.bool_)
+        below = np.where(good, number, 1) * base
+        lead = rounded_quotients(first * (top * _PARTS), below * (query.linear * GRAIN))
+        own = second * (top * _PARTS) + below * (query.square * query.offset * _PARTS)
+        trail = rounded_quotients(own, below * (query.square * GRAIN**2))
+        turn, edge = round(_WARM.turn * _PARTS), round(_WARM.edge**2 * _PARTS)
+        both = np.stack([np.clip(lead, -turn, turn), np.clip(trail, 0, edge)], axis=1)
+        both[~good] = -1
+        return np.asarray(both.astype(np.int64))
+
+    def _ratios(self, name: Handle, transcript: Transcripts) -> tuple[float, float, float]:
+        """The released moments of a record in units of the frame, and the number of records."""
+        query, scale = self._query(name), self._scale(name) / UNIT
+        values = [value * scale for value in transcript.numbers(name)]
+        count = values[2] / query.weight if self._counts() else Fraction(transcript.number(COUNT))
+        if count <= 0:
+            return 0.0, 0.0, to_float(count)
+        first = values[0] / (query.linear * GRAIN * count)
+        second = (values[1] / count + query.square * query.offset) / (query.square * GRAIN**2)
+        # beyond what a clipped moment can be, as far as a float's square
+        most = 10**6
+        return (
+            to_float(min(max(first, Fraction(-most)), Fraction(most))),
+            to_float(min(max(second, Fraction(-most)), Fraction(most))),
+            to_float(count),
+        )
+
+    def _noise_of(self, first: float, second: float, count: float) -> Any:
+        """The covariance of the noise in the last moments, shape (2, 2), to first order."""
+        query, scale = self._query(MOMENTS), min(to_float(self._scale(MOMENTS)), 1e100)
+        own = np.array([scale / (query.linear * GRAIN), scale / (query.square * GRAIN**2)]) / count
+        found = np.diag(own**2)
+        if self._counts():
+            along = np.array([first, second - query.offset / GRAIN**2])
+            found += np.outer(along, along) * (scale / (query.weight * count)) ** 2
+        return found
+
+    def _expected(self, n: int) -> tuple[float, float]:
+        if n < self._least():
+            return math.inf, math.inf
+        first, second = _LAST.moments(0.0, 1.0).tolist()
+        return errors_of(_LAST.slopes(0.0, 1.0), self._noise_of(first, second, float(n)))
+
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def _moved(middle: int, level: int, first: int, second: int) -> tuple[int, int]:
+    """The frame after warm moments in 1/64: moved by sixteenths of its unit, and by levels."""
+    if second < 0:
+        return middle, level
+    sixteenths, levels = moved_frame(first, second, _PARTS, _WARM, _FAR, LEVELS)
+    middle += (sixteenths * unit_of(level)) >> 8  # in sixteenths of sixteenths of a cell
+    level += levels
+    return min(max(middle, -OUTER_BOX), OUTER_BOX), min(max(level, 0), MOST_LEVEL)
