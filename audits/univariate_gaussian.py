@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify import Adjacency, ApproxDP, GaussianDP, UnivariateGaussian
+from dpverify import Adjacency, UnivariateGaussian
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.grid import Count, OneUnit, Records, Released, View
@@ -23,7 +23,8 @@ from dpverify.rates import Curve, Instance, Population, RateClaim
 from .clipped_mean import Faulty
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-_MOMENTS = ("warm moments", "moments")
+
+Planted = Callable[[UnivariateGaussian], Fault]
 
 # --- planted faults -----------------------------------------------------------------------------
 
@@ -41,27 +42,19 @@ def _asked(stage: Stage) -> ClippedMoments:
 def _as_if(
     mechanism: UnivariateGaussian, name: str, moved: Callable[[ClippedMoments], int]
 ) -> Fault:
-    """The moments with noise for another squared sensitivity."""
+    """The last moments with noise for another squared sensitivity."""
 
     def change(stage: Stage) -> Stage:
         asked = _asked(stage)
         share = moved(asked) / asked.moved(mechanism.adjacency)
         return rescaled_stage(stage, Fraction(math.sqrt(share)))
 
-    return plan_fault(name, mechanism, _changed(mechanism, change, *_MOMENTS))
+    return plan_fault(name, mechanism, _changed(mechanism, change, "moments"))
 
 
 def _one_moment(mechanism: UnivariateGaussian) -> Fault:
     """Noise for the first moment alone."""
-    times = 1 if mechanism.adjacency is ADD else 4
-    return _as_if(
-        mechanism, "pays for the first moment", lambda q: times * (q.linear * q.turn) ** 2
-    )
-
-
-def _free_number(mechanism: UnivariateGaussian) -> Fault:
-    """Noise for both moments, without the number."""
-    return _as_if(mechanism, "does not pay for the number", lambda q: q.moved(ADD) - q.weight**2)
+    return _as_if(mechanism, "pays for the first moment", lambda q: (q.linear * q.turn) ** 2)
 
 
 def _unpaid_steps(mechanism: UnivariateGaussian) -> Fault:
@@ -77,15 +70,17 @@ def _unpaid_steps(mechanism: UnivariateGaussian) -> Fault:
 
 
 def _exact_frame(mechanism: UnivariateGaussian) -> Fault:
-    """The last moments are about the records' own median, in their own unit."""
+    """The last moments are about the records' own middle, in their own unit, which one outlier moves."""
 
     def change(stage: Stage) -> Stage:
         asked = _asked(stage)
 
         def value(records: Records) -> list[int]:
-            cells = np.clip(np.ldexp(records[:, 0], -asked.exponent) - asked.center, -99, 99)
-            middle = int(np.median(cells)) if len(cells) else 0
-            width = float(np.median(np.abs(cells - middle))) if len(cells) else 1.0
+            cells = np.clip(
+                np.ldexp(records[:, 0], -asked.exponent) - asked.center, -(2**20), 2**20
+            )
+            middle = round(float(cells.mean())) if len(cells) else 0
+            width = float(np.abs(cells - middle).mean()) if len(cells) else 1.0
             frame = middle, round(LEVELS * math.log2(max(1.0, width)))
             return _about(asked, records, frame)
 
@@ -111,53 +106,66 @@ def _exact_number(mechanism: UnivariateGaussian) -> Fault:
 
 # --- pairs --------------------------------------------------------------------------------------
 
-_NAN, _FAR, _TINY = float("nan"), 1e308, 5e-324
+_NAN, _FAR = float("nan"), 1e308
+_EQUAL = [1.1] * 5000  # on no threshold of either search
 
 
 def _added() -> tuple[NeighboringPair, ...]:
     """What lies beyond every frame moves all stages as far as they go."""
     return (
-        added("an outlier enters", [0.0] * 8, _FAR),
-        added("the median turns", [-8.0] * 8 + [8.0] * 8, 8.0),
-        added("around the least number", [0.5] * 4, -_FAR, at=4),
+        added("an outlier enters", _EQUAL, _FAR),
+        added("around the least number", [1.1] * 4499, -_FAR, at=4499),
         NeighboringPair(
             name="nobody against somebody", left=[_FAR], right=np.zeros((0, 1)), adjacency=ADD
         ),
-        added("a NaN enters", [-0.0, _TINY] * 3, _NAN),
+        added("a NaN enters", _EQUAL, _NAN),
     )
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
     """One end for the other moves sides and first moments; for the middle, distances and second moments."""
-    halves = [-8.0] * 20 + [8.0] * 20
     return (
-        replaced("one end for the other", [_FAR] + [0.0] * 40, -_FAR),
-        replaced("an outlier by the middle", [_FAR] + [0.0] * 40, 0.0),
-        replaced("the median turns", [-8.0, *halves], 8.0),
-        replaced("a NaN by an outlier", [_NAN] * 40, _FAR, at=4),
-        replaced("within a cell", [-0.0] * 40, _TINY),
+        replaced("one end for the other", [_FAR, *_EQUAL], -_FAR),
+        replaced("an outlier by the middle", [_FAR, *_EQUAL], 1.1),
+        replaced("a NaN by an outlier", [_NAN, *_EQUAL], _FAR),
+        replaced("within a cell", [-0.0, *_EQUAL], 5e-324),
     )
 
 
+# Few stages have most of mu^2; many equal records make the others nearly certain, so that few transcripts lead to
+# different frames. A reach of four cells: 4 and 5 steps.
+_COARSE: Any = {"cell": 1.0, "reach": 4, "at_least": 4500, "nonfinite": "replace"}
+
+
 def _attacked(
-    mechanism: UnivariateGaussian,
+    name: str,
+    adjacency: Adjacency,
     pairs: Sequence[NeighboringPair],
-    *faults: Callable[[UnivariateGaussian], Fault],
+    which: str,
+    *faults: Planted,
 ) -> Configuration:
-    planted = [fault(mechanism) for fault in faults]
-    return Configuration(name="line", mechanism=mechanism, pairs=pairs, faults=planted)
+    """One stage, which has most of mu^2 (a first step of a search: with its other steps)."""
+    order = ("side 1", "spread 1", "warm moments", "moments")
+    shares = tuple(Fraction(47 if name == which else 1, 50) for name in order)
+    mechanism = UnivariateGaussian(
+        adjacency=adjacency, noise_multiplier=Fraction(1, 2), shares=shares, **_COARSE
+    )
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=[fault(mechanism) for fault in faults],
+        attacked=frozenset({which}),
+        quick_trials=12_000,
+    )
 
-
-# A reach of four cells: 4 and 5 steps, and few frames. Even shares show every stage's noise.
-_COARSE: Any = {"cell": 1.0, "reach": 4, "at_least": 4, "nonfinite": "replace"}
-_ADD = UnivariateGaussian.for_budget(GaussianDP(1), adjacency=ADD, **_COARSE)
-_REPLACE = UnivariateGaussian.for_budget(ApproxDP(1, "1e-6"), adjacency=REPLACE, **_COARSE)
 
 CONFIGURATIONS = (
-    _attacked(
-        _ADD, _added(), _one_moment, _free_number, _unpaid_steps, _exact_frame, _exact_number
-    ),
-    _attacked(_REPLACE, _replaced(), _one_moment, _unpaid_steps, _exact_frame),
+    _attacked("center", REPLACE, _replaced()[:2], "side 1", _unpaid_steps),
+    _attacked("unit", REPLACE, _replaced()[:2], "spread 1", _unpaid_steps),
+    _attacked("warm", ADD, _added()[:1], "warm moments"),
+    _attacked("moments", ADD, _added(), "moments", _one_moment, _exact_frame, _exact_number),
+    _attacked("ends", REPLACE, _replaced(), "moments", _one_moment, _exact_frame),
 )
 
 # --- small instances ----------------------------------------------------------------------------
@@ -170,16 +178,34 @@ def _small(adjacency: Adjacency, multiplier: str, **parameters: Any) -> Univaria
     )
 
 
-_LINE = (0.3, -0.6, 0.1, 1e308, 0.2)
+_FIVE = (0.3, -0.6, 0.1, 1e308, 0.2)
 
 SMALL = (
-    SmallInstance(name="five records, add-remove", mechanism=_small(ADD, "1/100"), data=_LINE),
     SmallInstance(
-        name="five records, replace",
-        mechanism=_small(REPLACE, "1/100", center=Fraction(1, 3)),
-        data=_LINE,
+        name="five records, add-remove, followed",
+        mechanism=_small(ADD, "1/100"),
+        data=_FIVE,
+        followed=20,
     ),
-    SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, "3/2"), data=()),
+    SmallInstance(
+        name="five records, replace, followed",
+        mechanism=_small(REPLACE, "1/100", center=Fraction(1, 3)),
+        data=_FIVE,
+        followed=20,
+    ),
+    SmallInstance(
+        name="a far line of all cells, add-remove, followed",
+        mechanism=_small(ADD, "1/10", reach=None),
+        data=[1e6 + 3.0 * (k % 7) for k in range(60)],
+        followed=10,
+    ),
+    SmallInstance(
+        name="a far line of all cells, replace, followed",
+        mechanism=_small(REPLACE, "1/10", reach=None),
+        data=[-1e6 - 0.7 * (k % 11) for k in range(90)],
+        followed=10,
+    ),
+    SmallInstance(name="nobody, followed", mechanism=_small(ADD, "3/2"), data=(), followed=10),
 )
 
 # --- rates --------------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.grid.linear import Integers
 from dpverify.privacy.numbers import Exact, Floats
 
 _STEPS = 100
@@ -30,31 +31,32 @@ class Clips:
     turn: float
     edge: float
 
-    def moments(self, mean: float, deviation: float) -> Floats:
-        """Compute the two clipped moments of a normal law, shape (2,)."""
+    def moments(self, mean: Floats, deviation: Floats) -> Floats:
+        """Compute the two clipped moments of normal laws, shape (2, laws); of one law from two numbers, shape (2,)."""
         low, inside, high = _parts(mean, deviation, self.turn)
         first = self.turn * (high - low) + _first(mean, deviation, self.turn, inside)
         low, inside, high = _parts(mean, deviation, self.edge)
-        return np.array(
-            [first, self.edge**2 * (high + low) + _second(mean, deviation, self.edge, inside)]
-        )
+        second = self.edge**2 * (high + low) + _second(mean, deviation, self.edge, inside)
+        return np.stack([first, second])
 
-    def slopes(self, mean: float, deviation: float) -> Floats:
-        """Compute how the moments move with the mean and with the logarithm of the deviation, shape (2, 2).
+    def slopes(self, mean: Floats, deviation: Floats) -> Floats:
+        """Compute how the moments move with the mean and with the logarithm of the deviation, shape (2, 2, laws) or (2, 2).
 
         By Stein: the mean moves E f(z) by E f'(z), the logarithm of s by s^2 E f''(z).
         """
         a, b = (-self.turn - mean) / deviation, (self.turn - mean) / deviation
         c, d = (-self.edge - mean) / deviation, (self.edge - mean) / deviation
-        inside = float(ndtr(d) - ndtr(c))
+        inside = ndtr(d) - ndtr(c)
         ends = self.edge * (_density(d) + _density(c)) / deviation
-        return np.array(
+        return np.stack(
             [
-                [float(ndtr(b) - ndtr(a)), deviation * (_density(a) - _density(b))],
-                [
-                    2 * _first(mean, deviation, self.edge, inside),
-                    2 * deviation**2 * (inside - ends),
-                ],
+                np.stack([ndtr(b) - ndtr(a), deviation * (_density(a) - _density(b))]),
+                np.stack(
+                    [
+                        2 * _first(mean, deviation, self.edge, inside),
+                        2 * deviation**2 * (inside - ends),
+                    ]
+                ),
             ]
         )
 
@@ -73,52 +75,57 @@ class Box:
     mean: float
     factor: float
 
-    def nearest(self, mean: float, log: float) -> tuple[float, float]:
-        """Clamp a mean and the logarithm of a deviation to the box."""
+    def nearest(self, mean: Floats, log: Floats) -> tuple[Floats, Floats]:
+        """Clamp means and logarithms of deviations to the box."""
         far = math.log(self.factor)
-        return min(max(mean, -self.mean), self.mean), min(max(log, -far), far)
+        return np.clip(mean, -self.mean, self.mean), np.clip(log, -far, far)
 
 
-def fit(moments: Floats, clips: Clips, box: Box) -> tuple[float, float, bool]:
-    """Compute the mean and deviation with these clipped moments, by Newton's method in the box, and whether they have them.
+def fit(moments: Floats, clips: Clips, box: Box) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Compute means and deviations with these clipped moments, by Newton's method in the box, and whether they have them.
 
-    Where no law in the box has them, the last iterate.
+    moments: shape (2, laws). Where no law in the box has them, the last iterate.
     """
-    mean, log = box.nearest(float(moments[0]), 0.0)
+    mean, log = box.nearest(moments[0].astype(np.float64), np.zeros(moments.shape[1]))
+    fits, open_ = np.zeros(len(mean), np.bool_), np.arange(len(mean))
     for _ in range(_STEPS):
-        deviation = math.exp(log)
-        off = moments - clips.moments(mean, deviation)
-        (a, b), (c, d) = clips.slopes(mean, deviation).tolist()
+        own, logs = mean[open_], log[open_]
+        off = moments[:, open_] - clips.moments(own, np.exp(logs))
+        (a, b), (c, d) = clips.slopes(own, np.exp(logs))
         det = a * d - b * c
-        if not abs(det) > _SMALL:
-            return mean, deviation, False
-        step = ((d * off[0] - b * off[1]) / det, (a * off[1] - c * off[0]) / det)
-        size = max(map(abs, step))
-        if size < _SMALL:
-            return mean, deviation, True
-        scaled = min(1.0, _LONGEST / size)
-        before = mean, log
-        mean, log = box.nearest(float(mean + scaled * step[0]), float(log + scaled * step[1]))
-        if (mean, log) == before:  # held by the box
+        told = np.abs(det) > _SMALL
+        safe = np.where(told, det, 1.0)
+        steps = (d * off[0] - b * off[1]) / safe, (a * off[1] - c * off[0]) / safe
+        size = np.maximum(*map(np.abs, steps))
+        done = told & (size < _SMALL)
+        fits[open_[done]] = True
+        scaled = np.minimum(1.0, _LONGEST / np.maximum(size, _SMALL))
+        later = box.nearest(own + scaled * steps[0], logs + scaled * steps[1])
+        moves = told & ~done
+        mean[open_[moves]], log[open_[moves]] = later[0][moves], later[1][moves]
+        held = (later[0] == own) & (later[1] == logs)
+        open_ = open_[moves & ~held]
+        if not len(open_):
             break
-    return mean, math.exp(log), False
+    return mean, np.exp(log), fits
 
 
-@lru_cache(maxsize=1 << 16)
-def moved_frame(
-    first: int, second: int, parts: int, clips: Clips, box: Box, levels: int
-) -> tuple[int, int]:
-    """Compute how far a frame moves for moments in 1/parts: in sixteenths of its unit, and in levels of its unit.
+def moved_frames(
+    pairs: Integers, parts: int, clips: Clips, box: Box, levels: int
+) -> tuple[Integers, Integers]:
+    """Compute how far frames move for moments in 1/parts: in sixteenths of their unit, and in levels of it.
 
-    To the law in the box that has them; where none has, to the mean and the deviation that they would be without clipping.
+    pairs: shape (frames, 2). To the law in the box that has them; where none has, to the mean and the deviation that they would be
+    without clipping.
     """
-    moments = np.array([first, second]) / parts
+    moments = pairs.T / parts
     mean, deviation, fits = fit(moments, clips, box)
-    if not fits:
-        variance = float(moments[1] - moments[0] ** 2)
-        mean, log = box.nearest(float(moments[0]), math.log(max(variance, box.factor**-2)) / 2)
-        deviation = math.exp(log)
-    return round(16 * mean), round(levels * math.log2(deviation))
+    variance = np.maximum(moments[1] - moments[0] ** 2, box.factor**-2)
+    rough = box.nearest(moments[0], np.log(variance) / 2)
+    mean = np.where(fits, mean, rough[0])
+    deviation = np.where(fits, deviation, np.exp(rough[1]))
+    whole = np.rint(16 * mean), np.rint(levels * np.log2(deviation))
+    return whole[0].astype(np.int64), whole[1].astype(np.int64)
 
 
 def errors_of(slopes: Floats, covariance: Floats) -> tuple[float, float]:
@@ -188,23 +195,23 @@ class Degenerate(Result):
         return f"{self.value:.6g}, with a deviation below {self.resolution:.3g}"
 
 
-def _density(x: float) -> float:
-    return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+def _density(x: Floats) -> Floats:
+    return np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
-def _parts(mean: float, deviation: float, edge: float) -> tuple[float, float, float]:
+def _parts(mean: Floats, deviation: Floats, edge: float) -> tuple[Floats, Floats, Floats]:
     """The masses below -edge, between, and above edge."""
     a, b = (-edge - mean) / deviation, (edge - mean) / deviation
-    return float(ndtr(a)), float(ndtr(b) - ndtr(a)), float(ndtr(-b))
+    return ndtr(a), ndtr(b) - ndtr(a), ndtr(-b)
 
 
-def _first(mean: float, deviation: float, edge: float, inside: float) -> float:
+def _first(mean: Floats, deviation: Floats, edge: float, inside: Floats) -> Floats:
     """E z over the records between -edge and edge."""
     a, b = (-edge - mean) / deviation, (edge - mean) / deviation
     return mean * inside + deviation * (_density(a) - _density(b))
 
 
-def _second(mean: float, deviation: float, edge: float, inside: float) -> float:
+def _second(mean: Floats, deviation: Floats, edge: float, inside: Floats) -> Floats:
     """E z^2 over these."""
     a, b = (-edge - mean) / deviation, (edge - mean) / deviation
     ends = a * _density(a) - b * _density(b)

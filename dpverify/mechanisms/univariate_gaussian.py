@@ -18,7 +18,7 @@ from dpverify.estimation.normal_law import (
     NormalEstimate,
     errors_of,
     fit,
-    moved_frame,
+    moved_frames,
 )
 from dpverify.estimation.rationals import rounded_quotient
 from dpverify.grid import OUTER_BOX, Count
@@ -133,7 +133,8 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         sixteenths = unit_of(level)
         if abs(middle) + 2 * sixteenths // LEVELS > OUTER_BOX:
             return Abstained("the records reach beyond the 2^40 cells of the grid")
-        mean, deviation, fits = fit(np.array([first, second]), _LAST, _NEAR)
+        laws = fit(np.array([[first], [second]]), _LAST, _NEAR)
+        mean, deviation, fits = (one.item() for one in laws)
         unit = Fraction(sixteenths, LEVELS) * self._cell()
         place = exact(self.center, "center") + middle * self._cell()
         resolution = _RESOLUTION * self._cell()
@@ -145,7 +146,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
                 "no normal law near the released center and unit has the released moments"
             )
         own = to_float(Fraction(deviation) * unit)
-        slopes = _LAST.slopes(mean, deviation)
+        slopes = _LAST.slopes(*np.array([mean, deviation]))
         noise, relative = errors_of(slopes, self._noise_of(first, second, count))
         drawn, share = errors_of(slopes, _LAST.covariance(mean, deviation) / count)
         scale = to_float(unit)
@@ -313,10 +314,13 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
 
     def _after_warm(self, frames: Integers, before: Transcripts) -> Integers:
         """Where the warm moments move the frames; they stay where the released number is not positive."""
-        moments = self._rounded(before)
-        rows = np.concatenate([frames, moments], axis=1)
+        rows = np.concatenate([frames, self._rounded(before)], axis=1)
         found, which = np.unique(rows, axis=0, return_inverse=True)
-        return np.array([_moved(*row) for row in found.tolist()], np.int64)[which.reshape(-1)]
+        pairs, same = np.unique(found[:, 2:], axis=0, return_inverse=True)
+        moves = moved_frames(pairs, _PARTS, _WARM, _FAR, LEVELS)
+        by = np.stack(moves, axis=1)[same.reshape(-1)].tolist()
+        later = [_moved(*row, *move) for row, move in zip(found.tolist(), by, strict=True)]
+        return np.array(later, np.int64)[which.reshape(-1)]
 
     def _rounded(self, before: Transcripts) -> Integers:
         """The warm moments in 1/64, to the nearest, shape (size, 2); -1 and -1 where there is no positive number."""
@@ -371,18 +375,20 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
     def _expected(self, n: int) -> tuple[float, float]:
         if n < self._least():
             return math.inf, math.inf
-        first, second = _LAST.moments(0.0, 1.0).tolist()
-        return errors_of(_LAST.slopes(0.0, 1.0), self._noise_of(first, second, float(n)))
+        zero, one = np.array([0.0, 1.0])
+        first, second = _LAST.moments(zero, one).tolist()
+        return errors_of(_LAST.slopes(zero, one), self._noise_of(first, second, float(n)))
 
 
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-def _moved(middle: int, level: int, first: int, second: int) -> tuple[int, int]:
-    """The frame after warm moments in 1/64: moved by sixteenths of its unit, and by levels."""
+def _moved(
+    middle: int, level: int, first: int, second: int, sixteenths: int, levels: int
+) -> tuple[int, int]:
+    """The frame moved by sixteenths of its unit and by levels; as it is where there are no moments."""
     if second < 0:
         return middle, level
-    sixteenths, levels = moved_frame(first, second, _PARTS, _WARM, _FAR, LEVELS)
     middle += (sixteenths * unit_of(level)) >> 8  # in sixteenths of sixteenths of a cell
     level += levels
     return min(max(middle, -OUTER_BOX), OUTER_BOX), min(max(level, 0), MOST_LEVEL)
