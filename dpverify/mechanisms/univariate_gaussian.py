@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -61,7 +62,7 @@ _PER_MULTIPLIER = 200  # records under replace, from which on a normal sample ha
 _MOST_LEAST = 1 << 60  # a float, and above what any count is
 _FEWEST = 20  # records whose sampling error alone leaves a fit
 _WARM = Clips(3.0, 3.0)
-_LAST = Clips(1.5, 1945 / GRAIN)
+LAST = Clips(1.5, 1945 / GRAIN)
 _FAR, _NEAR = Box(2.0, 4.0), Box(1.0, 2.0)
 
 
@@ -101,13 +102,13 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         settle(self, shares=checked_shares(self.shares, len(_SHARES)))
         center = exact(self.center, "center")
         settle(self, center=center)
-        if abs(center) > _LARGEST_CENTER * self._cell():
-            far = to_float(abs(center) / self._cell())
+        if abs(center) > _LARGEST_CENTER * self._grid.cell:
+            far = to_float(abs(center) / self._grid.cell)
             raise ValueError(
                 f"center = {to_float(center)} is {far:.3g} cells from zero, beyond 2^52. Subtract a public constant from the "
                 "data, or give a larger cell."
             )
-        if self.reach is not None and exact(self.reach, "reach") > OUTER_BOX * self._cell():
+        if self.reach is not None and exact(self.reach, "reach") > OUTER_BOX * self._grid.cell:
             raise ValueError(
                 f"reach = {self.reach} is more than 2^40 cells. Give a larger cell, or leave it out for all of the grid."
             )
@@ -119,7 +120,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
     def plan(self) -> Plan:
         """The public count under replace; both searches; the moments about what they found, and about what these tell."""
         public = () if self._counts() else (Stage(COUNT, Count(), NoNoise()),)
-        sides, spreads = self._sides(), self._spreads()
+        sides, spreads = self._grid.sides, self._grid.spreads
         found = sides.elements(self._side_query, _NOISE)
         found += spreads.elements(self._spread_query, _NOISE, Prefix().then(sides, sides.steps))
         return (*public, *found, self._moments(WARM), self._moments(MOMENTS))
@@ -133,11 +134,11 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         sixteenths = unit_of(level)
         if abs(middle) + 2 * sixteenths // LEVELS > OUTER_BOX:
             return Abstained("the records reach beyond the 2^40 cells of the grid")
-        laws = fit(np.array([[first], [second]]), _LAST, _NEAR)
+        laws = fit(np.array([[first], [second]]), LAST, _NEAR)
         mean, deviation, fits = (one.item() for one in laws)
-        unit = Fraction(sixteenths, LEVELS) * self._cell()
-        place = exact(self.center, "center") + middle * self._cell()
-        resolution = _RESOLUTION * self._cell()
+        unit = Fraction(sixteenths, LEVELS) * self._grid.cell
+        place = exact(self.center, "center") + middle * self._grid.cell
+        resolution = _RESOLUTION * self._grid.cell
         if Fraction(deviation) * unit < resolution or (not fits and unit < 2 * resolution):
             value = to_float(place + Fraction(mean) * unit)
             return Degenerate(value, to_float(resolution), count)
@@ -146,9 +147,9 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
                 "no normal law near the released center and unit has the released moments"
             )
         own = to_float(Fraction(deviation) * unit)
-        slopes = _LAST.slopes(*np.array([mean, deviation]))
+        slopes = LAST.slopes(*np.array([mean, deviation]))
         noise, relative = errors_of(slopes, self._noise_of(first, second, count))
-        drawn, share = errors_of(slopes, _LAST.covariance(mean, deviation) / count)
+        drawn, share = errors_of(slopes, LAST.covariance(mean, deviation) / count)
         scale = to_float(unit)
         return NormalEstimate(
             to_float(place + Fraction(mean) * unit),
@@ -195,33 +196,14 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         times = _PER_MULTIPLIER // (2 if self._counts() else 1)
         return min(max(_FEWEST, math.ceil(times * self.noise_multiplier)), _MOST_LEAST)
 
-    def _exponent(self) -> int:
-        return floor_log2(exact(self.cell, "cell"))
-
-    def _cell(self) -> Fraction:
-        exponent = self._exponent()
-        return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+    @property
+    def _grid(self) -> _Grid:
+        return _grid_of(self)
 
     def _origin(self) -> int:
         """The center in cells."""
-        own = exact(self.center, "center") / self._cell()
+        own = exact(self.center, "center") / self._grid.cell
         return rounded_quotient(own.numerator, own.denominator)
-
-    def _reach_bits(self) -> int:
-        """The least r from 2 on with reach <= 2^r cells."""
-        if self.reach is None:
-            return OUTER_BOX.bit_length() - 1
-        cells = math.ceil(exact(self.reach, "reach") / self._cell())
-        return max(2, (cells - 1).bit_length())
-
-    def _sides(self) -> Search:
-        """Halvings of the reach down to ``_FINEST`` cells, and the extra ones."""
-        return Search("side", 1, self._reach_bits() - _FINEST.bit_length() + 1 + _EXTRA_STEPS)
-
-    def _spreads(self) -> Search:
-        """Over octaves of deviations, more than the reach has, to a quarter of one, and an extra step."""
-        octaves = (self._reach_bits() + 1).bit_length()
-        return Search("spread", 1, octaves + 3)
 
     def _step_scale(self, search: Search, share: Fraction) -> Fraction:
         """The noise of one of its steps, in records: one moves a step by 1, or by 2."""
@@ -230,18 +212,18 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
 
     def _quarters(self, node: int) -> int:
         """The threshold of a node of the first search, in quarters of a cell about the center."""
-        search = self._sides()
-        return search.middles((node,))[0] << (self._reach_bits() + 2 - search.steps)
+        search = self._grid.sides
+        return search.middles((node,))[0] << (self._grid.bits + 2 - search.steps)
 
     def _level(self, node: int) -> int:
         """The level of a node of the second search: sixteenths of an octave, from one cell on."""
-        search = self._spreads()
+        search = self._grid.spreads
         return min(search.middles((node,))[0] + (1 << search.steps), MOST_LEVEL)
 
     def _side_query(self, row: Row) -> OneUnit:
         quarters = 4 * self._origin() + self._quarters(row[-1])
         query = SideCounts((self._as_float(Fraction(quarters, 4)),))
-        return OneUnit(query, self._step_scale(self._sides(), self.shares[0]))
+        return OneUnit(query, self._step_scale(self._grid.sides, self.shares[0]))
 
     def _spread_query(self, row: Row) -> OneUnit:
         middle = self._origin() + self._median(row[0])
@@ -249,7 +231,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         ends = (self._as_float(middle + side * half) for side in (1, -1))
         return OneUnit(
             SideCounts(*((end,) for end in ends)),
-            self._step_scale(self._spreads(), self.shares[1]),
+            self._step_scale(self._grid.spreads, self.shares[1]),
         )
 
     def _median(self, node: int) -> int:
@@ -258,45 +240,17 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
 
     def _as_float(self, cells: Fraction) -> float:
         """The float nearest to so many cells; the largest one beyond all."""
-        value = to_float(cells * self._cell())
+        value = to_float(cells * self._grid.cell)
         return min(max(value, -_LARGEST), _LARGEST)
 
     # --- the moments, and the frames they are taken in -------------------------------------------
 
     def _query(self, name: Handle) -> ClippedMoments:
-        """Of the last: clip(z, 1.5) and 0.72 (min(z^2, 1.9^2) - 1.4), weight 1/2; of the warm ones 3, 0.55, 3^2, 3, 1.
-
-        The offset and the weight are for add-remove; under replace neither moves anything.
-        """
-        clips = _WARM if name == WARM else _LAST
-        linear, square, offset, weight = (
-            (20 * GRAIN, 11, 3 * GRAIN**2, 20 * GRAIN**2)
-            if name == WARM
-            else (25 * GRAIN, 18, 7 * GRAIN**2 // 5, 25 * GRAIN**2 // 2)
-        )
-        if not self._counts():
-            offset = weight = 0
-        before = (*map(self._sides().stage, range(self._sides().steps)),)
-        before += (*map(self._spreads().stage, range(self._spreads().steps)),)
-        if name == MOMENTS:
-            before += (WARM,) if self._counts() else (COUNT, WARM)
-        return ClippedMoments(
-            self._exponent(),
-            self._origin(),
-            round(clips.turn * GRAIN),
-            round(clips.edge * GRAIN),
-            linear,
-            square,
-            offset,
-            weight,
-            Released(before, lambda transcripts: self._frame(name, transcripts)),
-        )
+        return _query_of(self, name)
 
     def _scale(self, name: Handle) -> Fraction:
         """The noise of a stage's numbers, in their unit."""
-        moved = self._query(name).moved(self.adjacency)
-        share = self.shares[2 if name == WARM else 3]
-        return self.noise_multiplier * root_up(moved / share, ROOT_BITS)
+        return _scale_of(self, name)
 
     def _moments(self, name: Handle) -> Stage:
         return Stage(name, OneUnit(self._query(name), self._scale(name)), _NOISE)
@@ -304,7 +258,8 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
     def _frame(self, name: Handle, before: Transcripts) -> Integers:
         """The center in cells from the public one, and the level of the unit, shape (size, 2)."""
         nodes = [
-            search.nodes(search.steps)(before)[:, 0] for search in (self._sides(), self._spreads())
+            search.nodes(search.steps)(before)[:, 0]
+            for search in (self._grid.sides, self._grid.spreads)
         ]
         pairs, which = np.unique(np.stack(nodes, axis=1), axis=0, return_inverse=True)
         frames = np.array(
@@ -376,8 +331,8 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         if n < self._least():
             return math.inf, math.inf
         zero, one = np.array([0.0, 1.0])
-        first, second = _LAST.moments(zero, one).tolist()
-        return errors_of(_LAST.slopes(zero, one), self._noise_of(first, second, float(n)))
+        first, second = LAST.moments(zero, one).tolist()
+        return errors_of(LAST.slopes(zero, one), self._noise_of(first, second, float(n)))
 
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -392,3 +347,68 @@ def _moved(
     middle += (sixteenths * unit_of(level)) >> 8  # in sixteenths of sixteenths of a cell
     level += levels
     return min(max(middle, -OUTER_BOX), OUTER_BOX), min(max(level, 0), MOST_LEVEL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The cell, its logarithm, r with a reach of 2^r cells, and both searches."""
+
+    cell: Fraction
+    exponent: int
+    bits: int
+    sides: Search
+    spreads: Search
+
+
+@lru_cache(maxsize=64)
+def _grid_of(mechanism: UnivariateGaussian) -> _Grid:
+    """The least r from 2 on with reach <= 2^r cells. The first search halves the reach down to ``_FINEST`` cells, the second
+    octaves of deviations, more than the reach has, down to a quarter of one; both take extra steps."""
+    exponent = floor_log2(exact(mechanism.cell, "cell"))
+    cell = Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+    bits = OUTER_BOX.bit_length() - 1
+    if mechanism.reach is not None:
+        cells = math.ceil(exact(mechanism.reach, "reach") / cell)
+        bits = max(2, (cells - 1).bit_length())
+    sides = Search("side", 1, bits - _FINEST.bit_length() + 1 + _EXTRA_STEPS)
+    spreads = Search("spread", 1, (bits + 1).bit_length() + 3)
+    return _Grid(cell, exponent, bits, sides, spreads)
+
+
+@lru_cache(maxsize=128)
+def _query_of(mechanism: UnivariateGaussian, name: Handle) -> ClippedMoments:
+    """Of the last: clip(z, 1.5) and 0.72 (min(z^2, 1.9^2) - 1.4), weight 1/2; of the warm ones 3, 0.55, 3^2, 3, 1.
+
+    The offset and the weight are for add-remove; under replace neither moves anything.
+    """
+    grid, counts = mechanism._grid, mechanism._counts()
+    clips = _WARM if name == WARM else LAST
+    linear, square, offset, weight = (
+        (20 * GRAIN, 11, 3 * GRAIN**2, 20 * GRAIN**2)
+        if name == WARM
+        else (25 * GRAIN, 18, 7 * GRAIN**2 // 5, 25 * GRAIN**2 // 2)
+    )
+    if not counts:
+        offset = weight = 0
+    before = (*map(grid.sides.stage, range(grid.sides.steps)),)
+    before += (*map(grid.spreads.stage, range(grid.spreads.steps)),)
+    if name == MOMENTS:
+        before += (WARM,) if counts else (COUNT, WARM)
+    return ClippedMoments(
+        grid.exponent,
+        mechanism._origin(),
+        round(clips.turn * GRAIN),
+        round(clips.edge * GRAIN),
+        linear,
+        square,
+        offset,
+        weight,
+        Released(before, lambda transcripts: mechanism._frame(name, transcripts)),
+    )
+
+
+@lru_cache(maxsize=128)
+def _scale_of(mechanism: UnivariateGaussian, name: Handle) -> Fraction:
+    moved = mechanism._query(name).moved(mechanism.adjacency)
+    share = mechanism.shares[2 if name == WARM else 3]
+    return mechanism.noise_multiplier * root_up(moved / share, ROOT_BITS)
