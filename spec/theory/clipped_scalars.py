@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -206,7 +206,7 @@ _SHAPES = (
     Shape(4, 6, 0, 1, 3, 1),
     Shape(4, 6, 3, 0, 3, 0),
 )
-_PLACES = tuple(map(Fraction, (-(10**30), -2, 0, "1/3", 7, 10**30)))
+_PLACES = (*map(Fraction, (-(10**30), -2, 0, 7, 10**30)), Fraction(1, 3))
 _FRAMES = ((0, 0), (-3, 16), (7, 40), (BOX, 0), (0, MOST_LEVEL))
 
 
@@ -267,7 +267,8 @@ def obligation_moments(claimed: Any = moments) -> int:
             return min(z * z, c**2)
 
         for f, found in zip((clip, low), claimed(mean, deviation, turn, edge), strict=True):
-            expected = mp.quad(lambda z, f=f: f(z) * mp.npdf(z, mean, deviation), ends)  # type: ignore[misc]
+            density = partial(mp.npdf, mu=mean, sigma=deviation)
+            expected = mp.quad(lambda z, f=f, p=density: f(z) * p(z), ends)
             require(abs(found - expected) < mp.mpf(10) ** -12, f"{m}, {s}: {found}, {expected}")
             cases += 1
     return cases

@@ -49,7 +49,7 @@ ROUNDS, BETA = 8, 0.1
 STRICT = ApproxDP(1, "1e-6")
 MU = {"mu = 1": 1.0, "(1, 1e-6)": 0.2367}
 BUDGETS: dict[str, Guarantee] = {"mu = 1": GaussianDP(1), "(1, 1e-6)": STRICT}
-FEWER = {10: 1.0, 20: 0.5, 50: 0.4}  # of the runs, by number of columns
+FEWER = {10: 1.0, 15: 0.5, 20: 0.5, 35: 0.4, 50: 0.4}  # of the runs, by number of columns
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,7 @@ FAULTS: dict[str, list[Plant]] = {
     **score_twins.FAULTS,
     **sign_twins.FAULTS,
     **preconditioning_twins.FAULTS,
+    **univariate_twins.FAULTS,
     "iterative_mean:obligation_loss": [
         # every step as if it were the only one; then a sensitivity that forgets the number
         _patched(_balls, "multiplier", lambda right, p, t: p["noise_multiplier"]),
