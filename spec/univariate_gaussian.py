@@ -139,13 +139,14 @@ def step_scale(parameters: Parameters, place: int) -> Fraction:
     """The noise of a step of the search at this place among the shares, in records."""
     steps = (side_steps, spread_steps)[place](parameters)
     square = side_counts_sensitivity(1, parameters["adjacency"])
-    root: Fraction = shrinking.root_up(square * steps / Fraction(parameters["shares"][place]))
+    root = shrinking.root_up(square * steps / Fraction(parameters["shares"][place]))
     return Fraction(parameters["noise_multiplier"]) * root
 
 
 def threshold(parameters: Parameters, values: Sequence[int]) -> Fraction:
     """Where the first search looks after these values, in cells from the center."""
-    return middle(values) * 2 ** reach_bits(parameters)
+    far = Fraction(2) ** reach_bits(parameters)
+    return middle(values) * far
 
 
 def level(parameters: Parameters, values: Sequence[int]) -> int:
@@ -415,14 +416,14 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
 
 
 @states(_KV18)
-def obligation_searches_find(records: int = 200) -> int:
-    """With ``records`` noise multipliers of them, half as many under add-remove, the searches of all 2^40 cells miss with
+def obligation_searches_find(claimed: int = 200) -> int:
+    """With ``claimed`` noise multipliers of them, half as many under add-remove, the searches of all 2^40 cells miss with
     probability below 1e-4 under the default shares; with a third of them that is not shown."""
     cases = 0
     for adjacency in Adjacency:
         for multiplier in map(Fraction, ("1/2", "4", "100")):
             parameters = _parameters(adjacency, noise_multiplier=multiplier, reach=None)
-            times = records // 2 if counts(parameters) else records
+            times = claimed // 2 if counts(parameters) else claimed
             enough = math.ceil(times * multiplier)
             most, few = (chance_of_missing(parameters, n) for n in (enough, enough // 3))
             require(most < mp.mpf("1e-4"), f"{adjacency}, {multiplier}: {most}")

@@ -23,6 +23,7 @@ from dpverify import (
     CoordinatewiseMean,
     CountEstimate,
     CovarianceEstimate,
+    Degenerate,
     FrequencyEstimate,
     GaussianCovariance,
     HistogramEstimate,
@@ -31,6 +32,7 @@ from dpverify import (
     MeanEstimate,
     MediansEstimate,
     NoisyCount,
+    NormalEstimate,
     ProductEstimate,
     QuantileEstimate,
     RandomizedResponse,
@@ -46,6 +48,7 @@ from dpverify import (
     SignCovariance,
     SparseEstimate,
     StabilityHistogram,
+    UnivariateGaussian,
     VarianceEstimate,
     VectorMeanEstimate,
     WinsorizedMean,
@@ -107,6 +110,12 @@ SHAPE: dict[str, Any] = {"matrix": [1.0, 9.0], "radius": 9} | NORMAL
 SIGNS = np.random.default_rng(5).normal(size=(2000, 2)) * [1.0, 3.0]
 _QUIET = SignCovariance(
     adjacency=ADD, noise_multiplier=Fraction(1, 1000), center=(0.0, 0.0), cell=2**-8
+)
+NORMAL_COLUMN = np.random.default_rng(6).normal(3, 1, 4000)
+NORMAL_MEAN = (
+    UnivariateGaussian(adjacency=ADD, noise_multiplier=Fraction(1, 1000), cell=2**-8)
+    .release(NORMAL_COLUMN, SeededBits(0))
+    .value  # type: ignore[union-attr]
 )
 SIGN_SHAPE = _QUIET.release(SIGNS, SeededBits(0)).value[0, 0]  # type: ignore[union-attr]
 
@@ -252,6 +261,12 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
         ),
         SIGNS,
         (SIGNS[:, 0] ** 2).mean(),
+        {},
+    ),
+    "normal law": (
+        made(UnivariateGaussian, adjacency=ADD, noise_multiplier=2, cell=2**-8),
+        NORMAL_COLUMN,
+        NORMAL_MEAN,
         {},
     ),
     "histogram, gaussian": (
@@ -407,6 +422,8 @@ RESULTS: list[Any] = [
         np.eye(2), 9.0, math.inf, np.eye(2), V[1:], V[1:], 0.2, 0.1, math.inf, (0.0, math.inf)
     ),
     ProductEstimate(np.array([0.5, 1e-9]), np.array([0.1, math.inf]), 9.5, "whitened"),
+    NormalEstimate(0.5, 1e-9, 9.5, math.inf, 0.1, 0.2, 0.3),
+    Degenerate(5.0, 0.1, 80.0),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
 ]
 
