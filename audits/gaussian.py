@@ -27,7 +27,7 @@ from dpverify.rates import Curve, Exponent, Instance, Population, RateClaim
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _SEARCHED = frozenset({"median 1"})
-_QUICK = 60_000
+_QUICK = 16_000
 _FITTED = frozenset({f"{FIT}/mean"})
 
 # --- planted faults -----------------------------------------------------------------------------
@@ -66,17 +66,17 @@ _AROUND = [(3048.0, 2048.0), (1048.0, 2048.0), (2048.0, 3048.0), (2048.0, 1048.0
 
 def _added() -> tuple[NeighboringPair, ...]:
     """A record far out moves the counts of all columns, and of lengths."""
-    few = [(1.0, -1.0)] * 2
+    equal = [(1.0, -1.0)] * 2000
     return (
-        added("a record far above enters", few, (_FAR, _FAR)),
-        added("all shift by a place", [(_FAR, _FAR), (-_FAR, -_FAR)] * 6, (_FAR, _FAR)),
+        added("a record far above enters", equal, (_FAR, _FAR)),
+        added("all shift by a place", [*equal[:3], (-1.0, 1.0)] * 500, (_FAR, _FAR)),
         NeighboringPair(
             name="nobody against somebody",
             left=[(_FAR, -_FAR)],
             right=np.zeros((0, 2)),
             adjacency=ADD,
         ),
-        added("a NaN enters", [(_TINY, -0.0)] * 2, (_NAN, 1.0)),
+        added("a NaN enters", [(_TINY, -0.0)] * 2000, (_NAN, 1.0)),
     )
 
 
