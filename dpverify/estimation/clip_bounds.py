@@ -1,4 +1,4 @@
-"""Bounds on |y|^2 for private covariances near the identity, from public numbers: predicted errors, and their minimum.
+"""Bounds on |y|^2 for private covariances near the identity, from public numbers: predicted errors.
 
 y is standard normal in d dimensions, r^2 = |y|^2 is chi-square of d degrees of freedom. A release is the mean over n records
 of z z^T with isometric symmetric noise of scale s (variance s^2 on the diagonal, s^2 / 2 off it), clipped or masked to
@@ -11,12 +11,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from scipy.optimize import minimize_scalar
-from scipy.special import chdtr, chdtrc, chdtri
+from scipy.special import chdtr, chdtrc
 
 How = Literal["clip", "mask"]
 _LEAST_MASS = 1e-100
-_LARGEST_TAIL, _LEAST_TAIL = 1 - 1e-6, 1e-12
 
 
 def expected_error(
@@ -42,23 +40,6 @@ def expected_error(
     of_count = scale / (weight * bound) if weight else 0.0
     parts = _clipped if how == "clip" else _masked
     return math.sqrt(parts(d, n, bound, scale, of_count))
-
-
-def best_bound(
-    d: int, n: float, mu: float, moves: int, how: How = "clip", weight: float | None = None
-) -> float:
-    """Find the bound of the least expected error, by the logarithm of the tail beyond it: to about 1e-6 of itself."""
-    _check(d, n, mu, moves)
-
-    def error(logit: float) -> float:
-        return expected_error(d, n, mu, moves, _bound_at(d, logit), how, weight)
-
-    low, high = _logit(_LEAST_TAIL), _logit(_LARGEST_TAIL)
-    step = (high - low) / 40
-    logits = [low + step * i for i in range(41)]
-    start = min(logits, key=error)
-    ends = (max(low, start - step), min(high, start + step))
-    return _bound_at(d, float(minimize_scalar(error, bounds=ends, method="bounded").x))
 
 
 def _clipped(d: int, n: float, bound: float, scale: float, of_count: float) -> float:
@@ -106,14 +87,6 @@ def _moment(d: int, k: int, bound: float) -> float:
 def _over(variance: float, square: float) -> float:
     """Divide; what moves nothing that a float can tell has an infinite error."""
     return variance / square if square > 0 else math.inf
-
-
-def _logit(tail: float) -> float:
-    return math.log(tail) - math.log1p(-tail)
-
-
-def _bound_at(d: int, logit: float) -> float:
-    return float(chdtri(d, 1 / (1 + math.exp(-logit))))
 
 
 def _check(d: int, n: float, mu: float, moves: int) -> None:

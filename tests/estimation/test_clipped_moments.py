@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpverify.estimation.clip_bounds import How, best_bound, expected_error
+from dpverify.estimation.clip_bounds import How, expected_error
 from dpverify.estimation.clipped_moments import (
     clipped_inverse,
     clipped_spectrum,
@@ -21,6 +21,7 @@ from dpverify.estimation.clipped_moments import (
     masked_spectrum,
     response,
 )
+from dpverify.estimation.normal_fits import best_bound
 from dpverify.estimation.quadratic_forms import (
     quadratic_cdf,
     quadratic_quantile,
@@ -251,12 +252,13 @@ def test_pairs_have_exponential_tails() -> None:
 @pytest.mark.parametrize("how", ["clip", "mask"])
 @pytest.mark.parametrize(("d", "n"), [(1, 100), (2, 1000), (5, 4000), (10, 64_000), (200, 10**6)])
 @pytest.mark.parametrize(("moves", "weight"), [(2, None), (1, None), (1, 0.2)])
-def test_errors_are_the_spec_s_and_least(
+def test_errors_are_the_spec_s_and_least_but_for_the_grid(
     how: str, d: int, n: int, moves: int, weight: float | None
 ) -> None:
+    """Bounds are on a grid of eighths of an octave, which costs less than 1%."""
     kind = cast(How, how)
-    bound = best_bound(d, n, MU, moves, kind, weight)
     used = weight if weight is not None else 0 if how == "clip" else 1 if moves == 2 else 0.125
+    bound = best_bound(d, n, MU, moves, kind, float(used))
     scale = math.sqrt(max(moves, 1 + used**2)) * bound / (n * MU)
     of_count = scale / (used * bound) if used else 0
     with mp.workdps(spec.DIGITS):
@@ -264,7 +266,7 @@ def test_errors_are_the_spec_s_and_least(
     found = expected_error(d, n, MU, moves, bound, kind, weight)
     assert math.isclose(found, wanted, rel_tol=1e-9)
     for k in range(-40, 41):
-        assert found <= expected_error(d, n, MU, moves, bound * 1.05**k, kind, weight) * (1 + 1e-9)
+        assert found <= expected_error(d, n, MU, moves, bound * 1.05**k, kind, weight) * 1.01
 
 
 @pytest.mark.parametrize(
@@ -272,7 +274,7 @@ def test_errors_are_the_spec_s_and_least(
 )
 def test_numbers_without_a_bound_are_refused(given: tuple[int, float, float, int]) -> None:
     with pytest.raises(ValueError, match="positive n and mu"):
-        best_bound(*given)
+        expected_error(*given, bound=1.0)
 
 
 @pytest.mark.parametrize("how", ["clip", "mask"])
@@ -281,7 +283,7 @@ def test_private_estimates_have_the_predicted_error(how: str) -> None:
     5% at most at this n, so that 20% is 5 standard errors more: false alarm below 1e-6."""
     kind, d, n, repeats = cast(How, how), 5, 4000, 160
     rng = np.random.default_rng(11)
-    bound = best_bound(d, n, MU, 2, kind)
+    bound = best_bound(d, n, MU, 2, kind, float(how == "mask"))
     scale = math.sqrt(2) * bound / (n * MU)
     squares = []
     for _ in range(repeats):
