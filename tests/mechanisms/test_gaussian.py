@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -234,3 +235,27 @@ def test_samples_of_the_fit_are_free_and_have_its_moments() -> None:
     np.testing.assert_allclose(found.deviations**2, np.diag(found.value))
     assert found.log_determinant == pytest.approx(np.linalg.slogdet(found.value)[1])
     assert 0 < found.total_variation < 0.2
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_the_least_number_of_records_grows_as_the_rate_says(adjacency: Adjacency) -> None:
+    """As d^(3/2) sqrt(rounds) / mu, where rounds grow with log kappa up to eight; a bound on the mean hardly enters it."""
+
+    def least(**parameters: Any) -> int:
+        own: dict[str, Any] = {"d": 20, "cell": 2**-7, "noise_multiplier": Fraction(4)}
+        return Gaussian(adjacency=adjacency, **own | parameters).minimum_n()
+
+    by_d = [least(d=d) for d in (20, 40, 80)]
+    slopes = [math.log2(b / a) for a, b in itertools.pairwise(by_d)]
+    assert all(1.35 < slope < 1.55 for slope in slopes)
+    assert least(noise_multiplier=32) / least() == pytest.approx(8, rel=0.01)
+    by_kappa = [least(kappa=kappa) for kappa in (1, 2**4, 2**8, 2**16, 2**24, 1e30)]
+    assert by_kappa == sorted(by_kappa)
+    assert by_kappa[-1] == least()  # without a bound eight rounds
+    early = [
+        Gaussian(adjacency=adjacency, noise_multiplier=Fraction(4), d=20, cell=2**-7, kappa=k)
+        for k in (2**8, 2**24)
+    ]
+    few, many = (one.rounds_needed() for one in early)
+    assert by_kappa[4] / by_kappa[2] == pytest.approx(math.sqrt((many - 1) / (few - 1)), rel=0.02)
+    assert least(d=4, bound=2.0) == least(d=4, bound=2.0**32)
