@@ -38,18 +38,24 @@ class CovarianceEstimate(MatrixEstimate):
     @property
     def standard_deviation(self) -> Floats:
         """Standard deviation of the noise in each entry, to first order, shape (d, d)."""
-        along = (self.trace_spread**2 - self.spread**2) * self.value**2 / len(self.value)
-        return np.asarray(np.sqrt(np.maximum(self.shape_deviation**2 + along, 0)))
+        return self._relative * self._sizes
+
+    @property
+    def _relative(self) -> Floats:
+        """The same, where all columns have the deviation 1."""
+        square = self.correlation**2
+        along = (self.trace_spread**2 - self.spread**2) * square / len(self.value)
+        return np.asarray(np.sqrt(np.maximum(self.spread**2 * (1 + square) / 2 + along, 0)))
 
     @property
     def deviations(self) -> Floats:
         """Standard deviation of each column, shape (d,)."""
-        return np.asarray(np.sqrt(np.diag(self.value)))
+        return self._lengths
 
     @property
     def deviations_noise(self) -> Floats:
         """Standard deviation of the noise in ``deviations``, to first order, shape (d,)."""
-        return np.asarray(np.diag(self.standard_deviation) / (2 * self.deviations))
+        return np.asarray(np.diag(self._relative) / 2 * self._lengths)
 
     @property
     def log_determinant(self) -> float:

@@ -54,14 +54,26 @@ class MatrixEstimate(Result):
     @property
     def shape_deviation(self) -> Floats:
         """Standard deviation of such noise in each entry, to first order, shape (d, d)."""
-        own = np.diag(self.value)
-        return np.asarray(self.spread * np.sqrt((np.outer(own, own) + self.value**2) / 2))
+        own = np.sqrt((1 + self.correlation**2) / 2)
+        return np.asarray(self.spread * own * self._sizes)
+
+    @property
+    def _sizes(self) -> Floats:
+        """What an entry would be for a correlation of 1, shape (d, d); infinite beyond every float."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.outer(self._lengths, self._lengths))
+
+    @property
+    def _lengths(self) -> Floats:
+        """Each column's standard deviation, shape (d,): its square need not be a float."""
+        largest = np.abs(self.factor).max(axis=1)
+        return np.asarray(largest * np.linalg.norm(self.factor / largest[:, np.newaxis], axis=1))
 
     @property
     def correlation(self) -> Floats:
         """The correlation matrix, shape (d, d): it needs no scale."""
-        own = np.sqrt(np.diag(self.value))
-        return np.asarray(self.value / np.outer(own, own))
+        rows = self.factor / self._lengths[:, np.newaxis]
+        return np.asarray(rows @ rows.T)
 
     @property
     def correlation_deviation(self) -> Floats:
@@ -70,9 +82,11 @@ class MatrixEstimate(Result):
 
     @property
     def precision(self) -> Floats:
-        """The inverse matrix, shape (d, d)."""
+        """The inverse matrix, shape (d, d); with infinities where it is beyond every float."""
         inverse = np.linalg.inv(self.factor)
-        return np.asarray(inverse.T @ inverse)
+        size = np.abs(inverse).max()
+        with np.errstate(over="ignore"):
+            return np.asarray((inverse / size).T @ (inverse / size) * size * size)
 
     def principal_components(self, k: int) -> PrincipalComponents:
         """Give the k longest axes. Raises ValueError where noise and sampling hide which directions these are.

@@ -365,3 +365,19 @@ def test_a_budget_is_met(budget: Any, adjacency: Adjacency) -> None:
         assert found.claim.guarantee == budget
         plain = 1.0 if isinstance(budget, GaussianDP) else 0.236704
         assert float(found.noise_multiplier) == pytest.approx(1 / plain, rel=1e-4)
+
+
+@pytest.mark.parametrize("cell", [1e-264, 1e-160, 1e140, 1e290])
+def test_what_follows_from_an_estimate_has_no_nan_in_any_unit(cell: float) -> None:
+    """Where the covariance is below or beyond every float, its factor, correlations and deviations are not."""
+    mechanism = covariance(2, cell=cell, noise_multiplier=Fraction(1, 10))
+    data = np.random.default_rng(0).normal(size=(3000, 2)) @ [[1.0, 0.5], [0.0, 1.0]] * 1000 * cell
+    found = mechanism.release(data, SeededBits(0))
+    assert isinstance(found, CovarianceEstimate)
+    assert found.correlation[0, 1] == pytest.approx(math.sqrt(0.2), abs=0.05)
+    assert found.deviations == pytest.approx(
+        np.array([1.0, math.sqrt(1.25)]) * 1000 * cell, rel=0.1
+    )
+    own = (found.precision, found.standard_deviation, found.deviations_noise, *found.interval())
+    assert not any(np.isnan(one).any() for one in own)
+    assert (found.deviations_noise < found.deviations).all()
