@@ -172,7 +172,11 @@ class NormalEstimate(Result):
         return self.deviation * math.exp(-reach), self.deviation * math.exp(min(reach, 700.0))
 
     def __str__(self) -> str:
-        return f"{self.value:.6g} (deviation {self.deviation:.3g}), of {self.count:.6g} records"
+        far = abs(self.value) / self.spread if self.spread > 0 else 1.0
+        digits = min(max(math.ceil(math.log10(min(max(far, 1.0), 1e17))) + 2, 3), 17)
+        return (
+            f"{self.value:.{digits}g} (deviation {self.deviation:.3g}), of {self.count:.6g} records"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -198,3 +198,10 @@ def test_heavy_tails_lead_to_the_normal_law_of_their_middle(degrees: int, deviat
         assert isinstance(found, NormalEstimate)
         assert abs(found.deviation / deviation - 1) < 0.1
         assert abs(found.value) < 0.2
+
+
+def test_an_estimate_is_shown_to_the_digits_that_noise_leaves() -> None:
+    shown = NormalEstimate(12345.60123456, 0.037, 1000.0, 4e-4, 0.01, 1e-3, 0.02)
+    assert str(shown) == "12345.60123 (deviation 0.037), of 1000 records"
+    assert str(NormalEstimate(0.0, 1.0, 9.0, math.inf, 0.1, 0.1, 0.1)).startswith("0 (deviation 1)")
+    assert str(NormalEstimate(1e300, 1.0, 9.0, 5e-324, 0.1, 0.1, 0.1)).startswith("1.00000000000")
