@@ -260,7 +260,6 @@ RATES = (
         "noise-against-n",
         "n",
         (2000, 4000, 8000),
-        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         exponent=Exponent(value=-1, tolerance=0.1),
         setting={"noise_multiplier": 8, "adjacency": REPLACE},
     ),
