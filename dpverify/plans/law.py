@@ -58,7 +58,7 @@ class Place:
     """Where in a plan some draws of a batch are, and what is seen from there.
 
     path: of the parts around it, with a slash at its end, or "". chosen: adaptive stages of the plan by name, each
-    with the rows it was built from and which of these each draw has.
+    with the rows it was built from and which of these each draw has. around: the path under which it reads, if it is another one.
     """
 
     plan: Plan
@@ -67,6 +67,11 @@ class Place:
     adjacency: AnyAdjacency
     draws: Rows | None = None  # in a filtered view: those whose retained records it has, in order
     chosen: dict[str, tuple[Adaptive, list[Row], IntArray]] = field(default_factory=dict)
+    around: str | None = None
+
+    def read(self, batch: Transcripts, draws: Rows, names: Sequence[str]) -> Transcripts:
+        """What these draws released in these stages."""
+        return batch.seen(draws, self.path if self.around is None else self.around, names)
 
     def seen_by(self, draws: Rows) -> View:
         """What these draws see of the records."""
@@ -220,8 +225,10 @@ class Law:
     def _blocks_in(self, blocks: Blocks, place: Place) -> Iterator[Place]:
         """Each block's plan on its own records."""
         views = place.view.parts(blocks.split)
+        around = place.path if blocks.chained else None
         for part, view in zip(blocks.parts, views, strict=True):
-            yield Place(part.plan, f"{place.path}{part.name}/", view, blocks.within)
+            path = f"{place.path}{part.name}/"
+            yield Place(part.plan, path, view, blocks.within, around=around)
 
     def _place(self, place: Place, path: str) -> Place:
         """The place of this path, through parts as declared."""
@@ -252,7 +259,7 @@ class Law:
                 )
             return query.evaluate(place.seen_by(rows))
         if query.reads:
-            found = query.evaluate(place.view, batch.seen(rows, place.path, query.reads))
+            found = query.evaluate(place.view, place.read(batch, rows, query.reads))
             if len(found) != len(rows):
                 raise ValueError(
                     f"the query of {stage.name!r} has {len(found)} values for {len(rows)} draws; give one for each."
@@ -349,7 +356,7 @@ class Law:
                 self._check_quantities(place, assumed, live)
             yield element, live
             return
-        before = batch.seen(live, place.path, element.numbers.reads)
+        before = place.read(batch, live, element.numbers.reads)
         rows, which = different_rows(_numbers(element, before), element.name)
         if element.name in self._named_in(place.plan):
             every = np.zeros(len(batch), np.intp)

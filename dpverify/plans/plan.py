@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain
 from typing import Any, cast
 
 from dpverify.grid import Handle, Query, Released
@@ -159,17 +160,24 @@ class Blocks:
 
     Together they cost what the dearest of them costs. By a public function of a record, the plans are for adding or
     removing a record, and replacing one costs two steps; by index they are for replacing one. A gate of any block
-    stops the whole plan. Raises ValueError for another number of plans than there are blocks.
+    stops the whole plan. chained: a plan reads, under the names they have around the blocks, what was released before them
+    and by earlier blocks; its own stages too ("name/2/stage"). Raises ValueError for another number of plans than there are blocks.
     """
 
     name: str
     split: Split
     plans: tuple[Plan, ...]
+    chained: bool = False
 
     def __post_init__(self) -> None:
         if len(self.plans) != self.split.blocks:
             raise ValueError(
                 f"{self.name!r}: {len(self.plans)} plans for {self.split.blocks} blocks; give one for each."
+            )
+        inner = (one for plan in self.plans for one in plan if self.chained)
+        if any(isinstance(one, Blocks) and one.chained for one in inner):
+            raise ValueError(
+                f"{self.name!r}: chained blocks in chained blocks; put the inner ones in a part of their own."
             )
 
     @property
@@ -186,8 +194,24 @@ class Blocks:
         """Rule: parallel composition. Raises ValueError where the split has none under this adjacency."""
         if not isinstance(adjacency, Adjacency):
             raise TypeError(f"blocks have a claim for inputs, not under {adjacency}.")
-        found = [part.derivation(self.within, domain) for part in self.parts]
-        return rules.parallel(found, by=self.split.by, adjacency=adjacency)
+        found = [self._alone(part, domain) for part in self.parts]
+        return rules.parallel(found, by=self.split.by, adjacency=adjacency, chained=self.chained)
+
+    def _alone(self, part: Part, domain: Domain) -> Derivation[PrivacyClaim]:
+        if not self.chained:
+            return part.derivation(self.within, domain)
+        path = f"{part.name}/"
+        return _closed(part.name, derive(part.plan, self.within, domain, path))
+
+    def missing(self, before: Mapping[str, Stage]) -> Iterator[str]:
+        """What chained plans read that neither they nor earlier blocks nor ``before`` release."""
+        known = {*before}
+        for part in self.parts if self.chained else ():
+            read = chain.from_iterable(map(_reads, part.plan))
+            yield from (
+                name for name in read if name not in known and not name.startswith(f"{part.name}/")
+            )
+            known.update(stage.name for stage in stages_of((part,)))
 
 
 Built = Stage | Filtered | Part
@@ -293,9 +317,12 @@ def is_closed(plan: Plan) -> bool:
     return len(plan) == 1 and isinstance(plan[0], Stage)
 
 
-def derive(plan: Plan, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
+def derive(
+    plan: Plan, adjacency: AnyAdjacency, domain: Domain, path: str = ""
+) -> Derivation[PrivacyClaim]:
     """The claim about the whole transcript, by the rules alone; open, if something assumed is not paid for.
 
+    path: of a chained block, under which it reads its own stages; what else it reads is looked at around it.
     Raises ValueError for a plan without stages, with a repeated name, with a gate or an assumption on a
     stage that comes later, or with an ``Unless`` that nothing needs.
     """
@@ -309,7 +336,7 @@ def derive(plan: Plan, adjacency: AnyAdjacency, domain: Domain) -> Derivation[Pr
                 query = before[element.stage].query
                 assumed.append(query.reached(element.stage, element.at_least))
         elif not isinstance(element, Unless):
-            _require_read(element, before)
+            _require_read(element, before, path)
             part = element.derivation(adjacency, domain)
             for gate in gates:
                 part = rules.passed_gate(part, gate.stage, gate.at_least)
@@ -364,17 +391,23 @@ def _check_names(plan: Plan) -> None:
         seen |= names
 
 
-def _require_read(element: Element, before: Mapping[str, Stage]) -> None:
-    """Refuse what follows from a stage that is not released before."""
+def _reads(element: Element) -> tuple[str, ...]:
+    """What it follows from, as declared."""
     shown = as_declared(element)
     reads = shown.query.reads if isinstance(shown, Stage) else ()
-    reads += element.numbers.reads if isinstance(element, Adaptive) else ()
-    for name in reads:
-        if name not in before:
-            raise ValueError(
-                f"What follows from {name!r} is asked before it is released, or outside of its part; put it after the "
-                "stage, and name a part's stage as part[stage]."
-            )
+    return reads + (element.numbers.reads if isinstance(element, Adaptive) else ())
+
+
+def _require_read(element: Element, before: Mapping[str, Stage], path: str) -> None:
+    """Refuse what follows from a stage that is not released before."""
+    wanted = [name.removeprefix(path) for name in _reads(element) if name.startswith(path)]
+    wrong = [name for name in wanted if name not in before]
+    wrong += element.missing(before) if isinstance(element, Blocks) else ()
+    for name in wrong:
+        raise ValueError(
+            f"What follows from {name!r} is asked before it is released, or outside of its part; put it after the "
+            "stage, and name a part's stage as part[stage]."
+        )
 
 
 def _require_released(

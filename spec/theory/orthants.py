@@ -74,8 +74,8 @@ def moved_squared(radius: int, weight: int, adjacency: Adjacency) -> int:
 _BITS = tuple(tuple(map(Fraction, one)) for one in product((0, 1), repeat=2))
 _WIDER = tuple(tuple(map(Fraction, one)) for one in product((0, 1), repeat=3))
 _ROWS: tuple[tuple[Any, ...], ...] = (
-    ((0, 0), (5, 5), (5, -5), (3, 4), (1, 9), (-7, -7), (100, -1)),
-    ((0, 0, 0), (4, 4, 4), (4, -3, 2), (50, 50, 50)),
+    ((0, 0), (5, 5), (5, -5), (3, 4), (1, 9), (-7, -7), (100, -1), (0, 5), (-9, 0)),
+    ((0, 0, 0), (4, 4, 4), (4, -3, 2), (50, 50, 50), (4, 0, -3)),
 )
 
 

@@ -144,7 +144,8 @@ def parallel(parts: Sequence[tuple[Fraction, Fraction]]) -> tuple[Fraction, Frac
     """(epsilon, delta) when one neighbor changes one block only.
 
     With blocks by an independent label the laws are averages over the labels of such pairs, and
-    H_g is jointly convex.
+    H_g is jointly convex. Chained: the changed block's predecessors have one law on both sides, so the
+    laws are averages over their output, which is shown, and what successors add is post-processing.
     """
     return max(e for e, _ in parts), max(d for _, d in parts)
 

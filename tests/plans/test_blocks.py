@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpverify import PureDP, SeededBits
-from dpverify.grid import Answers, ClampedSum, Count, Released, View
+from dpverify.grid import Answers, ClampedSum, Count, Query, Released, Transcripts, View
 from dpverify.grid.records import Records
 from dpverify.grid.splits import ByHash, ByIndex, ByInterval, Split, members
+from dpverify.grid.transcripts import NOTHING
 from dpverify.plans import (
     Adaptive,
     Blocks,
@@ -23,12 +25,13 @@ from dpverify.plans import (
     Gate,
     KaryResponse,
     Law,
+    Part,
     Plan,
     Stage,
     stages_of,
 )
 from dpverify.plans.plan import derive
-from dpverify.privacy import Adjacency
+from dpverify.privacy import Adjacency, Derivation, Domain, Sensitivity
 from dpverify.randomness.bits import IntArray
 from tests.plans.nested import (
     ADD,
@@ -357,3 +360,111 @@ def test_printing_a_law_of_blocks_shows_no_data() -> None:
     secret = Law(plan, np.array([[12345.0], [0.0]]), ADD, DOMAIN)
     secret.sample(SeededBits(1), 1)
     assert "12345" not in repr(secret) + repr(secret._view) + repr(secret._view.parts(HALVES))
+
+
+# --- blocks that read earlier ones ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Turned(Query):
+    """The one bit of a block, turned where an odd number of bits was released in these stages."""
+
+    after: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.after
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> IntArray:
+        bit = np.array([int(view.records[0, 0])])
+        if not self.after:
+            return bit
+        released: IntArray = sum(before[name] for name in self.after)  # type: ignore[assignment]
+        return np.asarray((released + bit) % 2)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        return ClampedSum(0, 1, 0, 0).sensitivity(adjacency, domain)
+
+
+def turned(*after: str, scale: int = 1, name: str = "bit") -> Stage:
+    return Stage(name, Turned(after), DiscreteLaplace(Fraction(scale, 8)))
+
+
+def chained(*plans: Plan, split: Split | None = None, name: str = "b") -> Blocks:
+    return Blocks(name, split or ByIndex(len(plans)), plans, chained=True)
+
+
+CHAIN: Plan = (
+    turned(name="all"),
+    chained(
+        (turned(),),
+        (turned("b/0/bit", "all"), turned("b/1/bit", name="again", scale=2)),
+        (Adaptive(
+            turned(),
+            Released(("b/1/again",), lambda before: before["b/1/again"]),
+            lambda row: turned(*["b/0/bit"] * (row[0] % 2), scale=1 + row[0] % 2),
+        ),),
+    ),
+    turned("b/2/bit", name="last"),
+)  # fmt: skip
+
+
+PAIR: Plan = (chained((turned(),), (turned("b/0/bit"),)),)
+
+
+def test_chained_blocks_see_what_was_released_before_and_cost_the_dearest() -> None:
+    found = derive(CHAIN, REPLACE, DOMAIN)
+    assert found.conclusion.guarantee == PureDP(8 + 12 + 8)
+    assert likelihoods_are_masses(law(CHAIN, (1.0,) * 3), choices=40)
+
+
+def test_each_chained_block_has_the_law_that_earlier_outputs_lead_to() -> None:
+    """By hand: block k's bit is the record's, plus what it follows from."""
+    masses, _ = enumerated(law(PAIR, (1.0, 0.0)), 30)
+    share = math.tanh(4)  # of noise 0
+    for ((_, (a,)), (_, (b,))), _ in masses:
+        own = share**2 * math.exp(-8 * (abs(a - 1) + abs(b - a % 2)))
+        key = ((("b/0/bit", (a,)), ("b/1/bit", (b,))), None)
+        assert math.isclose(float(masses[key]), own, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ((chained((turned("b/1/bit"),), (turned(),)),), "'b/1/bit' is asked before"),
+        (
+            (
+                chained(
+                    (turned("b/0/bit"),),
+                ),
+            ),
+            "'bit' is asked before|'b/0/bit' is asked before",
+        ),
+        (
+            (
+                chained(
+                    (turned("bit", name="x"),),
+                ),
+            ),
+            "'bit' is asked before",
+        ),
+        ((chained((turned(),), (turned("late"),)), turned(name="late")), "'late' is asked before"),
+        ((Blocks("b", ByIndex(2), ((turned(),), (turned("b/0/bit"),))),), "'b/0/bit' is asked"),
+    ],
+)
+def test_what_is_not_released_before_a_chained_block_is_refused(plan: Plan, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        derive(plan, REPLACE, DOMAIN)
+
+
+def test_chained_blocks_in_chained_blocks_are_refused_but_in_a_part_they_are_read_there() -> None:
+    inner = chained((turned(),), (turned("b/0/bit"),))
+    with pytest.raises(ValueError, match="chained blocks in chained blocks"):
+        chained((inner,), (turned(),), name="a")
+    plan: Plan = (turned(), Part("p", (inner, turned("b/1/bit", name="last"))))
+    assert derive(plan, REPLACE, DOMAIN).conclusion.guarantee == PureDP(24)
+    assert likelihoods_are_masses(law(plan, (1.0, 0.0)), choices=30)

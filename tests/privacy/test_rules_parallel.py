@@ -263,6 +263,9 @@ def test_an_average_over_labels_keeps_the_profile_of_a_range_but_not_the_range()
     assert keeps(promised, averaged)
     assert not promised.implies(part)
     assert _parallel([part, part], "index", _REPLACE) == part
+    # The same where an earlier block's coin, which is released, says which of the pairs it is.
+    both = [conjectured(part, adjacency=_REPLACE)] * 2
+    assert rules.parallel(both, by="index", chained=True).conclusion.guarantee == promised
 
 
 def test_two_records_may_fall_into_two_blocks_so_groups_are_refused() -> None:

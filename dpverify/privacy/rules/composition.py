@@ -138,6 +138,7 @@ def parallel(
     *,
     by: Literal["index", "independent_label", "value"],
     adjacency: Adjacency | None = None,
+    chained: bool = False,
 ) -> Derivation[PrivacyClaim]:
     """Each stage sees its own block of the records only: the largest guarantee, not the sum.
 
@@ -150,10 +151,15 @@ def parallel(
     add-remove, and the parts must be claims under ADD_REMOVE, for blocks change their size.
     Hypotheses are refused but for by="index", where the neighbors' blocks are neighbors at the same place; there each
     becomes one about its block, which nothing that is known of all records discharges.
+    chained: a stage may also depend on what earlier blocks released, and has its claim whatever that was. Say block k
+    changes: what the blocks before it release has one law on both sides; for each value of it block k has its claim, and what comes
+    later is post-processing of both, so the two laws are mixtures, with the same weights and the value shown, of
+    pairs that have the claim. Profiles, trade-off curves and Renyi divergences of all orders survive that; a range of losses does not, for it
+    may lie elsewhere for each value, and no hypothesis is handed on.
     """
     premises = claims_among(parts)
-    for part in premises if by != "index" else ():
-        require_closed(part, f"parallel composition by {by}")
+    for part in premises if by != "index" or chained else ():
+        require_closed(part, f"parallel composition by {by}{', chained' * chained}")
     about = premises[0].conclusion.adjacency
     if by not in ("index", "independent_label", "value"):
         raise ValueError(f"by = {by!r}; write 'index', 'independent_label' or 'value'.")
@@ -176,12 +182,13 @@ def parallel(
     if adjacency not in (None, about) and by != "value":
         raise ValueError(f"the parts are under {about}, the conclusion is asked under {adjacency}.")
     guarantee = _weakest_of([part.conclusion.guarantee for part in premises])
-    if by == "independent_label" and isinstance(guarantee, BoundedRange):
-        guarantee = Profile([guarantee])  # an average over labels keeps the profile, not the range
+    if (chained or by == "independent_label") and isinstance(guarantee, BoundedRange):
+        guarantee = Profile([guarantee])  # an average keeps the profile, not the range
     open_ = [part.conclusion.hypotheses for part in premises]
     under = (of_block(one, block) for block, few in enumerate(open_) for one in few)
     conclusion = claim_of(guarantee, *premises, without=NONE.union(*open_), more=under)
-    made = derive(conclusion, f"parallel composition by {by}", premises, _PARALLEL)
+    words = f"parallel composition by {by}{', each after the earlier ones' * chained}"
+    made = derive(conclusion, words, premises, _PARALLEL)
     return made if adjacency in (None, about) else change_adjacency(made, to=adjacency)
 
 

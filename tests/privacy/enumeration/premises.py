@@ -192,10 +192,13 @@ def parallel(
     by: Literal["index", "independent_label", "value"],
     adjacency: Adjacency,
     to: Adjacency | None = None,
+    *,
+    chained: bool = False,
 ) -> Guarantee:
     """Conclude by ``rules.parallel``."""
     premises = [claim(part, adjacency) for part in parts]
-    return rules.parallel(premises, by=by, adjacency=to).conclusion.guarantee
+    found = rules.parallel(premises, by=by, adjacency=to, chained=chained)
+    return found.conclusion.guarantee
 
 
 # --- transfer -----------------------------------------------------------------------------------

@@ -70,6 +70,37 @@ def _blocks(labels_of: Callable[[Any], Labels], *, sized: bool) -> Mechanism:
     return lambda data: of(tuple(sorted(data)) if labels_of is not by_index else data)
 
 
+def _chained(labels_of: Callable[[Any], Labels], told: Callable[[Any, int], int]) -> Mechanism:
+    """Two blocks' noisy sums; what the second adds to its own, and its noise, follow from what ``told`` says of the first."""
+
+    def second(values: Sequence[int], seen: int) -> Law:
+        scale = ONE if seen % 2 else 2 * ONE
+        return laws.laplace(sum(values) + 2 * (seen % 3), scale, -4, 8)
+
+    @cache
+    def of(data: tuple[Row, ...]) -> Law:
+        parts = []
+        for chance, labels in labels_of(data):
+            values = [
+                [v for (_, v), at in zip(data, labels, strict=True) if at == i] for i in (0, 1)
+            ]
+            first = laws.laplace(sum(values[0]), ONE, -4, 4)
+            law = laws.then(first, lambda o, v=values: second(v[1], told(v[0], o)))  # type: ignore[misc]
+            parts.append((ball(chance), law))
+        return laws.mixed(parts)
+
+    return lambda data: of(tuple(sorted(data)) if labels_of is not by_index else data)
+
+
+def _released(values: Sequence[int], seen: int) -> int:
+    return seen
+
+
+def _unreleased(values: Sequence[int], seen: int) -> int:
+    """The sum itself: that is no chain, but a second look at the first block."""
+    return sum(values)
+
+
 def _one_block(universe: tuple[Row, ...], adjacency: Adjacency) -> Guarantee:
     """Claim of a block, from how far its own sum moves, what holds of it alone; and judge it."""
     pairs = edges(adjacency, tuple(sorted({value for _, value in universe})), 2)
@@ -99,6 +130,20 @@ def test_parallel(
     found = judge(_blocks(labels, sized=about is REPLACE), pairs, claim, grid(1, "5/3", 2, 3))
     assert found.holds
     assert found.share > share
+
+
+@pytest.mark.parametrize(("labels", "by", "universe", "about", "to", "most", "share"), _WORLDS)
+def test_chained(
+    labels: Any, by: Any, universe: Any, about: Adjacency, to: Adjacency, most: int, share: float
+) -> None:
+    """Blocks whose noise and center follow from what an earlier one released. Twin: from what it did not release."""
+    part = _one_block(universe, about)
+    claim = premises.parallel([part, part], by, about, to, chained=True)
+    pairs, at = edges(to, universe, most), grid(1, "5/3", 2, 3)
+    found = judge(_chained(labels, _released), pairs, claim, at)
+    assert found.holds
+    assert found.share > share / 2
+    assert judge(_chained(labels, _unreleased), pairs, claim, at).surely > 0.01
 
 
 _FALSE_BLOCKS: dict[str, tuple[Any, Any, Adjacency, int, float]] = {
