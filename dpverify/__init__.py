@@ -22,6 +22,7 @@ from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
 from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEstimate
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.number_of_reports import NumberOfReports, ReportsEstimate
+from dpverify.mechanisms.partitioned_product import PartitionedProduct
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
 from dpverify.mechanisms.product_distribution import ProductDistribution
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
@@ -83,6 +84,7 @@ __all__ = [
     "NoisyCount",
     "NormalEstimate",
     "NumberOfReports",
+    "PartitionedProduct",
     "PerfectPrivacy",
     "PrincipalComponents",
     "PrivateQuantile",

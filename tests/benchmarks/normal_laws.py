@@ -6,10 +6,9 @@
    the deviation's relative error. Beside it KV18 by hand in float64 (replace): pure DP of epsilon 1, a quarter for
    each of its four steps; means within 10^5, deviations from 10^-4 to 10, known. "lost": how often no bin was found, or the
    mean was off by more than a deviation (these do not count in the errors).
-3. ProductDistribution: the median of sqrt(KL / 2), probabilities below 1 / (4 n) set to that, those of peers below half
+3. ProductDistribution: the median of sqrt(KL / 2), probabilities below 1 / (4 n) set to that, those of "plain" below half
    the deviation of their noise to that, which helps them. Beside it the Gaussian mechanism
-   about 1/2 in each column ("plain"), and KLSU19's PPDE by hand in float64, with sqrt(2) B for a ball in an orthant and
-   everything at mu = 1 on disjoint blocks; the coarse sums that turn rare bits have a block too.
+   about 1/2 in each column ("plain"), and PartitionedProduct, which is KLSU19's PPDE.
 
     python -m tests.benchmarks.normal_laws [--runs 40] [--tables 123]
 """
@@ -32,6 +31,7 @@ from dpverify import (
     Gaussian,
     GaussianDP,
     NormalEstimate,
+    PartitionedProduct,
     ProductDistribution,
     ProductEstimate,
     SeededBits,
@@ -181,40 +181,6 @@ def _ours(adjacency: Adjacency) -> Callable[[Floats, int], tuple[float, float] |
 # --- bits ---------------------------------------------------------------------------------------
 
 
-def ppde(bits: NDArray[np.bool_], mu: float, rng: Any) -> Floats:
-    """KLSU19: rounds on disjoint blocks, each at mu; shape (d,)."""
-    d = bits.shape[1]
-    beta, rounds = 0.1, max(1, round(math.log2(d / 2)))
-    blocks = np.array_split(bits, rounds + 2)
-    first = blocks[0].mean(axis=0) + rng.normal(scale=math.sqrt(d) / (len(blocks[0]) * mu), size=d)
-    turned = first > 0.5
-    found, left = np.zeros(d), np.arange(d)
-    u, tau = 0.5, 3 / 16
-    for block in blocks[1:-1]:
-        if u * len(left) < 1:
-            break
-        size = len(block)
-        bound = math.sqrt(6 * u * len(left) * math.log(size * rounds / beta))
-        noisy = _clipped_mean(block[:, left] ^ turned[left], bound, mu, rng)
-        accepted = noisy >= tau
-        found[left[accepted]] = noisy[accepted]
-        left, u, tau = left[~accepted], u / 2, tau / 2
-        if not len(left):
-            break
-    if len(left):
-        last = blocks[-1]
-        bound = math.sqrt(6 * math.log(len(last) / beta))
-        found[left] = _clipped_mean(last[:, left] ^ turned[left], bound, mu, rng)
-    return np.where(turned, 1 - found, found)
-
-
-def _clipped_mean(bits: NDArray[np.bool_], bound: float, mu: float, rng: Any) -> Floats:
-    lengths = np.sqrt(np.maximum(bits.sum(axis=1), 1))
-    sums = (bits * np.minimum(1, bound / lengths)[:, np.newaxis]).sum(axis=0)
-    s = math.sqrt(2) * bound / mu
-    return np.asarray(np.maximum(sums + rng.normal(scale=s, size=bits.shape[1]), s / 2) / len(bits))
-
-
 def bit_error(estimate: Floats, truth: Floats, n: int) -> float:
     """sqrt(KL / 2) of the truth from the estimate."""
     q = np.clip(estimate, 1 / (4 * n), 1 - 1 / (4 * n))
@@ -236,6 +202,7 @@ def products(runs: int) -> Iterator[list[str]]:
     for budget, kind, truth, n, target in cells:
         d, mu = len(truth), 1.0 if budget == "mu = 1" else 0.2367
         made = ProductDistribution.for_budget(MU[budget], adjacency=REPLACE, d=d)
+        rounds = PartitionedProduct.for_budget(MU[budget], adjacency=REPLACE, d=d)
         off: dict[str, list[float]] = {name: [] for name in ("ours", "plain", "PPDE", "without")}
         for run in range(max(16, runs // 2)):
             rng = np.random.default_rng(seed_of("bits", kind, d, n, run))
@@ -244,7 +211,10 @@ def products(runs: int) -> Iterator[list[str]]:
             released = made.release(bits.astype(float), SeededBits(run))
             s = math.sqrt(d) / (n * mu)
             plain = np.clip(mean + rng.normal(scale=s, size=d), s / 2, 1 - s / 2)
-            estimates = {"plain": plain, "PPDE": ppde(bits, mu, rng), "without": mean}
+            peer = rounds.release(bits.astype(float), SeededBits(run))
+            estimates = {"plain": plain, "without": mean}
+            if isinstance(peer, ProductEstimate):
+                estimates["PPDE"] = peer.value
             if isinstance(released, ProductEstimate):
                 estimates["ours"] = released.value
             for name, values in off.items():

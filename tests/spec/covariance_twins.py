@@ -10,7 +10,7 @@ import mpmath as mp
 import pytest
 
 from dpverify.privacy import Adjacency
-from spec import gaussian, gaussian_covariance, product_distribution
+from spec import gaussian, gaussian_covariance, partitioned_product, product_distribution
 from spec.theory import normal_fits, orthants, whitening
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -82,6 +82,15 @@ TWINS: dict[str, dict[str, Any]] = {
             4 * r**2 if a is Adjacency.REPLACE else orthants.moved_squared(r, w, a)
         ),
     },
+    "partitioned_product:obligation_one_block_pays": {
+        "a little less": Fraction(999, 1000),
+        "a little more": Fraction(102, 100),
+    },
+    "partitioned_product:obligation_rounds_settle": {
+        "twice": lambda k: 2 * partitioned_product.threshold(k),
+        "half": lambda k: partitioned_product.threshold(k) / 2,
+        "one for all": lambda k: partitioned_product.threshold(1),
+    },
     "product_distribution:obligation_loss": {
         "a little less": Fraction(999, 1000),
         "a little more": Fraction(102, 100),
@@ -110,6 +119,11 @@ def _times(module: Any, name: str, factor: Any) -> Plant:
 
 
 FAULTS: dict[str, list[Plant]] = {
+    "partitioned_product:obligation_one_block_pays": [
+        # blocks that are none
+        lambda patch: patch.setattr(partitioned_product, "block_of", lambda p, records, k: records),
+        _times(partitioned_product, "scale", Fraction(7, 10)),
+    ],
     "product_distribution:obligation_loss": [
         # each stage as if it were the only one
         lambda patch: patch.setattr(

@@ -30,6 +30,7 @@ def test_our_own_trees_fit_together() -> None:
         "large_variances",
         "noisy_count",
         "number_of_reports",
+        "partitioned_product",
         "private_quantile",
         "product_distribution",
         "randomized_response",
