@@ -17,6 +17,7 @@ from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
 from dpverify.mechanisms.gaussian import Gaussian
 from dpverify.mechanisms.gaussian_covariance import GaussianCovariance
+from dpverify.mechanisms.histogram_gaussian import HistogramGaussian
 from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
 from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEstimate
@@ -74,6 +75,7 @@ __all__ = [
     "GaussianCovariance",
     "GaussianDP",
     "HistogramEstimate",
+    "HistogramGaussian",
     "IterativeMean",
     "KthLargestVariance",
     "LargeVariances",

@@ -218,7 +218,7 @@ def obligation_one_block_pays(claimed: Fraction = Fraction(1)) -> int:
                     parameters, w[k], block_of(parameters, records, k)
                 )
             )
-            for pair in pairs if n == 3 else pairs[::29]:
+            for pair in pairs[:: 5 if n == 3 else 97]:
                 mus = [
                     laws(tuple(pair[0]), k).mu_squared(laws(tuple(pair[1]), k)) for k in range(3)
                 ]

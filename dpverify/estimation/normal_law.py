@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.estimation.answers import NoiseLaw, Result, deviations, tail_of
 from dpverify.grid.linear import Integers
 from dpverify.privacy.numbers import Exact, Floats
 
@@ -142,7 +142,7 @@ class NormalEstimate(Result):
     ``value`` is the mean and ``deviation`` the standard deviation, in the data's unit; ``count`` the (noisy or public) number
     of records. ``spread`` is the standard deviation of the noise in the mean, in the data's unit, and ``relative_spread``
     of the noise in the deviation, as a share of it; ``sampling`` and ``relative_sampling`` are those of
-    independent normal records. All four to first order.
+    independent normal records. All four to first order. noise: its law.
     """
 
     value: float
@@ -152,6 +152,7 @@ class NormalEstimate(Result):
     relative_spread: float = field(repr=False)
     sampling: float = field(repr=False)
     relative_sampling: float = field(repr=False)
+    noise: NoiseLaw = field(default="gaussian", repr=False)
 
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
         """Compute (low, high) around the mean, to first order in the noise.
@@ -159,17 +160,23 @@ class NormalEstimate(Result):
         With this probability it holds the estimate without noise; sampling: the mean of the normal law that the records are
         independent draws from. Raises TypeError or ValueError for a level outside (0, 1).
         """
-        far = deviations("gaussian", tail_of(level))
-        reach = far * math.hypot(self.spread, self.sampling * sampling)
+        reach = self._reach(tail_of(level), self.spread, self.sampling * sampling)
         return self.value - reach, self.value + reach
 
     def deviation_interval(
         self, level: Exact = 0.95, *, sampling: bool = False
     ) -> tuple[float, float]:
         """Compute (low, high) around the standard deviation, as ``interval`` does, to first order in its logarithm."""
-        far = deviations("gaussian", tail_of(level))
-        reach = far * math.hypot(self.relative_spread, self.relative_sampling * sampling)
+        sampled = self.relative_sampling * sampling
+        reach = self._reach(tail_of(level), self.relative_spread, sampled)
         return self.deviation * math.exp(-reach), self.deviation * math.exp(min(reach, 700.0))
+
+    def _reach(self, tail: float, noise: float, sampling: float) -> float:
+        """How far both are off together; where the noise has a heavier tail, each with half of the probability."""
+        if self.noise == "gaussian":
+            return deviations("gaussian", tail) * math.hypot(noise, sampling)
+        each = tail / 2 if sampling else tail
+        return deviations(self.noise, each) * noise + deviations("gaussian", each) * sampling
 
     def __str__(self) -> str:
         far = abs(self.value) / self.spread if self.spread > 0 else 1.0

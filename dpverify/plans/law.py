@@ -124,13 +124,30 @@ class Law:
 
     def center_after(self, stage: Stage, prefix: Sequence[Row]) -> IntArray:
         """The exact value of a declared stage's query after these released values, in the order of the plan."""
-        names = [one.name for one in stages_of(self._plan)]
-        values = {n: np.array([v], object) for n, v in zip(names, prefix, strict=False)}
-        batch = Transcripts(values, np.array([len(prefix)]), NOTHING.stopped_by, self._reasons)
+        batch = self._released(prefix)
         path, _, name = stage.name.rpartition("/")
         place = self._place(self._root(), f"{path}/" if path else "")
         found = self._center(replace(stage, name=name), place, batch, np.arange(1))
         return found[0] if stage.query.reads else found
+
+    def built_after(self, stage: Stage, prefix: Sequence[Row]) -> tuple[Stage, IntArray]:
+        """What a declared stage of the plan itself comes to after these released values, and the exact value of its query there."""
+        element = next(
+            (e for e in self._plan if isinstance(e, Adaptive) and e.name == stage.name), None
+        )
+        if element is None:
+            return stage, self.center_after(stage, prefix)
+        batch = self._released(prefix)
+        ((built, rows),) = self._stages(element, self._root(), batch, np.arange(1))
+        assert isinstance(built, Stage)
+        found = self._center(built, self._root(), batch, rows)
+        return built, found[0] if built.query.reads else found
+
+    def _released(self, prefix: Sequence[Row]) -> Transcripts:
+        """One draw that released this, in the order of the plan's stages."""
+        names = [one.name for one in stages_of(self._plan)]
+        values = {n: np.array([v], object) for n, v in zip(names, prefix, strict=False)}
+        return Transcripts(values, np.array([len(prefix)]), NOTHING.stopped_by, self._reasons)
 
     def sample(self, bits: Bits, size: int) -> Transcripts:
         """``size`` independent transcripts."""

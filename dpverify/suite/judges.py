@@ -290,6 +290,9 @@ def _mixed(suite: Suite, differing: list[tuple[Any, Any]], epsilon: Fraction) ->
         elif hasattr(a, "gaussian_part"):
             own, rare = a.gaussian_part(b)
             square, missed = square + own, missed + rare
+        elif hasattr(a, "pure_part"):
+            own, rare = a.pure_part(b)
+            shift, missed = shift + own, missed + rare
         else:
             loss = a.largest_loss(b)
             if loss is None:

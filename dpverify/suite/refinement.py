@@ -27,6 +27,7 @@ from dpverify.plans import (
     NoNoise,
     RoundedGaussian,
     ThresholdedGaussian,
+    ThresholdedLaplace,
     stages_of,
 )
 from dpverify.plans.filtering import Filter
@@ -87,7 +88,10 @@ class _Recorded(SeededBits):
 
 
 def _followed(spec: ModuleType, instance: SmallInstance) -> Refinement:
-    """Hold every released value less its noise against the spec's center after the same prefix, exactly."""
+    """Hold every released value less its noise against the spec's center after the same prefix, exactly.
+
+    Of a histogram the counts are the code's own; with the noise that was drawn they must be what was released.
+    """
     mechanism, compared = instance.mechanism, 0
     law = mechanism.law(list(instance.data))
     specified = spec.law(mechanism.parameters, exact_records(instance.data, mechanism.domain))
@@ -95,18 +99,31 @@ def _followed(spec: ModuleType, instance: SmallInstance) -> Refinement:
         bits = _Recorded(seed)
         released = tuple(law.sample(bits, 1)[0].released.values())
         noise = iter(bits.kept)
-        stages = zip(stages_of(mechanism.fixed_plan), specified.stages, released, strict=True)
+        stages = zip(stages_of(mechanism.fixed_plan), specified.stages, released, strict=False)
         for i, (stage, (name, expected), value) in enumerate(stages):
-            own = stage.noise
-            quiet = isinstance(own, NoNoise)
-            drawn = np.zeros(len(value), np.int64) if quiet else next(noise)
-            center = tuple(int(v) - int(z) for v, z in zip(value, drawn, strict=True))
+            built, counted = law.built_after(stage, released[:i])
+            own = built.noise
+            if isinstance(own, (ThresholdedLaplace, ThresholdedGaussian)):
+                center = counted
+                noisy = counted[:, 1] + (next(noise) if len(counted) else 0)
+                pairs = zip(counted[:, 0].tolist(), noisy.tolist(), strict=True)
+                agrees = value == tuple(v for p in pairs if p[1] >= own.threshold for v in p)
+            else:
+                quiet = isinstance(own, NoNoise)
+                drawn = np.zeros(len(value), np.int64) if quiet else next(noise)
+                center = np.array([int(v) - int(z) for v, z in zip(value, drawn, strict=True)])
+                agrees = True
             shipped, stated = _facts(own, center), expected(released[:i]).facts()
-            if (name, stated) != (stage.name, shipped):
+            if (name, stated) != (stage.name, shipped) or not agrees:
                 raise RefinementFailed(
                     f"{instance.name}, transcript {seed}, {stage.name}: {shipped} in the code, {stated} in the spec"
                 )
             compared += 1
+        stopped = specified.stages[len(released) :]
+        if stopped and stopped[0][1](released) is not None:
+            raise RefinementFailed(
+                f"{instance.name}, transcript {seed}: the code stops before {stopped[0][0]}, the spec does not"
+            )
     return Refinement(compared, instance.followed, Fraction(1))
 
 
@@ -275,8 +292,8 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
         else:
             stages_here = stages
         for i, ((name, expected), stage) in enumerate(zip(reached, stages_here, strict=True)):
-            center = law.center_after(stage, specified.example[:i])
-            shipped = _facts(stage.noise, center)
+            built, center = law.built_after(stage, specified.example[:i])
+            shipped = _facts(built.noise, center)
             if (name, expected.facts()) != (stage.name, shipped):
                 raise RefinementFailed(f"{stage.name}: {shipped} in the code, {expected} in spec")
             checked += 1

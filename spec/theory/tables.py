@@ -239,6 +239,13 @@ class ThresholdedLaw:
 class ThresholdedLaplaceLaw(ThresholdedLaw):
     """Z discrete Laplace."""
 
+    def pure_part(self, other: ThresholdedLaplaceLaw) -> tuple[Any, Any]:
+        """(the largest loss of the keys that the other side has, with what probability one surfaces that it has not)."""
+        pairs = self.differing(other)
+        losses = (self.loss_of_key(*pair) for pair in pairs if pair[1])
+        alone = (self._above(count, self.threshold) for count, theirs in pairs if not theirs)
+        return sum(losses, mp.mpf(0)), sum(alone, mp.mpf(0))
+
     def mass(self, z: int, e: Any) -> Any:
         """As in ``DiscreteLaplaceLaw``."""
         return DiscreteLaplaceLaw(0, self.scale).probability((z,), e)

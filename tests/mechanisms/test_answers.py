@@ -423,6 +423,7 @@ RESULTS: list[Any] = [
     ),
     ProductEstimate(np.array([0.5, 1e-9]), np.array([0.1, math.inf]), 9.5, "whitened"),
     NormalEstimate(0.5, 1e-9, 9.5, math.inf, 0.1, 0.2, 0.3),
+    NormalEstimate(0.5, 1e-9, 9.5, 0.3, 0.1, 0.2, 0.3, "laplace"),
     Degenerate(5.0, 0.1, 80.0),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
 ]

@@ -27,6 +27,7 @@ from dpverify.grid.levels import LevelCounts
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.orthants import BitSums
 from dpverify.grid.outer_products import FirstMoments, LengthSides, SecondMoments
+from dpverify.grid.pairs import ClampedSquares, PairOctaves
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians
@@ -118,6 +119,8 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
     yield LengthSides(**images), TWO
     for offset, weight in ((0, 0), (7, 3)):
         yield ClippedMoments(0, 0, 3, 5, 2, 1, offset, weight, where), ONE
+    yield ClampedSquares(-3, 5, 0, where), ONE
+    yield PairOctaves(0), ONE
     for near in (ADD, REPLACE):
         yield BitSums(columns=2, radius=9, adjacency=near, weights=where, weight=4), TWO
     for near in (ADD, REPLACE):

@@ -1,0 +1,349 @@
+"""Spec of ``histogram_gaussian``: octaves of differences, bins of a width that they tell, a clamped mean, squares about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, SourceStatus, states
+
+from . import univariate_gaussian
+from .theory import lower_bounds, pairs
+from .theory.laws import DiscreteLaplaceLaw, IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
+from .theory.laws import real_exponential as e
+from .theory.obligations import Departure, neighbors, require
+from .theory.tables import ThresholdedLaplaceLaw, bin_of, keyed_counts
+
+Parameters = Mapping[str, Any]
+Prefix = tuple[Outcome, ...]
+WIDTH = 2**12
+"""Cells of a bin in the last two stages."""
+BOX, FARTHEST_CELL, FARTHEST_BIN = 2**40, 2**60, 2**27
+OCTAVES, BINS, MEAN, SQUARES = 1, 2, 3, 4
+"""Places in the transcript."""
+DEPARTURES = (
+    Departure(
+        "KV18, Algorithms 1 and 2, histograms",
+        "thresholds are the least for integer noise; ties are a key of their own; bins are of records on a grid",
+        "see stability_histogram; the logarithm of no difference is no number",
+    ),
+    Departure(
+        "KV18, bounds on mean and deviation",
+        "none, at the price of delta; records 2^27 widths away abstain",
+        "this is their case of no bounds; the grid's cells are integers of a bounded size",
+    ),
+    Departure(
+        "KV18, the variance",
+        "kept above half the deviation of its noise, in place of above 0",
+        "a normal law has a deviation",
+    ),
+)
+_KV18 = Source(
+    "KV18",
+    "a normal law's mean and variance without bounds on either",
+    SourceStatus.CHANGED_CONSTANTS,
+    note="thresholds from the predicate",
+)
+_BASIC = Source("DR14", "Theorem 3.16, adaptive stages", note="epsilons and deltas add up")
+
+
+def share(parameters: Parameters, place: int) -> Fraction:
+    """Of epsilon, for a place in the transcript."""
+    return Fraction(parameters["shares"][place - 1])
+
+
+def cell(parameters: Parameters) -> Fraction:
+    """The largest power of two not above ``cell``."""
+    return univariate_gaussian.cell(parameters)
+
+
+def scale(parameters: Parameters, place: int, moved: int = 2) -> Fraction:
+    """The noise of a stage whose value moves by so much; a histogram's by one in each of two counts."""
+    return moved * Fraction(parameters["noise_multiplier"]) / share(parameters, place)
+
+
+def threshold(parameters: Parameters, place: int) -> int:
+    """The least T >= 2 with P(1 + Z >= T) <= delta / 2."""
+    return _threshold(scale(parameters, place), Fraction(parameters["delta"]) / 2)
+
+
+@cache
+def _threshold(noise: Fraction, delta: Fraction) -> int:
+    def surfaces(t: int) -> Any:
+        return ThresholdedLaplaceLaw((), noise, t).below(2 - t, e)
+
+    low, high = 1, 2
+    while surfaces(high) > real(delta):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if surfaces(middle) <= real(delta) else (middle, high)
+    return high
+
+
+def half(parameters: Parameters, n: int) -> int:
+    """The clamp's reach, in cells of 2^-12 of a width: 4 sqrt(ln(n / failure)) widths."""
+    ratio = mp.log(mp.mpf(n) / real(Fraction(parameters["failure"])))
+    return int(mp.ceil(4 * WIDTH * mp.sqrt(ratio)))
+
+
+def bounds(parameters: Parameters, n: int, key: int) -> tuple[int, int]:
+    """About the middle of a bin."""
+    middle = min(max(key, -FARTHEST_BIN), FARTHEST_BIN) * WIDTH
+    return middle - half(parameters, n), middle + half(parameters, n)
+
+
+def fullest(shown: Outcome) -> int:
+    """The key of the largest shown count, the first of several; 0 where none is shown."""
+    counts = shown[1::2]
+    return shown[2 * counts.index(max(counts))] if counts else 0
+
+
+def width(parameters: Parameters, octave: int) -> Fraction:
+    """Four times the lower end of the octave; of ties, as of the first one."""
+    return cell(parameters) * Fraction(2) ** (max(octave, 0) + 2)
+
+
+def histogram(
+    parameters: Parameters, records: Sequence[Fraction], place: int, octave: int = 0
+) -> ThresholdedLaplaceLaw:
+    """The law of octaves, or of bins."""
+    if place == OCTAVES:
+        counts = pairs.pair_octaves(records, cell(parameters), BOX)
+    else:
+        own = width(parameters, octave) / 2
+        counts = keyed_counts([bin_of(x, 2, -1, own, FARTHEST_CELL) for x in records])
+    return ThresholdedLaplaceLaw(counts, scale(parameters, place), threshold(parameters, place))
+
+
+def clamped(
+    parameters: Parameters, records: Sequence[Fraction], octave: int, key: int
+) -> DiscreteLaplaceLaw:
+    """The law of the sum about a bin's middle."""
+    n, own = len(records), width(parameters, octave) / WIDTH
+    lower, upper = bounds(parameters, n, key)
+    total = sum(min(max(round(x / own), lower), upper) - (lower + upper) // 2 for x in records)
+    return DiscreteLaplaceLaw(total, scale(parameters, MEAN, upper - lower))
+
+
+def center(parameters: Parameters, n: int, key: int, released: int) -> int:
+    """The released mean to the nearest cell (halves to even), within its bounds."""
+    lower, upper = bounds(parameters, n, key)
+    mean = round(Fraction(released, n)) + (lower + upper) // 2
+    return min(max(mean, lower), upper)
+
+
+def squares(
+    parameters: Parameters, records: Sequence[Fraction], octave: int, key: int, released: int
+) -> DiscreteLaplaceLaw:
+    """The law of the sum of squares about it."""
+    n, own = len(records), width(parameters, octave) / WIDTH
+    lower, upper = bounds(parameters, n, key)
+    about = center(parameters, n, key, released)
+    total = pairs.clamped_squares(records, own, lower, upper, about)
+    return DiscreteLaplaceLaw(total, scale(parameters, SQUARES, (upper - lower) ** 2))
+
+
+def sensitivities(parameters: Parameters) -> dict[str, int]:
+    """By stage; of the last two for 2 records and no octave, as they are declared before any data."""
+    wide = 2 * half(parameters, 2)
+    return {"count": 0, "octaves": 1, "bins": 1, "mean": wide, "squares": wide**2}
+
+
+@states(_KV18, _BASIC)
+def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
+    """The public number; octaves; if one surfaced, bins; if one surfaced, the sum and the squares."""
+    n = len(records)
+
+    def gated(shown: Outcome) -> bool:
+        return bool(shown)
+
+    def bins(prefix: Prefix) -> IntegerLaw | None:
+        shown = prefix[OCTAVES]
+        return histogram(parameters, records, BINS, fullest(shown)) if gated(shown) else None
+
+    def mean(prefix: Prefix) -> IntegerLaw | None:
+        if not gated(prefix[BINS]):
+            return None
+        return clamped(parameters, records, fullest(prefix[OCTAVES]), fullest(prefix[BINS]))
+
+    def about(prefix: Prefix) -> IntegerLaw:
+        octave, key = fullest(prefix[OCTAVES]), fullest(prefix[BINS])
+        return squares(parameters, records, octave, key, prefix[MEAN][0])
+
+    stages = (
+        ("count", lambda prefix: PointLaw((n,))),
+        ("octaves", lambda prefix: histogram(parameters, records, OCTAVES)),
+        ("bins", bins),
+        ("mean", mean),
+        ("squares", about),
+    )
+    return TranscriptLaw(stages, ((n,), (0, 10**6), (0, 10**6), (0,)))
+
+
+# --- error --------------------------------------------------------------------------------------
+
+_SHARES = (mp.mpf("0.29"), mp.mpf("0.151")), (mp.mpf("0.34"), mp.mpf("0.137"))
+_WRONG = (43, 17)
+
+
+def masses(log: Any) -> dict[int, Any]:
+    """Of octaves of differences of normal records of deviation 2^log: by octave, from -20 to 6."""
+    root = mp.sqrt(2) * mp.mpf(2) ** log
+    return {
+        j: mp.erf(mp.mpf(2) ** (j + 1) / root / mp.sqrt(2))
+        - mp.erf(mp.mpf(2) ** j / root / mp.sqrt(2))
+        for j in range(-20, 7)
+    }
+
+
+def bin_masses(wide: Any, offset: Any) -> dict[int, Any]:
+    """Of bins of so many deviations, with the mean so many widths from the middle of bin 0."""
+    return {
+        k: mp.ncdf((k + 0.5 - offset) * wide) - mp.ncdf((k - 0.5 - offset) * wide)
+        for k in range(-9, 10)
+    }
+
+
+@states(
+    _KV18,
+    Source(
+        "OURS",
+        "the fullest bin's noisy count is the largest",
+        note="by moments; KV18 by a union of tails",
+    ),
+)
+def lost(parameters: Parameters, n: int) -> Any:
+    """A bound on the probability that n normal records have no estimate, a width outside 1 to 8 deviations, or a bin whose middle is
+    further than 1.5 widths from the mean. By a union over the 43 octaves, and over the 17 bins within 8 deviations."""
+    found = n * mp.erfc(8 / mp.sqrt(2))
+    for place, things in ((OCTAVES, n // 2), (BINS, n)):
+        (p, q), s = _SHARES[place - 1], scale(parameters, place)
+        found += _WRONG[place - 1] * pairs.overtakes(things, p, q, real(s))
+        found += pairs.sinks(things, p, threshold(parameters, place), real(s))
+    return min(found, mp.mpf(1))
+
+
+@states(_KV18)
+def noise_error(parameters: Parameters, n: int) -> Any:
+    """The root mean square of the mean's noise, in widths: sqrt(2) scales, but for the grid."""
+    wide = mp.mpf(2 * half(parameters, n)) / WIDTH
+    return mp.sqrt(2) * wide * real(scale(parameters, MEAN, 1)) / n
+
+
+@states(_KV18)
+def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
+    """A bound on that noise, in widths, which fails with probability at most beta; with half a cell of rounding."""
+    wide = mp.mpf(2 * half(parameters, n)) / WIDTH
+    return wide * real(scale(parameters, MEAN, 1)) / n * mp.log(1 / real(beta)) + mp.mpf(1) / WIDTH
+
+
+@states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
+def lower_bound(parameters: Parameters, n: int) -> Any:
+    """No estimate of this privacy has a smaller root mean squared error for all means of n normal records, in deviations."""
+    epsilon = 1 / Fraction(parameters["noise_multiplier"])
+    return lower_bounds.tracing(mp.mpf(1), 1, n, epsilon, real(Fraction(parameters["delta"])))
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_CROWD = tuple(map(Fraction, (0, 1) * 60 + (0, -3) * 60))
+_UNIVERSE = tuple(map(Fraction, (0, 1, -3, 10**30, -(10**30))))
+
+
+def _parameters(**changes: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "adjacency": Adjacency.REPLACE,
+        "noise_multiplier": Fraction(3, 2),
+        "cell": Fraction(1),
+        "delta": Fraction(1, 20),
+        "failure": Fraction(1, 20),
+        "shares": (Fraction(1, 4), Fraction(1, 8), Fraction(1, 8), Fraction(1, 2)),
+        "at_least": 2,
+    }
+    return base | changes
+
+
+@states(_KV18, _BASIC)
+def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
+    """On all neighbors of at most 4 records beside a crowd in two octaves and three bins, whatever was released before: either histogram has at most delta / 2 at
+    its share of epsilon = claimed / multiplier, and where no key is new some pair has that loss; the sums lose at most their shares, and
+    some as much."""
+    parameters, cases = _parameters(), 0
+    epsilon, delta = claimed / parameters["noise_multiplier"], real(parameters["delta"]) / 2
+    reached = dict.fromkeys((OCTAVES, BINS, MEAN, SQUARES), mp.mpf(0))
+    own: Any = cache(
+        lambda records, place, octave: histogram(parameters, _CROWD + records, place, octave)
+    )
+    sums: Any = cache(lambda records, octave: clamped(parameters, records, octave, 0))
+    about: Any = cache(lambda records, far: squares(parameters, records, 0, 0, far))
+    known = set[Any]()
+    for pair in neighbors(_UNIVERSE, 4, Adjacency.REPLACE):
+        for place, octave in ((OCTAVES, 0), (BINS, 0), (BINS, 3), (BINS, pairs.TIE)):
+            ours, theirs = (own(one, place, octave) for one in pair)
+            moved = tuple(ours.differing(theirs))
+            if (place, moved) not in known:
+                known.add((place, moved))
+                spent = epsilon * parameters["shares"][place - 1]
+                found = ours.profile(theirs, spent)
+                require(found <= delta, f"{pair}, stage {place}: delta {found}")
+                reached[place] = max(reached[place], ours.largest_loss(theirs) or 0)
+        for octave in (pairs.TIE, 2):
+            ours, theirs = (sums(one, octave) for one in pair)
+            reached[MEAN] = max(reached[MEAN], _ratio(ours, theirs))
+        for far in (-(10**9), 0, 10**9):
+            ours, theirs = (about(one, far) for one in pair)
+            reached[SQUARES] = max(reached[SQUARES], _ratio(ours, theirs))
+        cases += 1
+    for place in reached:
+        stated = real(epsilon * parameters["shares"][place - 1])
+        require(
+            mp.almosteq(reached[place], stated), f"stage {place}: {reached[place]}, not {stated}"
+        )
+    return cases
+
+
+def _ratio(ours: DiscreteLaplaceLaw, theirs: DiscreteLaplaceLaw) -> Any:
+    """The largest loss between the two."""
+    return real(abs(ours.center - theirs.center) / ours.scale)
+
+
+@states(_KV18)
+def obligation_fullest(claimed: Callable[[int], tuple[Any, Any]] = lambda k: _SHARES[k]) -> int:
+    """For normal records of any deviation the fullest octave, and for widths of 1 to 8 deviations the fullest bin, has at least the
+    first share; octaves that lead to other widths, and bins more than 1.5 widths from the mean, have at most the second. The shares are
+    tight to a twentieth."""
+    octaves = [(mp.mpf(1), mp.mpf(0))]
+    for step in range(101):
+        log = mp.mpf(step) / 100
+        own = masses(log)
+        wrong = [m for j, m in own.items() if not 0 <= j + 2 - log <= 3]
+        octaves.append((max(own.values()), max(wrong)))
+    bins = [(mp.mpf(1), mp.mpf(0))]
+    for wide, offset in product(range(10, 81, 2), range(0, 51, 2)):
+        found = bin_masses(mp.mpf(wide) / 10, mp.mpf(offset) / 100)
+        far = [m for k, m in found.items() if abs(k - mp.mpf(offset) / 100) > 1.5]
+        bins.append((max(found.values()), max(far)))
+    for k, rows in enumerate((octaves, bins)):
+        least, most = min(row[0] for row in rows), max(row[1] for row in rows)
+        share, other = claimed(k)
+        case = f"{k}: shares from {mp.nstr(least, 5)}, up to {mp.nstr(most, 5)}"
+        require(share <= least <= share * 1.05 and other >= most >= other * 0.95, case)
+    return len(octaves) + len(bins)
+
+
+@states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
+def obligation_lower_bound_is_below_error(within: int = 1000) -> int:
+    """The noise of the mean alone, for a width of 2.6 deviations, is above the lower bound, and within 1000 times of it."""
+    cases = 0
+    for n, multiplier in ((1000, Fraction(1)), (10**4, Fraction(1)), (10**5, Fraction(10))):
+        parameters = _parameters(noise_multiplier=multiplier, delta=Fraction(1, 10**7))
+        bound, error = lower_bound(parameters, n), 2.6 * noise_error(parameters, n)
+        require(bound <= error <= within * bound, f"{n}: {bound}, {error}")
+        cases += 1
+    return cases
