@@ -329,7 +329,7 @@ def _normal(setting: Mapping[str, Any]) -> GaussianCovariance:
         cell=2**-8,
         rounds=rounds,
         largest=None if rounds else 1.0,
-        scale_steps=12 if "kappa" in setting else 8,
+        scale_steps=8,
     )
 
 
@@ -352,16 +352,15 @@ def _without_noise(mechanism: Any, data: Any) -> Any:
 def _rate(
     name: str, variable: str, values: tuple[Any, ...], curve: str, **claimed: Any
 ) -> RateClaim:
-    """Standard normal records about a public center, unless others are given."""
-    standard = Instance(kind="gaussian", parameters={"mean": 0.0, "deviation": 1.0})
+    """Standard normal records about a public center."""
     return RateClaim(
         name=name,
         mechanism=_normal,
         variable=variable,
         values=values,
-        instance=claimed.pop("instance", standard),
+        instance=Instance(kind="gaussian", parameters={"mean": 0.0, "deviation": 1.0}),
         error=_apart,
-        curve=Curve(function=curve, arguments=("parameters", "n")) if curve else None,
+        curve=Curve(function=curve, arguments=("parameters", "n")),
         source="OURS, private signs in rounds, then clipped moments; BDKU20",
         **claimed,
     )
@@ -400,17 +399,6 @@ RATES = (
         target=_IDENTITY,
         setting={"n": 2000, "noise_multiplier": 6, "adjacency": REPLACE, "rounds": 0},
         lower=_LOWER,
-        repeats=200,
-    ),
-    _rate(
-        "error-against-kappa",
-        "kappa",
-        (1, 10_000, 100_000_000),
-        "",
-        target=Population(lambda mechanism, s: np.diag(np.geomspace(1, s["kappa"], s["d"]))),
-        setting={"d": 2, "n": 4000, "noise_multiplier": 12, "adjacency": REPLACE, "rounds": 8},
-        instance=Instance(kind="spread", parameters={"mean": 0.0, "kappa": "kappa"}),
-        exponent=Exponent(value=0, tolerance=0.01, drift=0.03),
         repeats=200,
     ),
 )

@@ -29,11 +29,6 @@ def decaying(rng: Generator, n: int, d: int, *, mean: float, power: float) -> Fl
     return mean + rng.normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power
 
 
-def spread(rng: Generator, n: int, d: int, *, mean: float, kappa: float) -> Floats:
-    """Independent normal coordinates whose variances go from 1 to kappa, in equal ratios."""
-    return mean + rng.normal(size=(n, d)) * np.geomspace(1.0, np.sqrt(kappa), d)
-
-
 def contaminated(
     rng: Generator, n: int, d: int, *, mean: float, share: float, offset: float
 ) -> Floats:
@@ -124,7 +119,6 @@ KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
         for function in (
             gaussian,
             decaying,
-            spread,
             contaminated,
             uniform,
             evenly,
