@@ -12,6 +12,11 @@ from dpverify.privacy.numbers import Floats, to_float
 _PLACES = np.arange(64) / 64  # times 1 / scale: where the bounds are tried
 
 
+def log_ratio(things: int, failure: Fraction) -> float:
+    """Compute ln(things / failure), for failures that are no floats too."""
+    return math.log(things * failure.denominator) - math.log(failure.numerator)
+
+
 def overtakes(things: int, share: float, other: float, scale: Fraction) -> float:
     """Bound the probability that a bin's noisy count is at least that of a fuller one.
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from dpverify.estimation.budget_shares import checked_shares
-from dpverify.estimation.fullest_bins import overtakes, sinks
+from dpverify.estimation.fullest_bins import log_ratio, overtakes, sinks
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.normal_law import Degenerate, NormalEstimate
 from dpverify.estimation.rationals import rounded_quotient
@@ -149,6 +149,17 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
             "laplace",
         )
 
+    def expected_error(self, n: int) -> float:
+        """Of the mean, in standard deviations of normal records: the noise's part for a width of 4 of them; widths are 2.6 to 5.3.
+
+        Infinite below ``at_least`` records.
+        """
+        if n < self.fewest_records():
+            return math.inf
+        lower, upper = self.bounds(n, 0)
+        cells = self._noise(upper - lower, 2).standard_deviation / n
+        return float(4 * cells / 2**FINENESS)
+
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n from ``at_least`` on for which normal records are lost with probability at most ``beta``, by bounds.
 
@@ -190,7 +201,7 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
 
     def bounds(self, n: int, bin_: int) -> tuple[int, int]:
         """Of n records about a bin's middle, in 2^-12 of a width."""
-        half = math.ceil(4 * 2**FINENESS * math.sqrt(math.log(n / to_float(self.failure))))
+        half = math.ceil(4 * 2**FINENESS * math.sqrt(log_ratio(n, self.failure)))
         middle = min(max(bin_, -_FARTHEST_BIN), _FARTHEST_BIN) << FINENESS
         return middle - half, middle + half
 

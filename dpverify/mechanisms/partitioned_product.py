@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clip_schedule import in_units
+from dpverify.estimation.fullest_bins import log_ratio
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.products import ProductEstimate
 from dpverify.grid.linear import Integers
@@ -122,6 +123,18 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
             np.where(turned, 1 - found, found), noise, float(n), "in rounds on disjoint blocks"
         )
 
+    def expected_error(self, n: int) -> float:
+        """The root mean square length of the noise where the first round settles all bits, as it does for shares near 1/2.
+
+        Infinite below ``least`` records.
+        """
+        if n < self.least():
+            return math.inf
+        weight = self._weight(1, self.d, n)
+        if not weight:  # one column: the last block
+            weight = self._weight(self.blocks - 1, self.d, n)
+        return math.sqrt(self.d) * to_float(self._scale() / weight / self.size(1, n))
+
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """``least``: it never abstains."""
         return self.least()
@@ -210,9 +223,9 @@ def block_sums(block: int) -> Handle:
 @lru_cache(maxsize=1 << 10)
 def _weight_of(mechanism: PartitionedProduct, block: int, left: int, size: int) -> int:
     """The ball's integer radius over the published one, which is at least one bit long."""
-    rounds, failure = mechanism.rounds, to_float(mechanism.failure)
+    rounds, failure = mechanism.rounds, mechanism.failure
     if block <= rounds:
-        square = 6 * left / 2**block * math.log(size * rounds / failure)
+        square = 6 * left / 2**block * log_ratio(size * rounds, failure)
     else:
-        square = 6 * math.log(size / failure)
+        square = 6 * log_ratio(size, failure)
     return math.floor(RADIUS / math.sqrt(max(1.0, square)))

@@ -128,6 +128,7 @@ WORLDS: list[dict[str, Any]] = [
     {"delta": "1/4", "at_least": 2, "noise_multiplier": "1/9"},
     {"delta": "1/4", "at_least": 2, "noise_multiplier": "1e-300"},
     {"at_least": 2, "noise_multiplier": "1e300"},
+    {"delta": "1/4", "at_least": 2, "noise_multiplier": "1/9", "failure": "1e-900"},
     {"delta": "1/4", "at_least": 2, "noise_multiplier": "1/9", "cell": 2.0**900},
     {"delta": "1/4", "at_least": 2, "noise_multiplier": "1/9", "cell": 2.0**-900},
 ]
@@ -194,6 +195,10 @@ def test_bounds_on_histograms_are_the_spec_s() -> None:
     least = mechanism.minimum_n(beta="1e-3")
     assert mechanism.lost(least) <= 1e-3 < mechanism.lost(least - 1)
     assert mechanism.minimum_n(beta="1e-6") > least
+    assert mechanism.expected_error(least) == pytest.approx(
+        4 * spec.noise_error(parameters, least), rel=1e-3
+    )
+    assert mechanism.expected_error(mechanism.fewest_records() - 1) == math.inf
 
 
 @pytest.mark.parametrize("deviation", [0.05, 1.0, 1.41, 1.99, 1e5])

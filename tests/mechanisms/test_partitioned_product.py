@@ -67,6 +67,7 @@ WORLDS: list[dict[str, Any]] = [
     {"d": 2, "at_least": 1, "failure": "999/1000"},
     {"d": 33, "at_least": 1, "noise_multiplier": "1/100"},
     {"at_least": 1, "noise_multiplier": "1e-900"},
+    {"at_least": 1, "failure": "1e-900"},
     {"at_least": 1, "noise_multiplier": "1e900"},
 ]
 
@@ -170,6 +171,10 @@ def test_even_bits_are_settled_in_the_first_round() -> None:
         squares += float(((found.value - share) ** 2).sum())
     parameters = {"d": 8, "failure": Fraction(1, 10), "noise_multiplier": Fraction(1)}
     whole = squares / float(spec.noise_error(parameters, 8000)) ** 2 * 8
+    assert mechanism.expected_error(8000) == pytest.approx(
+        spec.noise_error(parameters, 8000), rel=1e-4
+    )
+    assert mechanism.expected_error(mechanism.least() - 1) == np.inf
     assert stats.chi2.ppf(5e-7, 1600) < whole < stats.chi2.ppf(1 - 5e-7, 1600)
 
 
