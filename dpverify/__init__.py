@@ -10,6 +10,7 @@ from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.normal_law import Degenerate, NormalEstimate
 from dpverify.estimation.products import ProductEstimate
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
+from dpverify.estimation.scale_families import ScaleEstimate
 from dpverify.estimation.shapes import Concentrated, PrincipalComponents, ShapeEstimate
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
@@ -30,6 +31,7 @@ from dpverify.mechanisms.randomized_response import FrequencyEstimate, Randomize
 from dpverify.mechanisms.refined_mean import RefinedMean
 from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.mechanisms.robust_mean import RobustMean, RobustMeanEstimate
+from dpverify.mechanisms.scale_family import ScaleFamily
 from dpverify.mechanisms.sign_covariance import SignCovariance
 from dpverify.mechanisms.smooth_median import MediansEstimate, SmoothMedian
 from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
@@ -102,6 +104,8 @@ __all__ = [
     "Result",
     "RobustMean",
     "RobustMeanEstimate",
+    "ScaleEstimate",
+    "ScaleFamily",
     "SeededBits",
     "ShapeEstimate",
     "ShareEstimate",

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpverify.audit.friendly_core import KeptPart
 from dpverify.audit.opening import Opening
-from dpverify.grid import NOTHING, Count, Query, Transcripts, View, ingest
+from dpverify.grid import NOTHING, Count, OneUnit, Query, Transcripts, View, ingest
+from dpverify.grid.steps import StepSums
 from dpverify.grid.transcripts import Rows
 from dpverify.plans import Gate, Mechanism, NoNoise, Plan, Stage
 from dpverify.plans.faulty import FaultyLaw
@@ -149,9 +150,12 @@ def _scale(stage: Stage) -> Fraction:
 
 
 def _order_could_matter(query: Query) -> bool:
-    """Not for a list of answers, one a record (there it does in any case), for a table, or for friends among all."""
+    """Not for a list of answers, one a record (there it does in any case), for a table, for what counts all alike, or for friends
+    among all."""
+    inner = query.query if isinstance(query, OneUnit) else query
+    alike = query == Count() or (isinstance(inner, StepSums) and inner.alike)
     fixed = query.width is not None and not query.is_table and not query.reads
-    return fixed and query != Count() and not hasattr(query, "nearness")
+    return fixed and not alike and not hasattr(query, "nearness")
 
 
 def _swap(plan: Plan, name: str, change: Callable[[Stage], Stage]) -> Plan:

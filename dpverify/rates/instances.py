@@ -24,6 +24,11 @@ def gaussian(rng: Generator, n: int, d: int, *, mean: float, deviation: float) -
     return rng.normal(mean, deviation, (n, d))
 
 
+def gamma(rng: Generator, n: int, d: int, *, shape: float, scale: float) -> Floats:
+    """Independent gamma coordinates; of shape 1, exponential ones."""
+    return rng.gamma(shape, scale, (n, d))
+
+
 def decaying(rng: Generator, n: int, d: int, *, mean: float, power: float) -> Floats:
     """Independent normal coordinates of standard deviation j^-power in column j = 1, 2, ..."""
     return mean + rng.normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power
@@ -118,6 +123,7 @@ KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
         function.__name__: function
         for function in (
             gaussian,
+            gamma,
             decaying,
             contaminated,
             uniform,

@@ -57,6 +57,7 @@ def test_the_generic_faults_are_those_of_what_is_claimed() -> None:
 
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "gaussian": {"mean": 1.0, "deviation": 2.0},
+    "gamma": {"shape": 4.0, "scale": 0.5},
     "decaying": {"mean": 1.0, "power": 0.5},
     "contaminated": {"mean": 1.0, "share": 0.1, "offset": 5.0},
     "uniform": {"low": -1.0, "high": 3.0},
@@ -79,6 +80,7 @@ def test_every_kind_of_data_is_tested_here() -> None:
     ("kind", "mean", "deviation"),
     [
         ("gaussian", 1.0, 2.0),
+        ("gamma", 2.0, 1.0),
         ("decaying", 1.0, 1.0),
         ("contaminated", 1.5, 1.0),  # besides the shift, the same for every draw
         ("uniform", 1.0, 4 / math.sqrt(12)),

@@ -32,6 +32,7 @@ from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians
 from dpverify.grid.stacked import Stacked
+from dpverify.grid.steps import StepSums
 from dpverify.grid.tables import ColumnScores, KeyedCounts, QuantileScores
 from dpverify.grid.transcript_queries import MovingSum
 from dpverify.privacy import Adjacency, ApproxDP, Derivation, Domain, Friendly, Norm
@@ -121,6 +122,8 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
         yield ClippedMoments(0, 0, 3, 5, 2, 1, offset, weight, where), ONE
     yield ClampedSquares(-3, 5, 0, where), ONE
     yield PairOctaves(0), ONE
+    for outside in ("clip", "mask"):
+        yield StepSums(cells=3, edges=where, outside=outside, weight=2), ONE
     for near in (ADD, REPLACE):
         yield BitSums(columns=2, radius=9, adjacency=near, weights=where, weight=4), TWO
     for near in (ADD, REPLACE):

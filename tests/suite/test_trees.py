@@ -38,6 +38,7 @@ def test_our_own_trees_fit_together() -> None:
         "refined_mean",
         "rescaled_mean",
         "robust_mean",
+        "scale_family",
         "sign_covariance",
         "smooth_median",
         "sparse_vector",

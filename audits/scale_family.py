@@ -1,0 +1,248 @@
+"""Attacks on ``scale_family``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpverify import Adjacency, ScaleFamily
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.audit.faults import plan_fault
+from dpverify.estimation.scale_families import Limited
+from dpverify.estimation.whitening import octave_of
+from dpverify.grid import Count, OneUnit, Released, Transcripts, View
+from dpverify.grid.linear import Integers
+from dpverify.grid.steps import StepSums
+from dpverify.grid.transcripts import NOTHING
+from dpverify.mechanisms.scale_family import STATISTICS
+from dpverify.plans import NoNoise, Plan, Stage
+from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
+from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+Planted = Callable[[ScaleFamily], Fault]
+
+# --- planted faults -----------------------------------------------------------------------------
+
+
+def _changed(mechanism: ScaleFamily, change: Callable[[Stage], Stage], *names: str) -> Plan:
+    return with_stages(mechanism.fixed_plan, lambda s: change(s) if s.name in names else s)
+
+
+def _unpaid_steps(mechanism: ScaleFamily) -> Fault:
+    """Every step of the search has the noise that would do for the only one."""
+    names = [s.name for s in stages_of(mechanism.fixed_plan) if s.name.startswith("scale")]
+    root = Fraction(1 / math.sqrt(len(names)))
+    plan = _changed(mechanism, lambda s: rescaled_stage(s, root), *names)
+    return plan_fault("pays for one step alone", mechanism, plan)
+
+
+def _free_number(mechanism: ScaleFamily) -> Fault:
+    """Noise for the statistics alone, of a release whose number weighs three quarters as much again."""
+    share = Fraction(7, 10) if mechanism.adjacency is ADD else Fraction(1, 2)
+    plan = _changed(mechanism, lambda s: rescaled_stage(s, share), STATISTICS)
+    return plan_fault("does not pay for the number", mechanism, plan)
+
+
+def _exact_number(mechanism: ScaleFamily) -> Fault:
+    """The interval's length follows from the exact number."""
+    plan = (Stage("exact", Count(), NoNoise()), *mechanism.fixed_plan)
+    return plan_fault("takes the exact number", mechanism, plan)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _OwnEdges(StepSums):
+    """Edges up to twice the records' mean: planted."""
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
+        """What was released is not looked at."""
+        values = np.clip(view.records[:, 0], 0, 1e300)
+        top = 2 * float(values.mean()) if len(values) else 1.0
+        count = self.cells + 2 * (self.outside == "mask")
+        row = (np.arange(1, count + 1) - 0.5) * (top / self.cells)
+        edges: Released[Any] = Released(
+            (), lambda batch: (row[np.newaxis], np.zeros(len(batch), np.intp))
+        )
+        right = StepSums(cells=self.cells, edges=edges, outside=self.outside, weight=self.weight)
+        return right.evaluate(view, before)
+
+
+def _own_edges(mechanism: ScaleFamily) -> Fault:
+    """The interval follows from the data, so that one far record moves all others."""
+
+    def change(stage: Stage) -> Stage:
+        assert isinstance(stage.query, OneUnit)
+        asked = stage.query.query
+        assert isinstance(asked, StepSums)
+        fields = {f.name: getattr(asked, f.name) for f in dataclasses.fields(asked)}
+        wrong = dataclasses.replace(stage.query, query=_OwnEdges(**fields))
+        return dataclasses.replace(stage, query=wrong)
+
+    plan = _changed(mechanism, change, STATISTICS)
+    return plan_fault("takes the interval from the data", mechanism, plan)
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+_NAN, _FAR = float("nan"), 1e308
+_EQUAL = [
+    1.3
+] * 4600  # on no threshold of the search, far from where quarter octaves of numbers begin
+
+
+# All of those below the median in even places: one more record in front turns what even places have more than odd ones.
+_UNEVEN = [0.1, 1.3] * 100 + [1.3] * 4400
+
+
+def _added() -> tuple[NeighboringPair, ...]:
+    """An end of the interval, nobody, what is no number."""
+    return (
+        added("a far record enters", _EQUAL, _FAR),
+        added("the lower end", _EQUAL, 0.0),
+        added("one below the support", _EQUAL, -_FAR),
+        NeighboringPair(
+            name="nobody against somebody", left=[_FAR], right=np.zeros((0, 1)), adjacency=ADD
+        ),
+        added("a NaN enters", _EQUAL, _NAN),
+    )
+
+
+def _replaced() -> tuple[NeighboringPair, ...]:
+    """One end for the other; one that counts for one that does not."""
+    return (
+        replaced("one end for the other", [0.0, *_EQUAL], _FAR),
+        replaced("the lower end by one outside", [0.0, *_EQUAL], -_FAR),
+        replaced("a NaN by an end", [_NAN, *_EQUAL], 0.0),
+        replaced("within a step", [0.0, *_EQUAL], 5e-324),
+    )
+
+
+def _attacked(
+    name: str,
+    adjacency: Adjacency,
+    pairs: Sequence[NeighboringPair],
+    which: Sequence[str],
+    faults: Sequence[Planted],
+    **parameters: Any,
+) -> Configuration:
+    """One stage with most of mu^2; many equal records make the others nearly certain, so that few transcripts have edges of their own."""
+    search = Fraction(24, 29) if "scale 1" in which else Fraction(1, 50)
+    mechanism = ScaleFamily(
+        adjacency=adjacency,
+        noise_multiplier=Fraction(1, 2),
+        search_share=search,
+        at_least=4000,
+        octaves=1,
+        nonfinite="replace",
+        **{"family": "exponential"} | parameters,
+    )
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=[fault(mechanism) for fault in faults],
+        attacked=frozenset(which),
+        quick_trials=10_000,
+    )
+
+
+CONFIGURATIONS = (
+    _attacked(
+        "search",
+        ADD,
+        (*_added()[:2], added("a record in front", _UNEVEN, 1.3, at=0)),
+        ("scale 1", "count"),
+        (_unpaid_steps,),
+    ),
+    _attacked("clip", ADD, _added(), (STATISTICS,), (_free_number, _exact_number, _own_edges)),
+    _attacked(
+        "mask", REPLACE, _replaced(), (STATISTICS,), (_free_number, _own_edges), outside="mask"
+    ),
+)
+
+# --- small instances ----------------------------------------------------------------------------
+
+
+def _small(
+    name: str, adjacency: Adjacency, multiplier: str, data: Any, **parameters: Any
+) -> SmallInstance:
+    own: dict[str, Any] = {"family": "exponential", "at_least": 1}
+    mechanism = ScaleFamily(
+        adjacency=adjacency, noise_multiplier=Fraction(multiplier), **own | parameters
+    )
+    return SmallInstance(name=f"{name}, followed", mechanism=mechanism, data=data, followed=8)
+
+
+_LINE = [0.01 + 0.37 * (k * k % 17) for k in range(50)]
+
+SMALL = (
+    _small("a line", ADD, "1/10", _LINE),
+    _small("a masked line", REPLACE, "1/10", _LINE, outside="mask", cap=4.75),
+    _small("powers", ADD, "1", _LINE, family="weibull", shape=2.5, outside="mask", unit=0.37),
+    _small("about a center", REPLACE, "1/5", _LINE, family="laplace", center=1.3),
+    _small("logarithms", REPLACE, "1/5", _LINE, family="pareto", shape=0.02, octaves=5),
+    _small("squares", ADD, "1/5", [-1.0, *_LINE, 1e308], family="maxwell"),
+    _small("nobody", ADD, "3/2", ()),
+)
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _made(setting: Mapping[str, Any]) -> ScaleFamily:
+    return ScaleFamily(
+        adjacency=setting["adjacency"],
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
+        family="exponential",
+        outside=setting["outside"],
+        unit=16.0,
+        octaves=2,
+    )
+
+
+def _without_noise(mechanism: ScaleFamily, data: Any) -> float:
+    """The scale for which the family has the exact mean, of records limited about where they have to be by their own mean."""
+    law, near = Limited(1.0, mechanism.outside), float(data.mean())
+    top = near * mechanism._cut(octave_of(float(len(data))))
+    kept = np.minimum(data, top) if mechanism.outside == "clip" else data[data < top]
+    b = law.back(float(kept.mean()) / top, top / near)
+    return top / b if b else near
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    """Of noise: exponential records of scale 27, searched for from 4 to 64; the same ones in every release."""
+    return RateClaim(
+        name=name,
+        mechanism=_made,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="gamma", parameters={"shape": 1.0, "scale": 27.0}),
+        error=lambda estimate, truth: abs(math.log(estimate.value / truth)),
+        target=Empirical(_without_noise),
+        curve=Curve(function="noise_error", arguments=("parameters", "n"), margin=1.14),
+        source="OURS, clipped and masked moments of exponential families; ZZ25",
+        repeats=1200,
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "noise-against-n",
+        "n",
+        (8000, 16_000, 32_000),
+        setting={"noise_multiplier": 64, "adjacency": ADD, "outside": "clip"},
+        exponent=Exponent(value=-0.95, tolerance=0.12),
+    ),
+    _rate(
+        "noise-against-noise-multiplier",
+        "noise_multiplier",
+        (16, 32, 64),
+        setting={"n": 16_000, "adjacency": REPLACE, "outside": "mask"},
+        exponent=Exponent(value=0.95, tolerance=0.12),
+    ),
+)

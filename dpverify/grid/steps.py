@@ -1,0 +1,144 @@
+"""Sums of a public step function of each record, whose steps were released: a statistic in cells of an interval.
+
+A record is only compared with edges, which is exact: what it adds is a function of the record alone, wherever it stands, and no
+power or logarithm is taken of data. What the maps are, on rationals, is in spec/theory/steps.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpverify.grid.linear import WORD, Integers
+from dpverify.grid.transcripts import NOTHING, Released, Transcripts
+from dpverify.grid.vector_queries import VectorQuery
+from dpverify.grid.views import View
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
+from dpverify.privacy.numbers import Floats, settle, whole
+from dpverify.privacy.rules import sensitivity_lemma
+
+Outside = Literal["clip", "mask"]
+_MOST_CELLS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSums(VectorQuery):
+    """The sum over records of 2 z - cells, z from 0 to ``cells``; with a ``weight``, that many times their number last.
+
+    z is how many of a row of ``cells`` edges are at most the record. outside="mask": a row has two more, one at either end, and
+    records below the first or from the last on count nowhere, not even in the number. edges: different rows of increasing floats,
+    and which of them each draw has, shape (size,). center: distances from it are compared in place of records. One bound
+    holds for all edges.
+    """
+
+    cells: int
+    edges: Released[tuple[Floats, Integers]]
+    outside: Outside = "clip"
+    weight: int = 0
+    center: float | None = None
+
+    def __post_init__(self) -> None:
+        settle(self, cells=whole(self.cells, "cells"), weight=whole(self.weight, "weight"))
+        if not 1 <= self.cells <= _MOST_CELLS or self.weight < 0:
+            raise ValueError(
+                f"cells = {self.cells}, weight = {self.weight}; give from 1 to 2^20 cells and a weight of 0 or more."
+            )
+        if self.outside not in ("clip", "mask"):
+            raise ValueError(f"outside = {self.outside!r}; write 'clip' or 'mask'.")
+
+    @property
+    def width(self) -> int:
+        """The sum, and the number if it has a weight."""
+        return 1 + bool(self.weight)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all records add the same, so that their order cannot matter."""
+        return self.edges is _ALL and self.outside == "clip"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the edges follow from."""
+        return self.edges.reads
+
+    def largest(self, rows: int) -> int:
+        """All cells, or the weight, for each record."""
+        return rows * max(self.cells, self.weight)
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
+        """Shape (size, width), exact for every n. Raises ValueError for edges of another shape or order."""
+        rows, which = self.edges(before)
+        count = self.cells + 2 * (self.outside == "mask")
+        rising = rows.shape[1:] == (count,) and bool((np.diff(rows, axis=1) >= 0).all())
+        if not rising or which.shape != (len(before),):
+            raise ValueError(
+                f"edges of shape {rows.shape} and {which.shape} were released for {len(before)} draws; give {count} floats "
+                "in increasing order in a row, and one number for each draw."
+            )
+        kind = np.int64 if self.largest(len(view)) < WORD else object
+        values = np.array([self._value(tuple(row), view) for row in rows.tolist()], kind)
+        return np.asarray(values[which])
+
+    def _value(self, row: tuple[float, ...], view: View) -> list[int]:
+        key = (StepSums, row, self.outside, self.weight, self.center)
+        return view.once(key, lambda: self._sum(np.array(row), view))
+
+    def _sum(self, row: Floats, view: View) -> list[int]:
+        ordered = view.once((StepSums, self.center), lambda: self._ordered(view))
+        below = np.searchsorted(ordered, row, side="left")  # how many are less than each edge
+        counts = np.diff(np.r_[0, below, len(ordered)])
+        if self.outside == "mask":
+            counts = counts[1:-1]
+        z = 2 * np.arange(self.cells + 1) - self.cells
+        total = int((counts * z).sum())  # below 2^20 for each of fewer than 2^42 records
+        return [total, *([self.weight * int(counts.sum())] if self.weight else [])]
+
+    def _ordered(self, view: View) -> Floats:
+        values = view.records[:, 0]
+        if self.center is None:
+            return np.sort(values)
+        with np.errstate(over="ignore"):  # beyond all edges
+            return np.sort(np.abs(values - self.center))
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """Squared: add-remove cells^2 + weight^2; replace 4 cells^2, and for a mask at least what add-remove has."""
+        if domain.columns != 1:
+            raise ValueError(f"{domain}, for steps of one column.")
+        words = (
+            f"the sum of {self.cells} steps of each record from -1 to 1 times that ({self.outside})"
+        )
+        return sensitivity_lemma(
+            Quantity.of(
+                words + f", with {self.weight} times their number" * bool(self.weight),
+                "StepSums",
+                cells=self.cells,
+                weight=self.weight,
+                outside=self.outside,
+            ),
+            norm=Norm.SQUARED_L2,
+            value=moved_squared(self.cells, self.weight, self.outside, adjacency),
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/steps.py:obligation_step_sums",
+            source=Source("OURS", "sums of steps between released edges"),
+        )
+
+
+_LEAST = -1.7976931348623157e308
+_ALL = Released((), lambda before: (np.full((1, 1), _LEAST), np.zeros(len(before), np.intp)))
+
+
+def number_of_records() -> StepSums:
+    """Give the query of how many records there are, as one step that all of them take: for noise of any scale in its unit."""
+    return StepSums(cells=1, edges=_ALL)
+
+
+def moved_squared(cells: int, weight: int, outside: Outside, adjacency: Adjacency) -> int:
+    """Compute the squared L2 sensitivity. Source: spec/theory/steps.py."""
+    one = cells**2 + weight**2
+    if adjacency is Adjacency.ADD_REMOVE:
+        return one
+    return 4 * cells**2 if outside == "clip" else max(4 * cells**2, one)

@@ -1,0 +1,55 @@
+"""False twins and planted faults of the obligations about steps between edges and families with one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import pytest
+
+from dpverify.privacy import Adjacency
+from spec import scale_family
+from spec.theory import steps
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+TWINS: dict[str, dict[str, Any]] = {
+    "theory.steps:obligation_step_sums": {
+        "one less": lambda *given: steps.moved_squared(*given) - 1,
+        "one more": lambda *given: steps.moved_squared(*given) + 1,
+        "a mask is a clip": lambda c, w, outside, a: steps.moved_squared(c, w, "clip", a),
+        "the number is free": lambda c, w, outside, a: steps.moved_squared(c, 0, outside, a),
+        "half of the range": lambda c, w, outside, a: (
+            c**2 if a is Adjacency.REPLACE else steps.moved_squared(c, w, outside, a)
+        ),
+    },
+    "scale_family:obligation_loss": {
+        "a little less": Fraction(999, 1000),
+        "a little more": Fraction(1001, 1000),
+    },
+    "scale_family:obligation_moments": {
+        "clipped for masked": lambda a, b, outside: scale_family.mean_of(a, b, "clip"),
+        "not clipped": lambda a, b, outside: a / b,
+        "another shape": lambda a, b, outside: scale_family.mean_of(a + 1, b, outside),
+    },
+}
+
+
+def _times(name: str, factor: Any) -> Plant:
+    right = getattr(scale_family, name)
+    return lambda patch: patch.setattr(scale_family, name, lambda *given: factor * right(*given))
+
+
+FAULTS: dict[str, list[Plant]] = {
+    "scale_family:obligation_loss": [
+        _times("scale", Fraction(9, 10)),
+        lambda patch: patch.setattr(
+            scale_family, "shares", lambda p: (Fraction(1, 3), Fraction(1, 2), Fraction(1))
+        ),
+    ],
+    "scale_family:obligation_lower_bound_is_below_error": [
+        _times("lower_bound", 60),
+        _times("lower_bound", mp.mpf(1) / 60),
+    ],
+}
