@@ -185,8 +185,8 @@ def median_of(shape: float) -> float:
 class ScaleEstimate(Result):
     """A private parameter of a scale family.
 
-    ``value`` is the parameter that ``parameter`` names ("scale", "sigma", "exponent"), ``scale`` the mean of T(x) over the shape;
-    ``count`` the (noisy or public) number of records. ``spread`` is the standard deviation of the noise in the logarithm of
+    ``value`` is the parameter that ``parameter`` names ("scale", "sigma", "exponent"), ``scale`` the mean of T(x) over the gamma
+    law's shape; ``shape`` the family's own, where it has one; ``center`` what records are distances from; ``count`` the (noisy or public) number of records. ``spread`` is the standard deviation of the noise in the logarithm of
     ``value``, ``sampling`` that of independent records; both to first order.
     """
 
@@ -197,6 +197,8 @@ class ScaleEstimate(Result):
     count: float
     spread: float = field(repr=False)
     sampling: float = field(repr=False)
+    shape: float | None = field(default=None, repr=False)
+    center: float | None = field(default=None, repr=False)
 
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
         """Compute (low, high), to first order in the logarithm.
@@ -208,13 +210,14 @@ class ScaleEstimate(Result):
         reach = min(far * math.hypot(self.spread, self.sampling * sampling), 700.0)
         return self.value * math.exp(-reach), self.value * math.exp(reach)
 
-    def sample(
-        self, size: int, shape: float | None = None, rng: np.random.Generator | None = None
-    ) -> Floats:
-        """Draw records of the fit (of Laplace records their distances from the center): public, and free of charge."""
+    def sample(self, size: int, rng: np.random.Generator | None = None) -> Floats:
+        """Draw records of the fit, of shape (size,): public, and free of charge."""
         own = np.random.default_rng() if rng is None else rng
-        known = family_of(self.family, shape)
-        return known.density_sample(self.scale, whole(size, "size"), own)
+        known = family_of(self.family, self.shape)
+        found = known.density_sample(self.scale, whole(size, "size"), own)
+        if self.center is None:
+            return found
+        return np.asarray(self.center + found * own.choice([-1.0, 1.0], len(found)))
 
     def __str__(self) -> str:
         return f"{self.family}, {self.parameter} {self.value:.6g}, of {self.count:.6g} records"

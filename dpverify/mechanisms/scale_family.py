@@ -193,6 +193,8 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
             count,
             noise * power,
             sampling * power,
+            None if self.shape is None else float(self.shape),
+            float(self.center) if self.family in FOLDED else None,
         )
 
     def expected_error(self, n: int) -> float:

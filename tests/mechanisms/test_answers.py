@@ -426,7 +426,8 @@ RESULTS: list[Any] = [
     NormalEstimate(0.5, 1e-9, 9.5, math.inf, 0.1, 0.2, 0.3),
     NormalEstimate(0.5, 1e-9, 9.5, 0.3, 0.1, 0.2, 0.3, "laplace"),
     Degenerate(5.0, 0.1, 80.0),
-    ScaleEstimate("pareto", "exponent", 2.5, 0.4, 9.5, math.inf, 0.1),
+    ScaleEstimate("pareto", "exponent", 2.5, 0.4, 9.5, math.inf, 0.1, 3.0),
+    ScaleEstimate("laplace", "scale", 2.5, 2.5, 9.5, 0.2, 0.1, None, -1.5),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
 ]
 

@@ -220,6 +220,8 @@ def test_scales_are_found_without_a_guess(name: str, outside: str) -> None:
         off = abs(math.log(found.value / size)) / math.hypot(found.spread, found.sampling)
         assert off < 6
         assert 0.8 < found.count / 6000 < 1.25
+        again = found.sample(6000, np.random.default_rng(k))
+        assert stats.ks_2samp(again, data).pvalue > 1e-9  # the fit is off by some percent
 
 
 def test_records_cut_off_before_need_a_mask() -> None:
