@@ -334,9 +334,8 @@ def _normal(setting: Mapping[str, Any]) -> GaussianCovariance:
 
 
 def _apart(estimate: Any, truth: Any) -> float:
-    """The Frobenius norm of their difference where the truth, a diagonal matrix, is the identity."""
-    roots = np.sqrt(np.diag(truth))
-    return float(np.linalg.norm(estimate.value / np.outer(roots, roots) - np.eye(len(truth))))
+    """The Frobenius norm of their difference where the truth is the identity."""
+    return float(np.linalg.norm(np.linalg.solve(truth, estimate.value) - np.eye(len(truth))))
 
 
 def _without_noise(mechanism: Any, data: Any) -> Any:
