@@ -216,6 +216,7 @@ class Blocks:
 
 Built = Stage | Filtered | Part
 _KEPT = 256  # things that an adaptive stage was built as
+_LONGEST = 64  # numbers in a row for which they are kept
 
 
 @sealed
@@ -257,16 +258,18 @@ class Adaptive:
     ) -> tuple[Built, tuple[Compared, ...]]:
         """What is built from a row, with what ``check`` says of it; the last ones are kept, for all datasets alike.
 
-        A row is public, and what was checked is what runs.
+        A row is public, and what was checked is what runs. Long rows, which hardly ever come again, are not kept.
         """
         key = (*world, row)
-        if key not in self._checked:
-            made = self.build(row)
-            found = made, check(made)
+        if key in self._checked:
+            return self._checked[key]
+        made = self.build(row)
+        found = made, check(made)
+        if len(row) <= _LONGEST:
             if len(self._checked) >= _KEPT:
                 self._checked.clear()
             self._checked[key] = found
-        return self._checked[key]
+        return found
 
     def promised(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """The claim of what was declared, derived once: whatever is built is held against it."""
