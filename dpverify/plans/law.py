@@ -383,7 +383,8 @@ class Law:
             mine = np.flatnonzero(which == index)
             memo = _memo(element, place, row)
             if memo not in self._built:
-                self._built[memo] = self._checked(element, place, row)
+                made = element.build(row)
+                self._built[memo] = made, self._check(place.plan, element, made, place.adjacency)
             built, assumed = self._built[memo]
             named = [one.stage for one in assumed if one.is_instance]
             if named:
@@ -391,16 +392,13 @@ class Law:
             self._check_quantities(place, assumed, live[mine])
             yield built, live[mine]
 
-    def _checked(
-        self, element: Adaptive, place: Place, row: Row
-    ) -> tuple[Built, tuple[Compared, ...]]:
-        """What is built from a row, held against its declaration, and what it assumes of released numbers."""
-        world = place.adjacency, self._world[1]
-        built, assumed = element.built_once(
-            row, world, lambda made: check_built(element, made, *world)
-        )
-        check_event(place.plan, built, *world)
-        return built, assumed
+    def _check(
+        self, plan: Plan, element: Adaptive, built: Built, adjacency: AnyAdjacency
+    ) -> tuple[Compared, ...]:
+        """Hold what was built against its declaration; return what it assumes of released numbers."""
+        assumed = check_built(element, built, adjacency, self._world[1])
+        check_event(plan, built, adjacency, self._world[1])
+        return assumed
 
     def _named_in(self, plan: Plan) -> frozenset[str]:
         if id(plan) not in self._named:

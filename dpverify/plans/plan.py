@@ -215,8 +215,6 @@ class Blocks:
 
 
 Built = Stage | Filtered | Part
-_KEPT = 256  # things that an adaptive stage was built as
-_LONGEST = 64  # numbers in a row for which they are kept
 
 
 @sealed
@@ -237,9 +235,6 @@ class Adaptive:
     _promised: dict[Any, Derivation[PrivacyClaim]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
-    _checked: dict[Any, tuple[Built, tuple[Compared, ...]]] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
 
     @property
     def name(self) -> str:
@@ -249,27 +244,6 @@ class Adaptive:
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """The declared claim, under what is assumed of the released numbers."""
         return rules.for_each_release(self.promised(adjacency, domain), self.under)
-
-    def built_once(
-        self,
-        row: Row,
-        world: tuple[AnyAdjacency, Domain],
-        check: Callable[[Built], tuple[Compared, ...]],
-    ) -> tuple[Built, tuple[Compared, ...]]:
-        """What is built from a row, with what ``check`` says of it; the last ones are kept, for all datasets alike.
-
-        A row is public, and what was checked is what runs. Long rows, which hardly ever come again, are not kept.
-        """
-        key = (*world, row)
-        if key in self._checked:
-            return self._checked[key]
-        made = self.build(row)
-        found = made, check(made)
-        if len(row) <= _LONGEST:
-            if len(self._checked) >= _KEPT:
-                self._checked.clear()
-            self._checked[key] = found
-        return found
 
     def promised(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """The claim of what was declared, derived once: whatever is built is held against it."""

@@ -468,38 +468,3 @@ def test_chained_blocks_in_chained_blocks_are_refused_but_in_a_part_they_are_rea
     plan: Plan = (turned(), Part("p", (inner, turned("b/1/bit", name="last"))))
     assert derive(plan, REPLACE, DOMAIN).conclusion.guarantee == PureDP(24)
     assert likelihoods_are_masses(law(plan, (1.0, 0.0)), choices=30)
-
-
-# --- what an adaptive stage was built as ------------------------------------------------------------
-
-
-def counting(calls: list[Any], width: int = 1) -> Plan:
-    """A stage, then one that is built from ``width`` copies of what it released; each call of its build is written down."""
-
-    def build(row: tuple[int, ...]) -> Stage:
-        calls.append(row)
-        return turned(scale=1 + row[0] % 2, name="later")
-
-    numbers = Released(("bit",), lambda before: np.repeat(before["bit"], width, axis=1))
-    return turned(), Adaptive(turned(name="later"), numbers, build)
-
-
-def test_a_row_is_built_and_checked_once_for_all_datasets() -> None:
-    """Of a short row; and of a broken promise every time, for that is never kept."""
-    for width, times in ((1, 1), (65, 3)):
-        calls: list[Any] = []
-        plan = counting(calls, width)
-        for records in ((1.0,), (1.0, 0.0), (1.0,)):
-            Law(plan, np.array(records).reshape(-1, 1), REPLACE, DOMAIN).sample(SeededBits(1), 1)
-        assert calls == [calls[0]] * times
-
-    def broken(row: tuple[int, ...]) -> Stage:
-        return Stage("later", Turned(), DiscreteLaplace(Fraction(1, 1000)))
-
-    weaker: Plan = (
-        turned(),
-        Adaptive(turned(name="later"), Released(("bit",), lambda b: b["bit"]), broken),
-    )
-    for _ in range(2):
-        with pytest.raises(ValueError, match="declared pure"):
-            Law(weaker, np.ones((1, 1)), REPLACE, DOMAIN).sample(SeededBits(1), 1)
