@@ -189,7 +189,7 @@ def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
 # --- error --------------------------------------------------------------------------------------
 
 _SHARES = (mp.mpf("0.29"), mp.mpf("0.151")), (mp.mpf("0.34"), mp.mpf("0.137"))
-_WRONG = (43, 17)
+_WRONG = (43, 25)
 
 
 def masses(log: Any) -> dict[int, Any]:
@@ -220,8 +220,8 @@ def bin_masses(wide: Any, offset: Any) -> dict[int, Any]:
 )
 def lost(parameters: Parameters, n: int) -> Any:
     """A bound on the probability that n normal records have no estimate, a width outside 1 to 8 deviations, or a bin whose middle is
-    further than 1.5 widths from the mean. By a union over the 43 octaves, and over the 17 bins within 8 deviations."""
-    found = n * mp.erfc(8 / mp.sqrt(2))
+    further than 1.5 widths from the mean. By a union over the 43 octaves, and over the 25 bins within 12 deviations."""
+    found = n * mp.erfc(12 / mp.sqrt(2))
     for place, things in ((OCTAVES, n // 2), (BINS, n)):
         (p, q), s = _SHARES[place - 1], scale(parameters, place)
         found += _WRONG[place - 1] * pairs.overtakes(things, p, q, real(s))

@@ -1,4 +1,4 @@
-"""How likely a released histogram names a bin of few records: bounds by moments. Source: spec/theory/pairs.py."""
+"""Bounds by moments on how likely a released histogram names a bin of few records. Source: spec/theory/pairs.py."""
 
 from __future__ import annotations
 

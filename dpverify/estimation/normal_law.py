@@ -172,7 +172,7 @@ class NormalEstimate(Result):
         return self.deviation * math.exp(-reach), self.deviation * math.exp(min(reach, 700.0))
 
     def _reach(self, tail: float, noise: float, sampling: float) -> float:
-        """How far both are off together; where the noise has a heavier tail, each with half of the probability."""
+        """Compute how far both are off together; where the noise has a heavier tail, each with half of the probability."""
         if self.noise == "gaussian":
             return deviations("gaussian", tail) * math.hypot(noise, sampling)
         each = tail / 2 if sampling else tail

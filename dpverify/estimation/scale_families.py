@@ -57,7 +57,7 @@ class ScaleFamily:
         return math.exp(min(max(log, -700.0), 700.0))
 
     def exponent(self) -> float:
-        """How the parameter goes with the scale: as this power of it."""
+        """Give the power of the scale that the parameter goes with."""
         return 1 / self.power if self.power else -1.0
 
     def density_sample(self, scale: float, size: int, rng: np.random.Generator) -> Floats:
@@ -65,7 +65,7 @@ class ScaleFamily:
         return self.inverse_of_any(rng.gamma(self.gamma, scale, size))
 
     def inverse_of_any(self, t: Floats) -> Floats:
-        """As ``inverse``, of numbers in any order."""
+        """Compute ``inverse`` of numbers in any order."""
         order = np.argsort(t, kind="stable")
         found = np.empty_like(t)
         found[order] = self.inverse(t[order])

@@ -40,7 +40,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import Delta, Share, positive, probability, whole_from
 from dpverify.privacy import Adjacency, Domain
-from dpverify.privacy.calibration import least_integer
+from dpverify.privacy.calibration import Unreachable, least_integer
 from dpverify.privacy.numbers import Exact, exact, settle, to_float
 
 OCTAVES, BINS, MEAN, SQUARES = map(Handle, ("octaves", "bins", "mean", "squares"))
@@ -53,8 +53,9 @@ _SHARES = (
     (0.29, 0.151),
     (0.34, 0.137),
 )  # of the fullest octave and bin, and of the fullest wrong one
-_WRONG = 43, 17  # octaves, and bins within 8 deviations
-_BEYOND = 1.3e-15  # of a normal record: 8 deviations
+_WRONG = 43, 25  # octaves, and bins within 12 deviations
+_BEYOND = 3.6e-33  # of a normal record: 12 deviations
+_MOST_RECORDS = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +165,13 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
         """The least n from ``at_least`` on for which normal records are lost with probability at most ``beta``, by bounds.
 
         Lost: no estimate, a width outside 1 to 8 deviations, or a bin further than 1.5 widths from the mean; for deviations of 16 cells or
-        more.
+        more. Where 2^60 records do not suffice it is that, or ``at_least``.
         """
         allowed = to_float(probability(beta, "beta"))
-        least = least_integer(lambda n: self.lost(n) <= allowed, above=1)
+        try:
+            least = least_integer(lambda n: self.lost(n) <= allowed, above=1, most=_MOST_RECORDS)
+        except Unreachable:
+            least = _MOST_RECORDS
         return max(least, self.fewest_records())
 
     def lost(self, n: int) -> float:

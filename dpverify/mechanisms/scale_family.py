@@ -49,7 +49,7 @@ from dpverify.plans import (
 from dpverify.plans.parameters import Share, one_of, positive, probability, whole_from
 from dpverify.plans.search import Search
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, Floats, root_up, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
 
 STATISTICS = Handle("statistics")
 CELLS = 1 << 12
@@ -108,7 +108,11 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:
-        """A shape where the family has one, and only there; a cap for masks."""
+        """Floats; a shape where the family has one, and only there; a cap for masks."""
+        for name in ("shape", "center", "cap", "unit"):
+            given = getattr(self, name)
+            if given is not None:
+                settle(self, **{name: to_float(exact(given, name))})
         if (self.shape is None) is (self.family in SHAPED):
             need = (
                 f"give shape = {SHAPED[self.family]}" if self.family in SHAPED else "leave it out"
@@ -126,6 +130,11 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
                 f"cap = {self.cap}: records that were cut off before have another mean when they are clipped. Use "
                 "outside='mask', or leave the cap out."
             )
+        if self.cap is not None and not self._reaches(self.cap):
+            raise ValueError(
+                f"cap = {self.cap}: its statistic is not from 2^-800 to 2^800; give a cap above the support's end, or the data in "
+                "another unit."
+            )
         if not -(2.0**900) <= self.center <= 2.0**900:
             raise ValueError(f"center = {self.center}; give a finite number up to 2^900 in size.")
         if self.center and self.family not in FOLDED:
@@ -134,7 +143,7 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
             )
         if not 2.0**-400 <= self.unit <= 2.0**400:
             raise ValueError(f"unit = {self.unit}; give one from 2^-400 to 2^400.")
-        if abs(self._family().power * math.log2(self.unit)) > _MOST_EXPONENT:
+        if self._family().power and not self._reaches(self.unit):
             raise ValueError(
                 f"unit = {self.unit}: its power of {self._family().power:g} is outside 2^-800..2^800; give the data in another "
                 "unit."
@@ -256,6 +265,13 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
         return math.hypot(one, other * abs(mean - 0.5))
 
     # --- the search, and the edges that follow ---------------------------------------------------
+
+    def _reaches(self, y: float) -> bool:
+        """Whether the statistic of a public number is positive and no extreme float."""
+        known = self._family()
+        if not known.power:
+            return y > known.origin
+        return y > 0 and abs(known.power * math.log2(y)) <= _MOST_EXPONENT
 
     def _least_shape(self) -> float:
         return 2.0**-400 if self.family == "pareto" else 1 / 16

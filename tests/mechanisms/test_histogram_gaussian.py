@@ -75,6 +75,9 @@ def test_no_bit_is_drawn_for_refused_data() -> None:
         mechanism.release([0.0, math.nan], NoBits())
     with pytest.raises(ValueError, match="needs at least"):
         mechanism.release([0.0] * (mechanism.fewest_records() - 1), NoBits())
+    for multiplier in ("1e6", "1e12", "1e300"):  # so much noise that no number of records may do
+        with pytest.raises(ValueError, match="needs at least"):
+            line(noise_multiplier=multiplier).release([0.0] * 9, NoBits())
 
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
