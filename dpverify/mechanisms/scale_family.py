@@ -113,6 +113,10 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
             given = getattr(self, name)
             if given is not None:
                 settle(self, **{name: to_float(exact(given, name))})
+        self._check_shape()
+        self._check_sizes()
+
+    def _check_shape(self) -> None:
         if (self.shape is None) is (self.family in SHAPED):
             need = (
                 f"give shape = {SHAPED[self.family]}" if self.family in SHAPED else "leave it out"
@@ -125,6 +129,8 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
             raise ValueError(
                 f"shape = {self.shape}; give one from {self._least_shape():g} to {_LARGEST_SHAPE[self.family]:g}."
             )
+
+    def _check_sizes(self) -> None:
         if self.cap is not None and self.outside == "clip":
             raise ValueError(
                 f"cap = {self.cap}: records that were cut off before have another mean when they are clipped. Use "
