@@ -18,6 +18,7 @@ from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
 from dpverify.mechanisms.gaussian import Gaussian
 from dpverify.mechanisms.gaussian_covariance import GaussianCovariance
+from dpverify.mechanisms.gaussian_mean import GaussianMean
 from dpverify.mechanisms.histogram_gaussian import HistogramGaussian
 from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
@@ -76,6 +77,7 @@ __all__ = [
     "Gaussian",
     "GaussianCovariance",
     "GaussianDP",
+    "GaussianMean",
     "HistogramEstimate",
     "HistogramGaussian",
     "IterativeMean",

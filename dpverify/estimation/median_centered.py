@@ -23,11 +23,21 @@ from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import ScaledSum, SideCounts, Stretch
 from dpverify.grid.joint import WithCount, least_counted
 from dpverify.grid.masks import Row
-from dpverify.plans import UNIT, Abstained, Mechanism, NoNoise, Plan, RoundedGaussian, Stage
+from dpverify.grid.vector_queries import VectorQuery
+from dpverify.plans import (
+    UNIT,
+    Abstained,
+    Handle,
+    Mechanism,
+    NoNoise,
+    Plan,
+    RoundedGaussian,
+    Stage,
+)
 from dpverify.plans.parameters import AtLeast, Share, probability, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, root_down, settle, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, root_down, settle, to_float
 
 NOISE = RoundedGaussian(UNIT)
 
@@ -40,14 +50,14 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
     """
 
     center: PerColumn
-    reach: Exact
+    reach: Exact | None
     search_share: Share = Fraction(1, 4)
     extra_steps: Annotated[int, whole_from(0, "; give an integer >= 0.")] = 4
-    at_least: AtLeast = 1
+    at_least: AtLeast | None = 1
 
     def check_parameters(self) -> None:
         """A positive reach that stays within the floats."""
-        reach = exact(self.reach, "reach")
+        reach = self.far()
         if reach <= 0:
             raise ValueError(f"reach = {self.reach} is not positive; give a public distance > 0.")
         if reach + max(map(abs, map(Fraction, self.center))) > Fraction(LARGEST_FLOAT):
@@ -79,41 +89,58 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
     def summed(self) -> Plan:
         """The last stages: the sum, with the count in the same value unless the count is public."""
+        name = SUM_AND_COUNT if self.joint() else SUM
+        last = self.before_sum().part(lambda row: self.sum_stage(name, *self.ball(row)))
+        return (last,) if self.counts() else (Stage(COUNT, Count(), NoNoise()), last)
 
-        def build(row: Row) -> Stage:
-            stretch, radius = self.ball(row)
-            total = ScaledSum(stretch, radius * GRAIN)
-            query = WithCount(total, radius * self._weight()) if counted else total
-            return Stage(name, OneUnit(query, radius * self._scale()), NOISE)
+    def sum_stage(
+        self, name: Handle, stretch: Stretch, radius: int, share: Fraction | None = None
+    ) -> Stage:
+        """Build the sum in a ball of so many grains, with this share of mu^2 (by default the last sum's)."""
+        query = self.sum_query(stretch, radius)
+        return Stage(name, OneUnit(query, radius * self.sum_scale(share)), NOISE)
 
-        counted = self.adjacency is Adjacency.ADD_REMOVE
-        name = "sum and count" if counted else "sum"
-        last = self.before_sum().part(build)
-        return (last,) if counted else (Stage(COUNT, Count(), NoNoise()), last)
+    def sum_query(self, stretch: Stretch, radius: int) -> VectorQuery:
+        """Of all records, clipped; with their number where that is private."""
+        total = ScaledSum(stretch, radius * GRAIN)
+        return WithCount(total, radius * self.weight()) if self.joint() else total
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
-        """center + noisy sum / noisy count, moved into the ball first."""
+        """center + noisy sum / noisy count, as ``reading`` takes it."""
         stretch, radius = self.ball(self.before_sum().row(transcript))
-        scale, noise = radius * self._scale(), Fraction(0)
-        if self.adjacency is Adjacency.ADD_REMOVE:
+        scale, noise = radius * self.sum_scale(), Fraction(0)
+        if self.joint():
             *total, counted = transcript.numbers(SUM_AND_COUNT)
-            count = counted * scale / (UNIT * radius * self._weight())
-            noise = scale / (radius * self._weight())
+            count = counted * scale / (UNIT * radius * self.weight())
+            noise = scale / (radius * self.weight())
         else:
             total, count = list(transcript.numbers(SUM)), Fraction(transcript.number(COUNT))
-        if count < self.at_least:
-            return Abstained(f"fewer than {self.at_least} records, by the released count")
+        if (few := self.too_few(count)) is not None:
+            return few
         per_unit = scale / (UNIT * count)
+        found = self.reading([to_float(value * per_unit) for value in total], radius)
+        if isinstance(found, Abstained):
+            return found
         cells = [Fraction(2) ** exponent for exponent in stretch.exponents]
         middle = [to_float(c * cell) for c, cell in zip(stretch.center, cells, strict=True)]
         with np.errstate(all="ignore"):
             unit = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
-            along = in_ball([to_float(value * per_unit) for value in total], radius * GRAIN) * unit
-            value = np.clip(np.array(middle) + along, -LARGEST_FLOAT, LARGEST_FLOAT)
-            spread = unit * to_float(scale / count)
-            from_count = along * to_float(noise / count)
+            value = np.clip(np.array(middle) + found.offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
+            spread = unit * (to_float(scale / count) * found.widened)
+            from_count = found.along * unit * to_float(noise / count)
         own = to_float(noise)
         return VectorMeanEstimate(value, to_float(count), spread, from_count, count_deviation=own)
+
+    def too_few(self, count: Fraction) -> Abstained | None:
+        """The outcome for this (noisy or public) number of records that the sum rests on, if there are too few."""
+        if count < self.needed():
+            return Abstained(f"fewer than {self.needed()} records, by the released count")
+        return None
+
+    def reading(self, ratio: list[float], radius: int) -> Reading | Abstained:
+        """What noisy sum / noisy count says of the mean: itself, moved into the ball."""
+        offset = in_ball(ratio, radius * GRAIN)
+        return Reading(offset, 1.0, offset)
 
     def length_of(
         self, units: tuple[tuple[int, ...], tuple[int, ...]], radius: int, n: int
@@ -123,23 +150,45 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         units: exponents and factors of the columns. radius: of the ball, in grains. The count's noise does not enter, for
         the mean is then the center. Infinite below ``at_least`` records.
         """
-        if n < self.at_least:
+        if n < self.least():
             return math.inf
         with np.errstate(all="ignore"):
             unit = np.ldexp(1.0 / np.array(units[1]), units[0])
-            return float(np.linalg.norm(unit)) * to_float(radius * self._scale() / n)
+            return float(np.linalg.norm(unit)) * to_float(radius * self.sum_scale() / n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """The least n such that n records abstain with probability at most ``beta``."""
         allowed = probability(beta, "beta")
-        if self.adjacency is Adjacency.REPLACE:
-            return self.at_least
-        per_record = self._weight() * UNIT / self._scale()
-        return least_counted(self.at_least, per_record, lambda d: NOISE.falls_short(d, allowed))
+        if not self.counts():
+            return self.least()
+        per_record = self.weight() * UNIT / self.sum_scale()
+        return least_counted(self.needed(), per_record, lambda d: NOISE.falls_short(d, allowed))
 
     def fewest_records(self) -> int:
         """Under replace: ``at_least``, decided on the public number of records."""
-        return 0 if self.adjacency is Adjacency.ADD_REMOVE else self.at_least
+        return 0 if self.counts() else self.least()
+
+    def counts(self) -> bool:
+        """Whether the number of records is private, and released with the sum."""
+        return self.adjacency is Adjacency.ADD_REMOVE
+
+    def joint(self) -> bool:
+        """Whether the sum is released with the number of records that it rests on."""
+        return self.counts()
+
+    def far(self) -> Fraction:
+        """The reach."""
+        if self.reach is None:
+            raise TypeError("reach = None; give a public distance > 0 from the center.")
+        return exact(self.reach, "reach")
+
+    def least(self) -> int:
+        """Below this number of records it abstains."""
+        return self.at_least or 1
+
+    def needed(self) -> int:
+        """How many records the last sum has to rest on."""
+        return self.least()
 
     def step_scale(self, steps: int) -> Fraction:
         """The noise of one of so many steps, in records: one moves d counts by 1, or by 2."""
@@ -148,7 +197,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
     def side_search(self, least: Fraction) -> Search:
         """Steps down to an interval of half-width ``least``, and the extra ones."""
-        halvings = max(1, -floor_log2(least / exact(self.reach, "reach")))
+        halvings = max(1, -floor_log2(least / self.far()))
         return Search("side", self.columns(), halvings + self.extra_steps)
 
     def side_query(self, search: Search, steps: int) -> Callable[[Row], OneUnit]:
@@ -162,12 +211,12 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
     def medians(self, search: Search, row: Row) -> Rationals:
         """The middles of the nodes' intervals, in the data's units."""
-        unit = exact(self.reach, "reach") / 2**search.steps
+        unit = self.far() / 2**search.steps
         return _moved(self.center, unit, search.steps, row[: self.columns()])
 
     def refuse_far(self, exponents: Sequence[int]) -> None:
         """Before anything is drawn: every possible center must lie on the grid."""
-        reach = exact(self.reach, "reach")
+        reach = self.far()
         for c, exponent in {*zip(self.center, exponents, strict=True)}:
             if abs(Fraction(c)) + reach > OUTER_BOX * Fraction(2) ** exponent:
                 raise ValueError(
@@ -176,15 +225,28 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
                     "data, or give a smaller reach."
                 )
 
-    def _weight(self) -> int:
+    def weight(self) -> int:
         """Of one record in the joint release, for a radius of one grain."""
         return max(1, math.isqrt(math.isqrt(GRAIN**4 // (4 * self.columns()))))
 
-    def _scale(self) -> Fraction:
-        """The noise of the sum for a radius of one grain."""
-        replaced = self.adjacency is Adjacency.REPLACE
-        moved = 4 * GRAIN**2 if replaced else GRAIN**2 + self._weight() ** 2
-        return self.noise_multiplier * root_down(moved / self.sum_share(), ROOT_BITS)
+    def sum_scale(self, share: Fraction | None = None) -> Fraction:
+        """The noise of a sum with this share of mu^2 (by default the last sum's), for a radius of one grain."""
+        moved = GRAIN**2 + self.weight() ** 2 if self.counts() else 4 * GRAIN**2  # a weight is free
+        own = self.sum_share() if share is None else share
+        return self.noise_multiplier * root_down(moved / own, ROOT_BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a noisy sum over a noisy count says of the mean, in the image of the map.
+
+    offset: of the mean from the ball's center, shape (d,). widened: by what factor the sum's noise is larger there.
+    along: its derivative by the logarithm of the count, but for the sign.
+    """
+
+    offset: Floats
+    widened: float
+    along: Floats
 
 
 def positive_numbers(values: Any, name: str, count: int) -> Numbers:

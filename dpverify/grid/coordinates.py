@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from dpverify.grid.vectors import (
     checked_radius,
     clip_to_ball,
     clip_to_box,
+    inside_ball,
 )
 from dpverify.grid.views import View
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
@@ -228,6 +230,61 @@ class ScaledSum(_ClippedSum):
         )
         text = Quantity.of(words, "ScaledSum", radius=self.radius)
         return _lemma(text, value, adjacency, domain, self.width, "obligation_scaled_sum")
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledMaskedSum(_ClippedSum):
+    """The sum of images under a ``stretch`` inside the ball of ``radius``, and ``weight`` times their number.
+
+    With weight = isqrt(3 radius^2) the number is free under replace.
+    """
+
+    weight: int
+
+    def __post_init__(self) -> None:
+        _ClippedSum.__post_init__(self)
+        settle(self, weight=whole(self.weight, "weight"))
+        if self.weight < 1:
+            raise ValueError(
+                f"weight = {self.weight}; the number of records inside needs at least 1."
+            )
+        check_word_budget(self.weight, "weight", 1 << 42)
+
+    @property
+    def width(self) -> int:
+        """One number a coordinate, and the number of records."""
+        return len(self.stretch.center) + 1
+
+    def clip(self, image: Integers) -> Integers:
+        """Only those inside."""
+        return image[inside_ball(image, self.radius)]
+
+    def largest(self, rows: int) -> int:
+        """The radius or the weight for each record."""
+        return max(_ClippedSum.largest(self, rows), rows * self.weight)
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
+        """Shape (width,), exact for every n."""
+        total: Integers = np.zeros(self.width - 1, object)
+        number = 0
+        for image in self.stretch.images(view.records):
+            kept = self.clip(image) if self.clipped else image
+            total += column_sums(kept)
+            number += len(kept)
+        kind = np.int64 if self.largest(len(view)) < WORD else object
+        return np.array([*total.tolist(), self.weight * number], kind)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """One record in or out: R^2 + w^2. Replace may also move one within: (2R)^2."""
+        if not self.clipped:
+            raise ValueError(UNCLIPPED)
+        value = self.radius**2 + self.weight**2
+        if adjacency is Adjacency.REPLACE:
+            value = max(value, 4 * self.radius**2)
+        words = f"the sum of scaled records in a ball of {self.radius} about a public center, with {self.weight} times their number"
+        text = Quantity.of(words, "ScaledMaskedSum", radius=self.radius, weight=self.weight)
+        columns = len(self.stretch.center)
+        return _lemma(text, value, adjacency, domain, columns, "obligation_scaled_masked_sum")
 
 
 @dataclass(frozen=True, slots=True)

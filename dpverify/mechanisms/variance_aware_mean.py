@@ -166,7 +166,7 @@ class VarianceAwareMean(CenteredMean):
         return 1 - self.search_share - self.norm_share
 
     def _check_least(self) -> None:
-        least, reach = exact(self.least_deviation or 0, "least_deviation"), Fraction(self.reach)
+        least, reach = exact(self.least_deviation or 0, "least_deviation"), self.far()
         if least <= 0:
             raise ValueError(
                 f"least_deviation = {self.least_deviation} is not positive; give the least spread "
@@ -196,7 +196,7 @@ class VarianceAwareMean(CenteredMean):
     def _doublings(self) -> int:
         """How many the search is over: a power of two of them, the last beyond the reach."""
         least, doublings = exact(self.least_deviation or 0, "least_deviation"), 2
-        while least * 2**doublings <= exact(self.reach, "reach"):
+        while least * 2**doublings <= self.far():
             doublings *= 2
         return doublings
 
@@ -217,7 +217,7 @@ class VarianceAwareMean(CenteredMean):
         spreads = self._spreads()
         if spreads is None:
             return rationals_of(self.deviations or ())
-        least, reach = exact(self.least_deviation or 0, "least_deviation"), Fraction(self.reach)
+        least, reach = exact(self.least_deviation or 0, "least_deviation"), self.far()
         doublings = self._doublings()
         whole_range = 1 << spreads.steps
         middles = spreads.middles(row[self.columns() : 2 * self.columns()])

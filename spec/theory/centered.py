@@ -249,9 +249,10 @@ def stages_move(
     universe: Sequence[Record],
     adjacency: Adjacency,
     stated: Mapping[str, int],
+    slack: Fraction = Fraction(1, 2**18),
 ) -> int:
     """Of every stage, along the example transcript: the largest mu^2 over all neighbors of at most 2
-    records (1 to 2 under replace) is what is stated, or up to 2^-18 less; what is public stays."""
+    records (1 to 2 under replace) is what is stated, or less by ``slack`` at most; what is public stays."""
     cases, largest = 0, dict.fromkeys(stated, Fraction(0))
     known: dict[Any, list[tuple[str, IntegerLaw]]] = {}
     for pair in neighbors(universe, 2, adjacency):
@@ -267,5 +268,5 @@ def stages_move(
     for name, found in largest.items():
         most = stated[name] / UNIT**2
         case = f"{name}, {adjacency}: mu^2 = {float(found)}, {float(most)} stated"
-        require(found <= most <= found * (1 + Fraction(1, 2**18)), case)
+        require(found <= most <= found * (1 + slack), case)
     return cases

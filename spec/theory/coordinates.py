@@ -95,6 +95,25 @@ def scaled_sum_sensitivity(radius: int, adjacency: Adjacency) -> int:
     return 4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2
 
 
+def scaled_masked_sum(
+    records: Sequence[Record], stretch: Stretch, radius: int, weight: int
+) -> Vector:
+    """The sum of the images in the ball, then ``weight`` times their number."""
+    images = [stretch.image(record) for record in records]
+    inside = [y for y in images if squared_norm(y) <= radius**2]
+    width = len(stretch.center)
+    return (*(sum(y[j] for y in inside) for j in range(width)), weight * len(inside))
+
+
+def scaled_masked_sum_sensitivity(radius: int, weight: int, adjacency: Adjacency) -> int:
+    """Squared. A record inside contributes (y, w) with |y| <= R, one outside nothing.
+
+    add-remove: R^2 + w^2. replace: the same for one inside and one outside, and (2R)^2 for two inside.
+    """
+    one = radius**2 + weight**2
+    return max(4 * radius**2, one) if adjacency is Adjacency.REPLACE else one
+
+
 def stretch_about(
     medians: Sequence[Fraction], weights: Sequence[Fraction], energy: Fraction, typical: int
 ) -> Stretch:
@@ -256,6 +275,15 @@ _STRETCHES = (
 )
 
 
+_SQUARE = tuple((Fraction(i), Fraction(j)) for i, j in product((-3, -2, 0, 2), (-2, 0, 2)))
+_MASKED = (
+    (_LINE, Stretch((0,), (_HALF,), (1,)), 1),
+    (_LINE, Stretch((0,), (_HALF,), (2,)), 4),
+    (_SQUARE, Stretch((0, 0), (Fraction(1), Fraction(2)), (1, 2)), 2),
+)
+"""Images fill these balls to either side."""
+
+
 @states(_OURS)
 @shows("NormCounts", Norm.SQUARED_L2, value=of_query(norm_counts_sensitivity))
 def obligation_norm_counts(claimed: Callable[..., int] = norm_counts_sensitivity) -> int:
@@ -281,6 +309,27 @@ def obligation_scaled_sum(claimed: Callable[..., int] = scaled_sum_sensitivity) 
         )
         expected = claimed(radius, adjacency)
         require(most == expected, f"{stretch}, {radius}, {adjacency}: {most}, not {expected}")
+        cases += pairs
+    return cases
+
+
+@states(_OURS)
+@shows(
+    "ScaledMaskedSum",
+    Norm.SQUARED_L2,
+    value=of_query(scaled_masked_sum_sensitivity, "radius", "weight"),
+)
+def obligation_scaled_masked_sum(
+    claimed: Callable[..., int] = scaled_masked_sum_sensitivity,
+) -> int:
+    """The largest move over all neighbors of small universes is exactly ``claimed``."""
+    cases = 0
+    for (universe, stretch, radius), adjacency, weight in product(_MASKED, _ALL, (1, 2, 5)):
+        value = partial(scaled_masked_sum, stretch=stretch, radius=radius, weight=weight)
+        most, pairs = _largest_move(value, universe, adjacency)
+        expected = claimed(radius, weight, adjacency)
+        case = f"{stretch}, {radius}, {weight}, {adjacency}: {most}, not {expected}"
+        require(most == expected, case)
         cases += pairs
     return cases
 

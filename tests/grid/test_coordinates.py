@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from dpverify.grid import View
-from dpverify.grid.coordinates import NormCounts, ScaledSum, SideCounts, Stretch
+from dpverify.grid.coordinates import (
+    NormCounts,
+    ScaledMaskedSum,
+    ScaledSum,
+    SideCounts,
+    Stretch,
+)
 from dpverify.grid.joint import WithCount
 from dpverify.privacy import Adjacency, Domain
 from spec.theory import coordinates as spec
@@ -49,6 +55,8 @@ def test_the_values_are_the_spec_s(n: int) -> None:
             assert tuple(found) == spec.scaled_sum(exact, THEIRS, radius)
             counted = WithCount(ScaledSum(STRETCH, radius), 7).evaluate(View(records))
             assert tuple(counted) == (*found, 7 * n)
+            found = ScaledMaskedSum(STRETCH, radius, 5).evaluate(View(records))
+            assert tuple(found) == spec.scaled_masked_sum(exact, THEIRS, radius, 5)
 
 
 def test_blocks_and_order_change_nothing() -> None:
@@ -58,6 +66,7 @@ def test_blocks_and_order_change_nothing() -> None:
         SideCounts((0.0, 1.0, -1.0)),
         NormCounts(Stretch((0, 0, 0), (-10,) * 3, (32, 40, 64)), (1000, 50_000, 100_000)),
         ScaledSum(Stretch((0, 0, 0), (-10,) * 3, (32, 40, 64)), 70_000),
+        ScaledMaskedSum(Stretch((0, 0, 0), (-10,) * 3, (32, 40, 64)), 70_000, 9),
     ]
     for query in queries:
         whole = query.evaluate(View(records))
@@ -78,6 +87,15 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (lambda: NormCounts(STRETCH, (5, 5)), ValueError, "increasing order"),
     (lambda: NormCounts(STRETCH, (1 << 31,)), ValueError, "beyond the 2\\^30 cells"),
     (lambda: ScaledSum(STRETCH, 0), ValueError, "at least one cell"),
+    (lambda: ScaledMaskedSum(STRETCH, 5, 0), ValueError, "at least 1"),
+    (lambda: ScaledMaskedSum(STRETCH, 5, (1 << 42) + 1), ValueError, r"weight: .*beyond the 2\^42"),
+    (
+        lambda: ScaledMaskedSum(STRETCH, 5, 1, clipped=False).sensitivity(
+            Adjacency.REPLACE, Domain(3)
+        ),
+        ValueError,
+        "no bound",
+    ),
     (lambda: SideCounts((0.0,)).evaluate(View(np.zeros((1, 2)))), ValueError, "2 columns"),
     (lambda: ScaledSum(STRETCH, 5).evaluate(View(np.zeros((1, 2)))), ValueError, "2 columns"),
     (
@@ -106,6 +124,13 @@ def test_the_sensitivities_are_the_spec_s(adjacency: Adjacency) -> None:
         (SideCounts((0.0,) * 3), spec.side_counts_sensitivity(3, adjacency)),
         (NormCounts(STRETCH, (1, 2)), spec.norm_counts_sensitivity(adjacency)),
         (ScaledSum(STRETCH, 9), spec.scaled_sum_sensitivity(9, adjacency)),
+        *(
+            (
+                ScaledMaskedSum(STRETCH, 9, weight),
+                spec.scaled_masked_sum_sensitivity(9, weight, adjacency),
+            )
+            for weight in (1, 15, 16)
+        ),
     ]
     for query, expected in pairs:
         assert query.sensitivity(adjacency, domain).conclusion.value == expected

@@ -47,6 +47,15 @@ TWINS: dict[str, dict[str, Any]] = {
         "4 under replace": lambda adjacency: 4 if adjacency is Adjacency.REPLACE else 1,
     },
     "theory.coordinates:obligation_scaled_sum": _sensitivities(coordinates.scaled_sum_sensitivity),
+    "theory.coordinates:obligation_scaled_masked_sum": {
+        **_sensitivities(coordinates.scaled_masked_sum_sensitivity),
+        "no weight": lambda radius, weight, adjacency: coordinates.scaled_sum_sensitivity(
+            radius, adjacency
+        ),
+        "both": lambda radius, weight, adjacency: (
+            coordinates.scaled_sum_sensitivity(radius, adjacency) + weight**2
+        ),
+    },
     "variance_aware_mean:obligation_loss": _LOSSES,
     "coordinatewise_mean:obligation_loss": _LOSSES,
 }

@@ -20,7 +20,14 @@ from dpverify.grid import (
     VectorSum,
 )
 from dpverify.grid.clipped_scalars import ClippedMoments
-from dpverify.grid.coordinates import BoxSum, NormCounts, ScaledSum, SideCounts, Stretch
+from dpverify.grid.coordinates import (
+    BoxSum,
+    NormCounts,
+    ScaledMaskedSum,
+    ScaledSum,
+    SideCounts,
+    Stretch,
+)
 from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
@@ -68,6 +75,7 @@ QUERIES: list[tuple[Query, Domain]] = [
     (SUM, TWO),
     (MASKED, TWO),
     (SCALED, TWO),
+    (ScaledMaskedSum(STRETCH, 5, 7), TWO),
     (SideCounts((0.0, 1.0)), TWO),
     (SideCounts((0.0, 1.0), (-1.0, 0.0)), TWO),
     (NormCounts(STRETCH, (1, 4)), TWO),

@@ -1,0 +1,123 @@
+"""What clipping to a ball, or counting those inside alone, makes of the mean of normal records of unit covariance, and back.
+
+Lengths are in standard deviations. Everything here is a function of public numbers and of what was released, so floats do
+no harm; what decides a center is computed element by element, so that a transcript leads to the same one in every batch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammainc, gammaincc, gammaln
+
+from dpverify.privacy.numbers import Floats
+
+Outside = Literal["clip", "mask"]
+_POINTS = 512
+_WIDE = 12  # standard deviations of a Poisson law: what is beyond is below 1e-30
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The mean of limited records y ~ N(m, I), along m: its length, that over |m|, and its derivative by |m|.
+
+    inside: the share of records in the ball.
+    """
+
+    length: float
+    ratio: float
+    slope: float
+    inside: float
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """How the mean of limited records follows that of all, for one dimension and radius, and the way back.
+
+    offsets: from 0 to the farthest that is told. lengths: of the mean of limited records for these, which grow with them.
+    """
+
+    d: int
+    radius: float
+    outside: Outside
+    offsets: Floats
+    lengths: Floats
+
+    def at(self, offset: float) -> Moment:
+        """See ``moment``."""
+        return moment(self.d, self.radius, offset, self.outside)
+
+    def ratios(self, lengths: Floats) -> Floats:
+        """Divide the offset with each length, to about 1e-5, by that length; beyond the farthest, that one."""
+        place = np.clip(np.searchsorted(self.lengths, lengths, "right"), 1, _POINTS)
+        low, high = self.lengths[place - 1], self.lengths[place]
+        below, above = self.offsets[place - 1], self.offsets[place]
+        found = below + (lengths - low) / (high - low) * (above - below)
+        near = lengths <= self.lengths[1]
+        own = np.minimum(found, self.offsets[-1]) / np.where(near, 1.0, lengths)
+        return np.asarray(np.where(near, self.offsets[1] / self.lengths[1], own))
+
+    def back(self, length: float) -> float | None:
+        """Find the offset with this length; None beyond the farthest."""
+        if not length < self.lengths[-1]:
+            return None
+        return float(brentq(lambda m: self.at(m).length - length, 0.0, float(self.offsets[-1])))
+
+
+def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:
+    """Compute it for |m| = ``offset``.
+
+    Clipped, E y min(1, r / |y|) = m g, g = E min(1, r / |y|) for |y|^2 noncentral chi-square of d + 2 degrees (Stein). Of those
+    inside, E y = m F_2 / F_0, F_k = P(|y|^2 <= r^2) for d + k degrees. Noncentral is chi-square of d + 2 k degrees for a
+    Poisson k of mean m^2 / 2, so derivatives by m^2 are half of what two more degrees add.
+    """
+    mean = offset * offset / 2
+    spread = _WIDE * (math.sqrt(mean) + 3)
+    first = max(0, math.floor(mean - spread))
+    k = np.arange(first, math.ceil(mean + spread) + 1)
+    weights = np.exp(k * math.log(mean) - mean - gammaln(k + 1)) if mean else (k == 0) * 1.0
+    half, square = d / 2 + np.arange(first, first + len(k) + 2), radius * radius / 2
+    shares = gammainc(half, square)
+    zero, one, two = (float(weights @ shares[i : i + len(k)]) for i in range(3))
+    if outside == "mask":
+        ratio = one / zero
+        return Moment(offset * ratio, ratio, ratio + offset**2 * (two / zero - ratio**2), zero)
+    half = half[1:]
+    inverse = np.exp(gammaln(half - 0.5) - gammaln(half)) / math.sqrt(2)
+    whole = shares[1:] + radius * inverse * gammaincc(half - 0.5, square)
+    ratio, more = float(weights @ whole[:-1]), float(weights @ whole[1:])
+    return Moment(offset * ratio, ratio, ratio + offset**2 * (more - ratio), zero)
+
+
+def farthest(d: int, outside: Outside) -> float:
+    """Say how far from a center a mean is told: beyond, most records are clipped in nearly one direction, or left out."""
+    return math.sqrt(d) / (1 if outside == "clip" else 2) + 2
+
+
+@lru_cache(maxsize=64)
+def response_of(d: int, radius: float, outside: Outside) -> Response:
+    """Tabulate it."""
+    offsets = np.linspace(0, farthest(d, outside), _POINTS + 1)
+    lengths = np.array([moment(d, radius, float(m), outside).length for m in offsets])
+    return Response(d, radius, outside, offsets, lengths)
+
+
+@lru_cache(maxsize=256)
+def best_masked_bound(d: int, n: float, mu: float, moves: int) -> float:
+    """Choose the squared length beyond which records are left out for their mean, d 2^(k / 8), for the least error.
+
+    At m = 0 the mean of those inside has the slope a = F_2 / F_0, which is their variance too: the error is
+    sqrt(d (a / (n F_0) + s^2)) / a, s = 2 r / (n F_0 mu), or half of it where a record comes or goes.
+    """
+
+    def square(bound: float) -> float:
+        at = moment(d, math.sqrt(bound), 0.0, "mask")
+        noise = (4 if moves == 2 else 1) * bound / (n * at.inside * mu) ** 2
+        return (at.ratio / (n * at.inside) + noise) / at.ratio**2
+
+    return min((float(d * 2.0 ** (k / 8)) for k in range(-24, 48)), key=square)

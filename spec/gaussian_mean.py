@@ -1,0 +1,448 @@
+"""Spec of ``gaussian_mean``: medians by a noisy search, a clipped sum about them, and one about what that gave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cache, lru_cache
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .theory import centered, clipped_response, normal_fits
+from .theory.centered import GRAIN, TYPICAL, Prefix, noisy, root
+from .theory.coordinates import (
+    Stretch,
+    rows_of,
+    scaled_masked_sum,
+    scaled_masked_sum_sensitivity,
+    scaled_sum,
+    scaled_sum_sensitivity,
+    side_counts_sensitivity,
+    stretch_about,
+)
+from .theory.gaussian_laws import UNIT
+from .theory.joint import normal_length, with_count_sensitivity
+from .theory.laws import IntegerLaw, PointLaw, TranscriptLaw, real
+from .theory.obligations import Departure, require
+from .theory.queries import largest_power
+from .theory.vectors import Record
+from .theory.whitening import octave
+
+Parameters = Mapping[str, Any]
+Ball = tuple[Stretch, int]
+
+DEPARTURES = (
+    Departure(
+        "ZZ25, Theorem 4.1",
+        "records beyond the ball are clipped to it, and the mean is the one whose clipped records have the released mean; with "
+        "outside='mask' they are left out, as in the paper",
+        "clipped records tell as much with 8 to 30% less error; a law that was truncated before needs the mask",
+    ),
+    Departure(
+        "ZZ25, Algorithm 3.1",
+        "one noisy sum in place of noisy gradient steps",
+        "in an exponential family truncated to a fixed set the gradient depends on data through that sum alone",
+    ),
+    Departure(
+        "ZZ25, Algorithm B.2",
+        "the first center comes from a noisy binary search for all medians, not from histograms",
+        "exactly Gaussian DP, without delta, and without a bin for every part of the line",
+    ),
+    Departure(
+        "ZZ25, Section 3",
+        "the ball's radius is the one of the least predicted error at the released or public number, not one of constant mass",
+        "a radius of constant mass costs two to six times the error",
+    ),
+)
+_OURS = Source("OURS", "the mean of normal records from that of clipped ones")
+_MASKED = Source(
+    "ZZ25", "Theorem 4.1, the mean of a Gaussian", note="by one release of truncated records"
+)
+_GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
+
+
+# --- shares, noise ------------------------------------------------------------------------------
+
+
+def counts(parameters: Parameters) -> bool:
+    """Whether the number of records is private."""
+    return parameters["adjacency"] is Adjacency.ADD_REMOVE
+
+
+def masked(parameters: Parameters) -> bool:
+    """Whether records outside are left out."""
+    return bool(parameters["outside"] == "mask")
+
+
+def sum_share(parameters: Parameters) -> Fraction:
+    """What the search and the first sum leave of mu^2."""
+    return 1 - Fraction(parameters["search_share"]) - Fraction(parameters["warm_share"])
+
+
+def search_steps(parameters: Parameters) -> int:
+    """Halvings of the reach down to the least deviation, and the extra ones."""
+    return centered.halvings(parameters, min(map(Fraction, parameters["deviations"])))
+
+
+def weight(parameters: Parameters) -> int:
+    """Of a record's number beside a ball of one grain; under replace the largest that is free."""
+    return GRAIN // 8 if counts(parameters) else math.isqrt(3 * GRAIN**2)
+
+
+def moved(parameters: Parameters, radius: int) -> int:
+    """The squared sensitivity of a sum in a ball of so many grains."""
+    adjacency, w = parameters["adjacency"], radius * weight(parameters)
+    if masked(parameters):
+        return scaled_masked_sum_sensitivity(radius * GRAIN, w, adjacency)
+    if counts(parameters):
+        return with_count_sensitivity(radius * GRAIN, w, adjacency)
+    return scaled_sum_sensitivity(radius * GRAIN, adjacency)
+
+
+def scale(parameters: Parameters, share: Fraction) -> Fraction:
+    """The noise of a sum in a ball of one grain."""
+    return Fraction(parameters["noise_multiplier"]) * root(moved(parameters, 1) / share)
+
+
+def at_least(parameters: Parameters) -> int:
+    """2.7 standard deviations of a search step's noise, from 1 to 2^60."""
+    if parameters["at_least"] is not None:
+        return int(parameters["at_least"])
+    noise = centered.step_scale(parameters, search_steps(parameters))
+    return min(max(1, math.ceil(Fraction(27, 10) * noise)), 1 << 60)
+
+
+# --- units, balls -------------------------------------------------------------------------------
+
+
+def stretch(parameters: Parameters, medians: Sequence[Fraction]) -> Stretch:
+    """Columns in units of their deviations, about these points; the expected squared length is d."""
+    squares = [Fraction(s) ** 2 for s in parameters["deviations"]]
+    return stretch_about(medians, squares, Fraction(len(squares)), TYPICAL * GRAIN)
+
+
+@lru_cache(maxsize=64)
+def _deviation(deviations: tuple[Any, ...], units: Stretch) -> Any:
+    own = [
+        real(Fraction(s) * f / cell)
+        for s, f, cell in zip(deviations, units.factors, units.cells, strict=True)
+    ]
+    return mp.sqrt(mp.fsum(a**2 for a in own) / len(own))
+
+
+def deviation(parameters: Parameters) -> Any:
+    """The root mean square of the columns' deviations in the image."""
+    units = stretch(parameters, [Fraction(0)] * centered.width(parameters))
+    return _deviation(tuple(parameters["deviations"]), units)
+
+
+def center_steps(parameters: Parameters) -> list[Fraction]:
+    """Of every column: the largest power of two up to a 16th of a deviation, or a cell."""
+    units = stretch(parameters, [Fraction(0)] * centered.width(parameters))
+    return [
+        max(cell, largest_power(lambda p, s=Fraction(s): p <= s / 16))  # type: ignore[misc]
+        for s, cell in zip(parameters["deviations"], units.cells, strict=True)
+    ]
+
+
+def best_length(parameters: Parameters, quarter: int) -> Any:
+    """Of the last radius, in deviations, for 2^(quarter / 4) records."""
+    mu = mp.sqrt(real(sum_share(parameters))) / real(Fraction(parameters["noise_multiplier"]))
+    best = clipped_response.best_masked_bound if masked(parameters) else normal_fits.best_mean_bound
+    n, moves = mp.mpf(2) ** (mp.mpf(quarter) / 4), 1 if counts(parameters) else 2
+    return mp.sqrt(best(centered.width(parameters), n, mu, moves))
+
+
+def first_length(parameters: Parameters) -> Any:
+    """Of the first radius, in deviations."""
+    return mp.sqrt((3 if masked(parameters) else 2) * centered.width(parameters))
+
+
+def ball(parameters: Parameters, center: Stretch, length: Any) -> Ball:
+    """With this radius in deviations, and inside of the ball that records were truncated to by 1/32 of the way."""
+    if parameters["truncated"] is not None:
+        origin = stretch(parameters, [Fraction(c) for c in parameters["center"]]).center
+        far = mp.sqrt(
+            mp.fsum(
+                real((c - o) * cell / Fraction(s)) ** 2
+                for c, o, cell, s in zip(
+                    center.center, origin, center.cells, parameters["deviations"], strict=True
+                )
+            )
+        )
+        length = min(length, (real(Fraction(parameters["truncated"])) - far) * 31 / 32)
+    return center, max(1, int(mp.floor(length * deviation(parameters) / GRAIN)))
+
+
+def first_ball(parameters: Parameters, prefix: Prefix) -> Ball:
+    """About the medians."""
+    medians = centered.medians(parameters, prefix, search_steps(parameters))
+    return ball(parameters, stretch(parameters, medians), first_length(parameters))
+
+
+def last_ball(parameters: Parameters, prefix: Prefix) -> Ball:
+    """About the mean that the first sum, over the number that counts in it, tells.
+
+    Too small a number counts as the least one, of those inside as an eighth of it.
+    """
+    steps, d = search_steps(parameters), centered.width(parameters)
+    first, radius = first_ball(parameters, prefix)
+    values, least = prefix[steps], at_least(parameters)
+    per = radius * scale(parameters, Fraction(parameters["warm_share"])) / UNIT
+    joint = counts(parameters) or masked(parameters)
+    own = values[-1] * per / (radius * weight(parameters)) if joint else Fraction(0)
+    every = own if counts(parameters) else Fraction(prefix[steps + 1][0])
+    known = min(max(every, Fraction(least)), Fraction(10**18))
+    number = known
+    if masked(parameters):
+        number = min(max(own, Fraction(least, 8)), Fraction(10**18))
+    offsets = [real(v * per / number) for v in values[:d]]
+    length = mp.sqrt(mp.fsum(v**2 for v in offsets)) / deviation(parameters)
+    limit = mp.mpf(radius) * GRAIN / deviation(parameters)
+    ratio = mp.mpf(0)
+    if length:
+        ratio = clipped_response.offset_of(d, limit, length, parameters["outside"]) / length
+    moved_to = []
+    for j, step in enumerate(center_steps(parameters)):
+        cells, most = int(step / first.cells[j]), math.floor(2**40 * first.cells[j] / step)
+        point = (first.center[j] + offsets[j] * ratio / first.factors[j]) / cells
+        moved_to.append(min(max(int(mp.nint(point)), -most), most) * cells)
+    about = Stretch(tuple(moved_to), first.cells, first.factors)
+    return ball(parameters, about, best_length(parameters, octave(known)))
+
+
+def value(parameters: Parameters, rows: Sequence[Record], about: Ball) -> tuple[int, ...]:
+    """What a sum adds noise to, before it is divided by its scale."""
+    public, radius = about
+    w = radius * weight(parameters)
+    if masked(parameters):
+        return scaled_masked_sum(rows, public, radius * GRAIN, w)
+    total = scaled_sum(rows, public, radius * GRAIN)
+    return (*total, w * len(rows)) if counts(parameters) else total
+
+
+# --- the law ------------------------------------------------------------------------------------
+
+
+@states(_OURS, _MASKED, _GAUSSIAN)
+def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
+    """side 1, side 2, ...; the first sum; the number where it is public; the last sum, with a number that is not."""
+    rows, steps, d = rows_of(records), search_steps(parameters), centered.width(parameters)
+    joint = counts(parameters) or masked(parameters)
+
+    def limited(share: Fraction, about: Ball) -> IntegerLaw:
+        return noisy(value(parameters, rows, about), about[1] * scale(parameters, share))
+
+    @cache
+    def warm(prefix: Prefix) -> IntegerLaw:
+        return limited(Fraction(parameters["warm_share"]), first_ball(parameters, prefix))
+
+    @cache
+    def last(prefix: Prefix) -> IntegerLaw:
+        return limited(sum_share(parameters), last_ball(parameters, prefix))
+
+    public = [] if counts(parameters) else [("count", lambda prefix: PointLaw((len(rows),)))]
+    stages: list[Any] = [
+        *centered.side_stages(parameters, rows, steps, steps),
+        ("warm sum", warm),
+        *public,
+        ("sum and count" if joint else "sum", last),
+    ]
+    example = [
+        *((0,) * d for _ in range(steps)),
+        (0,) * (d + joint),
+        *((len(rows),) for _ in public),
+    ]
+    return TranscriptLaw(tuple(stages), tuple(example))
+
+
+def sensitivities(parameters: Parameters) -> dict[str, int]:
+    """By stage, squared, in one unit: the same for every radius, to which noise is in proportion."""
+    d, steps = centered.width(parameters), search_steps(parameters)
+    joint = counts(parameters) or masked(parameters)
+    side = side_counts_sensitivity(d, parameters["adjacency"])
+    step = centered.unit_sensitivity(side, centered.step_scale(parameters, steps), d)
+
+    def limited(share: Fraction) -> int:
+        return centered.unit_sensitivity(moved(parameters, 1), scale(parameters, share), d + joint)
+
+    return {
+        **{f"side {k + 1}": step for k in range(steps)},
+        "warm sum": limited(Fraction(parameters["warm_share"])),
+        **({} if counts(parameters) else {"count": 0}),
+        "sum and count" if joint else "sum": limited(sum_share(parameters)),
+    }
+
+
+# --- errors, in deviations ------------------------------------------------------------------------
+
+
+def _last(parameters: Parameters, n: int) -> tuple[Any, clipped_response.Moment, Any]:
+    """The last radius for n records; what a mean at the center makes of it; the noise of a coordinate of the sum."""
+    d = centered.width(parameters)
+    points = stretch(parameters, [Fraction(0)] * d)
+    # what truncation leaves is not in the prediction
+    free = {**parameters, "truncated": None}
+    _, grains = ball(free, points, best_length(parameters, octave(Fraction(n))))
+    unit = deviation(parameters)
+    radius = mp.mpf(grains) * GRAIN / unit
+    at = clipped_response.moment(d, radius, mp.mpf(0), parameters["outside"])
+    noise = grains * real(scale(parameters, sum_share(parameters))) / unit
+    return radius, at, noise
+
+
+@states(_OURS, _MASKED)
+def noise_error(parameters: Parameters, n: int) -> Any:
+    """The root mean squared length of the noise's part, over deviations, about a center at the mean, for equal deviations.
+
+    The noise of the sum over the number that counts, over the slope at which its mean follows that of the records.
+    """
+    _, at, noise = _last(parameters, n)
+    number = n * at.inside if masked(parameters) else n
+    return mp.sqrt(centered.width(parameters)) * noise / (number * at.slope)
+
+
+@states(_OURS, _MASKED)
+def expected_error(parameters: Parameters, n: int) -> Any:
+    """The same of the estimate from the mean of the records' law.
+
+    A clipped record has E |z|^2 = E min(|y|^2, r^2), one inside the variance ``slope`` in every direction.
+    """
+    radius, at, _ = _last(parameters, n)
+    d = centered.width(parameters)
+    if masked(parameters):
+        square = d / (n * at.inside * at.slope)
+    else:
+        bound = radius**2
+        lengths = d * normal_fits.below(d + 2, bound) + bound * (1 - normal_fits.below(d, bound))
+        square = lengths / (n * at.slope**2)
+    return mp.sqrt(square + noise_error(parameters, n) ** 2)
+
+
+@states(
+    Source(
+        "OURS", "strong monotonicity of a clipped mean", note="ZZ25, Theorem 3.1, by one release"
+    )
+)
+def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
+    """A bound on |estimate - mean| over deviations, which fails with probability at most beta, for equal ones and a center within 1.
+
+    With g(m) the mean of limited records: the estimate m' solves g(m') = v, and |v - g(m)| >= slope |m' - m| with the least slope
+    of the Jacobian on a ball that holds both, which is that of g along m at its end (slopes fall: obligation_offset). So where
+    |v - g(m)| <= slope at 2, m' is within 2 and |m' - m| <= |v - g(m)| / slope. v - g(m) is, each but for beta / 4, the
+    noise over the number, r times the number's own noise over it, and the sampling error, at most E + r sqrt(2 ln(4 / beta) / N)
+    by McDiarmid, E <= r / sqrt(N); and N >= n P - sqrt(n ln(4 / beta) / 2) records are inside (Hoeffding). Raises ValueError
+    where n is too small for that.
+    """
+    radius, _, noise = _last(parameters, n)
+    d, outside, level = centered.width(parameters), parameters["outside"], mp.log(4 / real(beta))
+    at = clipped_response.moment(d, radius, mp.mpf(2), outside)
+    inside = mp.mpf(n)
+    if masked(parameters):
+        least = clipped_response.moment(d, radius, mp.mpf(1), outside).inside
+        inside = n * least - mp.sqrt(n * level / 2)
+    wrong = mp.mpf(0)
+    if counts(parameters) or masked(parameters):
+        counted = noise * GRAIN / (weight(parameters) * radius)
+        wrong = counted * mp.sqrt(2 * mp.log(8 / real(beta)))
+    if inside - wrong <= 0:
+        raise ValueError(f"n = {n} is within the noise {mp.nstr(wrong, 3)} of the number")
+    sampling = (1 + mp.sqrt(2 * level)) / mp.sqrt(inside)
+    off = noise * normal_length(d, beta / 4) / (inside - wrong)
+    off += radius * (sampling + wrong / (inside - wrong))
+    if off > at.slope:
+        raise ValueError(f"n = {n}: the released mean may be off by {mp.nstr(off, 3)} deviations")
+    return off / at.slope
+
+
+def chance_of_missing(parameters: Parameters, n: int) -> Any:
+    """A bound on the probability that the search leaves a median that all n records share."""
+    steps = search_steps(parameters)
+    return centered.chance_of_missing(parameters, n, steps, steps)
+
+
+@states(Source("OURS", "lower bound for normal means of unlike spreads", note="by tracing"))
+def lower_bound(parameters: Parameters, n: int) -> Any:
+    """No estimate of this privacy has a smaller root mean squared error, over deviations, for all means of n such records."""
+    return centered.lower_bound(parameters, n, [mp.mpf(1)] * centered.width(parameters))
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_SURFACE = Fraction(999, 1000)
+
+
+def _universe(parameters: Parameters) -> list[Record]:
+    """Far on either side; just below the center of the search; just within both balls, on either side."""
+    d = centered.width(parameters)
+    example = law(parameters, ()).example
+    found = [(Fraction(x),) * d for x in ("2/5", 10**30, -(10**30))]
+    for public, radius in (first_ball(parameters, example), last_ball(parameters, example)):
+        far = _SURFACE * radius * GRAIN * public.cells[0] / public.factors[0]
+        middle = [c * cell for c, cell in zip(public.center, public.cells, strict=True)]
+        found += [(middle[0] + side * far, *middle[1:]) for side in (-1, 1)]
+    return found
+
+
+def _settings(adjacency: Adjacency, d: int, **own: Any) -> dict[str, Any]:
+    return {
+        "adjacency": adjacency,
+        "noise_multiplier": Fraction(3, 2),
+        "center": (0.5,) * d,
+        "reach": Fraction(2),
+        "search_share": Fraction(13, 100),
+        "warm_share": Fraction(6, 100),
+        "extra_steps": 0,
+        "at_least": 1,
+        "deviations": (1.0,) * d,
+        "outside": "clip",
+        "truncated": None,
+        **own,
+    }
+
+
+@states(_OURS, _GAUSSIAN)
+def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
+    """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is at most
+    what is stated of it, and for some pair within 3/1000 of it; what is stated adds up to
+    (claimed / multiplier)^2, but for the grid's 2^-18."""
+    cases = 0
+    for adjacency, d, outside in product(Adjacency, (1, 2), ("clip", "mask")):
+        parameters = _settings(adjacency, d, outside=outside)
+        cases += centered.stages_move(
+            lambda records, p=parameters: law(p, records),  # type: ignore[misc]
+            _universe(parameters),
+            adjacency,
+            sensitivities(parameters),
+            Fraction(3, 1000),
+        )
+        stated = sum(sensitivities(parameters).values()) / UNIT**2
+        square, slack = (claimed / parameters["noise_multiplier"]) ** 2, 1 + Fraction(1, 2**18)
+        case = f"{parameters}: mu^2 = {float(stated)}, not {float(square)}"
+        require(stated <= square * slack and square <= stated * slack, case)
+    return cases
+
+
+@states(
+    Source(
+        "OURS", "strong monotonicity of a clipped mean", note="ZZ25, Theorem 3.1, by one release"
+    )
+)
+def obligation_lower_bound_is_below_error(within: int = 10) -> int:
+    """The noise alone is above the lower bound, and within 10 times; the bound that fails with probability 1/20 is above the
+    expected error, and within 12 times."""
+    cases = 0
+    for adjacency, d, outside in product(Adjacency, (5, 50), ("clip", "mask")):
+        n = 4000 * d
+        parameters = _settings(adjacency, d, noise_multiplier=Fraction(4), outside=outside)
+        bound, error = lower_bound(parameters, n), noise_error(parameters, n)
+        require(bound <= error <= within * bound, f"{parameters}, n = {n}: {bound}, {error}")
+        most, error = error_bound(parameters, n, Fraction(1, 20)), expected_error(parameters, n)
+        require(error <= most <= 12 * error, f"{parameters}, n = {n}: {most}, {error}")
+        cases += 1
+    return cases
