@@ -222,7 +222,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
     own: dict[str, Any] = {
         "target": Empirical(_without_noise),
         "curve": Curve(function="noise_error", arguments=("parameters", "n"), margin=1.14),
-        "repeats": 220,
+        "repeats": 200,
     }
     return RateClaim(
         name=name,
@@ -254,10 +254,10 @@ RATES = (
     _rate(
         "noise-against-d",
         "d",
-        (8, 16, 32),
+        (6, 12, 24),
         setting={"n": 4000, "noise_multiplier": 8, "adjacency": ADD, "outside": "clip"},
         exponent=Exponent(value=0.95, tolerance=0.15),
-        repeats=80,
+        repeats=200,
     ),
     _rate(
         "population-error",
@@ -267,6 +267,6 @@ RATES = (
         target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
         curve=Curve(function="expected_error", arguments=("parameters", "n")),
         lower=Curve(function="lower_bound", arguments=("parameters", "n")),
-        repeats=120,
+        repeats=200,
     ),
 )

@@ -334,30 +334,28 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
     With g(m) the mean of limited records: the estimate m' solves g(m') = v, and |v - g(m)| >= slope |m' - m| with the least slope
     of the Jacobian on a ball that holds both, which is that of g along m at its end (slopes fall: obligation_offset). So where
-    |v - g(m)| <= slope at 2, m' is within 2 and |m' - m| <= |v - g(m)| / slope. v - g(m) is, each but for beta / 4, the
-    noise over the number, r times the number's own noise over it, and the sampling error, at most E + r sqrt(2 ln(4 / beta) / N)
-    by McDiarmid, E <= r / sqrt(N); and N >= n P - sqrt(n ln(4 / beta) / 2) records are inside (Hoeffding). Raises ValueError
-    where n is too small for that.
+    |v - g(m)| <= slope at 2, m' is within 2 and |m' - m| <= |v - g(m)| / slope. v - g(m) is, each but for beta / 4: the noise over
+    the number; the sampling error, at most E + r sqrt(2 ln(4 / beta) / N) by McDiarmid, E <= sqrt(E |z|^2 / N) with
+    |z| at most r and E |z|^2 at most d + 1; and the number's own noise over it, times |g(m)| and that. N >= n P - sqrt(n ln(4 / beta)
+    / 2) records are inside (Hoeffding). Raises ValueError where n is too small for that.
     """
     radius, _, noise = _last(parameters, n)
     d, outside, level = centered.width(parameters), parameters["outside"], mp.log(4 / real(beta))
-    at = clipped_response.moment(d, radius, mp.mpf(2), outside)
-    inside = mp.mpf(n)
+    edge, end = (clipped_response.moment(d, radius, mp.mpf(m), outside) for m in (1, 2))
+    inside, wrong = mp.mpf(n), mp.mpf(0)
     if masked(parameters):
-        least = clipped_response.moment(d, radius, mp.mpf(1), outside).inside
-        inside = n * least - mp.sqrt(n * level / 2)
-    wrong = mp.mpf(0)
+        inside = n * edge.inside - mp.sqrt(n * level / 2)
     if counts(parameters) or masked(parameters):
         counted = noise * GRAIN / (weight(parameters) * radius)
         wrong = counted * mp.sqrt(2 * mp.log(8 / real(beta)))
     if inside - wrong <= 0:
         raise ValueError(f"n = {n} is within the noise {mp.nstr(wrong, 3)} of the number")
-    sampling = (1 + mp.sqrt(2 * level)) / mp.sqrt(inside)
+    drawn = (min(radius, mp.sqrt(d + 1)) + radius * mp.sqrt(2 * level)) / mp.sqrt(inside)
     off = noise * normal_length(d, beta / 4) / (inside - wrong)
-    off += radius * (sampling + wrong / (inside - wrong))
-    if off > at.slope:
+    off += drawn + (edge.length + drawn) * wrong / (inside - wrong)
+    if off > end.slope:
         raise ValueError(f"n = {n}: the released mean may be off by {mp.nstr(off, 3)} deviations")
-    return off / at.slope
+    return off / end.slope
 
 
 def chance_of_missing(parameters: Parameters, n: int) -> Any:

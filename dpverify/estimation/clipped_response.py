@@ -19,6 +19,7 @@ from dpverify.privacy.numbers import Floats
 
 Outside = Literal["clip", "mask"]
 _POINTS = 512
+_LEAST_SHARE = 1e-3  # inside a ball: with less nothing is told
 _WIDE = 12  # standard deviations of a Poisson law: what is beyond is below 1e-30
 
 
@@ -63,8 +64,8 @@ class Response:
         return np.asarray(np.where(near, self.offsets[1] / self.lengths[1], own))
 
     def back(self, length: float) -> float | None:
-        """Find the offset with this length; None beyond the farthest."""
-        if not length < self.lengths[-1]:
+        """Find the offset with this length; None beyond the farthest, and where the ball is nearly empty."""
+        if not length < self.lengths[-1] or not self.offsets[-1]:
             return None
         return float(brentq(lambda m: self.at(m).length - length, 0.0, float(self.offsets[-1])))
 
@@ -96,12 +97,14 @@ def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:
 
 def farthest(d: int, outside: Outside) -> float:
     """Say how far from a center a mean is told: beyond, most records are clipped in nearly one direction, or left out."""
-    return math.sqrt(d) / (1 if outside == "clip" else 2) + 2
+    return (math.sqrt(d) if outside == "clip" else min(math.sqrt(d) / 2, 20)) + 2
 
 
 @lru_cache(maxsize=64)
 def response_of(d: int, radius: float, outside: Outside) -> Response:
-    """Tabulate it."""
+    """Tabulate it; for a ball with less than a thousandth of the records about its center every offset is 0."""
+    if outside == "mask" and gammainc(d / 2, radius**2 / 2) < _LEAST_SHARE:
+        return Response(d, radius, outside, np.zeros(_POINTS + 1), np.arange(_POINTS + 1) * radius)
     offsets = np.linspace(0, farthest(d, outside), _POINTS + 1)
     lengths = np.array([moment(d, radius, float(m), outside).length for m in offsets])
     return Response(d, radius, outside, offsets, lengths)
@@ -112,7 +115,8 @@ def best_masked_bound(d: int, n: float, mu: float, moves: int) -> float:
     """Choose the squared length beyond which records are left out for their mean, d 2^(k / 8), for the least error.
 
     At m = 0 the mean of those inside has the slope a = F_2 / F_0, which is their variance too: the error is
-    sqrt(d (a / (n F_0) + s^2)) / a, s = 2 r / (n F_0 mu), or half of it where a record comes or goes.
+    sqrt(d (a / (n F_0) + s^2)) / a, s = 2 r / (n F_0 mu), or half of it where a record comes or goes. Balls with less than a
+    thousandth of the records are left out.
     """
 
     def square(bound: float) -> float:
@@ -120,4 +124,5 @@ def best_masked_bound(d: int, n: float, mu: float, moves: int) -> float:
         noise = (4 if moves == 2 else 1) * bound / (n * at.inside * mu) ** 2
         return (at.ratio / (n * at.inside) + noise) / at.ratio**2
 
-    return min((float(d * 2.0 ** (k / 8)) for k in range(-24, 48)), key=square)
+    bounds = [float(d * 2.0 ** (k / 8)) for k in range(-24, 48)]
+    return min((b for b in bounds if gammainc(d / 2, b / 2) >= _LEAST_SHARE), key=square)

@@ -67,16 +67,24 @@ def _shrunk(degrees: int, radius: Any) -> Any:
 
 def farthest(d: int, outside: str) -> Any:
     """How far from a center a mean is told."""
-    return mp.sqrt(d) / (1 if outside == "clip" else 2) + 2
+    return (mp.sqrt(d) if outside == "clip" else min(mp.sqrt(d) / 2, mp.mpf(20))) + 2
+
+
+def nearly_empty(d: int, radius: Any, outside: str) -> bool:
+    """Whether less than a thousandth of the records are inside, about their mean: then a mask tells nothing."""
+    return bool(outside == "mask" and below(d, mp.mpf(radius) ** 2) < mp.mpf(1) / 1000)
 
 
 @states(_WAY_BACK)
 def offset_of(d: int, radius: Any, length: Any, outside: str) -> Any:
-    """The offset with this length, by bisection to 2^-40 of the farthest; the farthest for every longer one.
+    """The offset with this length, by bisection to 2^-40 of the farthest; the farthest for every longer one; 0 of a ball that
+    is nearly empty.
 
     Lengths grow with offsets: the Jacobian of m -> E clip(N(m, I)) is E of that of clip, which is positive; inside a
     ball it is the covariance of the law truncated to it.
     """
+    if nearly_empty(d, radius, outside):
+        return mp.mpf(0)
     low, high = mp.mpf(0), farthest(d, outside)
     if moment(d, radius, high, outside).length <= length:
         return high
@@ -91,7 +99,8 @@ def offset_of(d: int, radius: Any, length: Any, outside: str) -> Any:
 
 @lru_cache(maxsize=256)
 def best_masked_bound(d: int, n: Any, mu: Any, moves: int) -> Any:
-    """The squared radius d 2^(k / 8), k from -24 to 47, of the least predicted error of a mean at the center.
+    """The squared radius d 2^(k / 8), k from -24 to 47, of the least predicted error of a mean at the center,
+    of balls that are not nearly empty.
 
     The mean of n P records inside has the variance a / (n P) in every direction, a = P_(d+2) / P, its noise
     s = 2 r / (n P mu) or half of it; and it follows the mean with the slope a, which is that variance.
@@ -102,7 +111,8 @@ def best_masked_bound(d: int, n: Any, mu: Any, moves: int) -> Any:
         noise = (4 if moves == 2 else 1) * bound / (n * at.inside * mu) ** 2
         return (at.ratio / (n * at.inside) + noise) / at.ratio**2
 
-    return min((d * mp.mpf(2) ** (mp.mpf(k) / 8) for k in range(-24, 48)), key=square)
+    bounds = (d * mp.mpf(2) ** (mp.mpf(k) / 8) for k in range(-24, 48))
+    return min((b for b in bounds if not nearly_empty(d, mp.sqrt(b), "mask")), key=square)
 
 
 # --- obligations --------------------------------------------------------------------------------

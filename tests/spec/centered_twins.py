@@ -11,8 +11,8 @@ import mpmath as mp
 import pytest
 
 from dpverify.privacy import Adjacency
-from spec import coordinatewise_mean, variance_aware_mean
-from spec.theory import centered, coordinates
+from spec import coordinatewise_mean, gaussian_mean, variance_aware_mean
+from spec.theory import centered, clipped_response, coordinates
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -58,6 +58,29 @@ TWINS: dict[str, dict[str, Any]] = {
     },
     "variance_aware_mean:obligation_loss": _LOSSES,
     "coordinatewise_mean:obligation_loss": _LOSSES,
+    "gaussian_mean:obligation_loss": {
+        "half": Fraction(1, 2),
+        "a little less": Fraction(999, 1000),
+        "a little more": Fraction(1001, 1000),
+    },
+    "theory.clipped_response:obligation_moment": {
+        "the other one": lambda d, r, m, outside: clipped_response.moment(
+            d, r, m, "mask" if outside == "clip" else "clip"
+        ),
+        "another dimension": lambda d, r, m, outside: clipped_response.moment(d + 1, r, m, outside),
+        "at the center": lambda d, r, m, outside: clipped_response.moment(
+            d, r, m / 1000, outside
+        )._replace(length=m * clipped_response.moment(d, r, m / 1000, outside).ratio),
+    },
+    "theory.clipped_response:obligation_offset": {
+        "the length itself": lambda d, r, length, outside: min(
+            length, clipped_response.farthest(d, outside)
+        ),
+        "half": lambda *given: clipped_response.offset_of(*given) / 2,
+        "no end": lambda d, r, length, outside: (
+            clipped_response.offset_of(d, r, length, outside) + (length >= r)
+        ),
+    },
 }
 
 
@@ -139,6 +162,15 @@ FAULTS: dict[str, list[Plant]] = {
     "variance_aware_mean:obligation_collapse": [
         _patched(centered, "missed", lambda right, r: right(r * 9)),
         _patched(centered, "missed", lambda right, r: right(r / 2)),
+    ],
+    "gaussian_mean:obligation_loss": [
+        _patched(gaussian_mean, "scale", lambda right, *given: right(*given) * Fraction(99, 100)),
+        _patched(gaussian_mean, "sum_share", lambda right, p: right(p) + Fraction(1, 100)),
+    ],
+    "gaussian_mean:obligation_lower_bound_is_below_error": [
+        _patched(gaussian_mean, "lower_bound", lambda right, *given: 20 * right(*given)),
+        _patched(gaussian_mean, "lower_bound", lambda right, *given: right(*given) / 20),
+        _patched(gaussian_mean, "error_bound", lambda right, *given: right(*given) / 12),
     ],
     "coordinatewise_mean:obligation_ball": [
         _patched(coordinatewise_mean, "multiple", lambda right, p: right(p) - Fraction(1, 2)),

@@ -25,6 +25,7 @@ def test_our_own_trees_fit_together() -> None:
         "coordinatewise_mean",
         "gaussian",
         "gaussian_covariance",
+        "gaussian_mean",
         "histogram_gaussian",
         "iterative_mean",
         "kth_largest_variance",

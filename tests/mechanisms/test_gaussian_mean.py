@@ -1,0 +1,268 @@
+"""``gaussian_mean``: by its spec's law on every dataset, within its error, of whole and of truncated records, wherever the mean is."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify import Abstained, Adjacency, ApproxDP, GaussianDP, GaussianMean, SeededBits
+from dpverify import VectorMeanEstimate as Estimate
+from dpverify.grid.transcripts import transcript
+from dpverify.suite.refinement import compare_facts
+from spec import gaussian_mean as spec
+from spec.theory import clipped_response
+from tests.mechanisms.centered import ADD, REPLACE, normal
+from tests.mechanisms.helpers import estimates, fails_at_most
+from tests.randomness.helpers import NoBits
+
+
+def made(d: int = 2, **parameters: Any) -> GaussianMean:
+    base: dict[str, Any] = {
+        "adjacency": ADD,
+        "noise_multiplier": 1,
+        "center": (0.0,) * d,
+        "deviations": (1.0,) * d,
+    }
+    return GaussianMean(**base | parameters)
+
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"center": 1.0}, TypeError, "give a sequence of numbers"),
+    ({"reach": -1}, ValueError, "is not positive"),
+    ({"reach": 1e13}, ValueError, "too far for the deviations"),
+    ({"center": (0.0, 1e9)}, ValueError, "Subtract a public constant"),
+    ({"deviations": (1.0, 2.0, 3.0)}, ValueError, "3 numbers for 2 columns"),
+    ({"deviations": (1.0, 0.0)}, ValueError, "0.0 is not positive"),
+    ({"outside": "drop"}, ValueError, "write 'clip' or 'mask'"),
+    ({"truncated": 2.0}, ValueError, "Use outside='mask'"),
+    ({"truncated": 0.0, "outside": "mask"}, ValueError, "truncated = 0.0 is not positive"),
+    ({"search_share": "1/2", "warm_share": "1/2"}, ValueError, "leaves nothing for the last sum"),
+    ({"search_share": 2}, ValueError, r"outside \(0, 1\)"),
+    ({"at_least": 0}, ValueError, "at_least = 0"),
+    ({"extra_steps": -1}, ValueError, "give an integer >= 0"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "message"), BAD, ids=range(len(BAD)))
+def test_bad_parameters_are_refused(
+    change: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        made(**change)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_no_bit_is_drawn_for_refused_data(adjacency: Adjacency) -> None:
+    for data in ([(np.nan, 1.0)], [1.0, 2.0], [(1.0, 2.0, 3.0)], [("1", "2")]):
+        with pytest.raises((ValueError, TypeError), match=r"not finite|shape|columns|strings"):
+            made(adjacency=adjacency).release(data, NoBits())
+    if adjacency is REPLACE:
+        with pytest.raises(ValueError, match=r"have 9 records.*needs at least"):
+            made(adjacency=REPLACE).release(np.zeros((9, 2)), NoBits())
+
+
+EDGE = [0.0, -0.0, 0.5, 5e-324, -5e-324, 2.2e-308, 1e308, -1e308, 1.7976931348623157e308]
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(
+    "own",
+    [
+        {},
+        {"outside": "mask"},
+        {"deviations": (1e-3, 9.0), "reach": 9},
+        {"outside": "mask", "truncated": 0.5},
+        {"noise_multiplier": 10**9},
+    ],
+)
+def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
+    adjacency: Adjacency, own: dict[str, Any]
+) -> None:
+    mechanism = made(adjacency=adjacency, at_least=1, **own)
+    rows = np.array([(x, y) for x in EDGE for y in EDGE])
+    datasets: list[Any] = [rows[i : i + n] for n in (0, 1, 2, 20) for i in (0, 23, 55)]
+    datasets = [one for one in (*datasets, rows) if len(one) >= mechanism.fewest_records()]
+    assert compare_facts(spec, mechanism, datasets) > len(datasets)
+    for seed, data in enumerate(datasets):
+        with np.errstate(all="raise", under="ignore"):
+            found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, (Estimate, Abstained))
+        if isinstance(found, Estimate):
+            assert np.isfinite(found.value).all()
+
+
+@pytest.mark.parametrize("outside", ["clip", "mask"])
+def test_the_estimate_is_the_mean_whose_limited_records_have_the_released_one(outside: str) -> None:
+    """For a written transcript, by the spec's numbers."""
+    mechanism = made(adjacency=REPLACE, reach=8, extra_steps=0, at_least=400, outside=outside)
+    unit = 2**40
+    joint = outside == "mask"
+    released: dict[str, Any] = {f"side {k}": (3 * unit, -3 * unit) for k in (1, 2, 3)}
+    for name, x, y in (("warm sum", 3, -8), ("sum", 40, 31)):
+        released[name] = (x * unit, y * unit)
+        if joint:
+            released[name] += (190 * unit if name == "sum" else 47 * unit,)
+    if joint:
+        released["sum and count"] = released.pop("sum")
+    last = released.pop("sum and count" if joint else "sum")
+    released |= {"count": (500,), "sum and count" if joint else "sum": last}
+    found = mechanism.estimate(transcript(released))
+    assert isinstance(found, Estimate)
+    public, radius = spec.last_ball(mechanism.parameters, tuple(released.values()))
+    per = float(radius * spec.scale(mechanism.parameters, spec.sum_share(mechanism.parameters)))
+    count = 190 * per / (radius * spec.weight(mechanism.parameters)) if joint else 500
+    place = [float(c * cell) for c, cell in zip(public.center, public.cells, strict=True)]
+    told = (found.value - place) * float(public.factors[0] / public.cells[0])
+    size = float(spec.deviation(mechanism.parameters))
+    length = float(np.linalg.norm(told)) / size
+    at = clipped_response.moment(2, radius * 1024 / size, length, outside)
+    wanted = np.array([40 * per, 31 * per]) / count
+    assert np.allclose(told * float(at.ratio), wanted, rtol=1e-9)
+    assert found.count == pytest.approx(count)
+
+
+def test_a_mean_far_from_the_center_is_an_outcome() -> None:
+    mechanism = made(1, adjacency=REPLACE, reach=8, extra_steps=0, at_least=1)
+    unit = 2**40
+    released = {f"side {k}": (3 * unit,) for k in (1, 2, 3)}
+    released |= {"warm sum": (0,), "count": (500,), "sum": (10**6 * unit,)}
+    found = mechanism.estimate(transcript(released))
+    assert isinstance(found, Abstained)
+    assert "too far from the released center" in found.reason
+
+
+@pytest.mark.parametrize("budget", [GaussianDP("1/3"), ApproxDP(1, "1e-6")])
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("outside", ["clip", "mask"])
+def test_a_budget_is_met_with_the_least_noise(
+    budget: Any, adjacency: Adjacency, outside: str
+) -> None:
+    own: dict[str, Any] = {"adjacency": adjacency, "center": (0, 0), "deviations": (1, 2)}
+    found = GaussianMean.for_budget(budget, outside=outside, **own)
+    assert found.claim.guarantee == budget
+    less = found.noise_multiplier * (1 - Fraction(1, 10**6))
+    louder = GaussianMean(noise_multiplier=less, outside=outside, **own)
+    assert not louder.claim.guarantee.implies(budget)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("outside", ["clip", "mask"])
+def test_the_error_is_the_predicted_one_and_within_its_bound(
+    adjacency: Adjacency, outside: str
+) -> None:
+    """250 datasets of 1500 records, one release each: mean squares are chi-square of 1000 degrees, of deviation .045, so that they are
+    off by more than .25 with probability below 1e-6; the helper states the other false alarm."""
+    mechanism = made(4, adjacency=adjacency, outside=outside, noise_multiplier=4, reach=16)
+    parameters, off = mechanism.parameters, []
+    for seed in range(250):
+        found = mechanism.release(normal(1500, (1.0,) * 4, seed=seed), SeededBits(seed))
+        assert isinstance(found, Estimate)
+        off.append(float(np.linalg.norm(found.value - 3.0)))
+    predicted = float(spec.expected_error(parameters, 1500))
+    assert abs(np.mean(np.square(off)) / predicted**2 - 1) < 0.25
+    assert mechanism.expected_error(1500) == pytest.approx(
+        float(spec.noise_error(parameters, 1500)), rel=1e-6
+    )
+    bound = float(spec.error_bound(parameters, 1500, Fraction(1, 20)))
+    assert fails_at_most(off, bound, 0.05)
+    assert not fails_at_most(off, bound / 16, 0.05)
+
+
+def test_intervals_hold_the_mean_without_noise() -> None:
+    """400 releases of one dataset: of 4 coordinates each at 90%; fewer than 85% of 1600 has probability below 1e-8 (they are
+    independent across releases: a binomial law's sum over coordinates of variance at most 16 * 400 * .09)."""
+    mechanism = made(4, noise_multiplier=4, reach=16)
+    data = normal(1500, (1.0,) * 4)
+    quiet = made(4, noise_multiplier=Fraction(1, 50), reach=16, at_least=mechanism.least())
+    settled = estimates(quiet, data, 1, 20)
+    target = np.mean([one.value for one in settled], axis=0)
+    held = [
+        (low <= target) & (target <= high)
+        for one in estimates(mechanism, data, 2, 400)
+        for low, high in (one.interval(0.9),)
+    ]
+    assert np.mean(held) > 0.85
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_truncated_records_need_the_mask(adjacency: Adjacency) -> None:
+    """Of a law about (.7, -.4) those within 1.6 of the origin are left. 12 means of the masked estimate vary by .01 in length; a clipped
+    one is off by more than .2, as is the records' own mean."""
+    mean, bias = np.array([0.7, -0.4]), {}
+    for outside, truncated in (("mask", 1.6), ("clip", None)):
+        mechanism = made(adjacency=adjacency, outside=outside, truncated=truncated, reach=16)
+        found = []
+        for seed in range(12):
+            whole = normal(30_000, (1.0, 1.0), mean, seed)
+            one = mechanism.release(whole[(whole**2).sum(axis=1) < 1.6**2], SeededBits(seed))
+            assert isinstance(one, Estimate)
+            found.append(one.value)
+        bias[outside] = float(np.linalg.norm(np.mean(found, axis=0) - mean))
+    assert bias["mask"] < 0.06
+    assert bias["clip"] > 0.2
+
+
+@pytest.mark.parametrize("outside", ["clip", "mask"])
+def test_the_mean_may_be_anywhere(outside: str) -> None:
+    """Up to 4e5 deviations away the error is the same: 4 means of 5 columns, expected length .1; 5 times that is 10^-9."""
+    mechanism = GaussianMean.for_budget(
+        ApproxDP(1, "1e-6"),
+        adjacency=REPLACE,
+        center=(0.0,) * 5,
+        deviations=(1e3,) * 5,
+        outside=outside,
+    )
+    for seed, far in enumerate((0.0, 8.0, 1e3, 4e5)):
+        mean = 1e3 * far * np.array([1, -1, 0.3, 0.001, 0.9])
+        found = mechanism.release(normal(2000, (1e3,) * 5, mean, seed), SeededBits(seed))
+        assert isinstance(found, Estimate)
+        assert np.linalg.norm(found.value - mean) < 500
+
+
+def test_columns_of_unlike_deviations() -> None:
+    """Errors over deviations: of 60 releases the mean square is within 1.5 times the prediction for equal ones (its own deviation is a tenth)."""
+    spreads = (1.0, 7.0, 1e-3, 20.0)
+    mechanism = made(4, deviations=spreads, noise_multiplier=4, reach=40)
+    errors = []
+    for seed in range(60):
+        found = mechanism.release(normal(1500, spreads, 1.0, seed), SeededBits(seed))
+        assert isinstance(found, Estimate)
+        errors.append(float((((found.value - 1.0) / spreads) ** 2).sum()))
+    assert np.mean(errors) < 1.5 * float(spec.expected_error(mechanism.parameters, 1500)) ** 2
+
+
+def test_what_is_no_normal_law_has_a_typed_outcome() -> None:
+    """Equal records, two far clusters, nobody, one record."""
+    mechanism = made(1)
+    clusters = np.array([-1e4, 1e4] * 400)[:, np.newaxis]
+    for seed, data in enumerate((np.full((800, 1), 7.25), clusters, np.zeros((0, 1)), [[1.0]])):
+        found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, (Estimate, Abstained))
+        if seed == 0:
+            assert isinstance(found, Estimate)
+            assert abs(found.value[0] - 7.25) < 0.2
+        if seed >= 2:
+            assert isinstance(found, Abstained)
+
+
+def test_order_of_rows_does_not_matter() -> None:
+    mechanism, data = made(3), normal(900, (1.0,) * 3)
+    first = mechanism.release(data, SeededBits(1))
+    other = mechanism.release(data[::-1], SeededBits(1))
+    assert isinstance(first, Estimate)
+    assert isinstance(other, Estimate)
+    assert first.value.tolist() == other.value.tolist()
+
+
+def test_records_that_are_needed_are_told() -> None:
+    """Under add-remove minimum_n is a little above at_least; expected errors are infinite below it."""
+    mechanism = made(20, noise_multiplier=4)
+    assert mechanism.least() < mechanism.minimum_n() < 2 * mechanism.least()
+    assert mechanism.expected_error(mechanism.least() - 1) == math.inf
+    assert mechanism.expected_error(mechanism.least()) < 1
+    masked = made(20, noise_multiplier=4, outside="mask")
+    assert masked.needed() == -(-masked.least() // 8) < masked.minimum_n() < masked.least()
