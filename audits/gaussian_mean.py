@@ -112,7 +112,7 @@ def _attacked(
 ) -> Configuration:
     """One stage with most of mu^2; many equal records make the others nearly certain, so that few transcripts have balls of their own."""
     search = "side 1" in which
-    shares = {"search_share": Fraction(9, 10) if search else Fraction(1, 50)}
+    shares: dict[str, Any] = {"search_share": Fraction(9, 10) if search else Fraction(1, 50)}
     mechanism = GaussianMean(
         adjacency=adjacency,
         noise_multiplier=Fraction(1, 2),

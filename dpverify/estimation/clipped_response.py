@@ -104,7 +104,8 @@ def farthest(d: int, outside: Outside) -> float:
 def response_of(d: int, radius: float, outside: Outside) -> Response:
     """Tabulate it; for a ball with less than a thousandth of the records about its center every offset is 0."""
     if outside == "mask" and gammainc(d / 2, radius**2 / 2) < _LEAST_SHARE:
-        return Response(d, radius, outside, np.zeros(_POINTS + 1), np.arange(_POINTS + 1) * radius)
+        rising = np.linspace(0, _POINTS * radius, _POINTS + 1)
+        return Response(d, radius, outside, np.zeros(_POINTS + 1), rising)
     offsets = np.linspace(0, farthest(d, outside), _POINTS + 1)
     lengths = np.array([moment(d, radius, float(m), outside).length for m in offsets])
     return Response(d, radius, outside, offsets, lengths)

@@ -139,7 +139,7 @@ def test_a_mean_far_from_the_center_is_an_outcome() -> None:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_a_budget_is_met_with_the_least_noise(
-    budget: Any, adjacency: Adjacency, outside: str
+    budget: Any, adjacency: Adjacency, outside: Any
 ) -> None:
     own: dict[str, Any] = {"adjacency": adjacency, "center": (0, 0), "deviations": (1, 2)}
     found = GaussianMean.for_budget(budget, outside=outside, **own)
@@ -239,7 +239,8 @@ def test_what_is_no_normal_law_has_a_typed_outcome() -> None:
     """Equal records, two far clusters, nobody, one record."""
     mechanism = made(1)
     clusters = np.array([-1e4, 1e4] * 400)[:, np.newaxis]
-    for seed, data in enumerate((np.full((800, 1), 7.25), clusters, np.zeros((0, 1)), [[1.0]])):
+    datasets: list[Any] = [np.full((800, 1), 7.25), clusters, np.zeros((0, 1)), [[1.0]]]
+    for seed, data in enumerate(datasets):
         found = mechanism.release(data, SeededBits(seed))
         assert isinstance(found, (Estimate, Abstained))
         if seed == 0:

@@ -107,7 +107,7 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
         if isinstance(found, Estimate):
             assert np.isfinite(found.value).all()
             assert (found.standard_deviation >= 0).all()
-            assert found.count >= mechanism.at_least
+            assert found.count >= mechanism.least()
         else:
             assert isinstance(found, Abstained)
 
