@@ -14,12 +14,12 @@ from dpverify import Adjacency, ScaleFamily
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.estimation.scale_families import Limited
+from dpverify.estimation.stepped import STATISTICS
 from dpverify.estimation.whitening import octave_of
 from dpverify.grid import Count, OneUnit, Released, Transcripts, View
 from dpverify.grid.linear import Integers
 from dpverify.grid.steps import StepSums
 from dpverify.grid.transcripts import NOTHING
-from dpverify.mechanisms.scale_family import STATISTICS
 from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim

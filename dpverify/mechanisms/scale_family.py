@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
 
-from dpverify.estimation.budget_shares import ROOT_BITS
-from dpverify.estimation.clip_schedule import in_units
-from dpverify.estimation.handles import COUNT
 from dpverify.estimation.scale_families import (
     FOLDED,
     NAMES,
@@ -26,43 +22,23 @@ from dpverify.estimation.scale_families import (
 from dpverify.estimation.scale_families import (
     ScaleFamily as Family,
 )
-from dpverify.estimation.whitening import count_of, octaves
-from dpverify.grid import Count
+from dpverify.estimation.stepped import CELLS, SteppedMean
+from dpverify.estimation.whitening import count_of, octave_of
 from dpverify.grid.coordinates import SideCounts
-from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
-from dpverify.grid.masks import Row
-from dpverify.grid.steps import StepSums, moved_squared, number_of_records
-from dpverify.grid.vector_queries import OneUnit
-from dpverify.plans import (
-    UNIT,
-    Abstained,
-    Handle,
-    Mechanism,
-    NoNoise,
-    Plan,
-    Released,
-    RoundedGaussian,
-    Stage,
-    Transcripts,
-)
-from dpverify.plans.parameters import Share, one_of, positive, probability, whole_from
+from dpverify.grid.steps import StepSums
+from dpverify.plans import Abstained, Released
+from dpverify.plans.parameters import one_of, positive, whole_from
 from dpverify.plans.search import Search
-from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
+from dpverify.privacy.numbers import Floats, exact, settle, to_float
 
-STATISTICS = Handle("statistics")
-CELLS = 1 << 12
 PER_OCTAVE = 64  # middles of the search in an octave of the statistic: more than is looked for, for steps near the median
-_NOISE = RoundedGaussian(UNIT)
 _LARGEST = 1.7e308
-_MOST_LEAST = 1 << 60
 _MOST_EXPONENT = 800
-_PER_MULTIPLIER = 60  # records under replace, from which on the search hardly ever misses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleFamily(Mechanism[ScaleEstimate]):
+class ScaleFamily(SteppedMean[ScaleEstimate]):
     """The one unknown scale of an exponential family of positive numbers, with no bound on it.
 
     A noisy binary search finds the median of the records to a fraction of an octave of the family's statistic T. Then the mean of T is released
@@ -100,12 +76,9 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
     ]
     shape: Annotated[float, positive(as_given=True)] | None = None
     center: float = 0.0
-    outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip"
     cap: Annotated[float, positive(as_given=True)] | None = None
     unit: Annotated[float, positive(as_given=True)] = 1.0
     octaves: Annotated[int, whole_from(1, most=64)] = 64
-    search_share: Share = Fraction(15, 100)
-    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:
         """Floats; a shape where the family has one, and only there; a cap for masks."""
@@ -159,45 +132,45 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
         """The center, or the unit."""
         return self.center if self.family in FOLDED else float(self.unit)
 
-    def plan(self) -> Plan:
-        """The number, noisy under add-remove; the search for the median; the statistics between edges that these decide."""
-        counts = Stage(COUNT, Count(), NoNoise())
-        if self._counts():
-            number = OneUnit(number_of_records(), self._count_scale())
-            counts = Stage(COUNT, number, _NOISE)
-        search = self._search()
-        reads = (COUNT, *map(search.stage, range(search.steps)))
-        query = StepSums(
-            cells=CELLS,
-            edges=Released(reads, self.edges),
-            outside=self.outside,
-            weight=self._weight(),
-            center=self.center if self.family in FOLDED else None,
-        )
-        last = Stage(STATISTICS, OneUnit(query, self._scale()), _NOISE)
-        return (counts, *search.elements(self._side_query, _NOISE), last)
+    def search(self) -> Search:
+        """Over octaves of the statistic."""
+        bits = PER_OCTAVE.bit_length() - 1 + (self.octaves - 1).bit_length()
+        return Search("scale", 1, bits)
 
-    def estimate(self, transcript: Transcripts) -> ScaleEstimate | Abstained:
+    def sides(self, middle: int) -> SideCounts:
+        """Records above a scale's median, or that far from the center."""
+        far = float(self._family().inverse(np.array([self._statistic_of(middle)]))[0])
+        if self.family not in FOLDED:
+            return SideCounts((far,))
+        high, low = (min(max(self.center + side * far, -_LARGEST), _LARGEST) for side in (1, -1))
+        return SideCounts((high,), (low,))
+
+    def step_query(self, edges: Released[tuple[Floats, Integers]]) -> StepSums:
+        """Of distances, for families about a center."""
+        center = self.center if self.family in FOLDED else None
+        return replace(SteppedMean.step_query(self, edges), center=center)
+
+    def count_weight(self) -> int:
+        """Means of these laws are about a fifth of the interval, so under add-remove the number's noise matters as much."""
+        if self.counts():
+            return CELLS * 3 // 4
+        return CELLS * 7 // 4 if self.outside == "mask" else 0  # below the root of 3
+
+    def edges_of(self, middle: int, octave: int) -> tuple[float, ...]:
+        """Between cells, whose middles are k / CELLS of the interval."""
+        return _edges_of(self, middle, octave)
+
+    def reading(
+        self, mean: float, middle: int, octave: int, count: float, inside: float
+    ) -> ScaleEstimate | Abstained:
         """The scale for which the family has the released mean."""
-        count = float(self._numbers(transcript)[0])
-        if not count >= self._least():
-            return Abstained(f"fewer than {self._least()} records, by the released count")
-        per = self._scale() / UNIT
-        total = float(in_units(transcript[STATISTICS][:, :1], per)[0, 0])
-        inside = count
-        if self._weight():
-            inside = float(in_units(transcript[STATISTICS][:, 1:], per / self._weight())[0, 0])
-        if not inside >= self._least() / 8:
-            return Abstained("too few records lie where the interval is")
-        middle, cut = self._frame(transcript)[0].tolist()
-        top = self._top(middle, cut)
+        top = self._top(middle, octave)
         near, law = top / self._released_scale(middle), self._law()
-        mean = (1 + total / inside / CELLS) / 2
         b = law.back(mean, near)
         if b is None:
             return Abstained("no scale near the released one has the released mean")
         known = self._family()
-        noise, sampling = law.relative_errors(b, inside / law.inside(b), self._noise(mean))
+        noise, sampling = law.relative_errors(b, inside / law.inside(b), self.noise_at(mean))
         power = abs(known.exponent())
         scale = top / b
         return ScaleEstimate(
@@ -214,63 +187,11 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
 
     def expected_error(self, n: int) -> float:
         """Of the logarithm of the statistic's scale: the noise's part, for n records of the family. Infinite below ``at_least``."""
-        if n < self._least():
+        if n < self.least():
             return math.inf
-        cut = self._cut(octave=int(octaves(np.array([float(n)]))[0]))
+        cut = self._cut(octave=octave_of(n))
         law = self._law()
-        return law.relative_errors(cut, n, self._noise(law.mean(cut)))[0]
-
-    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that the released number of n records is below ``at_least`` with probability at most ``beta``."""
-        allowed = probability(beta, "beta")
-        if not self._counts():
-            return self._least()
-        per = UNIT / self._count_scale()
-        return least_counted(self._least(), per, lambda k: _NOISE.falls_short(k, allowed))
-
-    def fewest_records(self) -> int:
-        """Under replace: ``at_least``, decided on the public number of records."""
-        return 0 if self._counts() else self._least()
-
-    # --- noise ----------------------------------------------------------------------------------
-
-    def _counts(self) -> bool:
-        return self.adjacency is Adjacency.ADD_REMOVE
-
-    def _least(self) -> int:
-        if self.at_least is not None:
-            return self.at_least
-        times = _PER_MULTIPLIER // (2 if self._counts() else 1)
-        return min(max(1, math.ceil(times * self.noise_multiplier)), _MOST_LEAST)
-
-    def _shares(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Of mu^2: the number, a fifth of the search's; the search; the rest."""
-        number = self.search_share / 5 if self._counts() else Fraction(0)
-        return number, self.search_share, 1 - self.search_share - number
-
-    def _count_scale(self) -> Fraction:
-        return self.noise_multiplier * root_up(1 / self._shares()[0], ROOT_BITS)
-
-    def _weight(self) -> int:
-        """Of the number in the last release: none where it is public and all count."""
-        if self._counts():
-            return (
-                CELLS * 3 // 4
-            )  # means are about a fifth of the interval, so the number's noise matters as much
-        return CELLS * 7 // 4 if self.outside == "mask" else 0  # below the root of 3
-
-    def _scale(self) -> Fraction:
-        """The noise of the last release, in steps."""
-        moved = moved_squared(CELLS, self._weight(), self.outside, self.adjacency)
-        return self.noise_multiplier * root_up(moved / self._shares()[2], ROOT_BITS)
-
-    def _noise(self, mean: float) -> float:
-        """The deviation of the noise in the sum of statistics over the cut, with that of their number."""
-        one = min(to_float(self._scale()), 1e150) / CELLS / 2
-        other = one * 2 * CELLS / self._weight() if self._weight() else 0.0
-        return math.hypot(one, other * abs(mean - 0.5))
-
-    # --- the search, and the edges that follow ---------------------------------------------------
+        return law.relative_errors(cut, n, self.noise_at(law.mean(cut)))[0]
 
     def _reaches(self, y: float) -> bool:
         """Whether the statistic of a public number is positive and no extreme float."""
@@ -281,10 +202,6 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
 
     def _least_shape(self) -> float:
         return 2.0**-400 if self.family == "pareto" else 1 / 16
-
-    def _search(self) -> Search:
-        bits = PER_OCTAVE.bit_length() - 1 + (self.octaves - 1).bit_length()
-        return Search("scale", 1, bits)
 
     def _family(self) -> Family:
         return family_of(self.family, None if self.shape is None else float(self.shape))
@@ -297,29 +214,6 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
         start = 1.0 if not self._family().power else self._family().statistic(float(self.unit))
         return float(start * 2.0 ** (middle / PER_OCTAVE))
 
-    def _side_query(self, row: Row) -> OneUnit:
-        square = (1 if self._counts() else 4) * self._search().steps / self._shares()[1]
-        scale = self.noise_multiplier * root_up(square, ROOT_BITS)
-        t = self._statistic_of(self._search().middles(row)[0])
-        far = float(self._family().inverse(np.array([t]))[0])
-        if self.family not in FOLDED:
-            return OneUnit(SideCounts((far,)), scale)
-        high, low = (min(max(self.center + side * far, -_LARGEST), _LARGEST) for side in (1, -1))
-        return OneUnit(SideCounts((high,), (low,)), scale)
-
-    def _numbers(self, before: Transcripts) -> Floats:
-        """The number of records, public or released, shape (size,)."""
-        per = self._count_scale() / UNIT if self._counts() else Fraction(1)
-        return in_units(before[COUNT][:, 0], per)
-
-    def _frame(self, before: Transcripts) -> Integers:
-        """Where the search ended, and the quarter octave of the number, shape (size, 2)."""
-        search = self._search()
-        nodes = search.nodes(search.steps)(before)[:, 0]
-        middles = [search.middles((node,))[0] for node in nodes.tolist()]
-        known = octaves(np.clip(self._numbers(before), self._least(), 1e18))
-        return np.stack([np.array(middles, np.int64), known], axis=1)
-
     def _released_scale(self, middle: int) -> float:
         """The scale that has its median there."""
         return self._statistic_of(middle) / median_of(self._family().gamma)
@@ -327,7 +221,7 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
     def _cut(self, octave: int) -> float:
         """The end of the interval over the scale."""
         n = count_of(octave)
-        return best_cut(self._family().gamma, self.outside, n, self._noise(0.3))
+        return best_cut(self._family().gamma, self.outside, n, self.noise_at(0.3))
 
     def _top(self, middle: int, octave: int) -> float:
         """The end of the interval, at most the cap's statistic."""
@@ -335,12 +229,6 @@ class ScaleFamily(Mechanism[ScaleEstimate]):
         if self.cap is None:
             return top
         return min(top, max(self._family().statistic(float(self.cap)), 1e-300))
-
-    def edges(self, before: Transcripts) -> tuple[Floats, Integers]:
-        """Rows of edges of steps, and which of them each draw has."""
-        found, which = np.unique(self._frame(before), axis=0, return_inverse=True)
-        rows = [_edges_of(self, middle, octave) for middle, octave in found.tolist()]
-        return np.array(rows), which.reshape(-1)
 
 
 @lru_cache(maxsize=64)
