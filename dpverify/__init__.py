@@ -7,6 +7,7 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 
 from dpverify.estimation.answers import Result, result_from
 from dpverify.estimation.covariances import CovarianceEstimate
+from dpverify.estimation.family_estimates import FamilyEstimate
 from dpverify.estimation.normal_law import Degenerate, NormalEstimate
 from dpverify.estimation.products import ProductEstimate
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
@@ -38,6 +39,7 @@ from dpverify.mechanisms.smooth_median import MediansEstimate, SmoothMedian
 from dpverify.mechanisms.sparse_vector import NextQuery, SparseEstimate, SparseVector
 from dpverify.mechanisms.stability_histogram import HistogramEstimate, StabilityHistogram
 from dpverify.mechanisms.sum_of_variances import SumOfVariances
+from dpverify.mechanisms.truncated_mle import TruncatedMle
 from dpverify.mechanisms.univariate_gaussian import UnivariateGaussian
 from dpverify.mechanisms.unknown_covariance_mean import UnknownCovarianceMean
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
@@ -73,6 +75,7 @@ __all__ = [
     "CountEstimate",
     "CovarianceEstimate",
     "Degenerate",
+    "FamilyEstimate",
     "FrequencyEstimate",
     "Gaussian",
     "GaussianCovariance",
@@ -118,6 +121,7 @@ __all__ = [
     "StabilityHistogram",
     "SumOfVariances",
     "SystemBits",
+    "TruncatedMle",
     "UnivariateGaussian",
     "UnknownCovarianceMean",
     "VarianceAwareMean",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -13,16 +12,18 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
-from .theory import centered, shrinking, steps
-from .theory.coordinates import middle, side_counts, side_counts_sensitivity
+from .theory import centered, stepped
+from .theory.coordinates import middle, side_counts
 from .theory.gaussian_laws import UNIT
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
+from .theory.stepped import CELLS, at_least, counts, shares
 from .theory.vectors import Record
+from .theory.whitening import octave
 
 Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
-CELLS, PER_OCTAVE = 2**12, 64
+PER_OCTAVE = 64
 _LARGEST = Fraction(1.7e308)
 DEPARTURES = (
     Departure(
@@ -128,18 +129,6 @@ def slope_of(a: Any, b: Any, outside: str) -> Any:
 # --- shares, noise ------------------------------------------------------------------------------
 
 
-def counts(parameters: Parameters) -> bool:
-    """Whether the number of records is private."""
-    return parameters["adjacency"] is Adjacency.ADD_REMOVE
-
-
-def shares(parameters: Parameters) -> tuple[Fraction, Fraction, Fraction]:
-    """Of mu^2: the number, the search, the statistics."""
-    search = Fraction(parameters["search_share"])
-    number = search / 5 if counts(parameters) else Fraction(0)
-    return number, search, 1 - search - number
-
-
 def weight(parameters: Parameters) -> int:
     """Of the number beside the statistics."""
     if counts(parameters):
@@ -157,34 +146,8 @@ def search_steps(parameters: Parameters) -> int:
 
 def scale(parameters: Parameters, place: int) -> Fraction:
     """The noise of the number, of a step of the search, of the statistics, in their units."""
-    moved: Any = (
-        1,
-        side_counts_sensitivity(1, parameters["adjacency"]) * search_steps(parameters),
-        steps.moved_squared(
-            CELLS, weight(parameters), parameters["outside"], parameters["adjacency"]
-        ),
-    )[place]
-    root = shrinking.root_up(Fraction(moved) / shares(parameters)[place])
-    return Fraction(parameters["noise_multiplier"]) * root
-
-
-def at_least(parameters: Parameters) -> int:
-    """The least number of records: 60 multipliers under replace, 30 under add-remove; up to 2^60."""
-    if parameters["at_least"] is not None:
-        return int(parameters["at_least"])
-    times = 30 if counts(parameters) else 60
-    return min(max(1, math.ceil(times * Fraction(parameters["noise_multiplier"]))), 1 << 60)
-
-
-# --- frames -------------------------------------------------------------------------------------
-
-
-def octave(count: Fraction) -> int:
-    """4 log2 of a count of at least 1, rounded down."""
-    k = 4 * (math.floor(count).bit_length() - 1)
-    while count**4 >= Fraction(2) ** (k + 1):
-        k += 1
-    return k
+    share = shares(parameters)[place]
+    return stepped.scale(parameters, place, weight(parameters), search_steps(parameters), share)
 
 
 def place_of(parameters: Parameters, values: Sequence[int]) -> Any:
@@ -198,9 +161,7 @@ def place_of(parameters: Parameters, values: Sequence[int]) -> Any:
 
 def sum_noise(parameters: Parameters, mean: Any) -> Any:
     """The deviation of the noise in a sum of statistics over u, where their mean is that."""
-    one = real(scale(parameters, 2)) / CELLS / 2
-    w = weight(parameters)
-    return mp.hypot(one, 2 * one * CELLS / w * abs(mean - 0.5)) if w else one
+    return stepped.sum_noise(scale(parameters, 2), weight(parameters), mean)
 
 
 def errors(parameters: Parameters, b: Any, n: Any, noise: Any) -> tuple[Any, Any]:
@@ -256,7 +217,7 @@ def distances(parameters: Parameters, records: Sequence[Fraction]) -> list[Fract
     return [centered.as_floats([abs(x - center)])[0] for x in records]
 
 
-def stepped(parameters: Parameters, values: Sequence[Fraction], end: Any) -> tuple[int, ...]:
+def in_steps(parameters: Parameters, values: Sequence[Fraction], end: Any) -> tuple[int, ...]:
     """The sum of statistics in cells of [0, end], with their number if it is released."""
     w, outside, total, seen = weight(parameters), parameters["outside"], 0, 0
     for y in values:
@@ -294,7 +255,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
     def statistics(prefix: Prefix) -> IntegerLaw:
         end = top(parameters, [o[0] for o in prefix[1:]], prefix[0][0] * unit)
-        return centered.noisy(stepped(parameters, values, end), scale(parameters, 2))
+        return centered.noisy(in_steps(parameters, values, end), scale(parameters, 2))
 
     stages: list[Any] = [("count", lambda prefix: number())]
     stages += [(f"scale {k + 1}", side) for k in range(search_steps(parameters))]
@@ -309,18 +270,10 @@ def _as_float(value: Any) -> Fraction:
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """By stage, squared, in one unit."""
-    stated = {"count": 0}
-    if counts(parameters):
-        stated["count"] = centered.unit_sensitivity(1, scale(parameters, 0), 1)
-    square = side_counts_sensitivity(1, parameters["adjacency"])
-    one = centered.unit_sensitivity(square, scale(parameters, 1), 1)
-    stated |= {f"scale {k + 1}": one for k in range(search_steps(parameters))}
-    moved = steps.moved_squared(
-        CELLS, weight(parameters), parameters["outside"], parameters["adjacency"]
+    scales = tuple(scale(parameters, k) if shares(parameters)[k] else Fraction(1) for k in range(3))
+    return stepped.sensitivities(
+        parameters, weight(parameters), search_steps(parameters), "scale", scales
     )
-    width = 1 + bool(weight(parameters))
-    stated["statistics"] = centered.unit_sensitivity(moved, scale(parameters, 2), width)
-    return stated
 
 
 # --- errors -------------------------------------------------------------------------------------

@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CORE = ("privacy", "randomness", "grid", "plans", "transformations", "estimation", "mechanisms")
+CORE = (
+    "privacy",
+    "randomness",
+    "grid",
+    "plans",
+    "transformations",
+    "estimation",
+    "families",
+    "mechanisms",
+)
 UPSTAIRS = ("audit", "rates", "suite", "ledger", "report", "cli")
 NOT_IN_THE_CORE = (
     "rich",

@@ -33,6 +33,7 @@ FLOORS = {
     "plans": 2,
     "transformations": 3,
     "estimation": 4,
+    "families": 4,
     "mechanisms": 5,
 }
 KERNEL = "dpverify/privacy"

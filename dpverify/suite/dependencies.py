@@ -18,7 +18,16 @@ from pathlib import Path
 
 import dpverify
 
-TRUSTED = ("privacy", "randomness", "grid", "plans", "transformations", "estimation", "mechanisms")
+TRUSTED = (
+    "privacy",
+    "randomness",
+    "grid",
+    "plans",
+    "transformations",
+    "estimation",
+    "families",
+    "mechanisms",
+)
 """The folders of the trusted core."""
 _PACKAGE = Path(dpverify.__file__).resolve().parent
 _THEORY = ("spec", "theory")

@@ -24,6 +24,7 @@ from dpverify import (
     CountEstimate,
     CovarianceEstimate,
     Degenerate,
+    FamilyEstimate,
     FrequencyEstimate,
     GaussianCovariance,
     HistogramEstimate,
@@ -428,6 +429,7 @@ RESULTS: list[Any] = [
     Degenerate(5.0, 0.1, 80.0),
     ScaleEstimate("pareto", "exponent", 2.5, 0.4, 9.5, math.inf, 0.1, 3.0),
     ScaleEstimate("laplace", "scale", 2.5, 2.5, 9.5, 0.2, 0.1, None, -1.5),
+    FamilyEstimate("Poisson", "rate", 2.5, 0.9, 9.5, math.inf, 0.1, 1e-3, 1e308),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
 ]
 

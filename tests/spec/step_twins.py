@@ -10,8 +10,8 @@ import mpmath as mp
 import pytest
 
 from dpverify.privacy import Adjacency
-from spec import scale_family
-from spec.theory import steps
+from spec import scale_family, truncated_mle
+from spec.theory import families, steps
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 TWINS: dict[str, dict[str, Any]] = {
@@ -33,12 +33,26 @@ TWINS: dict[str, dict[str, Any]] = {
         "not clipped": lambda a, b, outside: a / b,
         "another shape": lambda a, b, outside: scale_family.mean_of(a + 1, b, outside),
     },
+    "truncated_mle:obligation_loss": {
+        "a little less": Fraction(999, 1000),
+        "a little more": Fraction(1001, 1000),
+    },
+    "theory.families:obligation_limited": {
+        "clipped for masked": lambda *given: families.limited(*given[:4], "clip"),
+        "another parameter": lambda family, theta, *given: families.limited(
+            family, theta + 0.01, *given
+        ),
+        "not limited": lambda family, theta, *given: families.whole(family, theta),
+        "the variance for the slope": lambda *given: families.limited(*given)._replace(
+            slope=families.limited(*given).variance
+        ),
+    },
 }
 
 
-def _times(name: str, factor: Any) -> Plant:
-    right = getattr(scale_family, name)
-    return lambda patch: patch.setattr(scale_family, name, lambda *given: factor * right(*given))
+def _times(name: str, factor: Any, where: Any = scale_family) -> Plant:
+    right = getattr(where, name)
+    return lambda patch: patch.setattr(where, name, lambda *given: factor * right(*given))
 
 
 FAULTS: dict[str, list[Plant]] = {
@@ -47,6 +61,14 @@ FAULTS: dict[str, list[Plant]] = {
         lambda patch: patch.setattr(
             scale_family, "shares", lambda p: (Fraction(1, 3), Fraction(1, 2), Fraction(1))
         ),
+    ],
+    "truncated_mle:obligation_loss": [
+        _times("scale", Fraction(9, 10), truncated_mle),
+        _times("weight", 2, truncated_mle),
+    ],
+    "truncated_mle:obligation_lower_bound_is_below_error": [
+        _times("lower_bound", 60, truncated_mle),
+        _times("lower_bound", mp.mpf(1) / 60, truncated_mle),
     ],
     "scale_family:obligation_lower_bound_is_below_error": [
         _times("lower_bound", 60),

@@ -45,6 +45,7 @@ def test_our_own_trees_fit_together() -> None:
         "sparse_vector",
         "stability_histogram",
         "sum_of_variances",
+        "truncated_mle",
         "univariate_gaussian",
         "unknown_covariance_mean",
         "variance_aware_mean",

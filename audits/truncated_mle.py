@@ -1,0 +1,274 @@
+"""Attacks on ``truncated_mle``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dpverify import Adjacency, TruncatedMle
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.audit.faults import plan_fault
+from dpverify.estimation.stepped import STATISTICS
+from dpverify.estimation.whitening import octave_of
+from dpverify.families import ContinuousBernoulli, LogNormal, Normal, Pareto, Poisson, Weibull
+from dpverify.grid import Count, OneUnit, Released, Transcripts, View
+from dpverify.grid.linear import Integers
+from dpverify.grid.steps import StepSums
+from dpverify.grid.transcripts import NOTHING
+from dpverify.mechanisms import truncated_mle
+from dpverify.plans import NoNoise, Plan, Stage
+from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
+from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+Planted = Callable[[TruncatedMle], Fault]
+
+# --- planted faults -----------------------------------------------------------------------------
+
+
+def _changed(mechanism: TruncatedMle, change: Callable[[Stage], Stage], *names: str) -> Plan:
+    return with_stages(mechanism.fixed_plan, lambda s: change(s) if s.name in names else s)
+
+
+def _unpaid_steps(mechanism: TruncatedMle) -> Fault:
+    """Every step of the search has the noise that would do for the only one."""
+    names = [s.name for s in stages_of(mechanism.fixed_plan) if s.name.startswith("parameter")]
+    root = Fraction(1 / math.sqrt(len(names)))
+    plan = _changed(mechanism, lambda s: rescaled_stage(s, root), *names)
+    return plan_fault("pays for one step alone", mechanism, plan)
+
+
+def _free_number(mechanism: TruncatedMle) -> Fault:
+    """The number weighs twice the range, for which the noise does not do."""
+
+    def change(stage: Stage) -> Stage:
+        query: Any = stage.query
+        heavy = dataclasses.replace(query.query, weight=4 * query.query.cells)
+        return dataclasses.replace(stage, query=dataclasses.replace(query, query=heavy))
+
+    plan = _changed(mechanism, change, STATISTICS)
+    return plan_fault("does not pay for the number", mechanism, plan)
+
+
+def _exact_number(mechanism: TruncatedMle) -> Fault:
+    """The interval's length follows from the exact number."""
+    plan = (Stage("exact", Count(), NoNoise()), *mechanism.fixed_plan)
+    return plan_fault("takes the exact number", mechanism, plan)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _OwnEdges(StepSums):
+    """Edges about the records' own mean, as far as twice their deviation: planted."""
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
+        """What was released is not looked at."""
+        values = np.clip(view.records[:, 0], -1e100, 1e100)
+        middle, far = (values.mean(), 2 * values.std() + 1) if len(values) else (0.0, 1.0)
+        count = self.cells + 2 * (self.outside == "mask")
+        row = middle + far * (2 * (np.arange(1, count + 1) - 0.5) / self.cells - 1)
+        edges: Released[Any] = Released(
+            (), lambda batch: (row[np.newaxis], np.zeros(len(batch), np.intp))
+        )
+        right = StepSums(cells=self.cells, edges=edges, outside=self.outside, weight=self.weight)
+        return right.evaluate(view, before)
+
+
+def _own_edges(mechanism: TruncatedMle) -> Fault:
+    """The interval follows from the data, so that one far record moves all others."""
+
+    def change(stage: Stage) -> Stage:
+        query = stage.query
+        assert isinstance(query, OneUnit)
+        asked = query.query
+        assert isinstance(asked, StepSums)
+        fields = {f.name: getattr(asked, f.name) for f in dataclasses.fields(asked)}
+        return dataclasses.replace(
+            stage, query=dataclasses.replace(query, query=_OwnEdges(**fields))
+        )
+
+    plan = _changed(mechanism, change, STATISTICS)
+    return plan_fault("takes the interval from the data", mechanism, plan)
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+_NAN, _FAR = float("nan"), 1e308
+_EQUAL = [4.0] * 4600
+# All of those above the median in even places: one more record in front turns what even places have more than odd ones.
+_UNEVEN = [9.0, 4.0] * 100 + [4.0] * 4400
+
+
+def _added() -> tuple[NeighboringPair, ...]:
+    """Both ends of the interval, nobody, what is no number, what the law never has."""
+    return (
+        added("a far record enters", _EQUAL, _FAR),
+        added("one below the support", _EQUAL, -_FAR),
+        NeighboringPair(
+            name="nobody against somebody", left=[_FAR], right=np.zeros((0, 1)), adjacency=ADD
+        ),
+        added("a NaN enters", _EQUAL, _NAN),
+        added("a record in front", _UNEVEN, 4.0, at=0),
+    )
+
+
+def _replaced() -> tuple[NeighboringPair, ...]:
+    """One end for the other; one that counts for one that does not; no count at all."""
+    return (
+        replaced("one end for the other", [0.0, *_EQUAL], 8.0),
+        replaced("the lower end by one outside", [0.0, *_EQUAL], -_FAR),
+        replaced("a NaN by an end", [_NAN, *_EQUAL], 0.0),
+        replaced("a count by a number between counts", [3.0, *_EQUAL], 2.5),
+    )
+
+
+def _attacked(
+    name: str,
+    adjacency: Adjacency,
+    pairs: Sequence[NeighboringPair],
+    which: Sequence[str],
+    faults: Sequence[Planted],
+    **parameters: Any,
+) -> Configuration:
+    """One stage with most of mu^2; many equal records make the others nearly certain, so that few transcripts have edges of their own."""
+    search = Fraction(24, 29) if "parameter 1" in which else Fraction(1, 50)
+    mechanism = TruncatedMle(
+        adjacency=adjacency,
+        noise_multiplier=Fraction(1, 2),
+        search_share=search,
+        at_least=4000,
+        family=Poisson(),
+        lowest=2.0,
+        highest=8.0,
+        nonfinite="replace",
+        **parameters,
+    )
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=[fault(mechanism) for fault in faults],
+        attacked=frozenset(which),
+        quick_trials=10_000,
+    )
+
+
+CONFIGURATIONS = (
+    _attacked(
+        "search",
+        ADD,
+        (*_added()[:2], _added()[-1]),
+        ("parameter 1", "count"),
+        (_unpaid_steps,),
+    ),
+    _attacked("clip", ADD, _added(), (STATISTICS,), (_free_number, _exact_number, _own_edges)),
+    _attacked(
+        "mask", REPLACE, _replaced(), (STATISTICS,), (_free_number, _own_edges), outside="mask"
+    ),
+)
+
+# --- small instances ----------------------------------------------------------------------------
+
+
+def _small(
+    name: str, adjacency: Adjacency, multiplier: str, data: Any, **parameters: Any
+) -> SmallInstance:
+    own: dict[str, Any] = {"family": Poisson(), "lowest": 0.5, "highest": 50.0, "at_least": 1}
+    mechanism = TruncatedMle(
+        adjacency=adjacency, noise_multiplier=Fraction(multiplier), **own | parameters
+    )
+    return SmallInstance(name=f"{name}, followed", mechanism=mechanism, data=data, followed=8)
+
+
+_COUNTS = [float(k * k % 17) for k in range(50)]
+_LINE = [0.01 + 0.37 * c for c in _COUNTS]
+
+
+def _range(family: Any, lowest: float, highest: float) -> dict[str, Any]:
+    return {"family": family, "lowest": lowest, "highest": highest}
+
+
+SMALL = (
+    _small("counts", ADD, "1/10", _COUNTS),
+    _small("masked counts", REPLACE, "1/10", _COUNTS, outside="mask", kept=(2, 9)),
+    _small("a line", REPLACE, "1/10", [-1e308, *_LINE], **_range(Normal(2.0), -30, 30)),
+    _small("logarithms", ADD, "1", [-1.0, 0.0, *_LINE], **_range(LogNormal(0.7), -9, 9)),
+    _small("powers", REPLACE, "1/5", _LINE, **_range(Weibull(2.5), 0.1, 9), outside="mask"),
+    _small("a tail", ADD, "1/5", [1e308, *_LINE], **_range(Pareto(0.02), 0.1, 9)),
+    _small(
+        "shares", ADD, "1/5", [c / 17 for c in _COUNTS], **_range(ContinuousBernoulli(), 0.1, 0.95)
+    ),
+    _small("nobody", ADD, "3/2", ()),
+)
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _made(setting: Mapping[str, Any]) -> TruncatedMle:
+    return TruncatedMle(
+        adjacency=setting["adjacency"],
+        noise_multiplier=Fraction(setting["noise_multiplier"]),
+        family=Weibull(),
+        lowest=9.0,
+        highest=81.0,
+        outside=setting["outside"],
+    )
+
+
+def _without_noise(mechanism: TruncatedMle, data: Any) -> float:
+    """The natural parameter for which the family has the exact mean, of records limited about where they have to be by their own mean."""
+    family, near = mechanism.family, -1 / float(data.mean())
+    frame = truncated_mle._frame(mechanism, near, octave_of(float(len(data))))
+    ends = frame.low, frame.low + frame.length
+    kept = np.clip(data, *ends)
+    if mechanism.outside == "mask":
+        kept = data[(data >= ends[0]) & (data < ends[1])]
+    mean = float(kept.mean())
+
+    def off(theta: float) -> float:
+        return frame.law(family, theta, mechanism.outside).mean - mean
+
+    return float(brentq(off, 4 * near, near / 4))
+
+
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    """Of noise: exponential records of scale 27; the same ones in every release."""
+    return RateClaim(
+        name=name,
+        mechanism=_made,
+        variable=variable,
+        values=values,
+        instance=Instance(kind="gamma", parameters={"shape": 1.0, "scale": 27.0}),
+        error=lambda estimate, truth: abs(estimate.natural - truth),
+        target=Empirical(_without_noise),
+        facts=lambda setting, data, truth: {"parameter": 27.0},
+        curve=Curve(
+            function="noise_error", arguments=("parameters", "n", "parameter"), margin=1.14
+        ),
+        source="OURS, clipped and masked moments of exponential families; ZZ25",
+        repeats=1200,
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "noise-against-n",
+        "n",
+        (8000, 16_000, 32_000),
+        setting={"noise_multiplier": 64, "adjacency": ADD, "outside": "clip"},
+        exponent=Exponent(value=-0.95, tolerance=0.12),
+    ),
+    _rate(
+        "noise-against-noise-multiplier",
+        "noise_multiplier",
+        (16, 32, 64),
+        setting={"n": 16_000, "adjacency": REPLACE, "outside": "mask"},
+        exponent=Exponent(value=0.95, tolerance=0.12),
+    ),
+)

@@ -1,0 +1,43 @@
+"""What is released of a family with one parameter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.privacy.numbers import Exact
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FamilyEstimate(Result):
+    """A private parameter of an exponential family.
+
+    ``value`` is the parameter that ``parameter`` names, ``natural`` the same as the family's theta; ``count`` the (noisy or public)
+    number of records. ``spread`` is the standard deviation of the noise in ``value``, ``sampling`` that of independent
+    records; both to first order. ``lowest`` and ``highest`` are the ends of the public range.
+    """
+
+    family: str
+    parameter: str
+    value: float
+    natural: float
+    count: float
+    spread: float = field(repr=False)
+    sampling: float = field(repr=False)
+    lowest: float = field(repr=False)
+    highest: float = field(repr=False)
+
+    def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
+        """Compute (low, high), to first order, inside the public range.
+
+        With this probability it holds the estimate without noise; sampling: the parameter of the law that the records are independent
+        draws from. Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        far = deviations("gaussian", tail_of(level))
+        reach = far * math.hypot(self.spread, self.sampling * sampling)
+        low, high = (min(max(self.value + s * reach, self.lowest), self.highest) for s in (-1, 1))
+        return low, high
+
+    def __str__(self) -> str:
+        return f"{self.family}, {self.parameter} {self.value:.6g}, of {self.count:.6g} records"

@@ -1,0 +1,153 @@
+"""Exponential families with one parameter: what a family says of itself, and what follows for clipped and truncated statistics.
+
+A family has densities exp(theta t - A(theta)) h(t) of its statistic t = T(x), which increases in the record x. Nothing here is run on
+data: records are compared with ``record(t)``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from dpverify.grid.steps import Outside
+from dpverify.privacy.numbers import Floats
+
+_PANELS, _NODES = 12, 24  # Gauss and Legendre's rule on so many equal parts of an interval
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A statistic clipped to an interval, or that of records inside alone.
+
+    slope: the derivative of the mean by the natural parameter. inside: the share of records in the interval.
+    """
+
+    mean: float
+    variance: float
+    slope: float
+    inside: float
+
+
+@dataclass(frozen=True)
+class Family(ABC):
+    """An exponential family with one parameter. A user's own is a frozen dataclass with the abstract methods.
+
+    parameter: what textbooks call it. lattice: whether the statistic is an integer, with masses in place of densities.
+    """
+
+    parameter: ClassVar[str] = "parameter"
+    lattice: ClassVar[bool] = False
+
+    @abstractmethod
+    def log_base(self, t: Floats) -> Floats:
+        """Compute log h(t), of any shape; -inf outside of the support."""
+
+    @abstractmethod
+    def support(self) -> tuple[float, float]:
+        """Give the ends of the statistic's range."""
+
+    @abstractmethod
+    def record(self, t: Floats) -> Floats:
+        """Compute the records with these statistics, increasing in t; also of t beyond the support's ends by less than a unit."""
+
+    @abstractmethod
+    def statistic(self, x: float) -> float:
+        """Compute T of a public number."""
+
+    @abstractmethod
+    def natural(self, parameter: float) -> float:
+        """Give theta."""
+
+    @abstractmethod
+    def textbook(self, theta: float) -> float:
+        """Give the parameter."""
+
+    @abstractmethod
+    def range(self) -> tuple[float, float]:
+        """Give the open interval of parameters, in the order of theta."""
+
+    @abstractmethod
+    def window(self, theta: float) -> tuple[float, float]:
+        """Give an interval that the statistic leaves with probability below 1e-15."""
+
+    def coordinate(self, parameter: float) -> float:
+        """Map the parameter to where a search for it is even: increasing in theta, a unit about a constant number of deviations of T."""
+        return parameter
+
+    def from_coordinate(self, v: float) -> float:
+        """Go back."""
+        return v
+
+    def middle(self, theta: float) -> float:
+        """Give about the median of the statistic, increasing in theta: by default the mean."""
+        return self.limited(theta, *self.window(theta), "clip").mean
+
+    def limited(self, theta: float, low: float, high: float, outside: Outside) -> Limited:
+        """Compute the moments of the statistic clipped to [low, high], or of those inside.
+
+        Of no records inside, the mean is the end that is nearer.
+        """
+        t, mass = self._masses(theta, low, high)
+        inside = (t >= low) & (t <= high)
+        share = float(mass[inside].sum())
+        kept = np.clip(t, low, high)
+        if outside == "mask":
+            if share < 1e-300:
+                near = low if float(mass @ t) < low else high
+                return Limited(near, 0.0, 0.0, 0.0)
+            mean = float(mass[inside] @ t[inside]) / share
+            variance = float(mass[inside] @ (t[inside] - mean) ** 2) / share
+            return Limited(mean, variance, variance, share)
+        mean, whole = float(mass @ kept), float(mass @ t)
+        variance = float(mass @ (kept - mean) ** 2)
+        slope = float(mass @ ((kept - mean) * (t - whole)))
+        return Limited(mean, variance, slope, share)
+
+    def log_partition(self, theta: float) -> float:
+        """Compute A(theta), up to what numerical integration leaves."""
+        t, weights = self._nodes(theta, *self.window(theta))
+        logs = self.log_base(t) + theta * t
+        top = float(logs.max())
+        return top + float(np.log(np.exp(logs - top) @ weights))
+
+    def sample(self, theta: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw records of the law, by inversion of the numerical distribution."""
+        t, mass = self._masses(theta, *self.window(theta))
+        below = np.cumsum(mass)
+        drawn = rng.random(size) * below[-1]
+        if self.lattice:
+            return self.record(t[np.minimum(np.searchsorted(below, drawn), len(t) - 1)])
+        return self.record(np.interp(drawn, below - mass / 2, t))
+
+    def _masses(self, theta: float, low: float, high: float) -> tuple[Floats, Floats]:
+        """Points and their masses, of sum 1; no panel has an end of the interval inside."""
+        t, weights = self._nodes(theta, low, high)
+        logs = self.log_base(t) + theta * t
+        mass = np.exp(logs - logs.max()) * weights
+        return t, mass / mass.sum()
+
+    def _nodes(self, theta: float, low: float, high: float) -> tuple[Floats, Floats]:
+        first, last = self.window(theta)
+        if self.lattice:
+            t = np.arange(np.ceil(first), np.floor(last) + 1)
+            return t, np.ones(len(t))
+        ends = [first, *sorted(min(max(end, first), last) for end in (low, high)), last]
+        parts = [np.linspace(a, b, _PANELS + 1) for a, b in itertools.pairwise(ends) if a < b]
+        points, weights = _gauss()
+        half = np.concatenate([np.diff(part) / 2 for part in parts])
+        middle = np.concatenate([(part[1:] + part[:-1]) / 2 for part in parts])
+        return (
+            (middle[:, np.newaxis] + half[:, np.newaxis] * points).ravel(),
+            (half[:, np.newaxis] * weights).ravel(),
+        )
+
+
+@lru_cache(maxsize=1)
+def _gauss() -> tuple[Floats, Floats]:
+    points, weights = np.polynomial.legendre.leggauss(_NODES)
+    return points, weights

@@ -1,0 +1,296 @@
+"""``truncated_mle``: the parameter of any exponential family with one, from clipped or truncated records."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dpverify.estimation.family_estimates import FamilyEstimate
+from dpverify.estimation.stepped import CELLS, SteppedMean
+from dpverify.estimation.whitening import count_of, octave_of
+from dpverify.families import Family, Limited
+from dpverify.grid.coordinates import SideCounts
+from dpverify.plans import Abstained
+from dpverify.plans.search import MOST_STEPS, Search
+from dpverify.privacy.numbers import exact, settle, to_float
+
+_FINE = 16  # places of the search in a deviation of the statistic
+_POINTS = 9  # at which the search's unit is compared with a deviation
+_RUNGS = tuple(2.0 ** (k / 4) for k in range(-4, 17))  # of half the interval, in deviations
+_NEAR = 8  # deviations from where the search ended, in which the parameter is solved for
+_LARGEST = 1.7e308
+
+
+def _known_family(value: Any, name: str) -> Family:
+    if not isinstance(value, Family):
+        raise TypeError(
+            f"{name} = {value!r}; give a dpverify.families.Family, for example Poisson(), or an instance of your own class."
+        )
+    return value
+
+
+def _pair(value: Any, name: str) -> tuple[float, float]:
+    """Two numbers in increasing order; infinite ends are none."""
+    try:
+        low, high = (float(one) for one in value)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} = {value!r}; give two numbers, for example (0, 250_000)."
+        ) from None
+    if not low < high:
+        raise ValueError(f"{name} = {value!r}; give the lower end first.")
+    return low, high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncatedMle(SteppedMean[FamilyEstimate]):
+    """The parameter of an exponential family with one: Poisson, log-normal, continuous Bernoulli, or a family of your own.
+
+    A noisy binary search finds the median of the records, as the parameter whose law has it. Then the mean of the family's statistic T is
+    released once, of records clipped to an interval about the mean under that parameter, or of those inside alone, and solved for the parameter
+    for which the clipped or truncated law has that mean: of truncated records this is the maximum likelihood estimate. How long the interval
+    is balances noise and sampling for the number of records.
+
+    Data: one column, shape (n,) or (n, 1). Output: ``FamilyEstimate``; ``Abstained`` below ``at_least`` records and for a mean
+    that no parameter near the searched one has. Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and
+    all data, whatever their law; no delta. No code of the family runs on data: records are compared with released numbers.
+    family: of ``dpverify.families``, or your own ``Family``; ``check_family`` says which assumptions of the theory it keeps.
+    lowest, highest: a public range of the parameter; the search's steps grow with its logarithm. The estimate is inside.
+    outside: "clip" for records as they are; "mask" for those of which only some were ``kept``, where clipping is biased.
+    kept: with "mask", the public interval of records that were kept, for example (0, 250_000).
+    search_share: of mu^2, for the median. at_least: abstain below this released (or public) number; by default 60 noise multipliers
+    under replace and 30 under add-remove.
+    Errors: TypeError or ValueError for parameters and for data that are not a real column.
+    Source: ZZ25, Algorithm 3.1 and Theorem 3.1 (truncated maximum likelihood; here by one release); OURS (clipped moments).
+    """
+
+    family: Annotated[Family, _known_family]
+    lowest: float
+    highest: float
+    kept: Annotated[tuple[float, float], _pair] | None = None
+
+    def check_parameters(self) -> None:
+        """A range that the family has, of not too many deviations; an interval of records that it has."""
+        for name in ("lowest", "highest"):
+            settle(self, **{name: to_float(exact(getattr(self, name), name))})
+        ends = sorted(self.family.range())
+        if not ends[0] < self.lowest < self.highest < ends[1] or not self._fits():
+            raise ValueError(
+                f"lowest = {self.lowest}, highest = {self.highest}: the {self.family.parameter} of {type(self.family).__name__} is "
+                f"between {ends[0]:g} and {ends[1]:g}, both left out. Give a smaller public range inside."
+            )
+        if self.kept is not None and self.outside == "clip":
+            raise ValueError(
+                f"kept = {self.kept}: records of which only some were kept have another mean when they are clipped. Use "
+                "outside='mask', or leave it out."
+            )
+        low, high = self._support()
+        if not low < high:
+            raise ValueError(f"kept = {self.kept} holds none of the family's records.")
+
+    def replacement(self) -> float:
+        """The median in the middle of the range."""
+        return self._edge(0)
+
+    def search(self) -> Search:
+        """Over the family's coordinate, to a sixteenth of a deviation."""
+        return Search("parameter", 1, _steps_of(self.family, *self._coordinates()))
+
+    def sides(self, middle: int) -> SideCounts:
+        """Records above the median of a parameter."""
+        return SideCounts((self._edge(middle),))
+
+    def count_weight(self) -> int:
+        """Half of the range of a record under add-remove; under replace all that is free, if it is needed."""
+        if self.counts():
+            return CELLS // 2
+        return CELLS * 7 // 4 if self.outside == "mask" else 0
+
+    def edges_of(self, middle: int, octave: int) -> tuple[float, ...]:
+        """Between cells, whose middles are k / CELLS of the interval."""
+        return _edges_of(self, middle, octave)
+
+    def reading(
+        self, mean: float, middle: int, octave: int, count: float, inside: float
+    ) -> FamilyEstimate | Abstained:
+        """The parameter for which the family has the released mean."""
+        frame = _frame_of(self, middle, octave)
+        released = frame.low + frame.length * mean
+        found = self._solved(frame, released, middle)
+        if found is None:
+            return Abstained("no parameter near the searched one has the released mean")
+        at = frame.law(self.family, found, self.outside)
+        if not at.slope > 0:
+            return Abstained("no parameter near the searched one has the released mean")
+        steep = _steepness(self.family, found) / at.slope
+        noise = self.noise_at(mean) * frame.length / inside
+        value = self.family.textbook(found)
+        return FamilyEstimate(
+            type(self.family).__name__,
+            self.family.parameter,
+            min(max(value, self.lowest), self.highest),
+            found,
+            count,
+            noise * steep,
+            math.sqrt(at.variance / inside) * steep,
+            float(self.lowest),
+            float(self.highest),
+        )
+
+    def expected_error(self, n: int, *, parameter: float | None = None) -> float:
+        """Of the parameter: the noise's part, for n records of the family with this parameter. Infinite below ``at_least``."""
+        if parameter is None:
+            raise ValueError("The noise follows the parameter; give parameter=, a guess of it.")
+        if n < self.least():
+            return math.inf
+        theta = self.family.natural(parameter)
+        frame = _frame(self, theta, octave_of(n))
+        at = frame.law(self.family, theta, self.outside)
+        inside = n * at.inside if self.outside == "mask" else n
+        noise = self.noise_at((at.mean - frame.low) / frame.length) * frame.length / inside
+        return noise * _steepness(self.family, theta) / at.slope
+
+    # --- the range ------------------------------------------------------------------------------
+
+    def _fits(self) -> bool:
+        """Whether the range's coordinates are numbers, and few enough for a search."""
+        try:
+            return _steps_of(self.family, *self._coordinates()) <= MOST_STEPS
+        except (ValueError, OverflowError, ZeroDivisionError):
+            return False
+
+    def _coordinates(self) -> tuple[float, float]:
+        ends = [self.family.coordinate(float(p)) for p in (self.lowest, self.highest)]
+        return min(ends), max(ends)
+
+    def coordinate_of(self, middle: int) -> float:
+        """The family's coordinate at a middle of the search."""
+        low, high = self._coordinates()
+        return low + (high - low) * (middle / 2.0 ** (self.search().steps + 1) + 0.5)
+
+    def theta_of(self, middle: int) -> float:
+        """The natural parameter there."""
+        return self.family.natural(self.family.from_coordinate(self.coordinate_of(middle)))
+
+    def _edge(self, middle: int) -> float:
+        t = self.family.middle(self.theta_of(middle))
+        x = float(self.family.record(np.array([t]))[0])
+        return min(max(x, -_LARGEST), _LARGEST)
+
+    def _support(self) -> tuple[float, float]:
+        """Of the statistic of records that were kept."""
+        low, high = self.family.support()
+        if self.kept is None:
+            return low, high
+        first, last = (
+            self.family.statistic(end) if math.isfinite(end) else end for end in self.kept
+        )
+        return max(low, first), min(high, last)
+
+    def _solved(self, frame: Frame, released: float, middle: int) -> float | None:
+        """The natural parameter whose law has this mean: near where the search ended, or at the end of the range."""
+        family, outside = self.family, self.outside
+        ends, here = self._coordinates(), self.coordinate_of(middle)
+        far = _NEAR * (ends[1] - ends[0]) * _FINE / 2.0 ** self.search().steps * 2
+        low, high = max(ends[0], here - far), min(ends[1], here + far)
+
+        def mean(v: float) -> float:
+            theta = family.natural(family.from_coordinate(v))
+            return frame.law(family, theta, outside).mean - released
+
+        if mean(low) >= 0:
+            return family.natural(family.from_coordinate(low)) if low == ends[0] else None
+        if mean(high) <= 0:
+            return family.natural(family.from_coordinate(high)) if high == ends[1] else None
+        return family.natural(family.from_coordinate(float(brentq(mean, low, high))))
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The interval of the statistic: its cells begin at ``low``; records from ``first`` to ``last`` count for a mask."""
+
+    low: float
+    length: float
+    first: float
+    last: float
+
+    def law(self, family: Family, theta: float, outside: Any) -> Limited:
+        """The moments of the statistic, clipped to it or inside."""
+        if outside == "clip":
+            return family.limited(theta, self.low, self.low + self.length, outside)
+        return family.limited(theta, self.first, self.last, outside)
+
+
+@lru_cache(maxsize=64)
+def _steps_of(family: Family, low: float, high: float) -> int:
+    """Halvings of the coordinate's range down to a sixteenth of a deviation, where the deviation is largest of nine places."""
+    unit, most = (high - low) / _POINTS, 0.0
+    for k in range(_POINTS):
+        v = low + (k + 0.5) * unit
+        ends = [family.natural(family.from_coordinate(v + s * unit / 64)) for s in (-1, 1)]
+        theta = family.natural(family.from_coordinate(v))
+        law = family.limited(theta, *family.window(theta), "clip")
+        most = max(most, math.sqrt(law.variance) * (ends[1] - ends[0]) / (unit / 32))
+    return max(1, math.ceil(math.log2((high - low) * most * _FINE)))
+
+
+@lru_cache(maxsize=1 << 10)
+def _frame_of(mechanism: TruncatedMle, middle: int, octave: int) -> Frame:
+    return _frame(mechanism, mechanism.theta_of(middle), octave)
+
+
+def _frame(mechanism: TruncatedMle, theta: float, octave: int) -> Frame:
+    """Of the lengths of the ladder the one of the least error for this parameter and number."""
+    family = mechanism.family
+    whole = family.limited(theta, *family.window(theta), "clip")
+    deviation, n = math.sqrt(whole.variance), count_of(octave)
+
+    def error(frame: Frame) -> float:
+        at = frame.law(family, theta, mechanism.outside)
+        inside = n * at.inside if mechanism.outside == "mask" else n
+        if not at.slope > 0 or not inside > 0:
+            return math.inf
+        noise = mechanism.noise_at((at.mean - frame.low) / frame.length) * frame.length / inside
+        return math.hypot(noise, math.sqrt(at.variance / inside)) / at.slope
+
+    frames = [_about(mechanism, whole.mean, rung * deviation) for rung in _RUNGS]
+    return min(frames, key=error)
+
+
+def _about(mechanism: TruncatedMle, mean: float, far: float) -> Frame:
+    """The interval within ``far`` of a mean, inside of what records have; on a lattice a whole power of two long from a whole number on."""
+    least, most = mechanism._support()
+    low, high = max(mean - far, least), min(mean + far, most)
+    if not low < high:  # all of it lies outside of what was kept
+        low, high = (
+            (least, min(most, least + far)) if mean < least else (max(least, most - far), most)
+        )
+    if not mechanism.family.lattice:
+        return Frame(low, high - low, low, high)
+    first = max(math.floor(low), math.ceil(least)) if math.isfinite(least) else math.floor(low)
+    length = 2.0 ** max(1, math.ceil(math.log2(max(math.ceil(high) - first, 1))))
+    return Frame(first, length, first, min(first + length, math.floor(min(most, 2.0**60))))
+
+
+@lru_cache(maxsize=64)
+def _edges_of(mechanism: TruncatedMle, middle: int, octave: int) -> tuple[float, ...]:
+    frame, family = _frame_of(mechanism, middle, octave), mechanism.family
+    cell = frame.length / CELLS
+    t = np.asarray(frame.low + cell * (np.arange(CELLS) + 0.5), np.float64)
+    if mechanism.outside == "mask":
+        half = cell / 2 if family.lattice else 0.0
+        first, last = frame.first - half, frame.last + half
+        t = np.r_[first, np.clip(t, first, last), last]
+    return tuple(np.clip(np.maximum.accumulate(family.record(t)), -_LARGEST, _LARGEST).tolist())
+
+
+def _steepness(family: Family, theta: float) -> float:
+    """How the parameter follows the natural one, by central differences."""
+    law = family.limited(theta, *family.window(theta), "clip")
+    step = 1e-5 / math.sqrt(law.variance)
+    return abs(family.textbook(theta + step) - family.textbook(theta - step)) / (2 * step)

@@ -1,0 +1,254 @@
+"""``truncated_mle``: parameters of named families and one's own; clipped, masked, kept before; its errors, intervals, refusals, outcomes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify import (
+    Abstained,
+    Adjacency,
+    ApproxDP,
+    FamilyEstimate,
+    GaussianDP,
+    SeededBits,
+    TruncatedMle,
+    result_from,
+)
+from dpverify.families import (
+    ContinuousBernoulli,
+    ContinuousPoisson,
+    Family,
+    LogNormal,
+    Normal,
+    Pareto,
+    Poisson,
+    Weibull,
+)
+from dpverify.grid.transcripts import transcript
+from dpverify.suite.refinement import compare_facts
+from spec import truncated_mle as spec
+from tests.families.test_families import Beta
+from tests.randomness.helpers import NoBits
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+STRICT = ApproxDP(1, "1e-6")
+
+
+def made(**parameters: Any) -> TruncatedMle:
+    base: dict[str, Any] = {
+        "adjacency": ADD,
+        "noise_multiplier": 1,
+        "family": Poisson(),
+        "lowest": 0.1,
+        "highest": 1e4,
+    }
+    return TruncatedMle(**base | parameters)
+
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"family": "poisson"}, TypeError, r"give a dpverify.families.Family, for example Poisson\(\)"),
+    ({"lowest": 0.0}, ValueError, "between 0 and inf, both left out"),
+    ({"lowest": 5.0, "highest": 4.0}, ValueError, "Give a smaller public range"),
+    ({"highest": math.inf}, ValueError, "highest = inf is not finite"),
+    ({"highest": 1e300}, ValueError, "Give a smaller public range inside"),
+    ({"family": ContinuousBernoulli(), "highest": 1.0}, ValueError, "between 0 and 1"),
+    ({"kept": (0, 5)}, ValueError, "Use outside='mask'"),
+    ({"kept": (5, 0), "outside": "mask"}, ValueError, "give the lower end first"),
+    ({"kept": 5, "outside": "mask"}, TypeError, "give two numbers"),
+    ({"kept": (-9, -1), "outside": "mask"}, ValueError, "holds none of the family's records"),
+    ({"outside": "drop"}, ValueError, "write 'clip' or 'mask'"),
+    ({"search_share": 1}, ValueError, r"outside \(0, 1\)"),
+    ({"at_least": 0}, ValueError, "at_least = 0"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "message"), BAD, ids=range(len(BAD)))
+def test_bad_parameters_are_refused(
+    change: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        made(**change)
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_no_bit_is_drawn_for_refused_data(adjacency: Adjacency) -> None:
+    mechanism = made(adjacency=adjacency)
+    with pytest.raises(ValueError, match="Record 1 is not finite"):
+        mechanism.release([0.0, math.nan], NoBits())
+    if adjacency is REPLACE:
+        with pytest.raises(ValueError, match="needs at least"):
+            mechanism.release([1.0] * 59, NoBits())
+
+
+EDGE = [0.0, -0.0, 0.5, 1.0, 5e-324, -5e-324, 2.2e-308, 1e308, -1e308, 1.7976931348623157e308, -3.0]
+FAMILIES: list[tuple[Family, float, float, float]] = [
+    (Poisson(), 0.1, 1e4, 3.3),
+    (ContinuousPoisson(), 0.1, 1e3, 20.0),
+    (ContinuousBernoulli(), 0.01, 0.99, 0.8),
+    (LogNormal(0.7), -20.0, 20.0, 11.0),
+    (Weibull(2.5), 1e-3, 1e6, 27.0),
+    (Pareto(1000.0), 0.2, 20.0, 2.5),
+    (Normal(3.0), -1e6, 1e6, 777.0),
+]
+IDS = [type(one[0]).__name__ for one in FAMILIES]
+
+
+@pytest.mark.parametrize(("family", "low", "high", "_"), FAMILIES, ids=IDS)
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("outside", ["clip", "mask"])
+def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
+    family: Family, low: float, high: float, _: float, adjacency: Adjacency, outside: str
+) -> None:
+    mechanism = made(
+        family=family, lowest=low, highest=high, adjacency=adjacency, outside=outside, at_least=1
+    )
+    datasets: list[Any] = [EDGE[:n] for n in (0, 1, 2, 5, 11)] + [[0.5] * 40, EDGE[::-1] * 7]
+    datasets = [one for one in datasets if len(one) >= mechanism.fewest_records()]
+    assert compare_facts(spec, mechanism, datasets) > len(datasets)
+    for seed, data in enumerate(datasets):
+        with np.errstate(all="raise", under="ignore"):
+            found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, (FamilyEstimate, Abstained))
+        if isinstance(found, FamilyEstimate):
+            assert low <= found.value <= high
+            assert math.isfinite(found.spread)
+            assert result_from(found.to_dict()) == found
+
+
+@pytest.mark.parametrize(("family", "low", "high", "parameter"), FAMILIES, ids=IDS)
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("outside", ["clip", "mask"])
+def test_errors_are_the_predicted_ones(
+    family: Family, low: float, high: float, parameter: float, adjacency: Adjacency, outside: str
+) -> None:
+    """40 datasets of 4000 records: mean squares are about chi-square of 40 degrees, above 2.6 times the prediction with probability below 1e-7;
+    below an eighth of it likewise."""
+    mechanism = TruncatedMle.for_budget(
+        STRICT, adjacency=adjacency, family=family, lowest=low, highest=high, outside=outside
+    )
+    theta, errors = family.natural(parameter), []
+    for seed in range(40):
+        data = family.sample(theta, 4000, np.random.default_rng(seed))
+        found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, FamilyEstimate)
+        errors.append(found.natural - theta)
+        assert found.value == pytest.approx(family.textbook(found.natural))
+    predicted = float(spec.expected_error(mechanism.parameters, 4000, parameter))
+    assert predicted**2 / 8 < np.mean(np.square(errors)) < 2.6 * predicted**2
+    noise = float(spec.noise_error(mechanism.parameters, 4000, parameter))
+    step = 1e-4 * abs(theta)
+    steep = abs(family.textbook(theta + step) - family.textbook(theta - step)) / (2 * step)
+    own = mechanism.expected_error(4000, parameter=parameter)
+    assert own == pytest.approx(noise * steep, rel=1e-3)
+    bound = float(spec.error_bound(mechanism.parameters, 4000, parameter, STRICT.delta))
+    assert 5 * noise < bound < 6 * noise
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_records_that_were_kept_need_the_mask(adjacency: Adjacency) -> None:
+    """Counts of rate 6 from 3 to 8 alone, of 30000: masked estimates vary by .05; the clipped one has less than 5.6."""
+    whole = Poisson().sample(math.log(6), 30_000, np.random.default_rng(1))
+    kept = whole[(whole >= 3) & (whole <= 8)]
+    for outside, own in (("mask", {"kept": (3, 8)}), ("clip", {})):
+        mechanism = TruncatedMle.for_budget(
+            STRICT,
+            adjacency=adjacency,
+            family=Poisson(),
+            lowest=0.1,
+            highest=1e4,
+            outside=outside,
+            **own,
+        )
+        found = mechanism.release(kept, SeededBits(3))
+        assert isinstance(found, FamilyEstimate)
+        if outside == "mask":
+            assert abs(found.value - 6) < 0.4
+        else:
+            assert found.value < 5.6
+
+
+def test_top_coded_logarithms() -> None:
+    """Incomes above a cap are not there: of a log-normal law with mean 10.5 and deviation .8, those below 50000; a fifth is gone."""
+    family = LogNormal(0.8)
+    whole = family.sample(family.natural(10.5), 40_000, np.random.default_rng(2))
+    mechanism = TruncatedMle.for_budget(
+        STRICT,
+        adjacency=REPLACE,
+        family=family,
+        lowest=0.0,
+        highest=20.0,
+        outside="mask",
+        kept=(0, 50_000),
+    )
+    found = mechanism.release(whole[whole <= 50_000], SeededBits(0))
+    assert isinstance(found, FamilyEstimate)
+    assert abs(found.value - 10.5) < 0.08
+    low, high = found.interval("0.999", sampling=True)
+    assert low < 10.5 < high
+
+
+def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
+    """Beta records with a known second parameter; the family is asked nothing once the mechanism has its data."""
+
+    class Silent(Beta):
+        def statistic(self, x: float) -> float:
+            raise AssertionError("the statistic of a record was asked for")
+
+    family = Silent()
+    mechanism = TruncatedMle.for_budget(
+        STRICT, adjacency=ADD, family=family, lowest=0.5, highest=50.0
+    )
+    data = np.random.default_rng(4).beta(3.0, 2.0, 8000)
+    found = mechanism.release(data, SeededBits(1))
+    assert isinstance(found, FamilyEstimate)
+    assert found.family == "Silent"
+    assert abs(found.value - 3) < 0.25  # five deviations
+
+
+def test_the_estimate_stays_in_the_public_range() -> None:
+    """Counts far above the range: its upper end; the interval is cut there too."""
+    mechanism = TruncatedMle.for_budget(
+        GaussianDP(1), adjacency=ADD, family=Poisson(), lowest=1.0, highest=9.0
+    )
+    found = mechanism.release([9.0, 10.0] * 2000, SeededBits(1))
+    assert isinstance(found, FamilyEstimate)
+    assert found.value == 9.0
+    assert found.interval()[1] == 9.0
+
+
+def test_means_that_no_parameter_near_has_are_an_outcome() -> None:
+    mechanism = made(adjacency=REPLACE, at_least=1)
+    unit, steps = 2**40, mechanism.search().steps
+    released: dict[str, Any] = {"count": (1000,)}
+    released |= {f"parameter {k + 1}": (0,) for k in range(steps)}
+    for total in (10**7 * unit, -(10**7) * unit):
+        found = mechanism.estimate(transcript(released | {"statistics": (total,)}))
+        assert isinstance(found, Abstained)
+        assert "no parameter near" in found.reason
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_a_budget_is_met(adjacency: Adjacency) -> None:
+    for outside in ("clip", "mask"):
+        found = TruncatedMle.for_budget(
+            STRICT,
+            adjacency=adjacency,
+            family=Poisson(),
+            lowest=0.1,
+            highest=1e4,
+            outside=outside,
+        )
+        assert found.claim.guarantee == STRICT
+        with pytest.raises(ValueError, match="give parameter="):
+            found.expected_error(1000)
+        assert found.expected_error(1, parameter=3.0) == math.inf
+
+
+def test_order_of_rows_does_not_matter() -> None:
+    data = np.random.default_rng(0).poisson(5, 900)
+    first, other = (made().release(one, SeededBits(1)) for one in (data, data[::-1]))
+    assert first == other
