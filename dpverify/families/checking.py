@@ -140,7 +140,7 @@ def _bent(family: Family, thetas: list[float], parameters: list[float]) -> str:
 
 def _log_density(family: Family, t: Floats, theta: float) -> Floats:
     """Of the record: that of T, and the logarithm of T's slope, by differences."""
-    logs = family.log_base(t) + theta * t
+    logs = family.log_density(theta, t)
     if family.lattice:
         return np.asarray(logs)
     step = 1e-6 * (t[1] - t[0])

@@ -37,6 +37,10 @@ class Normal(Family):
         """That of the standard law, unnormalized."""
         return np.asarray(-((t / self.deviation) ** 2) / 2)
 
+    def log_density(self, theta: float, t: Floats) -> Floats:
+        """By the distance from the mean, which does not cancel."""
+        return np.asarray(-(((t - self.textbook(theta)) / self.deviation) ** 2) / 2)
+
     def support(self) -> tuple[float, float]:
         """The line."""
         return -math.inf, math.inf
@@ -97,7 +101,7 @@ class LogNormal(Normal):
 
 @dataclass(frozen=True)
 class Poisson(Family):
-    """Counts of a Poisson law: T = x, theta = ln(rate)."""
+    """Counts of a Poisson law: T = x, theta = ln(rate), for rates up to 1e8."""
 
     parameter: ClassVar[str] = "rate"
     lattice: ClassVar[bool] = True
@@ -127,11 +131,11 @@ class Poisson(Family):
         return math.exp(theta)
 
     def range(self) -> tuple[float, float]:
-        """Positive."""
-        return 0.0, math.inf
+        """Positive, and not so large that sums over counts take long."""
+        return 0.0, 1e8
 
     def window(self, theta: float) -> tuple[float, float]:
-        """Ten deviations and some."""
+        """Nine deviations and some."""
         rate = self.textbook(theta)
         far = 9 * math.sqrt(rate) + 30
         return max(0.0, rate - far), rate + far
@@ -192,8 +196,8 @@ class ContinuousBernoulli(Family):
         return float(expit(theta))
 
     def range(self) -> tuple[float, float]:
-        """From 0 to 1."""
-        return 0.0, 1.0
+        """From 0 to 1, but for what rounds to its ends."""
+        return 2.0**-40, 1 - 2.0**-40
 
     def window(self, theta: float) -> tuple[float, float]:
         """All."""

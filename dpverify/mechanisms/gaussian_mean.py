@@ -44,6 +44,7 @@ from dpverify.privacy.numbers import Exact, Floats, exact, settle, to_float
 
 WARM = Handle("warm sum")
 _WIDEST = 1 << 19  # deviations: the reach, unless it is given
+_NARROWEST = 1 << 6  # of the largest deviation: less is no search
 _RANGE = 1 << 39  # or cells of the finest column
 _PER_DEVIATION = 16  # centers are multiples of at most this part of one
 _TIMES = Fraction(
@@ -94,6 +95,11 @@ class GaussianMean(CenteredMean):
         if self.reach is None:
             cell = Fraction(2) ** min(self._units()[0])
             settle(self, reach=min(_WIDEST * Fraction(max(given)), _RANGE * cell))
+            if self.far() < _NARROWEST * Fraction(max(given)):
+                raise ValueError(
+                    f"deviations from {min(given)} to {max(given)}: on the grid of the smallest the largest one's median is not "
+                    "found far from the center. Give a reach, or columns in units that are more alike."
+                )
         CenteredMean.check_parameters(self)
         self.refuse_far(self._units()[0])
         if self.truncated is not None and self.outside == "clip":

@@ -24,6 +24,7 @@ _POINTS = 9  # at which the search's unit is compared with a deviation
 _RUNGS = tuple(2.0 ** (k / 4) for k in range(-4, 17))  # of half the interval, in deviations
 _NEAR = 8  # deviations from where the search ended, in which the parameter is solved for
 _LARGEST = 1.7e308
+_TINY = 1e-120
 
 
 def _known_family(value: Any, name: str) -> Family:
@@ -90,8 +91,12 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
                 "outside='mask', or leave it out."
             )
         low, high = self._support()
+        if self.family.lattice and math.isfinite(high):
+            low, high = math.ceil(max(low, -(2.0**60))), math.floor(high)
         if not low < high:
-            raise ValueError(f"kept = {self.kept} holds none of the family's records.")
+            raise ValueError(
+                f"kept = {self.kept} holds none of the family's records, or a single count; give a longer interval."
+            )
 
     def replacement(self) -> float:
         """The median in the middle of the range."""
@@ -146,6 +151,10 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
         """Of the parameter: the noise's part, for n records of the family with this parameter. Infinite below ``at_least``."""
         if parameter is None:
             raise ValueError("The noise follows the parameter; give parameter=, a guess of it.")
+        if not self.lowest <= parameter <= self.highest:
+            raise ValueError(
+                f"parameter = {parameter} is outside of {self.lowest}..{self.highest}."
+            )
         if n < self.least():
             return math.inf
         theta = self.family.natural(parameter)
@@ -158,8 +167,12 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
     # --- the range ------------------------------------------------------------------------------
 
     def _fits(self) -> bool:
-        """Whether the range's coordinates are numbers, and few enough for a search."""
+        """Whether the range's coordinates are numbers, few enough for a search, and squares of statistics are floats."""
         try:
+            for parameter in (self.lowest, self.highest):
+                ends = self.family.window(self.family.natural(float(parameter)))
+                if not (max(map(abs, ends)) < 1 / _TINY and ends[1] - ends[0] > _TINY):
+                    return False
             return _steps_of(self.family, *self._coordinates()) <= MOST_STEPS
         except (ValueError, OverflowError, ZeroDivisionError):
             return False

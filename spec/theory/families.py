@@ -35,9 +35,9 @@ class Limited(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """The density of T at theta is proportional to exp(theta t + base(t)); records are record(t), increasing."""
+    """log(t, theta) is the logarithm of T's density, theta t + log h(t), up to a constant; records are record(t), increasing."""
 
-    base: Callable[[float], float]
+    log: Callable[[float, float], float]
     support: tuple[float, float]
     record: Callable[[float], float]
     statistic: Callable[[float], float]
@@ -49,8 +49,8 @@ class Known:
     lattice: bool = False
 
 
-def _flat(t: float) -> float:
-    return 0.0
+def _tilted(t: float, theta: float) -> float:
+    return theta * t
 
 
 def _same(t: float) -> float:
@@ -70,7 +70,7 @@ def _normal(s: float, logs: bool) -> Known:
         return theta * s * s - 9 * s, theta * s * s + 9 * s
 
     return Known(
-        lambda t: -(t**2) / (2 * s * s),
+        lambda t, theta: -(((t - theta * s * s) / s) ** 2) / 2,
         (-math.inf, math.inf),
         _capped_exp if logs else _same,
         _log if logs else _same,
@@ -90,7 +90,7 @@ def _exponential(
     back: Callable[[float], float],
 ) -> Known:
     return Known(
-        _flat,
+        _tilted,
         (0.0, math.inf),
         record,
         statistic,
@@ -115,7 +115,7 @@ def _poisson(lattice: bool) -> Known:
         return mean - 0.3 * min(mean, 0.5)
 
     return Known(
-        lambda t: -math.lgamma(t + 1),
+        lambda t, theta: theta * t - math.lgamma(t + 1),
         (0.0, math.inf),
         _same,
         _same,
@@ -136,7 +136,7 @@ def _bernoulli() -> Known:
         return float(mp.log((1 + mp.exp(mp.mpf(theta))) / 2) / theta)
 
     return Known(
-        _flat,
+        _tilted,
         (0.0, 1.0),
         _same,
         _same,
@@ -191,7 +191,7 @@ def limited(family: Known, theta: float, low: float, high: float, outside: str) 
             for i in range(2 * _HALVES + 1):
                 weight = 1 if i in (0, 2 * _HALVES) else 4 if i % 2 else 2
                 pieces.append((a + (b - a) * i / (2 * _HALVES), weight * (b - a)))
-    logs = [family.base(t) + theta * t for t, _ in pieces]
+    logs = [family.log(t, theta) for t, _ in pieces]
     top = max(logs)
     mass = [w * math.exp(log - top) for (_, w), log in zip(pieces, logs, strict=True)]
     total = math.fsum(mass)

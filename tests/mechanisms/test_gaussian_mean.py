@@ -37,6 +37,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"center": (0.0, 1e9)}, ValueError, "Subtract a public constant"),
     ({"deviations": (1.0, 2.0, 3.0)}, ValueError, "3 numbers for 2 columns"),
     ({"deviations": (1.0, 0.0)}, ValueError, "0.0 is not positive"),
+    ({"deviations": (1e-200, 1e200)}, ValueError, "columns in units that are more alike"),
     ({"outside": "drop"}, ValueError, "write 'clip' or 'mask'"),
     ({"truncated": 2.0}, ValueError, "Use outside='mask'"),
     ({"truncated": 0.0, "outside": "mask"}, ValueError, "truncated = 0.0 is not positive"),
@@ -248,6 +249,27 @@ def test_what_is_no_normal_law_has_a_typed_outcome() -> None:
             assert abs(found.value[0] - 7.25) < 0.2
         if seed >= 2:
             assert isinstance(found, Abstained)
+
+
+@pytest.mark.parametrize("outside", ["clip", "mask"])
+def test_a_shift_of_data_and_center_shifts_the_estimate(outside: Any) -> None:
+    """By a power of two: what is released is the same, bit for bit."""
+    data, own = normal(900, (1.0,) * 3), made(3, outside=outside, reach=64)
+    moved = made(3, outside=outside, reach=64, center=(1024.0,) * 3)
+    data = np.round(data * 2**20) / 2**20
+    first, other = own.release(data, SeededBits(1)), moved.release(data + 1024.0, SeededBits(1))
+    assert isinstance(first, Estimate)
+    assert isinstance(other, Estimate)
+    assert np.allclose(other.value - 1024.0, first.value, rtol=0, atol=1e-9)
+
+
+def test_a_thousand_columns() -> None:
+    """The error is the predicted length to a tenth (1000 degrees: its deviation is a 45th)."""
+    mechanism = made(1000, noise_multiplier=Fraction(1, 2), adjacency=REPLACE)
+    found = mechanism.release(normal(6000, (1.0,) * 1000, 100.0), SeededBits(0))
+    assert isinstance(found, Estimate)
+    predicted = float(spec.expected_error(mechanism.parameters, 6000))
+    assert np.linalg.norm(found.value - 100.0) == pytest.approx(predicted, rel=0.12)
 
 
 def test_order_of_rows_does_not_matter() -> None:

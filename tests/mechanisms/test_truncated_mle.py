@@ -51,15 +51,26 @@ def made(**parameters: Any) -> TruncatedMle:
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"family": "poisson"}, TypeError, r"give a dpverify.families.Family, for example Poisson\(\)"),
-    ({"lowest": 0.0}, ValueError, "between 0 and inf, both left out"),
+    ({"lowest": 0.0}, ValueError, r"between 0 and 1e\+08, both left out"),
     ({"lowest": 5.0, "highest": 4.0}, ValueError, "Give a smaller public range"),
     ({"highest": math.inf}, ValueError, "highest = inf is not finite"),
     ({"highest": 1e300}, ValueError, "Give a smaller public range inside"),
-    ({"family": ContinuousBernoulli(), "highest": 1.0}, ValueError, "between 0 and 1"),
+    ({"family": ContinuousBernoulli(), "highest": 1.0}, ValueError, "and 1, both left out"),
     ({"kept": (0, 5)}, ValueError, "Use outside='mask'"),
     ({"kept": (5, 0), "outside": "mask"}, ValueError, "give the lower end first"),
     ({"kept": 5, "outside": "mask"}, TypeError, "give two numbers"),
     ({"kept": (-9, -1), "outside": "mask"}, ValueError, "holds none of the family's records"),
+    ({"kept": (2.2, 3.8), "outside": "mask"}, ValueError, "or a single count"),
+    (
+        {"family": Normal(1.0), "lowest": -1e30, "highest": 1e30},
+        ValueError,
+        "Give a smaller public",
+    ),
+    (
+        {"family": Weibull(8.0), "lowest": 1e-30, "highest": 1.0},
+        ValueError,
+        "Give a smaller public",
+    ),
     ({"outside": "drop"}, ValueError, "write 'clip' or 'mask'"),
     ({"search_share": 1}, ValueError, r"outside \(0, 1\)"),
     ({"at_least": 0}, ValueError, "at_least = 0"),
@@ -209,6 +220,34 @@ def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
     assert abs(found.value - 3) < 0.25  # five deviations
 
 
+@pytest.mark.parametrize(
+    ("family", "low", "high", "parameter"),
+    [
+        (Poisson(), 1e-6, 9e7, 5e7),
+        (Normal(1.0), -1e11, 1e11, 9e10),
+        (ContinuousBernoulli(), 1e-12, 1 - 1e-12, 1 - 1e-6),
+        (Weibull(8.0), 1e-12, 1e12, 1e-10),
+        (Weibull(1 / 16), 1e-30, 1e30, 1e20),
+        (Pareto(2.0**400), 1e-3, 1e9, 5e8),
+        (LogNormal(50.0), -700.0, 700.0, 600.0),
+    ],
+)
+@pytest.mark.parametrize("outside", ["clip", "mask"])
+def test_far_parameters(
+    family: Family, low: float, high: float, parameter: float, outside: str
+) -> None:
+    """Four estimates of 4000 records each: squares add up to above 40 predictions with probability below 1e-7."""
+    mechanism = made(family=family, lowest=low, highest=high, outside=outside)
+    theta, off = family.natural(parameter), 0.0
+    for seed in range(4):
+        data = family.sample(theta, 4000, np.random.default_rng(seed))
+        found = mechanism.release(data, SeededBits(seed))
+        assert isinstance(found, FamilyEstimate)
+        off += (found.natural - theta) ** 2
+    deviation = math.sqrt(family.limited(theta, *family.window(theta), "clip").variance)
+    assert off < 40 * 1.5 / (4000 * deviation**2)
+
+
 def test_the_estimate_stays_in_the_public_range() -> None:
     """Counts far above the range: its upper end; the interval is cut there too."""
     mechanism = TruncatedMle.for_budget(
@@ -246,6 +285,8 @@ def test_a_budget_is_met(adjacency: Adjacency) -> None:
         with pytest.raises(ValueError, match="give parameter="):
             found.expected_error(1000)
         assert found.expected_error(1, parameter=3.0) == math.inf
+        with pytest.raises(ValueError, match=r"parameter = -1\.0 is outside of"):
+            found.expected_error(1000, parameter=-1.0)
 
 
 def test_order_of_rows_does_not_matter() -> None:
