@@ -65,7 +65,9 @@ def _log(x: float) -> float:
     return math.log(x) if x > 0 else -math.inf
 
 
-def _normal(s: float, logs: bool) -> Known:
+def normal(s: float, *, logs: bool = False) -> Known:
+    """Of deviation s; or of numbers whose logarithms are."""
+
     def window(theta: float) -> tuple[float, float]:
         return theta * s * s - 9 * s, theta * s * s + 9 * s
 
@@ -102,7 +104,14 @@ def _exponential(
     )
 
 
-def _poisson(lattice: bool) -> Known:
+def exponential() -> Known:
+    """Of records themselves, whose parameter is the scale."""
+    return _exponential(_same, _same, lambda s: -1 / s, math.log, math.exp)
+
+
+def poisson(*, lattice: bool) -> Known:
+    """Counts, or the continuous law."""
+
     def window(theta: float) -> tuple[float, float]:
         rate = math.exp(theta)
         far = 9 * math.sqrt(rate) + 30
@@ -111,7 +120,7 @@ def _poisson(lattice: bool) -> Known:
     def middle(theta: float) -> float:
         if lattice:
             return math.exp(theta) - 1 / 3
-        mean = limited(_poisson(False), theta, *window(theta), "clip").mean
+        mean = limited(poisson(lattice=False), theta, *window(theta), "clip").mean
         return mean - 0.3 * min(mean, 0.5)
 
     return Known(
@@ -128,7 +137,9 @@ def _poisson(lattice: bool) -> Known:
     )
 
 
-def _bernoulli() -> Known:
+def bernoulli() -> Known:
+    """The continuous one."""
+
     def middle(theta: float) -> float:
         """e^(theta t) has half of its mass below ln((1 + e^theta) / 2) / theta."""
         if abs(theta) < 1e-3:
@@ -153,11 +164,11 @@ def known(family: Any) -> Known:
     """The one of this name and shape."""
     name = type(family).__name__
     if name in ("Normal", "LogNormal"):
-        return _normal(family.deviation, name == "LogNormal")
+        return normal(family.deviation, logs=name == "LogNormal")
     if name in ("Poisson", "ContinuousPoisson"):
-        return _poisson(name == "Poisson")
+        return poisson(lattice=name == "Poisson")
     if name == "ContinuousBernoulli":
-        return _bernoulli()
+        return bernoulli()
     if name == "Weibull":
         k = family.power
         return _exponential(
@@ -233,27 +244,26 @@ def _worlds() -> list[tuple[str, Known, Callable[[Any], Any], Any, tuple[float, 
     def gamma(rate: Any) -> Callable[[Any], Any]:
         return lambda t: rate * mp.exp(-rate * t)
 
-    weibull = _exponential(_same, _same, lambda s: -1 / s, math.log, math.exp)
     return [
-        ("normal", _normal(2.0, False), lambda t: mp.npdf(t, 3, 2), 3.0, (-1.0, 2.5, 4.0)),
-        ("exponential", weibull, gamma(mp.mpf(1) / 5), 5.0, (0.0, 1.0, 12.0)),
+        ("normal", normal(2.0), lambda t: mp.npdf(t, 3, 2), 3.0, (-1.0, 2.5, 4.0)),
+        ("exponential", exponential(), gamma(mp.mpf(1) / 5), 5.0, (0.0, 1.0, 12.0)),
         (
             "bernoulli",
-            _bernoulli(),
+            bernoulli(),
             lambda t: mp.mpf("0.9") ** t * mp.mpf("0.1") ** (1 - t),
             0.9,
             (0.0, 0.5, 0.8),
         ),
         (
             "poisson",
-            _poisson(True),
+            poisson(lattice=True),
             lambda k: mp.mpf("3.3") ** k * mp.exp(mp.mpf("-3.3")) / mp.factorial(k),
             3.3,
             (0.0, 2.0, 5.0),
         ),
         (
             "continuous poisson",
-            _poisson(False),
+            poisson(lattice=False),
             lambda t: 7**t / mp.gamma(t + 1),
             7.0,
             (0.5, 4.0, 9.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import scale_family, truncated_mle
-from spec.theory import families, steps
+from spec.theory import families, steps, truncation
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 TWINS: dict[str, dict[str, Any]] = {
@@ -32,6 +33,36 @@ TWINS: dict[str, dict[str, Any]] = {
         "clipped for masked": lambda a, b, outside: scale_family.mean_of(a, b, "clip"),
         "not clipped": lambda a, b, outside: a / b,
         "another shape": lambda a, b, outside: scale_family.mean_of(a + 1, b, outside),
+    },
+    "theory.truncation:obligation_of_public_size": {
+        "no pads": lambda records, inside, size, pad: tuple(filter(inside, records))[:size],
+        "pads with a record": lambda records, inside, size, pad: truncation.of_public_size(
+            records, inside, size, next(filter(inside, records), pad)
+        ),
+        "trims every other one": lambda records, inside, size, pad: truncation.of_public_size(
+            tuple(filter(inside, records))[::2], inside, size, pad
+        ),
+        "pads and trims": lambda records, inside, size, pad: truncation.of_public_size(
+            tuple(filter(inside, records))[len(records) % 2 :], inside, size, pad
+        ),
+        "a size by the data": lambda records, inside, size, pad: truncation.of_public_size(
+            records, inside, size + len(records) % 2, pad
+        ),
+    },
+    "theory.truncation:obligation_bias": {
+        "half": lambda *given: truncation.bias_bound(*given) / 2,
+        "the other share": lambda a, v: truncation.bias_bound(1 - a, v),
+        "loose": lambda *given: 2 * truncation.bias_bound(*given),
+    },
+    "theory.truncation:obligation_mass": {
+        "Cauchy and Schwarz": lambda a, most, distance: 2 * math.log(a) - most * distance**2,
+        "no bias": lambda a, most, distance: math.log(a) - most * distance**2 / 2,
+        "no share": lambda a, most, distance: truncation.mass_bound(1.0, most, distance),
+    },
+    "theory.truncation:obligation_tail": {
+        "normal tails": lambda v, r, t: 2 * math.exp(-t * t / (2 * v)),
+        "three times the rate": lambda v, r, t: truncation.tail_bound(v / 3, 3 * r, t),
+        "a hundredth": lambda *given: truncation.tail_bound(*given) / 100,
     },
     "truncated_mle:obligation_loss": {
         "a little less": Fraction(999, 1000),
@@ -64,7 +95,9 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     "truncated_mle:obligation_loss": [
         _times("scale", Fraction(9, 10), truncated_mle),
-        _times("weight", 2, truncated_mle),
+        lambda patch: patch.setattr(
+            truncated_mle, "shares", lambda p: (Fraction(1, 3), Fraction(1, 2), Fraction(1))
+        ),
     ],
     "truncated_mle:obligation_lower_bound_is_below_error": [
         _times("lower_bound", 60, truncated_mle),
