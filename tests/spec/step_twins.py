@@ -61,7 +61,7 @@ TWINS: dict[str, dict[str, Any]] = {
     },
     "theory.truncation:obligation_tail": {
         "normal tails": lambda v, r, t: 2 * math.exp(-t * t / (2 * v)),
-        "three times the rate": lambda v, r, t: truncation.tail_bound(v / 3, 3 * r, t),
+        "five times the rate": lambda v, r, t: truncation.tail_bound(v / 5, 5 * r, t),
         "a hundredth": lambda *given: truncation.tail_bound(*given) / 100,
     },
     "truncated_mle:obligation_loss": {
