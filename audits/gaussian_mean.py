@@ -222,7 +222,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
     own: dict[str, Any] = {
         "target": Empirical(_without_noise),
         "curve": Curve(function="noise_error", arguments=("parameters", "n"), margin=1.14),
-        "repeats": 200,
+        "repeats": 600,
     }
     return RateClaim(
         name=name,
@@ -262,11 +262,11 @@ RATES = (
     _rate(
         "population-error",
         "n",
-        (2000,),
-        setting={"d": 8, "noise_multiplier": 12, "adjacency": ADD, "outside": "clip"},
+        (3000,),
+        setting={"d": 8, "noise_multiplier": 12, "adjacency": REPLACE, "outside": "clip"},
         target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
         curve=Curve(function="expected_error", arguments=("parameters", "n")),
         lower=Curve(function="lower_bound", arguments=("parameters", "n")),
-        repeats=200,
+        repeats=400,
     ),
 )
