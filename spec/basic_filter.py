@@ -131,7 +131,8 @@ def _distinct(adjacency: Adjacency, most: int) -> set[graphs.Moves]:
 
 def _friendly(statement: Sensitivity) -> Friendly | None:
     """One record more or less, of any number of strangers, by whatever predicate the statement is about."""
-    return Friendly(statement.keeps.predicate) if statement.keeps else None
+    keeps = statement.keeps
+    return Friendly(keeps.predicate) if isinstance(keeps, Friendly) else None
 
 
 @states(STABILITY)

@@ -227,7 +227,7 @@ def _under(statement: Sensitivity) -> tuple[Assumed | AssumedAbsent, ...]:
 
 def _friends(statement: Sensitivity) -> Friendly | None:
     """Of positive score on both sides: friends, and under replace the old record and the new one too."""
-    if statement.keeps is None:
+    if not isinstance(statement.keeps, Friendly):
         return None
     exchange = statement.adjacency is REPLACE
     return Friendly(statement.keeps.predicate, exchange=exchange)

@@ -51,6 +51,11 @@ class Query(ABC):
         """The earlier stages whose released values decide what it asks."""
         return ()
 
+    @property
+    def in_any_order(self) -> bool:
+        """Whether its value is sure to be the same for the same records in another order."""
+        return False
+
     @abstractmethod
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """The exact integer value, shape (width,), the same for all draws; or, for a query that reads what was
@@ -89,6 +94,11 @@ class Count(Query):
     def width(self) -> int:
         """One number."""
         return 1
+
+    @property
+    def in_any_order(self) -> bool:
+        """A number of records."""
+        return True
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (1,)."""
@@ -152,6 +162,11 @@ class ClampedSum(Query):
     def width(self) -> int:
         """One number."""
         return 1
+
+    @property
+    def in_any_order(self) -> bool:
+        """A sum of integers."""
+        return True
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
         """Shape (1,), exact for every n."""

@@ -60,6 +60,11 @@ class StepSums(VectorQuery):
         return self.edges is _ALL and self.outside == "clip"
 
     @property
+    def in_any_order(self) -> bool:
+        """Sums of integers."""
+        return True
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """What the edges follow from."""
         return self.edges.reads

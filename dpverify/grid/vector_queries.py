@@ -264,6 +264,11 @@ class OneUnit(VectorQuery):
         return math.ceil(self.query.largest(rows) * UNIT / self.scale)
 
     @property
+    def in_any_order(self) -> bool:
+        """As the query."""
+        return self.query.in_any_order
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """What the query reads."""
         return self.query.reads

@@ -132,15 +132,17 @@ class Law:
 
     def built_after(self, stage: Stage, prefix: Sequence[Row]) -> tuple[Stage, IntArray]:
         """What a declared stage of the plan itself comes to after these released values, and the exact value of its query there."""
-        element = next(
-            (e for e in self._plan if isinstance(e, Adaptive) and e.name == stage.name), None
-        )
+        part, _, own = stage.name.partition("/")
+        element = next((e for e in self._plan if isinstance(e, Adaptive) and e.name == part), None)
         if element is None:
             return stage, self.center_after(stage, prefix)
-        batch = self._released(prefix)
-        ((built, rows),) = self._stages(element, self._root(), batch, np.arange(1))
+        batch, place = self._released(prefix), self._root()
+        ((built, rows),) = self._stages(element, place, batch, np.arange(1))
+        if isinstance(built, Part):
+            place = self._part(built, place)
+            built = next(one for one in built.plan if isinstance(one, Stage) and one.name == own)
         assert isinstance(built, Stage)
-        found = self._center(built, self._root(), batch, rows)
+        found = self._center(built, place, batch, rows)
         return built, found[0] if built.query.reads else found
 
     def _released(self, prefix: Sequence[Row]) -> Transcripts:
@@ -224,7 +226,7 @@ class Law:
     ) -> Iterator[tuple[Place, Rows]]:
         """The plan inside, and the draws that run it: behind a filter some at a time."""
         if isinstance(built, Part):
-            yield self._part(built, place), live
+            yield from self._parts(built, place, live, bits)
             return
         images = place.view.images(built.filter.nearness)
         degrees = images.degrees
@@ -235,9 +237,29 @@ class Law:
             adjacency = built.filter.friendly
             yield Place(built.inner, place.path, view, adjacency, rows, place.chosen), rows
 
+    def _parts(
+        self, part: Part, place: Place, live: Rows, bits: Bits
+    ) -> Iterator[tuple[Place, Rows]]:
+        """The part's plan; on a list in an order that matters each draw has its own."""
+        if part.on is None or not part.is_latent:
+            yield self._part(part, place), live
+            return
+        path, listed = f"{place.path}{part.name}/", part.on.listed(place.view.records)
+        for i in range(len(live)):
+            view = View(listed[bits.order(len(listed))])
+            yield Place(part.plan, path, view, part.on.within), live[i : i + 1]
+
     def _part(self, part: Part, place: Place) -> Place:
-        path = f"{place.path}{part.name}/"
-        return Place(part.plan, path, place.view, place.adjacency)
+        """Where the part is. A list is not shuffled if the same is released in any order."""
+        path, view, on = f"{place.path}{part.name}/", place.view, part.on
+        if on is None:
+            return Place(part.plan, path, view, place.adjacency)
+        if part.is_latent:
+            raise TypeError(
+                f"What {part.name!r} releases depends on the order of a list, which is not known."
+            )
+        listed = view.once(on, lambda: View(on.listed(view.records), view.progress))
+        return Place(part.plan, path, listed, on.within)
 
     def _blocks_in(self, blocks: Blocks, place: Place) -> Iterator[Place]:
         """Each block's plan on its own records."""

@@ -18,6 +18,7 @@ from dpverify.grid.masks import Row
 from dpverify.grid.splits import Split
 from dpverify.plans.filtering import Filter
 from dpverify.plans.noise import Noise
+from dpverify.plans.transforming import Transformation
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.adjacency import AnyAdjacency, Friendly
 from dpverify.privacy.derivation import EventBound
@@ -139,14 +140,28 @@ class Part:
     """A plan in a plan, under a name: a mechanism as a part of another, or one round of several.
 
     Its stages see what the part itself has released, and nothing else. A gate of the part stops the whole plan.
+    on: a list that is made of the records, in their place; None: the records themselves.
     """
 
     name: str
     plan: Plan
+    on: Transformation | None = None
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """The claim of the part by itself. Raises ValueError for one that is open: a part pays for what it assumes."""
-        return _closed(self.name, derive(self.plan, adjacency, domain))
+        if self.on is None:
+            return _closed(self.name, derive(self.plan, adjacency, domain))
+        if not isinstance(adjacency, Adjacency):
+            raise TypeError(
+                f"a list made of the records has a claim for inputs, not under {adjacency}."
+            )
+        inner = _closed(self.name, derive(self.plan, self.on.within, domain))
+        return self.on.carry(inner, adjacency, domain)
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether the order of its list may matter, which is not released."""
+        return self.on is not None and not all(map(_in_any_order, self.plan))
 
     def __getitem__(self, stage: str) -> Handle:
         """Name a stage of the part as it is read from outside."""
@@ -270,7 +285,7 @@ def elements_of(
     filtered: with those behind filters. fixed: only what is about all records, whatever is released.
     """
     how = {"filtered": filtered, "fixed": fixed}
-    shown = (e for e in plan if not (fixed and isinstance(e, (Adaptive, Blocks))))
+    shown = (e for e in plan if not (fixed and _is_of_some(e)))
     for element in map(as_declared, shown):
         if isinstance(element, Filtered):
             yield from elements_of(element.inner, path, **how) if filtered else ()
@@ -282,6 +297,21 @@ def elements_of(
             yield replace(element, name=path + element.name) if path else element
         elif isinstance(element, Gate):
             yield replace(element, stage=path + element.stage) if path else element
+
+
+def _is_of_some(element: Element) -> bool:
+    """Whether it is not about all records, or follows from what is released."""
+    listed = isinstance(element, Part) and element.on is not None
+    return listed or isinstance(element, (Adaptive, Blocks))
+
+
+def _in_any_order(element: Element) -> bool:
+    """Whether what it releases is sure not to depend on the order of records; what is built later may ask anything."""
+    if isinstance(element, Part):
+        return all(map(_in_any_order, element.plan))
+    if isinstance(element, Stage):
+        return element.query.in_any_order
+    return isinstance(element, (Gate, Unless))
 
 
 def stages_of(plan: Plan, *, filtered: bool = True) -> tuple[Stage, ...]:
@@ -309,7 +339,12 @@ def filters_of(plan: Plan) -> Iterator[Filtered]:
 
 def is_latent(plan: Plan) -> bool:
     """Whether coins that are not released decide what later stages see."""
-    return next(filters_of(plan), None) is not None
+    if next(filters_of(plan), None) is not None:
+        return True
+    inner = (
+        one for e in map(as_declared, plan) for one in (e.parts if isinstance(e, Blocks) else (e,))
+    )
+    return any(isinstance(e, Part) and (e.is_latent or is_latent(e.plan)) for e in inner)
 
 
 def is_closed(plan: Plan) -> bool:

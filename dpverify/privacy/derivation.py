@@ -8,7 +8,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
-from dpverify.privacy.adjacency import AnyAdjacency, Domain, Friendly
+from dpverify.privacy.adjacency import Adjacency, AnyAdjacency, Domain, Friendly
 from dpverify.privacy.build import build
 from dpverify.privacy.guarantees import Guarantee
 from dpverify.privacy.hypotheses import (
@@ -60,7 +60,8 @@ class Norm(Enum):
     keep-probabilities; when those that fall are lowered first and the others raised then, every set
     of kept records on the way is friendly. SMOOTH: numbers, each with a
     scale of its own; a number moves by at most the smaller of its scales on the two sides, and the scale
-    changes by at most this factor.
+    changes by at most this factor. COUPLED: of a map to datasets, with coins of its own: what it gives on neighbors can be drawn
+    together so that at most so many steps of an adjacency lead from one to the other, for certain.
     """
 
     L1 = "L1"
@@ -73,6 +74,7 @@ class Norm(Enum):
     MOVED = "things moved"
     KEEP = "keep-probability"
     SMOOTH = "smooth"
+    COUPLED = "coupled"
 
     def __str__(self) -> str:
         return self.value
@@ -123,7 +125,8 @@ class Sensitivity(Made):
     """How far a query's integer value can move between neighboring datasets of the domain.
 
     keeps: of the scores and probabilities by which a filter keeps records, which friends what it keeps are: the
-    kept records of neighbors are equal, or neighbors of this kind. hypotheses: what this rests on.
+    kept records of neighbors are equal, or neighbors of this kind. Of coupled datasets it is the adjacency whose steps are
+    counted. hypotheses: what this rests on.
     """
 
     query: Quantity
@@ -131,7 +134,7 @@ class Sensitivity(Made):
     value: Fraction
     adjacency: AnyAdjacency
     domain: Domain
-    keeps: Friendly | None = None
+    keeps: Friendly | Adjacency | None = None
     hypotheses: Hypotheses = NONE
     key: InitVar[object] = None
 
@@ -139,10 +142,13 @@ class Sensitivity(Made):
         _made_by_a_rule(key, "Sensitivity")
 
     def __str__(self) -> str:
-        what = f"{self.query} (friends by {self.keeps.predicate})" if self.keeps else self.query
+        friends = self.keeps.predicate if isinstance(self.keeps, Friendly) else ""
+        what = f"{self.query} (friends by {friends})" if friends else self.query
         if self.norm is Norm.SMOOTH:
             change = f"which changes by a factor of at most {render(self.value)}"
             shown = f"{what} moves by at most its own scale, {change}"
+        elif self.norm is Norm.COUPLED:
+            shown = f"{what} moves, in a coupling, by at most {render(self.value)} steps of {self.keeps}"
         else:
             shown = f"{what} moves by at most {render(self.value)} in {self.norm} distance"
         return f"{shown}{_condition(self.hypotheses)}"

@@ -134,7 +134,8 @@ class Shown:
 
     kind: of the query. norms: in which. value: from a sensitivity statement (its parameters and adjacency)
     the least number for which it is shown, computed by the spec; None where nothing is shown. under: the
-    hypotheses. keeps: which friends are kept, from the statement; None where nothing is shown of that.
+    hypotheses. keeps: which friends are kept (or which adjacency coupled datasets have), from the statement; None where
+    nothing is shown of that.
     premises: what the lemma's must say, in order. friendly: whether it is about friendly neighbors, else
     about those of an ``Adjacency``.
     """
@@ -143,7 +144,7 @@ class Shown:
     norms: tuple[Norm, ...]
     value: Callable[[Sensitivity], Any]
     under: Callable[[Sensitivity], tuple[Assumption, ...]]
-    keeps: Callable[[Sensitivity], Friendly | None]
+    keeps: Callable[[Sensitivity], Friendly | Adjacency | None]
     premises: Callable[[Sensitivity], tuple[Premise, ...]]
     friendly: bool
 
@@ -188,7 +189,10 @@ class Shown:
         if statement.keeps is None:
             return None
         kept = self.keeps(statement)
-        if kept is None or not statement.keeps.includes(kept):
+        known = statement.keeps is kept
+        if isinstance(statement.keeps, Friendly) and isinstance(kept, Friendly):
+            known = statement.keeps.includes(kept)
+        if not known:
             return (
                 f"it says that {statement.keeps} are kept, and {kept or 'nothing of that'} is shown"
             )
@@ -200,7 +204,7 @@ def shows(
     *norms: Norm,
     value: Callable[[Sensitivity], Any],
     under: Callable[[Sensitivity], tuple[Assumption, ...]] = lambda s: (),
-    keeps: Callable[[Sensitivity], Friendly | None] = lambda s: None,
+    keeps: Callable[[Sensitivity], Friendly | Adjacency | None] = lambda s: None,
     premises: Callable[[Sensitivity], tuple[Premise, ...]] = lambda s: (),
     friendly: bool = False,
 ) -> Callable[[_Obligation], _Obligation]:

@@ -59,6 +59,17 @@ class Bits(ABC):
 
         return self.until_accepted(size, attempt)
 
+    def order(self, n: int) -> NDArray[np.intp]:
+        """The numbers below n, all orders equally likely.
+
+        Source: Durstenfeld 1964: the last place takes what is in a uniform one, then the last but one.
+        """
+        found = list(range(n))
+        for last in range(n - 1, 0, -1):
+            one = int(self.below(last + 1, 1)[0])
+            found[last], found[one] = found[one], found[last]
+        return np.array(found, np.intp)
+
     def bernoulli(self, numerators: IntArray, denominator: int) -> BoolArray:
         """Independent coins, true with probability numerators[i] / denominator."""
         draws = self.below(denominator, len(numerators))

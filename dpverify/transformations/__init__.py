@@ -1,9 +1,10 @@
-"""Filters and weights of records by their friends, with their stability as lemmas."""
+"""Filters and weights of records by their friends, and lists of a public size, with their stability as lemmas."""
 
 from dpverify.transformations.basic_filter import BasicFilter
 from dpverify.transformations.degree_weights import Agreement, WeightedMean
 from dpverify.transformations.gaussian_filter import GaussianFilter
 from dpverify.transformations.soft_core import SoftAgreement, SoftMean
+from dpverify.transformations.truncation import Truncation
 
 __all__ = [
     "Agreement",
@@ -11,5 +12,6 @@ __all__ = [
     "GaussianFilter",
     "SoftAgreement",
     "SoftMean",
+    "Truncation",
     "WeightedMean",
 ]

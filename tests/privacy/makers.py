@@ -28,6 +28,9 @@ NEAR = Friendly("distance at most 1")
 OBLIGATION = "theory/queries.py:obligation_count"
 
 
+_KEPT: dict[Norm, Friendly | Adjacency] = {Norm.KEEP: NEAR, Norm.COUPLED: Adjacency.REPLACE}
+
+
 def lemma(
     value: Exact = 1,
     *,
@@ -36,7 +39,7 @@ def lemma(
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
     domain: Domain = COLUMN,
     obligation: str = OBLIGATION,
-    keeps: Friendly | None = None,
+    keeps: Friendly | Adjacency | None = None,
     shift: int | None = None,
     hypotheses: Iterable[Hypothesis] = (),
 ) -> Derivation[Sensitivity]:
@@ -49,7 +52,7 @@ def lemma(
         domain=domain,
         obligation=obligation,
         source=Source("OURS", "a test's premise"),
-        keeps=NEAR if norm is Norm.KEEP and keeps is None else keeps,
+        keeps=_KEPT.get(norm) if keeps is None else keeps,
         hypotheses=hypotheses,
     )
 

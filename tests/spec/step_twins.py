@@ -11,10 +11,25 @@ import mpmath as mp
 import pytest
 
 from dpverify.privacy import Adjacency
-from spec import scale_family, truncated_mle
-from spec.theory import families, steps, truncation
+from spec import scale_family, truncated_mle, truncation
+from spec.theory import families, steps, truncated_laws
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+Orders = dict[tuple[Any, ...], Fraction]
+
+
+def _pads_behind(kept: tuple[Any, ...], size: int, pad: Any) -> Orders:
+    """Shuffle before padding."""
+    padded = [pad] * (size - len(kept))
+    return {(*one, *padded): mass for one, mass in truncation.in_every_order(kept).items()}
+
+
+def _often_shuffled(listed: tuple[Any, ...]) -> Orders:
+    """Leave the list as it is one time out of four."""
+    found = {one: mass * 3 / 4 for one, mass in truncation.in_every_order(listed).items()}
+    return found | {listed: found[listed] + Fraction(1, 4)}
+
+
 TWINS: dict[str, dict[str, Any]] = {
     "theory.steps:obligation_step_sums": {
         "one less": lambda *given: steps.moved_squared(*given) - 1,
@@ -34,7 +49,7 @@ TWINS: dict[str, dict[str, Any]] = {
         "not clipped": lambda a, b, outside: a / b,
         "another shape": lambda a, b, outside: scale_family.mean_of(a + 1, b, outside),
     },
-    "theory.truncation:obligation_of_public_size": {
+    "truncation:obligation_of_public_size": {
         "no pads": lambda records, inside, size, pad: tuple(filter(inside, records))[:size],
         "pads with a record": lambda records, inside, size, pad: truncation.of_public_size(
             records, inside, size, next(filter(inside, records), pad)
@@ -49,20 +64,38 @@ TWINS: dict[str, dict[str, Any]] = {
             records, inside, size + len(records) % 2, pad
         ),
     },
-    "theory.truncation:obligation_bias": {
-        "half": lambda *given: truncation.bias_bound(*given) / 2,
-        "the other share": lambda a, v: truncation.bias_bound(1 - a, v),
-        "loose": lambda *given: 2 * truncation.bias_bound(*given),
+    "truncation:obligation_coupling": {
+        "not shuffled": lambda *given: {truncation.of_public_size(*given): Fraction(1)},
+        "pads behind": lambda records, inside, size, pad: _pads_behind(
+            tuple(filter(inside, records))[:size], size, pad
+        ),
+        "shuffled three times out of four": lambda *given: _often_shuffled(
+            truncation.of_public_size(*given)
+        ),
+        "pads with a record": lambda records, inside, size, pad: truncation.law(
+            records, inside, size, next(filter(inside, records), pad)
+        ),
+        "pads and trims": lambda records, inside, size, pad: truncation.law(
+            tuple(filter(inside, records))[len(records) % 2 :], inside, size, pad
+        ),
+        "a size by the data": lambda records, inside, size, pad: truncation.law(
+            records, inside, size + len(records) % 2, pad
+        ),
     },
-    "theory.truncation:obligation_mass": {
+    "theory.truncated_laws:obligation_bias": {
+        "half": lambda *given: truncated_laws.bias_bound(*given) / 2,
+        "the other share": lambda a, v: truncated_laws.bias_bound(1 - a, v),
+        "loose": lambda *given: 2 * truncated_laws.bias_bound(*given),
+    },
+    "theory.truncated_laws:obligation_mass": {
         "Cauchy and Schwarz": lambda a, most, distance: 2 * math.log(a) - most * distance**2,
         "no bias": lambda a, most, distance: math.log(a) - most * distance**2 / 2,
-        "no share": lambda a, most, distance: truncation.mass_bound(1.0, most, distance),
+        "no share": lambda a, most, distance: truncated_laws.mass_bound(1.0, most, distance),
     },
-    "theory.truncation:obligation_tail": {
+    "theory.truncated_laws:obligation_tail": {
         "normal tails": lambda v, r, t: 2 * math.exp(-t * t / (2 * v)),
-        "five times the rate": lambda v, r, t: truncation.tail_bound(v / 5, 5 * r, t),
-        "a hundredth": lambda *given: truncation.tail_bound(*given) / 100,
+        "five times the rate": lambda v, r, t: truncated_laws.tail_bound(v / 5, 5 * r, t),
+        "a hundredth": lambda *given: truncated_laws.tail_bound(*given) / 100,
     },
     "truncated_mle:obligation_loss": {
         "a little less": Fraction(999, 1000),

@@ -45,7 +45,7 @@ from dpverify.grid.transcript_queries import MovingSum
 from dpverify.privacy import Adjacency, ApproxDP, Derivation, Domain, Friendly, Norm
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.rules import conjecture
-from dpverify.transformations import BasicFilter, GaussianFilter
+from dpverify.transformations import BasicFilter, GaussianFilter, Truncation
 from dpverify.transformations.degree_weights import Agreement, WeightedMean
 from dpverify.transformations.gaussian_filter import margin
 from dpverify.transformations.soft_core import SoftAgreement, SoftMean
@@ -109,6 +109,9 @@ def lemmas() -> Iterator[Derivation[Any]]:
     for near in (ADD, REPLACE):
         for domain in (ONE, FEW):
             yield from gaussian(near, domain).lemmas
+        on_lists = conjecture(ApproxDP("0.1", "1e-9"), adjacency=REPLACE, domain=ONE)
+        listed = Truncation(low=(0.0,), high=(1.0,), size=5, pad=(0.0,))
+        yield from listed.carry(on_lists, near, ONE).lemmas
         promised = conjecture(ApproxDP("0.1", "1e-9"), adjacency=FRIENDS, domain=ONE)
         yield from BasicFilter(NEAR).lift(promised, near, ONE).lemmas
 

@@ -35,6 +35,7 @@ from dpverify.privacy.rules.noise import (
 from dpverify.privacy.rules.transfer import (
     change_adjacency,
     convert,
+    coupled_map,
     group_privacy,
     post_process,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "compose",
     "conjecture",
     "convert",
+    "coupled_map",
     "discrete_gaussian",
     "discrete_laplace",
     "event_lemma",

@@ -107,7 +107,8 @@ def _lifted(guarantee: Guarantee, moved: Fraction) -> Guarantee:
 def _require_covered(inner: PrivacyClaim, outer: Sensitivity) -> None:
     """Refuse a claim for other friends than those that the filter keeps."""
     claimed, kept = inner.adjacency, outer.keeps
-    if not isinstance(claimed, Friendly) or kept is None or not claimed.includes(kept):
+    friends = isinstance(claimed, Friendly) and isinstance(kept, Friendly)
+    if not (friends and claimed.includes(kept)):  # type: ignore[union-attr, arg-type]
         raise ValueError(
             f"The claim is for {claimed}, and what the filter keeps is {kept or 'not said to be friendly'}; "
             "prove both for the same neighbors."
@@ -160,7 +161,7 @@ def kept_by_noise(
 
 def too_few_friends(score: Sensitivity, records: int, sigma: Fraction, threshold: int) -> Absent:
     """That no record is kept which has too few friends on one of the two sides, by scores with this noise."""
-    friends = f" (friends by {score.keeps.predicate})" if score.keeps else ""
+    friends = f" (friends by {score.keeps.predicate})" if isinstance(score.keeps, Friendly) else ""
     words = f"one of at most {records} records is kept that has too few friends{friends}"
     own = dict(score.query.parameters)
     parameters = {**own, "records": records, "sigma": sigma, "threshold": threshold}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpverify.privacy.adjacency import AnyAdjacency, Domain, Friendly
+from dpverify.privacy.adjacency import Adjacency, AnyAdjacency, Domain, Friendly
 from dpverify.privacy.derivation import (
     RULES_KEY,
     Derivation,
@@ -36,14 +36,15 @@ def sensitivity_lemma(
     domain: Domain,
     obligation: str,
     source: Source,
-    keeps: Friendly | None = None,
+    keeps: Friendly | Adjacency | None = None,
     hypotheses: Iterable[Hypothesis] = (),
     premises: tuple[Derivation[Sensitivity], ...] = (),
 ) -> Derivation[Sensitivity]:
     """A sensitivity that no generic rule proves; ``obligation`` names what in spec/ shows it.
 
     query: as data, so that the suite can hold it against the statement that the obligation declares.
-    keeps: with the KEEP norm, and of scores that decide what a filter keeps, which friends that is.
+    keeps: with the KEEP norm, and of scores that decide what a filter keeps, which friends that is; with the COUPLED norm
+    the adjacency of the datasets that a map gives.
     hypotheses: what the lemma rests on; the premises' come in addition.
     premises: sensitivities of other queries that it is computed from, under the same adjacency and
     domain; their lemmas are the derivation's lemmas too. The suite refuses a derivation with a lemma whose obligation
@@ -54,9 +55,14 @@ def sensitivity_lemma(
     distance = exact(value, "sensitivity")
     if distance < 0:
         raise ValueError(f"sensitivity = {value} is negative; a distance is at least 0.")
-    if norm is Norm.KEEP and keeps is None:
+    if norm is Norm.COUPLED and not (isinstance(keeps, Adjacency) and distance.denominator == 1):
         raise ValueError(
-            f"norm = {norm} and keeps = None: a filter's keep-probabilities come with the friends that what "
+            f"norm = {norm}, value = {value} and keeps = {keeps}: say how many steps of which Adjacency lead between the "
+            "datasets, for example value=1, keeps=Adjacency.REPLACE."
+        )
+    if norm is Norm.KEEP and not isinstance(keeps, Friendly):
+        raise ValueError(
+            f"norm = {norm} and keeps = {keeps}: a filter's keep-probabilities come with the friends that what "
             "is kept are; write keeps=Friendly(predicate)."
         )
     _require_obligation(obligation)

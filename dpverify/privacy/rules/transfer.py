@@ -1,18 +1,25 @@
-"""The same mechanism under another guarantee or another adjacency."""
+"""The same mechanism under another guarantee or another adjacency, or behind a map of its records."""
 
 from __future__ import annotations
 
 from dpverify.privacy.adjacency import Adjacency, Groups
-from dpverify.privacy.derivation import Derivation, PrivacyClaim
-from dpverify.privacy.guarantees import Guarantee
+from dpverify.privacy.derivation import Derivation, Norm, PrivacyClaim, Sensitivity
+from dpverify.privacy.guarantees import BoundedRange, Guarantee, PerfectPrivacy, Profile
 from dpverify.privacy.numbers import whole
-from dpverify.privacy.rules.making import claim_of, derive, require_closed, require_guarantee
+from dpverify.privacy.rules.making import (
+    claim_of,
+    derive,
+    require_closed,
+    require_guarantee,
+    require_norm,
+)
 from dpverify.privacy.sources import Source, states
 
 _POST_PROCESSING = Source("DR14", "Proposition 2.1")
 _CONVERSION = Source("KOV15", "Section 3, the dominating mechanism")
 _GROUP = Source("V17", "Lemma 2.2, group privacy", note="zCDP: BS16; GDP: DRS22")
 _TWO_STEPS = Source("OURS", "a replacement is a removal and an addition")
+_COUPLED = Source("OURS", "maps of the records whose results can be coupled carry a claim back")
 
 
 @states(_POST_PROCESSING)
@@ -70,3 +77,34 @@ def change_adjacency(claim: Derivation[PrivacyClaim], to: Adjacency) -> Derivati
     guarantee = claim.conclusion.guarantee.for_group(2)
     conclusion = claim_of(guarantee, claim, adjacency=to)
     return derive(conclusion, "a replacement is two steps of add-remove", (claim,), _TWO_STEPS)
+
+
+@states(_COUPLED)
+def coupled_map(
+    inner: Derivation[PrivacyClaim], coupling: Derivation[Sensitivity]
+) -> Derivation[PrivacyClaim]:
+    """A map of the records, with coins of its own that stay hidden, then a mechanism on what it gives: that one's claim, for all.
+
+    coupling: what the map gives on neighbors can be drawn together so that at most so many steps of the inner claim's adjacency lead
+    from one to the other, for certain. Given both datasets the inner mechanism's laws have its claim (for that many steps);
+    the whole's are their mixtures with the same weights, which post-processing makes of the same with the datasets shown. Profiles, trade-off
+    curves and Renyi divergences of all orders survive that; a range of losses becomes its profile. A coupling that may fail, however rarely, is
+    none. Both for one domain, to which what the map gives belongs.
+    """
+    require_norm(coupling, (Norm.COUPLED,), "coupled_map")
+    require_closed(inner, "coupled_map")
+    require_closed(coupling, "coupled_map")
+    claim, moved = inner.conclusion, coupling.conclusion
+    if claim.adjacency is not moved.keeps or not isinstance(moved.adjacency, Adjacency):
+        raise ValueError(
+            f"The coupling is of datasets of neighbors under {moved.adjacency}, in steps of {moved.keeps}; the claim is under "
+            f"{claim.adjacency}. Prove it for those steps, and the coupling for inputs."
+        )
+    if claim.domain != moved.domain:
+        raise ValueError(f"The claim is for {claim.domain}, the coupling for {moved.domain}.")
+    steps = moved.value.numerator
+    guarantee = claim.guarantee.for_group(steps) if steps else PerfectPrivacy()
+    if isinstance(guarantee, BoundedRange):
+        guarantee = Profile([guarantee])  # a mixture keeps the profile, not the range
+    conclusion = claim_of(guarantee, inner, coupling, adjacency=moved.adjacency)
+    return derive(conclusion, "coupled map of the records", (inner, coupling), _COUPLED)

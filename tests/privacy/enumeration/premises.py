@@ -54,7 +54,7 @@ def sensitivity(
     adjacency: AnyAdjacency,
     *,
     query: Quantity = QUERY,
-    keeps: Friendly | None = None,
+    keeps: Friendly | Adjacency | None = None,
     hypotheses: Iterable[Hypothesis] = (),
 ) -> Derivation[Sensitivity]:
     """State how far a query moves on the edges of a graph."""
@@ -223,6 +223,14 @@ def change_adjacency(guarantee: Guarantee) -> Guarantee:
     """Conclude by ``rules.change_adjacency``, from add-remove to replace."""
     premise = claim(guarantee, Adjacency.ADD_REMOVE)
     return rules.change_adjacency(premise, to=Adjacency.REPLACE).conclusion.guarantee
+
+
+def coupled_map(
+    guarantee: Guarantee, apart: int, within: Adjacency, adjacency: Adjacency
+) -> Guarantee:
+    """Conclude by ``rules.coupled_map``, from datasets that differ as ``within`` says to all neighbors."""
+    coupling = sensitivity(apart, Norm.COUPLED, adjacency, keeps=within)
+    return rules.coupled_map(claim(guarantee, within), coupling).conclusion.guarantee
 
 
 # --- events -------------------------------------------------------------------------------------

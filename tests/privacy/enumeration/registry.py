@@ -40,6 +40,7 @@ ENUMERATED: dict[str, Enumeration] = {
     ),
     "compose": _of("test_composition", "compose", "_same_noise"),
     "convert": _of("test_transfer", "convert", "s"),
+    "coupled_map": _of("test_coupling", "coupled_map", "s", "_range"),
     "discrete_gaussian": _of("test_noise", "discrete_gaussian", "_norm"),
     "discrete_laplace": _of("test_noise", "discrete_laplace", "_norm"),
     "exponential_mechanism": _of("test_noise", "exponential_mechanism", "_norm"),

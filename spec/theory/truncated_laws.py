@@ -1,60 +1,20 @@
-"""What truncated estimation stands on: lists of a public size, masses and means of truncated laws, tails of statistics.
-
-No mechanism here trims or pads: a joint release of sum and number needs neither (clipped_mean). The lemma is stated for those who do.
-"""
+"""What truncated estimation stands on: masses and means of truncated laws, tails of statistics."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
-from typing import Any
 
-from dpverify.privacy import Adjacency, Source, SourceStatus, states
+from dpverify.privacy import Source, SourceStatus, states
 
 from . import families
 from .families import Known
-from .obligations import neighbors, require
+from .obligations import require
 
-_LIST = Source("ZZ25", "Lemma 2.1 (i), lists of a public size", note="by order, padded or trimmed")
 _BIAS = Source("ZZ25", "Proposition B.6, bias of a truncated mean", SourceStatus.CHANGED_CONSTANTS)
 _MASS = Source("OURS", "mass of a set under a nearby parameter", note="by Jensen's inequality")
 _TAIL = Source("ZZ25", "Claim A.8, statistics are subexponential")
-
-
-@states(_LIST)
-def of_public_size(
-    records: Sequence[Any], inside: Callable[[Any], bool], size: int, pad: Any
-) -> tuple[Any, ...]:
-    """The first ``size`` records inside, in their order; where there are fewer, filled up with a public one.
-
-    One record more or less in ``records`` changes the result by one record at most, as a multiset, and so does a replacement: let Y be the records
-    inside, in order, and Y' those with one more. If |Y| >= size, both keep size of them, and differ by the new one against the one
-    that it pushes out, or not at all; if |Y| < size, by the new one against a pad. A replacement inside is one exchange; from
-    inside to outside (or back) it is a removal (or an addition). QED Which place a record has may change for all of them.
-    """
-    kept = [x for x in records if inside(x)][:size]
-    return (*kept, *[pad] * (size - len(kept)))
-
-
-@states(_LIST)
-def obligation_of_public_size(claimed: Callable[..., tuple[Any, ...]] = of_public_size) -> int:
-    """On all neighbors of at most 5 records of three letters, of which two are inside: the results have the public size and
-    differ by one exchange at most; for some pair they do; and there is a pair where every place differs."""
-    cases = 0
-    for adjacency, size in product(Adjacency, (1, 2, 3, 4)):
-        farthest, moved = 0, 0
-        for ours, theirs in neighbors("abc", 5, adjacency):
-            left, right = (claimed(one, lambda x: x != "c", size, "a") for one in (ours, theirs))
-            require(len(left) == len(right) == size, f"{ours}, {theirs}: {left}, {right}")
-            gone = Counter(left) - Counter(right)
-            farthest = max(farthest, sum(gone.values()))
-            moved = max(moved, sum(a != b for a, b in zip(left, right, strict=True)))
-            require(sum(gone.values()) <= 1, f"{adjacency}, {ours}, {theirs}: {left}, {right}")
-            cases += 1
-        require(farthest == 1 and moved == size, f"{adjacency}, {size}: {farthest}, {moved}")
-    return cases
 
 
 _INTERVALS = ((-1.5, 1.5), (-0.3, 2.0), (0.5, 3.0), (-4.0, -0.7))

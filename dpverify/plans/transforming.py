@@ -1,0 +1,31 @@
+"""A map from the records to a list of records, in a plan: what runs on the list has its claim for lists."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from dpverify.grid.records import Records
+from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
+
+
+class Transformation:
+    """Makes a list of the records, in a random order. Neither list nor order is released, only what a plan does with it.
+
+    Its parameters are public, or follow from what was released before.
+    """
+
+    __slots__ = ()
+
+    within: ClassVar[Adjacency]
+    """How the lists of neighbors differ, if their orders are drawn together."""
+
+    @abstractmethod
+    def listed(self, records: Records) -> Records:
+        """The list before it is shuffled, records of the same domain: a function of the records alone."""
+
+    @abstractmethod
+    def carry(
+        self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
+    ) -> Derivation[PrivacyClaim]:
+        """The claim of map and inner plan together, from the inner one for lists that differ as ``within`` says."""
