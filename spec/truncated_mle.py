@@ -130,7 +130,7 @@ def support(parameters: Parameters) -> tuple[float, float]:
 
 
 def about(parameters: Parameters, mean: float, far: float) -> Frame:
-    """The interval within ``far`` of a mean, where records can be; on a lattice a power of two long, so that cells hold whole numbers."""
+    """The interval within ``far`` of a mean, where records can be; on a lattice a power of two long, so that cells hold whole numbers of counts."""
     least, most = support(parameters)
     low, high = max(mean - far, least), min(mean + far, most)
     if low >= high:
@@ -188,7 +188,7 @@ def in_steps(parameters: Parameters, values: Sequence[Fraction], frame: Frame) -
     """The sum of 2 z - CELLS, z the nearest of CELLS cells from the low end; with their number if it is released."""
     w, total, seen = weight(parameters), 0, 0
     cell = frame.length / CELLS
-    half = cell / 2 if family(parameters).lattice else 0.0
+    half = min(cell, 1.0) / 2 if family(parameters).lattice else 0.0
     for x in values:
         t = family(parameters).statistic(float(x))
         masked = parameters["outside"] == "mask"

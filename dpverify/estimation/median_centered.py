@@ -157,12 +157,15 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
             return float(np.linalg.norm(unit)) * to_float(radius * self.sum_scale() / n)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that n records abstain with probability at most ``beta``."""
+        """The least n such that n records, with medians within reach, abstain for their number with probability at most ``beta``.
+
+        Of records that count in a ball alone: if an eighth of them are inside.
+        """
         allowed = probability(beta, "beta")
         if not self.counts():
             return self.least()
         per_record = self.weight() * UNIT / self.sum_scale()
-        return least_counted(self.needed(), per_record, lambda d: NOISE.falls_short(d, allowed))
+        return least_counted(self.least(), per_record, lambda d: NOISE.falls_short(d, allowed))
 
     def fewest_records(self) -> int:
         """Under replace: ``at_least``, decided on the public number of records."""
@@ -240,12 +243,13 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 class Reading:
     """What a noisy sum over a noisy count says of the mean, in the image of the map.
 
-    offset: of the mean from the ball's center, shape (d,). widened: by what factor the sum's noise is larger there.
+    offset: of the mean from the ball's center, shape (d,). widened: by what factor the sum's noise is larger there, in all columns alike
+    or of each, shape (d,).
     along: its derivative by the logarithm of the count, but for the sign.
     """
 
     offset: Floats
-    widened: float
+    widened: float | Floats
     along: Floats
 
 

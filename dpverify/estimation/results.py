@@ -38,7 +38,7 @@ class VectorMeanEstimate(Result):
         """Compute (low, high), each of shape (d,): in every coordinate the mean without noise.
 
         simultaneous: at this level for all coordinates together, by Bonferroni's bound.
-        The level is exact, by Fieller: with (noisy sum) / (noisy count) = o, a mean m is left out where o - m is
+        The level is exact, by Fieller (to first order, where the mean is no linear function of the sum): with (noisy sum) / (noisy count) = o, a mean m is left out where o - m is
         beyond its noise, that of the sum and m times the count's. Both ends are infinite where the count might be
         zero. Where a noisy mean was moved into a public ball it came nearer to the truth in length, which
         does not hold for every single coordinate. Raises TypeError or ValueError for a level outside (0, 1).

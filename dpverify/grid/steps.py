@@ -77,10 +77,13 @@ class StepSums(VectorQuery):
         """Shape (size, width), exact for every n. Raises ValueError for edges of another shape or order."""
         rows, which = self.edges(before)
         count = self.cells + 2 * (self.outside == "mask")
-        rising = rows.shape[1:] == (count,) and bool((np.diff(rows, axis=1) >= 0).all())
+        plain = (
+            type(rows) is np.ndarray and rows.dtype == np.float64
+        )  # else others' code would compare records
+        rising = plain and rows.shape[1:] == (count,) and bool((np.diff(rows, axis=1) >= 0).all())
         if not rising or which.shape != (len(before),):
             raise ValueError(
-                f"edges of shape {rows.shape} and {which.shape} were released for {len(before)} draws; give {count} floats "
+                f"edges of shape {rows.shape} and {which.shape} were released for {len(before)} draws; give {count} float64 "
                 "in increasing order in a row, and one number for each draw."
             )
         kind = np.int64 if self.largest(len(view)) < WORD else object

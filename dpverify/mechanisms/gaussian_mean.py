@@ -67,10 +67,11 @@ class GaussianMean(CenteredMean):
     GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data; no delta.
     Errors at (1, 1e-6) under replace, in deviations: d = 5: .090 at n = 1000, .039 at 4000; d = 50: .16 at 4000, .030 at
     64000 (sampling alone: .071, .035; .11, .028).
-    center, reach: public; every median is searched within reach of the center; None: about 2^19 of the largest deviations.
+    center, reach: public; every median is searched within reach of the center; None: 2^19 of the largest deviation, but at
+    most about 2^21 of the smallest (131 of the largest, where they differ by a factor of 16,000).
     deviations: public; the known standard deviation of each column, used to 3%; with equal ones exactly. Columns are independent.
     outside: "clip" for records as they are; "mask" counts those inside the balls alone: right also for records that were
-    kept only near the center before, where clipping is biased; the error is 8 to 30% larger.
+    kept only near the center before, where clipping is biased; the error is up to half larger for few records or columns, hardly for many.
     truncated: public, with "mask": records were kept up to so many deviations of the center (in length, over all columns).
     search_share, warm_share: the parts of mu^2 for the searches and for the first sum.
     extra_steps: of the search, beyond one for each halving of reach down to the least deviation.
@@ -148,10 +149,11 @@ class GaussianMean(CenteredMean):
         if far is None:
             return Abstained("the mean is too far from the released center")
         at = law.at(far)
-        return Reading(offset / at.ratio, 1 / at.ratio, offset / at.slope)
+        return Reading(offset / at.ratio, _widened(offset, at), offset / at.slope)
 
     def expected_error(self, n: int) -> float:
-        """For n records of the model, whose search succeeded: the noise's root mean square length, in the data's units.
+        """For n records of the model, whose search succeeded, about the center that it found: the noise's root mean square length, in the
+        data's units. Of ``truncated`` records it is a lower estimate.
 
         Infinite below ``at_least`` records.
         """
@@ -275,6 +277,14 @@ class GaussianMean(CenteredMean):
         most = np.floor(OUTER_BOX / steps)
         centers = np.clip(np.rint(cells / steps), -most, most).astype(np.int64)
         return np.concatenate([centers, octaves(known)[:, np.newaxis]], axis=1)
+
+
+def _widened(offset: Floats, at: Any) -> Floats:
+    """By what factor noise of the sum is larger in each column of the mean: 1 / slope along the offset, 1 / ratio across it; that
+    columns then vary together is left out."""
+    length = float(np.linalg.norm(offset))
+    along = np.square(offset / length) if length > 0 else np.zeros(len(offset))
+    return np.sqrt((1 - along) / at.ratio**2 + along / at.slope**2)
 
 
 def _lengths(offsets: Floats) -> Floats:

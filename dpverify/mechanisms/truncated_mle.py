@@ -125,7 +125,7 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
     ) -> FamilyEstimate | Abstained:
         """The parameter for which the family has the released mean."""
         frame = _frame_of(self, middle, octave)
-        released = frame.low + frame.length * mean
+        released = frame.low + frame.length * mean - frame.low_side(self.family)
         found = self._solved(frame, released, middle)
         if found is None:
             return Abstained("no parameter near the searched one has the released mean")
@@ -232,6 +232,10 @@ class Frame:
     first: float
     last: float
 
+    def low_side(self, family: Family) -> float:
+        """How far the mean of the counts that a cell holds is below its middle: half a count, for the one in the middle of two goes up."""
+        return 0.5 if family.lattice and self.length > CELLS else 0.0
+
     def law(self, family: Family, theta: float, outside: Any) -> Limited:
         """The moments of the statistic, clipped to it or inside."""
         if outside == "clip":
@@ -296,10 +300,12 @@ def _edges_of(mechanism: TruncatedMle, middle: int, octave: int) -> tuple[float,
     cell = frame.length / CELLS
     t = np.asarray(frame.low + cell * (np.arange(CELLS) + 0.5), np.float64)
     if mechanism.outside == "mask":
-        half = cell / 2 if family.lattice else 0.0
+        half = min(cell, 1.0) / 2 if family.lattice else 0.0
         first, last = frame.first - half, frame.last + half
         t = np.r_[first, np.clip(t, first, last), last]
-    return tuple(np.clip(np.maximum.accumulate(family.record(t)), -_LARGEST, _LARGEST).tolist())
+    # As plain floats: objects, or an array of another kind, would be the family's code when records are compared with them.
+    records = np.array(family.record(t), np.float64)
+    return tuple(np.clip(np.maximum.accumulate(records), -_LARGEST, _LARGEST).tolist())
 
 
 def _steepness(family: Family, theta: float) -> float:

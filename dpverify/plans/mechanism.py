@@ -152,8 +152,9 @@ class Mechanism(ABC, Generic[Estimate]):
         )
 
     def records_for(self, error: float, **assumed: Any) -> int:
-        """The least n with ``expected_error(n, **assumed)`` at most ``error``, from which on it falls.
+        """A number n of records with ``expected_error(n, **assumed)`` at most ``error``, and n - 1 are too few.
 
+        The least where the error falls with n; where it has steps (balls chosen for quarter octaves of n) not always.
         Raises ValueError as ``expected_error`` does, and where 2^60 records do not suffice.
         """
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from dpverify import (
     Abstained,
@@ -293,3 +295,87 @@ def test_order_of_rows_does_not_matter() -> None:
     data = np.random.default_rng(0).poisson(5, 900)
     first, other = (made().release(one, SeededBits(1)) for one in (data, data[::-1]))
     assert first == other
+
+
+class _Spy:
+    """A number that looks at what it is compared with."""
+
+    seen: list[object] = []  # noqa: RUF012
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __float__(self) -> float:
+        return self.value
+
+    def _look(self, other: object) -> bool:
+        self.seen.append(other)
+        return self.value < float(other)  # type: ignore[arg-type]
+
+    __lt__ = __le__ = __gt__ = __ge__ = _look
+
+
+class _SpyArray(np.ndarray[Any, np.dtype[np.float64]]):
+    """An array that does."""
+
+    def __array_ufunc__(self, *given: Any, **options: Any) -> Any:
+        _Spy.seen.extend(given)
+        return NotImplemented
+
+    def __array_function__(self, *given: Any) -> Any:
+        _Spy.seen.extend(given)
+        return NotImplemented
+
+
+@dataclass(frozen=True)
+class _Spying(Normal):
+    as_array: bool = False
+
+    def record(self, t: Any) -> Any:
+        if self.as_array:
+            return np.array(t, np.float64).view(_SpyArray)
+        return np.array([_Spy(float(one)) for one in t], object)
+
+
+@pytest.mark.parametrize("as_array", [False, True])
+def test_a_family_s_own_numbers_never_meet_the_data(as_array: bool) -> None:
+    """Records of objects, and of an array of another kind, become plain floats before any record is compared with them."""
+    data = np.random.default_rng(3).normal(0.5, 1.0, 2000)
+    parameters: dict[str, Any] = {"lowest": -10.0, "highest": 10.0, "adjacency": REPLACE}
+    _Spy.seen.clear()
+    found = made(family=_Spying(1.0, as_array), **parameters).release(data, SeededBits(4))
+    assert not _Spy.seen
+    plain = made(family=Normal(1.0), **parameters).release(data, SeededBits(4))
+    assert isinstance(found, FamilyEstimate)
+    assert isinstance(plain, FamilyEstimate)
+    assert found.value == plain.value
+
+
+@pytest.mark.parametrize("kept", [None, (999_900.0, math.inf)])
+def test_cells_of_several_counts_are_not_biased(kept: Any) -> None:
+    """Counts about 10^6, two and more in a cell: of 40 releases the mean is within .15 of the records'; it was half a count too high.
+
+    The noise of a release has a deviation of .2, that of the mean is .03: false alarm below 1e-5 (and the seeds are fixed). Of kept
+    records it is compared with maximum likelihood.
+    """
+    rng = np.random.default_rng(11)
+    every = rng.poisson(1e6, 400_000).astype(np.float64)
+    data = every if kept is None else every[every >= kept[0]]
+    mechanism = made(
+        adjacency=REPLACE, noise_multiplier=1, lowest=1.0, highest=5e6, kept=kept,
+        outside="clip" if kept is None else "mask",
+    )  # fmt: skip
+    law = mechanism.law(data)
+    found = [mechanism.estimate(law.sample(SeededBits(s), 1)[0]) for s in range(40)]
+    values = [one.value for one in found if isinstance(one, FamilyEstimate)]
+    truth = float(data.mean())
+    if kept is not None:
+        family = Poisson()
+        truth = math.exp(
+            brentq(
+                lambda t: family.limited(t, kept[0], 2e6, "mask").mean - float(data.mean()),
+                math.log(9.9e5), math.log(1.01e6),
+            )
+        )  # fmt: skip
+    assert len(values) == 40
+    assert abs(float(np.mean(values)) - truth) < (0.15 if kept is None else 0.6)

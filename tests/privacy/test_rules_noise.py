@@ -272,9 +272,8 @@ def test_noise_refuses_other_norms_and_scales_that_are_no_scales(
 ) -> None:
     for norm in set(Norm) - norms:
         far = {Norm.SMOOTH: "by at most its own", Norm.COUPLED: "in a coupling, by at most 1 steps"}
-        message = (
-            rf"{name} needs a sensitivity in .* distance, but the count.* moves,? "
-            + far.get(norm, "by at most 1 in")
+        message = rf"{name} needs a sensitivity in .* distance, but the count.* moves,? " + far.get(
+            norm, "by at most 1 in"
         )
         with pytest.raises(ValueError, match=message):
             rule(lemma(norm=norm), 1)
