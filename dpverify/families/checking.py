@@ -13,7 +13,9 @@ from dpverify.privacy.numbers import Floats
 
 _PARAMETERS, _PLACES = 33, 65
 _MOST_DEGREE = 6
-_TOO_FLAT, _TOO_STEEP = 1e-12, 1e12
+_TOO_FLAT, _TOO_STEEP = 1e-12, 1e12  # to the middle one of the range's variances
+_AT_WINDOW = 12  # natural units of density below the largest, at an end of the window
+_SLOPE = 1e-3  # deviations of theta, over which the log partition is differenced
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,17 @@ def check_family(family: Family, lowest: float, highest: float) -> FamilyReport:
     ]
     thetas = [family.natural(p) for p in parameters]
     _refuse_misfits(family, parameters, thetas)
+    for parameter, theta in zip(parameters[::8], thetas[::8], strict=True):
+        wrong = _contradiction(family, parameter, theta)
+        if wrong:
+            raise ValueError(
+                f"{type(family).__name__}, at {family.parameter} {parameter:.6g}: {wrong}."
+            )
     broken: dict[str, str] = {}
     variances = [_variance(family, theta) for theta in thetas]
+    usual = sorted(variances)[_PARAMETERS // 2]
     for parameter, variance in zip(parameters, variances, strict=True):
-        if not _TOO_FLAT < variance < _TOO_STEEP:
+        if not _TOO_FLAT * usual < variance < _TOO_STEEP * usual:
             broken.setdefault(
                 "S1", f"at {family.parameter} {parameter:.6g}: variance {variance:.3g}"
             )
@@ -76,17 +85,25 @@ def check_family(family: Family, lowest: float, highest: float) -> FamilyReport:
 
 
 def _refuse_misfits(family: Family, parameters: list[float], thetas: list[float]) -> None:
-    """The way back, increasing maps, a mean that is the slope of the log partition."""
+    """The ways back, and increasing maps."""
     for parameter, theta in zip(parameters, thetas, strict=True):
         back = family.textbook(theta)
         if not math.isclose(back, parameter, rel_tol=1e-9, abs_tol=1e-12):
             raise ValueError(
                 f"{type(family).__name__}: textbook(natural({parameter:.6g})) = {back:.6g}; the two maps have to be inverse."
             )
+        again = family.from_coordinate(family.coordinate(parameter))
+        if not math.isclose(again, parameter, rel_tol=1e-9, abs_tol=1e-12):
+            raise ValueError(
+                f"{type(family).__name__}: from_coordinate(coordinate({parameter:.6g})) = {again:.6g}; the two maps have to be inverse."
+            )
     if not all(a < b for a, b in itertools.pairwise(thetas)):
         raise ValueError(
             f"{type(family).__name__}: natural parameters do not increase with the coordinate; let coordinate increase in theta."
         )
+    middles = [family.middle(theta) for theta in thetas]
+    if not all(a <= b for a, b in itertools.pairwise(middles)):
+        raise ValueError(f"{type(family).__name__}: middle(theta) does not increase with theta.")
     theta = thetas[len(thetas) // 2]
     t = np.array(_places(family, theta))
     records = family.record(t)
@@ -98,6 +115,35 @@ def _refuse_misfits(family: Family, parameters: list[float], thetas: list[float]
     back_ = np.array([family.statistic(x) for x in records.tolist()])
     if not np.allclose(back_, t, rtol=1e-9, atol=1e-9 * float(np.ptp(t))):
         raise ValueError(f"{type(family).__name__}: statistic(record(t)) is not t.")
+
+
+def _contradiction(family: Family, parameter: float, theta: float) -> str:
+    """What density, moments, log partition, window, support and median say against each other; empty if nothing.
+
+    Not what the parameter is called: a natural parameter three times too large is another family of the same form.
+    """
+    low, high = family.window(theta)
+    law, ends = family.limited(theta, low, high, "clip"), family.support()
+    spread = math.sqrt(law.variance)
+    if not ends[0] <= low < law.mean < high <= ends[1]:
+        return f"mean {law.mean:.6g}, window {low:.6g} to {high:.6g}, support {ends[0]:.6g} to {ends[1]:.6g}"
+    t, mass = family._masses(theta, low, high)
+    inner = [end for end, edge in zip((low, high), ends, strict=True) if end != edge]
+    if inner and not family.lattice:
+        seen = family.log_density(theta, np.array([*inner, float(t[int(np.argmax(mass))])]))
+        if (seen[:-1] > seen[-1] - _AT_WINDOW).any():
+            return f"the window {low:.6g} to {high:.6g} cuts much of the law off"
+    step = min(
+        _SLOPE / spread, max(abs(theta), 1.0) / 10
+    )  # from small rates a long one leaves the floats
+    parts = [family.log_partition(theta + s * step) for s in (1, -1)]
+    slope = (parts[0] - parts[1]) / (2 * step)
+    if abs(slope - law.mean) > spread / 100 + 1e-12 * abs(parts[0]) / step:
+        return f"the mean is {law.mean:.6g}, and the slope of the log partition (of log_base) is {slope:.6g}"
+    middle, far = family.middle(theta), 1.0 if family.lattice else 0.0
+    if mass[t <= middle + far].sum() < 1 / 4 or mass[t < middle - far].sum() > 3 / 4:
+        return f"middle(theta) = {middle:.6g} is far from the median"
+    return ""
 
 
 def _places(family: Family, theta: float) -> list[float]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.clipped_response import (
+    Moment,
     Outside,
     Response,
     best_masked_bound,
@@ -279,12 +280,13 @@ class GaussianMean(CenteredMean):
         return np.concatenate([centers, octaves(known)[:, np.newaxis]], axis=1)
 
 
-def _widened(offset: Floats, at: Any) -> Floats:
+def _widened(offset: Floats, at: Moment) -> Floats:
     """By what factor noise of the sum is larger in each column of the mean: 1 / slope along the offset, 1 / ratio across it; that
     columns then vary together is left out."""
     length = float(np.linalg.norm(offset))
     along = np.square(offset / length) if length > 0 else np.zeros(len(offset))
-    return np.sqrt((1 - along) / at.ratio**2 + along / at.slope**2)
+    found: Floats = np.sqrt((1 - along) / at.ratio**2 + along / at.slope**2)
+    return found
 
 
 def _lengths(offsets: Floats) -> Floats:

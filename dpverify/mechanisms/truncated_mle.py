@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,6 +33,16 @@ def _known_family(value: Any, name: str) -> Family:
         raise TypeError(
             f"{name} = {value!r}; give a dpverify.families.Family, for example Poisson(), or an instance of your own class."
         )
+    fields = {one.name for one in dataclasses.fields(value)}
+    try:
+        plain = {*vars(value)} <= fields and hash(value) is not None
+    except TypeError:
+        plain = False
+    if not plain:
+        raise TypeError(
+            f"{name}: a {type(value).__name__} that is not all in hashable fields of a frozen dataclass; families that are equal have "
+            "to be the same, so write @dataclass(frozen=True) and its numbers as fields."
+        )
     return value
 
 
@@ -39,12 +50,16 @@ def _pair(value: Any, name: str) -> tuple[float, float]:
     """Two numbers in increasing order; infinite ends are none."""
     try:
         low, high = (float(one) for one in value)
+    except OverflowError:
+        raise ValueError(
+            f"{name}: a number beyond the floats; write math.inf for no end."
+        ) from None
     except (TypeError, ValueError):
         raise TypeError(
             f"{name} = {value!r}; give two numbers, for example (0, 250_000)."
         ) from None
     if not low < high:
-        raise ValueError(f"{name} = {value!r}; give the lower end first.")
+        raise ValueError(f"{name} = {value!r}; give the lower end first, and no NaN.")
     return low, high
 
 
@@ -79,18 +94,29 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
         """A range that the family has, of not too many deviations; an interval of records that it has."""
         for name in ("lowest", "highest"):
             settle(self, **{name: to_float(exact(getattr(self, name), name))})
+        if not self.lowest < self.highest:
+            raise ValueError(
+                f"lowest = {self.lowest}, highest = {self.highest}: give the lower end of the range first."
+            )
         ends = sorted(self.family.range())
         if not ends[0] < self.lowest < self.highest < ends[1] or not self._fits():
             raise ValueError(
                 f"lowest = {self.lowest}, highest = {self.highest}: the {self.family.parameter} of {type(self.family).__name__} is "
-                f"between {ends[0]:g} and {ends[1]:g}, both left out. Give a smaller public range inside."
+                f"between {ends[0]:g} and {ends[1]:g}, both left out, and is searched in steps of a 16th of a deviation, up to "
+                "2^50 of them. Give a smaller public range inside."
             )
         if self.kept is not None and self.outside == "clip":
             raise ValueError(
                 f"kept = {self.kept}: records of which only some were kept have another mean when they are clipped. Use "
                 "outside='mask', or leave it out."
             )
-        low, high = self._support()
+        try:
+            low, high = self._support()
+        except (OverflowError, ValueError):
+            raise ValueError(
+                f"kept = {self.kept}: {type(self.family).__name__} has no statistic of an end; give an end nearer to its records, or an "
+                "infinite one."
+            ) from None
         if self.family.lattice and math.isfinite(high):
             low, high = math.ceil(max(low, -(2.0**60))), math.floor(high)
         if not low < high:

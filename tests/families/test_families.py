@@ -184,6 +184,46 @@ def test_a_family_of_one_s_own() -> None:
     assert "S1" not in report.broken
 
 
+def test_moments_that_are_those_of_another_law_are_refused() -> None:
+    """Density, window, support and median against each other."""
+
+    class Shifted(Beta):
+        def log_density(self, theta: float, t: Any) -> Any:
+            return self.log_base(t) + (theta + 2) * t
+
+    class Narrow(Beta):
+        def window(self, theta: float) -> tuple[float, float]:
+            low, high = Beta.window(self, theta)
+            return low / 10, high
+
+    class Elsewhere(Beta):
+        def support(self) -> tuple[float, float]:
+            return (1.0, 2.0)
+
+    class Apart(Beta):
+        def middle(self, theta: float) -> float:
+            return Beta.middle(self, theta) - 3
+
+    class Down(Beta):
+        def middle(self, theta: float) -> float:
+            return -Beta.middle(self, theta)
+
+    class Moved(Beta):
+        def from_coordinate(self, v: float) -> float:
+            return Beta.from_coordinate(self, v) + 1
+
+    for family, message in (
+        (Shifted(), "the slope of the log partition"),
+        (Narrow(), "cuts much of the law off"),
+        (Elsewhere(), "support 1 to 2"),
+        (Apart(), "far from the median"),
+        (Down(), "middle.theta. does not increase"),
+        (Moved(), "from_coordinate.coordinate"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_family(family, 1.5, 20.0)
+
+
 def test_a_family_that_contradicts_itself_is_refused() -> None:
     class Wrong(Beta):
         def textbook(self, theta: float) -> float:

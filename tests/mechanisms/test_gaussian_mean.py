@@ -12,6 +12,7 @@ import pytest
 from dpverify import Abstained, Adjacency, ApproxDP, GaussianDP, GaussianMean, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
 from dpverify.grid.transcripts import transcript
+from dpverify.plans.plan import stages_of
 from dpverify.suite.refinement import compare_facts
 from spec import gaussian_mean as spec
 from spec.theory import clipped_response
@@ -327,13 +328,13 @@ def test_intervals_are_wide_enough_along_the_offset() -> None:
     )
     data = np.random.default_rng(5).normal(20.3, 1.0, (120, 1))
     law = mechanism.law(data)
-    last = mechanism.fixed_plan[-1]
+    last = stages_of(mechanism.fixed_plan)[-1]
     scores = []
     for seed in range(800):
         one = law.sample(SeededBits(seed), 1)[0]
         found = mechanism.estimate(one)
-        _, center = law.built_after(last.declared, [*one.released.values()][:-1])  # type: ignore[union-attr]
-        truth = mechanism.estimate(transcript({**one.released, last.name: tuple(center.tolist())}))  # type: ignore[union-attr]
+        _, center = law.built_after(last, [*one.released.values()][:-1])
+        truth = mechanism.estimate(transcript({**one.released, last.name: tuple(center.tolist())}))
         if isinstance(found, Estimate) and isinstance(truth, Estimate):
             scores.append(float((found.value - truth.value)[0] / found.standard_deviation[0]))
     assert len(scores) > 600

@@ -54,7 +54,14 @@ def made(**parameters: Any) -> TruncatedMle:
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"family": "poisson"}, TypeError, r"give a dpverify.families.Family, for example Poisson\(\)"),
     ({"lowest": 0.0}, ValueError, r"between 0 and 1e\+08, both left out"),
-    ({"lowest": 5.0, "highest": 4.0}, ValueError, "Give a smaller public range"),
+    ({"lowest": 5.0, "highest": 4.0}, ValueError, "give the lower end of the range first"),
+    ({"kept": (0, 10**400), "outside": "mask"}, ValueError, "write math.inf for no end"),
+    ({"kept": (math.nan, 1), "outside": "mask"}, ValueError, "and no NaN"),
+    (
+        {"family": Weibull(8.0), "lowest": 1.0, "kept": (0, 1e100), "outside": "mask"},
+        ValueError,
+        "nearer to its records",
+    ),
     ({"highest": math.inf}, ValueError, "highest = inf is not finite"),
     ({"highest": 1e300}, ValueError, "Give a smaller public range inside"),
     ({"family": ContinuousBernoulli(), "highest": 1.0}, ValueError, "and 1, both left out"),
@@ -379,3 +386,22 @@ def test_cells_of_several_counts_are_not_biased(kept: Any) -> None:
         )  # fmt: skip
     assert len(values) == 40
     assert abs(float(np.mean(values)) - truth) < (0.15 if kept is None else 0.6)
+
+
+class _Hidden(Normal):
+    def __init__(self, deviation: float) -> None:
+        super().__init__(1.0)
+        self.__dict__["own"] = deviation
+
+
+@dataclass(frozen=True)
+class _Listed(Normal):
+    weights: Any = (1.0,)
+
+
+@pytest.mark.parametrize("family", [_Hidden(2.0), _Listed(1.0, [1.0])])
+def test_families_that_could_be_taken_for_others_are_refused(family: Any) -> None:
+    """Numbers outside of fields, which equality does not see; and a list, which can be changed."""
+    with pytest.raises(TypeError, match="frozen dataclass"):
+        made(family=family, lowest=-10.0, highest=10.0)
+    assert made(family=_Listed(1.0, (1.0,)), lowest=-10.0, highest=10.0).family == _Listed(1.0)
