@@ -18,6 +18,7 @@ from dpverify.grid.steps import Outside
 from dpverify.privacy.numbers import Floats
 
 _PANELS, _NODES = 12, 24  # Gauss and Legendre's rule on so many equal parts of an interval
+_CELLS = 1 << 14  # of the window, for drawing
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +121,17 @@ class Family(ABC):
         return top + float(np.log(np.exp(logs - top) @ weights))
 
     def sample(self, theta: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw records of the law, by inversion of the numerical distribution."""
-        t, mass = self._masses(theta, *self.window(theta))
-        below = np.cumsum(mass)
-        drawn = rng.random(size) * below[-1]
-        if self.lattice:
-            return self.record(t[np.minimum(np.searchsorted(below, drawn), len(t) - 1)])
-        return self.record(np.interp(drawn, below - mass / 2, t))
+        """Draw records of the law; of a density in cells of the window, each with that of its middle."""
+        low, high = self.window(theta)
+        cell = 0.0 if self.lattice else (high - low) / _CELLS
+        t = np.ceil(low) + np.arange(np.floor(high) - np.ceil(low) + 1)
+        if not self.lattice:
+            t = low + cell * (np.arange(_CELLS) + 0.5)
+        logs = self.log_density(theta, t)
+        below = np.cumsum(np.exp(logs - logs.max()))
+        which = np.searchsorted(below, rng.random(size) * below[-1], side="right")
+        drawn = t[np.minimum(which, len(t) - 1)]
+        return self.record(drawn + cell * (rng.random(size) - 0.5) if cell else drawn)
 
     def _masses(self, theta: float, low: float, high: float) -> tuple[Floats, Floats]:
         """Points and their masses, of sum 1; no panel has an end of the interval inside."""
