@@ -10,7 +10,7 @@ from dpverify.audit.faults import Fault, Subject, generic_faults
 from dpverify.audit.friendly_core import KeptPart
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.opening import Opening
-from dpverify.plans.plan import is_latent, stages_of
+from dpverify.plans.plan import is_filtered, stages_of
 
 WHOLE = ""
 BEHIND_THE_FILTER = ":kept"
@@ -54,7 +54,7 @@ def attacked_in(configuration: Configuration) -> dict[str, Attacked]:
             only=configuration.attacked,
         )
     }
-    if is_latent(whole.fixed_plan):
+    if is_filtered(whole.fixed_plan):
         found[BEHIND_THE_FILTER] = Attacked(mechanism=KeptPart(whole), pairs=configuration.friendly)
     if configuration.opening:
         found[OPENING] = Attacked(mechanism=Opening(whole), pairs=configuration.opening)

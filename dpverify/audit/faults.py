@@ -25,7 +25,16 @@ from dpverify.plans import Gate, Mechanism, NoNoise, Plan, Stage
 from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.law import Law, Place
 from dpverify.plans.noise import LogProbabilities
-from dpverify.plans.plan import gates_of, is_closed, rescaled_stage, stages_of, with_stages
+from dpverify.plans.plan import (
+    Blocks,
+    Part,
+    as_declared,
+    gates_of,
+    is_closed,
+    rescaled_stage,
+    stages_of,
+    with_stages,
+)
 from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
@@ -37,6 +46,7 @@ THOROUGH_FACTORS = (Fraction(19, 20), *QUICK_FACTORS)
 """The 5% deficit is planted where the whole law is closed: there the best event is known."""
 _VISIBLE = Fraction(19, 20)  # what is nearer to 1 no number of draws sees
 _OTHER = "the other adjacency's sensitivity"
+_BY_ORDER = "order dependence"
 _SHARES_OF_NOISE = frozenset((*(f"scale x {float(f):g}" for f in THOROUGH_FACTORS), _OTHER))
 
 
@@ -65,10 +75,13 @@ def generic_faults(
     factors = THOROUGH_FACTORS if thorough and is_closed(plan) else QUICK_FACTORS
     found: list[Fault] = []
     seen = [stage for stage in stages if only is None or stage.name in only]
+    shuffled = {*_on_lists(plan)}
     for stage in seen:
         apart = stage.name in elsewhere
         for name, changed in _stage_faults(stage, mechanism, factors):
             if apart and name in _SHARES_OF_NOISE:
+                continue
+            if stage.name in shuffled and name == _BY_ORDER:  # no order of theirs is seen
                 continue
             swapped = _swap(plan, stage.name, changed)
             found.append(Fault(f"{stage.name}: {name}", _law_of(mechanism, swapped)))
@@ -83,6 +96,17 @@ def generic_faults(
             law = _law_of(mechanism, plan, ExactGateLaw)
             found.append(Fault(f"gate on {gate.stage}: reads the exact value", law))
     return found
+
+
+def _on_lists(plan: Plan, path: str = "") -> Iterator[str]:
+    """The full names of stages that run on a list made of the records, which is in a random order."""
+    for element in map(as_declared, plan):
+        if isinstance(element, Part) and element.on is not None:
+            yield from (path + stage.name for stage in stages_of((element,)))
+        elif isinstance(element, Part):
+            yield from _on_lists(element.plan, f"{path}{element.name}/")
+        elif isinstance(element, Blocks):
+            yield from _on_lists(element.parts, path)
 
 
 def _reusable(stage: Stage, first: Stage) -> bool:
@@ -111,7 +135,7 @@ def _stage_faults(
     if ratio is not None and 0 < ratio < _VISIBLE:
         yield _OTHER, _rescale(ratio)
     if mechanism.adjacency is Adjacency.ADD_REMOVE and _order_could_matter(stage.query):
-        yield "order dependence", lambda s: dataclasses.replace(s, query=Alternating(s.query))
+        yield _BY_ORDER, lambda s: dataclasses.replace(s, query=Alternating(s.query))
 
 
 def _rescale(factor: Fraction) -> Callable[[Stage], Stage]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ from dpverify.plans.plan import (
     Plan,
     Stage,
     Unless,
+    as_declared,
     gates_of,
     is_closed,
     is_latent,
@@ -126,21 +128,19 @@ class Law:
         """The exact value of a declared stage's query after these released values, in the order of the plan."""
         batch = self._released(prefix)
         path, _, name = stage.name.rpartition("/")
-        place = self._place(self._root(), f"{path}/" if path else "")
+        place = self._place(self._root(), f"{path}/" if path else "", batch)
         found = self._center(replace(stage, name=name), place, batch, np.arange(1))
         return found[0] if stage.query.reads else found
 
     def built_after(self, stage: Stage, prefix: Sequence[Row]) -> tuple[Stage, IntArray]:
-        """What a declared stage of the plan itself comes to after these released values, and the exact value of its query there."""
-        part, _, own = stage.name.partition("/")
-        element = next((e for e in self._plan if isinstance(e, Adaptive) and e.name == part), None)
-        if element is None:
+        """What a declared stage comes to after these released values, and the exact value of its query there."""
+        path, _, own = stage.name.rpartition("/")
+        batch, rows = self._released(prefix), np.arange(1)
+        place = self._place(self._root(), f"{path}/" if path else "", batch)
+        element = next((e for e in place.plan if getattr(e, "name", "") == own), None)
+        if not isinstance(element, (Stage, Adaptive)):
             return stage, self.center_after(stage, prefix)
-        batch, place = self._released(prefix), self._root()
-        ((built, rows),) = self._stages(element, place, batch, np.arange(1))
-        if isinstance(built, Part):
-            place = self._part(built, place)
-            built = next(one for one in built.plan if isinstance(one, Stage) and one.name == own)
+        ((built, _),) = self._stages(element, place, batch, rows)
         assert isinstance(built, Stage)
         found = self._center(built, place, batch, rows)
         return built, found[0] if built.query.reads else found
@@ -269,19 +269,24 @@ class Law:
             path = f"{place.path}{part.name}/"
             yield Place(part.plan, path, view, blocks.within, around=around)
 
-    def _place(self, place: Place, path: str) -> Place:
-        """The place of this path, through parts as declared."""
+    def _place(self, place: Place, path: str, batch: Transcripts | None = None) -> Place:
+        """The place of this path, through parts as built after what one draw released; without it as declared."""
         if place.path == path:
             return place
         for element in place.plan:
-            shown = element.declared if isinstance(element, Adaptive) else element
+            shown: Any = as_declared(element)
+            parts = shown.parts if isinstance(shown, Blocks) else (shown,)
+            if not any(path.startswith(f"{place.path}{getattr(p, 'name', '')}/") for p in parts):
+                continue
             if isinstance(shown, Blocks):
-                inner = list(self._blocks_in(shown, place))
+                inner = next(
+                    one for one in self._blocks_in(shown, place) if path.startswith(one.path)
+                )
             else:
-                inner = [self._part(shown, place)] if isinstance(shown, Part) else []
-            for one in inner:
-                if path.startswith(one.path):
-                    return self._place(one, path)
+                if isinstance(element, Adaptive) and batch is not None:
+                    ((shown, _),) = self._stages(element, place, batch, np.arange(1))
+                inner = self._part(shown, place)
+            return self._place(inner, path, batch)
         raise KeyError(path)
 
     def degrees_for(self, filter_: Filter) -> tuple[int, ...]:

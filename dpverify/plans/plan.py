@@ -307,8 +307,8 @@ def _is_of_some(element: Element) -> bool:
 
 def _in_any_order(element: Element) -> bool:
     """Whether what it releases is sure not to depend on the order of records; what is built later may ask anything."""
-    if isinstance(element, Part):
-        return all(map(_in_any_order, element.plan))
+    if isinstance(element, Part):  # which records are on a list of its own may depend on it
+        return element.on is None and all(map(_in_any_order, element.plan))
     if isinstance(element, Stage):
         return element.query.in_any_order
     return isinstance(element, (Gate, Unless))
@@ -337,9 +337,14 @@ def filters_of(plan: Plan) -> Iterator[Filtered]:
             yield from filters_of(element.parts)
 
 
+def is_filtered(plan: Plan) -> bool:
+    """Whether something runs behind a filter."""
+    return next(filters_of(plan), None) is not None
+
+
 def is_latent(plan: Plan) -> bool:
     """Whether coins that are not released decide what later stages see."""
-    if next(filters_of(plan), None) is not None:
+    if is_filtered(plan):
         return True
     inner = (
         one for e in map(as_declared, plan) for one in (e.parts if isinstance(e, Blocks) else (e,))

@@ -22,7 +22,7 @@ from dpverify.audit import Configuration, Verdict, audit
 from dpverify.audit.attacked import BEHIND_THE_FILTER, OPENING, Attacked, attacked_in
 from dpverify.audit.oracle import hidden
 from dpverify.audit.subjects import claimed_of
-from dpverify.plans.plan import is_closed, is_latent
+from dpverify.plans.plan import is_closed, is_filtered
 from dpverify.privacy import point_of
 from dpverify.suite.audited import audited
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
@@ -211,7 +211,7 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
     """The exact loss of every crafted pair, both ways, against the claim."""
     configuration, entry = suite.configuration(name), suite.entries[name.partition(":")[0]]
     mechanism = configuration.mechanism
-    if is_latent(mechanism.fixed_plan):
+    if is_filtered(mechanism.fixed_plan):
         return judge_behind_the_filter(suite, entry, configuration)
     closed = is_closed(mechanism.fixed_plan)
     worst, lines = (mp.mpf(-1), mp.mpf(-1), ""), []

@@ -31,7 +31,7 @@ from dpverify.plans import (
     stages_of,
 )
 from dpverify.plans.filtering import Filter
-from dpverify.plans.plan import is_latent, with_filters
+from dpverify.plans.plan import is_filtered, with_filters
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import Dataset, Friendly
 from dpverify.randomness import Bits, SeededBits, discrete_laplace_by_coins, enumerate_law
@@ -170,7 +170,7 @@ def _pair_of(draw: Callable[[Bits], Any]) -> Callable[[Bits], tuple[int, ...]]:
 def _refine_with(spec: ModuleType, instance: SmallInstance, root: Fraction) -> Refinement:
     mechanism = instance.mechanism
     law, kept = _watched(mechanism, list(instance.data))
-    latent = is_latent(mechanism.fixed_plan)
+    latent = is_filtered(mechanism.fixed_plan)
 
     def run(bits: Bits) -> tuple[tuple[int, ...] | None, tuple[tuple[int, ...], ...]]:
         kept[:] = [None]
@@ -270,7 +270,7 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
     """
     stages, checked = stages_of(mechanism.fixed_plan), 0
     stated = spec.sensitivities(mechanism.parameters)
-    behind = filtered_of(mechanism.fixed_plan) if is_latent(mechanism.fixed_plan) else None
+    behind = filtered_of(mechanism.fixed_plan) if is_filtered(mechanism.fixed_plan) else None
     friendly = [] if behind is None else [stage.name for stage in stages_of(behind.inner)]
     for stage in stages:
         about: Any = mechanism.adjacency

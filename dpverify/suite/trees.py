@@ -22,7 +22,7 @@ import dpverify.mechanisms
 import dpverify.transformations
 from dpverify.audit import Configuration, Exhibit, SmallInstance
 from dpverify.plans import Mechanism
-from dpverify.plans.plan import is_latent
+from dpverify.plans.plan import is_filtered
 from dpverify.rates import Experiment, RateClaim
 
 
@@ -256,7 +256,7 @@ def _entry(name: str, mechanism_module: str, base: str) -> Entry:
         if type(made.mechanism) is not mechanism:
             raise SuiteError(f"audits/{name}.py: {made.name!r} is not a {class_name}")
     for made in configurations:
-        if is_latent(made.mechanism.fixed_plan) and not made.friendly:
+        if is_filtered(made.mechanism.fixed_plan) and not made.friendly:
             raise SuiteError(
                 f"audits/{name}.py: {made.name!r} has a filter and no friendly pairs; what runs "
                 "behind a filter is attacked on those."

@@ -8,6 +8,7 @@ from dpverify.privacy.guarantees import BoundedRange, Guarantee, PerfectPrivacy,
 from dpverify.privacy.numbers import whole
 from dpverify.privacy.rules.making import (
     claim_of,
+    claims_among,
     derive,
     require_closed,
     require_guarantee,
@@ -91,6 +92,7 @@ def coupled_map(
     curves and Renyi divergences of all orders survive that; a range of losses becomes its profile. A coupling that may fail, however rarely, is
     none. Both for one domain, to which what the map gives belongs.
     """
+    claims_among([inner])
     require_norm(coupling, (Norm.COUPLED,), "coupled_map")
     require_closed(inner, "coupled_map")
     require_closed(coupling, "coupled_map")
