@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from dpverify.audit import Fault, Verdict, added, audit
 from dpverify.grid import UNIT, Count, OneUnit, Query, Transcripts, View
 from dpverify.grid.queries import Answers, ClampedSum
 from dpverify.grid.splits import ByIndex
@@ -21,6 +22,7 @@ from dpverify.plans import (
     Blocks,
     DiscreteLaplace,
     Law,
+    Mechanism,
     Part,
     Plan,
     RoundedGaussian,
@@ -272,6 +274,34 @@ def test_a_list_that_is_not_shuffled_shows_in_chunks() -> None:
         rows = View(listed.listed(np.array(data).reshape(-1, 1)))
         sums.append([int(SUM.evaluate(view)[0]) for view in rows.parts(ByIndex(2))])
     assert sums == [[2, -2], [-2, 2]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chunks(Mechanism[Any]):
+    """Noisy sums of two chunks of a list of four."""
+
+    def plan(self) -> Plan:
+        own = (stage(scale=self.noise_multiplier),)
+        return on(replace(LIST, size=4), Blocks("chunk", ByIndex(2), (own, own)))
+
+    def estimate(self, transcript: Transcripts) -> Any:
+        return transcript
+
+
+def test_an_audit_of_chunks_is_silent_and_sees_a_list_that_is_not_shuffled() -> None:
+    """A record enters in front. Planted: the same chunks of the list in its own order. False alarm below 1e-6 over both."""
+    mechanism = _Chunks(adjacency=ADD, noise_multiplier=Fraction(1))
+    (listed,) = mechanism.fixed_plan
+    assert isinstance(listed, Part)
+
+    def unshuffled(data: Any) -> Law:
+        rows = replace(LIST, size=4).listed(np.asarray(data, np.float64).reshape(-1, 1))
+        return Law(listed.plan, rows, REPLACE, ONE)
+
+    pair = added("in front", [1.0, -1.0, 1.0, -1.0], -1.0, at=0)
+    planted = [Fault("does not shuffle", unshuffled)]
+    found = audit(mechanism, pairs=[pair], faults=planted, trials=8000, seed=3)
+    assert found.verdict is Verdict.CONSISTENT
 
 
 # --- refusals -----------------------------------------------------------------------------------
