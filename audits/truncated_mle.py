@@ -223,7 +223,7 @@ def _made(setting: Mapping[str, Any]) -> TruncatedMle:
 def _without_noise(mechanism: TruncatedMle, data: Any) -> float:
     """The natural parameter for which the family has the exact mean, of records limited about where they have to be by their own mean."""
     family, near = mechanism.family, -1 / float(data.mean())
-    frame = truncated_mle._frame(mechanism, near, octave_of(float(len(data))))
+    frame = truncated_mle.frame_of(mechanism, near, octave_of(float(len(data))))
     ends = frame.low, frame.low + frame.length
     kept = np.clip(data, *ends)
     if mechanism.outside == "mask":

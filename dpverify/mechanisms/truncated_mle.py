@@ -12,9 +12,17 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpverify.estimation.family_estimates import FamilyEstimate
+from dpverify.estimation.family_frames import (
+    LARGEST,
+    Frame,
+    best_frame,
+    edges_in,
+    kept_support,
+    steepness,
+)
 from dpverify.estimation.stepped import CELLS, SteppedMean
 from dpverify.estimation.whitening import count_of, octave_of
-from dpverify.families import Family, Limited
+from dpverify.families import Family
 from dpverify.grid.coordinates import SideCounts
 from dpverify.plans import Abstained
 from dpverify.plans.search import MOST_STEPS, Search
@@ -22,9 +30,7 @@ from dpverify.privacy.numbers import exact, settle, to_float
 
 _FINE = 16  # places of the search in a deviation of the statistic
 _POINTS = 9  # at which the search's unit is compared with a deviation
-_RUNGS = tuple(2.0 ** (k / 4) for k in range(-4, 17))  # of half the interval, in deviations
 _NEAR = 8  # deviations from where the search ended, in which the parameter is solved for
-_LARGEST = 1.7e308
 _TINY = 1e-120
 
 
@@ -144,21 +150,22 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
 
     def edges_of(self, middle: int, octave: int) -> tuple[float, ...]:
         """Between cells, whose middles are k / CELLS of the interval."""
-        return _edges_of(self, middle, octave)
+        frame = frame_of(self, self.theta_of(middle), octave)
+        return edges_in(self.family, frame, self.outside)
 
     def reading(
         self, mean: float, middle: int, octave: int, count: float, inside: float
     ) -> FamilyEstimate | Abstained:
         """The parameter for which the family has the released mean."""
-        frame = _frame_of(self, middle, octave)
-        released = frame.low + frame.length * mean - frame.low_side(self.family)
+        frame = frame_of(self, self.theta_of(middle), octave)
+        released = frame.mean_at(self.family, mean)
         found = self._solved(frame, released, middle)
         if found is None:
             return Abstained("no parameter near the searched one has the released mean")
         at = frame.law(self.family, found, self.outside)
         if not at.slope > 0:
             return Abstained("no parameter near the searched one has the released mean")
-        steep = _steepness(self.family, found) / at.slope
+        steep = steepness(self.family, found) / at.slope
         noise = self.noise_at(mean) * frame.length / inside
         value = self.family.textbook(found)
         return FamilyEstimate(
@@ -184,11 +191,11 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
         if n < self.least():
             return math.inf
         theta = self.family.natural(parameter)
-        frame = _frame(self, theta, octave_of(n))
+        frame = frame_of(self, theta, octave_of(n))
         at = frame.law(self.family, theta, self.outside)
         inside = n * at.inside if self.outside == "mask" else n
         noise = self.noise_at((at.mean - frame.low) / frame.length) * frame.length / inside
-        return noise * _steepness(self.family, theta) / at.slope
+        return noise * steepness(self.family, theta) / at.slope
 
     # --- the range ------------------------------------------------------------------------------
 
@@ -219,17 +226,11 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
     def _edge(self, middle: int) -> float:
         t = self.family.middle(self.theta_of(middle))
         x = float(self.family.record(np.array([t]))[0])
-        return min(max(x, -_LARGEST), _LARGEST)
+        return min(max(x, -LARGEST), LARGEST)
 
     def _support(self) -> tuple[float, float]:
         """Of the statistic of records that were kept."""
-        low, high = self.family.support()
-        if self.kept is None:
-            return low, high
-        first, last = (
-            self.family.statistic(end) if math.isfinite(end) else end for end in self.kept
-        )
-        return max(low, first), min(high, last)
+        return kept_support(self.family, self.kept)
 
     def _solved(self, frame: Frame, released: float, middle: int) -> float | None:
         """The natural parameter whose law has this mean: near where the search ended, or at the end of the range."""
@@ -249,26 +250,6 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
         return family.natural(family.from_coordinate(float(brentq(mean, low, high))))
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The interval of the statistic: its cells begin at ``low``; records from ``first`` to ``last`` count for a mask."""
-
-    low: float
-    length: float
-    first: float
-    last: float
-
-    def low_side(self, family: Family) -> float:
-        """How far the mean of the counts that a cell holds is below its middle: half a count, for the one in the middle of two goes up."""
-        return 0.5 if family.lattice and self.length > CELLS else 0.0
-
-    def law(self, family: Family, theta: float, outside: Any) -> Limited:
-        """The moments of the statistic, clipped to it or inside."""
-        if outside == "clip":
-            return family.limited(theta, self.low, self.low + self.length, outside)
-        return family.limited(theta, self.first, self.last, outside)
-
-
 @lru_cache(maxsize=64)
 def _steps_of(family: Family, low: float, high: float) -> int:
     """Halvings of the coordinate's range down to a sixteenth of a deviation, where the deviation is largest of nine places."""
@@ -283,59 +264,9 @@ def _steps_of(family: Family, low: float, high: float) -> int:
 
 
 @lru_cache(maxsize=1 << 10)
-def _frame_of(mechanism: TruncatedMle, middle: int, octave: int) -> Frame:
-    return _frame(mechanism, mechanism.theta_of(middle), octave)
-
-
-def _frame(mechanism: TruncatedMle, theta: float, octave: int) -> Frame:
-    """Of the lengths of the ladder the one of the least error for this parameter and number."""
-    family = mechanism.family
-    whole = family.limited(theta, *family.window(theta), "clip")
-    deviation, n = math.sqrt(whole.variance), count_of(octave)
-
-    def error(frame: Frame) -> float:
-        at = frame.law(family, theta, mechanism.outside)
-        inside = n * at.inside if mechanism.outside == "mask" else n
-        if not at.slope > 0 or not inside > 0:
-            return math.inf
-        noise = mechanism.noise_at((at.mean - frame.low) / frame.length) * frame.length / inside
-        return math.hypot(noise, math.sqrt(at.variance / inside)) / at.slope
-
-    frames = [_about(mechanism, whole.mean, rung * deviation) for rung in _RUNGS]
-    return min(frames, key=error)
-
-
-def _about(mechanism: TruncatedMle, mean: float, far: float) -> Frame:
-    """The interval within ``far`` of a mean, inside of what records have; on a lattice a whole power of two long from a whole number on."""
-    least, most = mechanism._support()
-    low, high = max(mean - far, least), min(mean + far, most)
-    if not low < high:  # all of it lies outside of what was kept
-        low, high = (
-            (least, min(most, least + far)) if mean < least else (max(least, most - far), most)
-        )
-    if not mechanism.family.lattice:
-        return Frame(low, high - low, low, high)
-    first = max(math.floor(low), math.ceil(least)) if math.isfinite(least) else math.floor(low)
-    length = 2.0 ** max(1, math.ceil(math.log2(max(math.ceil(high) - first, 1))))
-    return Frame(first, length, first, min(first + length, math.floor(min(most, 2.0**60))))
-
-
-@lru_cache(maxsize=64)
-def _edges_of(mechanism: TruncatedMle, middle: int, octave: int) -> tuple[float, ...]:
-    frame, family = _frame_of(mechanism, middle, octave), mechanism.family
-    cell = frame.length / CELLS
-    t = np.asarray(frame.low + cell * (np.arange(CELLS) + 0.5), np.float64)
-    if mechanism.outside == "mask":
-        half = min(cell, 1.0) / 2 if family.lattice else 0.0
-        first, last = frame.first - half, frame.last + half
-        t = np.r_[first, np.clip(t, first, last), last]
-    # As plain floats: objects, or an array of another kind, would be the family's code when records are compared with them.
-    records = np.array(family.record(t), np.float64)
-    return tuple(np.clip(np.maximum.accumulate(records), -_LARGEST, _LARGEST).tolist())
-
-
-def _steepness(family: Family, theta: float) -> float:
-    """How the parameter follows the natural one, by central differences."""
-    law = family.limited(theta, *family.window(theta), "clip")
-    step = 1e-5 / math.sqrt(law.variance)
-    return abs(family.textbook(theta + step) - family.textbook(theta - step)) / (2 * step)
+def frame_of(mechanism: TruncatedMle, theta: float, octave: int) -> Frame:
+    """Choose the interval for this parameter and 2^(octave / 4) records."""
+    number = float(count_of(octave))
+    return best_frame(
+        mechanism.family, mechanism._support(), theta, mechanism.outside, number, mechanism.noise_at
+    )
