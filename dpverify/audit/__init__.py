@@ -5,7 +5,7 @@ an implementation betrays its input besides: floats, batches, the clock, seeds, 
 """
 
 from dpverify.audit import structure
-from dpverify.audit.auditing import AuditResult, FaultResult, InvalidRun, Verdict, audit
+from dpverify.audit.auditing import FaultResult, InvalidRun, audit
 from dpverify.audit.certificates import Certificate
 from dpverify.audit.configuration import Configuration, Exhibit, SmallInstance
 from dpverify.audit.evidence import witness_of, write_witness
@@ -22,6 +22,9 @@ from dpverify.audit.neighbors.pairs import (
 )
 from dpverify.audit.neighbors.search import SearchResult, search
 from dpverify.audit.neighbors.templates import templates
+from dpverify.audit.reach import OutOfReachWarning
+from dpverify.audit.result import AuditResult
+from dpverify.audit.scaled import scaled_faults
 from dpverify.audit.sensitivity import (
     Mahalanobis,
     OutputNorm,
@@ -29,6 +32,7 @@ from dpverify.audit.sensitivity import (
     audit_sensitivity,
 )
 from dpverify.audit.tracing import TracingResult, audit_tracing
+from dpverify.audit.verdicts import NotConsistent, Verdict
 
 __all__ = [
     "AuditResult",
@@ -44,6 +48,8 @@ __all__ = [
     "Mahalanobis",
     "Neighboring",
     "NeighboringPair",
+    "NotConsistent",
+    "OutOfReachWarning",
     "OutputNorm",
     "QueryMoves",
     "SearchResult",
@@ -58,6 +64,7 @@ __all__ = [
     "generic_faults",
     "moved",
     "replaced",
+    "scaled_faults",
     "search",
     "structure",
     "templates",

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 import secrets
+import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from numbers import Real
 from typing import Any
 
 from dpverify.audit.attack import FaultResult, FixedAttack, InvalidRun, study_sizes
-from dpverify.audit.betting import Bet
-from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
+from dpverify.audit.certificates import Certificate, fewest_draws
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
 from dpverify.audit.friendly_core import KeptPart
-from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
+from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.opening import Opening
+from dpverify.audit.reach import OutOfReachWarning, beyond_draws
+from dpverify.audit.result import AuditResult
 from dpverify.audit.sequential import SequentialAttack
 from dpverify.audit.staging import STAGES, StagedAttack
-from dpverify.audit.subjects import claimed_of, is_ours, planted_in, target_of
+from dpverify.audit.subjects import claimed_of, is_ours, name_of, planted_in, target_of
+from dpverify.audit.verdicts import Verdict
 from dpverify.plans import Mechanism
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim
 from dpverify.privacy.numbers import whole
@@ -30,142 +31,10 @@ DEFAULT_ALPHA = 1e-6
 FEWEST_TRIALS = 100
 FAULT_TRIALS = 400_000
 """Draws a side and pair for each planted fault of a sequential audit, at most."""
-
-
-class Verdict(Enum):
-    """What an audit found. Only VIOLATED is a proof (up to alpha)."""
-
-    CONSISTENT = "CONSISTENT"
-    VIOLATED = "VIOLATED"
-    POWERLESS = "POWERLESS"
-
-    def __str__(self) -> str:
-        return self.value
-
-
 _LEAST_ALPHA = 1e-280
 _FIRST = (
     0.9  # of alpha; the rest is for another attack with as many draws as a planted fault needed
 )
-MEANING = {
-    Verdict.CONSISTENT: "no event violates the claim, and every planted fault was caught by the "
-    "same attempt; this is evidence, not a proof",
-    Verdict.VIOLATED: "the claim is false: the event below is too likely on one side, up to the "
-    "stated chance of a false alarm",
-    Verdict.POWERLESS: "no event violates the claim, but a planted fault was missed as well (or "
-    "none was planted), so this silence shows nothing",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class AuditResult:
-    """An audit of one claim. ``alpha``: the chance that a sound mechanism is called VIOLATED.
-
-    guarantee: what was tested: the claim's, or, of our mechanisms, the stronger one that their
-    stages compose to and that the claim was converted from.
-    certificates: at least one a pair and direction, and those of the curve; all hold together with
-    probability 1 - alpha.
-    bets: of a sequential audit, how the evidence was gathered; empty otherwise.
-    trials: draws a side and pair, at most where the audit was sequential, four times as many as asked for where
-    a fault needed more; draws: calls in all, on the subject itself.
-    """
-
-    verdict: Verdict
-    guarantee: Guarantee
-    adjacency: Neighboring
-    certificates: tuple[Certificate, ...]
-    faults: tuple[FaultResult, ...]
-    alpha: float
-    trials: int
-    seed: int
-    draws: int = 0
-    bets: tuple[Bet, ...] = ()
-
-    @property
-    def strongest(self) -> Certificate:
-        """The certificate whose epsilon is the most above the claimed one, or the least below."""
-        return max(self.certificates, key=lambda one: (one.refuted, one.epsilon - one.claimed))
-
-    @property
-    def epsilon(self) -> float:
-        """The certified lower bound on epsilon at the strongest certificate's delta, at least 0."""
-        return max(0.0, self.strongest.epsilon)
-
-    @property
-    def mu(self) -> float:
-        """The certified lower bound on mu of any Gaussian guarantee, over all certificates."""
-        return max(certificate.mu for certificate in self.certificates)
-
-    @property
-    def rho(self) -> float:
-        """The certified lower bound on rho of any zero-concentrated guarantee."""
-        return max(certificate.rho for certificate in self.certificates)
-
-    def delta_at(self, epsilon: float) -> float:
-        """The certified lower bound on delta at any epsilon; all of them hold together."""
-        return max(certificate.delta_at(epsilon) for certificate in self.certificates)
-
-    def __str__(self) -> str:
-        best = self.strongest
-        shown = f"; mu >= {self.mu:.4g}; rho >= {self.rho:.4g}" if self.mu else ""
-        lines = [
-            f"{self.verdict}: {MEANING[self.verdict]}.",
-            f"claim      {self.guarantee} under {self.adjacency}",
-            f"certified  epsilon >= {self.epsilon:.4g} at delta {best.delta:.4g} (claimed: "
-            f"{best.claimed:.4g}){shown} (false-alarm probability {self.alpha:g} over everything looked at)",
-            *_refuted_elsewhere(self.guarantee, best),
-            *_at_every_epsilon(self.certificates),
-            f"on         {best}",
-            *self._faults(),
-            f"seed       {self.seed}, {self.draws} draws of at most {self.trials} a side and pair",
-        ]
-        return "\n".join(lines)
-
-    def _faults(self) -> list[str]:
-        """None where the claim is refuted: nothing was planted."""
-        if self.verdict is Verdict.VIOLATED:
-            return []
-        caught = sum(fault.caught for fault in self.faults)
-        missed = [f"; missed: {fault.name} ({needs(fault)})" for fault in self.missed]
-        return [f"faults     {caught} of {len(self.faults)} planted faults caught{''.join(missed)}"]
-
-    @property
-    def missed(self) -> tuple[FaultResult, ...]:
-        """The planted faults that were not caught."""
-        return tuple(fault for fault in self.faults if not fault.caught)
-
-
-def needs(missed: FaultResult) -> str:
-    """Of a missed fault: with how many draws it was attacked, and about how many would show it."""
-    tried = f"in {missed.trials:,} draws a side"
-    if math.isinf(missed.needs):
-        return f"{tried} no event tells it"
-    return f"{tried}; about {missed.needs:,.0f} would show it"
-
-
-def _refuted_elsewhere(guarantee: Guarantee, best: Certificate) -> list[str]:
-    """What refutes the claim, where the bound above does not: at another epsilon, or bets alone."""
-    if not best.refuted or best.epsilon > best.claimed:
-        return []
-    found = best.region
-    if found is None:
-        return [f"refuted    by bets, which won 1 / {best.alpha:.2g} and more"]
-    excess, (epsilon, delta) = max((found.excess(*p), p) for p in tested_points(guarantee))
-    above = f"delta >= {delta + excess:.4g} at epsilon {epsilon:.4g} (claimed: {delta:.4g})"
-    return [f"refuted    {above}"]
-
-
-def _at_every_epsilon(certificates: Sequence[Certificate]) -> list[str]:
-    """Of an event that never happens on the other side, by its law or as far as was seen."""
-    everywhere = max(certificate.everywhere for certificate in certificates)
-    if everywhere:
-        return [f"           delta >= {everywhere:.4g} at every epsilon"]
-    unseen = [one.region for one in certificates if one.refuted and one.other_hits == 0]
-    ends = [(one.lower.min(), one.upper.max()) for one in unseen if one is not None]
-    most = max(ends, default=(0.0, 1.0))
-    if not most[0]:
-        return []
-    return [f"           delta >= {most[0]:.4g} - {most[1]:.2g} e^epsilon at every epsilon"]
 
 
 def audit(
@@ -226,6 +95,7 @@ def audit(
     chosen = secrets.randbelow(2**32) if seed is None else whole(seed, "seed")
     if chosen < 0:
         raise ValueError(f"seed = {seed}; give a whole number of at least 0, or None.")
+    remarks = _remarks(guarantee, alpha, told=is_ours(subject) or isinstance(subject, Exhibit))
     planted = planted_in(subject, faults, vectorized, thorough)
     target = target_of(subject, vectorized)
     certificates: tuple[Certificate, ...]
@@ -250,7 +120,16 @@ def audit(
         draws, trials = draws + 2 * most * len(listed), most
     verdict = _verdict(certificates, results)
     said = (certificates, results, alpha, trials, chosen, draws, tuple(betting.bets))
-    return AuditResult(verdict, guarantee, adjacency, *said)
+    about = (tuple(listed), name_of(subject), remarks)
+    return AuditResult(verdict, guarantee, adjacency, *said, *about)
+
+
+def _remarks(guarantee: Guarantee, alpha: float, *, told: bool) -> tuple[str, ...]:
+    """What to know of the claim before anything is drawn; a warning, unless the caller is told anyway."""
+    remark = beyond_draws(guarantee, alpha)
+    if remark is not None and not told:
+        warnings.warn(remark, OutOfReachWarning, stacklevel=3)
+    return () if remark is None else (remark,)
 
 
 def _violated(certificates: Sequence[Certificate]) -> bool:
@@ -314,4 +193,4 @@ def _check_budget(trials: int, alpha: float, guarantee: Guarantee, law_known: bo
         )
 
 
-__all__ = ["DEFAULT_ALPHA", "AuditResult", "FaultResult", "InvalidRun", "Verdict", "audit"]
+__all__ = ["DEFAULT_ALPHA", "FaultResult", "InvalidRun", "audit"]

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+from dpverify.audit.reach import SENT_TO
 from dpverify.audit.regions import Counted, Region, at_least, region
 from dpverify.privacy import Guarantee, points_of
 
@@ -168,8 +169,8 @@ def fewest_draws(guarantee: Guarantee, alpha: float) -> int:
         low, high = high, 2 * high
         if high > 10**9:
             raise ValueError(
-                f"No number of draws refutes {guarantee}: it hides nothing that could be seen. Claim "
-                "something smaller, or do not audit it."
+                f"No number of draws refutes {guarantee}: it hides nothing that could be seen. Claim something "
+                f"smaller; or, of Gaussian or Laplace noise, compare its parameter: {SENT_TO}."
             )
     while high - low > 1:
         middle = (low + high) // 2

@@ -39,11 +39,12 @@ import numpy as np
 import scipy
 
 import dpverify
-from dpverify.audit.auditing import AuditResult, Verdict
 from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, Point, tested_points
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.portable import compact, datasets_as_json, shortened, size_of
+from dpverify.audit.result import AuditResult
+from dpverify.audit.verdicts import Verdict
 from dpverify.privacy import Guarantee
 
 SCHEMA = {"name": "dpverify witness", "version": 1}
@@ -55,14 +56,14 @@ _SHORT, _LONG = 150, 1500  # bytes of names, and of a claim and a command
 
 
 def witness_of(
-    result: AuditResult, *, subject: str, pairs: Sequence[NeighboringPair], replay: str = ""
+    result: AuditResult, *, subject: str | None = None, replay: str = ""
 ) -> dict[str, Any]:
-    """The witness of a violation, as plain data for JSON; less than 10 kB when written compactly.
+    """Make the witness of a violation, as plain data for JSON; less than 10 kB when written compactly.
 
-    subject: the name of what was audited. pairs: those of the audit. replay: the command that runs it
+    subject: the name of what was audited, by default the result's. replay: the command that runs the audit
     again, at most 1500 bytes.
-    Raises ValueError for a verdict other than VIOLATED, for pairs that are not those of the audit, for a
-    longer command, and for a sequential audit that needed more bets than there is room for.
+    Raises ValueError for a verdict other than VIOLATED, for a result without its pairs (one loaded from plain
+    data), for a longer command, and for a sequential audit that needed more bets than there is room for.
     """
     if result.verdict is not Verdict.VIOLATED:
         raise ValueError(
@@ -72,15 +73,15 @@ def witness_of(
         raise ValueError(
             f"replay has {size_of(replay)} bytes; give a command of at most {_LONG}, say a script's name."
         )
-    known = {shortened(pair.name, _SHORT): pair for pair in pairs}
-    if len(known) < len(pairs):
+    known = {shortened(pair.name, _SHORT): pair for pair in result.pairs}
+    if len(known) < len(result.pairs):
         raise ValueError(
             "Two of the pairs have the same name; a witness tells pairs by their names."
         )
     for room, most_bets in _ROOMS:
         made: dict[str, Any] = {
             "schema": SCHEMA,
-            "subject": shortened(subject, _SHORT),
+            "subject": shortened(result.subject if subject is None else subject, _SHORT),
             "claim": {
                 "guarantee": shortened(str(result.guarantee), _LONG),
                 "adjacency": shortened(str(result.adjacency), _SHORT),
@@ -98,15 +99,10 @@ def witness_of(
 
 
 def write_witness(
-    path: str | Path,
-    result: AuditResult,
-    *,
-    subject: str,
-    pairs: Sequence[NeighboringPair],
-    replay: str = "",
+    result: AuditResult, path: str | Path, *, subject: str | None = None, replay: str = ""
 ) -> Path:
-    """Write the witness to a file of less than 10 kB; the path. Raises as ``witness_of`` does."""
-    made = witness_of(result, subject=subject, pairs=pairs, replay=replay)
+    """Write the witness of a violation to a file of less than 10 kB; the path. Arguments as in ``witness_of``."""
+    made = witness_of(result, subject=subject, replay=replay)
     file = Path(path)
     file.write_text(compact(made), encoding="ascii")
     return file
@@ -220,8 +216,8 @@ def _pairs(
     missing = [name for name in names if name not in known]
     if missing:
         raise ValueError(
-            f"The violation was seen on {missing[0]!r}, which is not among the pairs; give those of the "
-            "audit."
+            f"The violation was seen on {missing[0]!r}, which is not among the result's pairs; take the result "
+            "that audit() returned (one that was loaded from plain data has no pairs)."
         )
     return [{"name": name, **datasets_as_json(known[name], room // len(names))} for name in names]
 

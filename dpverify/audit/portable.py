@@ -138,6 +138,23 @@ def shortened(text: str, most: int) -> str:
     return kept + end
 
 
+def plain_floats(given: Any) -> Any:
+    """The same dictionaries, lists and numbers with what is not finite as a string, for JSON has no such numbers."""
+    if isinstance(given, Mapping):
+        return {key: plain_floats(value) for key, value in given.items()}
+    if isinstance(given, (list, tuple)):
+        return [plain_floats(value) for value in given]
+    if isinstance(given, np.generic):
+        given = given.item()
+    return str(given) if isinstance(given, float) and not math.isfinite(given) else given
+
+
+def read_floats(given: Any) -> Any:
+    """A number that ``plain_floats`` made a string of (of a NaN math.nan itself); anything else as it is."""
+    number = float(given) if isinstance(given, str) else given
+    return math.nan if number != number else number
+
+
 def compact(given: Any) -> str:
     """JSON without spaces; raises ValueError for a NaN or an infinity."""
     return json.dumps(given, separators=(",", ":"), allow_nan=False)

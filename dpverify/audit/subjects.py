@@ -113,6 +113,14 @@ def target_of(subject: Any, vectorized: bool) -> Target:
     return lambda data: CallableDraws(subject, data, vectorized)
 
 
+def name_of(subject: Any) -> str:
+    """What a report calls the subject: its own name, a function's, or its class's."""
+    own = getattr(subject, "name", None)
+    if isinstance(own, str) and own:
+        return own
+    return str(getattr(subject, "__name__", type(subject).__name__))
+
+
 def is_ours(subject: Any) -> bool:
     """Whether it is one of our mechanisms, whose law is known."""
     return isinstance(subject, (Mechanism, KeptPart, Opening))

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.audit.auditing import DEFAULT_ALPHA, MEANING, Verdict
+from dpverify.audit.auditing import DEFAULT_ALPHA
 from dpverify.audit.certificates import tested_points
 from dpverify.audit.instances import Instance
 from dpverify.audit.traces import Trace
+from dpverify.audit.verdicts import MEANING, Asked, Verdict
 from dpverify.estimation.shapes import Concentrated
 from dpverify.plans import Abstained, Mechanism
 from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim
@@ -29,7 +30,7 @@ FEWEST_RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class TracingResult:
+class TracingResult(Asked):
     """What tracing certified. ``alpha``: the chance that ``epsilon`` is above the truth.
 
     epsilon: a lower bound on any epsilon that the subject has at ``delta``; 0 where nothing is shown.
@@ -54,6 +55,11 @@ class TracingResult:
     abstained: int
     seed: int
     instance: Instance
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether the verdict is CONSISTENT."""
+        return self.verdict is Verdict.CONSISTENT
 
     @property
     def replay(self) -> str:

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from dpverify.audit.auditing import MEANING
+from dpverify.audit.verdicts import MEANING
 from dpverify.suite.events import EXIT_EMPTY, Event, Outcome, RunFinished, RunStarted, UnitFinished
 
 _MARKS = {

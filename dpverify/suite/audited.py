@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dpverify.audit import AuditResult, NeighboringPair, Verdict
-from dpverify.audit.auditing import MEANING, needs
+from dpverify.audit import AuditResult, Verdict
 from dpverify.audit.evidence import witness_of
+from dpverify.audit.result import needs
+from dpverify.audit.verdicts import MEANING
 from dpverify.privacy import ApproxDP, PerfectPrivacy, PureDP
 from dpverify.privacy.numbers import brief
 from dpverify.suite.events import Judgment, Outcome
 
 
-def audited(
-    result: AuditResult,
-    pairs: Sequence[NeighboringPair],
-    unit: tuple[str, str],
-    outcome: Outcome,
-    verdict: str,
-) -> Judgment:
+def audited(result: AuditResult, unit: tuple[str, str], outcome: Outcome, verdict: str) -> Judgment:
     """The judgment, with everything for machines. unit: its name, and the command that replays it."""
     caught = sum(fault.caught for fault in result.faults)
     faults = f"; {caught}/{len(result.faults)} planted faults caught" if result.faults else ""
@@ -50,14 +44,17 @@ def audited(
     }
     if result.verdict is Verdict.VIOLATED:
         name, replay = unit
-        data["witness"] = witness_of(result, subject=name, pairs=pairs, replay=replay)
+        data["witness"] = witness_of(result, subject=name, replay=replay)
     return Judgment(outcome, verdict, summary, details, data)
 
 
 def _explained(result: AuditResult) -> tuple[str, ...]:
     best = result.strongest
+    meaning = (
+        result.meaning if result.faults else MEANING[result.verdict]
+    )  # an exhibit has no faults
     return (
-        f"{result.verdict}: {MEANING[result.verdict]}",
+        f"{result.verdict}: {meaning}",
         str(best),
         f"a sound mechanism shows this with probability at most {best.alpha:.1e}",
         *(f"missed fault: {fault.name} ({needs(fault)})" for fault in result.missed),

@@ -161,7 +161,7 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
         Verdict.POWERLESS: Outcome.POWERLESS,
     }[result.verdict]
     unit = name, options.replay(Unit("audit", name))
-    judged = audited(result, attacked.pairs, unit, outcome, str(result.verdict))
+    judged = audited(result, unit, outcome, str(result.verdict))
     return replace(judged, summary="; ".join((judged.summary, *not_planted(unseen))))
 
 
@@ -185,7 +185,6 @@ def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
     refuted = result.verdict is Verdict.VIOLATED
     return audited(
         result,
-        exhibit.pairs,
         (name, options.replay(Unit("exhibit", name))),
         Outcome.HELD if refuted else Outcome.POWERLESS,
         "VIOLATED, as it should be" if refuted else "POWERLESS: the false claim was not refuted",

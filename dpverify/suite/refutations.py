@@ -96,8 +96,7 @@ def keep(suite: Suite, found: Refutation) -> dict[str, Any]:
     try:
         left = shown(suite, found.name, {**entry, DIGEST: _digest(file)})
     except Unsound:
-        pairs, subject = found.exhibit.pairs, f"exhibits/{found.name}"
-        made = witness_of(found.result, subject=subject, pairs=pairs, replay=_REPLAY)
+        made = witness_of(found.result, subject=f"exhibits/{found.name}", replay=_REPLAY)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(compact(made).encode("ascii"))
         left = shown(suite, found.name, {**entry, DIGEST: _digest(file)})

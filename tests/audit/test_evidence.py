@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -63,6 +63,13 @@ def refuted(name: str, claim: Guarantee | None = None, event: str = "number 0 >=
     )
 
 
+def witness(
+    result: AuditResult, *, pairs: Sequence[NeighboringPair], subject: str = "s", replay: str = ""
+) -> dict[str, Any]:
+    """The witness of a result of an audit of these pairs."""
+    return witness_of(replace(result, pairs=tuple(pairs)), subject=subject, replay=replay)
+
+
 def half_the_noise(seed: int) -> Callable[[Any, int], Any]:
     """The sum with Laplace noise of scale 0.5: 2-DP, in whole numbers of 2^-20."""
     rng = np.random.default_rng(seed)
@@ -98,16 +105,14 @@ def test_a_witness_of_an_audit_is_verified(sequential: bool, tmp_path: Path) -> 
         vectorized=True,
         sequential=sequential,
     )
-    path = write_witness(
-        tmp_path / "w.json", result, subject="half", pairs=[PAIR], replay="python half.py --seed 0"
-    )
+    path = write_witness(result, tmp_path / "w.json", replay="python half.py --seed 0")
     made = json.loads(path.read_text(encoding="ascii"))
     assert small(made) == path.stat().st_size
     said = check(made)
     assert said[0] == "pair 'one enters': add-remove neighbors"
     assert said[1] == "the point (1.0, 0.0) lies on pure(1)"
     assert said[-1].endswith("replay: python half.py --seed 0")
-    assert made["subject"] == "half"
+    assert made["subject"] == "noisy_sum"
     assert made["run"]["seed"] == 0
     assert made["run"]["trials"] == 5000
     assert set(made["run"]["versions"]) == {"python", "numpy", "scipy", "dpverify"}
@@ -118,24 +123,24 @@ def test_a_witness_of_an_audit_is_verified(sequential: bool, tmp_path: Path) -> 
 def test_a_verdict_without_a_violation_has_no_witness() -> None:
     silent = replace(refuted("one enters"), verdict=Verdict.POWERLESS)
     with pytest.raises(ValueError, match=r"POWERLESS; only a VIOLATED claim has a witness"):
-        witness_of(silent, subject="s", pairs=[PAIR])
+        witness(silent, subject="s", pairs=[PAIR])
 
 
 def test_pairs_must_be_those_of_the_audit() -> None:
-    with pytest.raises(ValueError, match=r"'elsewhere', which is not among the pairs"):
-        witness_of(refuted("elsewhere"), subject="s", pairs=[PAIR])
+    with pytest.raises(ValueError, match=r"'elsewhere', which is not among the result's pairs"):
+        witness(refuted("elsewhere"), subject="s", pairs=[PAIR])
     with pytest.raises(ValueError, match="the same name"):
-        witness_of(refuted("one enters"), subject="s", pairs=[PAIR, PAIR])
+        witness(refuted("one enters"), subject="s", pairs=[PAIR, PAIR])
 
 
 def test_a_long_command_is_refused_and_not_cut() -> None:
     with pytest.raises(ValueError, match="replay has 2002 bytes"):
-        witness_of(refuted("one enters"), subject="s", pairs=[PAIR], replay="x" * 2000)
+        witness(refuted("one enters"), subject="s", pairs=[PAIR], replay="x" * 2000)
 
 
 def test_the_point_is_the_one_with_the_largest_excess() -> None:
     result = refuted("one enters", GaussianDP("0.7"))
-    (epsilon, delta), *others = witness_of(result, subject="s", pairs=[PAIR])["points"]
+    (epsilon, delta), *others = witness(result, subject="s", pairs=[PAIR])["points"]
     assert not others
     assert delta >= GaussianDP("0.7").delta_at(Fraction(epsilon)).lower
     found = result.strongest.region
@@ -148,7 +153,7 @@ def test_the_point_is_the_one_with_the_largest_excess() -> None:
 
 @pytest.mark.parametrize("epsilon", ["0.3", "0.7", "1/3", "1.1", "0.1"])
 def test_the_point_is_on_the_claim_although_floats_are_not(epsilon: str) -> None:
-    made = witness_of(refuted("one enters", PureDP(epsilon)), subject="s", pairs=[PAIR])
+    made = witness(refuted("one enters", PureDP(epsilon)), subject="s", pairs=[PAIR])
     ((at, delta),) = made["points"]
     assert Fraction(at) >= PureDP(epsilon).epsilon
     assert (abs(Fraction(at) - PureDP(epsilon).epsilon) < 1e-15, delta) == (True, 0.0)
@@ -178,7 +183,7 @@ def test_records_of_every_kind_come_back_exactly() -> None:
         10**5000,
     ]
     pair = added("odd", rows, "new")
-    made = witness_of(refuted("odd"), subject="s", pairs=[pair])
+    made = witness(refuted("odd"), subject="s", pairs=[pair])
     small(made)
     (written,) = made["pairs"]
     left, right = unpacked(written["data"])
@@ -200,7 +205,7 @@ def test_a_fraction_that_is_a_float_is_written_as_that_float(half: Any) -> None:
         name="half", left=[half, 0.0], right=[0.5, 1.0], adjacency=Adjacency.REPLACE
     )
     result = replace(refuted("half"), adjacency=Adjacency.REPLACE)
-    made = witness_of(result, subject="s", pairs=[pair])
+    made = witness(result, subject="s", pairs=[pair])
     assert unpacked(made["pairs"][0]["data"]) == [[0.5, 0.0], [0.5, 1.0]]
     assert check(made)[0] == "pair 'half': replace neighbors"
 
@@ -209,7 +214,7 @@ def test_a_fraction_that_is_a_float_is_written_as_that_float(half: Any) -> None:
 def test_a_mechanism_without_noise_has_a_witness(trials: int) -> None:
     """No chance is involved: n of n against 0 of n."""
     result = audit(sum, claim=PureDP(1), pairs=[PAIR], trials=trials, seed=0)
-    made = witness_of(result, subject="sum", pairs=[PAIR])
+    made = witness(result, subject="sum", pairs=[PAIR])
     check(made)
     ((epsilon, _),) = made["certificate"]["certified"]
     assert 0 < result.epsilon - epsilon < 2e-7
@@ -221,7 +226,7 @@ def test_long_data_are_compressed() -> None:
     pair = NeighboringPair(
         name="long", left=rows, right=np.delete(rows, 3, 0), adjacency=Adjacency.ADD_REMOVE
     )
-    made = witness_of(refuted("long"), subject="s", pairs=[pair])
+    made = witness(refuted("long"), subject="s", pairs=[pair])
     assert small(made) < 2000
     (written,) = made["pairs"]
     left, right = unpacked(written["data"])
@@ -238,7 +243,7 @@ def test_huge_data_leave_digests_and_the_records_that_differ(listed: bool) -> No
     if listed:
         rows, short = list(rows), list(short)
     pair = NeighboringPair(name="huge", left=short, right=rows, adjacency=_Trusted())
-    made = witness_of(refuted("huge"), subject="s", pairs=[pair])
+    made = witness(refuted("huge"), subject="s", pairs=[pair])
     small(made)
     (written,) = made["pairs"]
     assert written["data"] is None
@@ -248,7 +253,7 @@ def test_huge_data_leave_digests_and_the_records_that_differ(listed: bool) -> No
     assert record["start"].startswith(f"[{float(rows[6][0])!r},")
     assert "NOT CHECKED: whether 'huge' are add-remove neighbors" in check(made)[0]
     same = NeighboringPair(name="huge", left=short, right=short, adjacency=_Trusted())
-    (other,) = witness_of(refuted("huge"), subject="s", pairs=[same])["pairs"]
+    (other,) = witness(refuted("huge"), subject="s", pairs=[same])["pairs"]
     assert other["digests"] == [written["digests"][0]] * 2
     assert other["differing"] == []
 
@@ -258,7 +263,7 @@ def test_moved_answers_that_are_too_many_show_the_first() -> None:
     pair = NeighboringPair(
         name="all", left=answers, right=[x + 0.5 for x in answers], adjacency=QueryMoves()
     )
-    (written,) = witness_of(refuted("all"), subject="s", pairs=[pair])["pairs"]
+    (written,) = witness(refuted("all"), subject="s", pairs=[pair])["pairs"]
     assert written["data"] is None
     assert [at for at, *_ in written["differing"]] == [0, 1, 2]
     assert written["differing"][0][1:] == [[answers[0]], [answers[0] + 0.5]]
@@ -269,7 +274,7 @@ def test_no_length_of_any_text_makes_it_large() -> None:
     many = [Fraction(1, 10**3000 + i) for i in range(3)]
     pair = replace(PAIR, name=long, left=[*many, *PAIR.left], right=[*many, *PAIR.right])
     result = refuted(long, PureDP(1 - Fraction(1, 3**2000)), event=long)
-    made = witness_of(result, subject=long, pairs=[pair], replay="\N{PILE OF POO}" * 120)
+    made = witness(result, subject=long, pairs=[pair], replay="\N{PILE OF POO}" * 120)
     small(made)
     assert made["pairs"][0]["name"] == made["events"][0][0]
     check(made)
@@ -296,7 +301,7 @@ def _history(count: int, pairs: int) -> AuditResult:
 def test_bets_stop_where_the_bar_was_reached() -> None:
     result = _history(1000, 1)
     pair = replace(PAIR, name=result.bets[0].pair)
-    made = witness_of(result, subject="s", pairs=[pair])
+    made = witness(result, subject="s", pairs=[pair])
     small(made)
     growth = np.cumsum([bet.log_growth for bet in result.bets])
     assert growth.max() >= np.log(1e6)
@@ -314,7 +319,7 @@ def test_bets_stop_where_the_bar_was_reached() -> None:
 def test_a_bet_left_out_is_counted_as_a_loss_at_most() -> None:
     result = _history(100, 30)
     names = dict.fromkeys(bet.pair for bet in result.bets)
-    made = witness_of(result, subject="s", pairs=[replace(PAIR, name=name) for name in names])
+    made = witness(result, subject="s", pairs=[replace(PAIR, name=name) for name in names])
     small(made)
     assert made["certificate"]["omitted"] < 0
     shown = sum(bet.log_growth for bet in result.bets if bet.stake in {b[2] for b in made["bets"]})
@@ -328,4 +333,4 @@ def test_bets_that_are_too_many_to_be_shown_are_refused() -> None:
     even = tuple(replace(bet, tally=Tally(0, 1, 0, 60)) for bet in result.bets)
     pairs = [replace(PAIR, name=name) for name in dict.fromkeys(bet.pair for bet in even)]
     with pytest.raises(ValueError, match=r"spread over \d+ bets, too many for a witness"):
-        witness_of(replace(result, bets=even), subject="s", pairs=pairs)
+        witness(replace(result, bets=even), subject="s", pairs=pairs)

@@ -44,7 +44,7 @@ def counted(guarantee: Guarantee, pair: NeighboringPair, point: Point = (1.0, 0.
     assert found.refuted
     adjacency: Any = pair.adjacency
     return AuditResult(
-        Verdict.VIOLATED, guarantee, adjacency, (found,), (), 1e-6, 20_000, 7, 40_000
+        Verdict.VIOLATED, guarantee, adjacency, (found,), (), 1e-6, 20_000, 7, 40_000, (), (pair,)
     )
 
 
@@ -53,7 +53,7 @@ def made_of(
 ) -> dict[str, Any]:
     """As read from a file."""
     result = counted(guarantee, pair, point)
-    made: dict[str, Any] = json.loads(json.dumps(witness_of(result, subject="s", pairs=[pair])))
+    made: dict[str, Any] = json.loads(json.dumps(witness_of(result, subject="s")))
     return made
 
 
@@ -92,7 +92,7 @@ def witness_of_bets() -> dict[str, Any]:
         vectorized=True,
         sequential=True,
     )
-    made: dict[str, Any] = json.loads(json.dumps(witness_of(result, subject="s", pairs=[ADDED])))
+    made: dict[str, Any] = json.loads(json.dumps(witness_of(result, subject="s")))
     return made
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.audit.auditing import AuditResult, audit
+from dpverify.audit.auditing import audit
 from dpverify.audit.certificates import fewest_draws, tested_points
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.neighbors.boxes import Box
@@ -24,6 +24,7 @@ from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.neighbors.proposals import mutated, random_pair
 from dpverify.audit.neighbors.proxies import Point, promise
 from dpverify.audit.neighbors.templates import check_bounds, templates
+from dpverify.audit.result import AuditResult
 from dpverify.audit.subjects import Target, claimed_of, target_of
 from dpverify.plans import Mechanism
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim

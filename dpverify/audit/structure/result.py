@@ -14,6 +14,7 @@ from dpverify.audit.certificates import certify as certified
 from dpverify.audit.outputs.laws import Draws, as_it_is, encode
 from dpverify.audit.outputs.showing import EXCEPTION
 from dpverify.audit.regions import Counted
+from dpverify.audit.verdicts import Asked
 from dpverify.audit.witnesses.choosing import choose
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
@@ -23,7 +24,7 @@ FEWEST_DRAWS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Asked):
     """What one attack saw.
 
     found: whether the implementation betrays something. Silence is evidence, not a proof.
@@ -43,6 +44,11 @@ class Finding:
     reproduce: str
     certificate: Certificate | None = None
     problem: str = ""
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether the attack looked everywhere and found nothing."""
+        return not self.found and not self.problem
 
     def __str__(self) -> str:
         verdict = "FOUND" if self.found else "INCOMPLETE" if self.problem else "nothing found"

@@ -1,0 +1,37 @@
+"""Claims that no number of draws can test: said before anything is drawn."""
+
+from __future__ import annotations
+
+import math
+
+from dpverify.privacy import Guarantee, points_of
+
+MOST_DRAWS = 10**9
+"""More draws a side than this are none that anybody makes."""
+
+
+class OutOfReachWarning(UserWarning):
+    """A claim whose delta is too small for draws: what is attacked is its epsilon alone."""
+
+
+def beyond_draws(guarantee: Guarantee, alpha: float) -> str | None:
+    """Why no number of draws tests the claim's delta, and what does; None where one does.
+
+    An event that has this delta here and never happens there is seen once in ln(1 / alpha) / delta draws at level
+    alpha, whatever the test.
+    """
+    points = set(points_of(guarantee))
+    _, delta = next(iter(points))
+    if len(points) > 1 or not delta:  # of a profile or of pure DP common events tell
+        return None
+    needed = -math.log(alpha) / float(delta) if float(delta) else math.inf
+    if needed <= MOST_DRAWS:
+        return None
+    return (
+        f"delta = {float(delta):.3g} is out of reach: an event of that probability takes {needed:.1e} draws to be "
+        "seen, so draws show a violation only where epsilon is exceeded by far commoner events. If the noise is "
+        f"Gaussian or Laplace, compare its parameter exactly instead: {SENT_TO}"
+    )
+
+
+SENT_TO = "audit_calibration(sigma, claim, sensitivity), or, of a composition, Profile([...]).delta_at(epsilon)"

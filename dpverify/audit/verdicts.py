@@ -1,0 +1,63 @@
+"""What an audit concludes, and how a test asks for it: by name, never as a truth value."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Never
+
+
+class Verdict(Enum):
+    """What an audit found. Only VIOLATED is a proof (up to alpha)."""
+
+    CONSISTENT = "CONSISTENT"
+    VIOLATED = "VIOLATED"
+    POWERLESS = "POWERLESS"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+MEANING = {
+    Verdict.CONSISTENT: "no event violates the claim, and every planted fault was caught by the "
+    "same attempt; this is evidence, not a proof",
+    Verdict.VIOLATED: "the claim is false: the event below is too likely on one side, up to the "
+    "stated chance of a false alarm",
+    Verdict.POWERLESS: "no event violates the claim, but a planted fault was missed as well (or "
+    "none was planted), so this silence shows nothing",
+}
+
+
+class NotConsistent(AssertionError):
+    """A claim that did not come out consistent; its text is the whole report, ``result`` what was found."""
+
+    def __init__(self, result: Asked) -> None:
+        super().__init__(result)
+        self.result = result
+
+    def __str__(self) -> str:
+        return str(self.result)
+
+
+class Asked:
+    """A result that says by ``is_consistent`` whether all is well, and is no truth value itself."""
+
+    __slots__ = ()
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether nothing speaks against the claim, and this silence counts."""
+        raise NotImplementedError
+
+    def require_consistent(self) -> None:
+        """Raise ``NotConsistent`` (an AssertionError), with the whole report, unless it is consistent."""
+        if not self.is_consistent:
+            raise NotConsistent(self)
+
+    def __bool__(self) -> Never:
+        raise TypeError(
+            f"{type(self).__name__} is no truth value: `assert result` would pass whatever was found. Write "
+            "result.require_consistent(), or ask result.is_consistent."
+        )
+
+
+__all__ = ["MEANING", "Asked", "NotConsistent", "Verdict"]
