@@ -133,8 +133,8 @@ FAULTS: dict[str, list[Plant]] = {
         ),
     ],
     "truncated_mle:obligation_lower_bound_is_below_error": [
-        _times("lower_bound", 60, truncated_mle),
-        _times("lower_bound", mp.mpf(1) / 60, truncated_mle),
+        _times("lower_bound", 6, truncated_mle),
+        _times("lower_bound", mp.mpf(1) / 6, truncated_mle),
     ],
     "scale_family:obligation_lower_bound_is_below_error": [
         _times("lower_bound", 60),
