@@ -6,6 +6,7 @@ an implementation betrays its input besides: floats, batches, the clock, seeds, 
 
 from dpverify.audit import structure
 from dpverify.audit.auditing import FaultResult, InvalidRun, audit
+from dpverify.audit.calibration import CalibrationResult, Noise, audit_calibration
 from dpverify.audit.certificates import Certificate
 from dpverify.audit.configuration import Configuration, Exhibit, SmallInstance
 from dpverify.audit.evidence import witness_of, write_witness
@@ -37,6 +38,7 @@ from dpverify.audit.verdicts import NotConsistent, Verdict
 __all__ = [
     "AuditResult",
     "Box",
+    "CalibrationResult",
     "Certificate",
     "Configuration",
     "Covariances",
@@ -48,6 +50,7 @@ __all__ = [
     "Mahalanobis",
     "Neighboring",
     "NeighboringPair",
+    "Noise",
     "NotConsistent",
     "OutOfReachWarning",
     "OutputNorm",
@@ -59,6 +62,7 @@ __all__ = [
     "Verdict",
     "added",
     "audit",
+    "audit_calibration",
     "audit_sensitivity",
     "audit_tracing",
     "generic_faults",
