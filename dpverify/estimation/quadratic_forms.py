@@ -75,7 +75,7 @@ def transform(spectrum: Floats, contour: Contour) -> Transform:
 def inside(spectrum: Floats) -> Contour:
     """Give the path on which phi integrates to P(Q <= 1)."""
     _, edge, start = _right_path(spectrum)
-    roots, step = _midpoints(_width(spectrum, edge, start))
+    roots, step = midpoints(_width(spectrum, edge, start))
     nodes = start * roots**2 - edge
     return Contour(nodes, 2 * start * step / math.pi * roots / nodes, nodes)
 
@@ -89,15 +89,15 @@ def bounded(spectrum: Floats) -> Contour:
     """
     vertex, edge, start = _right_path(spectrum)
     largest = 2 * float(spectrum.max())
-    places, weights = _gauss(_REAL)
+    places, weights = gauss(_REAL)
     top = _end(spectrum, math.log1p(largest * vertex))
     real = np.expm1(top * places) / largest
     real_factors = top * weights * np.exp(top * places) / largest
-    places, weights = _gauss(_HALF)
+    places, weights = gauss(_HALF)
     width = _width(spectrum, edge, start)
     roots = 1 + 1j * width * places
     nodes = start * roots**2 - edge
-    factors = 2 / math.pi * width * start * weights * _scaled_e2(nodes) * roots / nodes
+    factors = 2 / math.pi * width * start * weights * scaled_e2(nodes) * roots / nodes
     return Contour(
         np.concatenate([real, nodes]),
         np.concatenate([real_factors, factors]),
@@ -109,7 +109,7 @@ def outside(spectrum: Floats) -> Contour:
     """Give the path, left of 0, on which phi integrates to P(Q > 1)."""
     edge = 1 / (2 * float(spectrum.max()))
     start = _left_saddle(spectrum, edge)
-    roots, step = _midpoints(_width(spectrum, edge, start))
+    roots, step = midpoints(_width(spectrum, edge, start))
     nodes = start * roots**2 - edge
     return Contour(nodes, -2 * start * step / math.pi * roots / nodes, nodes)
 
@@ -210,20 +210,21 @@ def _width(spectrum: Floats, edge: float, start: float) -> float:
     return float(_WIDTHS[max(int(np.argmax(left)) - 1, 0)]) if left.any() else float(_WIDTHS[-1])
 
 
-def _midpoints(width: float) -> tuple[Complexes, float]:
+def midpoints(width: float) -> tuple[Complexes, float]:
+    """Give 1 + i u for u in the middles of equal steps up to ``width``, and the step."""
     number = max(_MIDPOINTS, math.ceil(width / _LONGEST_STEP))
     step = width / number
     return 1 + 1j * step * (np.arange(number) + 0.5), step
 
 
 @lru_cache(maxsize=4)
-def _gauss(number: int) -> tuple[Floats, Floats]:
+def gauss(number: int) -> tuple[Floats, Floats]:
     """Give Gauss's nodes and weights on [0, 1]."""
     places, weights = np.polynomial.legendre.leggauss(number)
     return (places + 1) / 2, weights / 2
 
 
-def _scaled_e2(nodes: Complexes) -> Complexes:
+def scaled_e2(nodes: Complexes) -> Complexes:
     """Compute exp(-s) E_2(-s), for Im s > 0: from E_1 where that can be, else by 24 terms of its expansion."""
     near = np.abs(nodes) < _ASYMPTOTIC
     close, far = np.where(near, nodes, 1.0 + 1.0j), np.where(near, 2 * _ASYMPTOTIC, nodes)

@@ -1,6 +1,8 @@
-"""Exponential families with one parameter, and which assumptions of truncated estimation they keep."""
+"""Exponential families with one parameter or several, and which assumptions of truncated estimation they keep."""
 
 from dpverify.families.checking import FamilyReport, check_family
+from dpverify.families.checking_priors import PriorReport, check_prior
+from dpverify.families.gaussian import MultivariateNormal, NormalPrecision
 from dpverify.families.known import (
     ContinuousBernoulli,
     ContinuousPoisson,
@@ -10,18 +12,48 @@ from dpverify.families.known import (
     Poisson,
     Weibull,
 )
+from dpverify.families.matching import (
+    NotMonotone,
+    Solved,
+    Unsolved,
+    clipped_match,
+    least_curvature,
+    truncated_mle,
+)
+from dpverify.families.normal_mean import NormalMean
 from dpverify.families.one_parameter import Family, Limited
+from dpverify.families.sets import Ball, Box, Eigenvalues, Shell
+from dpverify.families.several_parameters import Clipped, Curvature, ExponentialFamily, Truncated
 
 __all__ = [
+    "Ball",
+    "Box",
+    "Clipped",
     "ContinuousBernoulli",
     "ContinuousPoisson",
+    "Curvature",
+    "Eigenvalues",
+    "ExponentialFamily",
     "Family",
     "FamilyReport",
     "Limited",
     "LogNormal",
+    "MultivariateNormal",
     "Normal",
+    "NormalMean",
+    "NormalPrecision",
+    "NotMonotone",
     "Pareto",
     "Poisson",
+    "PriorReport",
+    "Shell",
+    "Solved",
+    "Truncated",
+    "Unsolved",
     "Weibull",
     "check_family",
+    "check_prior",
+    "clipped_match",
+    "least_curvature",
+    "truncated_mle",
 ]

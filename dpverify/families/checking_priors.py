@@ -1,0 +1,189 @@
+"""Which assumptions of truncated estimation a family with several parameters breaks over a prior, and where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpverify.families.matching import least_curvature
+from dpverify.families.sets import Ball, Prior, Shell, Survival
+from dpverify.families.several_parameters import LEAST_MASS, Curvature, ExponentialFamily
+from dpverify.grid.steps import Outside
+from dpverify.privacy.numbers import Floats
+
+_MOST_RATIO = (
+    1e12  # of curvatures over a prior: beyond, floats do not tell them apart from singular
+)
+_PAIRS, _DRAWS = 200, 4000
+_SLOPE = 1e-5  # of theta's scale, over which derivatives are differenced
+_CLOSE = 1e-5
+_DEVIATIONS = 7.0  # of a drawn mean: beyond with probability below 3e-12 for each number
+
+
+@dataclass(frozen=True, slots=True)
+class PriorReport:
+    """What ``check_prior`` found.
+
+    mass: a lower bound on the probability of the survival set under the prior; strength: the least eigenvalue of how the limited
+    statistic follows theta, over points of the prior, by which errors of released moments are divided; both None without a
+    survival set, or where they cannot be computed. broken: of S1 to S4 those that do not hold, each with where.
+    """
+
+    curvature: Curvature
+    degree: int | None
+    mass: float | None
+    strength: float | None
+    broken: dict[str, str]
+
+    def __str__(self) -> str:
+        own = self.curvature
+        found = [f"curvature from {own.least:.3g} to {own.most:.3g}, degree {self.degree}"]
+        if self.mass is not None and self.strength is not None:
+            found.append(f"mass at least {self.mass:.3g}, strength {self.strength:.3g}")
+        return "; ".join(
+            (*found, *(f"{name} fails {where}" for name, where in self.broken.items()))
+        )
+
+
+def check_prior(
+    family: ExponentialFamily,
+    prior: Prior,
+    survival: Survival | None = None,
+    outside: Outside = "mask",
+) -> PriorReport:
+    """Check numerically the four assumptions of truncated estimation over a prior, for a survival set if one is given.
+
+    S1: the covariance of T is bounded from both sides. S2: the prior is inside of all parameters. S3: the law of a record is
+    log-concave, also of those in the set. S4: T is a polynomial of the record. Where S3 fails nothing but the computed
+    ``strength`` says how well moments tell theta. Raises ValueError for a set that cannot be shown to hold 1 / 20 of the
+    records, and where what the family says of itself does not fit together.
+    Source: ZZ25, the assumptions of Theorem 3.1.
+    """
+    curvature = family.bounds(prior)
+    broken = _broken(curvature, family.degree, prior)
+    mass = strength = None
+    if survival is not None:
+        mass = family.least_mass(prior, survival) if "S2" not in broken else 0.0
+        if mass < LEAST_MASS:
+            raise ValueError(
+                f"{survival} holds as little as {mass:.3g} of the records under {prior}, as far as a bound tells; "
+                f"give a larger set or a smaller prior: at least {LEAST_MASS}."
+            )
+    if "S1" in broken or "S2" in broken:
+        return PriorReport(curvature, family.degree, mass, None, broken)
+    points = family.points(prior)
+    for theta in points[:: max(1, len(points) // 4)]:
+        wrong = _contradiction(family, theta) or _limited_contradiction(family, theta, survival)
+        if wrong:
+            where = np.round(theta, 4).tolist()
+            raise ValueError(f"{type(family).__name__}, at theta {where}: {wrong}.")
+    bent = _bent(family, points[0])
+    if bent:
+        broken["S3"] = bent
+    elif isinstance(survival, Shell):
+        broken["S3"] = f"in the hole of {survival}: the set is not convex"
+    if survival is not None:
+        strength = least_curvature(family, prior, survival, outside)
+    return PriorReport(curvature, family.degree, mass, strength, broken)
+
+
+def _broken(curvature: Curvature, degree: int | None, prior: Prior) -> dict[str, str]:
+    """S1, S2 and S4, of what the family says of itself."""
+    broken = {}
+    least, most = curvature.least, curvature.most
+    if not 0 < least <= most < math.inf:
+        broken["S1"] = f"over {prior}: curvature from {least:.3g} to {most:.3g}"
+    elif most > _MOST_RATIO * least:
+        far = most / least
+        broken["S1"] = f"over {prior}: curvatures a factor {far:.3g} apart are singular in floats"
+    if not curvature.interior > 0:
+        broken["S2"] = f"at the end of {prior}, which is the end of all parameters"
+    if degree is None:
+        broken["S4"] = "everywhere: the statistic is no polynomial"
+    return broken
+
+
+def _contradiction(family: ExponentialFamily, theta: Floats) -> str:
+    """What log partition, mean, Fisher information, matching and draws say against each other; empty if nothing."""
+    mean, fisher = family.mean(theta), family.fisher(theta)
+    if _off(_slopes(family.log_partition, theta), mean):
+        return "the mean is not the gradient of the log partition"
+    if _off(_slopes(family.mean, theta), fisher):
+        return "the Fisher information is not the derivative of the mean"
+    if _off(family.mean_to_natural(mean), theta):
+        return "mean_to_natural(mean(theta)) is not theta"
+    drawn = family.statistic(family.sample(theta, _DRAWS, np.random.default_rng(1)))
+    far = np.abs(drawn.mean(axis=0) - mean) / np.sqrt(np.diag(fisher) / _DRAWS)
+    if (far > _DEVIATIONS).any():
+        return f"the statistic of {_DRAWS} draws has another mean"
+    if family.degree is not None and not _is_polynomial(family, theta, family.degree):
+        return f"the statistic is no polynomial of degree {family.degree}"
+    return ""
+
+
+def _limited_contradiction(
+    family: ExponentialFamily, theta: Floats, survival: Survival | None
+) -> str:
+    """What truncated and clipped moments say against their derivatives; empty if nothing."""
+    if survival is None:
+        return ""
+
+    def truncated(other: Floats) -> float:
+        return family.log_partition(other) + family.truncated(other, survival).log_mass
+
+    own = family.truncated(theta, survival)
+    if _off(_slopes(truncated, theta), own.mean):
+        return "the truncated mean is not the gradient of log partition plus log mass"
+    if _off(_slopes(lambda t: family.truncated(t, survival).mean, theta), own.covariance):
+        return "the truncated covariance is not the derivative of the truncated mean"
+    if not isinstance(survival, Ball):
+        return ""
+    jacobian = family.clipped(theta, survival).jacobian
+    if _off(_slopes(lambda t: family.clipped(t, survival).mean, theta), jacobian):
+        return "the clipped Jacobian is not the derivative of the clipped mean"
+    return ""
+
+
+def _slopes(function: Callable[[Floats], Floats | float], theta: Floats) -> Floats:
+    """Difference a function of theta along every axis: the last of the result's axes."""
+    step = _SLOPE * max(1e-3, float(np.linalg.norm(theta)) / math.sqrt(len(theta)))
+    moved = np.eye(len(theta)) * step
+    found = [
+        (np.asarray(function(theta + one)) - np.asarray(function(theta - one))) / (2 * step)
+        for one in moved
+    ]
+    return np.stack(found, axis=-1)
+
+
+def _off(found: Floats, wanted: Floats) -> bool:
+    return bool(np.abs(found - wanted).max() > _CLOSE * max(1e-3, float(np.abs(wanted).max())))
+
+
+def _bent(family: ExponentialFamily, theta: Floats) -> str:
+    """Where the law of a record is not log-concave, of midpoints between drawn records."""
+    x = family.sample(theta, 2 * _PAIRS, np.random.default_rng(2))
+    first, second = x[:_PAIRS], x[_PAIRS:]
+    middle = (first + second) / 2
+    logs = [
+        family.statistic(part) @ theta + family.log_base(part) for part in (first, middle, second)
+    ]
+    below = logs[1] < (logs[0] + logs[2]) / 2 - 1e-9 * (1 + np.abs(logs[1]))
+    if not below.any():
+        return ""
+    where = np.round(middle[int(np.argmax(below))], 4).tolist()
+    return f"at theta {np.round(theta, 4).tolist()}, about the record {where}"
+
+
+def _is_polynomial(family: ExponentialFamily, theta: Floats, degree: int) -> bool:
+    """Whether differences of this order and one more vanish along lines between drawn records."""
+    ends = family.sample(theta, 8, np.random.default_rng(3)).reshape(4, 2, family.d)
+    shares = np.linspace(0, 1, degree + 2)[:, np.newaxis]
+    for first, last in ends:
+        t = family.statistic(first + shares * (last - first))
+        rest = np.diff(t, degree + 1, axis=0)
+        if np.abs(rest).max() > 1e-9 * max(1e-3, float(np.abs(t).max())):
+            return False
+    return True

@@ -1,0 +1,143 @@
+"""Sets that limit records or parameters, all public: balls, boxes, shells, matrices with eigenvalues in an interval.
+
+A symmetric matrix is packed isometrically: its diagonal, then sqrt(2) times what is above it, row by row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dpverify.grid.linear import Integers
+from dpverify.privacy.numbers import Floats
+
+Vector = tuple[float, ...]
+
+
+def _vector(given: object, name: str) -> Vector:
+    found = np.asarray(given, np.float64)
+    if found.ndim != 1 or not found.size or np.isnan(found).any():
+        raise ValueError(f"{name} = {given!r}; give a vector of numbers, none of them nan.")
+    return tuple(float(v) for v in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """Vectors up to ``radius`` from ``center``."""
+
+    center: Vector
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "center", _vector(self.center, "center"))
+        if not (0 < self.radius < math.inf and np.isfinite(self.center).all()):
+            raise ValueError(
+                f"Ball(center={self.center}, radius={self.radius}); give finite numbers, the radius positive."
+            )
+
+    def nearest(self, vector: Floats) -> Floats:
+        """Compute the nearest vector in the ball."""
+        off = vector - np.array(self.center)
+        length = float(np.linalg.norm(off))
+        return (
+            vector
+            if length <= self.radius
+            else np.array(self.center) + off * (self.radius / length)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Vectors with every number between those of ``lowest`` and ``highest``, which may be infinite."""
+
+    lowest: Vector
+    highest: Vector
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lowest", _vector(self.lowest, "lowest"))
+        object.__setattr__(self, "highest", _vector(self.highest, "highest"))
+        both = len(self.lowest) == len(self.highest)
+        if not (both and all(a < b for a, b in zip(self.lowest, self.highest, strict=True))):
+            raise ValueError(
+                f"Box(lowest={self.lowest}, highest={self.highest}); give as many of both, lowest below highest."
+            )
+
+    def nearest(self, vector: Floats) -> Floats:
+        """Clamp every number."""
+        return np.clip(vector, self.lowest, self.highest)
+
+
+@dataclass(frozen=True, slots=True)
+class Eigenvalues:
+    """Precisions, which are inverse covariances, with eigenvalues from ``lowest`` to ``highest``.
+
+    reach: for laws with a mean, the most that the length of precision times mean can be.
+    """
+
+    lowest: float
+    highest: float
+    reach: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.lowest < self.highest and self.reach >= 0 and self.lowest < math.inf):
+            raise ValueError(
+                f"Eigenvalues({self.lowest}, {self.highest}, reach={self.reach}); give 0 <= lowest < highest "
+                "and a reach that is not negative."
+            )
+
+    def clipped(self, matrix: Floats) -> Floats:
+        """Compute the nearest matrix of the set, in Frobenius' norm, to a symmetric one of shape (d, d)."""
+        values, vectors = np.linalg.eigh(matrix)
+        return np.asarray((vectors * np.clip(values, self.lowest, self.highest)) @ vectors.T)
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Vectors more than ``inner`` and up to ``outer`` from ``center``: a set that is not convex."""
+
+    center: Vector
+    inner: float
+    outer: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "center", _vector(self.center, "center"))
+        if not (0 < self.inner < self.outer < math.inf and np.isfinite(self.center).all()):
+            raise ValueError(
+                f"Shell(inner={self.inner}, outer={self.outer}); give 0 < inner < outer, finite, and a finite center."
+            )
+
+
+Survival = Ball | Shell
+"""What records are truncated to."""
+Prior = Ball | Box | Eigenvalues
+"""What parameters are known to be in."""
+
+
+# --- symmetric matrices as vectors -----------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def places(d: int) -> tuple[Integers, Integers, Floats]:
+    """Give rows, columns and factors of the entries of a packed matrix of shape (d, d)."""
+    above = np.triu_indices(d, 1)
+    rows = np.concatenate([np.arange(d), above[0]])
+    columns = np.concatenate([np.arange(d), above[1]])
+    return rows, columns, np.where(rows == columns, 1.0, math.sqrt(2))
+
+
+def pack(matrices: Floats) -> Floats:
+    """Pack symmetric matrices of shape (..., d, d) into vectors of shape (..., d (d + 1) / 2) of the same length."""
+    rows, columns, factors = places(matrices.shape[-1])
+    return np.asarray(matrices[..., rows, columns] * factors)
+
+
+def unpack(vectors: Floats, d: int) -> Floats:
+    """Give back the matrices, of shape (..., d, d)."""
+    rows, columns, factors = places(d)
+    found = np.empty((*vectors.shape[:-1], d, d))
+    found[..., rows, columns] = vectors / factors
+    found[..., columns, rows] = vectors / factors
+    return found
