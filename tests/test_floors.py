@@ -17,8 +17,8 @@ CORE = (
     "grid",
     "plans",
     "transformations",
-    "estimation",
     "families",
+    "estimation",
     "mechanisms",
 )
 UPSTAIRS = ("audit", "rates", "suite", "ledger", "report", "cli")

@@ -12,13 +12,13 @@ from scipy.special import gammainc, gammaincinv
 
 from dpverify.estimation.clip_bounds import How, expected_error
 from dpverify.estimation.clip_schedule import in_units
-from dpverify.estimation.clipped_moments import (
+from dpverify.estimation.sign_rounds import symmetric
+from dpverify.families.clipped_moments import (
     clipped_inverse,
     clipped_spectrum,
     masked_inverse,
     masked_moments,
 )
-from dpverify.estimation.sign_rounds import symmetric
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row
 from dpverify.grid.outer_products import DIAGONAL, OFF_DIAGONAL

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import wofz
 
-from dpverify.estimation.quadratic_forms import Complexes, Contour, gauss, midpoints, scaled_e2
+from dpverify.families.quadratic_forms import Complexes, Contour, gauss, midpoints, scaled_e2
 from dpverify.privacy.numbers import Floats
 
 Limit = Literal["inside", "root", "ratio"]

@@ -15,8 +15,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpverify.estimation.clipped_moments import clipped_inverse
 from dpverify.families.balls import Law
+from dpverify.families.clipped_moments import clipped_inverse
 from dpverify.families.gaussian import NormalPrecision
 from dpverify.families.sets import Ball, Box, Eigenvalues, Prior, Survival
 from dpverify.families.several_parameters import LEAST_MASS, ExponentialFamily

@@ -11,7 +11,6 @@ import pytest
 from scipy import integrate, stats
 
 from dpverify.estimation.clip_bounds import expected_error
-from dpverify.estimation.clipped_moments import clipped_spectrum, masked_moments
 from dpverify.estimation.normal_fits import (
     best_bound,
     best_mean_bound,
@@ -25,6 +24,7 @@ from dpverify.estimation.normal_fits import (
     responses,
     sandwich,
 )
+from dpverify.families.clipped_moments import clipped_spectrum, masked_moments
 
 How = Literal["clip", "mask"]
 _FINE = 40

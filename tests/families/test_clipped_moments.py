@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpverify.estimation.clip_bounds import How, expected_error
-from dpverify.estimation.clipped_moments import (
+from dpverify.estimation.normal_fits import best_bound
+from dpverify.families.clipped_moments import (
     clipped_inverse,
     clipped_spectrum,
     masked_inverse,
@@ -21,8 +22,7 @@ from dpverify.estimation.clipped_moments import (
     masked_spectrum,
     response,
 )
-from dpverify.estimation.normal_fits import best_bound
-from dpverify.estimation.quadratic_forms import (
+from dpverify.families.quadratic_forms import (
     quadratic_cdf,
     quadratic_quantile,
     quadratic_tail,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpverify.estimation.quadratic_forms import Transform, bounded, inside, transform
+from dpverify.families.quadratic_forms import Transform, bounded, inside, transform
 from dpverify.privacy.numbers import Floats
 
 _FULL = 1 - 1e-3  # of the bound: the most a trace can be
