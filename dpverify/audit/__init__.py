@@ -27,6 +27,7 @@ from dpverify.audit.reach import OutOfReachWarning
 from dpverify.audit.result import AuditResult
 from dpverify.audit.scaled import scaled_faults
 from dpverify.audit.sensitivity import (
+    Excess,
     Mahalanobis,
     OutputNorm,
     SensitivityResult,
@@ -42,6 +43,7 @@ __all__ = [
     "Certificate",
     "Configuration",
     "Covariances",
+    "Excess",
     "Exhibit",
     "Fault",
     "FaultResult",

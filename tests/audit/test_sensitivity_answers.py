@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 
 from audits._groups import GroupsByIndex
+from dpverify.audit import Box, NotConsistent
 from dpverify.audit.sensitivity import (
+    Excess,
     OutputNorm,
     audit_sensitivity,
 )
@@ -42,6 +44,7 @@ from tests.audit.sensitivity_subjects import (
     TWO,
     Array,
     attack,
+    float64_sum,
     grid_sum,
     not_alternating,
     running_float32,
@@ -82,7 +85,7 @@ def test_the_librarys_queries_keep_their_lemmas_and_no_smaller_ones(
     assert (silent.bound, silent.norm) == (proved.value, measure_of(proved.norm).norm)
     # a 1% smaller claim (of integers: a claim of one less) is refuted, so the silence means something
     less = min(proved.value - 1, proved.value * Fraction(99, 100))
-    claim = {"norm": proved.norm, "bound": less}
+    claim: dict[str, Any] = {"norm": proved.norm, "bound": less}
     assert any(attack(query, adjacency, domain, calls=n, **claim).violated for n in (400, 2000))
 
 
@@ -124,7 +127,7 @@ def test_what_is_no_distance_is_an_infinite_one(query: Callable[[Array], Any], s
     assert found.violated
     assert found.largest == math.inf
     assert re.search(said, found.worst.problem)
-    json.dumps(found.to_json(), allow_nan=False)
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_the_same_exception_on_both_sides_is_found_too() -> None:
@@ -160,7 +163,7 @@ def test_records_may_be_nan_where_the_domain_says_so() -> None:
     found = attack(trusting, ADD, replacing, norm=L1, bound=1, calls=400)
     assert found.violated
     assert "NaN" in found.worst.problem
-    json.dumps(found.to_json(), allow_nan=False)
+    json.dumps(found.to_dict(), allow_nan=False)
     careful = attack(
         lambda x: trusting(np.nan_to_num(x)), ADD, replacing, norm=L1, bound=1, calls=400
     )
@@ -170,7 +173,7 @@ def test_records_may_be_nan_where_the_domain_says_so() -> None:
 
 def test_a_result_reads_back_from_plain_data() -> None:
     found = attack(running_float32, REPLACE, ONE, norm=L1, bound="2.0", seed=3)
-    data = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     for name, pair in (("worst", found.worst), ("simplest", found.simplest)):
         assert pair is not None
         sides = [
@@ -246,16 +249,13 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"bound": True}, TypeError, "truth value"),
     ({"adjacency": "replace"}, TypeError, "Adjacency.ADD_REMOVE or Adjacency.REPLACE"),
     ({"adjacency": None}, TypeError, "Adjacency.ADD_REMOVE or Adjacency.REPLACE"),
-    ({"domain": 1}, TypeError, "Domain"),
-    ({"low": 2, "high": 1}, ValueError, "low = 2.0 is above high = 1.0"),
-    ({"low": (0, 1)}, ValueError, "2 numbers for 1 columns"),
-    ({"high": math.nan}, ValueError, "high"),
-    ({"high": 10**400}, ValueError, "not finite as a float64"),
+    ({"domain": 1}, TypeError, "Box"),
+    ({"domain": ONE}, TypeError, "write Box.low=0, high=1."),
     ({"calls": 99}, ValueError, "calls = 99; give at least 100"),
     ({"calls": 1e4}, TypeError, "calls"),
-    ({"rows": 1}, ValueError, "rows = 1; give at least 2"),
-    ({"rows": (2, 5)}, ValueError, "under add-remove the number of records is private"),
-    ({"rows": (5, 2), "adjacency": REPLACE}, ValueError, "most rows = 2; give at least 5"),
+    ({"domain": Box(rows=(0, 1))}, ValueError, "at least 2 as the most"),
+    ({"domain": Box(rows=(2, 5))}, ValueError, "under add-remove the number of records is private"),
+    ({"progress": "yes"}, TypeError, "write True, False, None"),
     ({"seed": -1}, ValueError, "seed = -1; give at least 0"),
     ({"seed": 0.5}, TypeError, "seed"),
     ({"values": [math.inf]}, ValueError, "values"),
@@ -266,7 +266,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 @pytest.mark.parametrize(("bad", "error", "said"), BAD)
 def test_bad_parameters_are_refused(bad: dict[str, Any], error: type[Exception], said: str) -> None:
-    good = {"query": grid_sum, "adjacency": ADD, "domain": ONE, "norm": L1, "bound": 1}
+    good = {"query": grid_sum, "adjacency": ADD, "domain": Box(), "norm": L1, "bound": 1}
     with pytest.raises(error, match=said):
         audit_sensitivity(**{**good, **bad})
 
@@ -281,3 +281,107 @@ def test_groups_by_index_are_refuted_under_add_remove_alone() -> None:
     query = GroupsByIndex(KthLargest(1), 1, 6, 0)
     for adjacency, violated in ((ADD, True), (REPLACE, False)):
         assert attack(query, adjacency, ONE, calls=1000).violated is violated
+
+
+# Excesses of rounding and of substance.
+
+
+def scaled_by(factor: float) -> Callable[[Array], float]:
+    """A count of the records in [0, 1], a little too large."""
+    return lambda x: factor * int(((x >= 0) & (x <= 1)).sum())
+
+
+@pytest.mark.parametrize(
+    ("factor", "kind"),
+    [
+        (1.0, None),
+        (1 + 2**-52, Excess.ROUNDING),
+        (1 + 9e-7, Excess.ROUNDING),
+        (1 + 1.1e-6, Excess.SUBSTANCE),
+        (2.0, Excess.SUBSTANCE),
+    ],
+)
+def test_an_excess_of_rounding_is_told_from_one_of_substance(
+    factor: float, kind: Excess | None
+) -> None:
+    found = attack(scaled_by(factor), REPLACE, ONE, norm=L1, bound=1, calls=300)
+    assert found.excess_of is kind
+    assert found.violated == (kind is not None) == (not found.is_consistent)
+    assert found.to_dict()["excess_of"] == (None if kind is None else str(kind))
+    assert str(found).startswith(
+        {
+            None: "nothing found",
+            Excess.ROUNDING: "VIOLATED BY ROUNDING: ",
+            Excess.SUBSTANCE: "VIOLATED: ",
+        }[kind]
+    )
+    assert ("does not give the promised privacy" in str(found)) == (kind is Excess.SUBSTANCE)
+    assert ("by a rounding: at most a millionth" in str(found)) == (kind is Excess.ROUNDING)
+
+
+def test_a_float_sum_rounds_and_a_float32_sum_is_broken() -> None:
+    rounded = attack(float64_sum, ADD, ONE, norm=L1, bound=1, rows=(0, 100))
+    assert rounded.excess_of is Excess.ROUNDING
+    broken = attack(running_float32, REPLACE, ONE, norm=L1, bound=2, seed=3)
+    assert broken.excess_of is Excess.SUBSTANCE
+
+
+def test_the_simplest_pair_shows_what_the_worst_one_does() -> None:
+    """Rounding on few records, and a wrong value on many: the pair that is shown must be of the second kind."""
+
+    def both(x: Array) -> float:
+        return (1 + 2**-52) * int((x >= 0).sum()) + 5 * (len(x) > 32)
+
+    found = attack(both, ADD, ONE, norm=L1, bound=1, low=0, high=1, rows=(0, 64))
+    assert found.excess_of is Excess.SUBSTANCE
+    assert found.simplest is not None
+    assert found.simplest.kind is Excess.SUBSTANCE
+    assert len(found.simplest.left) == 33
+
+
+def test_a_nan_is_no_rounding() -> None:
+    found = attack(lambda x: x.mean(), ADD, ONE, norm=L1, bound=10**9, calls=300)
+    assert found.excess_of is Excess.SUBSTANCE
+
+
+def test_no_bound_has_no_rounding() -> None:
+    found = attack(lambda x: 1e-300 * len(x), ADD, ONE, norm=L1, bound=0, calls=300)
+    assert found.excess_of is Excess.SUBSTANCE
+
+
+def test_a_result_is_asked_like_an_audit() -> None:
+    found = attack(scaled_by(2), REPLACE, ONE, norm=L1, bound=1, calls=300)
+    with pytest.raises(NotConsistent, match="VIOLATED: "):
+        found.require_consistent()
+    with pytest.raises(TypeError, match="no truth value"):
+        assert found
+    assert len(repr(found)) < 200
+    assert "VIOLATED (substance)" in repr(found)
+    attack(scaled_by(1), REPLACE, ONE, norm=L1, bound=1, calls=300).require_consistent()
+
+
+def test_integers_are_whole_in_a_box_of_integers() -> None:
+    seen: set[float] = set()
+
+    def watching(x: Array) -> int:
+        seen.update(x.tolist())
+        return len(x)
+
+    box = Box(low=-3, high=7, integers=True)
+    found = audit_sensitivity(
+        watching, adjacency=ADD, domain=box, norm=L1, bound=1, calls=400, seed=0
+    )
+    found.require_consistent()
+    assert len(seen) > 5
+    assert seen <= set(range(-3, 8))
+
+
+def test_calls_are_told_to_a_function() -> None:
+    told: list[tuple[int, int]] = []
+    audit_sensitivity(
+        len, adjacency=ADD, domain=Box(), norm=L1, bound=1, calls=400, seed=0,
+        progress=lambda done, most: told.append((done, most)),
+    )  # fmt: skip
+    assert told[0] == (1, 400)
+    assert 300 < told[-1][0] <= 400
+    assert [done for done, _ in told] == sorted(done for done, _ in told)

@@ -37,7 +37,7 @@ def _inside(pair: NeighboringPair, adjacency: Neighboring, box: Box) -> bool:
     sides = pair.left, pair.right
     if isinstance(adjacency, QueryMoves):
         return all(box.contains(side) for side in sides)
-    fewest, most = box.rows
+    fewest, most = box.sizes
     return all(
         fewest <= len(side) <= most and all(box.contains(row) for row in side) for side in sides
     )
@@ -146,8 +146,11 @@ class _Anyone:
 
 
 BAD_BOXES: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"low": 1, "high": 1}, ValueError, "not below"),
-    ({"low": (0, 5), "high": (1, 1), "columns": 2}, ValueError, "not below"),
+    ({"low": 2, "high": 1}, ValueError, "low = 2 is above high = 1"),
+    ({"low": (0, 5), "high": (1, 1), "columns": 2}, ValueError, "above high"),
+    ({"low": "1"}, TypeError, "no number"),
+    ({"low": 10**400}, ValueError, "not finite as a float64"),
+    ({"rows": 20}, TypeError, "the fewest and the most"),
     ({"low": (0, 5), "high": 9}, ValueError, "2 numbers for 1 columns"),
     ({"low": math.nan}, ValueError, "low=None for no bound"),
     ({"high": math.inf}, ValueError, "high=None for no bound"),

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import Dataset, Nonfinite
-from dpverify.privacy.numbers import Floats, whole
+from dpverify.privacy.numbers import Floats, settle, whole
 
-Bound = float | tuple[float, ...] | None
+Bound = float | Sequence[float] | None
 Record = float | tuple[float, ...]
 """A number where there is one column, else a tuple with one number a column."""
-_MOST_ROWS = 20
+_MOST_ROWS = 20  # where a box says nothing: so many are drawn again and again
+_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,8 @@ class Box:
 
     low, high: public bounds of every column, or one number for each; None: any finite float64.
     columns: numbers in a record; the length of a vector of query answers.
-    rows: the fewest and the most records of a dataset; vectors have none.
+    rows: the fewest and the most records of a dataset; None: from none to as many as the search usually takes.
+    Vectors have none.
     integers: all numbers are integers, as are categories or counts.
     nonfinite: "replace" where NaN and infinite records are in the mechanism's domain.
 
@@ -35,7 +38,7 @@ class Box:
     low: Bound = None
     high: Bound = None
     columns: int = 1
-    rows: tuple[int, int] = (0, _MOST_ROWS)
+    rows: tuple[int, int] | None = None
     integers: bool = False
     nonfinite: Nonfinite = "refuse"
 
@@ -46,25 +49,35 @@ class Box:
             raise ValueError(f"nonfinite = {self.nonfinite!r}; write 'refuse' or 'replace'.")
         for name in ("low", "high"):
             self._check_bound(name, getattr(self, name))
-        if not np.all(self.lows < self.highs):
+        if not np.all(self.lows <= self.highs):
             raise ValueError(
-                f"low = {self.low} is not below high = {self.high} in every column; a box needs room."
+                f"low = {self.low} is above high = {self.high} in a column; give the smaller one as low."
             )
-        fewest, most = self.rows
-        if not 0 <= whole(fewest, "rows[0]") <= whole(most, "rows[1]") or most < 1:
-            raise ValueError(f"rows = {self.rows}; give the fewest and the most, such as (0, 20).")
+        if self.rows is not None:
+            self._check_rows(self.rows)
+
+    def _check_rows(self, rows: Any) -> None:
+        if not isinstance(rows, tuple) or len(rows) != 2:
+            raise TypeError(f"rows = {rows!r}; give the fewest and the most, such as (0, 20).")
+        if not 0 <= whole(rows[0], "rows[0]") <= whole(rows[1], "rows[1]") or rows[1] < 1:
+            raise ValueError(f"rows = {rows}; give the fewest and the most, such as (0, 20).")
 
     def _check_bound(self, name: str, bound: Bound) -> None:
         if bound is None:
             return
-        numbers = bound if isinstance(bound, tuple) else (bound,) * self.columns
+        given: Any = bound.tolist() if isinstance(bound, np.ndarray | np.generic) else bound
+        listed = isinstance(given, Sequence) and not isinstance(given, str)
+        numbers = tuple(given) if listed else (given,) * self.columns
+        settle(self, **{name: numbers if listed else given})
         if len(numbers) != self.columns:
             raise ValueError(
                 f"{name} has {len(numbers)} numbers for {self.columns} columns; give one number, or "
                 "one for each column."
             )
-        if not all(math.isfinite(number) for number in numbers):
-            raise ValueError(f"{name} = {bound} is not finite; write {name}=None for no bound.")
+        if not all(math.isfinite(_as_float(number, name)) for number in numbers):
+            raise ValueError(
+                f"{name} = {bound} is not finite as a float64; write {name}=None for no bound."
+            )
         if self.integers and any(number != int(number) for number in numbers):
             raise ValueError(f"{name} = {bound}; integers are bounded by integers.")
 
@@ -72,6 +85,20 @@ class Box:
     def bounded(self) -> bool:
         """Whether both bounds are given."""
         return self.low is not None and self.high is not None
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The fewest and the most records of a dataset; up to 20 where the box does not say."""
+        return self.sizes_up_to(_MOST_ROWS)
+
+    def sizes_up_to(self, most: int) -> tuple[int, int]:
+        """The fewest and the most records of a dataset; up to ``most`` where the box does not say."""
+        return (0, most) if self.rows is None else self.rows
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of a claim about such records, without bounds: a claim covers more than a box."""
+        return Domain(self.columns, self.nonfinite)
 
     @property
     def lows(self) -> Floats:
@@ -94,6 +121,14 @@ class Box:
         given = otherwise if bound is None else bound
         return np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), (self.columns,)))
 
+    def __str__(self) -> str:
+        kind = "integer" if self.integers else "float64"
+        few = "" if self.rows is None else f", {self.rows[0]} to {self.rows[1]} of them"
+        odd = ", finite or not" if self.nonfinite == "replace" else ""
+        low, high = _shown(self.low, "-"), _shown(self.high, "")
+        columns = "1 column" if self.columns == 1 else f"{self.columns} columns"
+        return f"{kind} records of {columns} from {low} to {high}{odd}{few}"
+
     def contains(self, record: Any) -> bool:
         """Whether a record lies in it (a NaN or an infinity: where they are allowed)."""
         numbers = np.asarray(record, dtype=np.float64).reshape(-1)
@@ -113,3 +148,22 @@ class Box:
         if self.columns == 1:
             return list(records)
         return np.array(records, dtype=np.float64).reshape(-1, self.columns)
+
+
+def _as_float(number: Any, name: str) -> float:
+    """The bound as a float; infinite where there is none so large. Raises TypeError for what is no number."""
+    if isinstance(number, bool) or not hasattr(number, "__float__"):
+        raise TypeError(f"{name} = {number!r} is no number; write {name}=None for no bound.")
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
+
+
+def _shown(bound: Bound, sign: str) -> str:
+    """A bound in few words; one that is missing is the end of float64."""
+    if bound is None:
+        return f"{sign}1.8e308"
+    if isinstance(bound, Sequence) and len(bound) > _SHOWN:
+        return f"({', '.join(f'{number:g}' for number in bound[:_SHOWN])}, ...)"
+    return str(bound)

@@ -132,7 +132,7 @@ def _random_change(name: str, box: Box, rng: np.random.Generator) -> Change:
 
 
 def _sizes(box: Box) -> list[int]:
-    fewest, most = box.rows
+    fewest, most = box.sizes
     largest = most - 1
     return sorted({min(size, largest) for size in (fewest, 0, 1, 2, 3, 5, 10, largest)})
 

@@ -56,6 +56,8 @@ def check_bounds(adjacency: Neighboring, box: Box) -> None:
                 "A box of query answers needs bounds: next to 1e308 a move is lost. Give low and "
                 "high, for example Box(low=-10, high=10, columns=5)."
             )
+        if not (box.lows < box.highs).any():
+            raise ValueError(f"low = {box.low} is high: no answer can move. Give a box with room.")
         if box.integers and adjacency.distance < 1:
             raise ValueError(f"by = {adjacency.by}; an integer answer moves by at least 1.")
     elif not isinstance(adjacency, Adjacency):
@@ -98,7 +100,7 @@ class Change:
         other = list(self.base)
         if adjacency is Adjacency.REPLACE:
             other.insert(self.at, self.old)
-        fewest, most = box.rows
+        fewest, most = box.sizes
         if min(len(long), len(other)) < fewest or max(len(long), len(other)) > most:
             return None
         if not all(box.contains(row) for row in itertools.chain(long, other)):
@@ -109,7 +111,7 @@ class Change:
 
 def _changes(box: Box, thresholds: Sequence[float], minimum_n: int | None) -> Iterator[Change]:
     low, middle, high = (box.record(one) for one in (box.lows, box.middles, box.highs))
-    few = max(0, min(max(_FEW, box.rows[0]), box.rows[1] - 1))
+    few = max(0, min(max(_FEW, box.sizes[0]), box.sizes[1] - 1))
     ends = (("low", low), ("high", high))
     for (name, end), other in zip(ends, (high, low), strict=True):
         yield Change(f"somebody at the {name} end, or nobody", [], end, other)
@@ -161,7 +163,7 @@ def _orders(low: Record, high: Record, few: int) -> Iterator[Change]:
 def _sizes(
     box: Box, middle: Record, ends: Iterable[tuple[str, Record]], minimum_n: int | None
 ) -> Iterator[Change]:
-    sizes = [1, 2, 3, box.rows[0], box.rows[1] - 1]
+    sizes = [1, 2, 3, box.sizes[0], box.sizes[1] - 1]
     sizes += [] if minimum_n is None else [minimum_n + step for step in (-2, -1, 0, 1)]
     for size in dict.fromkeys(size for size in sizes if size > 0):
         for name, end in ends:

@@ -49,7 +49,7 @@ class Space:
     """The datasets that are searched: ``fewest`` to ``most`` records in the box from low to high.
 
     low, high: shape (columns,). values: public numbers to look around. nonfinite: whether records
-    may hold NaN and infinities too.
+    may hold NaN and infinities too. integers: whether all finite numbers are whole.
     """
 
     adjacency: Adjacency
@@ -57,6 +57,7 @@ class Space:
     high: Floats
     values: tuple[float, ...]
     nonfinite: bool
+    integers: bool
     fewest: int
     most: int
 
@@ -66,11 +67,13 @@ class Space:
         return len(self.low)
 
     def admit(self, rows: Floats) -> Floats:
-        """The rows, with every number moved into the box; non-finite ones stay where allowed."""
+        """The rows, with every number moved into the box, and rounded there if whole; non-finite ones stay where
+        allowed."""
         with np.errstate(all="ignore"):
             inside: Floats = np.clip(
                 np.nan_to_num(rows, posinf=np.inf, neginf=-np.inf), self.low, self.high
             )
+            inside = np.rint(inside) if self.integers else inside
         return np.where(np.isfinite(rows), inside, rows) if self.nonfinite else inside
 
     def atoms(self) -> list[float]:

@@ -22,6 +22,7 @@ from dpverify.privacy.numbers import settle
 
 _NEAR = 1 - 1e-9  # of the bound: from there on the exact distance decides; floats err by less
 _NORMAL = 1e-140  # below, floats lose digits, and the exact distance decides as well
+_MOST_ROUNDED = Fraction(1, 10**6)  # of the bound; a rounding of float32 is a tenth of that
 _ROOT_BITS = 120
 _VECTOR_BITS = 50
 _LARGEST = float(np.finfo(np.float64).max)
@@ -132,13 +133,27 @@ def measure_of(norm: object) -> Measure:
     )
 
 
+class Excess(Enum):
+    """By what a sensitivity is exceeded.
+
+    ROUNDING: by at most a millionth of the bound, as floats round: noise scaled to the bound loses no more than
+    this share of its privacy by it. SUBSTANCE: by more, or by an infinite distance.
+    """
+
+    ROUNDING = "rounding"
+    SUBSTANCE = "substance"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @dataclass(frozen=True, slots=True)
 class Distance:
     """How far two values are apart.
 
     estimate: in floats; infinite where there is a problem. power_of_it: the exact distance to the
     power of its measure, where it was needed. exceeds: whether it is above the bound, exactly.
-    excess: by how much, rounded down.
+    excess: by how much, rounded down. kind: of an excess; None without one.
     """
 
     estimate: float
@@ -146,6 +161,7 @@ class Distance:
     exceeds: bool
     excess: float
     problem: str = ""
+    kind: Excess | None = None
 
     @property
     def score(self) -> tuple[bool, float, float]:
@@ -159,7 +175,7 @@ def compare(
     """The distance of two values; ``exactly``: even when an estimate shows it below the bound."""
     problem = _problem(measure, left, right)
     if problem:
-        return Distance(math.inf, None, True, math.inf, problem)
+        return Distance(math.inf, None, True, math.inf, problem, Excess.SUBSTANCE)
     floats = left.numbers.dtype != object and right.numbers.dtype != object
     if floats:
         with np.errstate(all="ignore"):
@@ -175,7 +191,8 @@ def compare(
     above = power - bound
     if measure.power == 2:  # root(power) - bound, without cancellation
         above = (power - bound**2) / (root(power, up=True) + bound)
-    return Distance(estimate, power, True, rounded_down(above))
+    kind = Excess.ROUNDING if above <= bound * _MOST_ROUNDED else Excess.SUBSTANCE
+    return Distance(estimate, power, True, rounded_down(above), kind=kind)
 
 
 def rounded_down(value: Fraction) -> float:

@@ -8,8 +8,10 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from dpverify.audit.sensitivity.norms import AnyNorm
-from dpverify.privacy import Adjacency, Domain, render
+from dpverify.audit.neighbors.boxes import Box
+from dpverify.audit.sensitivity.norms import AnyNorm, Excess
+from dpverify.audit.verdicts import Asked
+from dpverify.privacy import Adjacency, render
 from dpverify.privacy.numbers import Floats
 
 _SHOWN = 6
@@ -21,7 +23,8 @@ class SensitivityPair:
 
     left, right: arrays of shape (n, columns). distance: in the result's norm, rounded down; infinite
     where ``problem`` says why it is none (NaN, other shapes, an exception). exceeds: whether it is
-    above the bound, decided exactly; excess: by how much, rounded down.
+    above the bound, decided exactly; excess: by how much, rounded down; kind: of an excess, by rounding or of
+    substance.
     """
 
     left: Floats
@@ -30,14 +33,15 @@ class SensitivityPair:
     exceeds: bool
     excess: float
     problem: str
+    kind: Excess | None = None
 
     def __str__(self) -> str:
         far = self.problem or f"the values are {self.distance!r} apart"
         if self.exceeds and not self.problem:
-            far += f", at least {self.excess:.3g} more than declared"
+            far += f", {self.excess!r} more than declared"
         return f"{far}\n  left     {_shown(self.left)}\n  right    {_shown(self.right)}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain data; a dataset is a list of [times, record], equal records in a row together."""
         return {
             "left": _runs(self.left),
@@ -46,11 +50,23 @@ class SensitivityPair:
             "exceeds": self.exceeds,
             "excess": _plain(self.excess),
             "problem": self.problem,
+            "kind": None if self.kind is None else str(self.kind),
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class SensitivityResult:
+_ROUNDED = (
+    "meaning    these are neighbors, and what the query returns for them is further apart than declared, by a "
+    "rounding: at most a millionth of the bound. The loss of privacy by the distance is as small; but a sum of "
+    "floats that rounds may still show its records in its last bits. Add up integers, or declare a little more."
+)
+_OF_SUBSTANCE = (
+    "meaning    these are neighbors, and what the query returns for them is further apart than "
+    "declared. Noise scaled to the declared sensitivity does not give the promised privacy."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class SensitivityResult(Asked):
     """What the search found.
 
     bound: the declared sensitivity, in ``norm``. worst: the pair with the largest distance found.
@@ -63,7 +79,7 @@ class SensitivityResult:
     norm: AnyNorm
     bound: Fraction
     adjacency: Adjacency
-    domain: Domain
+    domain: Box
     worst: SensitivityPair
     simplest: SensitivityPair | None
     calls: int
@@ -75,6 +91,16 @@ class SensitivityResult:
     def violated(self) -> bool:
         """Whether a pair is further apart than the bound: for the values as returned, a proof."""
         return self.worst.exceeds
+
+    @property
+    def excess_of(self) -> Excess | None:
+        """What the worst pair exceeds the bound by: ``Excess.ROUNDING`` or SUBSTANCE; None without a violation."""
+        return self.worst.kind
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether no pair was found that is further apart than the bound, not even by a rounding."""
+        return not self.violated
 
     @property
     def largest(self) -> float:
@@ -105,16 +131,21 @@ class SensitivityResult:
                 "may be where nobody looked."
             )
             return "\n".join(lines)
-        lines[0] = f"VIOLATED: {lines[0]}"
+        rounded = self.excess_of is Excess.ROUNDING
+        lines[0] = f"VIOLATED{' BY ROUNDING' * rounded}: {lines[0]}"
         lines[2] += f", first found after {self.found_after}"
         lines.append(f"neighbors  {self.simplest or self.worst}")
-        lines.append(
-            "meaning    these are neighbors, and what the query returns for them is further apart than "
-            "declared. Noise scaled to the declared sensitivity does not give the promised privacy."
-        )
+        lines.append(_ROUNDED if rounded else _OF_SUBSTANCE)
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
+    def __repr__(self) -> str:
+        said = f"VIOLATED ({self.excess_of})" if self.violated else "nothing found"
+        return (
+            f"<SensitivityResult {said}: {self.query}, {self.norm} sensitivity {render(self.bound)} under "
+            f"{self.adjacency}, largest {self.largest!r}, {self.calls} calls, seed {self.seed}>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
         """Plain data; the bound as a string that reads back exactly, infinities as strings."""
         return {
             "query": self.query,
@@ -123,9 +154,10 @@ class SensitivityResult:
             "adjacency": str(self.adjacency),
             "domain": str(self.domain),
             "violated": self.violated,
+            "excess_of": None if self.excess_of is None else str(self.excess_of),
             "largest": _plain(self.largest),
-            "worst": self.worst.to_json(),
-            "simplest": None if self.simplest is None else self.simplest.to_json(),
+            "worst": self.worst.to_dict(),
+            "simplest": None if self.simplest is None else self.simplest.to_dict(),
             "calls": self.calls,
             "found_after": self.found_after,
             "calls_allowed": self.calls_allowed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,7 +13,7 @@ import numpy as np
 
 from dpverify.audit.sensitivity.crafted import crafted
 from dpverify.audit.sensitivity.datasets import Candidate, Space, moved, random_candidate
-from dpverify.audit.sensitivity.norms import Distance, compare
+from dpverify.audit.sensitivity.norms import Distance, Excess, compare
 from dpverify.audit.sensitivity.subjects import Subject
 from dpverify.audit.sensitivity.values import Value
 from dpverify.privacy.numbers import Floats
@@ -25,13 +26,15 @@ _REPEATED = 6  # calls kept for evaluating twice what must not change
 _BEAMS = (8, 4, 2, 1)
 _REMEMBERED = 1 << 20  # numbers in the values that are kept
 _MOST_NUMBERS = 40
+_ROUNDED, _INFINITE = -(10**6), 10**6  # beyond the exponents of floats
 
 Scored = tuple[Candidate, Distance]
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The worst candidate; for a violation a smaller one; the number of calls and of those before it."""
+    """The worst candidate; for a violation a smaller one of the same kind; the number of calls and of those before
+    the first such violation."""
 
     worst: Scored
     simplest: Scored | None
@@ -54,9 +57,10 @@ def search(subject: Subject, space: Space, *, calls: int, seed: int) -> Found:
         attack.try_all(_endless(space, rng), _RANDOM)
         attack.climb(rng)
         worst, distance = attack.worst
-        simplest = attack.simplified(attack.shortest) if attack.shortest else None
+        simplest = attack.simplified(distance) if distance.exceeds else None
         attack.repeat(worst, distance)
-    return Found((worst, attack.exactly(worst)), simplest, attack.calls, attack.found_after)
+    after = attack.found_after.get(distance.kind)
+    return Found((worst, attack.exactly(worst)), simplest, attack.calls, after)
 
 
 class _SpentError(Exception):
@@ -70,8 +74,8 @@ class _Attack:
         self.subject, self.space = subject, space
         self.allowed = calls - _REPEATED
         self.calls = self.rows = self.tries = 0
-        self.found_after: int | None = None
-        self.shortest: Scored | None = None
+        self.found_after: dict[Excess | None, int] = {}
+        self.shortest: dict[int, Scored] = {}
         self.best: dict[tuple[bool, float, float], Scored] = {}
         self._known: dict[bytes, Value] = {}
         self._held = 0
@@ -135,9 +139,10 @@ class _Attack:
         """The candidate's distance, kept if it is among the largest."""
         distance = self._distance(candidate)
         if distance.exceeds:
-            self.found_after = self.calls if self.found_after is None else self.found_after
-            if self.shortest is None or len(candidate.rows) < len(self.shortest[0].rows):
-                self.shortest = (candidate, distance)
+            self.found_after.setdefault(distance.kind, self.calls)
+            shortest = self.shortest.get(_octave(distance))
+            if shortest is None or len(candidate.rows) < len(shortest[0].rows):
+                self.shortest[_octave(distance)] = (candidate, distance)
         if distance.score not in self.best:
             self.best[distance.score] = (candidate, distance)
             if len(self.best) > _BEAMS[0]:
@@ -164,22 +169,28 @@ class _Attack:
         reached = self.attempt(other)
         return (other, reached) if reached.score >= distance.score else chain
 
-    def simplified(self, start: Scored) -> Scored:
-        """A pair of fewer records and rounder numbers that still exceeds the bound."""
-        accepted = [start[0]]
+    def simplified(self, worst: Distance) -> Scored:
+        """A pair of fewer records and rounder numbers that shows what the worst one does: an excess by rounding, or
+        one of substance and at least half as large."""
+
+        def as_telling(distance: Distance) -> bool:
+            same = distance.kind is worst.kind and bool(distance.problem) == bool(worst.problem)
+            return same and (worst.kind is Excess.ROUNDING or distance.excess >= worst.excess / 2)
+
+        starts = [one for one in self.shortest.values() if as_telling(one[1])]
+        accepted = [min(starts, key=lambda one: len(one[0].rows))[0]]
 
         def good(candidate: Candidate) -> bool:
             if len(candidate.rows) < self.space.fewest:
                 return False
             if self.calls + 2 > self.allowed or not self._affordable(candidate, _SIMPLIFIED):
                 raise _SpentError
-            distance = self._distance(candidate)
-            if distance.exceeds and bool(distance.problem) == bool(start[1].problem):
+            if as_telling(self._distance(candidate)):
                 accepted.append(candidate)
             return accepted[-1] is candidate
 
         with suppress(_SpentError):
-            shorter = _with_fewer_rows(start[0], good)
+            shorter = _with_fewer_rows(accepted[0], good)
             rounder = _with_rounder_numbers(self.space, shorter, good)
             _with_fewer_rows(rounder, good)
         return accepted[-1], self.exactly(accepted[-1])
@@ -208,6 +219,13 @@ class _Attack:
         self.calls += 1
         self.rows += len(rows)
         return self.subject.evaluate(rows)
+
+
+def _octave(excess: Distance) -> int:
+    """All excesses by rounding together; those of substance by their size, up to a factor of 2."""
+    if excess.kind is Excess.ROUNDING or math.isinf(excess.excess):
+        return _ROUNDED if excess.kind is Excess.ROUNDING else _INFINITE
+    return math.frexp(excess.excess)[1]
 
 
 def _endless(space: Space, rng: np.random.Generator) -> Iterator[Candidate]:

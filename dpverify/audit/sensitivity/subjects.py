@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from dpverify.audit.progress import Meter
 from dpverify.audit.sensitivity.norms import AnyNorm, Measure, measure_of
 from dpverify.audit.sensitivity.values import Value, nothing, read
 from dpverify.audit.structure.result import describe
@@ -97,6 +98,17 @@ def of_grid(
     return Subject(
         repr(query), measure_of(norm), _bound(bound), evaluate, _aligned(query), _values_of(query)
     )
+
+
+def metered(subject: Subject, meter: Meter) -> Subject:
+    """The same subject, whose evaluations a meter counts."""
+
+    def evaluate(rows: Floats) -> Value:
+        value = subject.evaluate(rows)
+        meter.count(1)
+        return value
+
+    return replace(subject, evaluate=evaluate)
 
 
 def _bound(bound: Exact) -> Fraction:
