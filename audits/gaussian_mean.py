@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify import Adjacency, GaussianMean
+from dpverify import Adjacency, ApproxDP, GaussianMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.estimation.clipped_response import response_of
@@ -18,7 +18,15 @@ from dpverify.grid import Records
 from dpverify.grid.coordinates import Stretch
 from dpverify.grid.vectors import clip_to_ball, inside_ball
 from dpverify.plans import Stage
-from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
+from dpverify.rates import (
+    Curve,
+    Empirical,
+    Exponent,
+    Instance,
+    Metric,
+    Population,
+    RateClaim,
+)
 
 from . import _centered as shared
 from .clipped_mean import Faulty
@@ -191,14 +199,16 @@ SMALL = (
 
 def _made(setting: Mapping[str, Any]) -> GaussianMean:
     d = int(setting["d"])
-    return GaussianMean(
-        adjacency=setting["adjacency"],
-        noise_multiplier=Fraction(setting["noise_multiplier"]),
-        center=(0.0,) * d,
-        deviations=(1.0,) * d,
-        outside=setting["outside"],
-        reach=16,
-    )
+    own: dict[str, Any] = {
+        "adjacency": setting["adjacency"],
+        "center": (0.0,) * d,
+        "deviations": (1.0,) * d,
+        "outside": setting["outside"],
+        "reach": 16,
+    }
+    if "epsilon" in setting:
+        return GaussianMean.for_budget(ApproxDP(setting["epsilon"], "1e-6"), **own)
+    return GaussianMean(noise_multiplier=Fraction(setting["noise_multiplier"]), **own)
 
 
 def _without_noise(mechanism: GaussianMean, data: Any) -> Any:
@@ -268,5 +278,32 @@ RATES = (
         curve=Curve(function="expected_error", arguments=("parameters", "n")),
         lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         repeats=400,
+    ),
+    _rate(
+        "noise-against-epsilon",
+        "epsilon",
+        (Fraction(1, 2), Fraction(1), Fraction(2)),
+        setting={"d": 8, "n": 4000, "adjacency": REPLACE, "outside": "mask"},
+        exponent=Exponent(value=-0.87, tolerance=0.13),
+        repeats=200,
+    ),
+    _rate(
+        "noise-against-log-of-its-probability",
+        "log_inverse_beta",
+        (Fraction(3, 2), Fraction(5, 2), Fraction(4)),
+        setting={
+            "d": 2,
+            "n": 2000,
+            "noise_multiplier": 4,
+            "adjacency": REPLACE,
+            "outside": "clip",
+        },
+        metric=Metric("quantile", tail="log_inverse_beta"),
+        curve=Curve(
+            function="noise_quantile",
+            arguments=("parameters", "n", "log_inverse_beta"),
+            margin=1.14,
+        ),
+        repeats=2000,
     ),
 )

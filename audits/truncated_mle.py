@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from dpverify import Adjacency, TruncatedMle
+from dpverify import Adjacency, ApproxDP, TruncatedMle
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.estimation.stepped import STATISTICS
@@ -24,7 +24,15 @@ from dpverify.grid.transcripts import NOTHING
 from dpverify.mechanisms import truncated_mle
 from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
-from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+from dpverify.rates import (
+    Curve,
+    Empirical,
+    Exponent,
+    Instance,
+    Metric,
+    Population,
+    RateClaim,
+)
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Planted = Callable[[TruncatedMle], Fault]
@@ -210,19 +218,25 @@ SMALL = (
 
 
 def _made(setting: Mapping[str, Any]) -> TruncatedMle:
-    return TruncatedMle(
-        adjacency=setting["adjacency"],
-        noise_multiplier=Fraction(setting["noise_multiplier"]),
-        family=Weibull(),
-        lowest=9.0,
-        highest=81.0,
-        outside=setting["outside"],
-    )
+    """Exponential records, or counts where the setting says so, at a multiplier or a budget."""
+    counts = setting.get("counts", False)
+    own: dict[str, Any] = {
+        "adjacency": setting["adjacency"],
+        "family": Poisson() if counts else Weibull(),
+        "lowest": 3.0 if counts else 9.0,
+        "highest": 8.0 if counts else 81.0,
+        "outside": setting["outside"],
+        "kept": setting.get("kept"),
+    }
+    if "epsilon" in setting:
+        return TruncatedMle.for_budget(ApproxDP(setting["epsilon"], "1e-6"), **own)
+    return TruncatedMle(noise_multiplier=Fraction(setting["noise_multiplier"]), **own)
 
 
 def _without_noise(mechanism: TruncatedMle, data: Any) -> float:
     """The natural parameter for which the family has the exact mean, of records limited about where they have to be by their own mean."""
-    family, near = mechanism.family, -1 / float(data.mean())
+    family = mechanism.family
+    near = family.natural(float(data.mean()))
     frame = truncated_mle.frame_of(mechanism, near, octave_of(float(len(data))))
     ends = frame.low, frame.low + frame.length
     kept = np.clip(data, *ends)
@@ -236,23 +250,35 @@ def _without_noise(mechanism: TruncatedMle, data: Any) -> float:
     return float(brentq(off, 4 * near, near / 4))
 
 
+_EXPONENTIAL = Instance(kind="gamma", parameters={"shape": 1.0, "scale": 27.0})
+_POISSON: dict[str, Any] = {
+    "instance": Instance(kind="poisson", parameters={"rate": 5.0}),
+    "facts": lambda setting, data, truth: {
+        "parameter": 5.0,
+        "beta": math.exp(-float(setting.get("log_inverse_beta", 1))),
+    },
+}
+
+
 def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
     """Of noise: exponential records of scale 27; the same ones in every release."""
+    own: dict[str, Any] = {
+        "instance": _EXPONENTIAL,
+        "target": Empirical(_without_noise),
+        "facts": lambda setting, data, truth: {"parameter": 27.0},
+        "curve": Curve(
+            function="noise_error", arguments=("parameters", "n", "parameter"), margin=1.14
+        ),
+        "repeats": 1200,
+    }
     return RateClaim(
         name=name,
         mechanism=_made,
         variable=variable,
         values=values,
-        instance=Instance(kind="gamma", parameters={"shape": 1.0, "scale": 27.0}),
         error=lambda estimate, truth: abs(estimate.natural - truth),
-        target=Empirical(_without_noise),
-        facts=lambda setting, data, truth: {"parameter": 27.0},
-        curve=Curve(
-            function="noise_error", arguments=("parameters", "n", "parameter"), margin=1.14
-        ),
         source="OURS, clipped and masked moments of exponential families; ZZ25",
-        repeats=1200,
-        **claimed,
+        **own | claimed,
     )
 
 
@@ -270,5 +296,50 @@ RATES = (
         (16, 32, 64),
         setting={"n": 16_000, "adjacency": REPLACE, "outside": "mask"},
         exponent=Exponent(value=0.95, tolerance=0.12),
+    ),
+    _rate(  # of records up to 40, so that the interval is the same for every budget
+        "noise-against-epsilon",
+        "epsilon",
+        (Fraction(1, 2), Fraction(1), Fraction(2)),
+        setting={"n": 16_000, "adjacency": REPLACE, "outside": "mask", "kept": (0, 40)},
+        exponent=Exponent(value=-0.93, tolerance=0.12),
+    ),
+    _rate(  # of counts from 1 to 8, for the same reason
+        "noise-against-log-of-its-probability",
+        "log_inverse_beta",
+        (Fraction(3, 2), Fraction(5, 2), Fraction(4)),
+        setting={
+            "counts": True,
+            "n": 20_000,
+            "noise_multiplier": 16,
+            "adjacency": REPLACE,
+            "outside": "mask",
+            "kept": (1, 8),
+        },
+        metric=Metric("quantile", tail="log_inverse_beta"),
+        curve=Curve(
+            function="noise_quantile",
+            arguments=("parameters", "n", "parameter", "log_inverse_beta"),
+            margin=1.12,
+        ),
+        upper=Curve(
+            function="error_bound", arguments=("parameters", "n", "parameter", "beta"), margin=1.0
+        ),
+        exponent=Exponent(value=0.68, tolerance=0.15),
+        repeats=2800,
+        **_POISSON,
+    ),
+    _rate(
+        "population-error",
+        "n",
+        (3000,),
+        setting={"counts": True, "noise_multiplier": 48, "adjacency": REPLACE, "outside": "clip"},
+        target=Population(lambda mechanism, setting: math.log(5.0)),
+        curve=Curve(
+            function="expected_error", arguments=("parameters", "n", "parameter"), margin=1.12
+        ),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n", "parameter")),
+        repeats=2500,
+        **_POISSON,
     ),
 )

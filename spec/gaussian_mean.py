@@ -308,6 +308,14 @@ def noise_error(parameters: Parameters, n: int) -> Any:
 
 
 @states(_OURS, _MASKED)
+def noise_quantile(parameters: Parameters, n: int, log_inverse_beta: Any) -> Any:
+    """What the length of the noise's part exceeds with probability exp(-log_inverse_beta): a multiple of a normal vector's length."""
+    d = centered.width(parameters)
+    share = -mp.expm1(-mp.mpf(log_inverse_beta))
+    return noise_error(parameters, n) * normal_fits.length_within(d, share) / mp.sqrt(d)
+
+
+@states(_OURS, _MASKED)
 def expected_error(parameters: Parameters, n: int) -> Any:
     """The same of the estimate from the mean of the records' law.
 

@@ -260,6 +260,13 @@ def expected_error(parameters: Parameters, n: int, parameter: float) -> Any:
 
 
 @states(_OURS)
+def noise_quantile(parameters: Parameters, n: int, parameter: float, log_inverse_beta: Any) -> Any:
+    """What the noise's part of theta exceeds with probability exp(-log_inverse_beta), to first order: that of a normal number."""
+    level = -mp.expm1(-mp.mpf(log_inverse_beta))
+    return noise_error(parameters, n, parameter) * mp.sqrt(2) * mp.erfinv(level)
+
+
+@states(_OURS)
 def error_bound(parameters: Parameters, n: int, parameter: float, beta: Fraction) -> Any:
     """A bound on the noise's part in theta, to first order, which fails with probability at most beta."""
     return noise_error(parameters, n, parameter) * mp.sqrt(2 * mp.log(2 / real(beta)))

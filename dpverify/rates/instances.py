@@ -29,6 +29,11 @@ def gamma(rng: Generator, n: int, d: int, *, shape: float, scale: float) -> Floa
     return rng.gamma(shape, scale, (n, d))
 
 
+def poisson(rng: Generator, n: int, d: int, *, rate: float) -> Floats:
+    """Independent counts of this rate."""
+    return rng.poisson(rate, (n, d)).astype(np.float64)
+
+
 def decaying(rng: Generator, n: int, d: int, *, mean: float, power: float) -> Floats:
     """Independent normal coordinates of standard deviation j^-power in column j = 1, 2, ..."""
     return mean + rng.normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power
@@ -124,6 +129,7 @@ KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
         for function in (
             gaussian,
             gamma,
+            poisson,
             decaying,
             contaminated,
             uniform,

@@ -77,8 +77,9 @@ def measure(
     setting = claim.at(index)
     mechanism = claim.mechanism(setting)
     errors, facts = _errors(claim, mechanism, index, repeats, seed, fault)
-    shown = claim.metric.measure(errors, SHOWN_ALPHA)
-    surely = claim.metric.measure(errors, alpha)
+    metric = claim.metric.at(setting)
+    shown = metric.measure(errors, SHOWN_ALPHA)
+    surely = metric.measure(errors, alpha)
     return Point(
         float(claim.values[index]),
         int(setting["n"]),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -28,21 +30,44 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Of errors e >= 0: "rms" (root mean square), "median", or "quantile" of a level in (0, 1)."""
+    """Of errors e >= 0: "rms" (root mean square), "median", or "quantile" of a level in (0, 1).
+
+    tail: in place of a level, the name of a number t > 0 of the setting: the quantile that is exceeded with probability
+    exp(-t), so that a claim can run over t = ln(1 / beta).
+    """
 
     kind: str = "rms"
     level: float = 0.5
+    tail: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise ValueError(f"There is no metric {self.kind!r}; take one of {', '.join(_KINDS)}.")
         if not 0 < self.level < 1:
             raise ValueError(f"level = {self.level} is outside (0, 1); try 0.95.")
-        if self.kind != "quantile" and self.level != 0.5:
-            raise ValueError(f"{self.kind!r} has no level; leave level = {self.level} out.")
+        if self.kind != "quantile" and (self.level != 0.5 or self.tail):
+            raise ValueError(
+                f"{self.kind!r} has no level; leave level = {self.level}, tail = {self.tail!r} out."
+            )
+        if self.tail and self.level != 0.5:
+            raise ValueError(f"level = {self.level}, tail = {self.tail!r}: give one of them.")
 
     def __str__(self) -> str:
+        if self.tail:
+            return f"1 - exp(-{self.tail}) quantile"
         return f"{self.level:g} quantile" if self.kind == "quantile" else self.kind
+
+    def at(self, setting: Mapping[str, Any]) -> Metric:
+        """Read the level from a setting where it is named there. Raises ValueError where it is not, or not positive."""
+        if not self.tail:
+            return self
+        t = float(setting.get(self.tail, 0.0))
+        if not t > 0:
+            raise ValueError(
+                f"tail = {self.tail!r} is no positive number of the setting {dict(setting)}; "
+                "put ln(1 / beta) there, or let it be the variable."
+            )
+        return Metric(self.kind, -math.expm1(-t))
 
     def measure(self, errors: Floats, alpha: float) -> Interval:
         """The metric of independent errors with a two-sided interval of level 1 - alpha.
@@ -51,8 +76,10 @@ class Metric:
         the sum of squares: a few errors then carry the mean, and nothing can be said of it. A tail so
         rare that no error of it was drawn cannot be noticed: the true value may be far above, and no
         interval from finitely many errors excludes it. Take the median where tails are heavy. median, quantile: at least 1 - alpha for every law
-        (``order_statistics``).
+        (``order_statistics``). Raises ValueError where the level is still to be read from a setting.
         """
+        if self.tail:
+            raise ValueError(f"The level follows {self.tail!r} of a setting; take .at(setting).")
         if self.kind == "rms":
             found = mean_square(errors, alpha)
             if math.isfinite(found.value) and _largest_share(errors) > LARGEST_SHARE:

@@ -58,6 +58,7 @@ def test_the_generic_faults_are_those_of_what_is_claimed() -> None:
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "gaussian": {"mean": 1.0, "deviation": 2.0},
     "gamma": {"shape": 4.0, "scale": 0.5},
+    "poisson": {"rate": 3.0},
     "decaying": {"mean": 1.0, "power": 0.5},
     "contaminated": {"mean": 1.0, "share": 0.1, "offset": 5.0},
     "uniform": {"low": -1.0, "high": 3.0},
@@ -81,6 +82,7 @@ def test_every_kind_of_data_is_tested_here() -> None:
     [
         ("gaussian", 1.0, 2.0),
         ("gamma", 2.0, 1.0),
+        ("poisson", 3.0, math.sqrt(3)),
         ("decaying", 1.0, 1.0),
         ("contaminated", 1.5, 1.0),  # besides the shift, the same for every draw
         ("uniform", 1.0, 4 / math.sqrt(12)),

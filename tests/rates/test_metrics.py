@@ -123,8 +123,28 @@ def test_errors_without_spread_have_no_interval() -> None:
         (("mean",), "no metric 'mean'; take one of rms, median, quantile"),
         (("quantile", 1.0), "level = 1.0 is outside"),
         (("rms", 0.9), "has no level"),
+        (("median", 0.5, "t"), "has no level"),
+        (("quantile", 0.9, "t"), "give one of them"),
     ],
 )
 def test_bad_metrics_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Metric(*arguments)
+
+
+def test_a_level_is_read_from_the_setting() -> None:
+    """The quantile that is exceeded with probability exp(-t)."""
+    metric = Metric("quantile", tail="t")
+    errors = np.arange(1.0, 1001.0)
+    for t, level in ((math.log(2), 0.5), (math.log(10), 0.9), (3.0, 1 - math.exp(-3))):
+        own = metric.at({"t": t, "n": 5})
+        assert own.level == pytest.approx(level)
+        assert own.measure(errors, 0.05) == Metric("quantile", own.level).measure(errors, 0.05)
+        assert own.measure(errors, 0.05).value == math.ceil(own.level * 1000)
+    assert Metric("rms").at({}) == Metric("rms")
+    assert str(metric) == "1 - exp(-t) quantile"
+    for setting in ({}, {"t": 0}, {"t": -1.0}):
+        with pytest.raises(ValueError, match="is no positive number of the setting"):
+            metric.at(setting)
+    with pytest.raises(ValueError, match=r"take .at\(setting\)"):
+        metric.measure(errors, 0.05)
