@@ -10,7 +10,7 @@ import numpy as np
 
 from dpverify.families.matching import least_curvature
 from dpverify.families.sets import Ball, Prior, Shell, Survival
-from dpverify.families.several_parameters import LEAST_MASS, Curvature, ExponentialFamily
+from dpverify.families.several_parameters import Curvature, ExponentialFamily, mass_of
 from dpverify.grid.steps import Outside
 from dpverify.privacy.numbers import Floats
 
@@ -18,8 +18,8 @@ _MOST_RATIO = (
     1e12  # of curvatures over a prior: beyond, floats do not tell them apart from singular
 )
 _PAIRS, _DRAWS = 200, 4000
-_SLOPE = 1e-5  # of theta's scale, over which derivatives are differenced
-_CLOSE = 1e-5
+_SLOPE = 1e-4  # deviations of a coordinate of theta, over which derivatives are differenced
+_CLOSE = 1e-5  # in deviations of the statistic
 _DEVIATIONS = 7.0  # of a drawn mean: beyond with probability below 3e-12 for each number
 
 
@@ -64,14 +64,7 @@ def check_prior(
     """
     curvature = family.bounds(prior)
     broken = _broken(curvature, family.degree, prior)
-    mass = strength = None
-    if survival is not None:
-        mass = family.least_mass(prior, survival) if "S2" not in broken else 0.0
-        if mass < LEAST_MASS:
-            raise ValueError(
-                f"{survival} holds as little as {mass:.3g} of the records under {prior}, as far as a bound tells; "
-                f"give a larger set or a smaller prior: at least {LEAST_MASS}."
-            )
+    mass = None if survival is None else mass_of(family, prior, survival)
     if "S1" in broken or "S2" in broken:
         return PriorReport(curvature, family.degree, mass, None, broken)
     points = family.points(prior)
@@ -85,8 +78,7 @@ def check_prior(
         broken["S3"] = bent
     elif isinstance(survival, Shell):
         broken["S3"] = f"in the hole of {survival}: the set is not convex"
-    if survival is not None:
-        strength = least_curvature(family, prior, survival, outside)
+    strength = None if survival is None else least_curvature(family, prior, survival, outside)
     return PriorReport(curvature, family.degree, mass, strength, broken)
 
 
@@ -109,11 +101,12 @@ def _broken(curvature: Curvature, degree: int | None, prior: Prior) -> dict[str,
 def _contradiction(family: ExponentialFamily, theta: Floats) -> str:
     """What log partition, mean, Fisher information, matching and draws say against each other; empty if nothing."""
     mean, fisher = family.mean(theta), family.fisher(theta)
-    if _off(_slopes(family.log_partition, theta), mean):
+    unit = 1 / np.sqrt(np.diag(fisher))  # of theta, and one over that of T
+    if _off(_slopes(family.log_partition, theta, unit), mean, unit):
         return "the mean is not the gradient of the log partition"
-    if _off(_slopes(family.mean, theta), fisher):
+    if _off(_slopes(family.mean, theta, unit), fisher, unit, unit):
         return "the Fisher information is not the derivative of the mean"
-    if _off(family.mean_to_natural(mean), theta):
+    if _off(family.mean_to_natural(mean), theta, 1 / unit):
         return "mean_to_natural(mean(theta)) is not theta"
     drawn = family.statistic(family.sample(theta, _DRAWS, np.random.default_rng(1)))
     far = np.abs(drawn.mean(axis=0) - mean) / np.sqrt(np.diag(fisher) / _DRAWS)
@@ -134,32 +127,38 @@ def _limited_contradiction(
     def truncated(other: Floats) -> float:
         return family.log_partition(other) + family.truncated(other, survival).log_mass
 
-    own = family.truncated(theta, survival)
-    if _off(_slopes(truncated, theta), own.mean):
+    def inside(other: Floats) -> Floats:
+        return family.truncated(other, survival).mean
+
+    own, unit = family.truncated(theta, survival), 1 / np.sqrt(np.diag(family.fisher(theta)))
+    if _off(_slopes(truncated, theta, unit), own.mean, unit):
         return "the truncated mean is not the gradient of log partition plus log mass"
-    if _off(_slopes(lambda t: family.truncated(t, survival).mean, theta), own.covariance):
+    if _off(_slopes(inside, theta, unit), own.covariance, unit, unit):
         return "the truncated covariance is not the derivative of the truncated mean"
     if not isinstance(survival, Ball):
         return ""
-    jacobian = family.clipped(theta, survival).jacobian
-    if _off(_slopes(lambda t: family.clipped(t, survival).mean, theta), jacobian):
+    moved = _slopes(lambda other: family.clipped(other, survival).mean, theta, unit)
+    if _off(moved, family.clipped(theta, survival).jacobian, unit, unit):
         return "the clipped Jacobian is not the derivative of the clipped mean"
     return ""
 
 
-def _slopes(function: Callable[[Floats], Floats | float], theta: Floats) -> Floats:
-    """Difference a function of theta along every axis: the last of the result's axes."""
-    step = _SLOPE * max(1e-3, float(np.linalg.norm(theta)) / math.sqrt(len(theta)))
-    moved = np.eye(len(theta)) * step
+def _slopes(function: Callable[[Floats], Floats | float], theta: Floats, unit: Floats) -> Floats:
+    """Difference a function of theta along every axis, over a small part of ``unit``: the last of the result's axes."""
+    steps = np.diag(_SLOPE * unit)
     found = [
         (np.asarray(function(theta + one)) - np.asarray(function(theta - one))) / (2 * step)
-        for one in moved
+        for one, step in zip(steps, _SLOPE * unit, strict=True)
     ]
     return np.stack(found, axis=-1)
 
 
-def _off(found: Floats, wanted: Floats) -> bool:
-    return bool(np.abs(found - wanted).max() > _CLOSE * max(1e-3, float(np.abs(wanted).max())))
+def _off(found: Floats, wanted: Floats, *units: Floats) -> bool:
+    """Whether two arrays differ, each axis in its unit."""
+    apart = np.abs(found - wanted)
+    for axis, unit in enumerate(units):
+        apart = apart * np.expand_dims(unit, [k for k in range(apart.ndim) if k != axis])
+    return bool(apart.max() > _CLOSE)
 
 
 def _bent(family: ExponentialFamily, theta: Floats) -> str:

@@ -19,7 +19,7 @@ from dpverify.families.balls import Law
 from dpverify.families.clipped_moments import clipped_inverse
 from dpverify.families.gaussian import NormalPrecision
 from dpverify.families.sets import Ball, Box, Eigenvalues, Prior, Survival
-from dpverify.families.several_parameters import LEAST_MASS, ExponentialFamily
+from dpverify.families.several_parameters import ExponentialFamily, mass_of
 from dpverify.grid.steps import Outside
 from dpverify.privacy.numbers import Floats
 
@@ -79,12 +79,7 @@ def truncated_mle(
 
     Raises ValueError where the set cannot be shown to hold 1 / 20 of the records for every theta of the prior.
     """
-    mass = family.least_mass(prior, survival)
-    if mass < LEAST_MASS:
-        raise ValueError(
-            f"{survival} holds as little as {mass:.3g} of the records under {prior}, as far as a bound tells; "
-            f"give a larger set or a smaller prior: at least {LEAST_MASS}."
-        )
+    mass_of(family, prior, survival)
     released = _numbers(family, released)
     centered = not np.any(survival.center)
     if isinstance(family, NormalPrecision) and isinstance(prior, Eigenvalues) and centered:

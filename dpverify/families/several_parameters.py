@@ -144,3 +144,14 @@ def check_mass(mass: float) -> None:
         raise ValueError(
             f"mass = {mass!r}; give one from {LEAST_MASS} to 1: of fewer records inside nothing is told of the law."
         )
+
+
+def mass_of(family: ExponentialFamily, prior: Prior, survival: Survival) -> float:
+    """Compute ``least_mass``. Raises ValueError for a set that cannot be shown to hold 1 / 20 of the records."""
+    mass = family.least_mass(prior, survival)
+    if mass < LEAST_MASS * (1 - 1e-9):
+        raise ValueError(
+            f"{survival} holds as little as {mass:.3g} of the records under {prior}, as far as a bound tells; "
+            f"give a larger set or a smaller prior: at least {LEAST_MASS}."
+        )
+    return mass
