@@ -8,6 +8,7 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 from dpverify.estimation.answers import Result, result_from
 from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.family_estimates import FamilyEstimate
+from dpverify.estimation.kept_sets import Ball, HalfSpace, OutsideBall
 from dpverify.estimation.normal_law import Degenerate, NormalEstimate
 from dpverify.estimation.products import ProductEstimate
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
@@ -66,6 +67,7 @@ __all__ = [
     "Adjacency",
     "ApproxDP",
     "ApproximateGaussianDP",
+    "Ball",
     "BernoulliMean",
     "BoundedMean",
     "CipherBits",
@@ -81,6 +83,7 @@ __all__ = [
     "GaussianCovariance",
     "GaussianDP",
     "GaussianMean",
+    "HalfSpace",
     "HistogramEstimate",
     "HistogramGaussian",
     "IterativeMean",
@@ -93,6 +96,7 @@ __all__ = [
     "NoisyCount",
     "NormalEstimate",
     "NumberOfReports",
+    "OutsideBall",
     "PartitionedProduct",
     "PerfectPrivacy",
     "PrincipalComponents",

@@ -63,11 +63,43 @@ class Response:
         own = np.minimum(found, self.offsets[-1]) / np.where(near, 1.0, lengths)
         return np.asarray(np.where(near, self.offsets[1] / self.lengths[1], own))
 
+    def inverse(self, offset: Floats, far: float) -> tuple[Floats, Inverse]:
+        """Give the mean of all records from the offset of that of limited ones, at which it is ``far``, with its derivative."""
+        at = self.at(far)
+        length = float(np.linalg.norm(offset))
+        along = (offset / length if length > 0 else np.zeros(len(offset)))[:, np.newaxis]
+        return offset / at.ratio, Inverse(at.ratio, along, np.array([[1 / at.slope]]))
+
     def back(self, length: float) -> float | None:
         """Find the offset with this length; None beyond the farthest, and where the ball is nearly empty."""
         if not length < self.lengths[-1] or not self.offsets[-1]:
             return None
         return float(brentq(lambda m: self.at(m).length - length, 0.0, float(self.offsets[-1])))
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """The derivative of a mean by that of what counts: I / base + P (block - I / base) P^T, P = ``axes`` of shape (d, k)."""
+
+    base: float
+    axes: Floats
+    block: Floats
+
+    def rows(self) -> Floats:
+        """The length of each row, shape (d,)."""
+        more = self.block @ self.block.T - np.eye(len(self.block)) / self.base**2
+        squares = 1 / self.base**2 + np.einsum("ij,jk,ik->i", self.axes, more, self.axes)
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+    def matrix(self) -> Floats:
+        """Shape (d, d)."""
+        more = self.block - np.eye(len(self.block)) / self.base
+        return np.eye(len(self.axes)) / self.base + self.axes @ more @ self.axes.T
+
+    def times(self, vector: Floats) -> Floats:
+        """The derivative along a vector, shape (d,)."""
+        more = self.block - np.eye(len(self.block)) / self.base
+        return vector / self.base + self.axes @ (more @ (self.axes.T @ vector))
 
 
 def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:

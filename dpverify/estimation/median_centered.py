@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dpverify.estimation.budget_shares import ROOT_BITS
+from dpverify.estimation.clipped_response import Inverse
 from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, PerColumn, in_ball, numbers_of
 from dpverify.estimation.column_grids import GRAIN
 from dpverify.estimation.handles import COUNT, SUM, SUM_AND_COUNT
@@ -107,6 +108,12 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """center + noisy sum / noisy count, as ``reading`` takes it."""
+        return self.told(transcript)
+
+    def told(
+        self, transcript: Transcripts, *, jointly: bool = False
+    ) -> VectorMeanEstimate | Abstained:
+        """The estimate; with ``jointly``, how columns vary together where the reading says it."""
         stretch, radius = self.ball(self.before_sum().row(transcript))
         scale, noise = radius * self.sum_scale(), Fraction(0)
         if self.joint():
@@ -118,7 +125,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         if (few := self.too_few(count)) is not None:
             return few
         per_unit = scale / (UNIT * count)
-        found = self.reading([to_float(value * per_unit) for value in total], radius)
+        found = self.reading([to_float(value * per_unit) for value in total], stretch, radius)
         if isinstance(found, Abstained):
             return found
         cells = [Fraction(2) ** exponent for exponent in stretch.exponents]
@@ -126,7 +133,10 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         with np.errstate(all="ignore"):
             unit = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
             value = np.clip(np.array(middle) + found.offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
-            spread = unit * (to_float(scale / count) * found.widened)
+            if jointly and found.inverse is not None:
+                spread = unit[:, np.newaxis] * (to_float(scale / count) * found.inverse.matrix())
+            else:
+                spread = unit * (to_float(scale / count) * found.widened)
             from_count = found.along * unit * to_float(noise / count)
         own = to_float(noise)
         return VectorMeanEstimate(value, to_float(count), spread, from_count, count_deviation=own)
@@ -137,7 +147,7 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
             return Abstained(f"fewer than {self.needed()} records, by the released count")
         return None
 
-    def reading(self, ratio: list[float], radius: int) -> Reading | Abstained:
+    def reading(self, ratio: list[float], stretch: Stretch, radius: int) -> Reading | Abstained:
         """What noisy sum / noisy count says of the mean: itself, moved into the ball."""
         offset = in_ball(ratio, radius * GRAIN)
         return Reading(offset, 1.0, offset)
@@ -245,12 +255,13 @@ class Reading:
 
     offset: of the mean from the ball's center, shape (d,). widened: by what factor the sum's noise is larger there, in all columns alike
     or of each, shape (d,).
-    along: its derivative by the logarithm of the count, but for the sign.
+    along: its derivative by the logarithm of the count, but for the sign. inverse: the derivative by the sum's mean, where it is known.
     """
 
     offset: Floats
     widened: float | Floats
     along: Floats
+    inverse: Inverse | None = None
 
 
 def positive_numbers(values: Any, name: str, count: int) -> Numbers:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dpverify.grid.cells import quantize
 from dpverify.grid.linear import WORD, Integers, check_word_budget, column_sums, squared_norms
+from dpverify.grid.public_sets import PublicSet
 from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.records import Records
 from dpverify.grid.transcripts import NOTHING, Transcripts
@@ -236,10 +237,12 @@ class ScaledSum(_ClippedSum):
 class ScaledMaskedSum(_ClippedSum):
     """The sum of images under a ``stretch`` inside the ball of ``radius``, and ``weight`` times their number.
 
-    With weight = isqrt(3 radius^2) the number is free under replace.
+    With weight = isqrt(3 radius^2) the number is free under replace. kept: a public set of images; those of the ball that are not in
+    it do not count either. Fewer records that count, each of which is told by itself, move the sum no further.
     """
 
     weight: int
+    kept: PublicSet | None = None
 
     def __post_init__(self) -> None:
         _ClippedSum.__post_init__(self)
@@ -256,8 +259,9 @@ class ScaledMaskedSum(_ClippedSum):
         return len(self.stretch.center) + 1
 
     def clip(self, image: Integers) -> Integers:
-        """Only those inside."""
-        return image[inside_ball(image, self.radius)]
+        """Only those inside, and in the public set."""
+        inside = image[inside_ball(image, self.radius)]
+        return inside if self.kept is None else inside[self.kept.holds(inside)]
 
     def largest(self, rows: int) -> int:
         """The radius or the weight for each record."""
@@ -281,7 +285,8 @@ class ScaledMaskedSum(_ClippedSum):
         value = self.radius**2 + self.weight**2
         if adjacency is Adjacency.REPLACE:
             value = max(value, 4 * self.radius**2)
-        words = f"the sum of scaled records in a ball of {self.radius} about a public center, with {self.weight} times their number"
+        where = "" if self.kept is None else " and in a public set"
+        words = f"the sum of scaled records in a ball of {self.radius} about a public center{where}, with {self.weight} times their number"
         text = Quantity.of(words, "ScaledMaskedSum", radius=self.radius, weight=self.weight)
         columns = len(self.stretch.center)
         return _lemma(text, value, adjacency, domain, columns, "obligation_scaled_masked_sum")

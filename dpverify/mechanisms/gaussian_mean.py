@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.clipped_response import (
-    Moment,
     Outside,
     Response,
     best_masked_bound,
@@ -22,6 +21,15 @@ from dpverify.estimation.clipped_response import (
 from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.column_grids import GRAIN, units_of
 from dpverify.estimation.handles import COUNT
+from dpverify.estimation.kept_response import back, cut_of
+from dpverify.estimation.kept_sets import Kept, check_columns, check_mass, in_cells, kept_set
+from dpverify.estimation.known_covariance import (
+    Rows,
+    Whitening,
+    covariance_matrix,
+    diagonal,
+    whitening_of,
+)
 from dpverify.estimation.median_centered import (
     NOISE,
     CenteredMean,
@@ -31,15 +39,17 @@ from dpverify.estimation.median_centered import (
 )
 from dpverify.estimation.normal_fits import best_mean_bound
 from dpverify.estimation.rationals import Rationals
+from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.estimation.whitening import count_of, octave_of, octaves
 from dpverify.grid import OUTER_BOX
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import ScaledMaskedSum, Stretch
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row, different_rows
+from dpverify.grid.public_sets import PublicSet
 from dpverify.grid.vector_queries import VectorQuery
 from dpverify.plans import UNIT, Abstained, Handle, Plan, Released, Stage, Transcripts
-from dpverify.plans.parameters import Share, one_of, positive, whole_from
+from dpverify.plans.parameters import Share, one_of, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy.numbers import Exact, Floats, exact, settle, to_float
 
@@ -52,7 +62,6 @@ _TIMES = Fraction(
     27, 10
 )  # standard deviations of a step's noise: with so many records the search rarely fails
 _MOST_LEAST = 1 << 60
-_WITHIN = 31 / 32  # units of columns are in proportion to within 3%
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +70,8 @@ class GaussianMean(CenteredMean):
 
     Noisy binary searches find the medians of all columns; a clipped sum about them gives a center within a fraction of a
     deviation; a second one about that, of all records, clipped where noise and sampling together are least, is solved for
-    the mean of the normal law whose clipped records have it. So clipping costs no bias, however much it is.
+    the mean of the normal law whose clipped records have it. So clipping costs no bias, however much it is. With a
+    ``covariance`` all this is done of whitened records, by a public integer map.
 
     Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or ``Abstained`` below ``at_least``
     records and where the mean is farther than sqrt(d) + 2 deviations from the released center. Claim:
@@ -69,11 +79,16 @@ class GaussianMean(CenteredMean):
     Errors at (1, 1e-6) under replace, in deviations: d = 5: .090 at n = 1000, .039 at 4000; d = 50: .16 at 4000, .030 at
     64000 (sampling alone: .071, .035; .11, .028).
     center, reach: public; every median is searched within reach of the center; None: 2^19 of the largest deviation, but at
-    most about 2^21 of the smallest (131 of the largest, where they differ by a factor of 16,000).
+    most about 2^21 of the smallest (131 of the largest, where they differ by a factor of 16,000). With a covariance the reach is
+    in deviations, of whitened columns, 2^19 by default.
     deviations: public; the known standard deviation of each column, used to 3%; with equal ones exactly. Columns are independent.
-    outside: "clip" for records as they are; "mask" counts those inside the balls alone: right also for records that were
-    kept only near the center before, where clipping is biased; the error is up to half larger for few records or columns, hardly for many.
-    truncated: public, with "mask": records were kept up to so many deviations of the center (in length, over all columns).
+    covariance: public, in place of them; positive definite, shape (d, d), used to 1/64. Records beyond 2^21 deviations of a
+    column from the center are clamped.
+    outside: "clip" for records as they are; "mask" counts those inside the balls alone; the error is up to half larger for few records
+    or columns, hardly for many. Only "mask" is right for records of which some are missing, where clipping is biased.
+    kept: public, with "mask": the set in which records were kept before: ``HalfSpace(normal, bound)`` in the data's units,
+    ``Ball(radius)`` or ``OutsideBall(radius)`` in deviations about the center, or, for one column, two ends, either of which may be
+    infinite. The estimate is then the truncated maximum likelihood one. Abstains where under it less than a 20th of all records count.
     search_share, warm_share: the parts of mu^2 for the searches and for the first sum.
     extra_steps: of the search, beyond one for each halving of reach down to the least deviation.
     at_least: abstain below this released (or public) number; by default 2.7 standard deviations of a search step's noise.
@@ -81,34 +96,41 @@ class GaussianMean(CenteredMean):
     Source: OURS (clipped mean and the way back, by Stein's identity); ZZ25, Theorem 4.1 (by truncation); DRS22.
     """
 
-    deviations: Numbers
+    deviations: Numbers | None = None
+    covariance: Annotated[Rows, covariance_matrix] | None = None
     reach: Exact | None = None
     outside: Annotated[Outside, one_of("clip", "mask")] = "clip"
-    truncated: Annotated[float, positive(as_given=True)] | None = None
+    kept: Annotated[Kept, kept_set] | None = None
     search_share: Share = Fraction(13, 100)
     warm_share: Share = Fraction(6, 100)
     extra_steps: Annotated[int, whole_from(0, "; give an integer >= 0.")] = 9
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:
-        """Positive deviations, one for each column; medians on the grid; shares that leave something."""
-        given = positive_numbers(self.deviations, "deviations", self.columns())
-        settle(self, deviations=given)
-        if self.reach is None:
-            cell = Fraction(2) ** min(self._units()[0])
-            settle(self, reach=min(_WIDEST * Fraction(max(given)), _RANGE * cell))
-            if self.far() < _NARROWEST * Fraction(max(given)):
-                raise ValueError(
-                    f"deviations from {min(given)} to {max(given)}: on the grid of the smallest the largest one's median is not "
-                    "found far from the center. Give a reach, or columns in units that are more alike."
-                )
+        """Deviations or a covariance; medians on the grid; a set that holds enough; shares that leave something."""
+        check_columns(self.kept, self.columns())
+        if self.kept is not None and self.outside == "clip":
+            raise ValueError(
+                f"kept = {self.kept}: records of which only some were kept have another mean when they are clipped. Use outside='mask', or "
+                "leave it out."
+            )
+        if (self.deviations is None) == (self.covariance is None):
+            raise TypeError(
+                "give deviations, the known standard deviation of each of some independent columns, or a covariance, and not both."
+            )
+        if self.deviations is not None:
+            settle(
+                self,
+                deviations=positive_numbers(self.deviations, "deviations", self.columns()),
+            )
+        if (public := self._whitening()) is not None:
+            settle(self, reach=self._whitened(public).far() * self._shortest())
+            return
+        self._check_reach()
         CenteredMean.check_parameters(self)
         self.refuse_far(self._units()[0])
-        if self.truncated is not None and self.outside == "clip":
-            raise ValueError(
-                f"truncated = {self.truncated}: records that were kept near the center alone have another mean when they are "
-                "clipped. Use outside='mask', or leave it out."
-            )
+        if self.kept is not None:
+            check_mass(self.kept, self.center, self._deviations(), self.far())
         if self.search_share + self.warm_share >= 1:
             raise ValueError(
                 f"search_share + warm_share = {self.search_share + self.warm_share} leaves nothing for the last sum; give "
@@ -116,10 +138,19 @@ class GaussianMean(CenteredMean):
             )
 
     def plan(self) -> Plan:
-        """The search, a sum about the medians, a sum about what that gave."""
+        """The search, a sum about the medians, a sum about what that gave; of whitened records, if they are."""
+        if (public := self._whitening()) is not None:
+            return public.plan(self._whitened(public).fixed_plan)
         search = self._search()
         found = search.elements(self.side_query(search, search.steps), NOISE)
         return (*found, Prefix().then(search, search.steps).part(self._warm), *self.summed())
+
+    def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
+        """The mean for which the records that count have the released one; of whitened records, moved back."""
+        if (public := self._whitening()) is None:
+            return self.told(transcript)
+        found = self._whitened(public).told(transcript, jointly=True)
+        return found if isinstance(found, Abstained) else public.moved_back(found)
 
     def before_sum(self) -> Prefix:
         """The center, in its columns' steps, and the quarter octave of the number of records."""
@@ -138,26 +169,40 @@ class GaussianMean(CenteredMean):
         return self._about(center, self._length(row[-1]))
 
     def sum_query(self, stretch: Stretch, radius: int) -> VectorQuery:
-        """Of all records, clipped; or of those inside, with their number."""
+        """Of all records, clipped; or of those inside, and in the public set, with their number."""
         if self.outside == "clip":
             return CenteredMean.sum_query(self, stretch, radius)
-        return ScaledMaskedSum(stretch, radius * GRAIN, radius * self.weight())
+        kept = self._kept(stretch)
+        return ScaledMaskedSum(stretch, radius * GRAIN, radius * self.weight(), kept=kept)
 
-    def reading(self, ratio: list[float], radius: int) -> Reading | Abstained:
+    def reading(self, ratio: list[float], stretch: Stretch, radius: int) -> Reading | Abstained:
         """The mean whose limited records have this one."""
-        offset, law = np.clip(np.array(ratio), -(2.0**100), 2.0**100), self._response(radius)
-        far = law.back(float(np.linalg.norm(offset)) / self._deviation())
-        if far is None:
-            return Abstained("the mean is too far from the released center")
-        at = law.at(far)
-        return Reading(offset / at.ratio, _widened(offset, at), offset / at.slope)
+        offset, unit = np.clip(np.array(ratio), -(2.0**100), 2.0**100), self._deviation()
+        kept = self._kept(stretch)
+        if kept is None:
+            law = self._response(radius)
+            far = law.back(float(np.linalg.norm(offset)) / unit)
+            if far is None:
+                return Abstained("the mean is too far from the released center")
+            place, inverse = law.inverse(offset, far)
+        else:
+            cut, axis = cut_of(kept, radius * GRAIN / unit, unit, self.columns())
+            found = back(cut, axis, offset / unit)
+            if found is None:
+                return Abstained(
+                    "no mean near the released center, of which enough records count, has these records kept"
+                )
+            place, inverse = found[0] * unit, found[1]
+        return Reading(place, inverse.rows(), inverse.times(offset), inverse)
 
     def expected_error(self, n: int) -> float:
         """For n records of the model, whose search succeeded, about the center that it found: the noise's root mean square length, in the
-        data's units. Of ``truncated`` records it is a lower estimate.
+        data's units. Of records of which some were not ``kept`` it is a lower estimate.
 
         Infinite below ``at_least`` records.
         """
+        if (public := self._whitening()) is not None:
+            return public.length() * self._whitened(public).expected_error(n)
         if n < self.least():
             return math.inf
         radius = self._grains(self._length(octave_of(n)))
@@ -169,6 +214,8 @@ class GaussianMean(CenteredMean):
         """Below this number it abstains."""
         if self.at_least is not None:
             return self.at_least
+        if (public := self._whitening()) is not None:
+            return self._whitened(public).least()
         noise = self.step_scale(self._search().steps)
         return min(max(1, math.ceil(_TIMES * noise)), _MOST_LEAST)
 
@@ -188,23 +235,53 @@ class GaussianMean(CenteredMean):
         """An eighth of the radius, for means are near the center, where the number matters little; under replace all that is free."""
         return GRAIN // 8 if self.counts() else math.isqrt(3 * GRAIN**2)
 
+    # --- whitened records -------------------------------------------------------------------------
+
+    def _whitening(self) -> Whitening | None:
+        """The map to columns of deviation 1: of a covariance, and of unlike deviations where 3% would bend a public set."""
+        if self.covariance is not None:
+            return whitening_of(self.covariance, self.center)
+        given = self._deviations()
+        if self.kept is None or len(set(given)) == 1:
+            return None
+        return whitening_of(diagonal(given), self.center)
+
+    def _whitened(self, public: Whitening) -> GaussianMean:
+        """The mechanism of the images."""
+        return _of_images(self, public)
+
+    def _shortest(self) -> Fraction:
+        """In what the reach is: the least deviation, or whitened deviations."""
+        return Fraction(1) if self.deviations is None else Fraction(min(self.deviations))
+
+    def _deviations(self) -> Numbers:
+        assert self.deviations is not None
+        return self.deviations
+
+    def _kept(self, stretch: Stretch) -> PublicSet | None:
+        """The public set, of images."""
+        if self.kept is None:
+            return None
+        origin = rationals_of(self.center).cells(stretch.exponents)
+        return in_cells(self.kept, stretch, origin, self._deviation())
+
     # --- units, radii -----------------------------------------------------------------------------
 
     def _search(self) -> Search:
-        return self.side_search(Fraction(min(self.deviations)))
+        return self.side_search(Fraction(min(self._deviations())))
 
     def _units(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Exponents and factors of columns, in which the expected squared length of a record is d."""
-        return units_of(_squares(self.deviations), Fraction(self.columns()))
+        return units_of(_squares(self._deviations()), Fraction(self.columns()))
 
     def _deviation(self) -> float:
         """The root mean square of the columns' deviations in the image."""
-        own = np.ldexp(np.array(self.deviations), [-e for e in self._units()[0]])
+        own = np.ldexp(np.array(self._deviations()), [-e for e in self._units()[0]])
         return float(np.sqrt(np.mean((own * self._units()[1]) ** 2)))
 
     def _shifts(self) -> tuple[int, ...]:
         """Centers are multiples of 2^shift cells."""
-        pairs = zip(self.deviations, self._units()[0], strict=True)
+        pairs = zip(self._deviations(), self._units()[0], strict=True)
         return tuple(max(0, floor_log2(Fraction(s) / _PER_DEVIATION) - e) for s, e in pairs)
 
     def _response(self, radius: int) -> Response:
@@ -226,16 +303,20 @@ class GaussianMean(CenteredMean):
         return math.sqrt((2 if self.outside == "clip" else 3) * self.columns())
 
     def _about(self, center: Row, length: float) -> tuple[Stretch, int]:
-        """The ball about a center in cells, inside of the one that records were truncated to."""
-        exponents, factors = self._units()
-        if self.truncated is not None:
-            origin = rationals_of(self.center).cells(exponents)
-            moved = [
-                math.ldexp(c - o, e) / s
-                for c, o, e, s in zip(center, origin, exponents, self.deviations, strict=True)
-            ]
-            length = min(length, (float(self.truncated) - math.hypot(*moved)) * _WITHIN)
-        return Stretch(center, exponents, factors), self._grains(length)
+        """The ball about a center in cells."""
+        return Stretch(center, *self._units()), self._grains(length)
+
+    def _check_reach(self) -> None:
+        """Settle the reach; refuse deviations for which none is on the grid."""
+        if self.reach is not None:
+            return
+        given, cell = self._deviations(), Fraction(2) ** min(self._units()[0])
+        settle(self, reach=min(_WIDEST * Fraction(max(given)), _RANGE * cell))
+        if self.far() < _NARROWEST * Fraction(max(given)):
+            raise ValueError(
+                f"deviations from {min(given)} to {max(given)}: on the grid of the smallest the largest one's median is not "
+                "found far from the center. Give a reach, or columns in units that are more alike."
+            )
 
     # --- from what was released to the center -----------------------------------------------------
 
@@ -270,7 +351,11 @@ class GaussianMean(CenteredMean):
         known = np.clip(every, least, 1e18)
         number = known if own is None or self.outside == "clip" else np.clip(own, least / 8, 1e18)
         offsets = in_units(values[:, :d], per) / number[:, np.newaxis]
-        ratios = self._response(radius).ratios(_lengths(offsets) / self._deviation())
+        lengths = _lengths(offsets)
+        if self.kept is None:
+            ratios = self._response(radius).ratios(lengths / self._deviation())
+        else:  # to where records were kept: the center need not be the mean
+            ratios = radius * GRAIN / np.maximum(lengths, float(radius * GRAIN))
         steps = np.ldexp(1.0, self._shifts())
         cells = np.array(stretch.center) + offsets * ratios[:, np.newaxis] / np.array(
             stretch.factors
@@ -278,15 +363,6 @@ class GaussianMean(CenteredMean):
         most = np.floor(OUTER_BOX / steps)
         centers = np.clip(np.rint(cells / steps), -most, most).astype(np.int64)
         return np.concatenate([centers, octaves(known)[:, np.newaxis]], axis=1)
-
-
-def _widened(offset: Floats, at: Moment) -> Floats:
-    """By what factor noise of the sum is larger in each column of the mean: 1 / slope along the offset, 1 / ratio across it; that
-    columns then vary together is left out."""
-    length = float(np.linalg.norm(offset))
-    along = np.square(offset / length) if length > 0 else np.zeros(len(offset))
-    found: Floats = np.sqrt((1 - along) / at.ratio**2 + along / at.slope**2)
-    return found
 
 
 def _lengths(offsets: Floats) -> Floats:
@@ -301,3 +377,18 @@ def _lengths(offsets: Floats) -> Floats:
 def _squares(deviations: Numbers) -> Rationals:
     own = rationals_of(deviations)
     return Rationals(tuple(s * s for s in own.numerators), own.denominator**2)
+
+
+@lru_cache(maxsize=64)
+def _of_images(mechanism: GaussianMean, public: Whitening) -> GaussianMean:
+    """Of columns of deviation 1 about 0."""
+    d, reach = mechanism.columns(), mechanism.reach
+    own: dict[str, Any] = mechanism.parameters | {
+        "budget": None,
+        "center": (0.0,) * d,
+        "deviations": (1.0,) * d,
+        "covariance": None,
+        "kept": public.kept(mechanism.kept),
+        "reach": None if reach is None else exact(reach, "reach") / mechanism._shortest(),
+    }
+    return GaussianMean(**own)

@@ -20,6 +20,7 @@ from dpverify.estimation.family_frames import (
     kept_support,
     steepness,
 )
+from dpverify.estimation.kept_sets import pair
 from dpverify.estimation.stepped import CELLS, SteppedMean
 from dpverify.estimation.whitening import count_of, octave_of
 from dpverify.families import Family
@@ -52,23 +53,6 @@ def _known_family(value: Any, name: str) -> Family:
     return value
 
 
-def _pair(value: Any, name: str) -> tuple[float, float]:
-    """Two numbers in increasing order; infinite ends are none."""
-    try:
-        low, high = (float(one) for one in value)
-    except OverflowError:
-        raise ValueError(
-            f"{name}: a number beyond the floats; write math.inf for no end."
-        ) from None
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{name} = {value!r}; give two numbers, for example (0, 250_000)."
-        ) from None
-    if not low < high:
-        raise ValueError(f"{name} = {value!r}; give the lower end first, and no NaN.")
-    return low, high
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedMle(SteppedMean[FamilyEstimate]):
     """The parameter of an exponential family with one: Poisson, log-normal, continuous Bernoulli, or a family of your own.
@@ -94,7 +78,7 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
     family: Annotated[Family, _known_family]
     lowest: float
     highest: float
-    kept: Annotated[tuple[float, float], _pair] | None = None
+    kept: Annotated[tuple[float, float], pair] | None = None
 
     def check_parameters(self) -> None:
         """A range that the family has, of not too many deviations; an interval of records that it has."""

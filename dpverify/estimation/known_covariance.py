@@ -1,0 +1,180 @@
+"""A public covariance: the integer map after which records have covariance I, and the way back from there.
+
+Columns are brought to powers of two near their deviations, which is exact; what is left is the inverse of a Cholesky factor, in floats, rounded to
+integers. Which map it is decides accuracy alone; that records are mapped by it one by one, in integers, is what a claim rests on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, numbers_of
+from dpverify.estimation.kept_sets import HalfSpace, Kept
+from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.grid.cells import floor_log2
+from dpverify.grid.mapped import OfImages, RecordMap
+from dpverify.grid.vectors import OUTER_BOX
+from dpverify.plans import NoNoise, Plan, Stage
+from dpverify.plans.plan import with_stages
+from dpverify.privacy.numbers import Floats, to_float
+
+Rows = tuple[Numbers, ...]
+_CELL_BITS = 18  # cells to a column's deviation, at least
+_FINE = 20  # images are multiples of 2^-20 deviations
+_MATRIX_BITS = 21  # the matrix's largest number is at least 2^21
+_OFF = 1 / 64  # how far the rounded map's images may be from covariance I
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Whitening:
+    """Records as y = W (x - center), of covariance I, and back as x = center + back y, all but rounding.
+
+    center: shape (d,), on the grid. back: shape (d, d).
+    """
+
+    map: RecordMap
+    center: tuple[Fraction, ...]
+    back: Floats
+
+    def kept(self, kept: Kept | None) -> Kept | None:
+        """The same set of images; balls are in deviations anyway."""
+        if isinstance(kept, HalfSpace):
+            power = -floor_log2(max(abs(Fraction(a)) for a in kept.normal))
+            normal = np.ldexp(np.array(kept.normal), power) @ self.back
+            return HalfSpace(tuple(normal.tolist()), self._end(kept.normal, kept.bound, power))
+        if isinstance(kept, tuple):
+            low, high = (
+                end if math.isinf(end) else self._end((1.0,), end, 0) / float(self.back[0, 0])
+                for end in kept
+            )
+            return low, high
+        return kept
+
+    def _end(self, normal: Sequence[float], bound: float, power: int) -> float:
+        """Where a plane is from the center: that much of ``bound`` is left, times 2^power."""
+        at = sum((Fraction(a) * c for a, c in zip(normal, self.center, strict=True)), Fraction(0))
+        left = to_float((Fraction(bound) - at) * Fraction(2) ** power)
+        return min(max(left, -LARGEST_FLOAT), LARGEST_FLOAT)
+
+    def moved_back(self, found: VectorMeanEstimate) -> VectorMeanEstimate:
+        """A mean of images as one of records, with its noise."""
+        with np.errstate(all="ignore"):
+            places = np.array([to_float(c) for c in self.center])
+            value = np.clip(places + self.back @ found.value, -LARGEST_FLOAT, LARGEST_FLOAT)
+            spread, along = self.back @ np.asarray(found.spread), self.back @ found.along
+        return VectorMeanEstimate(
+            value, found.count, spread, along, count_deviation=found.count_deviation
+        )
+
+    def length(self) -> float:
+        """The root mean square length in the data's units of a vector of length 1 that has no direction of images."""
+        return float(np.linalg.norm(self.back)) / math.sqrt(len(self.back))
+
+    def plan(self, plan: Plan) -> Plan:
+        """Every query of the plan, of the images."""
+
+        def mapped(stage: Stage) -> Stage:
+            if isinstance(stage.noise, NoNoise):  # of the number of records alone
+                return stage
+            query: Any = stage.query
+            return replace(stage, query=OfImages(query, self.map))
+
+        return with_stages(plan, mapped)
+
+
+def covariance_matrix(value: Any, name: str) -> Rows:
+    """Read a public matrix as rows of floats; raises TypeError or ValueError unless it is square, finite, symmetric."""
+    listed = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(listed, (list, tuple)) or not listed:
+        raise TypeError(f"{name} = {value!r}; give d rows of d numbers.")
+    rows = tuple(numbers_of(row, name) for row in listed)
+    if any(len(row) != len(rows) for row in rows):
+        raise ValueError(f"{name}: rows of unlike lengths for {len(rows)} columns; give (d, d).")
+    if not np.array_equal(np.array(rows), np.array(rows).T):
+        raise ValueError(f"{name} is not symmetric; give (V + V.T) / 2.")
+    return rows
+
+
+def diagonal(deviations: Numbers) -> Rows:
+    """The covariance of independent columns. Raises ValueError where a square is no float."""
+    d = len(deviations)
+    if not 1e-150 < min(deviations) <= max(deviations) < 1e150:
+        raise ValueError(
+            f"deviations from {min(deviations)} to {max(deviations)}: their squares leave the floats; take another unit."
+        )
+    return tuple(
+        tuple(s * s if j == k else 0.0 for k in range(d)) for j, s in enumerate(deviations)
+    )
+
+
+def variances_of(covariance: Rows) -> Numbers:
+    """Its diagonal. Raises ValueError unless that is positive."""
+    found = tuple(row[j] for j, row in enumerate(covariance))
+    if min(found) <= 0:
+        raise ValueError(
+            f"covariance: a variance of {min(found)} is not positive; leave out a column that is known to be constant."
+        )
+    return found
+
+
+@lru_cache(maxsize=16)
+def whitening_of(covariance: Rows, center: Numbers) -> Whitening:
+    """Build the map for a public covariance about a public center.
+
+    Raises ValueError for a covariance that is not positive definite by enough to tell, and a center too far for its deviations.
+    """
+    d, variances = len(covariance), variances_of(covariance)
+    if len(center) != d:
+        raise ValueError(
+            f"covariance: {d} columns for a center of {len(center)}; give one of each."
+        )
+    powers = [floor_log2(Fraction(v)) // 2 for v in variances]
+    down = -np.array(powers)
+    with np.errstate(all="ignore"):
+        scaled = np.ldexp(np.array(covariance), down[:, np.newaxis] + down)
+    matrix, shift = _rounded(scaled)
+    exponents = tuple(p - _CELL_BITS for p in powers)
+    cells = [round(Fraction(c) / Fraction(2) ** e) for c, e in zip(center, exponents, strict=True)]
+    if max(map(abs, cells)) > OUTER_BOX // 2:
+        raise ValueError(
+            f"center: {max(map(abs, center))} is too far from zero for the deviations, beyond 2^39 cells. Subtract a public constant "
+            "from the data."
+        )
+    public = RecordMap(tuple(cells), exponents, matrix, shift, _FINE)
+    inverse = np.linalg.inv(np.array(matrix, np.float64))
+    back = np.ldexp(inverse, np.array(exponents)[:, np.newaxis] + (shift + _FINE))
+    back.flags.writeable = False
+    places = (c * Fraction(2) ** e for c, e in zip(cells, exponents, strict=True))
+    return Whitening(public, tuple(places), back)
+
+
+def _rounded(scaled: Floats) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """The map of cells to 2^-20 deviations, times 2^shift, for columns of variances from 1 to 4."""
+    try:
+        lower = np.linalg.cholesky(scaled)
+        root = solve_triangular(lower, np.eye(len(scaled)), lower=True)
+    except np.linalg.LinAlgError:
+        raise ValueError(_SINGULAR) from None
+    bits = _MATRIX_BITS - floor_log2(Fraction(float(np.abs(root).max())))
+    if bits < _FINE - _CELL_BITS:
+        raise ValueError(_SINGULAR)
+    rows = np.rint(np.ldexp(root, bits))
+    own = np.ldexp(rows, -bits)
+    if not np.abs(np.linalg.eigvalsh(own @ scaled @ own.T) - 1).max() < _OFF:
+        raise ValueError(_SINGULAR)
+    matrix = tuple(tuple(map(int, row)) for row in rows.tolist())
+    return matrix, bits - (_FINE - _CELL_BITS)
+
+
+_SINGULAR = (
+    "covariance is not positive definite, or not by enough: some columns follow from others. Leave them out, or add a floor to the "
+    "diagonal (V + eta I costs little accuracy)."
+)
