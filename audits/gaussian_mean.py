@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify import Adjacency, ApproxDP, GaussianMean
+from dpverify import Adjacency, ApproxDP, Ball, GaussianMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.estimation.clipped_response import response_of
@@ -187,9 +187,9 @@ _WIDE: dict[str, Any] = {"center": (0.5, -1.0), "deviations": (1.5, 4.0), "reach
 SMALL = (
     _small("a line", ADD, "1/10", _DATA),
     _small("a masked line", REPLACE, "1/10", _DATA, outside="mask"),
-    _small("a truncated line", ADD, "1/20", _DATA, outside="mask", truncated=3.5),
+    _small("a truncated line", ADD, "1/20", _DATA, outside="mask", kept=(-3.5, 3.5)),
     _small("a plane", REPLACE, "1/20", _PAIRS, **_WIDE),
-    _small("a masked plane", ADD, "1/20", _PAIRS, **_WIDE, outside="mask", truncated=2.0),
+    _small("a masked plane", ADD, "1/20", _PAIRS, **_WIDE, outside="mask", kept=Ball(2)),
     _small("far from the origin", REPLACE, "1/5", [1e308, *_DATA], center=(1e5,), reach=2**17),
     _small("nobody", ADD, "3/2", ()),
 )

@@ -13,7 +13,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
-from .theory import centered, clipped_response, normal_fits
+from .theory import centered, clipped_response, known_covariance, normal_fits, public_sets
 from .theory.centered import GRAIN, TYPICAL, Prefix, noisy, root
 from .theory.coordinates import (
     Stretch,
@@ -58,12 +58,49 @@ DEPARTURES = (
         "the ball's radius is the one of the least predicted error at the released or public number, not one of constant mass",
         "a radius of constant mass costs two to six times the error",
     ),
+    Departure(
+        "ZZ25, Remark 3.2",
+        "the set in which records were kept is cut with the ball of the estimator, and the center of the last ball is the mean of what "
+        "counted in the first, not of all records",
+        "a half-space has no bound; the center may be anywhere near what is left, for the way back knows the set",
+    ),
 )
 _OURS = Source("OURS", "the mean of normal records from that of clipped ones")
+_WHITENED = Source("OURS", "whitening by a public covariance")
 _MASKED = Source(
     "ZZ25", "Theorem 4.1, the mean of a Gaussian", note="by one release of truncated records"
 )
 _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
+
+
+# --- whitened records ----------------------------------------------------------------------------
+
+
+def whitened(parameters: Parameters) -> known_covariance.Whitening | None:
+    """The map of records: of a covariance, and of unlike deviations where a public set is given."""
+    center = parameters["center"]
+    if parameters["covariance"] is not None:
+        return known_covariance.whitening(parameters["covariance"], center)
+    if parameters["kept"] is None or len(set(parameters["deviations"])) == 1:
+        return None
+    return known_covariance.whitening(known_covariance.diagonal(parameters["deviations"]), center)
+
+
+def of_images(parameters: Parameters) -> Parameters:
+    """The parameters for images, which have deviations of 1 about 0; the same where there is no map."""
+    public = whitened(parameters)
+    if public is None:
+        return parameters
+    given, ones = parameters["deviations"], (1.0,) * centered.width(parameters)
+    own = Fraction(1) if given is None else min(map(Fraction, given))
+    return {
+        **parameters,
+        "center": (0.0,) * len(ones),
+        "deviations": ones,
+        "covariance": None,
+        "reach": Fraction(parameters["reach"]) / own,
+        "kept": known_covariance.of_images(parameters["kept"], public),
+    }
 
 
 # --- shares, noise ------------------------------------------------------------------------------
@@ -164,19 +201,14 @@ def first_length(parameters: Parameters) -> Any:
 
 
 def ball(parameters: Parameters, center: Stretch, length: Any) -> Ball:
-    """With this radius in deviations, and inside of the ball that records were truncated to by 1/32 of the way."""
-    if parameters["truncated"] is not None:
-        origin = stretch(parameters, [Fraction(c) for c in parameters["center"]]).center
-        far = mp.sqrt(
-            mp.fsum(
-                real((c - o) * cell / Fraction(s)) ** 2
-                for c, o, cell, s in zip(
-                    center.center, origin, center.cells, parameters["deviations"], strict=True
-                )
-            )
-        )
-        length = min(length, (real(Fraction(parameters["truncated"])) - far) * 31 / 32)
+    """With this radius in deviations."""
     return center, max(1, int(mp.floor(length * deviation(parameters) / GRAIN)))
+
+
+def kept(parameters: Parameters, about: Stretch) -> public_sets.Slab | public_sets.Round | None:
+    """The public set in which records were kept, of images."""
+    origin = stretch(parameters, [Fraction(c) for c in parameters["center"]]).center
+    return public_sets.in_cells(parameters["kept"], about, origin, deviation(parameters))
 
 
 def first_ball(parameters: Parameters, prefix: Prefix) -> Ball:
@@ -188,7 +220,8 @@ def first_ball(parameters: Parameters, prefix: Prefix) -> Ball:
 def last_ball(parameters: Parameters, prefix: Prefix) -> Ball:
     """About the mean that the first sum, over the number that counts in it, tells.
 
-    Too small a number counts as the least one, of those inside as an eighth of it.
+    Too small a number counts as the least one, of those inside as an eighth of it. Of records that were kept in a public set it is
+    the mean of what counts itself, in the first ball: the center need not be the mean.
     """
     steps, d = search_steps(parameters), centered.width(parameters)
     first, radius = first_ball(parameters, prefix)
@@ -205,7 +238,9 @@ def last_ball(parameters: Parameters, prefix: Prefix) -> Ball:
     length = mp.sqrt(mp.fsum(v**2 for v in offsets)) / deviation(parameters)
     limit = mp.mpf(radius) * GRAIN / deviation(parameters)
     ratio = mp.mpf(0)
-    if length:
+    if parameters["kept"] is not None:
+        ratio = min(mp.mpf(1), limit / length) if length else mp.mpf(1)
+    elif length:
         ratio = clipped_response.offset_of(d, limit, length, parameters["outside"]) / length
     moved_to = []
     for j, step in enumerate(center_steps(parameters)):
@@ -221,7 +256,7 @@ def value(parameters: Parameters, rows: Sequence[Record], about: Ball) -> tuple[
     public, radius = about
     w = radius * weight(parameters)
     if masked(parameters):
-        return scaled_masked_sum(rows, public, radius * GRAIN, w)
+        return scaled_masked_sum(rows, public, radius * GRAIN, w, kept(parameters, public))
     total = scaled_sum(rows, public, radius * GRAIN)
     return (*total, w * len(rows)) if counts(parameters) else total
 
@@ -229,9 +264,16 @@ def value(parameters: Parameters, rows: Sequence[Record], about: Ball) -> tuple[
 # --- the law ------------------------------------------------------------------------------------
 
 
-@states(_OURS, _MASKED, _GAUSSIAN)
+@states(_OURS, _MASKED, _GAUSSIAN, _WHITENED)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """side 1, side 2, ...; the first sum; the number where it is public; the last sum, with a number that is not."""
+    """side 1, side 2, ...; the first sum; the number where it is public; the last sum, with a number that is not.
+
+    With a map, of the images.
+    """
+    public_map = whitened(parameters)
+    if public_map is not None:
+        images = [public_map.map.image(row) for row in rows_of(records)]
+        return law(of_images(parameters), images)
     rows, steps, d = rows_of(records), search_steps(parameters), centered.width(parameters)
     joint = counts(parameters) or masked(parameters)
 
@@ -263,6 +305,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """By stage, squared, in one unit: the same for every radius, to which noise is in proportion."""
+    parameters = of_images(parameters)
     d, steps = centered.width(parameters), search_steps(parameters)
     joint = counts(parameters) or masked(parameters)
     side = side_counts_sensitivity(d, parameters["adjacency"])
@@ -283,12 +326,13 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def _last(parameters: Parameters, n: int) -> tuple[Any, clipped_response.Moment, Any]:
-    """The last radius for n records; what a mean at the center makes of it; the noise of a coordinate of the sum."""
+    """The last radius for n records; what a mean at the center makes of it; the noise of a coordinate of the sum.
+
+    What a public set leaves of records is not in it.
+    """
     d = centered.width(parameters)
     points = stretch(parameters, [Fraction(0)] * d)
-    # what truncation leaves is not in the prediction
-    free = {**parameters, "truncated": None}
-    _, grains = ball(free, points, best_length(parameters, octave(Fraction(n))))
+    _, grains = ball(parameters, points, best_length(parameters, octave(Fraction(n))))
     unit = deviation(parameters)
     radius = mp.mpf(grains) * GRAIN / unit
     at = clipped_response.moment(d, radius, mp.mpf(0), parameters["outside"])
@@ -302,7 +346,7 @@ def noise_error(parameters: Parameters, n: int) -> Any:
 
     The noise of the sum over the number that counts, over the slope at which its mean follows that of the records.
     """
-    _, at, noise = _last(parameters, n)
+    _, at, noise = _last(of_images(parameters), n)
     number = n * at.inside if masked(parameters) else n
     return mp.sqrt(centered.width(parameters)) * noise / (number * at.slope)
 
@@ -321,7 +365,7 @@ def expected_error(parameters: Parameters, n: int) -> Any:
 
     A clipped record has E |z|^2 = E min(|y|^2, r^2), one inside the variance ``slope`` in every direction.
     """
-    radius, at, _ = _last(parameters, n)
+    radius, at, _ = _last(of_images(parameters), n)
     d = centered.width(parameters)
     if masked(parameters):
         square = d / (n * at.inside * at.slope)
@@ -349,7 +393,7 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     |z| at most r and E |z|^2 at most d + 1; and the number's own noise over it, times |g(m)| and that. N >= n P - sqrt(n ln(4 / beta)
     / 2) records are inside (Hoeffding). Raises ValueError where n is too small for that.
     """
-    radius, _, noise = _last(parameters, n)
+    radius, _, noise = _last(of_images(parameters), n)
     d, outside, level = centered.width(parameters), parameters["outside"], mp.log(4 / real(beta))
     edge, end = (clipped_response.moment(d, radius, mp.mpf(m), outside) for m in (1, 2))
     inside, wrong = mp.mpf(n), mp.mpf(0)
@@ -370,6 +414,7 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
 
 def chance_of_missing(parameters: Parameters, n: int) -> Any:
     """A bound on the probability that the search leaves a median that all n records share."""
+    parameters = of_images(parameters)
     steps = search_steps(parameters)
     return centered.chance_of_missing(parameters, n, steps, steps)
 
@@ -409,7 +454,8 @@ def _settings(adjacency: Adjacency, d: int, **own: Any) -> dict[str, Any]:
         "at_least": 1,
         "deviations": (1.0,) * d,
         "outside": "clip",
-        "truncated": None,
+        "covariance": None,
+        "kept": None,
         **own,
     }
 

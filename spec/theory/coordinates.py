@@ -20,6 +20,7 @@ from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .gaussian_laws import UNIT
 from .obligations import neighbors, require
+from .public_sets import Round, Slab, holds
 from .queries import largest_power
 from .vectors import Record, Vector, clip_to_ball, squared_distance, squared_norm
 
@@ -96,11 +97,15 @@ def scaled_sum_sensitivity(radius: int, adjacency: Adjacency) -> int:
 
 
 def scaled_masked_sum(
-    records: Sequence[Record], stretch: Stretch, radius: int, weight: int
+    records: Sequence[Record],
+    stretch: Stretch,
+    radius: int,
+    weight: int,
+    kept: Slab | Round | None = None,
 ) -> Vector:
-    """The sum of the images in the ball, then ``weight`` times their number."""
+    """The sum of the images in the ball, and in the public set, then ``weight`` times their number."""
     images = [stretch.image(record) for record in records]
-    inside = [y for y in images if squared_norm(y) <= radius**2]
+    inside = [y for y in images if squared_norm(y) <= radius**2 and holds(kept, y)]
     width = len(stretch.center)
     return (*(sum(y[j] for y in inside) for j in range(width)), weight * len(inside))
 
@@ -108,7 +113,8 @@ def scaled_masked_sum(
 def scaled_masked_sum_sensitivity(radius: int, weight: int, adjacency: Adjacency) -> int:
     """Squared. A record inside contributes (y, w) with |y| <= R, one outside nothing.
 
-    add-remove: R^2 + w^2. replace: the same for one inside and one outside, and (2R)^2 for two inside.
+    add-remove: R^2 + w^2. replace: the same for one inside and one outside, and (2R)^2 for two inside. A public set
+    takes some of the inside away, and which records it takes follows from each record alone; so this bounds what is left.
     """
     one = radius**2 + weight**2
     return max(4 * radius**2, one) if adjacency is Adjacency.REPLACE else one
@@ -284,6 +290,20 @@ _MASKED = (
 """Images fill these balls to either side."""
 
 
+def _sets(d: int, radius: int) -> tuple[Slab | Round, ...]:
+    """Through the center, on the ball's surface, beyond it, and one that holds nothing of the ball."""
+    one = (1,) * d
+    return (
+        Slab(one, None, 0),
+        Slab(one, -radius, radius),
+        Slab(one, radius, None),
+        Slab(one, 9 * radius, None),
+        Round((radius, *(0,) * (d - 1)), radius),
+        Round((0,) * d, radius - 1, outside=True),
+        Round((0,) * d, 9 * radius),
+    )
+
+
 @states(_OURS)
 @shows("NormCounts", Norm.SQUARED_L2, value=of_query(norm_counts_sensitivity))
 def obligation_norm_counts(claimed: Callable[..., int] = norm_counts_sensitivity) -> int:
@@ -321,9 +341,18 @@ def obligation_scaled_sum(claimed: Callable[..., int] = scaled_sum_sensitivity) 
 )
 def obligation_scaled_masked_sum(
     claimed: Callable[..., int] = scaled_masked_sum_sensitivity,
+    summed: Callable[..., Vector] = scaled_masked_sum,
 ) -> int:
-    """The largest move over all neighbors of small universes is exactly ``claimed``."""
+    """The largest move over all neighbors of small universes is exactly ``claimed``; of records in public sets not more, and as far for one of them."""
     cases = 0
+    for (universe, stretch, radius), adjacency, weight in product(_MASKED, _ALL, (1, 2, 5)):
+        expected, found = claimed(radius, weight, adjacency), 0
+        for kept in _sets(len(stretch.center), radius):
+            value = partial(summed, stretch=stretch, radius=radius, weight=weight, kept=kept)
+            most, pairs = _largest_move(value, universe, adjacency)
+            require(most <= expected, f"{kept}, {radius}, {weight}, {adjacency}: {most}")
+            found, cases = max(found, most), cases + pairs
+        require(found == expected, f"{stretch}, {radius}, {weight}, {adjacency}: {found}")
     for (universe, stretch, radius), adjacency, weight in product(_MASKED, _ALL, (1, 2, 5)):
         value = partial(scaled_masked_sum, stretch=stretch, radius=radius, weight=weight)
         most, pairs = _largest_move(value, universe, adjacency)
