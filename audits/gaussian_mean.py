@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dpverify import Adjacency, ApproxDP, Ball, GaussianMean
+from dpverify import Adjacency, ApproxDP, Ball, GaussianMean, HalfSpace, OutsideBall
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.estimation.clipped_response import response_of
 from dpverify.estimation.whitening import octave_of
-from dpverify.grid import Records
+from dpverify.grid import Records, View
 from dpverify.grid.coordinates import Stretch
 from dpverify.grid.vectors import clip_to_ball, inside_ball
 from dpverify.plans import Stage
@@ -76,6 +76,44 @@ def _own_center(mechanism: GaussianMean) -> Fault:
     return plan_fault("takes the center of the sum from the data", mechanism, plan)
 
 
+def _own_plane(mechanism: GaussianMean) -> Fault:
+    """Which records count depends on all of them: those on one side of their own mean."""
+
+    def change(stage: Stage) -> Stage:
+        query: Any = stage.query
+        total = query.query
+
+        def value(records: Records) -> list[int]:
+            images = [np.zeros((0, mechanism.columns()), np.int64), *total.stretch.images(records)]
+            rows = np.concatenate(images).astype(np.int64)
+            side = rows[:, 0] * len(rows) <= rows[:, 0].sum() + len(rows) * total.radius // 64
+            vectors = rows[side & inside_ball(rows, total.radius)]
+            return [*vectors.sum(axis=0).tolist(), total.weight * len(vectors)]
+
+        wrong = dataclasses.replace(query, query=Faulty(total, value))
+        return dataclasses.replace(stage, query=wrong)
+
+    plan = shared.changed(mechanism, change, ("sum",))
+    return plan_fault("keeps records by where their mean is", mechanism, plan)
+
+
+def _own_map(mechanism: GaussianMean) -> Fault:
+    """Images are about the records' own mean, so that one record moves all of them."""
+
+    def change(stage: Stage) -> Stage:
+        query: Any = stage.query
+
+        def value(records: Records) -> Any:
+            images = query.map.images(records)
+            moved = images - np.rint(images.mean(axis=0)) if len(images) else images
+            return query.query.evaluate(View(moved)).tolist()
+
+        return dataclasses.replace(stage, query=Faulty(query, value))
+
+    plan = shared.changed(mechanism, change, ("sum",))
+    return plan_fault("maps records about their own mean", mechanism, plan)
+
+
 # --- pairs --------------------------------------------------------------------------------------
 
 _NAN, _FAR = float("nan"), 1e308
@@ -107,6 +145,31 @@ def _replaced() -> tuple[NeighboringPair, ...]:
         replaced("from the center to outside", _CROWD, (-_FAR, 0.0)),
         replaced("a NaN by an end", [(_NAN, 0.0), *_CROWD], low),
         replaced("within a cell", [(0.0, -0.0), *_CROWD], (5e-324, 2.0**-60)),
+    )
+
+
+_EDGE = 1.5  # of a half-space, on the grid
+
+
+def _kept() -> tuple[NeighboringPair, ...]:
+    """One end of the ball for the other, along the plane; on the plane or beyond it; in the ball and the half-space or in the ball alone."""
+    low, high = (_PLACE, -_PLACE - 4.2), (_PLACE, -_PLACE + 4.2)
+    return (
+        replaced("one end for the other", [low, *_CROWD], high),
+        replaced("on the plane or beyond", [(_EDGE, -_PLACE), *_CROWD], (_EDGE + 2**-9, -_PLACE)),
+        replaced("far beyond the plane", [(-_FAR, _FAR), *_CROWD], (_FAR, -_FAR)),
+        replaced("an end or beyond", [(_PLACE - 4.2, -_PLACE), *_CROWD], (_PLACE + 4.2, -_PLACE)),
+    )
+
+
+def _mapped() -> tuple[NeighboringPair, ...]:
+    """At the ball's ends by whitened length; what is no number."""
+    return (
+        replaced(
+            "end to end of the short axis", [(_PLACE + 3, -_PLACE - 3), *_CROWD], (-_FAR, _FAR)
+        ),
+        replaced("far along the long axis", [(_FAR, _FAR), *_CROWD], (-_FAR, -_FAR)),
+        replaced("a NaN by an end", [(_NAN, 0.0), *_CROWD], (_FAR, -_FAR)),
     )
 
 
@@ -145,6 +208,9 @@ def _attacked(
 _LINE: dict[str, Any] = {"center": (0.0,), "deviations": (1.0,)}
 _PLANE: dict[str, Any] = {"center": (0.0, 0.0), "deviations": (1.0, 1.0), "outside": "mask"}
 
+_HALF: dict[str, Any] = _PLANE | {"kept": HalfSpace((1.0, 0.0), _EDGE)}
+_LONG: dict[str, Any] = {"center": (0.0, 0.0), "covariance": ((1.0, 0.875), (0.875, 1.0))}
+
 CONFIGURATIONS = (
     _attacked(
         "search",
@@ -165,6 +231,8 @@ CONFIGURATIONS = (
     _attacked(
         "mask", REPLACE, _replaced(), ("sum and count",), (_heavy_number, _own_center), **_PLANE
     ),
+    _attacked("half-space", REPLACE, _kept(), ("sum and count",), (_own_plane,), **_HALF),
+    _attacked("covariance", REPLACE, _mapped(), ("sum",), (_own_map,), **_LONG),
 )
 
 # --- small instances ----------------------------------------------------------------------------
@@ -182,6 +250,11 @@ def _small(
 
 _DATA = [2 + 0.17 * (k * k % 17) - 1.3 for k in range(50)]
 _PAIRS = [(x, 3 - 2 * x) for x in _DATA]
+_TILTED: dict[str, Any] = {
+    "center": (0.5, -1.0),
+    "deviations": None,
+    "covariance": ((2.0, -3.0), (-3.0, 10.0)),
+}
 _WIDE: dict[str, Any] = {"center": (0.5, -1.0), "deviations": (1.5, 4.0), "reach": 32}
 
 SMALL = (
@@ -190,6 +263,26 @@ SMALL = (
     _small("a truncated line", ADD, "1/20", _DATA, outside="mask", kept=(-3.5, 3.5)),
     _small("a plane", REPLACE, "1/20", _PAIRS, **_WIDE),
     _small("a masked plane", ADD, "1/20", _PAIRS, **_WIDE, outside="mask", kept=Ball(2)),
+    _small(
+        "outside of a ball",
+        REPLACE,
+        "1/10",
+        _PAIRS,
+        center=(0.5, -1.0),
+        deviations=(2.0, 2.0),
+        outside="mask",
+        kept=OutsideBall(0.75),
+    ),
+    _small(
+        "a covariance and a half-space",
+        ADD,
+        "1/10",
+        _PAIRS,
+        **_TILTED,
+        outside="mask",
+        kept=HalfSpace((1.0, -2.0), 3.0),
+    ),
+    _small("a covariance", REPLACE, "1/10", _PAIRS, **_TILTED),
     _small("far from the origin", REPLACE, "1/5", [1e308, *_DATA], center=(1e5,), reach=2**17),
     _small("nobody", ADD, "3/2", ()),
 )
