@@ -70,7 +70,7 @@ _QUERIES: tuple[Callable[[Sequence[Record]], Vector], ...] = (
 @shows(
     "OfImages",
     Norm.SQUARED_L2,
-    value=of_query(lambda moved: moved, "moved"),
+    value=of_query(lambda moved, adjacency: moved, "moved"),
     premises=lambda s: (Premise(Norm.SQUARED_L2, s.query["moved"]),),
 )
 def obligation_of_images(claimed: Callable[..., list[Record]] = images) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,15 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import coordinatewise_mean, gaussian_mean, variance_aware_mean
-from spec.theory import centered, clipped_response, coordinates
+from spec.theory import (
+    centered,
+    clipped_response,
+    coordinates,
+    kept_response,
+    known_covariance,
+    mapped,
+    public_sets,
+)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -28,6 +37,38 @@ def _sensitivities(right: Callable[..., int]) -> dict[str, Any]:
         "double": lambda *given: 2 * right(*given),
         "adjacencies swapped": swapped,
     }
+
+
+def _coarser(stretch: Any, normal: Any, ends: Any) -> public_sets.Slab:
+    """Of the numbers of the normal and the planes a 64th is left."""
+    right = public_sets.slab(stretch, normal, ends)
+    normal, low, high = (
+        tuple(v // 64 for v in right.normal),
+        right.low and right.low // 64,
+        right.high and right.high // 64,
+    )
+    return public_sets.Slab(normal, low, high)
+
+
+def _about_their_mean(public: mapped.RecordMap, records: Any) -> Any:
+    own = mapped.images(public, records)
+    middle = [sum(column) / len(own) for column in zip(*own, strict=True)]
+    return [tuple(map(operator.sub, y, middle)) for y in own]
+
+
+def _with_map(covariance: Any, center: Any, change: Callable[[Any], Any]) -> Any:
+    right = known_covariance.whitening(covariance, center)
+    return dataclasses.replace(
+        right, map=dataclasses.replace(right.map, matrix=change(right.map.matrix))
+    )
+
+
+def _of_the_batch(records: Any, stretch: Any, radius: int, weight: int, kept: Any) -> Any:
+    """Which records count follows from where their sum is."""
+    total = sum(stretch.image(record)[0] for record in records)
+    side = public_sets.Slab((1, *(0,) * (len(stretch.center) - 1)), None, total)
+    own = side if isinstance(kept, public_sets.Slab) else kept
+    return coordinates.scaled_masked_sum(records, stretch, radius, weight, own)
 
 
 _LOSSES = {
@@ -72,6 +113,61 @@ TWINS: dict[str, dict[str, Any]] = {
             d, r, m / 1000, outside
         )._replace(length=m * clipped_response.moment(d, r, m / 1000, outside).ratio),
     },
+    "theory.public_sets:obligation_plane": {
+        "too few bits": _coarser,
+        "about the origin": lambda stretch, normal, ends: public_sets.slab(
+            dataclasses.replace(stretch, center=(0,) * len(normal)), normal, ends
+        ),
+        "no factors": lambda stretch, normal, ends: public_sets.slab(
+            dataclasses.replace(stretch, factors=(1,) * len(normal)), normal, ends
+        ),
+        "without its plane": lambda *given: dataclasses.replace(
+            public_sets.slab(*given), low=None, high=None
+        ),
+    },
+    "theory.mapped:obligation_of_images": {
+        "about their mean": _about_their_mean,
+        "each once": lambda public, records: sorted({*mapped.images(public, records)}),
+        "the one before": lambda public, records: (
+            [mapped.images(public, [records[i - 1]])[0] for i in range(len(records))]
+            + mapped.images(public, records)
+        ),
+    },
+    "theory.known_covariance:obligation_whitening": {
+        "of the transpose": lambda covariance, center: _with_map(
+            covariance, center, lambda matrix: tuple(zip(*matrix, strict=True))
+        ),
+        "of half of it": lambda covariance, center: known_covariance.whitening(
+            tuple(tuple(v / 2 for v in row) for row in covariance), center
+        ),
+        "without shift": lambda covariance, center: _with_map(
+            covariance, center, lambda matrix: tuple(tuple(v // 2 for v in row) for row in matrix)
+        ),
+        "not about the center": lambda covariance, center: dataclasses.replace(
+            known_covariance.whitening(covariance, center), center=(Fraction(0),) * len(center)
+        ),
+    },
+    "theory.kept_response:obligation_kept_moment": {
+        "nothing is cut": lambda cut, a, b: kept_response.moment(
+            kept_response.Cut(cut.d, cut.radius), a, b
+        ),
+        "another dimension": lambda cut, a, b: kept_response.moment(
+            cut._replace(d=cut.d + 1), a, b
+        ),
+        "the other side": lambda cut, a, b: kept_response.moment(
+            cut._replace(low=-cut.high, high=-cut.low, about=-cut.about), a, b
+        ),
+        "nothing across": lambda cut, a, b: kept_response.moment(cut, a, mp.mpf(0)),
+    },
+    "theory.kept_response:obligation_way_back": {
+        "of variance 1": lambda cut, a, b: kept_response.moment(cut, a, b)._replace(
+            covariance=(mp.mpf(1), mp.mpf(0), mp.mpf(1))
+        ),
+        "mirrored": lambda cut, a, b: kept_response.moment(cut, -a, b),
+        "half as much across": lambda cut, a, b: (
+            lambda at: at._replace(across=at.across / 2 if cut.d > 1 else at.across)
+        )(kept_response.moment(cut, a, b)),
+    },
     "theory.clipped_response:obligation_offset": {
         "the length itself": lambda d, r, length, outside: min(
             length, clipped_response.farthest(d, outside)
@@ -89,6 +185,16 @@ def _instead(obligation: Callable[..., int], twin: Any) -> Plant:
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(obligation, "__defaults__", (twin,))
+
+    return plant
+
+
+def _second(obligation: Callable[..., int], twin: Any) -> Plant:
+    """The second of what the obligation is about is this."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        defaults: Any = obligation.__defaults__
+        patch.setattr(obligation, "__defaults__", (defaults[0], twin))
 
     return plant
 
@@ -142,6 +248,15 @@ FAULTS: dict[str, list[Plant]] = {
         _instead(
             coordinates.obligation_stretch,
             lambda m, w, e, t: coordinates.stretch_about(m, w, 2 * e, t),
+        ),
+    ],
+    "theory.coordinates:obligation_scaled_masked_sum": [
+        _second(coordinates.obligation_scaled_masked_sum, _of_the_batch),
+        _second(
+            coordinates.obligation_scaled_masked_sum,
+            lambda records, stretch, radius, weight, kept: coordinates.scaled_masked_sum(
+                records, stretch, radius + (kept is not None), weight, kept
+            ),
         ),
     ],
     "theory.centered:obligation_chi_square": [

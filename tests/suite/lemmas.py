@@ -31,10 +31,12 @@ from dpverify.grid.coordinates import (
 from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
+from dpverify.grid.mapped import OfImages, RecordMap
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.orthants import BitSums
 from dpverify.grid.outer_products import FirstMoments, LengthSides, SecondMoments
 from dpverify.grid.pairs import ClampedSquares, PairOctaves
+from dpverify.grid.public_sets import Slab
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians
@@ -55,6 +57,7 @@ ONE, TWO, FEW = Domain(columns=1), Domain(columns=2), Domain(columns=1, most_row
 SPREAD, FULL = Fraction(7, 3), Fraction(9, 10)
 NEAR, PLANE = Nearness(20, 0, (1.0,)), Nearness(20, 0, (1.0, 1.0))
 STRETCH = Stretch((0, 1), (0, 3), (2, 5))
+MAP = RecordMap((0, 1), (0, 3), ((2, 0), (-1, 5)), 1, 2)
 SUM, MASKED, SCALED = VectorSum((0, 3), 5, 0), MaskedSum((0, 0), 4, -2, 3), ScaledSum(STRETCH, 5)
 CLAMPED, SCORED = ClampedSum(-5, 2, 2, 3), QuantileScores(-5, 20, -2, 1, 3)
 GROUPS = GroupBuckets(KthLargest(1), 2, 6, 0)
@@ -76,6 +79,9 @@ QUERIES: list[tuple[Query, Domain]] = [
     (MASKED, TWO),
     (SCALED, TWO),
     (ScaledMaskedSum(STRETCH, 5, 7), TWO),
+    (ScaledMaskedSum(STRETCH, 5, 7, Slab((1, -1), None, 2)), TWO),
+    (OfImages(SCALED, MAP), TWO),
+    (OfImages(OneUnit(ScaledMaskedSum(STRETCH, 5, 7), Fraction(35, 3)), MAP), TWO),
     (SideCounts((0.0, 1.0)), TWO),
     (SideCounts((0.0, 1.0), (-1.0, 0.0)), TWO),
     (NormCounts(STRETCH, (1, 4)), TWO),

@@ -110,7 +110,7 @@ def test_a_missing_parameter_or_hypothesis_is_refused(lemma: AnyDerivation) -> N
 
 @pytest.mark.parametrize(
     ("kind", "near"),
-    [("Stacked", None), ("WithCount", None), ("OneUnit", None)],
+    [("Stacked", None), ("WithCount", None), ("OneUnit", None), ("OfImages", None)],
 )
 def test_numbers_that_no_premise_says_are_refused(kind: str, near: object) -> None:
     lemma = of(kind, near)
