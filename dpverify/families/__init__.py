@@ -14,12 +14,11 @@ from dpverify.families.known import (
 )
 from dpverify.families.matching import (
     NotMonotone,
-    Solved,
-    Unsolved,
     clipped_match,
     least_curvature,
     truncated_mle,
 )
+from dpverify.families.newton import Solved, Unsolved
 from dpverify.families.normal_mean import NormalMean
 from dpverify.families.one_parameter import Family, Limited
 from dpverify.families.sets import Ball, Box, Eigenvalues, Shell

@@ -179,11 +179,11 @@ class _Precise(ExponentialFamily):
 
     def truncated(self, theta: Floats, survival: Survival) -> Truncated:
         """See ``Truncated``."""
-        return Inside.of(*self.law(theta), survival).part(0, self.p)
+        return Inside.of(*self.law(theta), survival).part("both" if self.has_mean else "precision")
 
     def clipped(self, theta: Floats, survival: Survival) -> Clipped:
         """See ``Clipped``."""
-        return Nearest.of(*self.law(theta), survival).part(0, self.p)
+        return Nearest.of(*self.law(theta), survival).part("both" if self.has_mean else "precision")
 
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         """Draw records."""

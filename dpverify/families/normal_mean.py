@@ -124,11 +124,11 @@ class NormalMean(ExponentialFamily):
 
     def truncated(self, theta: Floats, survival: Survival) -> Truncated:
         """See ``Truncated``."""
-        return Inside.of(theta, np.eye(self.d), survival).part(self.d * (self.d + 1) // 2, None)
+        return Inside.of(theta, np.eye(self.d), survival).part("mean")
 
     def clipped(self, theta: Floats, survival: Survival) -> Clipped:
         """See ``Clipped``."""
-        return Nearest.of(theta, np.eye(self.d), survival).part(self.d * (self.d + 1) // 2, None)
+        return Nearest.of(theta, np.eye(self.d), survival).part("mean")
 
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         """Draw records."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from dpverify.families.balls import Law, Limited
 from dpverify.families.sets import Ball, Shell, Survival, pack, places
 from dpverify.families.several_parameters import Clipped, Truncated
 from dpverify.privacy.numbers import Floats
+
+Which = Literal["mean", "precision", "both"]
+"""Which part of the statistic: x, or -x x^T / 2, or both of them."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +39,26 @@ class Frame:
         law = Law(vectors.T @ (mean - center) / radius, values / radius**2)
         return cls(center, vectors * radius, law)
 
-    def moments(self, mass: float, first: Floats, second: Floats) -> Floats:
-        """Turn E f, E y f and E y y^T f' into those of (-x x^T / 2, x)."""
+    def moments(self, which: Which, mass: float, first: Floats, second: Floats) -> Floats:
+        """Turn E f, E y f and E y y^T f' into those of the statistic."""
         x = self.vectors @ first
+        if which == "mean":
+            return np.asarray(x + mass * self.center)
         cross = np.outer(self.center, x)
         squares = self.vectors @ second @ self.vectors.T + cross + cross.T
         squares += mass * np.outer(self.center, self.center)
+        if which == "precision":
+            return -pack(squares) / 2
         return np.concatenate([-pack(squares) / 2, x + mass * self.center])
 
-    def move(self) -> Floats:
-        """Give the matrix that turns moments of (y y^T, y) about their mean into those of (-x x^T / 2, x)."""
-        return from_center(self.vectors, self.center)
+    def move(self, which: Which) -> Floats:
+        """Give the matrix that turns moments of (y y^T, y), or of y, into those of the statistic, but for constants."""
+        if which == "mean":
+            return self.vectors
+        d = len(self.center)
+        return from_center(self.vectors, self.center)[
+            : None if which == "both" else d * (d + 1) // 2
+        ]
 
 
 @dataclass(frozen=True)
@@ -70,32 +83,30 @@ class Inside:
         ]
         return cls(frames, list(zip(signs, found, strict=True)))
 
-    def part(self, start: int, stop: int | None) -> Truncated:
-        """Give the moments of some of the statistics."""
+    def part(self, which: Which) -> Truncated:
+        """Give the moments of the statistic."""
         mass = sum(sign * one.total for sign, one in self.parts)
         if not mass > 0:
             raise ValueError("the set holds none of the law that a float can tell.")
         mean = np.sum(
             [
-                sign * frame.moments(one.total, one.first, one.second)
+                sign * frame.moments(which, one.total, one.first, one.second)
                 for frame, (sign, one) in zip(self.frames, self.parts, strict=True)
             ],
             axis=0,
         )
         log = min(0.0, self.parts[0][1].shift + math.log(mass))
-        return Truncated(
-            log, (mean / mass)[start:stop], partial(self._covariance, mass, start, stop)
-        )
+        return Truncated(log, mean / mass, partial(self._covariance, which, mass))
 
-    def _covariance(self, mass: float, start: int, stop: int | None) -> Floats:
+    def _covariance(self, which: Which, mass: float) -> Floats:
         """About the outer ball's center: in its units, to which an inner ball's moments are scaled."""
         own, first = np.zeros(()), np.zeros(())
         for frame, (sign, one) in zip(self.frames, self.parts, strict=True):
-            unit = _unit(self.frames[0], frame)
-            own = own + sign * np.outer(unit, unit) * _joint(one, one)
-            first = first + sign * unit * _single(one, one)
+            unit = _unit(which, self.frames[0], frame)
+            own = own + sign * np.outer(unit, unit) * _joint(which, one, one)
+            first = first + sign * unit * _single(which, one, one)
         first = first / mass
-        move = self.frames[0].move()[start:stop]
+        move = self.frames[0].move(which)
         return np.asarray(move @ (own / mass - np.outer(first, first)) @ move.T)
 
 
@@ -117,30 +128,38 @@ class Nearest:
         frame = Frame.of(mean, covariance, np.array(survival.center), survival.radius)
         return cls(frame, frame.law.limited("root"), frame.law.limited("ratio"))
 
-    def part(self, start: int, stop: int | None) -> Clipped:
-        """Give the moments of some of the statistics."""
+    def part(self, which: Which) -> Clipped:
+        """Give the moments of the statistic."""
         second = math.exp(self.ratio.shift) * self.ratio.second
-        mean = self.frame.moments(1.0, math.exp(self.root.shift) * self.root.first, second)
-        return Clipped(mean[start:stop], partial(self._jacobian, start, stop))
+        first = math.exp(self.root.shift) * self.root.first
+        return Clipped(
+            self.frame.moments(which, 1.0, first, second), partial(self._jacobian, which)
+        )
 
-    def _jacobian(self, start: int, stop: int | None) -> Floats:
-        law, (rows, columns, factors) = self.frame.law, places(len(self.frame.center))
-        squares = np.outer(law.means, law.means) + np.diag(law.variances)
-        whole = np.concatenate([squares[rows, columns] * factors, law.means])
-        size = np.repeat(np.exp([self.ratio.shift, self.root.shift]), [len(rows), len(law.means)])
-        own = _joint(self.ratio, self.root) - np.outer(_single(self.ratio, self.root), whole)
-        move = self.frame.move()[start:stop]
+    def _jacobian(self, which: Which) -> Floats:
+        law, d = self.frame.law, len(self.frame.center)
+        whole, size = law.means, np.full(d, math.exp(self.root.shift))
+        if which != "mean":
+            squares = pack(np.outer(law.means, law.means) + np.diag(law.variances))
+            whole = np.concatenate([squares, whole])
+            size = np.concatenate([np.full(len(squares), math.exp(self.ratio.shift)), size])
+        own = _joint(which, self.ratio, self.root)
+        own = own - np.outer(_single(which, self.ratio, self.root), whole)
+        move = self.frame.move(which)
         return np.asarray(move @ (size[:, np.newaxis] * own) @ move.T)
 
 
-def _single(pairs: Limited, alone: Limited) -> Floats:
-    """E (y y^T f, y g), packed."""
-    rows, columns, factors = places(len(alone.a))
-    return np.concatenate([pairs.second[rows, columns] * factors, alone.first])
+def _single(which: Which, pairs: Limited, alone: Limited) -> Floats:
+    """E (y y^T f, y g), packed, or E y g."""
+    if which == "mean":
+        return alone.first
+    return np.concatenate([pack(pairs.second), alone.first])
 
 
-def _joint(pairs: Limited, alone: Limited) -> Floats:
-    """E (y y^T f, y g)(y y^T, y)^T, packed."""
+def _joint(which: Which, pairs: Limited, alone: Limited) -> Floats:
+    """E (y y^T f, y g)(y y^T, y)^T, packed, or E y y^T g."""
+    if which == "mean":
+        return alone.second
     rows, columns, factors = places(len(alone.a))
     squares = pairs.fourth[rows, columns][:, rows, columns] * np.outer(factors, factors)
     right = pairs.third[rows, columns] * factors[:, np.newaxis]
@@ -161,11 +180,14 @@ def from_center(vectors: Floats, center: Floats) -> Floats:
     return np.concatenate([squares, alone])
 
 
-def _unit(outer: Frame, inner: Frame) -> Floats:
-    """Give what moments of (y y^T, y) in the inner ball's units are multiplied by to be in the outer's."""
+def _unit(which: Which, outer: Frame, inner: Frame) -> Floats:
+    """Give what moments of (y y^T, y), or of y, in the inner ball's units are multiplied by to be in the outer's."""
     d = len(outer.center)
     ratio = float(np.linalg.norm(inner.vectors) / np.linalg.norm(outer.vectors))
-    return np.repeat([ratio**2, ratio], [len(places(d)[2]), d])
+    alone = np.full(d, ratio)
+    if which == "mean":
+        return alone
+    return np.concatenate([np.full(d * (d + 1) // 2, ratio**2), alone])
 
 
 def radii(survival: Survival) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from dpverify.families import (
     check_prior,
     clipped_match,
     least_curvature,
-    matching,
+    newton,
     truncated_mle,
 )
 from dpverify.families.clipped_moments import masked_inverse
@@ -176,7 +176,7 @@ def test_what_is_not_found_is_said() -> None:
 
 
 def test_newton_that_does_not_end_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "_STEPS", 1)
+    monkeypatch.setattr(newton, "STEPS", 1)
     family, prior = NormalPrecision(2), Eigenvalues(0.1, 20.0)
     kept = family.survival(prior, 0.05)
     theta = family.natural(np.diag([0.2, 1.0]))

@@ -1,0 +1,127 @@
+"""The least place of a smooth convex function over a convex set that one can project on, by damped Newton steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpverify.privacy.numbers import Floats
+
+STEPS, HALVINGS = 100, 50
+_INNER = 4000
+EXACT = 1e-20
+"""Of what a step gains, by the model: for a likelihood, in squared deviations of one record's score."""
+SURE = 1e-13
+_ROUNDING = 1e-13  # of the value, which nothing falls by more than near the minimum
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A theta of the prior, shape (p,), and how many Newton steps led to it. at_edge: whether the prior limits it."""
+
+    theta: Floats
+    steps: int
+    at_edge: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unsolved:
+    """No theta was found; ``nearest`` is the last one that was tried, and ``why`` says what went wrong."""
+
+    nearest: Floats
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A function's value, gradient and second derivative at some theta."""
+
+    value: float
+    gradient: Floats
+    hessian: Floats
+
+
+Evaluate = Callable[[Floats], Model | None]
+Project = Callable[[Floats], Floats]
+
+
+def minimized(
+    at: Evaluate, start: Floats, nearest: Project, box: tuple[Floats, Floats] | None
+) -> Solved | Unsolved:
+    """Find the least place of a convex function over a convex set by damped Newton steps.
+
+    at: evaluates the function, None outside of its domain. nearest: projects on the set. box: its ends where the set is a box, which is
+    treated exactly.
+    """
+    theta, state = start, at(start)
+    if state is None:
+        return Unsolved(start, "the prior's nearest theta to the released moments is no parameter")
+    for step in range(STEPS):
+        if box is None:
+            toward, edge = _least_of_model(state, theta, nearest)
+        else:
+            toward, edge = _least_in_box(state, theta, *box)
+        gained = float(state.gradient @ (toward - theta))
+        if -gained <= EXACT:
+            return Solved(toward, step, edge)
+        later, moved = None, theta
+        for k in range(HALVINGS):
+            moved = theta + 0.5**k * (toward - theta)
+            if box is not None:
+                moved = nearest(moved)
+            later = at(moved)
+            slack = 1e-4 * float(state.gradient @ (moved - theta)) + _ROUNDING * abs(state.value)
+            if later is not None and later.value <= state.value + slack:
+                break
+            later = None
+        if later is None:
+            break
+        if -gained <= SURE and later.value >= state.value:
+            return Solved(toward, step, edge)
+        theta, state = moved, later
+    return Unsolved(theta, "Newton's method did not converge")
+
+
+def _least_of_model(state: Model, theta: Floats, nearest: Project) -> tuple[Floats, bool]:
+    """Find where the quadratic model is least over the set, and whether the set limits it: by accelerated projected gradients."""
+    values, vectors = np.linalg.eigh(state.hessian)
+    values = np.maximum(values, 1e-13 * values[-1])
+    free = theta - (vectors / values) @ (vectors.T @ state.gradient)
+    place = nearest(free)
+    if np.linalg.norm(place - free) <= 1e-12 * (1 + np.linalg.norm(free)):
+        return free, False
+    ahead, weight = place, 1.0
+    for _ in range(_INNER):
+        slope = state.gradient + state.hessian @ (ahead - theta)
+        later = nearest(ahead - slope / values[-1])
+        moved = later - place
+        if (ahead - later) @ moved > 0:
+            weight = 1.0  # overshot: restart
+        if np.linalg.norm(later - ahead) <= 1e-14 * (1 + np.linalg.norm(later)):
+            place = later
+            break
+        heavier = (1 + math.sqrt(1 + 4 * weight**2)) / 2
+        ahead, weight, place = later + (weight - 1) / heavier * moved, heavier, later
+    return place, True
+
+
+def _least_in_box(state: Model, theta: Floats, low: Floats, high: Floats) -> tuple[Floats, bool]:
+    """Take the Newton step of what no side holds, clamped; sides hold where the gradient points out of them."""
+    held = ((theta <= low) & (state.gradient > 0)) | ((theta >= high) & (state.gradient < 0))
+    toward, free = theta.copy(), ~held
+    if free.any():
+        hessian = state.hessian[np.ix_(free, free)]
+        scale = np.sqrt(np.diag(hessian))
+        values, vectors = np.linalg.eigh(hessian / np.outer(scale, scale))
+        values = np.maximum(values, 1e-13 * values[-1])
+        toward[free] -= (vectors / values) @ (vectors.T @ (state.gradient[free] / scale)) / scale
+    clamped = np.clip(toward, low, high)
+    if (
+        state.gradient @ (clamped - theta) > 0
+    ):  # clamping turned the step: along the diagonal instead
+        own = np.diag(state.hessian)
+        clamped = np.clip(theta - state.gradient / own, low, high)
+    return clamped, bool(held.any())
