@@ -311,3 +311,21 @@ def test_a_family_that_contradicts_itself_is_refused() -> None:
         with pytest.raises(ValueError, match=message):
             check_prior(family, ball, Ball((0.0, 0.0), 4.0))
     assert "S3" in check_prior(Bent(2), ball).broken
+
+
+@pytest.mark.parametrize("outside", ["mask", "clip"])
+def test_the_least_curvature_by_eigenvalues_is_that_by_all_parameters(outside: Any) -> None:
+    for d, mass in ((1, 0.3), (2, 0.05), (3, 0.3), (5, 0.9)):
+        family, prior = NormalPrecision(d), Eigenvalues(0.5, 5.0)
+        kept, found = family.survival(prior, mass), []
+        for theta in family.points(prior):
+            if outside == "mask":
+                slope = family.truncated(theta, kept).covariance
+            else:
+                slope = family.clipped(theta, kept).jacobian
+            found.append(float(np.linalg.eigvalsh((slope + slope.T) / 2)[0]))
+        own = least_curvature(family, prior, kept, outside)
+        assert own == pytest.approx(min(found), rel=1e-6, abs=1e-10)
+    shell = Shell((0.0, 0.0), 0.2, 3.0)
+    with pytest.raises(ValueError, match="not convex"):
+        least_curvature(NormalPrecision(2), Eigenvalues(0.5, 2.0), shell, "clip")
