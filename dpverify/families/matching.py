@@ -33,7 +33,10 @@ from dpverify.privacy.numbers import Floats
 
 
 class NotMonotone(ValueError):
-    """The clipped statistic's mean need not determine theta: ``least`` is the least eigenvalue of its symmetrised Jacobian."""
+    """Clipped moments do not grow with theta over the prior, so that nothing bounds the error of a match by theirs.
+
+    least: the least eigenvalue of the symmetrised Jacobian that was found, which is not positive.
+    """
 
     def __init__(self, message: str, least: float) -> None:
         super().__init__(message)
@@ -96,16 +99,16 @@ def clipped_match(
 ) -> Solved | Unsolved:
     """Find the theta of the prior for which T of clipped records has the mean ``released``.
 
-    Raises NotMonotone where the mean need not determine theta over the prior: then count records inside alone
-    (``truncated_mle``), or give a smaller prior or a larger ball.
+    Raises NotMonotone where the mean does not grow with theta over the prior, so that no bound on errors is known: then count
+    records inside alone (``truncated_mle``), or give a smaller prior or a larger ball.
     """
     released = _numbers(family, released)
     if not family.monotone:
         least = least_curvature(family, prior, survival, "clip")
         if not least > 0:
             raise NotMonotone(
-                f"the mean of clipped records need not grow with theta over {prior} in {survival}: the symmetrised "
-                f"Jacobian has the eigenvalue {least:.3g}. Use truncated_mle, a smaller prior or a larger ball.",
+                f"the mean of clipped records does not grow with theta over {prior} in {survival}, so errors have no bound: the "
+                f"symmetrised Jacobian has the eigenvalue {least:.3g}. Use truncated_mle, a smaller prior or a larger ball.",
                 least,
             )
     centered = not np.any(survival.center)
