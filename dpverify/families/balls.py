@@ -18,7 +18,15 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import wofz
 
-from dpverify.families.quadratic_forms import Complexes, Contour, gauss, midpoints, scaled_e2
+from dpverify.families.quadratic_forms import (
+    Complexes,
+    Contour,
+    first_lost,
+    gauss,
+    midpoints,
+    path_width,
+    scaled_e2,
+)
 from dpverify.privacy.numbers import Floats
 
 Limit = Literal["inside", "root", "ratio"]
@@ -26,8 +34,7 @@ Limit = Literal["inside", "root", "ratio"]
 
 _ORDER = 3.0  # how fast exp(s) phi(s) falls on the path: at least as exp(-3 u^2)
 _HALF, _REAL = 64, 48  # nodes where an end of the path is no zero of the integrand: Gauss's
-_WIDTHS = 32 * 2.0 ** (-np.arange(65) / 4)
-_LOST = 40.0  # in logarithms: beyond, nothing of the integrand is left
+_OCTAVES = 200  # in quarters, to look for the end of the real part: a far mean's is near 0
 _ASYMPTOTIC = 60.0
 
 
@@ -110,18 +117,15 @@ class Law:
 
     def _width(self, edge: float, start: float) -> float:
         """Find where on the path nothing is left of exp(s) phi(s) / s."""
-        nodes = start * (1 + 1j * np.append(0.0, _WIDTHS)) ** 2 - edge
-        sizes = (nodes + self.logarithm(nodes)).real - np.log(np.abs(nodes))
-        left = sizes[1:] > sizes.max() - _LOST
-        return (
-            float(_WIDTHS[max(int(np.argmax(left)) - 1, 0)]) if left.any() else float(_WIDTHS[-1])
-        )
+        return path_width(lambda nodes: (nodes + self.logarithm(nodes)).real, edge, start)
 
     def _end(self, top: float, largest: float) -> float:
         """Find the w up to which phi at s = (e^w - 1) / largest is not negligible beside phi(0) = 1."""
-        tops = top * 2.0 ** (-np.arange(40) / 4)
-        lost = -self.logarithm((np.expm1(tops) / largest).astype(np.complex128)).real
-        return float(tops[max(int(np.argmax(lost < _LOST)) - 1, 0)])
+
+        def lost(w: Floats) -> Floats:
+            return np.asarray(-self.logarithm((np.expm1(w) / largest).astype(np.complex128)).real)
+
+        return first_lost(lost, top, _OCTAVES)
 
 
 @dataclass(frozen=True)

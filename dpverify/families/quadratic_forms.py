@@ -9,6 +9,7 @@ vertex, at a saddle point, and its edge: OURS.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -195,18 +196,33 @@ def _left_saddle(spectrum: Floats, edge: float) -> float:
 
 def _end(spectrum: Floats, top: float) -> float:
     """Find the w up to which phi at s = (e^w - 1) / (2 max lambda) is not negligible beside phi(0) = 1."""
-    tops = top * 2.0 ** (-np.arange(40) / 4)
     ratios = spectrum / spectrum.max()
-    lost = 0.5 * np.log1p(np.multiply.outer(np.expm1(tops), ratios)).sum(axis=1)
-    return float(tops[max(int(np.argmax(lost < _LOST)) - 1, 0)])
+    return first_lost(
+        lambda w: 0.5 * np.log1p(np.multiply.outer(np.expm1(w), ratios)).sum(axis=1), top, 40
+    )
+
+
+def first_lost(lost: Callable[[Floats], Floats], top: float, number: int) -> float:
+    """Find where an increasing loss, in logarithms, leaves nothing: among ``top`` and ``number`` quarter octaves below, or ``top``."""
+    tops = top * 2.0 ** (-np.arange(number) / 4)
+    return float(tops[max(int(np.argmax(lost(tops) < _LOST)) - 1, 0)])
 
 
 def _width(spectrum: Floats, edge: float, start: float) -> float:
     """Find where on the path s = start (1 + i u)^2 - edge nothing is left of exp(s) phi(s)."""
+
+    def size(nodes: Complexes) -> Floats:
+        forms = np.abs(1 + 2 * np.multiply.outer(spectrum, nodes))
+        return np.asarray(nodes.real - 0.5 * np.log(forms).sum(axis=0))
+
+    return path_width(size, edge, start)
+
+
+def path_width(size: Callable[[Complexes], Floats], edge: float, start: float) -> float:
+    """Find the u beyond which nothing is left of exp(size) / |s| on the path s = start (1 + i u)^2 - edge."""
     nodes = start * (1 + 1j * np.append(0.0, _WIDTHS)) ** 2 - edge
-    sizes = np.abs(1 + 2 * np.multiply.outer(spectrum, nodes))
-    sizes = nodes.real - 0.5 * np.log(sizes).sum(axis=0) - np.log(np.abs(nodes))
-    left = sizes[1:] > sizes[0] - _LOST
+    sizes = size(nodes) - np.log(np.abs(nodes))
+    left = sizes[1:] > sizes.max() - _LOST
     return float(_WIDTHS[max(int(np.argmax(left)) - 1, 0)]) if left.any() else float(_WIDTHS[-1])
 
 

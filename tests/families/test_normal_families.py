@@ -378,3 +378,18 @@ def test_a_moment_that_no_law_has_is_moved_to_one() -> None:
 def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("offset", [0.5, 20.0, 200.0, 1000.0])
+@pytest.mark.parametrize("radius", [1e-3, 1.0, 10.0])
+def test_far_from_the_mean_nothing_is_lost(offset: float, radius: float) -> None:
+    """Along the line, by complementary error functions of 400 digits: down to probabilities of exp(-500000)."""
+    ball, theta = Ball((0.0,), radius), np.array([offset])
+    found = NormalMean(1).truncated(theta, ball)
+    with mp.workdps(400):
+        low, high = -radius - mp.mpf(offset), radius - mp.mpf(offset)
+        mass = (mp.erfc(-high / mp.sqrt(2)) - mp.erfc(-low / mp.sqrt(2))) / 2
+        mean = offset + (mp.npdf(low) - mp.npdf(high)) / mass
+        assert found.log_mass == pytest.approx(float(mp.log(mass)), rel=1e-11)
+        assert found.mean[0] == pytest.approx(float(mean), rel=1e-7 if radius < 1 else 1e-11)
+    assert NormalMean(1).clipped(theta, ball).mean[0] <= radius * (1 + 1e-12)
