@@ -35,6 +35,7 @@ from . import (
     soft_twins,
     sparse_twins,
     step_twins,
+    truncation_twins,
     univariate_twins,
     unknown_twins,
     weight_twins,
@@ -111,6 +112,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **sign_twins.TWINS,
     **preconditioning_twins.TWINS,
     **clipped_twins.TWINS,
+    **truncation_twins.TWINS,
     **univariate_twins.TWINS,
 }
 
