@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from dpverify import Adjacency, ApproxDP, TruncatedMle
@@ -17,13 +18,16 @@ from dpverify.audit.faults import plan_fault
 from dpverify.estimation.stepped import STATISTICS
 from dpverify.estimation.whitening import octave_of
 from dpverify.families import ContinuousBernoulli, LogNormal, Normal, Pareto, Poisson, Weibull
-from dpverify.grid import Count, OneUnit, Released, Transcripts, View
+from dpverify.grid import Count, OneUnit, Released, Transcripts, View, ingest
 from dpverify.grid.linear import Integers
 from dpverify.grid.steps import StepSums
 from dpverify.grid.transcripts import NOTHING
 from dpverify.mechanisms import truncated_mle
-from dpverify.plans import NoNoise, Plan, Stage
+from dpverify.plans import Blocks, Law, NoNoise, Part, Plan, Stage
+from dpverify.plans.faulty import FaultyLaw
+from dpverify.plans.law import Place
 from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
+from dpverify.randomness import Bits
 from dpverify.rates import (
     Curve,
     Empirical,
@@ -36,6 +40,7 @@ from dpverify.rates import (
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Planted = Callable[[TruncatedMle], Fault]
+_BY_GRADIENTS: dict[str, Any] = {"method": "gradient", "outside": "mask"}
 
 # --- planted faults -----------------------------------------------------------------------------
 
@@ -104,6 +109,44 @@ def _own_edges(mechanism: TruncatedMle) -> Fault:
     return plan_fault("takes the interval from the data", mechanism, plan)
 
 
+def _unpaid_gradients(mechanism: TruncatedMle) -> Fault:
+    """Every gradient has the noise that would do for the only one."""
+    names = [name for run in mechanism.descent().stages() for name in run]
+    root = Fraction(1 / math.sqrt(mechanism.steps))
+    plan = _changed(mechanism, lambda s: rescaled_stage(s, root), *names)
+    return plan_fault("pays for one gradient alone", mechanism, plan)
+
+
+class _InOrder(FaultyLaw):
+    """Lists are in the order of the records: planted."""
+
+    def _parts(
+        self, part: Part, place: Place, live: NDArray[np.intp], bits: Bits
+    ) -> Iterator[tuple[Place, NDArray[np.intp]]]:
+        assert part.on is not None
+        listed = View(part.on.listed(place.view.records))
+        yield Place(part.plan, f"{place.path}{part.name}/", listed, part.on.within), live
+
+
+class _Overlapping(FaultyLaw):
+    """Every chunk is the whole list: planted."""
+
+    def _blocks_in(self, blocks: Blocks, place: Place) -> Iterator[Place]:
+        for part in blocks.parts:
+            path = f"{place.path}{part.name}/"
+            yield Place(part.plan, path, place.view, blocks.within)
+
+
+def _faulty(mechanism: TruncatedMle, name: str, kind: type[Law]) -> Fault:
+    """The same plan under another law."""
+
+    def law(data: Any) -> Law:
+        records = ingest(data, mechanism.domain)
+        return kind(mechanism.fixed_plan, records, mechanism.adjacency, mechanism.domain)
+
+    return Fault(name, law)
+
+
 # --- pairs --------------------------------------------------------------------------------------
 
 _NAN, _FAR = float("nan"), 1e308
@@ -166,6 +209,41 @@ def _attacked(
     )
 
 
+def _chunks() -> Configuration:
+    """Two chunks of a short list; in its own order one is of large records, the other of small ones.
+
+    Which chunk a record is in hides half of what it does, so the noise of the sums is attacked in the list that is not divided.
+    """
+    mechanism = TruncatedMle(
+        adjacency=REPLACE,
+        noise_multiplier=Fraction(1, 2),
+        search_share=Fraction(1, 50),
+        at_least=1,
+        family=Poisson(),
+        lowest=3.9,
+        highest=4.1,
+        nonfinite="replace",
+        runs=2,
+        steps=1,
+        **_BY_GRADIENTS,
+    )
+    uneven = [9.0, 1.0] * 6
+    return Configuration(
+        name="chunks",
+        mechanism=mechanism,
+        pairs=(
+            replaced("one end for the other", [1.0, *([4.0] * 10)], 9.0),
+            replaced("the first by one outside", uneven, _FAR),
+        ),
+        faults=[
+            _faulty(mechanism, "does not shuffle the list", _InOrder),
+            _faulty(mechanism, "takes the whole list for each chunk", _Overlapping),
+        ],
+        attacked=frozenset(),
+        quick_trials=2000,
+    )
+
+
 CONFIGURATIONS = (
     _attacked(
         "search",
@@ -178,6 +256,16 @@ CONFIGURATIONS = (
     _attacked(
         "mask", REPLACE, _replaced(), (STATISTICS,), (_free_number, _own_edges), outside="mask"
     ),
+    _attacked(
+        "gradient",
+        ADD,
+        (added("one end pushes the other out", [0.0] * 4600, 16.0, at=0), *_added()[:2]),
+        ("descent/step 1",),
+        (_unpaid_gradients,),
+        steps=2,
+        **_BY_GRADIENTS,
+    ),
+    _chunks(),
 )
 
 # --- small instances ----------------------------------------------------------------------------
@@ -212,6 +300,30 @@ SMALL = (
         "shares", ADD, "1/5", [c / 17 for c in _COUNTS], **_range(ContinuousBernoulli(), 0.1, 0.95)
     ),
     _small("nobody", ADD, "3/2", ()),
+    _small("gradients", ADD, "1/10", _COUNTS, **_BY_GRADIENTS, steps=2),
+    _small(
+        "gradients of all",
+        REPLACE,
+        "1/10",
+        [-1e308, *_LINE],
+        **_range(Normal(2.0), -30, 30) | _BY_GRADIENTS,
+    ),
+    _small("gradients of nobody", ADD, "3/2", (), **_BY_GRADIENTS),
+    SmallInstance(
+        name="chunks of a list, by all orders",
+        mechanism=TruncatedMle(
+            adjacency=REPLACE,
+            noise_multiplier=Fraction(1),
+            family=Poisson(),
+            lowest=3.9,
+            highest=4.1,
+            at_least=1,
+            runs=2,
+            steps=1,
+            **_BY_GRADIENTS,
+        ),
+        data=[4.0, 9.0, 2.0, 5.0, 3.0],
+    ),
 )
 
 # --- rates --------------------------------------------------------------------------------------

@@ -8,21 +8,40 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .theory import centered, families, stepped
-from .theory.coordinates import middle, missed, side_counts
-from .theory.families import LARGEST, Known, Limited
+from .theory.coordinates import missed, side_counts
+from .theory.families import LARGEST
+from .theory.family_frames import (
+    at_least,
+    by_gradients,
+    cell_of,
+    errors,
+    family,
+    frame_of,
+    in_steps,
+    law_in,
+    scale,
+    search_steps,
+    share_inside,
+    size_of,
+    step_scale,
+    theta_after,
+    weight,
+)
 from .theory.gaussian_laws import UNIT
+from .theory.gradient_steps import cut_number, list_size, middle_of
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
+from .theory.listed_laws import ListedLaw
 from .theory.obligations import Departure, neighbors, require
-from .theory.stepped import CELLS, at_least, counts, shares
+from .theory.stepped import CELLS, counts, shares
 from .theory.vectors import Record
-from .theory.whitening import count_of, octave
+from .theory.whitening import octave
 
 Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
@@ -30,8 +49,14 @@ Prefix = tuple[Outcome, ...]
 DEPARTURES = (
     Departure(
         "ZZ25, Algorithm 3.1 (gradient steps on truncated data)",
-        "one release of the mean of the statistic, then its moment is matched",
-        "data enter the gradient through that mean alone, so steps add noise and nothing else",
+        "by default one release of the mean of the statistic, whose moment is matched; or all records in each step",
+        "data enter the gradient through that mean alone, so steps add noise and nothing else; sampled gradients as published "
+        "add more than twenty times the noise",
+    ),
+    Departure(
+        "ZZ25, Corollary B.4 (the result that is near to most others)",
+        "the median of the runs' results",
+        "in one dimension it is within a wherever more than half are, not within 3 a, and needs no a",
     ),
     Departure(
         "ZZ25, Algorithms B.1 and B.2 (warm start, bounding box by histograms)",
@@ -55,189 +80,97 @@ _SCORES = Source("OURS", "lower bound for exponential families by scores, for GD
 _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 
 
-class Frame(NamedTuple):
-    """Cells from ``low`` on, of ``length`` together; a mask counts the statistics from ``first`` to ``last``."""
-
-    low: float
-    length: float
-    first: float
-    last: float
-
-
-def weight(parameters: Parameters) -> int:
-    """Of the number beside the statistics."""
+def list_after(
+    parameters: Parameters, values: Sequence[Fraction], reached: Sequence[int], number: Fraction
+) -> tuple[int, ...]:
+    """The cells of the records inside the interval, in their order, as many as a list takes; filled up with that of the searched median."""
+    known, theta = family(parameters), theta_after(parameters, reached)
+    quarter = octave(_known_number(parameters, number))
+    frame = frame_of(parameters, theta, quarter)
     if counts(parameters):
-        return CELLS // 2
-    return CELLS * 7 // 4 if parameters["outside"] == "mask" else 0
+        number = Fraction(
+            cut_number(number - min(2 * scale(parameters, 0), 2 * Fraction(10) ** 17))
+        )
+    size = size_of(parameters, reached, quarter, number)
+    t = min(max(known.middle(theta), frame.first), frame.last)
+    pad = min(math.floor((t - frame.low) / frame.length * CELLS + 0.5), CELLS)
+    cells = (cell_of(parameters, frame, x) for x in values)
+    kept = [z for z in cells if z is not None][:size]
+    return (*kept, *[pad] * (size - len(kept)))
 
 
-def scale(parameters: Parameters, place: int) -> Fraction:
-    """The noise of the number, of a step of the search, of the statistics, in their units."""
-    share = shares(parameters)[place]
-    return stepped.scale(parameters, place, weight(parameters), search_steps(parameters), share)
+def descent(parameters: Parameters, listed: Sequence[int]) -> list[tuple[str, IntegerLaw]]:
+    """The sums of each chunk of a list of cells, in this order."""
+    runs, steps = int(parameters["runs"]), int(parameters["steps"])
+    found: list[tuple[str, IntegerLaw]] = []
+    for k in range(runs):
+        path = f"descent/chunk/{k}/" if runs > 1 else "descent/"
+        total = sum(2 * z - CELLS for z in listed[k::runs])
+        one = centered.noisy((total,), step_scale(parameters))
+        found += [(f"{path}step {t + 1}", one) for t in range(steps)]
+    return found
 
 
-# --- the search ---------------------------------------------------------------------------------
-
-
-def family(parameters: Parameters) -> Known:
-    """Told once more."""
-    return families.known(parameters["family"])
-
-
-def coordinates(parameters: Parameters) -> tuple[float, float]:
-    """The ends of the search."""
-    ends = [family(parameters).coordinate(parameters[name]) for name in ("lowest", "highest")]
-    return min(ends), max(ends)
-
-
-def search_steps(parameters: Parameters) -> int:
-    """Halvings of the range down to a 16th of the largest deviation of T at nine places."""
-    return _steps(parameters["family"], *coordinates(parameters))
-
-
-@cache
-def _steps(given: Any, low: float, high: float) -> int:
-    known, unit = families.known(given), (high - low) / 9
-    most = 0.0
-    for k in range(9):
-        v = low + (k + 0.5) * unit
-        up, down = (known.natural(known.back(v + s * unit / 64)) for s in (1, -1))
-        spread = math.sqrt(families.whole(known, known.natural(known.back(v))).variance)
-        most = max(most, spread * (up - down) / (unit / 32))
-    return max(1, math.ceil(math.log2((high - low) * most * 16)))
-
-
-def theta_after(parameters: Parameters, values: Sequence[int]) -> float:
-    """The natural parameter where the search looks after these values."""
-    low, high = coordinates(parameters)
-    v = low + (high - low) * float((middle(values) + 1) / 2)
-    return family(parameters).natural(family(parameters).back(v))
-
-
-# --- frames -------------------------------------------------------------------------------------
-
-
-def support(parameters: Parameters) -> tuple[float, float]:
-    """Of the statistics of records that were kept."""
-    low, high = family(parameters).support
-    if parameters["kept"] is None:
-        return low, high
-    first, last = (
-        family(parameters).statistic(end) if math.isfinite(end) else end
-        for end in parameters["kept"]
-    )
-    return max(low, first), min(high, last)
-
-
-def about(parameters: Parameters, mean: float, far: float) -> Frame:
-    """The interval within ``far`` of a mean, where records can be; on a lattice a power of two long, so that cells hold whole numbers of counts."""
-    least, most = support(parameters)
-    low, high = max(mean - far, least), min(mean + far, most)
-    if low >= high:
-        low, high = (least, min(most, least + far))
-        if mean >= least:
-            low, high = max(least, most - far), most
-    if not family(parameters).lattice:
-        return Frame(low, high - low, low, high)
-    first = math.floor(low)
-    if math.isfinite(least):
-        first = max(first, math.ceil(least))
-    length = 2
-    while length < math.ceil(high) - first:
-        length *= 2
-    return Frame(first, length, first, min(first + length, math.floor(min(most, 2.0**60))))
-
-
-def law_in(parameters: Parameters, frame: Frame, theta: float) -> Limited:
-    """The moments of the statistic in a frame."""
-    ends = (frame.first, frame.last)
-    if parameters["outside"] == "clip":
-        ends = (frame.low, frame.low + frame.length)
-    return families.limited(family(parameters), theta, *ends, parameters["outside"])
-
-
-def errors(parameters: Parameters, frame: Frame, theta: float, n: float) -> tuple[float, float]:
-    """Of theta, to first order: by noise, and by sampling."""
-    at = law_in(parameters, frame, theta)
-    inside = n * at.inside if parameters["outside"] == "mask" else n
-    if at.slope <= 0 or inside <= 0:
-        return math.inf, math.inf
-    mean = (at.mean - frame.low) / frame.length
-    noise = float(stepped.sum_noise(scale(parameters, 2), weight(parameters), mean))
-    return noise * frame.length / inside / at.slope, math.sqrt(at.variance / inside) / at.slope
-
-
-def frame_of(parameters: Parameters, theta: float, quarter: int) -> Frame:
-    """Of half lengths of 2^(k / 4) deviations, k from -4 to 16, the one of the least error for 2^(quarter / 4) records."""
-    key = tuple(sorted((k, str(v)) for k, v in parameters.items())), theta, quarter
-    if key not in _FRAMES:
-        whole = families.whole(family(parameters), theta)
-        n, spread = float(count_of(quarter)), math.sqrt(whole.variance)
-        frames = [about(parameters, whole.mean, spread * 2.0 ** (k / 4)) for k in range(-4, 17)]
-        _FRAMES[key] = min(frames, key=lambda one: math.hypot(*errors(parameters, one, theta, n)))
-    return _FRAMES[key]
-
-
-_FRAMES: dict[Any, Frame] = {}
-
-
-# --- the law ------------------------------------------------------------------------------------
-
-
-def in_steps(parameters: Parameters, values: Sequence[Fraction], frame: Frame) -> tuple[int, ...]:
-    """The sum of 2 z - CELLS, z the nearest of CELLS cells from the low end; with their number if it is released."""
-    w, total, seen = weight(parameters), 0, 0
-    cell = frame.length / CELLS
-    half = min(cell, 1.0) / 2 if family(parameters).lattice else 0.0
-    for x in values:
-        t = family(parameters).statistic(float(x))
-        masked = parameters["outside"] == "mask"
-        if masked and not frame.first - half <= t < frame.last + half:
-            continue
-        z = math.floor(min(max((t - frame.low) / cell, 0.0), CELLS) + 0.5)
-        total, seen = total + 2 * min(z, CELLS) - CELLS, seen + 1
-    return (total, *([w * seen] if w else []))
+def _known_number(parameters: Parameters, number: Fraction) -> Fraction:
+    return min(max(number, Fraction(at_least(parameters))), Fraction(10**18))
 
 
 @states(_OURS, _ZZ25, _GAUSSIAN)
-def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """The number; parameter 1, parameter 2, ...; the statistics."""
+def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw | ListedLaw:
+    """The number; parameter 1, parameter 2, ...; the statistics, or the gradients' sums: of chunks of a list in a random order."""
     values = [r[0] if isinstance(r, tuple) else r for r in records]
     rows, n = [(x,) for x in values], len(values)
     unit = scale(parameters, 0) / UNIT if counts(parameters) else Fraction(1)
-    known = family(parameters)
+    known, searched = family(parameters), search_steps(parameters)
 
     def number() -> IntegerLaw:
         if counts(parameters):
             return centered.noisy((n,), scale(parameters, 0))
         return PointLaw((n,))
 
+    def reached(prefix: Prefix) -> list[int]:
+        return [o[0] for o in prefix[1 : searched + 1]]
+
     def side(prefix: Prefix) -> IntegerLaw:
-        t = known.middle(theta_after(parameters, [o[0] for o in prefix[1:]]))
+        t = known.middle(theta_after(parameters, reached(prefix)))
         x = min(max(known.record(t), -LARGEST), LARGEST)
         return centered.noisy(side_counts(rows, [Fraction(x)]), scale(parameters, 1))
 
     def statistics(prefix: Prefix) -> IntegerLaw:
-        theta = theta_after(parameters, [o[0] for o in prefix[1:]])
-        found = min(max(prefix[0][0] * unit, Fraction(at_least(parameters))), Fraction(10**18))
-        frame = frame_of(parameters, theta, octave(found))
+        quarter = octave(_known_number(parameters, prefix[0][0] * unit))
+        frame = frame_of(parameters, theta_after(parameters, reached(prefix)), quarter)
         return centered.noisy(in_steps(parameters, values, frame), scale(parameters, 2))
 
-    steps = search_steps(parameters)
-    stages: list[Any] = [("count", lambda prefix: number())]
-    stages += [(f"parameter {k + 1}", side) for k in range(steps)]
-    stages.append(("statistics", statistics))
+    def listed(prefix: Prefix) -> tuple[int, ...]:
+        return list_after(parameters, values, reached(prefix), prefix[0][0] * unit)
+
+    opening: tuple[Any, ...] = (
+        ("count", lambda prefix: number()),
+        *[(f"parameter {k + 1}", side) for k in range(searched)],
+    )
     first = (n,) if not counts(parameters) else (round(n / unit),)
-    return TranscriptLaw(tuple(stages), (first, *[(0,)] * steps))
+    example = (first, *[(0,)] * searched)
+    if not by_gradients(parameters):
+        return TranscriptLaw((*opening, ("statistics", statistics)), example)
+    named = [name for name, _ in descent(parameters, ())]
+    whole = (*example, *[(0,)] * (len(named) - 1))
+    if int(parameters["runs"]) > 1:
+        return ListedLaw(opening, listed, lambda one: descent(parameters, one), whole)
+    steps = [(name, lambda prefix: descent(parameters, listed(prefix))[0][1]) for name in named]
+    return TranscriptLaw((*opening, *steps), whole)
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage, squared, in one unit."""
+    """By stage, squared, in one unit; of a list's sums for lists that differ by a replacement."""
     scales = tuple(scale(parameters, k) if shares(parameters)[k] else Fraction(1) for k in range(3))
-    return stepped.sensitivities(
+    found = stepped.sensitivities(
         parameters, weight(parameters), search_steps(parameters), "parameter", scales
     )
+    if by_gradients(parameters):
+        del found["statistics"]
+        one = centered.unit_sensitivity(4 * CELLS**2, step_scale(parameters), 1)
+        found |= {name: one for name, _ in descent(parameters, ())}
+    return found
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -248,7 +181,12 @@ def noise_error(parameters: Parameters, n: int, parameter: float) -> Any:
     """Of theta by noise, for n records of this parameter, to first order."""
     theta = family(parameters).natural(parameter)
     frame = frame_of(parameters, theta, octave(Fraction(n)))
-    return mp.mpf(errors(parameters, frame, theta, n)[0])
+    if not by_gradients(parameters):
+        return mp.mpf(errors(parameters, frame, theta, n)[0])
+    runs = int(parameters["runs"])
+    size = list_size(Fraction(n), share_inside(parameters, frame, theta), runs)
+    own = law_in(parameters, frame, theta).inside
+    return errors(parameters, frame, theta, size / runs / own)[0] * middle_of(runs)
 
 
 @states(_OURS, _ZZ25)
@@ -339,6 +277,9 @@ def _parameters(adjacency: Any, **changes: Any) -> dict[str, Any]:
         "kept": None,
         "search_share": Fraction(15, 100),
         "at_least": 1,
+        "method": "statistic",
+        "steps": 10,
+        "runs": 1,
     }
     return base | changes
 

@@ -26,11 +26,9 @@ from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.law import Law, Place
 from dpverify.plans.noise import LogProbabilities
 from dpverify.plans.plan import (
-    Blocks,
-    Part,
-    as_declared,
     gates_of,
     is_closed,
+    lists_of,
     rescaled_stage,
     stages_of,
     with_stages,
@@ -75,7 +73,7 @@ def generic_faults(
     factors = THOROUGH_FACTORS if thorough and is_closed(plan) else QUICK_FACTORS
     found: list[Fault] = []
     seen = [stage for stage in stages if only is None or stage.name in only]
-    shuffled = {*_on_lists(plan)}
+    shuffled = lists_of(plan)
     for stage in seen:
         apart = stage.name in elsewhere
         for name, changed in _stage_faults(stage, mechanism, factors):
@@ -96,17 +94,6 @@ def generic_faults(
             law = _law_of(mechanism, plan, ExactGateLaw)
             found.append(Fault(f"gate on {gate.stage}: reads the exact value", law))
     return found
-
-
-def _on_lists(plan: Plan, path: str = "") -> Iterator[str]:
-    """The full names of stages that run on a list made of the records, which is in a random order."""
-    for element in map(as_declared, plan):
-        if isinstance(element, Part) and element.on is not None:
-            yield from (path + stage.name for stage in stages_of((element,)))
-        elif isinstance(element, Part):
-            yield from _on_lists(element.plan, f"{path}{element.name}/")
-        elif isinstance(element, Blocks):
-            yield from _on_lists(element.parts, path)
 
 
 def _reusable(stage: Stage, first: Stage) -> bool:

@@ -42,7 +42,7 @@ from dpverify.privacy.numbers import Exact, Floats, root_up, to_float
 STATISTICS = Handle("statistics")
 CELLS = 1 << 12
 _NOISE = RoundedGaussian(UNIT)
-_MOST_LEAST = 1 << 60
+MOST_LEAST = 1 << 60
 _PER_MULTIPLIER = 60  # records under replace, from which on the search hardly ever misses
 Found = TypeVar("Found", bound=Result, covariant=True)
 
@@ -56,7 +56,7 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
 
     outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip"
     search_share: Share = Fraction(15, 100)
-    at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
+    at_least: Annotated[int, whole_from(1, most=MOST_LEAST)] | None = None
 
     @abstractmethod
     def search(self) -> Search:
@@ -133,7 +133,7 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
         if self.at_least is not None:
             return self.at_least
         times = _PER_MULTIPLIER // (2 if self.counts() else 1)
-        return min(max(1, math.ceil(times * self.noise_multiplier)), _MOST_LEAST)
+        return min(max(1, math.ceil(times * self.noise_multiplier)), MOST_LEAST)
 
     # --- noise ----------------------------------------------------------------------------------
 

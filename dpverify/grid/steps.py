@@ -87,29 +87,36 @@ class StepSums(VectorQuery):
                 "in increasing order in a row, and one number for each draw."
             )
         kind = np.int64 if self.largest(len(view)) < WORD else object
-        values = np.array([self._value(tuple(row), view) for row in rows.tolist()], kind)
+        values = np.array([self._value(row, view) for row in rows], kind)
         return np.asarray(values[which])
 
-    def _value(self, row: tuple[float, ...], view: View) -> list[int]:
-        key = (StepSums, row, self.outside, self.weight, self.center)
-        return view.once(key, lambda: self._sum(np.array(row), view))
+    def _value(self, row: Floats, view: View) -> list[int]:
+        key = (StepSums, row.tobytes(), self.outside, self.weight, self.center)
+        return view.once(key, lambda: self._sum(row, view))
 
     def _sum(self, row: Floats, view: View) -> list[int]:
-        ordered = view.once((StepSums, self.center), lambda: self._ordered(view))
-        below = np.searchsorted(ordered, row, side="left")  # how many are less than each edge
-        counts = np.diff(np.r_[0, below, len(ordered)])
+        counts = self._counts(row, view)
         if self.outside == "mask":
             counts = counts[1:-1]
         z = 2 * np.arange(self.cells + 1) - self.cells
         total = int((counts * z).sum())  # below 2^20 for each of fewer than 2^42 records
         return [total, *([self.weight * int(counts.sum())] if self.weight else [])]
 
-    def _ordered(self, view: View) -> Floats:
+    def _counts(self, row: Floats, view: View) -> Integers:
+        """How many records have how many edges at or below them; few records are looked up in the edges, else edges in the records."""
+        if len(view) < len(row):
+            own = np.searchsorted(row, self._distances(view), side="right")
+            return np.bincount(own, minlength=len(row) + 1)
+        ordered = view.once((StepSums, self.center), lambda: np.sort(self._distances(view)))
+        below = np.searchsorted(ordered, row, side="left")  # how many are less than each edge
+        return np.diff(below, prepend=0, append=len(ordered))
+
+    def _distances(self, view: View) -> Floats:
         values = view.records[:, 0]
         if self.center is None:
-            return np.sort(values)
+            return values
         with np.errstate(over="ignore"):  # beyond all edges
-            return np.sort(np.abs(values - self.center))
+            return np.abs(values - self.center)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Squared: add-remove cells^2 + weight^2; replace 4 cells^2, and for a mask at least what add-remove has."""

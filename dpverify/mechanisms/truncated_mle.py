@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Annotated, Any
+from functools import lru_cache, partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
 
+from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.family_estimates import FamilyEstimate
 from dpverify.estimation.family_frames import (
     LARGEST,
@@ -20,19 +21,33 @@ from dpverify.estimation.family_frames import (
     kept_support,
     steepness,
 )
+from dpverify.estimation.gradient_steps import (
+    Descent,
+    cut_number,
+    descend,
+    list_size,
+    middle_of,
+    widening,
+)
+from dpverify.estimation.handles import COUNT
 from dpverify.estimation.kept_sets import pair
-from dpverify.estimation.stepped import CELLS, SteppedMean
+from dpverify.estimation.stepped import CELLS, MOST_LEAST, SteppedMean
 from dpverify.estimation.whitening import count_of, octave_of
 from dpverify.families import Family
 from dpverify.grid.coordinates import SideCounts
-from dpverify.plans import Abstained
+from dpverify.grid.linear import Integers
+from dpverify.grid.masks import Row
+from dpverify.plans import Abstained, Adaptive, Part, Plan, Released, Transcripts
+from dpverify.plans.parameters import one_of, whole_from
 from dpverify.plans.search import MOST_STEPS, Search
-from dpverify.privacy.numbers import exact, settle, to_float
+from dpverify.privacy.numbers import exact, root_up, settle, to_float
 
 _FINE = 16  # places of the search in a deviation of the statistic
 _POINTS = 9  # at which the search's unit is compared with a deviation
 _NEAR = 8  # deviations from where the search ended, in which the parameter is solved for
 _TINY = 1e-120
+_USUAL_STEPS, _MOST_STEPS, _MOST_RUNS = 10, 1000, 1000
+_NEAR_SHARE = 0.25  # units of the search within which the share of records inside is taken
 
 
 def _known_family(value: Any, name: str) -> Family:
@@ -69,8 +84,12 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
     lowest, highest: a public range of the parameter; the search's steps grow with its logarithm. The estimate is inside.
     outside: "clip" for records as they are; "mask" for those of which only some were ``kept``, where clipping is biased.
     kept: with "mask", the public interval of records that were kept, for example (0, 250_000).
+    method: "statistic" is what is said above. "gradient", with "mask" alone: ``steps`` noisy gradients of the likelihood, of a list of records inside
+    the interval, filled up with public ones where there are too few; ``runs`` > 1: on as many disjoint chunks of the list, at no cost
+    in privacy, of whose results the median is taken. As accurate as "statistic" to a tenth under replace, with one run;
+    under add-remove the noise is twice that. Kept to compare with what is published.
     search_share: of mu^2, for the median. at_least: abstain below this released (or public) number; by default 60 noise multipliers
-    under replace and 30 under add-remove.
+    under replace and 30 under add-remove; for gradients 60 times ``runs``.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: ZZ25, Algorithm 3.1 and Theorem 3.1 (truncated maximum likelihood; here by one release); OURS (clipped moments).
     """
@@ -79,6 +98,11 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
     lowest: float
     highest: float
     kept: Annotated[tuple[float, float], pair] | None = None
+    method: Annotated[Literal["statistic", "gradient"], one_of("statistic", "gradient")] = (
+        "statistic"
+    )
+    steps: Annotated[int, whole_from(1, most=_MOST_STEPS)] = _USUAL_STEPS
+    runs: Annotated[int, whole_from(1, most=_MOST_RUNS)] = 1
 
     def check_parameters(self) -> None:
         """A range that the family has, of not too many deviations; an interval of records that it has."""
@@ -94,6 +118,14 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
                 f"lowest = {self.lowest}, highest = {self.highest}: the {self.family.parameter} of {type(self.family).__name__} is "
                 f"between {ends[0]:g} and {ends[1]:g}, both left out, and is searched in steps of a 16th of a deviation, up to "
                 "2^50 of them. Give a smaller public range inside."
+            )
+        if self.method == "statistic" and (self.steps, self.runs) != (_USUAL_STEPS, 1):
+            raise ValueError(
+                f"steps = {self.steps}, runs = {self.runs} are about gradients; write method='gradient', or leave them out."
+            )
+        if self.method == "gradient" and self.outside == "clip":
+            raise ValueError(
+                "method = 'gradient' follows the likelihood of records inside an interval; write outside='mask' with it."
             )
         if self.kept is not None and self.outside == "clip":
             raise ValueError(
@@ -113,6 +145,29 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
             raise ValueError(
                 f"kept = {self.kept} holds none of the family's records, or a single count; give a longer interval."
             )
+
+    def plan(self) -> Plan:
+        """The number, the search, and the statistics; or sums of these over a list, one for each gradient."""
+        whole = SteppedMean.plan(self)
+        if self.method == "statistic":
+            return whole
+        descent = self.descent()
+        read = (COUNT, *map(self.search().stage, range(self.search().steps)))
+        follows = Released(read, self._rows)
+        return (*whole[:-1], Adaptive(descent.declared(), follows, self._listed))
+
+    def estimate(self, transcript: Transcripts) -> FamilyEstimate | Abstained:
+        """The parameter for which the family has the released mean, or where gradients lead to."""
+        if self.method == "statistic":
+            return SteppedMean.estimate(self, transcript)
+        count = float(self._numbers(transcript)[0])
+        if not count >= self.least():
+            return Abstained(f"fewer than {self.least()} records, by the released count")
+        middle, octave, number = self._rows(transcript)[0].tolist()
+        size = self._size(middle, octave, number)
+        if not size >= self.least() / 8:
+            return Abstained("too few records lie where the interval is")
+        return self._descended(transcript, middle, octave, count, size)
 
     def replacement(self) -> float:
         """The median in the middle of the range."""
@@ -151,18 +206,7 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
             return Abstained("no parameter near the searched one has the released mean")
         steep = steepness(self.family, found) / at.slope
         noise = self.noise_at(mean) * frame.length / inside
-        value = self.family.textbook(found)
-        return FamilyEstimate(
-            type(self.family).__name__,
-            self.family.parameter,
-            min(max(value, self.lowest), self.highest),
-            found,
-            count,
-            noise * steep,
-            math.sqrt(at.variance / inside) * steep,
-            float(self.lowest),
-            float(self.highest),
-        )
+        return self._estimate(found, count, noise * steep, math.sqrt(at.variance / inside) * steep)
 
     def expected_error(self, n: int, *, parameter: float | None = None) -> float:
         """Of the parameter: the noise's part, for n records of the family with this parameter. Infinite below ``at_least``."""
@@ -178,8 +222,102 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
         frame = frame_of(self, theta, octave_of(n))
         at = frame.law(self.family, theta, self.outside)
         inside = n * at.inside if self.outside == "mask" else n
+        if self.method == "gradient":
+            size = list_size(n, self._inside(frame, theta), self.runs)
+            inside = size / self.runs / middle_of(self.runs)
         noise = self.noise_at((at.mean - frame.low) / frame.length) * frame.length / inside
         return noise * steepness(self.family, theta) / at.slope
+
+    # --- gradients ------------------------------------------------------------------------------
+
+    def descent(self) -> Descent:
+        """All sums together have the share of mu^2 that is left; a list's neighbors differ by a replacement."""
+        square = 4 * CELLS**2 * self.steps / self.shares()[2]
+        scale = self.noise_multiplier * root_up(square, ROOT_BITS)
+        return Descent(self.steps, self.runs, scale)
+
+    def least(self) -> int:
+        """Below this number of records it abstains; each of several runs needs as many."""
+        if self.method == "statistic" or self.at_least is not None:
+            return SteppedMean.least(self)
+        times = (2 if self.counts() else 1) * self.runs
+        return min(times * SteppedMean.least(self), MOST_LEAST)
+
+    def noise_at(self, mean: float) -> float:
+        """The deviation of the noise in the sum of statistics over the interval: of one release, or of what one run leads to."""
+        if self.method == "statistic":
+            return SteppedMean.noise_at(self, mean)
+        one = min(to_float(self.descent().scale), 1e150) / CELLS / 2
+        return one * widening(self.steps) / math.sqrt(self.steps)
+
+    def _rows(self, before: Transcripts) -> Integers:
+        """Where the search ended, the quarter octave of the number, and the number that the list is made for, shape (size, 3)."""
+        numbers = self._numbers(before)
+        if self.counts():
+            spare = 2 * min(to_float(self.count_scale()), 1e17)
+            numbers = cut_number(numbers - spare).astype(np.float64)
+        known = np.clip(numbers, 1, 1e18).astype(np.int64)
+        return np.concatenate([self._frame(before), known[:, np.newaxis]], axis=1)
+
+    def _listed(self, row: Row) -> Part:
+        """The part that is built: a list of records inside the interval, and the sums over it."""
+        middle, octave, number = row
+        frame = frame_of(self, self.theta_of(middle), octave)
+        edges = edges_in(self.family, frame, "mask")
+        size = self._size(middle, octave, number)
+        return self.descent().part(edges, self._edge(middle), size)
+
+    def _size(self, middle: int, octave: int, number: int) -> int:
+        """The list's size: by the least share inside for parameters within a quarter of a unit of where the search ended."""
+        frame = frame_of(self, self.theta_of(middle), octave)
+        near = (self.theta_at(middle, s * _NEAR_SHARE) for s in (-1, 0, 1))
+        return list_size(number, min(self._inside(frame, theta) for theta in near), self.runs)
+
+    def _inside(self, frame: Frame, theta: float) -> float:
+        """The share of the interval among the records that were kept."""
+        share = frame.law(self.family, theta, "mask").inside
+        if self.kept is None:
+            return share
+        every = self.family.limited(theta, *self._support(), "mask").inside
+        return share / every if every > 0 else 0.0
+
+    def _descended(
+        self, transcript: Transcripts, middle: int, octave: int, count: float, size: int
+    ) -> FamilyEstimate | Abstained:
+        """Where each run's steps lead, within a unit of where the search ended, and the median of these."""
+        family, frame = self.family, frame_of(self, self.theta_of(middle), octave)
+        start, ends = self.theta_of(middle), (self.theta_at(middle, -1), self.theta_at(middle, 1))
+        law = partial(frame.law, family, outside=self.outside)
+        shares = self.descent().shares(transcript, size).tolist()
+        runs = [[frame.mean_at(family, share) for share in run] for run in shares]
+        found = [descend(law, means, start, ends) for means in runs]
+        known = [theta for theta in found if theta is not None]
+        if len(known) < len(found):
+            return Abstained("no parameter near the searched one has the released mean")
+        theta = float(np.median(known))
+        at = law(theta)
+        if not at.slope > 0:
+            return Abstained("no parameter near the searched one has the released mean")
+        steep = steepness(family, theta) / at.slope * middle_of(self.runs)
+        noise = self.noise_at(0.5) * frame.length * self.runs / size
+        sampling = math.sqrt(at.variance * self.runs / size)
+        return self._estimate(theta, count, noise * steep, sampling * steep)
+
+    def _estimate(
+        self, theta: float, count: float, noise: float, sampling: float
+    ) -> FamilyEstimate:
+        value = min(max(self.family.textbook(theta), self.lowest), self.highest)
+        return FamilyEstimate(
+            type(self.family).__name__,
+            self.family.parameter,
+            value,
+            theta,
+            count,
+            noise,
+            sampling,
+            float(self.lowest),
+            float(self.highest),
+        )
 
     # --- the range ------------------------------------------------------------------------------
 
@@ -205,7 +343,14 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
 
     def theta_of(self, middle: int) -> float:
         """The natural parameter there."""
-        return self.family.natural(self.family.from_coordinate(self.coordinate_of(middle)))
+        return self.theta_at(middle, 0)
+
+    def theta_at(self, middle: int, units: float) -> float:
+        """The natural parameter so many units from there, inside the range. A unit is one to two deviations, where these are largest."""
+        ends = self._coordinates()
+        unit = (ends[1] - ends[0]) * _FINE / 2.0 ** self.search().steps * 2
+        v = self.coordinate_of(middle) + units * unit
+        return self.family.natural(self.family.from_coordinate(min(max(v, ends[0]), ends[1])))
 
     def _edge(self, middle: int) -> float:
         t = self.family.middle(self.theta_of(middle))
@@ -250,7 +395,7 @@ def _steps_of(family: Family, low: float, high: float) -> int:
 @lru_cache(maxsize=1 << 10)
 def frame_of(mechanism: TruncatedMle, theta: float, octave: int) -> Frame:
     """Choose the interval for this parameter and 2^(octave / 4) records."""
-    number = float(count_of(octave))
+    number = count_of(octave) / mechanism.runs
     return best_frame(
         mechanism.family, mechanism._support(), theta, mechanism.outside, number, mechanism.noise_at
     )

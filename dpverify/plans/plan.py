@@ -337,6 +337,19 @@ def filters_of(plan: Plan) -> Iterator[Filtered]:
             yield from filters_of(element.parts)
 
 
+def lists_of(plan: Plan, path: str = "") -> dict[str, Part]:
+    """By the full name of a stage, the outermost part on a list of the records that it is in, as declared."""
+    found: dict[str, Part] = {}
+    for element in map(as_declared, plan):
+        if isinstance(element, Part) and element.on is not None:
+            found |= {path + stage.name: element for stage in stages_of((element,))}
+        elif isinstance(element, Part):
+            found |= lists_of(element.plan, f"{path}{element.name}/")
+        elif isinstance(element, Blocks):
+            found |= lists_of(element.parts, path)
+    return found
+
+
 def is_filtered(plan: Plan) -> bool:
     """Whether something runs behind a filter."""
     return next(filters_of(plan), None) is not None

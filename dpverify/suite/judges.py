@@ -22,7 +22,7 @@ from dpverify.audit import Configuration, Verdict, audit
 from dpverify.audit.attacked import BEHIND_THE_FILTER, OPENING, Attacked, attacked_in
 from dpverify.audit.oracle import hidden
 from dpverify.audit.subjects import claimed_of
-from dpverify.plans.plan import is_closed, is_filtered
+from dpverify.plans.plan import is_closed, is_filtered, is_latent
 from dpverify.privacy import point_of
 from dpverify.suite.audited import audited
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
@@ -232,7 +232,8 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
                 return Judgment(Outcome.REFUTED, "VIOLATED", lines[-1], tuple(lines))
             worst = max(worst, (size, delta, pair.name))
     most = _in_digits(worst[0])
-    tail = "" if worst[0] < mp.inf else f", delta {mp.nstr(worst[1], 12)} at the claim's epsilon"
+    tail = "" if not is_latent(mechanism.fixed_plan) else ", with the order of lists drawn together"
+    tail += "" if worst[0] < mp.inf else f", delta {mp.nstr(worst[1], 12)} at the claim's epsilon"
     summary = f"claim {mechanism.claim.guarantee}, {_LOSS[closed]} {most}{tail}"
     return Judgment(Outcome.HELD, "HOLDS", f"{summary} on {worst[2]!r}", tuple(lines))
 
@@ -258,6 +259,8 @@ def _exact_pair(
     the stages' losses, which is what the transcript's loss can reach. Losses: as in ``_size``."""
     p = entry.spec.law(mechanism.parameters, own)
     q = entry.spec.law(mechanism.parameters, other)
+    if is_latent(mechanism.fixed_plan):  # lists in an order that nobody sees: drawn together
+        p, q = p.aligned(q)
     example = p.example if len(p.example) == len(p.stages) - 1 else ()
     stages = [
         (law(example[:i]), q.stages[i][1](example[:i])) for i, (_, law) in enumerate(p.stages)

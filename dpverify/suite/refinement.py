@@ -31,7 +31,7 @@ from dpverify.plans import (
     stages_of,
 )
 from dpverify.plans.filtering import Filter
-from dpverify.plans.plan import is_filtered, with_filters
+from dpverify.plans.plan import is_filtered, lists_of, with_filters
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import Dataset, Friendly
 from dpverify.randomness import Bits, SeededBits, discrete_laplace_by_coins, enumerate_law
@@ -269,11 +269,15 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
     Returns the number of comparisons. Raises RefinementFailed.
     """
     stages, checked = stages_of(mechanism.fixed_plan), 0
-    stated = spec.sensitivities(mechanism.parameters)
+    stated, within = spec.sensitivities(mechanism.parameters), lists_of(mechanism.fixed_plan)
+    shuffled = {name for name, part in within.items() if part.is_latent}
     behind = filtered_of(mechanism.fixed_plan) if is_filtered(mechanism.fixed_plan) else None
     friendly = [] if behind is None else [stage.name for stage in stages_of(behind.inner)]
     for stage in stages:
         about: Any = mechanism.adjacency
+        listed = within.get(stage.name)
+        if listed is not None and listed.on is not None:
+            about = listed.on.within
         if behind is not None and stage.name in friendly:
             about = behind.filter.friendly
         lemma = stage.query.sensitivity(about, mechanism.domain).conclusion
@@ -292,6 +296,10 @@ def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequenc
         else:
             stages_here = stages
         for i, ((name, expected), stage) in enumerate(zip(reached, stages_here, strict=True)):
+            if (
+                stage.name in shuffled
+            ):  # has no one center: whole laws of small instances are compared
+                continue
             built, center = law.built_after(stage, specified.example[:i])
             shipped = _facts(built.noise, center)
             if (name, expected.facts()) != (stage.name, shipped):

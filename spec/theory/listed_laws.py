@@ -1,0 +1,80 @@
+"""Laws of what runs on a list in a random order that nobody sees, where the order matters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import permutations
+from typing import Any
+
+from .laws import Exponential, IntegerLaw, Outcome, StageLaw, TranscriptLaw
+
+Prefix = tuple[Outcome, ...]
+Listed = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLaw:
+    """Stages about all records, then independent stages about a list in a random order.
+
+    opening: what is released before. listed: the list in its records' order, after that. ordered: the stages for a list in an order.
+    example: a prefix that reaches the last stage, one outcome short of a whole transcript.
+    """
+
+    opening: tuple[tuple[str, StageLaw], ...]
+    listed: Callable[[Prefix], Listed]
+    ordered: Callable[[Listed], Sequence[tuple[str, IntegerLaw]]]
+    example: Prefix
+
+    def probability(self, transcript: Prefix, e: Exponential) -> Any:
+        """The mass of one whole transcript: the average over all orders of the list."""
+        first = len(self.opening)
+        before, after = transcript[:first], transcript[first:]
+        if len(before) < first:
+            return Fraction(0)
+        mass: Any = Fraction(1)
+        for i, (_, stage) in enumerate(self.opening):
+            law = stage(before[:i])
+            if law is None:
+                return Fraction(0)
+            mass = mass * law.probability(before[i], e)
+        orders = Counter(permutations(self.listed(before)))
+        total: Any = Fraction(0)
+        for listed, times in orders.items():
+            laws = self.ordered(listed)
+            if len(laws) != len(after):
+                return Fraction(0)
+            one: Any = Fraction(times, orders.total())
+            for (_, law), value in zip(laws, after, strict=True):
+                one = one * law.probability(value, e)
+            total = total + one
+        return mass * total
+
+    def stage_laws(self) -> list[tuple[str, IntegerLaw]]:
+        """Each stage's law after the example prefix, the list in its records' order."""
+        return self.in_order(self.listed(self.example[: len(self.opening)])).stage_laws()
+
+    @property
+    def stages(self) -> tuple[tuple[str, StageLaw], ...]:
+        """Those for the list in its records' order."""
+        return self.in_order(self.listed(self.example[: len(self.opening)])).stages
+
+    def in_order(self, listed: Listed) -> TranscriptLaw:
+        """The law for this list, which is not shuffled; what is released before decides the rest as in the example."""
+        rest = [(name, lambda prefix, law=law: law) for name, law in self.ordered(listed)]
+        return TranscriptLaw((*self.opening, *rest), self.example)
+
+    def aligned(self, other: ListedLaw) -> tuple[TranscriptLaw, TranscriptLaw]:
+        """Both laws for lists in orders that are drawn together: where they can agree they do, and what differs comes last.
+
+        Every order of the one goes with one of the other, and the laws of lists are averages over them. Hockey-stick divergences are jointly
+        convex, and exchanging places exchanges stages of equal laws: so the whole's is at most that of this one pair.
+        """
+        ours, theirs = (one.listed(one.example[: len(one.opening)]) for one in (self, other))
+        common = Counter(ours) & Counter(theirs)
+        same = tuple(common.elements())
+        rest = (tuple((Counter(one) - common).elements()) for one in (ours, theirs))
+        left, right = ((*same, *one) for one in rest)
+        return self.in_order(left), other.in_order(right)
