@@ -14,7 +14,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
-from .theory import centered, families, stepped
+from .theory import centered, families, family_scores, stepped
 from .theory.coordinates import missed, side_counts
 from .theory.families import LARGEST
 from .theory.family_frames import (
@@ -34,6 +34,7 @@ from .theory.family_frames import (
     theta_after,
     weight,
 )
+from .theory.family_scores import SCORES
 from .theory.gaussian_laws import UNIT
 from .theory.gradient_steps import cut_number, list_size, middle_of
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
@@ -76,7 +77,6 @@ _ZZ25 = Source(
     note="one parameter; Gaussian DP",
 )
 _OURS = Source("OURS", "clipped and masked moments of exponential families in one release")
-_SCORES = Source("OURS", "lower bound for exponential families by scores, for GDP")
 _GAUSSIAN = Source("DRS22", "composition of GDP", note="adaptive")
 
 
@@ -216,28 +216,23 @@ def chance_of_missing(parameters: Parameters, n: int) -> Any:
     return min(mp.mpf(1), search_steps(parameters) * missed(r))
 
 
-@states(_SCORES)
+@states(SCORES)
 def lower_bound(parameters: Parameters, n: int, parameter: float) -> Any:
-    """No mu-GDP estimate of theta has a smaller root mean squared error at every theta near that of ``parameter``, within R of it.
+    """No estimate of this privacy has a smaller root mean squared error at every theta within R of that of ``parameter``.
 
-    Draw theta within R with the density cos^2(pi x / (2 R)) / R, whose Fisher information is (pi / R)^2. M is the estimate, a^2 its mean square error on
-    average, g(theta) = E M, and Z_i = (M - theta)(T_i - E T) the score of record i. Scores add up: T - E T is the derivative of the log-density,
-    so E sum Z_i = g'(theta), on average 1 + E (theta - g) of the density's logarithmic derivative, at least 1 - a pi / R by Cauchy and Schwarz.
-    One score is small: with the record drawn anew before M is run, it has the mean 0 and the mean square a^2 s^2, s the deviation of T; with it,
-    its mean is at most sqrt(e^(mu^2) - 1) a s (``centered.least_error``). So n s sqrt(e^(mu^2) - 1) a >= 1 - a pi / R, with the largest s within R.
-    QED Under add-remove a replacement is two steps: 2 mu. The best R of eight inside of the public range; s is read at its ends and three places between.
+    ``family_scores.least_error`` with the best R of eight inside of the public range; s is read at the interval's ends and three places between. Replacing is removing and
+    adding: under add-remove, for 2 mu.
     """
-    known, mu = family(parameters), 1 / real(Fraction(parameters["noise_multiplier"]))
-    theta = known.natural(parameter)
-    strength = n * mp.sqrt(mp.expm1(((2 if counts(parameters) else 1) * mu) ** 2))
+    known, theta = family(parameters), family(parameters).natural(parameter)
+    mu = (2 if counts(parameters) else 1) / real(Fraction(parameters["noise_multiplier"]))
     most = min(abs(known.natural(parameters[end]) - theta) for end in ("lowest", "highest"))
 
-    def least(r: float) -> Any:
-        places = (theta + r * k / 2 for k in range(-2, 3))
+    def least(reach: float) -> Any:
+        places = (theta + reach * k / 2 for k in range(-2, 3))
         spread = math.sqrt(max(families.whole(known, one).variance for one in places))
-        return 1 / (strength * spread + mp.pi / r)
+        return family_scores.least_error(mu, n, spread, mp.mpf(reach))
 
-    return max((least(most / 4**k) for k in range(8)), default=mp.mpf(0)) if most else mp.mpf(0)
+    return max(least(most / 4**k) for k in range(8)) if most else mp.mpf(0)
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -327,7 +322,7 @@ def _stages_move(parameters: Parameters, stated: Mapping[str, int]) -> int:
     return cases
 
 
-@states(_SCORES)
+@states(SCORES)
 def obligation_lower_bound_is_below_error(within: int = 16) -> int:
     """The noise alone is above the lower bound, and within 16 times of it."""
     cases = 0

@@ -14,12 +14,17 @@ from typing import Any, NamedTuple
 
 import mpmath as mp
 
-from dpverify.privacy import Source, states
+from dpverify.privacy import Source, SourceStatus, states
 
 from .obligations import require
 
 _OURS = Source("OURS", "clipped moments of exponential families")
-_ZZ25 = Source("ZZ25", "Lemma 3.2, strong convexity of a truncated family", note="computed")
+_ZZ25 = Source(
+    "ZZ25",
+    "Proposition B.3, variance of a truncated law",
+    SourceStatus.CHANGED_CONSTANTS,
+    note="computed, beside a bound",
+)
 _HALVES = 500
 LARGEST = 1.7e308
 

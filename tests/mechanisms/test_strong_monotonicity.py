@@ -30,7 +30,7 @@ from dpverify.families import (
 )
 from dpverify.grid import ingest
 from dpverify.grid.vectors import clip_to_ball, inside_ball
-from dpverify.mechanisms.truncated_mle import _frame_of
+from dpverify.mechanisms.truncated_mle import frame_of
 from dpverify.plans import UNIT
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -72,7 +72,7 @@ def _family_draw(
     found = mechanism.estimate(transcript)
     assert isinstance(found, FamilyEstimate)
     middle, octave = mechanism._frame(transcript)[0].tolist()
-    frame = _frame_of(mechanism, middle, octave)
+    frame = frame_of(mechanism, mechanism.theta_of(middle), octave)
     own = _limited_mean(mechanism, data, (middle, octave))
     last = [float(v) * float(mechanism.scale()) / UNIT for v in transcript.numbers(STATISTICS)]
     inside = last[1] / mechanism.count_weight() if mechanism.count_weight() else found.count

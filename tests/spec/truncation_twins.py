@@ -6,6 +6,7 @@ from typing import Any
 
 from spec.theory import (
     boosting,
+    family_scores,
     noisy_histograms,
     survival_sets,
     truncated_normals,
@@ -35,6 +36,10 @@ def _limits(**factors: Any) -> Any:
 
 
 TWINS: dict[str, dict[str, Any]] = {
+    "theory.family_scores:obligation_scores_add_up": {
+        "half": lambda reach: family_scores.information(reach) / 2,
+        "of a uniform prior": lambda reach: 3 / reach**2,
+    },
     "theory.survival_sets:obligation_survival": {
         "3% less": lambda *given: 0.97 * survival_sets.survival_radius(*given),
         "no room for the parameter": lambda p, most, far: survival_sets.survival_radius(p, most, 0),
