@@ -11,7 +11,6 @@ from typing import Any
 from scipy.special import gammainc, ndtr
 
 from dpverify.estimation.clipping import Numbers, numbers_of
-from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import Stretch
 from dpverify.grid.public_sets import PublicSet, Round, Slab
 from dpverify.grid.vectors import Vector
@@ -20,7 +19,7 @@ from dpverify.privacy.numbers import exact, settle, to_float
 
 LEAST_MASS = 0.05
 """A set in which less than this part of the records is kept tells too little of the others."""
-_NORMAL_BITS = 19  # a normal's largest number on the grid is at least 2^19
+_LARGEST = 1 << 20  # of a normal's numbers on the grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ def in_cells(kept: Kept, stretch: Stretch, origin: Sequence[int], deviation: flo
 
     origin: the public center in cells. deviation: how long one is in images. A plane's normal is rounded to 2^-20 of its largest number,
     about the stretch's center, so within a ball of R deviations it is off by at most R sqrt(d) 2^-20 of one; a ball's center and radius by
-    a cell of each column. What an estimate takes a set for is the rounded one.
+    a cell of each column. An estimate is made for the rounded set, so that what is left is that records are rounded to cells first.
     """
     if isinstance(kept, tuple):
         return _slab(stretch, (1.0,), *kept)
@@ -157,7 +156,7 @@ def _slab(stretch: Stretch, normal: Numbers, low: float, high: float) -> Slab:
     """low <= <normal, x> <= high for x_j = 2^e_j (c_j + z_j / f_j), as a condition on z."""
     parts = [Fraction(a) * Fraction(2) ** e for a, e in zip(normal, stretch.exponents, strict=True)]
     tilted = [p / f for p, f in zip(parts, stretch.factors, strict=True)]
-    unit = Fraction(2) ** (_NORMAL_BITS - floor_log2(max(map(abs, tilted))))
+    unit = _LARGEST / max(map(abs, tilted))
     at = sum((p * c for p, c in zip(parts, stretch.center, strict=True)), Fraction(0))
     ends = [None if math.isinf(end) else (Fraction(end) - at) * unit for end in (low, high)]
     return Slab(

@@ -13,11 +13,10 @@ from typing import Any
 from dpverify.privacy import Source, states
 
 from .obligations import require
-from .queries import largest_power
 from .vectors import Vector, squared_distance
 
 _OURS = Source("OURS", "public sets of integer vectors")
-_FINE = 2**19
+_FINE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +69,14 @@ def in_cells(kept: Any, stretch: Any, origin: Sequence[int], deviation: Any) -> 
 def slab(stretch: Any, normal: Sequence[Any], ends: tuple[Any, Any]) -> Slab:
     """low <= <normal, x> <= high for x_j = cell_j (center_j + z_j / factor_j).
 
-    <normal, x> = at + <g, z>. g is multiplied by the power of two u that brings its largest number to between 2^19 and 2^20, and rounded; high
+    <normal, x> = at + <g, z>. g is multiplied by the number u that brings its largest one to 2^20, and rounded; high
     - at times u is rounded down, low - at up. Of |z| <= R no one is on a wrong side that is further than
     (sqrt(d) R / 2 + 1) / u from the plane, in <g, z>: rounding moves <u g, z> by sqrt(d) R / 2 at most.
     """
     parts = [Fraction(a) * cell for a, cell in zip(normal, stretch.cells, strict=True)]
     g = [p / f for p, f in zip(parts, stretch.factors, strict=True)]
     most = max(map(abs, g))
-    u = _FINE / largest_power(lambda p: p <= most)
+    u = _FINE / most
     at = sum((p * c for p, c in zip(parts, stretch.center, strict=True)), Fraction(0))
     low, high = (None if _no_end(end) else (Fraction(end) - at) * u for end in ends)
     return Slab(
@@ -107,14 +106,14 @@ _FAR = 2**26
 @states(_OURS)
 def obligation_plane(claimed: Callable[..., Slab] = slab) -> int:
     """Vectors of a ball of 2^26 that are further from a plane than (sqrt(d) R / 2 + 1) / u are on the right side of the rounded one, for planes near and far from the
-    origin of the records; and of a normal that is a power of two, a vector on the plane itself is inside."""
+    origin of the records; and of one column, a vector on the plane itself is inside."""
     rng, cases = random.Random(11), 0
     for normal, center in product(_NORMALS, (0, 2**39 + 5)):
         d = len(normal)
         cells = tuple(Fraction(2) ** rng.randint(-30, 5) for _ in normal)
         public = _Public((center,) * d, cells, tuple(rng.randint(32, 64) for _ in normal))
         g = [Fraction(a) * c / f for a, c, f in zip(normal, cells, public.factors, strict=True)]
-        unit = _FINE / max(map(abs, g)) / 2
+        unit = _FINE / max(map(abs, g))
         slack = (Fraction(math.isqrt(d * _FAR**2) + 1, 2) + 1) / unit
         at = sum(Fraction(a) * c * center for a, c in zip(normal, cells, strict=True))
         for _ in range(40):
@@ -126,11 +125,11 @@ def obligation_plane(claimed: Callable[..., Slab] = slab) -> int:
                 plane = claimed(public, normal, (place + side * slack, math.inf))
                 require(holds(plane, z) is (side < 0), f"{normal}, {center}, {z}: {side}, {plane}")
                 cases += 2
-    for k in (-8, 0, 4):  # 2 x <= k / 4, x in quarters, 32 images to a quarter
+    for k in (-8, 0, 4):  # 2 x <= k / 4, x in quarters, 33 images to a quarter
         plane = claimed(
-            _Public((5,), (Fraction(1, 4),), (32,)), (2.0,), (-math.inf, Fraction(k, 4))
+            _Public((5,), (Fraction(1, 4),), (33,)), (2.0,), (-math.inf, Fraction(k, 4))
         )
-        on = 32 * (k // 2 - 5)
+        on = 33 * (k // 2 - 5)
         sides = [holds(plane, (on + step,)) for step in (-1, 0, 1)]
         require(sides == [True, True, False], f"{k}: {plane}, {sides}")
         cases += 1
