@@ -1,4 +1,4 @@
-"""``gaussian_mean``: the mean of normal records of known deviations, without a bound on where it is."""
+"""``gaussian_mean``: the mean of normal records of known deviations or covariance, without a bound on where it is."""
 
 from __future__ import annotations
 
@@ -12,17 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.estimation.clip_schedule import in_units
-from dpverify.estimation.clipped_response import (
-    Outside,
-    Response,
-    best_masked_bound,
-    response_of,
-)
+from dpverify.estimation.clipped_response import Outside, best_masked_bound
 from dpverify.estimation.clipping import Numbers
-from dpverify.estimation.column_grids import GRAIN, units_of
+from dpverify.estimation.column_grids import GRAIN
 from dpverify.estimation.handles import COUNT
-from dpverify.estimation.kept_response import back, cut_of
-from dpverify.estimation.kept_sets import Kept, check_columns, check_mass, in_cells, kept_set
+from dpverify.estimation.kept_sets import Kept, check_columns, check_mass, kept_set
 from dpverify.estimation.known_covariance import (
     Rows,
     Whitening,
@@ -30,43 +24,31 @@ from dpverify.estimation.known_covariance import (
     diagonal,
     whitening_of,
 )
-from dpverify.estimation.median_centered import (
-    NOISE,
-    CenteredMean,
-    Reading,
-    positive_numbers,
-    rationals_of,
-)
+from dpverify.estimation.median_centered import NOISE, CenteredMean, Reading, positive_numbers
 from dpverify.estimation.normal_fits import best_mean_bound
-from dpverify.estimation.rationals import Rationals
+from dpverify.estimation.normal_images import NormalImages
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.estimation.whitening import count_of, octave_of, octaves
-from dpverify.grid import OUTER_BOX
-from dpverify.grid.cells import floor_log2
 from dpverify.grid.coordinates import ScaledMaskedSum, Stretch
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row, different_rows
-from dpverify.grid.public_sets import PublicSet
 from dpverify.grid.vector_queries import VectorQuery
 from dpverify.plans import UNIT, Abstained, Handle, Plan, Released, Stage, Transcripts
 from dpverify.plans.parameters import Share, one_of, whole_from
 from dpverify.plans.search import Prefix, Search
-from dpverify.privacy.numbers import Exact, Floats, exact, settle, to_float
+from dpverify.privacy.numbers import Exact, exact, settle, to_float
 
 WARM = Handle("warm sum")
 _WIDEST = 1 << 19  # deviations: the reach, unless it is given
 _NARROWEST = 1 << 6  # of the largest deviation: less is no search
 _RANGE = 1 << 39  # or cells of the finest column
-_PER_DEVIATION = 16  # centers are multiples of at most this part of one
-_TIMES = Fraction(
-    27, 10
-)  # standard deviations of a step's noise: with so many records the search rarely fails
+_TIMES = Fraction(27, 10)  # standard deviations of a step's noise, so that a search rarely fails
 _MOST_LEAST = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianMean(CenteredMean):
-    """The mean of normal records with known standard deviations, with no bound on where it is.
+    """The mean of normal records with known standard deviations or covariance, with no bound on where it is.
 
     Noisy binary searches find the medians of all columns; a clipped sum about them gives a center within a fraction of a
     deviation; a second one about that, of all records, clipped where noise and sampling together are least, is solved for
@@ -88,7 +70,8 @@ class GaussianMean(CenteredMean):
     or columns, hardly for many. Only "mask" is right for records of which some are missing, where clipping is biased.
     kept: public, with "mask": the set in which records were kept before: ``HalfSpace(normal, bound)`` in the data's units,
     ``Ball(radius)`` or ``OutsideBall(radius)`` in deviations about the center, or, for one column, two ends, either of which may be
-    infinite. The estimate is then the truncated maximum likelihood one. Abstains where under it less than a 20th of all records count.
+    infinite. The estimate is then the maximum likelihood one under that truncation; ``Abstained`` where
+    under it less than a 20th of all records count.
     search_share, warm_share: the parts of mu^2 for the searches and for the first sum.
     extra_steps: of the search, beyond one for each halving of reach down to the least deviation.
     at_least: abstain below this released (or public) number; by default 2.7 standard deviations of a search step's noise.
@@ -128,7 +111,7 @@ class GaussianMean(CenteredMean):
             return
         self._check_reach()
         CenteredMean.check_parameters(self)
-        self.refuse_far(self._units()[0])
+        self.refuse_far(self._images().units()[0])
         if self.kept is not None:
             check_mass(self.kept, self.center, self._deviations(), self.far())
         if self.search_share + self.warm_share >= 1:
@@ -157,7 +140,7 @@ class GaussianMean(CenteredMean):
         search = self._search()
         reads = (*map(search.stage, range(search.steps)), WARM)
         middles = self._first_ball((1,) * self.columns())[0].center
-        start = [c >> shift for c, shift in zip(middles, self._shifts(), strict=True)]
+        start = [c >> shift for c, shift in zip(middles, self._images().shifts(), strict=True)]
         counted = () if self.counts() else (COUNT,)
         return Prefix().also(
             Released((*reads, *counted), self._frames), (*start, octave_of(self.least()))
@@ -165,35 +148,19 @@ class GaussianMean(CenteredMean):
 
     def ball(self, row: Row) -> tuple[Stretch, int]:
         """Columns in units of their deviations, about the released center; the radius of least error."""
-        center = tuple(c << shift for c, shift in zip(row, self._shifts(), strict=False))
-        return self._about(center, self._length(row[-1]))
+        center = tuple(c << shift for c, shift in zip(row, self._images().shifts(), strict=False))
+        return self._images().ball(center, self._length(row[-1]))
 
     def sum_query(self, stretch: Stretch, radius: int) -> VectorQuery:
         """Of all records, clipped; or of those inside, and in the public set, with their number."""
         if self.outside == "clip":
             return CenteredMean.sum_query(self, stretch, radius)
-        kept = self._kept(stretch)
+        kept = self._images().public_set(stretch)
         return ScaledMaskedSum(stretch, radius * GRAIN, radius * self.weight(), kept=kept)
 
     def reading(self, ratio: list[float], stretch: Stretch, radius: int) -> Reading | Abstained:
         """The mean whose limited records have this one."""
-        offset, unit = np.clip(np.array(ratio), -(2.0**100), 2.0**100), self._deviation()
-        kept = self._kept(stretch)
-        if kept is None:
-            law = self._response(radius)
-            far = law.back(float(np.linalg.norm(offset)) / unit)
-            if far is None:
-                return Abstained("the mean is too far from the released center")
-            place, inverse = law.inverse(offset, far)
-        else:
-            cut, axis = cut_of(kept, radius * GRAIN / unit, unit, self.columns())
-            found = back(cut, axis, offset / unit)
-            if found is None:
-                return Abstained(
-                    "no mean near the released center, of which enough records count, has these records kept"
-                )
-            place, inverse = found[0] * unit, found[1]
-        return Reading(place, inverse.rows(), inverse.times(offset), inverse)
+        return self._images().reading(ratio, stretch, radius)
 
     def expected_error(self, n: int) -> float:
         """For n records of the model, whose search succeeded, about the center that it found: the noise's root mean square length, in the
@@ -205,10 +172,10 @@ class GaussianMean(CenteredMean):
             return public.length() * self._whitened(public).expected_error(n)
         if n < self.least():
             return math.inf
-        radius = self._grains(self._length(octave_of(n)))
-        at = self._response(radius).at(0.0)
+        radius = self._images().grains(self._length(octave_of(n)))
+        at = self._images().response(radius).at(0.0)
         inside = at.inside if self.outside == "mask" else 1.0
-        return self.length_of(self._units(), radius, n) / (at.ratio * inside)
+        return self.length_of(self._images().units(), radius, n) / (at.ratio * inside)
 
     def least(self) -> int:
         """Below this number it abstains."""
@@ -258,38 +225,18 @@ class GaussianMean(CenteredMean):
         assert self.deviations is not None
         return self.deviations
 
-    def _kept(self, stretch: Stretch) -> PublicSet | None:
-        """The public set, of images."""
-        if self.kept is None:
-            return None
-        origin = rationals_of(self.center).cells(stretch.exponents)
-        return in_cells(self.kept, stretch, origin, self._deviation())
-
     # --- units, radii -----------------------------------------------------------------------------
 
     def _search(self) -> Search:
         return self.side_search(Fraction(min(self._deviations())))
 
-    def _units(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Exponents and factors of columns, in which the expected squared length of a record is d."""
-        return units_of(_squares(self._deviations()), Fraction(self.columns()))
+    def _images(self) -> NormalImages:
+        """Records on the grid."""
+        return NormalImages(self.center, self._deviations(), self.outside, self.kept)
 
     def _deviation(self) -> float:
         """The root mean square of the columns' deviations in the image."""
-        own = np.ldexp(np.array(self._deviations()), [-e for e in self._units()[0]])
-        return float(np.sqrt(np.mean((own * self._units()[1]) ** 2)))
-
-    def _shifts(self) -> tuple[int, ...]:
-        """Centers are multiples of 2^shift cells."""
-        pairs = zip(self._deviations(), self._units()[0], strict=True)
-        return tuple(max(0, floor_log2(Fraction(s) / _PER_DEVIATION) - e) for s, e in pairs)
-
-    def _response(self, radius: int) -> Response:
-        return response_of(self.columns(), radius * GRAIN / self._deviation(), self.outside)
-
-    def _grains(self, length: float) -> int:
-        """A number of deviations, rounded down."""
-        return max(1, math.floor(length * self._deviation() / GRAIN))
+        return self._images().deviation()
 
     def _length(self, octave: int) -> float:
         """Of the last ball's radius, in deviations, for about so many records."""
@@ -302,15 +249,11 @@ class GaussianMean(CenteredMean):
         """Of the first ball's radius: all columns' medians together are off by about sqrt(d) deviations at most."""
         return math.sqrt((2 if self.outside == "clip" else 3) * self.columns())
 
-    def _about(self, center: Row, length: float) -> tuple[Stretch, int]:
-        """The ball about a center in cells."""
-        return Stretch(center, *self._units()), self._grains(length)
-
     def _check_reach(self) -> None:
         """Settle the reach; refuse deviations for which none is on the grid."""
         if self.reach is not None:
             return
-        given, cell = self._deviations(), Fraction(2) ** min(self._units()[0])
+        given, cell = self._deviations(), Fraction(2) ** min(self._images().units()[0])
         settle(self, reach=min(_WIDEST * Fraction(max(given)), _RANGE * cell))
         if self.far() < _NARROWEST * Fraction(max(given)):
             raise ValueError(
@@ -324,8 +267,8 @@ class GaussianMean(CenteredMean):
         return self.sum_stage(WARM, *self._first_ball(row), self.warm_share)
 
     def _first_ball(self, row: Row) -> tuple[Stretch, int]:
-        medians = self.medians(self._search(), row).cells(self._units()[0])
-        return self._about(medians, self._first_length())
+        medians = self.medians(self._search(), row).cells(self._images().units()[0])
+        return self._images().ball(medians, self._first_length())
 
     def _frames(self, before: Transcripts) -> Integers:
         """The center in its steps and the quarter octave of the number, shape (size, d + 1)."""
@@ -351,32 +294,8 @@ class GaussianMean(CenteredMean):
         known = np.clip(every, least, 1e18)
         number = known if own is None or self.outside == "clip" else np.clip(own, least / 8, 1e18)
         offsets = in_units(values[:, :d], per) / number[:, np.newaxis]
-        lengths = _lengths(offsets)
-        if self.kept is None:
-            ratios = self._response(radius).ratios(lengths / self._deviation())
-        else:  # to where records were kept: the center need not be the mean
-            ratios = radius * GRAIN / np.maximum(lengths, float(radius * GRAIN))
-        steps = np.ldexp(1.0, self._shifts())
-        cells = np.array(stretch.center) + offsets * ratios[:, np.newaxis] / np.array(
-            stretch.factors
-        )
-        most = np.floor(OUTER_BOX / steps)
-        centers = np.clip(np.rint(cells / steps), -most, most).astype(np.int64)
+        centers = self._images().centers(stretch, radius, offsets)
         return np.concatenate([centers, octaves(known)[:, np.newaxis]], axis=1)
-
-
-def _lengths(offsets: Floats) -> Floats:
-    """Of each row, column by column: the same sum in every batch."""
-    total = np.zeros(len(offsets))
-    for column in offsets.T:
-        total += np.square(column)
-    return np.sqrt(total)
-
-
-@lru_cache(maxsize=16)
-def _squares(deviations: Numbers) -> Rationals:
-    own = rationals_of(deviations)
-    return Rationals(tuple(s * s for s in own.numerators), own.denominator**2)
 
 
 @lru_cache(maxsize=64)

@@ -75,8 +75,8 @@ def test_a_record_on_a_surface_counts_and_one_beyond_does_not() -> None:
         (OutsideBall(1.25), [(1.25 + 0.625, 0.5)], [(0.75 + 0.5, 0.5), (0.5, -0.75)]),
     ):
         query = ScaledMaskedSum(STRETCH, 1 << 20, 1, in_cells(kept, STRETCH, (4, 4), UNIT))
-        for rows, number in ((inside, len(inside)), (outside, 0)):
-            assert query.evaluate(View(np.array(rows)))[-1] == number
+        for some, number in ((inside, len(inside)), (outside, 0)):
+            assert query.evaluate(View(np.array(some)))[-1] == number
     line = Stretch((0,), (-3,), (33,))
     ends = (
         in_cells((-math.inf, 1.25), line, (0,), UNIT),
