@@ -12,7 +12,7 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import scale_family, truncated_mle, truncation
-from spec.theory import families, steps, truncated_laws
+from spec.theory import families, family_frames, steps, truncated_laws
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Orders = dict[tuple[Any, ...], Fraction]
@@ -129,7 +129,7 @@ FAULTS: dict[str, list[Plant]] = {
     "truncated_mle:obligation_loss": [
         _times("scale", Fraction(9, 10), truncated_mle),
         lambda patch: patch.setattr(
-            truncated_mle, "shares", lambda p: (Fraction(1, 3), Fraction(1, 2), Fraction(1))
+            family_frames, "shares", lambda p: (Fraction(1, 3), Fraction(1, 2), Fraction(1))
         ),
     ],
     "truncated_mle:obligation_lower_bound_is_below_error": [

@@ -12,6 +12,7 @@ from spec.theory import (
     truncated_normals,
     truncated_rates,
     uniform_convergence,
+    warm_starts,
 )
 from spec.theory.preconditioning import certified
 
@@ -114,5 +115,15 @@ TWINS: dict[str, dict[str, Any]] = {
         "no threshold": lambda eta, scale, threshold, beta: (
             noisy_histograms.things_needed(eta, scale / 8, -threshold, beta) // 3
         ),
+    },
+    "theory.warm_starts:obligation_step": {
+        "no bias": lambda error, share, least, most: error / least,
+        "a third": lambda *given: warm_starts.warm_distance(*given) / 3,
+        "thrice": lambda *given: warm_starts.warm_distance(*given) * 3,
+    },
+    "theory.warm_starts:obligation_bin_width": {
+        "half": lambda *given: warm_starts.bin_width(*given) / 2,
+        "twice": lambda *given: warm_starts.bin_width(*given) * 2,
+        "not truncated": lambda n, share, *given: warm_starts.bin_width(n, 1.0, *given),
     },
 }
