@@ -6,21 +6,31 @@ import math
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 from dpverify.audit.attack import FaultResult, FixedAttack, InvalidRun, study_sizes
+from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, fewest_draws
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
 from dpverify.audit.friendly_core import KeptPart
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.opening import Opening
+from dpverify.audit.progress import Meter, Progress, shown
 from dpverify.audit.reach import OutOfReachWarning, beyond_draws
 from dpverify.audit.result import AuditResult
 from dpverify.audit.sequential import SequentialAttack
 from dpverify.audit.staging import STAGES, StagedAttack
-from dpverify.audit.subjects import claimed_of, is_ours, name_of, planted_in, target_of
+from dpverify.audit.subjects import (
+    Target,
+    claimed_of,
+    is_ours,
+    name_of,
+    planted_in,
+    target_of,
+)
 from dpverify.audit.verdicts import Verdict
 from dpverify.plans import Mechanism
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim
@@ -51,6 +61,7 @@ def audit(
     sequential: bool = False,
     seconds: float | None = None,
     curve: int = 0,
+    progress: Progress = None,
 ) -> AuditResult:
     """Attack ``subject`` on every pair, in both directions, and unless that refutes its claim each planted
     fault likewise.
@@ -76,6 +87,9 @@ def audit(
     seconds: a sequential audit stops after about so long, whatever it has found; seeds then do not
     fix where it stops, except that a violation is always found at the same draw.
     curve: certify so many more events on the most promising pair, along the trade-off curve.
+    progress: of a function on a terminal, by default, the time of a call is measured first, what takes more than
+    ten seconds says how long, and a bar is shown; True: elsewhere too, False: never, or a function that is
+    called with how many calls are done and how many there are at most.
 
     Raises TypeError or ValueError for a missing claim, no pairs, two of one name, pairs of another
     adjacency, too few trials (with how many are needed), a class for a mechanism, or a parameter of
@@ -96,32 +110,87 @@ def audit(
     if chosen < 0:
         raise ValueError(f"seed = {seed}; give a whole number of at least 0, or None.")
     remarks = _remarks(guarantee, alpha, told=is_ours(subject) or isinstance(subject, Exhibit))
-    planted = planted_in(subject, faults, vectorized, thorough)
-    target = target_of(subject, vectorized)
-    certificates: tuple[Certificate, ...]
-    betting = SequentialAttack(guarantee, listed, trials, alpha, chosen, limit)
-    if sequential:
-        certificate, seen = betting.run(target, 0)
-        certificates, draws = (certificate,), 2 * seen
-    else:
-        first = alpha * _FIRST if planted else alpha
-        attack = FixedAttack(guarantee, listed, trials, first, chosen, curve)
-        certificates = attack.all_pairs(target, 0)
-        draws = 2 * trials * len(listed)
-    tries = min(trials, FAULT_TRIALS) if sequential else trials
-    share = alpha / max(1, len(planted))
-    staged = StagedAttack(guarantee, listed, tries, share, chosen, beyond=not sequential)
-    attacked = [] if _violated(certificates) else planted  # they show that silence means something
-    results = tuple(staged.fault(*fault, i) for i, fault in enumerate(attacked))
-    most = max((fault.trials for fault in results if fault.caught), default=trials)
-    if most > trials and not sequential:  # what a fault needed, the subject gets as well
-        again = FixedAttack(guarantee, listed, most, alpha * (1 - _FIRST), chosen)
-        certificates += again.all_pairs(target, 1 + len(STAGES) * len(planted))
-        draws, trials = draws + 2 * most * len(listed), most
+    run = _Run(guarantee, listed, trials, alpha, chosen, sequential, limit, curve)
+    most = 2 * trials * len(listed)
+    with shown(progress, name_of(subject), most, advice=_advice(sequential)) as meter:
+        counted = _counted(subject, meter, vectorized)
+        marked = None if faults is None else [_counted(one, meter, vectorized) for one in faults]
+        planted = planted_in(counted, marked, vectorized, thorough)
+        found = run.all(target_of(counted, vectorized), planted, meter)
+    certificates, results, draws, trials, bets = found
     verdict = _verdict(certificates, results)
-    said = (certificates, results, alpha, trials, chosen, draws, tuple(betting.bets))
+    said = (certificates, results, alpha, trials, chosen, draws, bets)
     about = (tuple(listed), name_of(subject), remarks)
     return AuditResult(verdict, guarantee, adjacency, *said, *about)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One audit, with all that was asked for."""
+
+    guarantee: Guarantee
+    pairs: list[NeighboringPair]
+    trials: int
+    alpha: float
+    seed: int
+    sequential: bool
+    limit: float
+    curve: int
+
+    def all(
+        self, target: Target, planted: Sequence[tuple[str, Target]], meter: Meter
+    ) -> tuple[tuple[Certificate, ...], tuple[FaultResult, ...], int, int, tuple[Bet, ...]]:
+        """Certificates, planted faults, calls of the subject, draws a side and pair, bets."""
+        listed, trials, bets = self.pairs, self.trials, tuple[Bet, ...]()
+        certificates: tuple[Certificate, ...]
+        if self.sequential:
+            betting = SequentialAttack(
+                self.guarantee, listed, trials, self.alpha, self.seed, self.limit
+            )
+            certificate, seen = betting.run(target, 0)
+            certificates, draws, bets = (certificate,), 2 * seen, tuple(betting.bets)
+        else:
+            first = self.alpha * _FIRST if planted else self.alpha
+            attack = FixedAttack(self.guarantee, listed, trials, first, self.seed, self.curve)
+            certificates, draws = attack.all_pairs(target, 0), 2 * trials * len(listed)
+        attacked = (
+            [] if _violated(certificates) else planted
+        )  # they show that silence means something
+        results = self._faults(attacked, len(planted), meter)
+        most = max((fault.trials for fault in results if fault.caught), default=trials)
+        if most > trials and not self.sequential:  # what a fault needed, the subject gets as well
+            meter.begin("the subject, with as many draws as a fault needed", 2 * most * len(listed))
+            alpha = self.alpha * (1 - _FIRST)
+            again = FixedAttack(self.guarantee, listed, most, alpha, self.seed)
+            certificates += again.all_pairs(target, 1 + len(STAGES) * len(planted))
+            draws, trials = draws + 2 * most * len(listed), most
+        return certificates, results, draws, trials, bets
+
+    def _faults(
+        self, attacked: Sequence[tuple[str, Target]], number: int, meter: Meter
+    ) -> tuple[FaultResult, ...]:
+        tries = min(self.trials, FAULT_TRIALS) if self.sequential else self.trials
+        share, beyond = self.alpha / max(1, number), not self.sequential
+        staged = StagedAttack(self.guarantee, self.pairs, tries, share, self.seed, beyond=beyond)
+        results = []
+        for i, (name, target) in enumerate(attacked):
+            most = sum(draws for _, draws in staged.stages()) * 2 * len(self.pairs)
+            meter.begin(f"planted fault {i + 1} of {len(attacked)}: {name}", most)
+            results.append(staged.fault(name, target, i))
+        return tuple(results)
+
+
+def _counted(subject: Any, meter: Meter, vectorized: bool) -> Any:
+    """A function whose calls are counted; anything else as it is."""
+    told = is_ours(subject) or isinstance(subject, (Exhibit, Fault)) or not callable(subject)
+    return subject if told else meter.counted(subject, vectorized=vectorized)
+
+
+def _advice(sequential: bool) -> str:
+    """What else to do where it takes long."""
+    if sequential:
+        return "seconds= ends it earlier; what was found until then is valid"
+    return "fewer trials= take less; sequential=True stops as soon as the claim is refuted"
 
 
 def _remarks(guarantee: Guarantee, alpha: float, *, told: bool) -> tuple[str, ...]:

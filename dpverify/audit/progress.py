@@ -43,6 +43,10 @@ class Meter:
         self._start = perf_counter()
         self._next = 1
 
+    def stop(self) -> None:
+        """Tell nobody any more."""
+        self._tell = None
+
     def count(self, number: int) -> None:
         """So many more calls are done."""
         self.done += number

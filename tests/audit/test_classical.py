@@ -314,7 +314,7 @@ def test_the_broken_ones_are_flagged_and_no_other(mechanism: Classical) -> None:
     """At alpha = .001 each; with fixed seeds, so nothing here comes and goes."""
     found = search(
         mechanism.subject(1), claim=mechanism.claim, pairs=mechanism.pairs,
-        calls=20_000, alpha=1e-3, seed=2,
+        calls=20_000, alpha=1e-3, seed=2, vectorized=True,
     )  # fmt: skip
     assert found.result is not None
     assert (found.result.verdict is Verdict.VIOLATED) == (not mechanism.correct)

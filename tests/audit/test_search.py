@@ -9,15 +9,21 @@ import numpy as np
 import pytest
 
 from dpverify import Adjacency, NoisyCount, PureDP
-from dpverify.audit import Verdict, added
+from dpverify.audit import NotConsistent, Verdict, added
 from dpverify.audit.neighbors.boxes import Box
 from dpverify.audit.neighbors.pairs import QueryMoves, moved, replaced
-from dpverify.audit.neighbors.search import Round, search
+from dpverify.audit.neighbors.search import SearchResult
+from dpverify.audit.neighbors.search import search as searched
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 VECTORS = Box(low=-10, high=10, columns=5)
 FEW = 80_000
 Vectorized = Callable[[Any, int], Any]
+
+
+def search(subject: Any, **more: Any) -> SearchResult:
+    """Of functions of a size, at 5% where nothing else is said."""
+    return searched(subject, **{"vectorized": True, "alpha": 0.05, **more})
 
 
 def _noisy(query: Callable[[Any], float], scale: float = 1.0, seed: int = 0) -> Vectorized:
@@ -159,21 +165,32 @@ def test_our_mechanisms_are_searched_through_their_law() -> None:
 
 
 def test_progress_and_interruption() -> None:
-    seen: list[Round] = []
+    def run(**more: Any) -> SearchResult:
+        return search(
+            _largest_of(0), claim=PureDP("0.1"), domain=VECTORS, adjacency=QueryMoves(), calls=FEW,
+            seed=0, **more,
+        )  # fmt: skip
 
-    def twice(one: Round) -> None:
-        seen.append(one)
-        if len(seen) == 2:
+    whole = run()
+    two = sum(one.calls for one in whole.rounds[:2])
+    told: list[tuple[int, int]] = []
+
+    def stops(done: int, most: int) -> None:
+        told.append((done, most))
+        if done > two + 1000:
             raise KeyboardInterrupt
 
-    found = search(
-        _largest_of(0), claim=PureDP("0.1"), domain=VECTORS, adjacency=QueryMoves(), calls=FEW,
-        seed=0, progress=twice,
-    )  # fmt: skip
-    assert found.rounds == tuple(seen)
-    assert (found.result, found.epsilon) == (None, 0.0)
-    assert found.best.name == seen[1].best[0][0]
+    found = run(progress=stops)
+    assert found.rounds == whole.rounds[: len(found.rounds)]
+    assert 2 <= len(found.rounds) < len(whole.rounds)
+    assert told == sorted(told)
+    assert {most for _, most in told} == {FEW}
+    assert (found.result, found.epsilon, found.delta) == (None, 0.0, 0.0)
+    assert found.best.name == found.rounds[-1].best[0][0]
     assert "interrupted: nothing was certified" in str(found)
+    assert "interrupted" in repr(found)
+    with pytest.raises(NotConsistent, match="nothing was certified"):
+        found.require_consistent()
 
 
 def test_pairs_on_which_the_subject_fails_are_passed_over() -> None:

@@ -68,6 +68,8 @@ def run(mechanism: Classical, seed: int, calls: int, searching: bool) -> tuple[R
         calls=calls,
         alpha=ALPHA,
         seed=seed,
+        vectorized=True,
+        steps=(1,),  # the adjacency and the claim are already of so many steps
     )
     flagged = found.result is not None and found.result.verdict is Verdict.VIOLATED
     return Run(

@@ -14,10 +14,12 @@ from dpverify.privacy.adjacency import Dataset, Nonfinite
 from dpverify.privacy.numbers import Floats, settle, whole
 
 Bound = float | Sequence[float] | None
-Record = float | tuple[float, ...]
-"""A number where there is one column, else a tuple with one number a column."""
+Record = float | int | tuple[float | int, ...]
+"""A number where there is one column, else a tuple with one number a column; integers where a box has these."""
 _MOST_ROWS = 20  # where a box says nothing: so many are drawn again and again
 _SHOWN = 4
+LARGEST = float(np.finfo(np.float64).max)
+_LEAST, _MOST = -(2**63), 2**63 - 1  # integers of 64 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,7 @@ class Box:
     columns: numbers in a record; the length of a vector of query answers.
     rows: the fewest and the most records of a dataset; None: from none to as many as the search usually takes.
     Vectors have none.
-    integers: all numbers are integers, as are categories or counts.
+    integers: all numbers are integers, as are categories or counts; without bounds, those of 64 bits.
     nonfinite: "replace" where NaN and infinite records are in the mechanism's domain.
 
     A ``Domain`` says what a claim covers and has no bounds; a box is the part where one looks.
@@ -103,12 +105,12 @@ class Box:
     @property
     def lows(self) -> Floats:
         """The lower bound of each column, shape (columns,)."""
-        return self._bounds(self.low, -np.finfo(np.float64).max)
+        return self._bounds(self.low, float(_LEAST) if self.integers else -LARGEST)
 
     @property
     def highs(self) -> Floats:
-        """The upper bound of each column, shape (columns,)."""
-        return self._bounds(self.high, np.finfo(np.float64).max)
+        """The upper bound of each column, shape (columns,); of integers without one, the last float below 2^63."""
+        return self._bounds(self.high, np.nextafter(2.0**63, 0) if self.integers else LARGEST)
 
     @property
     def middles(self) -> Floats:
@@ -125,12 +127,17 @@ class Box:
         kind = "integer" if self.integers else "float64"
         few = "" if self.rows is None else f", {self.rows[0]} to {self.rows[1]} of them"
         odd = ", finite or not" if self.nonfinite == "replace" else ""
-        low, high = _shown(self.low, "-"), _shown(self.high, "")
+        low, high = (
+            _shown(self.low, "-", self.integers),
+            _shown(self.high, "", self.integers),
+        )
         columns = "1 column" if self.columns == 1 else f"{self.columns} columns"
         return f"{kind} records of {columns} from {low} to {high}{odd}{few}"
 
     def contains(self, record: Any) -> bool:
-        """Whether a record lies in it (a NaN or an infinity: where they are allowed)."""
+        """Whether a record lies in it (a NaN or an infinity: where they are allowed); of integers, exactly."""
+        if self.integers:
+            return self._contains_integers(record if isinstance(record, Sequence) else [record])
         numbers = np.asarray(record, dtype=np.float64).reshape(-1)
         if len(numbers) != self.columns or (self.integers and np.any(numbers != np.round(numbers))):
             return False
@@ -138,16 +145,26 @@ class Box:
             return self.nonfinite == "replace"
         return bool(np.all((self.lows <= numbers) & (numbers <= self.highs)))
 
+    def _contains_integers(self, numbers: Any) -> bool:
+        plain = [*np.asarray(numbers, dtype=object).ravel()]
+        if len(plain) != self.columns or any(number != number // 1 for number in plain):
+            return False
+        low = [_LEAST] * self.columns if self.low is None else self.lows.tolist()
+        high = [_MOST] * self.columns if self.high is None else self.highs.tolist()
+        return all(a <= number <= b for a, number, b in zip(low, plain, high, strict=True))
+
     def record(self, numbers: Sequence[float] | Floats) -> Record:
-        """A record of these numbers."""
-        values = tuple(float(number) for number in numbers)
+        """A record of these numbers, as integers where the box has these."""
+        kind = int if self.integers else float
+        values = tuple(kind(number) for number in numbers)
         return values[0] if self.columns == 1 else values
 
     def dataset(self, records: Sequence[Record]) -> Dataset:
         """A list of numbers where there is one column, else an array of shape (n, columns)."""
         if self.columns == 1:
             return list(records)
-        return np.array(records, dtype=np.float64).reshape(-1, self.columns)
+        kind = np.int64 if self.integers else np.float64
+        return np.array(records, dtype=kind).reshape(-1, self.columns)
 
 
 def _as_float(number: Any, name: str) -> float:
@@ -160,10 +177,10 @@ def _as_float(number: Any, name: str) -> float:
         return math.inf
 
 
-def _shown(bound: Bound, sign: str) -> str:
-    """A bound in few words; one that is missing is the end of float64."""
+def _shown(bound: Bound, sign: str, integers: bool) -> str:
+    """A bound in few words; one that is missing is the end of the type."""
     if bound is None:
-        return f"{sign}1.8e308"
+        return f"{sign}2^63" if integers else f"{sign}1.8e308"
     if isinstance(bound, Sequence) and len(bound) > _SHOWN:
         return f"({', '.join(f'{number:g}' for number in bound[:_SHOWN])}, ...)"
     return str(bound)

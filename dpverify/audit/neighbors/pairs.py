@@ -11,13 +11,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dpverify.privacy import Adjacency, Exact, exact
-from dpverify.privacy.adjacency import Dataset
+from dpverify.privacy.adjacency import Dataset, comparable_rows
 from dpverify.privacy.numbers import render, settle, whole
 
 
 @runtime_checkable
 class Neighboring(Protocol):
-    """A relation between datasets that an audit can check: ``Adjacency``, ``QueryMoves``."""
+    """A relation between datasets that an audit can check: ``Adjacency``, ``QueryMoves``, ``Steps`` of one."""
 
     def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
         """None for neighbors; otherwise the reason, naming what breaks the relation."""
@@ -84,6 +84,80 @@ class QueryMoves:
             where = ", ".join(map(str, moving[: self.at_once + 1]))
             return f"answers {where} all move; at most {self.at_once} may"
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Two datasets that at most ``number`` steps of ``base`` lead from one to the other.
+
+    What a claim says of them is ``guarantee.for_group(number)``. Raises TypeError or ValueError for
+    another relation, or fewer than 2 steps.
+    """
+
+    base: Adjacency
+    number: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.base, Adjacency):
+            raise TypeError(
+                f"base = {self.base!r}; write Adjacency.ADD_REMOVE or Adjacency.REPLACE. Query answers several "
+                "steps apart are QueryMoves(by=steps)."
+            )
+        if whole(self.number, "number") < 2:
+            raise ValueError(f"number = {self.number}; of a single step write {self.base}.")
+
+    def __str__(self) -> str:
+        return f"{self.base}, up to {self.number} steps"
+
+    def why_not_neighbors(self, left: Dataset, right: Dataset) -> str | None:
+        """None where so many steps suffice; otherwise the reason."""
+        a, b = comparable_rows(left, right)
+        if self.base is Adjacency.ADD_REMOVE:
+            if steps_of_edits(a, b, self.number) is not None:
+                return None
+            return f"more than {self.number} records have to be removed or added"
+        if len(a) != len(b):
+            return f"{len(a)} against {len(b)} records; replacing keeps their number"
+        differing = sum(x != y for x, y in zip(a, b, strict=True))
+        if differing <= self.number:
+            return None
+        return f"{differing} records differ, which is more than {self.number}"
+
+
+def steps_of_edits(a: Sequence[Any], b: Sequence[Any], most: int) -> int | None:
+    """How many records are removed and added at least to make b of a; None if more than ``most``.
+
+    The furthest places that d edits reach, on every diagonal (Myers 1986).
+    """
+    reach = {1: 0}
+    for edits in range(most + 1):
+        for diagonal in range(-edits, edits + 1, 2):
+            added = diagonal == -edits or (
+                diagonal != edits and reach[diagonal - 1] < reach[diagonal + 1]
+            )
+            x = reach[diagonal + 1] if added else reach[diagonal - 1] + 1
+            while x < len(a) and 0 <= x - diagonal < len(b) and a[x] == b[x - diagonal]:
+                x += 1
+            reach[diagonal] = x
+            if x >= len(a) and x - diagonal >= len(b):
+                return edits
+    return None
+
+
+def further(adjacency: Neighboring, steps: int, *, integers: bool = False) -> Neighboring:
+    """The relation of what is up to so many steps of this one apart.
+
+    integers: whether answers are whole, as they are after each step. Raises TypeError for a relation of
+    one's own.
+    """
+    if steps == 1:
+        return adjacency
+    if isinstance(adjacency, QueryMoves):
+        by = Fraction(math.floor(adjacency.distance)) if integers else adjacency.distance
+        return QueryMoves(steps * by, adjacency.at_once)
+    if isinstance(adjacency, Adjacency):
+        return Steps(adjacency, steps)
+    raise TypeError(f"{adjacency} says nothing of several steps; search with steps=(1,).")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

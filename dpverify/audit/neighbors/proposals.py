@@ -6,9 +6,16 @@ import math
 
 import numpy as np
 
+from dpverify.audit.neighbors.answers import query_pair
 from dpverify.audit.neighbors.boxes import Box, Record
-from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair, QueryMoves
-from dpverify.audit.neighbors.templates import Change, query_pair
+from dpverify.audit.neighbors.pairs import (
+    Neighboring,
+    NeighboringPair,
+    QueryMoves,
+    Steps,
+    further,
+)
+from dpverify.audit.neighbors.templates import Change
 from dpverify.privacy import Adjacency
 from dpverify.privacy.adjacency import canonical_rows
 from dpverify.privacy.numbers import Floats
@@ -18,17 +25,19 @@ _LARGEST_POWER = 308
 
 
 def random_pair(
-    name: str, adjacency: Neighboring, box: Box, rng: np.random.Generator
+    name: str, adjacency: Neighboring, box: Box, rng: np.random.Generator, steps: int = 1
 ) -> NeighboringPair:
-    """Neighbors that favor corners, ties, and gaps as wide as the move.
+    """Neighbors, or datasets so many steps apart, that favor corners, ties, and gaps as wide as the move.
 
     Raises ValueError where the box has no two different neighbors.
     """
     if isinstance(adjacency, QueryMoves):
-        return _random_answers(name, adjacency, box, rng)
+        relation = further(adjacency, steps, integers=box.integers)
+        assert isinstance(relation, QueryMoves)
+        return _random_answers(name, relation, box, rng)
     assert isinstance(adjacency, Adjacency)
     for _ in range(_TRIES):
-        pair = _random_change(name, box, rng).pair(adjacency, box)
+        pair = _random_change(name, box, rng).pair(adjacency, box, steps)
         if pair is not None and canonical_rows(pair.left) != canonical_rows(pair.right):
             return pair
     raise ValueError(
@@ -42,11 +51,13 @@ def mutated(
     """Neighbors that differ from ``pair`` in one respect; None where the change leads nowhere."""
     if isinstance(pair.adjacency, QueryMoves):
         return _mutated_answers(name, pair, pair.adjacency, box, rng)
-    assert isinstance(pair.adjacency, Adjacency)
+    relation = pair.adjacency
+    base, steps = (relation.base, relation.number) if isinstance(relation, Steps) else (relation, 1)
+    assert isinstance(base, Adjacency)
     change = change_of(pair, box)
     if change is None:
         return None
-    return _mutated_change(name, change, box, rng).pair(pair.adjacency, box)
+    return _mutated_change(name, change, box, rng).pair(base, box, steps)
 
 
 def _random_answers(
@@ -163,23 +174,28 @@ def _uniform(low: float, high: float, integers: bool, rng: np.random.Generator) 
 
 
 def change_of(pair: NeighboringPair, box: Box) -> Change | None:
-    """The change that a pair of datasets is; None where the two are equal, or of other columns."""
+    """The change that a pair of datasets is; None where the two are equal, of other columns, or several steps apart
+    by different records."""
     left, right = _records(pair.left, box), _records(pair.right, box)
     if left is None or right is None:
         return None
     long, short = (left, right) if len(left) >= len(right) else (right, left)
     rows, others = canonical_rows(long), canonical_rows(short)
     at = next((i for i, row in enumerate(others) if row != rows[i]), len(others))
-    if at == len(rows):
+    steps = pair.adjacency.number if isinstance(pair.adjacency, Steps) else 1
+    if at == len(rows) or any(row != rows[at] for row in rows[at : at + steps]):
         return None
-    base = [*long[:at], *long[at + 1 :]]
-    old = short[at] if len(short) == len(long) else box.record(box.middles)
+    base = [*long[:at], *long[at + steps :]]
+    same = len(short) == len(long)
+    if canonical_rows(base) != [*others[:at], *others[at + steps * same :]]:
+        return None
+    old = short[at] if same else box.record(box.middles)
     return Change(pair.name, base, long[at], old, at)
 
 
 def _records(data: object, box: Box) -> list[Record] | None:
     try:
-        rows = np.asarray(data, dtype=np.float64)
+        rows = np.asarray(data, dtype=object if box.integers else np.float64)
     except (TypeError, ValueError):
         return None
     if rows.size != len(rows) * box.columns:

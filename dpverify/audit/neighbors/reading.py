@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpverify.audit.neighbors.pairs import Neighboring, QueryMoves
+from dpverify.audit.neighbors.pairs import Neighboring, QueryMoves, Steps
 from dpverify.privacy import Adjacency, render
 from dpverify.privacy.numbers import exact
 
@@ -15,6 +15,8 @@ def adjacency_as_json(adjacency: Neighboring) -> dict[str, Any]:
     if isinstance(adjacency, QueryMoves):
         by = render(exact(adjacency.by, "by"))
         return {"kind": "query moves", "by": by, "at_once": adjacency.at_once}
+    if isinstance(adjacency, Steps):
+        return {"kind": "steps", "is": str(adjacency.base), "number": adjacency.number}
     kind = "records" if isinstance(adjacency, Adjacency) else "other"
     return {"kind": kind, "is": str(adjacency)}
 
@@ -23,6 +25,8 @@ def adjacency_from(given: Mapping[str, Any]) -> Neighboring:
     """The relation that ``adjacency_as_json`` wrote down; ValueError for one of a user's own."""
     if given["kind"] == "query moves":
         return QueryMoves(given["by"], given["at_once"])
+    if given["kind"] == "steps":
+        return Steps(Adjacency(given["is"]), given["number"])
     if given["kind"] == "records":
         return Adjacency(given["is"])
     raise ValueError(

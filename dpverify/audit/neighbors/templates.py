@@ -6,11 +6,18 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
+from dpverify.audit.neighbors.answers import query_pairs
 from dpverify.audit.neighbors.boxes import Box, Record
-from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair, QueryMoves, stepped
+from dpverify.audit.neighbors.pairs import (
+    Neighboring,
+    NeighboringPair,
+    QueryMoves,
+    further,
+)
 from dpverify.privacy import Adjacency
 from dpverify.privacy.adjacency import Dataset
 from dpverify.privacy.numbers import Floats
@@ -18,6 +25,8 @@ from dpverify.privacy.numbers import Floats
 _FEW = 7
 _EXTREMES = (1e308, -1e308, 1e154, -1e154, 1.0, 5e-324, -5e-324, -0.0)
 _NOT_FINITE = (math.nan, math.inf, -math.inf)
+_ENDS = (2**63 - 1, 2**31 - 1, 2**53, 2**32 - 1, 2**15 - 1, 2**16 - 1, 127, 255)
+"""The last integers of types; sums beyond wrap around, or round."""
 _MOST_CORNERS = 6
 
 
@@ -27,21 +36,25 @@ def templates(
     *,
     thresholds: Sequence[float] = (),
     minimum_n: int | None = None,
+    steps: int = 1,
 ) -> Iterator[NeighboringPair]:
-    """Neighboring pairs in ``box``, the most general attacks first, none of them twice.
+    """Neighboring pairs in ``box``, one of each kind of attack first, then the others; none of them twice.
 
     Datasets: somebody enters an empty one; a far outlier; a record that crosses a threshold; a
     majority that is decided; all equal; an insertion that shifts everything; numbers of records up to
-    the most, and around ``minimum_n``; the extremes of float64, and NaN where the box allows it.
+    the most, and around ``minimum_n``; NaN where the box allows it, the extremes of float64, or the ends of
+    integer types.
     Query vectors: all answers move at once, one against the others, one alone; from ties, from
     corners, from steps as wide as the move.
 
     thresholds: where the mechanism may treat records differently; by default 0 and the middle.
+    steps: how many steps apart the pairs are: so many records, all alike, enter or change, or answers move so
+    many times as far. What a claim says of them is ``guarantee.for_group(steps)``.
     Raises ValueError for query vectors without bounds, where a move would be lost.
     """
     check_bounds(adjacency, box)
     seen: set[tuple[str, str]] = set()
-    for pair in _all(adjacency, box, thresholds, minimum_n):
+    for pair in _all(adjacency, box, thresholds, minimum_n, steps):
         sides = _identity(pair.left), _identity(pair.right)
         if sides[0] != sides[1] and sides not in seen:
             seen.add(sides)
@@ -68,20 +81,47 @@ def check_bounds(adjacency: Neighboring, box: Box) -> None:
 
 
 def _all(
-    adjacency: Neighboring, box: Box, thresholds: Sequence[float], minimum_n: int | None
+    adjacency: Neighboring,
+    box: Box,
+    thresholds: Sequence[float],
+    minimum_n: int | None,
+    steps: int,
 ) -> Iterator[NeighboringPair]:
     if isinstance(adjacency, QueryMoves):
-        yield from _query_pairs(adjacency, box)
+        relation = further(adjacency, steps, integers=box.integers)
+        assert isinstance(relation, QueryMoves)
+        yield from query_pairs(relation, box, apart(steps))
     elif isinstance(adjacency, Adjacency):
-        for change in _changes(box, thresholds, minimum_n):
-            pair = change.pair(adjacency, box)
+        for change in in_turn(_families(box, thresholds, minimum_n)):
+            pair = change.pair(adjacency, box, steps)
             if pair is not None:
                 yield pair
 
 
+def apart(steps: int) -> str:
+    """What the name of a pair ends with."""
+    return "" if steps == 1 else f", {steps} steps apart"
+
+
+Item = TypeVar("Item")
+
+
+def in_turn(families: Iterable[Iterable[Item]]) -> Iterator[Item]:
+    """The first of each, then the second of each, as long as there are any."""
+    going = [iter(family) for family in families]
+    while going:
+        left = []
+        for family in going:
+            for item in family:
+                left.append(family)
+                yield item
+                break
+        going = left
+
+
 def _identity(data: Dataset) -> str:
     """What tells two datasets apart as they are given: -0.0 is not 0.0, which must not matter."""
-    return repr(np.asarray(data, dtype=np.float64).tolist())
+    return repr(data.tolist() if isinstance(data, np.ndarray) else data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,40 +134,52 @@ class Change:
     old: Record
     at: int = 0
 
-    def pair(self, adjacency: Adjacency, box: Box) -> NeighboringPair | None:
-        """The neighbors, or None where they are not in the box."""
-        long = [*self.base[: self.at], self.record, *self.base[self.at :]]
+    def pair(self, adjacency: Adjacency, box: Box, steps: int = 1) -> NeighboringPair | None:
+        """The neighbors, or None where they are not in the box.
+
+        steps: how many times the record enters, or stands where ``old`` was, side by side.
+        """
+        long = [*self.base[: self.at], *[self.record] * steps, *self.base[self.at :]]
         other = list(self.base)
         if adjacency is Adjacency.REPLACE:
-            other.insert(self.at, self.old)
+            other[self.at : self.at] = [self.old] * steps
         fewest, most = box.sizes
         if min(len(long), len(other)) < fewest or max(len(long), len(other)) > most:
             return None
         if not all(box.contains(row) for row in itertools.chain(long, other)):
             return None
         left, right = box.dataset(long), box.dataset(other)
-        return NeighboringPair(name=self.name, left=left, right=right, adjacency=adjacency)
+        relation, name = further(adjacency, steps), self.name + apart(steps)
+        return NeighboringPair(name=name, left=left, right=right, adjacency=relation)
 
 
-def _changes(box: Box, thresholds: Sequence[float], minimum_n: int | None) -> Iterator[Change]:
+def _families(
+    box: Box, thresholds: Sequence[float], minimum_n: int | None
+) -> Iterator[Iterator[Change]]:
     low, middle, high = (box.record(one) for one in (box.lows, box.middles, box.highs))
     few = max(0, min(max(_FEW, box.sizes[0]), box.sizes[1] - 1))
     ends = (("low", low), ("high", high))
-    for (name, end), other in zip(ends, (high, low), strict=True):
+    yield _ends(ends, middle, few)
+    yield _crossings(box, thresholds, few)
+    yield _orders(low, high, few)
+    yield _not_finite(box, [middle] * few, middle)
+    yield _extremes(box, [middle] * few, middle)
+    yield _corners(box, [middle] * few)
+    yield _sizes(box, middle, ends, minimum_n)
+
+
+def _ends(ends: Sequence[tuple[str, Record]], middle: Record, few: int) -> Iterator[Change]:
+    others = [end for _, end in reversed(ends)]
+    for (name, end), other in zip(ends, others, strict=True):
         yield Change(f"somebody at the {name} end, or nobody", [], end, other)
         yield Change(f"a far outlier at the {name} end", [middle] * few, end, middle)
         yield Change(
             f"the others at the {name} end, one opposite", [end] * few, other, end, few // 2
         )
         yield Change(f"one more of the same, at the {name} end", [end] * few, end, other, few)
-        tie = [low, high] * (few // 2) + [middle] * (few % 2)
+        tie = [end, other] * (few // 2) + [middle] * (few % 2)
         yield Change(f"the {name} end gets the majority", tie, end, other, few // 2)
         yield Change(f"the {name} end gets a tie", [*tie, other], end, other)
-    yield from _crossings(box, thresholds, few)
-    yield from _orders(low, high, few)
-    yield from _sizes(box, middle, ends, minimum_n)
-    yield from _corners(box, [middle] * few)
-    yield from _extremes(box, [middle] * few, middle)
 
 
 def _crossings(box: Box, thresholds: Sequence[float], few: int) -> Iterator[Change]:
@@ -187,13 +239,35 @@ def _corners(box: Box, base: Sequence[Record]) -> Iterator[Change]:
     yield Change("from a corner to the opposite one", base, one, other)
 
 
-def _extremes(box: Box, base: Sequence[Record], middle: Record) -> Iterator[Change]:
-    """Where floats are odd; those outside the box are left out."""
-    odd = _EXTREMES + (_NOT_FINITE if box.nonfinite == "replace" else ())
-    for value in odd:
+def _not_finite(box: Box, base: Sequence[Record], middle: Record) -> Iterator[Change]:
+    """Where the box allows it: a record of NaN, of infinities, and of both with a number beside."""
+    if box.nonfinite != "replace" or box.integers:
+        return
+    for value in _NOT_FINITE:
         record = box.record([value] * box.columns)
         yield Change(f"a record of {value!r}", base, record, middle)
         yield Change(f"a record of {value!r} alone", [], record, middle)
+        if box.columns > 1:
+            once = box.record(_with(box.middles, box.columns - 1, value))
+            yield Change(f"a record with a {value!r} at its end", base, once, middle)
+
+
+def _extremes(box: Box, base: Sequence[Record], middle: Record) -> Iterator[Change]:
+    """Where floats are odd, or integers end; those outside the box are left out."""
+    if box.integers:
+        for end in _ENDS:
+            for value, step in (
+                (end, 1),
+                (-end - 1, -1),
+            ):  # of a signed type; of an unsigned one the first
+                record, one = (box.record([number] * box.columns) for number in (value, step))
+                yield Change(f"a step beyond {value}", [record], one, middle)
+                yield Change(f"a record of {value}", base, record, middle)
+        return
+    for odd in _EXTREMES:
+        record = box.record([odd] * box.columns)
+        yield Change(f"a record of {odd!r}", base, record, middle)
+        yield Change(f"a record of {odd!r} alone", [], record, middle)
 
 
 def _with(numbers: Floats, column: int, value: float) -> Floats:
@@ -202,68 +276,4 @@ def _with(numbers: Floats, column: int, value: float) -> Floats:
     return changed
 
 
-def _query_pairs(adjacency: QueryMoves, box: Box) -> Iterator[NeighboringPair]:
-    step = adjacency.step
-    for (base_name, base), (move_name, signs) in itertools.product(
-        _bases(box, step), _moves(box.columns)
-    ):
-        if adjacency.at_once is None or np.count_nonzero(signs) <= adjacency.at_once:
-            name = f"{base_name}; {move_name}"
-            yield query_pair(name, base, signs * step, adjacency, box)
-
-
-def query_pair(
-    name: str, base: Floats, moves: Floats, adjacency: QueryMoves, box: Box
-) -> NeighboringPair:
-    """Answers and the same moved, both inside the box: whoever would leave it starts further inside."""
-    if box.integers:
-        base, moves = np.floor(base), np.trunc(moves)
-    inside = np.clip(base, box.lows, box.highs)
-    left, right = [], []
-    for start, move, low, high in zip(inside, moves, box.lows, box.highs, strict=True):
-        end = min(max(stepped(start, move), low), high)
-        if abs(end - start) < abs(move):  # against the wall: it ends there
-            start = min(max(stepped(end, -move), low), high)
-        left.append(float(start))
-        right.append(float(end))
-    return NeighboringPair(name=name, left=left, right=right, adjacency=adjacency)
-
-
-def _bases(box: Box, step: float) -> Iterator[tuple[str, Floats]]:
-    """Where the answers are before one of them, or all, move."""
-    places = np.arange(box.columns)
-    first, half = places == 0, places < (box.columns + 1) // 2
-    yield "all equal", box.middles
-    yield "one above, the others far below", np.where(first, box.highs, box.lows)
-    yield "one below, the others far above", np.where(first, box.lows, box.highs)
-    yield "half below, half above", np.where(half, box.lows, box.highs)
-    yield "half above, half below", np.where(half, box.highs, box.lows)
-    yield "all at the low end", box.lows
-    yield "all at the high end", box.highs
-    centered = places - (box.columns - 1) / 2
-    yield "steps of the move", box.middles + step * centered
-    yield "steps of twice the move", box.middles + 2 * step * centered
-    pairs = (places + 1) // 2 - box.columns // 4
-    yield "ties in twos, twice the move apart", box.middles + 2 * step * pairs
-    yield "half a move below, half above", box.middles + np.where(half, -step / 2, step / 2)
-    yield "half a move below, half above, twice", box.middles + np.where(half, -step, step)
-
-
-def _moves(columns: int) -> Iterator[tuple[str, Floats]]:
-    """-1, 0 or 1 for every answer."""
-    places = np.arange(columns)
-    first, half = places == 0, places < (columns + 1) // 2
-    yield "all go up", np.ones(columns)
-    yield "one goes up", np.where(first, 1.0, 0.0)
-    yield "one goes down", np.where(first, -1.0, 0.0)
-    if columns > 1:
-        yield "all go down", -np.ones(columns)
-        yield "one goes up, the others down", np.where(first, 1.0, -1.0)
-        yield "one goes down, the others up", np.where(first, -1.0, 1.0)
-        yield "half go up, half down", np.where(half, 1.0, -1.0)
-        yield "every other goes up, the rest down", np.where(places % 2 == 0, 1.0, -1.0)
-        last = places == columns - 1
-        yield "all go up but the last, which goes down", np.where(last, -1.0, 1.0)
-
-
-__all__ = ["Change", "check_bounds", "query_pair", "templates"]
+__all__ = ["Change", "apart", "check_bounds", "in_turn", "templates"]
