@@ -243,5 +243,5 @@ class MultivariateNormal(_Precise):
 def _ends(s: float, far: float) -> tuple[float, float]:
     """Give the eigenvalues of s ((s / 2 + far^2, far), (far, 1)); their product is s^3 / 2."""
     trace = s * (s / 2 + far**2 + 1)
-    high = (trace + math.sqrt(max(trace**2 - 2 * s**3, 0.0))) / 2
+    high = trace * (1 + math.sqrt(max(1 - 2 * s**3 / trace / trace, 0.0))) / 2
     return s**3 / 2 / high, high

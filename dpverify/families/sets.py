@@ -15,6 +15,9 @@ from dpverify.grid.linear import Integers
 from dpverify.privacy.numbers import Floats
 
 Vector = tuple[float, ...]
+_LARGEST = (
+    2.0**200
+)  # of lengths and eigenvalues, and one over it the least: fourth powers are floats
 
 
 def _vector(given: object, name: str) -> Vector:
@@ -33,9 +36,9 @@ class Ball:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "center", _vector(self.center, "center"))
-        if not (0 < self.radius < math.inf and np.isfinite(self.center).all()):
+        if not (_usual(self.radius) and max(map(abs, self.center)) <= _LARGEST):
             raise ValueError(
-                f"Ball(center={self.center}, radius={self.radius}); give finite numbers, the radius positive."
+                f"Ball(center={self.center}, radius={self.radius}); give a positive radius, lengths from 2^-200 to 2^200."
             )
 
     def nearest(self, vector: Floats) -> Floats:
@@ -82,10 +85,12 @@ class Eigenvalues:
     reach: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (0 <= self.lowest < self.highest and self.reach >= 0 and self.lowest < math.inf):
+        known = _usual(self.lowest or 1.0) and (self.highest == math.inf or _usual(self.highest))
+        known = known and (self.reach == math.inf or 0 <= self.reach <= _LARGEST)
+        if not (known and self.lowest < self.highest):
             raise ValueError(
-                f"Eigenvalues({self.lowest}, {self.highest}, reach={self.reach}); give 0 <= lowest < highest "
-                "and a reach that is not negative."
+                f"Eigenvalues({self.lowest}, {self.highest}, reach={self.reach}); give 0 <= lowest < highest and a reach "
+                "that is not negative; from 2^-200 to 2^200, but for 0 and infinity."
             )
 
     def clipped(self, matrix: Floats) -> Floats:
@@ -104,9 +109,11 @@ class Shell:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "center", _vector(self.center, "center"))
-        if not (0 < self.inner < self.outer < math.inf and np.isfinite(self.center).all()):
+        sizes = _usual(self.inner) and _usual(self.outer) and self.inner < self.outer
+        if not (sizes and max(map(abs, self.center)) <= _LARGEST):
             raise ValueError(
-                f"Shell(inner={self.inner}, outer={self.outer}); give 0 < inner < outer, finite, and a finite center."
+                f"Shell(center={self.center}, inner={self.inner}, outer={self.outer}); give 0 < inner < outer, "
+                "lengths from 2^-200 to 2^200."
             )
 
 
@@ -114,6 +121,10 @@ Survival = Ball | Shell
 """What records are truncated to."""
 Prior = Ball | Box | Eigenvalues
 """What parameters are known to be in."""
+
+
+def _usual(size: float) -> bool:
+    return 1 / _LARGEST <= size <= _LARGEST
 
 
 # --- symmetric matrices as vectors -----------------------------------------------------------------

@@ -326,6 +326,25 @@ def test_survival_sets_hold_their_mass_over_the_prior(mass: float) -> None:
             assert found >= bound * (1 - 1e-8)
 
 
+@pytest.mark.parametrize("scale", [1e-55, 1e-20, 1e20, 1e55])
+def test_units_do_not_matter(scale: float) -> None:
+    """Records times ``scale``: masses stay, means of squares and of records scale, and so do bounds."""
+    family, radius = MultivariateNormal(2), 1.5
+    mean, covariance = np.array([0.3, -0.2]), _covariance(2)
+    plain = family.truncated(family.natural(mean, covariance), Ball((0.1, 0.2), radius))
+    theta = family.natural(scale * mean, scale**2 * covariance)
+    other = family.truncated(theta, Ball((0.1 * scale, 0.2 * scale), radius * scale))
+    assert other.log_mass == pytest.approx(plain.log_mass, rel=1e-10)
+    units = np.array([scale**2] * 3 + [scale] * 2)
+    assert np.allclose(other.mean / units, plain.mean, rtol=1e-9)
+    wanted = np.outer(units, units) * plain.covariance
+    assert np.allclose(other.covariance, wanted, rtol=1e-7)
+    bounds = NormalPrecision(2).bounds(Eigenvalues(0.5 * scale, 2 * scale))
+    assert bounds.most == pytest.approx(2 / scale**2)
+    wide = family.bounds(Eigenvalues(2.0**-200, 2.0**200, 2.0**200))
+    assert 0 <= wide.least < wide.most < math.inf
+
+
 def test_projections() -> None:
     family = MultivariateNormal(2)
     prior = Eigenvalues(0.5, 2.0, 1.0)
@@ -360,7 +379,12 @@ def test_a_moment_that_no_law_has_is_moved_to_one() -> None:
     [
         (lambda: NormalMean(0), "one number or more"),
         (lambda: NormalMean(2, ((1.0, 2.0), (2.0, 1.0))), "positive definite"),
-        (lambda: Ball((0.0,), -1.0), "the radius positive"),
+        (lambda: Ball((0.0,), -1.0), "give a positive radius"),
+        (lambda: Ball((0.0,), 1e-200), "lengths from 2"),
+        (lambda: Ball((1e300,), 1.0), "lengths from 2"),
+        (lambda: Eigenvalues(1e-200, 1.0), "but for 0 and infinity"),
+        (lambda: Eigenvalues(math.nan, 1.0), "but for 0 and infinity"),
+        (lambda: Eigenvalues(0.5, 1.0, -1.0), "not negative"),
         (lambda: Ball((math.nan,), 1.0), "none of them nan"),
         (lambda: Box((0.0, 1.0), (1.0, 1.0)), "lowest below highest"),
         (lambda: Eigenvalues(2.0, 1.0), "0 <= lowest < highest"),
