@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify import Adjacency, ApproxDP, Ball, GaussianMean, HalfSpace, OutsideBall
+from dpverify import Adjacency, ApproxDP, GaussianMean, HalfSpace, InsideBall, OutsideBall
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.estimation.clipped_response import response_of
@@ -262,7 +262,7 @@ SMALL = (
     _small("a masked line", REPLACE, "1/10", _DATA, outside="mask"),
     _small("a truncated line", ADD, "1/20", _DATA, outside="mask", kept=(-3.5, 3.5)),
     _small("a plane", REPLACE, "1/20", _PAIRS, **_WIDE),
-    _small("a masked plane", ADD, "1/20", _PAIRS, **_WIDE, outside="mask", kept=Ball(2)),
+    _small("a masked plane", ADD, "1/20", _PAIRS, **_WIDE, outside="mask", kept=InsideBall(2)),
     _small(
         "outside of a ball",
         REPLACE,

@@ -8,7 +8,7 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 from dpverify.estimation.answers import Result, result_from
 from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.family_estimates import FamilyEstimate
-from dpverify.estimation.kept_sets import Ball, HalfSpace, OutsideBall
+from dpverify.estimation.kept_sets import HalfSpace, InsideBall, OutsideBall
 from dpverify.estimation.normal_law import Degenerate, NormalEstimate
 from dpverify.estimation.products import ProductEstimate
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
@@ -67,7 +67,6 @@ __all__ = [
     "Adjacency",
     "ApproxDP",
     "ApproximateGaussianDP",
-    "Ball",
     "BernoulliMean",
     "BoundedMean",
     "CipherBits",
@@ -86,6 +85,7 @@ __all__ = [
     "HalfSpace",
     "HistogramEstimate",
     "HistogramGaussian",
+    "InsideBall",
     "IterativeMean",
     "KthLargestVariance",
     "LargeVariances",

@@ -40,7 +40,7 @@ class HalfSpace:
 
 
 @dataclass(frozen=True, slots=True)
-class Ball:
+class InsideBall:
     """The records at most ``radius`` deviations from the public center, in length over all columns.
 
     Raises TypeError or ValueError for a radius that is no positive finite number.
@@ -65,17 +65,17 @@ class OutsideBall:
         settle(self, radius=_radius(self.radius))
 
 
-Kept = HalfSpace | Ball | OutsideBall | tuple[float, float]
+Kept = HalfSpace | InsideBall | OutsideBall | tuple[float, float]
 """Where records were kept; two numbers are the ends of an interval of one column."""
 
 
 def kept_set(value: Any, name: str) -> Kept:
     """Read a public set of records; raises TypeError or ValueError for what is none."""
-    if isinstance(value, (HalfSpace, Ball, OutsideBall)):
+    if isinstance(value, (HalfSpace, InsideBall, OutsideBall)):
         return value
     if isinstance(value, (int, float)):
         raise TypeError(
-            f"{name} = {value!r} is a number; write Ball({value!r}) for so many deviations from the center, OutsideBall, "
+            f"{name} = {value!r} is a number; write InsideBall({value!r}) for so many deviations from the center, OutsideBall, "
             "HalfSpace or, for one column, two ends."
         )
     return pair(value, name)
@@ -102,7 +102,7 @@ def check_columns(kept: Kept | None, d: int) -> None:
     """Refuse, with ValueError, a set of another dimension."""
     if isinstance(kept, tuple) and d > 1:
         raise ValueError(
-            f"kept = {kept} is an interval, for {d} columns; give HalfSpace(normal, bound), Ball(radius) or OutsideBall(radius)."
+            f"kept = {kept} is an interval, for {d} columns; give HalfSpace(normal, bound), InsideBall(radius) or OutsideBall(radius)."
         )
     if isinstance(kept, HalfSpace) and len(kept.normal) != d:
         raise ValueError(
@@ -121,7 +121,7 @@ def check_mass(kept: Kept, center: Numbers, deviations: Numbers, reach: Fraction
         mass = _mass_of_interval(kept, center[0], deviations[0], to_float(reach))
     elif isinstance(kept, HalfSpace):
         mass = _mass_of_half_space(kept, center, deviations, reach)
-    elif isinstance(kept, Ball):
+    elif isinstance(kept, InsideBall):
         mass = float(gammainc(d / 2, min(kept.radius, 1e100) ** 2 / 2))
     else:
         corner = to_float(reach) * math.hypot(*(1 / s for s in deviations))

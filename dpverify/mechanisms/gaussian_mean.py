@@ -69,7 +69,7 @@ class GaussianMean(CenteredMean):
     outside: "clip" for records as they are; "mask" counts those inside the balls alone; the error is up to half larger for few records
     or columns, hardly for many. Only "mask" is right for records of which some are missing, where clipping is biased.
     kept: public, with "mask": the set in which records were kept before: ``HalfSpace(normal, bound)`` in the data's units,
-    ``Ball(radius)`` or ``OutsideBall(radius)`` in deviations about the center, or, for one column, two ends, either of which may be
+    ``InsideBall(radius)`` or ``OutsideBall(radius)`` in deviations about the center, or, for one column, two ends, either of which may be
     infinite. The estimate is then the maximum likelihood one under that truncation; ``Abstained`` where
     under it less than a 20th of all records count.
     search_share, warm_share: the parts of mu^2 for the searches and for the first sum.

@@ -60,7 +60,7 @@ def in_cells(kept: Any, stretch: Any, origin: Sequence[int], deviation: Any) -> 
     kind = type(kept).__name__
     if kind == "HalfSpace":
         return slab(stretch, kept.normal, (-math.inf, kept.bound))
-    require(kind in ("Ball", "OutsideBall"), f"a set of the kind {kind}")
+    require(kind in ("InsideBall", "OutsideBall"), f"a set of the kind {kind}")
     about = [f * (o - c) for f, o, c in zip(stretch.factors, origin, stretch.center, strict=True)]
     radius = math.floor(Fraction(kept.radius) * Fraction(float(deviation)))
     return Round(tuple(about), radius, kind == "OutsideBall")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify import Ball, HalfSpace, OutsideBall
+from dpverify import HalfSpace, InsideBall, OutsideBall
 from dpverify.estimation.kept_sets import Kept, in_cells
 from dpverify.grid import View
 from dpverify.grid.coordinates import ScaledMaskedSum, SideCounts, Stretch
@@ -33,8 +33,8 @@ SETS: list[Kept] = [
     HalfSpace((5e-324, 0.0), 0.0),
     HalfSpace((1.0, 0.0), 1.7e308),
     HalfSpace((1.0, 0.0), -1.7e308),
-    Ball(1.25),
-    Ball(1e300),
+    InsideBall(1.25),
+    InsideBall(1e300),
     OutsideBall(1.25),
     OutsideBall(1e-300),
     OutsideBall(1e300),
@@ -71,7 +71,7 @@ def test_a_record_on_a_surface_counts_and_one_beyond_does_not() -> None:
     """On the grid, after rounding: cells are eighths."""
     for kept, inside, outside in (
         (HalfSpace((2.0, 0.0), 2.5), [(1.25, 0.0), (1.25 + 2.0**-9, 9.0)], [(1.375, 0.0)]),
-        (Ball(1.25), [(0.75 + 0.5, 0.5), (0.5, -0.75)], [(1.25 + 0.625, 0.5)]),
+        (InsideBall(1.25), [(0.75 + 0.5, 0.5), (0.5, -0.75)], [(1.25 + 0.625, 0.5)]),
         (OutsideBall(1.25), [(1.25 + 0.625, 0.5)], [(0.75 + 0.5, 0.5), (0.5, -0.75)]),
     ):
         query = ScaledMaskedSum(STRETCH, 1 << 20, 1, in_cells(kept, STRETCH, (4, 4), UNIT))

@@ -12,9 +12,9 @@ import pytest
 from dpverify import (
     Abstained,
     Adjacency,
-    Ball,
     GaussianMean,
     HalfSpace,
+    InsideBall,
     OutsideBall,
     SeededBits,
     VectorMeanEstimate,
@@ -43,8 +43,8 @@ def made(d: int = 2, **parameters: Any) -> GaussianMean:
 
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"kept": Ball(2), "outside": "clip"}, ValueError, "Use outside='mask'"),
-    ({"kept": 2.0}, TypeError, r"write Ball\(2.0\)"),
+    ({"kept": InsideBall(2), "outside": "clip"}, ValueError, "Use outside='mask'"),
+    ({"kept": 2.0}, TypeError, r"write InsideBall\(2.0\)"),
     ({"kept": "all"}, TypeError, "give two numbers"),
     ({"kept": (0, 1)}, ValueError, "is an interval, for 2 columns"),
     ({"kept": HalfSpace((1, 2, 3), 0)}, ValueError, "a normal of 3 numbers for 2 columns"),
@@ -53,7 +53,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
         ValueError,
         "a normal of 3",
     ),
-    ({"kept": Ball(0.2)}, ValueError, "holds at most 0.02 of the records"),
+    ({"kept": InsideBall(0.2)}, ValueError, "holds at most 0.02 of the records"),
     ({"kept": HalfSpace((1, 1), -40)}, ValueError, "a center and a reach that are nearer"),
     ({"kept": OutsideBall(30)}, ValueError, "a center and a reach that are nearer"),
     ({"deviations": None}, TypeError, "and not both"),
@@ -68,7 +68,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"covariance": TILTED}, ValueError, "3 columns for a center of 2"),
     ({"covariance": ((1, 0), (0, 1)), "center": (1e9, 0)}, ValueError, "too far from zero"),
     (
-        {"deviations": (1e-200, 1e-100), "kept": Ball(2), "reach": None},
+        {"deviations": (1e-200, 1e-100), "kept": InsideBall(2), "reach": None},
         ValueError,
         "squares leave the floats",
     ),
@@ -103,9 +103,9 @@ def test_bad_intervals_are_refused(kept: Any, kind: type[Exception], message: st
         (lambda: HalfSpace((1.0, math.inf), 1), ValueError, "not a finite float"),
         (lambda: HalfSpace(3, 1), TypeError, "give a sequence"),  # type: ignore[arg-type]
         (lambda: HalfSpace((1.0,), math.inf), ValueError, "not finite"),
-        (lambda: Ball(0), ValueError, "not positive"),
+        (lambda: InsideBall(0), ValueError, "not positive"),
         (lambda: OutsideBall(-1), ValueError, "not positive"),
-        (lambda: Ball(10**400), ValueError, "beyond the floats"),
+        (lambda: InsideBall(10**400), ValueError, "beyond the floats"),
     ],
 )
 def test_sets_that_are_none_are_refused(
@@ -127,7 +127,7 @@ MEAN = np.array([0.7, -0.4, 0.2])
 WORLDS: list[World] = [
     ("a half-line", 1, (-math.inf, 1.0), lambda x: x[:, 0] <= 1, {}),
     ("an interval", 1, (-0.8, 1.6), lambda x: abs(x[:, 0] - 0.4) <= 1.2, {}),
-    ("a ball", 2, Ball(1.6), lambda x: (x**2).sum(axis=1) <= 1.6**2, {}),
+    ("a ball", 2, InsideBall(1.6), lambda x: (x**2).sum(axis=1) <= 1.6**2, {}),
     ("outside of a ball", 2, OutsideBall(1.3), lambda x: (x**2).sum(axis=1) > 1.3**2, {}),
     ("a half-space", 3, HalfSpace((1.0, 1, 1), 0.5), lambda x: x.sum(axis=1) <= 0.5, {}),
     ("through the center", 2, HalfSpace((-3.0, 1), 0), lambda x: x[:, 1] <= 3 * x[:, 0], {}),
@@ -141,7 +141,7 @@ WORLDS: list[World] = [
     (
         "a ball of unlike deviations",
         2,
-        Ball(1.8),
+        InsideBall(1.8),
         lambda x: (x[:, 0] / 5) ** 2 + x[:, 1] ** 2 <= 1.8**2,
         {"deviations": (5.0, 1.0), "reach": 16},
     ),
