@@ -60,6 +60,7 @@ def audit(
     thorough: bool = False,
     sequential: bool = False,
     seconds: float | None = None,
+    go_on: bool = False,
     curve: int = 0,
     progress: Progress = None,
 ) -> AuditResult:
@@ -82,10 +83,11 @@ def audit(
     caught by chance is at most alpha besides.
     thorough: plant the faults that need many draws (5% less noise) as well.
     sequential: stop as soon as the claim is refuted (``trials`` is then the most that is drawn); the
-    evidence is valid whenever it stops. Faults get FAULT_TRIALS at most.
-
+    evidence is valid whenever it stops. For functions that take long. Faults get FAULT_TRIALS at most.
     seconds: a sequential audit stops after about so long, whatever it has found; seeds then do not
     fix where it stops, except that a violation is always found at the same draw.
+    go_on: a sequential audit goes on after the refutation, until its trials or seconds are used, to say how bad it
+    is: the bounds still rise.
     curve: certify so many more events on the most promising pair, along the trade-off curve.
     progress: of a function on a terminal, by default, the time of a call is measured first, what takes more than
     ten seconds says how long, and a bar is shown; True: elsewhere too, False: never, or a function that is
@@ -103,14 +105,16 @@ def audit(
     _check_budget(trials, alpha, guarantee, is_ours(subject))
     if whole(curve, "curve") < 0 or (curve and sequential):
         raise ValueError(f"curve = {curve}; a number of events, and only without sequential=True.")
-    limit = math.inf if seconds is None else _real(seconds, "seconds", "60.0")
-    if not limit > 0 or (seconds is not None and not sequential):
-        raise ValueError(f"seconds = {seconds}; a positive time, and only with sequential=True.")
+    limit = _limit(seconds, sequential)
+    if go_on and not sequential:
+        raise ValueError(
+            "go_on=True is for sequential=True; with a fixed number of draws all are used."
+        )
     chosen = secrets.randbelow(2**32) if seed is None else whole(seed, "seed")
     if chosen < 0:
         raise ValueError(f"seed = {seed}; give a whole number of at least 0, or None.")
     remarks = _remarks(guarantee, alpha, told=is_ours(subject) or isinstance(subject, Exhibit))
-    run = _Run(guarantee, listed, trials, alpha, chosen, sequential, limit, curve)
+    run = _Run(guarantee, listed, trials, alpha, chosen, sequential, limit, go_on, curve)
     most = 2 * trials * len(listed)
     with shown(progress, name_of(subject), most, advice=_advice(sequential)) as meter:
         counted = _counted(subject, meter, vectorized)
@@ -135,6 +139,7 @@ class _Run:
     seed: int
     sequential: bool
     limit: float
+    go_on: bool
     curve: int
 
     def all(
@@ -145,7 +150,7 @@ class _Run:
         certificates: tuple[Certificate, ...]
         if self.sequential:
             betting = SequentialAttack(
-                self.guarantee, listed, trials, self.alpha, self.seed, self.limit
+                self.guarantee, listed, trials, self.alpha, self.seed, self.limit, self.go_on
             )
             certificate, seen = betting.run(target, 0)
             certificates, draws, bets = (certificate,), 2 * seen, tuple(betting.bets)
@@ -210,6 +215,14 @@ def _verdict(certificates: Sequence[Certificate], faults: Sequence[FaultResult])
         return Verdict.VIOLATED
     seen = bool(faults) and all(fault.caught for fault in faults)
     return Verdict.CONSISTENT if seen else Verdict.POWERLESS
+
+
+def _limit(seconds: float | None, sequential: bool) -> float:
+    """Seconds of a sequential audit, infinite without a limit."""
+    limit = math.inf if seconds is None else _real(seconds, "seconds", "60.0")
+    if not limit > 0 or (seconds is not None and not sequential):
+        raise ValueError(f"seconds = {seconds}; a positive time, and only with sequential=True.")
+    return limit
 
 
 def _check_subject(subject: Any, faults: Any) -> None:

@@ -74,7 +74,8 @@ class _Track:
 class SequentialAttack:
     """At most ``most`` draws a side and pair, and about so many ``seconds``.
 
-    ``alpha`` is for the whole attack, whenever it stops.
+    ``alpha`` is for the whole attack, whenever it stops. go_on: whether it goes on after the refutation, with events
+    that would refute larger epsilons: bets stop there, and bounds go on to rise.
     """
 
     guarantee: Guarantee
@@ -83,6 +84,8 @@ class SequentialAttack:
     alpha: float
     seed: int
     seconds: float = math.inf
+    go_on: bool = False
+    wealths: list[Wealth] = field(default_factory=list)
     bets: list[Bet] = field(default_factory=list)
     log_wealth: float = 0.0
     peak: float = 0.0
@@ -93,11 +96,11 @@ class SequentialAttack:
             _Track(index, pair, (target(pair.left), target(pair.right)))
             for index, pair in enumerate(self.pairs)
         ]
+        wealths = self.wealths = [Wealth.on(*point) for point in self._points]
         for track in tracks:
             self._first(track, stream)
-        wealths = [Wealth.on(*point) for point in self._points]
         turn, end = 0, perf_counter() + self.seconds
-        while not self._refuted(wealths) and perf_counter() < end:
+        while (self.go_on or not self._refuted(wealths)) and perf_counter() < end:
             if sum(track.seen for track in tracks) >= self.most * len(tracks):
                 break
             turn += 1
@@ -160,7 +163,7 @@ class SequentialAttack:
         )
         if known:
             found = [likelihood_ratio(*track.laws), *found]
-        task = Task(tested_points(self.guarantee), self.alpha, 2 * track.seen)
+        task = Task(self._aims(), self.alpha, 2 * track.seen)
         witnesses = choose(options[0], options[1], found, task)
         track.side = int(witnesses[1].promise > witnesses[0].promise)
         track.witness, track.learned_at = witnesses[track.side], track.seen
@@ -168,6 +171,17 @@ class SequentialAttack:
             batches = options[track.side if which == 0 else 1 - track.side]
             happened = [_happened(track.witness, draws) for draws in batches]
             rate[:] = [int(sum(map(np.count_nonzero, happened))), sum(map(len, batches))]
+
+    def _aims(self) -> tuple[Point, ...]:
+        """The claim's points; once it is refuted, those that would raise the bounds."""
+        if not self._refuted(self.wealths):
+            return tested_points(self.guarantee)
+        _, each = self._levels
+        bounds = [wealth.bound(each) for wealth in self.wealths]
+        return tuple(
+            (max(bound, claimed), delta)
+            for bound, (claimed, delta) in zip(bounds, self._points, strict=True)
+        )
 
     def _batch(self, track: _Track, stream: int, wealths: Sequence[Wealth]) -> None:
         assert track.witness is not None
@@ -180,7 +194,7 @@ class SequentialAttack:
         epsilon, delta = witness.aim.point
         payoffs = payoffs_of(np.array([epsilon]), np.array([delta]))
         stake = stakes_for(payoffs, p, q)
-        if stake[0] > 0:
+        if stake[0] > 0 and not self._refuted(wealths):
             where = track.pair.name, DIRECTIONS[track.side], str(witness)
             self.bets.append(Bet(*where, epsilon, delta, float(stake[0]), tally))
             self.log_wealth += float(log_growth(payoffs, stake, tally)[0])

@@ -1,0 +1,195 @@
+"""A sequential audit that goes on after the refutation, and how long audits say they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify import PureDP
+from dpverify.audit import AuditResult, Box, Verdict, added, audit, progress, search, witness_of
+from dpverify.audit.progress import Meter, in_words, shown
+from dpverify.privacy import Adjacency, GaussianDP, Guarantee
+from spec.theory.check_witness import check
+
+PAIR = added("one enters", [0.0, 0.0], 1.0)
+
+
+def noisy(seed: int, kind: str = "laplace", scale: float = 0.5) -> Callable[[Any, int], Any]:
+    """2-DP, or 2-Gaussian DP: in whole numbers of 2^-10."""
+    rng = np.random.default_rng(seed)
+    return lambda data, size: np.round(
+        (sum(data) + getattr(rng, kind)(scale=scale, size=size)) * 1024
+    )
+
+
+def went(
+    function: Callable[[Any, int], Any], claim: Guarantee, seed: int, *, go_on: bool
+) -> AuditResult:
+    return audit(
+        function, claim=claim, pairs=[PAIR], trials=4000, seed=seed, vectorized=True,
+        sequential=True, go_on=go_on,
+    )  # fmt: skip
+
+
+def test_it_goes_on_to_say_how_bad_it_is() -> None:
+    """At alpha = 1e-6 the bound is above the truth, 2, with that probability at most, whenever one looks."""
+    stopped, gone = (went(noisy(1), PureDP(1), 0, go_on=go_on) for go_on in (False, True))
+    assert stopped.verdict is gone.verdict is Verdict.VIOLATED
+    assert stopped.draws < 2000
+    assert 8000 <= gone.draws < 12_000
+    assert stopped.epsilon < 1.2
+    assert stopped.epsilon + 0.3 < gone.epsilon <= 2.0
+
+
+def test_bets_stop_at_the_refutation_so_there_is_a_witness() -> None:
+    for claim, kind in ((PureDP(1), "laplace"), (GaussianDP("0.5"), "normal")):
+        gone = went(noisy(2, kind), claim, 0, go_on=True)
+        assert gone.verdict is Verdict.VIOLATED
+        assert "bets won" in check(witness_of(gone))[-2]
+
+
+def test_a_gaussian_bound_rises_as_well() -> None:
+    gone = went(noisy(3, "normal"), GaussianDP("0.5"), 0, go_on=True)
+    assert 0.6 < gone.mu <= 2.0
+
+
+def test_a_sound_function_is_not_refuted_by_going_on() -> None:
+    gone = went(noisy(4, scale=1.0), PureDP(1), 0, go_on=True)
+    assert gone.verdict is Verdict.POWERLESS
+    assert gone.epsilon <= 1.0
+
+
+def test_going_on_is_for_sequential_audits() -> None:
+    with pytest.raises(ValueError, match="go_on=True is for sequential=True"):
+        audit(noisy(0), claim=PureDP(1), pairs=[PAIR], vectorized=True, go_on=True)
+
+
+# --- how long it takes -----------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that calls move on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(progress, "perf_counter", made)
+    return made
+
+
+def slow(clock: Clock, seconds: float) -> Callable[[Any], float]:
+    rng = np.random.default_rng(0)
+
+    def slow_sum(data: Any) -> float:
+        clock.now += seconds
+        return round(float(sum(data)) + rng.laplace(), 2)
+
+    return slow_sum
+
+
+def timed(clock: Clock, seconds: float, **more: Any) -> AuditResult:
+    return audit(
+        slow(clock, seconds), claim=PureDP(1), pairs=[PAIR], trials=300, seed=0, alpha=0.05, **more
+    )
+
+
+def test_a_long_run_says_how_long_before_it_is_over(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timed(clock, 0.5, progress=True)
+    said = capsys.readouterr()
+    assert "slow_sum: 500 ms a call, so 600 calls take about 5 min" in said.err
+    assert "sequential=True stops as soon as the claim is refuted" in said.err
+    assert said.out == ""
+
+
+def test_a_sequential_run_says_how_to_end_it(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timed(clock, 0.5, progress=True, sequential=True)
+    assert "seconds= ends it earlier" in capsys.readouterr().err
+
+
+def test_a_short_run_says_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    timed(clock, 0.01, progress=True)  # six seconds
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("told", [None, False])
+def test_it_is_silent_where_there_is_no_terminal(
+    clock: Clock, capsys: pytest.CaptureFixture[str], told: bool | None
+) -> None:
+    timed(clock, 0.5, progress=told)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_function_is_told_of_every_phase() -> None:
+    told: list[tuple[int, int]] = []
+    result = audit(
+        noisy(0, scale=1.0), claim=PureDP(1), pairs=[PAIR], trials=1000, seed=0, vectorized=True,
+        alpha=0.01, faults=[noisy(1, scale=0.01)],
+        progress=lambda done, most: told.append((done, most)),
+    )  # fmt: skip
+    assert result.verdict is Verdict.CONSISTENT
+    assert {most for _, most in told} > {2000}  # of the subject, and of the fault at most
+    assert all(0 < done <= most for done, most in told)
+
+
+def test_nothing_changes_by_being_counted() -> None:
+    def run(**more: Any) -> AuditResult:
+        return audit(
+            noisy(0), claim=PureDP(1), pairs=[PAIR], trials=1000, seed=0, vectorized=True, **more
+        )
+
+    assert run() == run(progress=lambda done, most: None)
+
+
+def test_a_search_tells_its_calls() -> None:
+    told: list[tuple[int, int]] = []
+    found = search(
+        noisy(0), claim=PureDP(1), domain=Box(low=0, high=1), adjacency=Adjacency.ADD_REMOVE,
+        calls=10_000, seed=0, vectorized=True, progress=lambda done, most: told.append((done, most)),
+    )  # fmt: skip
+    assert told[-1] == (found.calls, 10_000)
+
+
+def test_what_is_no_progress_is_refused() -> None:
+    given: Any = "yes"
+    said = "write True, False, None, or a function"
+    with pytest.raises(TypeError, match=said), shown(given, "what", 1):
+        pass
+
+
+def test_exceptions_are_counted_and_passed_on(clock: Clock) -> None:
+    told: list[int] = []
+    meter = Meter(lambda what, done, most, seconds: told.append(done))
+
+    def fails(data: Any) -> None:
+        clock.now += 1
+        raise KeyError("no")
+
+    counted = meter.counted(fails)
+    assert counted.__name__ == "fails"
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            counted([])
+    assert told == [1, 2, 3]
+    assert Meter().counted(fails) is fails
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(2e-6, "2 us"), (0.0321, "32.1 ms"), (45, "45 s"), (600, "10 min"), (12_600, "3.5 h")],
+)
+def test_times_are_said_as_people_say_them(seconds: float, words: str) -> None:
+    assert in_words(seconds) == words
