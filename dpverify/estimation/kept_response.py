@@ -24,6 +24,7 @@ from dpverify.privacy.numbers import Floats, to_float
 _NODES = 96  # of a smooth piece along the axis
 _FAR = 12.0  # deviations from the mean along the axis: what is beyond has a probability below 1e-31
 _WIDE = 12  # standard deviations of a Poisson law: what is beyond is below 1e-30
+_BEYOND = 1e100  # stands for every larger radius: its square is a float
 _STEPS = 200
 _CLOSE = 1e-11
 
@@ -90,7 +91,8 @@ def cut_of(kept: PublicSet, radius: float, deviation: float, d: int) -> tuple[Cu
         ]
         return Cut(d, radius, ends=(ends[0], ends[1])), normal / length
     center = np.array(kept.center, np.float64)
-    about, bound = float(np.linalg.norm(center)), to_float(Fraction(kept.radius)) / deviation
+    about = float(np.linalg.norm(center))
+    bound = min(to_float(Fraction(kept.radius)) / deviation, _BEYOND)
     axis = center / about if about else np.eye(1, d)[0]
     return Cut(d, radius, about=about / deviation, bound=bound, outside=kept.outside), axis
 
@@ -126,9 +128,13 @@ def solved(cut: Cut, target: Floats) -> tuple[Floats, Limited] | None:
 
     What is minimized is convex: the logarithm of the integral over the set of exp(<m, y> - |y|^2 / 2), less <m, target>. Its derivative is the mean less the
     target, its second one the covariance; so damped steps of Newton's end at the only solution, if there is one. None where
-    they do not, where the solution is too far from the ball's center to be told, and where less than LEAST_MASS counts.
+    they do not, where the solution is too far from the ball's center to be told, and where less than LEAST_MASS counts; and at once for a target outside of
+    the ball, which no mean of what is inside can be.
     """
-    at, limit = np.array(target), farthest(cut.d, "mask") + 1
+    length, limit = float(np.linalg.norm(target)), farthest(cut.d, "mask") + 1
+    if not length < cut.radius:
+        return None
+    at = target * min(1.0, limit / max(length, limit))
     here = limited(cut, *at)
     for _ in range(_STEPS):
         if here is None:

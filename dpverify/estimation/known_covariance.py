@@ -30,6 +30,7 @@ Rows = tuple[Numbers, ...]
 _CELL_BITS = 18  # cells to a column's deviation, at least
 _FINE = 20  # images are multiples of 2^-20 deviations
 _MATRIX_BITS = 21  # the matrix's largest number is at least 2^21
+_MOST_COLUMNS = 2048
 _OFF = 1 / 64  # how far the rounded map's images may be from covariance I
 
 
@@ -104,8 +105,13 @@ def covariance_matrix(value: Any, name: str) -> Rows:
 
 
 def diagonal(deviations: Numbers) -> Rows:
-    """The covariance of independent columns. Raises ValueError where a square is no float."""
+    """The covariance of independent columns. Raises ValueError where a square is no float, and for too many columns."""
     d = len(deviations)
+    if d > _MOST_COLUMNS:
+        raise ValueError(
+            f"{d} columns of unlike deviations and a public set need a matrix of {d} rows, and {_MOST_COLUMNS} are the most; divide the columns by "
+            "their deviations before."
+        )
     if not 1e-150 < min(deviations) <= max(deviations) < 1e150:
         raise ValueError(
             f"deviations from {min(deviations)} to {max(deviations)}: their squares leave the floats; take another unit."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -111,7 +112,15 @@ def test_without_a_cut_it_is_the_masked_mean() -> None:
 def test_where_there_is_no_way_back() -> None:
     """A mean that nothing inside has, one too far to be told, and a set that holds less than a 20th."""
     cut = Cut(2, 2.0, ends=(-math.inf, 0.5))
-    for target in ((0.5, 0.0), (0.6, 0.0), (0.0, 2.0), (0.0, 5.0), (-2.1, 0.0), (0.45, 0.1)):
+    for target in (
+        (0.5, 0.0),
+        (0.6, 0.0),
+        (0.0, 2.0),
+        (0.0, 5.0),
+        (-2.1, 0.0),
+        (0.45, 0.1),
+        (2.0**90, -(2.0**90)),
+    ):
         assert solved(cut, np.array(target)) is None
     assert solved(cut, np.array([-0.3, 0.3])) is not None
     few = Cut(1, 3.0, ends=(2.0, 3.0))
@@ -128,5 +137,9 @@ def test_public_sets_of_images_become_cuts() -> None:
     cut, axis = cut_of(Round((30, 40), 20, outside=True), 2.0, 10.0, 2)
     assert (cut.about, cut.bound, cut.outside, axis.tolist()) == (5.0, 2.0, True, [0.6, 0.8])
     cut, axis = cut_of(Round((0, 0), 10**400), 2.0, 10.0, 2)
-    assert (cut.about, cut.bound, axis.tolist()) == (0.0, math.inf, [1.0, 0.0])
+    assert (cut.about, cut.bound, axis.tolist()) == (0.0, 1e100, [1.0, 0.0])
+    whole, none = limited(cut, 0.3, 0.2), limited(dataclasses.replace(cut, outside=True), 0.3, 0.2)
+    assert whole is not None
+    assert whole.inside == pytest.approx(moment(2, 2.0, math.hypot(0.3, 0.2), "mask").inside)
+    assert none is None
     assert cut_of(Slab((1, 0), None, 10**400), 2.0, 1.0, 2)[0].ends == (-math.inf, math.inf)

@@ -73,6 +73,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
         "squares leave the floats",
     ),
 ]
+MANY: dict[str, Any] = {"deviations": (1.0,) * 4000 + (2.0,), "kept": InsideBall(70)}
 LINE: list[tuple[Any, type[Exception], str]] = [
     ((1, 0), ValueError, "lower end first"),
     ((math.nan, 0), ValueError, "no NaN"),
@@ -88,6 +89,11 @@ def test_bad_parameters_are_refused(
 ) -> None:
     with pytest.raises(kind, match=message):
         made(**change)
+
+
+def test_too_many_unlike_columns_are_refused() -> None:
+    with pytest.raises(ValueError, match="divide the columns by"):
+        made(4001, **MANY)
 
 
 @pytest.mark.parametrize(("kept", "kind", "message"), LINE, ids=range(len(LINE)))
@@ -282,6 +288,33 @@ def test_what_is_left_of_too_few_is_an_outcome() -> None:
         assert isinstance(found, Abstained)
         if seed < 2:
             assert "no mean near the released center" in found.reason
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=[w[0] for w in WORLDS])
+def test_every_transcript_has_a_typed_estimate(world: World) -> None:
+    """Whatever noise makes of it: numbers of 1 to 2^80 units, and of both signs."""
+    _, d, kept, _, own = world
+    mechanism = made(d, kept=kept, at_least=1, **own)
+    rng = np.random.default_rng(9)
+    names = [stage.name for stage in stages_of(mechanism.fixed_plan)]
+    kinds = set()
+    for _ in range(60):
+        released: dict[str, Any] = {}
+        for name in names:
+            width = 1 if name == "count" else d + (not name.startswith("side"))
+            sizes = 2.0 ** rng.uniform(30, 80, width)
+            numbers = [int(v) for v in sizes * rng.choice([-1, 1], width)]
+            released[name] = (500,) if name == "count" else tuple(numbers)
+        for name in names[-1:]:
+            released[name] = (*released[name][:-1], abs(released[name][-1]))
+        with np.errstate(all="raise", under="ignore"):
+            found = mechanism.estimate(transcript(released))
+        assert isinstance(found, (VectorMeanEstimate, Abstained))
+        kinds.add(type(found))
+        if isinstance(found, VectorMeanEstimate):
+            assert np.isfinite(found.value).all()
+            assert np.isfinite(found.covariance).all()
+    assert Abstained in kinds
 
 
 def test_many_columns() -> None:
