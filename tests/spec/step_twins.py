@@ -31,6 +31,21 @@ def _often_shuffled(listed: tuple[Any, ...]) -> Orders:
 
 
 TWINS: dict[str, dict[str, Any]] = {
+    "theory.gradient_steps:obligation_steps_average": {
+        "the plain mean": lambda steps: [Fraction(1, steps)] * steps,
+        "the last parameter alone": lambda steps: [
+            Fraction(2 * (s + 1), steps * (steps + 1)) for s in range(steps)
+        ],
+    },
+    "theory.gradient_steps:obligation_median_of_runs": {
+        "the mean": lambda values: sum(values) / len(values),
+        "the largest": max,
+        "the lower quarter": lambda values: sorted(values)[len(values) // 4],
+    },
+    "theory.gradient_steps:obligation_published_noise": {
+        "no worse than full gradients": (0, 2),
+        "a hundred times": (90, 110),
+    },
     "theory.steps:obligation_step_sums": {
         "one less": lambda *given: steps.moved_squared(*given) - 1,
         "one more": lambda *given: steps.moved_squared(*given) + 1,
