@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -14,13 +13,12 @@ from scipy.optimize import brentq
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.family_estimates import FamilyEstimate
 from dpverify.estimation.family_frames import (
-    LARGEST,
     Frame,
     best_frame,
     edges_in,
-    kept_support,
     steepness,
 )
+from dpverify.estimation.family_search import FINE, FamilyMean
 from dpverify.estimation.gradient_steps import (
     Descent,
     cut_number,
@@ -30,46 +28,21 @@ from dpverify.estimation.gradient_steps import (
     widening,
 )
 from dpverify.estimation.handles import COUNT
-from dpverify.estimation.kept_sets import pair
 from dpverify.estimation.stepped import CELLS, MOST_LEAST, SteppedMean
 from dpverify.estimation.whitening import count_of, octave_of
-from dpverify.families import Family
-from dpverify.grid.coordinates import SideCounts
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row
 from dpverify.plans import Abstained, Adaptive, Part, Plan, Released, Transcripts
 from dpverify.plans.parameters import one_of, whole_from
-from dpverify.plans.search import MOST_STEPS, Search
-from dpverify.privacy.numbers import exact, root_up, settle, to_float
+from dpverify.privacy.numbers import root_up, to_float
 
-_FINE = 16  # places of the search in a deviation of the statistic
-_POINTS = 9  # at which the search's unit is compared with a deviation
 _NEAR = 8  # deviations from where the search ended, in which the parameter is solved for
-_TINY = 1e-120
 _USUAL_STEPS, _MOST_STEPS, _MOST_RUNS = 10, 1000, 1000
 _NEAR_SHARE = 0.25  # units of the search within which the share of records inside is taken
 
 
-def _known_family(value: Any, name: str) -> Family:
-    if not isinstance(value, Family):
-        raise TypeError(
-            f"{name} = {value!r}; give a dpverify.families.Family, for example Poisson(), or an instance of your own class."
-        )
-    fields = {one.name for one in dataclasses.fields(value)}
-    try:
-        plain = {*vars(value)} <= fields and hash(value) is not None
-    except TypeError:
-        plain = False
-    if not plain:
-        raise TypeError(
-            f"{name}: a {type(value).__name__} that is not all in hashable fields of a frozen dataclass; families that are equal have "
-            "to be the same, so write @dataclass(frozen=True) and its numbers as fields."
-        )
-    return value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TruncatedMle(SteppedMean[FamilyEstimate]):
+class TruncatedMle(FamilyMean):
     """The parameter of an exponential family with one: Poisson, log-normal, continuous Bernoulli, or a family of your own.
 
     A noisy binary search finds the median of the records, as the parameter whose law has it. Then the mean of the family's statistic T is
@@ -94,10 +67,6 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
     Source: ZZ25, Algorithm 3.1 and Theorem 3.1 (truncated maximum likelihood; here by one release); OURS (clipped moments).
     """
 
-    family: Annotated[Family, _known_family]
-    lowest: float
-    highest: float
-    kept: Annotated[tuple[float, float], pair] | None = None
     method: Annotated[Literal["statistic", "gradient"], one_of("statistic", "gradient")] = (
         "statistic"
     )
@@ -105,20 +74,7 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
     runs: Annotated[int, whole_from(1, most=_MOST_RUNS)] = 1
 
     def check_parameters(self) -> None:
-        """A range that the family has, of not too many deviations; an interval of records that it has."""
-        for name in ("lowest", "highest"):
-            settle(self, **{name: to_float(exact(getattr(self, name), name))})
-        if not self.lowest < self.highest:
-            raise ValueError(
-                f"lowest = {self.lowest}, highest = {self.highest}: give the lower end of the range first."
-            )
-        ends = sorted(self.family.range())
-        if not ends[0] < self.lowest < self.highest < ends[1] or not self._fits():
-            raise ValueError(
-                f"lowest = {self.lowest}, highest = {self.highest}: the {self.family.parameter} of {type(self.family).__name__} is "
-                f"between {ends[0]:g} and {ends[1]:g}, both left out, and is searched in steps of a 16th of a deviation, up to "
-                "2^50 of them. Give a smaller public range inside."
-            )
+        """A range that the family has, of not too many deviations; an interval of records that it has; parameters of one method."""
         if self.method == "statistic" and (self.steps, self.runs) != (_USUAL_STEPS, 1):
             raise ValueError(
                 f"steps = {self.steps}, runs = {self.runs} are about gradients; write method='gradient', or leave them out."
@@ -127,24 +83,7 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
             raise ValueError(
                 "method = 'gradient' follows the likelihood of records inside an interval; write outside='mask' with it."
             )
-        if self.kept is not None and self.outside == "clip":
-            raise ValueError(
-                f"kept = {self.kept}: records of which only some were kept have another mean when they are clipped. Use "
-                "outside='mask', or leave it out."
-            )
-        try:
-            low, high = self._support()
-        except (OverflowError, ValueError):
-            raise ValueError(
-                f"kept = {self.kept}: {type(self.family).__name__} has no statistic of an end; give an end nearer to its records, or an "
-                "infinite one."
-            ) from None
-        if self.family.lattice and math.isfinite(high):
-            low, high = math.ceil(max(low, -(2.0**60))), math.floor(high)
-        if not low < high:
-            raise ValueError(
-                f"kept = {self.kept} holds none of the family's records, or a single count; give a longer interval."
-            )
+        FamilyMean.check_parameters(self)
 
     def plan(self) -> Plan:
         """The number, the search, and the statistics; or sums of these over a list, one for each gradient."""
@@ -168,18 +107,6 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
         if not size >= self.least() / 8:
             return Abstained("too few records lie where the interval is")
         return self._descended(transcript, middle, octave, count, size)
-
-    def replacement(self) -> float:
-        """The median in the middle of the range."""
-        return self._edge(0)
-
-    def search(self) -> Search:
-        """Over the family's coordinate, to a sixteenth of a deviation."""
-        return Search("parameter", 1, _steps_of(self.family, *self._coordinates()))
-
-    def sides(self, middle: int) -> SideCounts:
-        """Records above the median of a parameter."""
-        return SideCounts((self._edge(middle),))
 
     def count_weight(self) -> int:
         """Half of the range of a record under add-remove; under replace all that is free, if it is needed."""
@@ -265,7 +192,7 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
         frame = frame_of(self, self.theta_of(middle), octave)
         edges = edges_in(self.family, frame, "mask")
         size = self._size(middle, octave, number)
-        return self.descent().part(edges, self._edge(middle), size)
+        return self.descent().part(edges, self.edge(middle), size)
 
     def _size(self, middle: int, octave: int, number: int) -> int:
         """The list's size: by the least share inside for parameters within a quarter of a unit of where the search ended."""
@@ -278,7 +205,7 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
         share = frame.law(self.family, theta, "mask").inside
         if self.kept is None:
             return share
-        every = self.family.limited(theta, *self._support(), "mask").inside
+        every = self.family.limited(theta, *self.support(), "mask").inside
         return share / every if every > 0 else 0.0
 
     def _descended(
@@ -319,53 +246,13 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
             float(self.highest),
         )
 
-    # --- the range ------------------------------------------------------------------------------
-
-    def _fits(self) -> bool:
-        """Whether the range's coordinates are numbers, few enough for a search, and squares of statistics are floats."""
-        try:
-            for parameter in (self.lowest, self.highest):
-                ends = self.family.window(self.family.natural(float(parameter)))
-                if not (max(map(abs, ends)) < 1 / _TINY and ends[1] - ends[0] > _TINY):
-                    return False
-            return _steps_of(self.family, *self._coordinates()) <= MOST_STEPS
-        except (ValueError, OverflowError, ZeroDivisionError):
-            return False
-
-    def _coordinates(self) -> tuple[float, float]:
-        ends = [self.family.coordinate(float(p)) for p in (self.lowest, self.highest)]
-        return min(ends), max(ends)
-
-    def coordinate_of(self, middle: int) -> float:
-        """The family's coordinate at a middle of the search."""
-        low, high = self._coordinates()
-        return low + (high - low) * (middle / 2.0 ** (self.search().steps + 1) + 0.5)
-
-    def theta_of(self, middle: int) -> float:
-        """The natural parameter there."""
-        return self.theta_at(middle, 0)
-
-    def theta_at(self, middle: int, units: float) -> float:
-        """The natural parameter so many units from there, inside the range. A unit is one to two deviations, where these are largest."""
-        ends = self._coordinates()
-        unit = (ends[1] - ends[0]) * _FINE / 2.0 ** self.search().steps * 2
-        v = self.coordinate_of(middle) + units * unit
-        return self.family.natural(self.family.from_coordinate(min(max(v, ends[0]), ends[1])))
-
-    def _edge(self, middle: int) -> float:
-        t = self.family.middle(self.theta_of(middle))
-        x = float(self.family.record(np.array([t]))[0])
-        return min(max(x, -LARGEST), LARGEST)
-
-    def _support(self) -> tuple[float, float]:
-        """Of the statistic of records that were kept."""
-        return kept_support(self.family, self.kept)
+    # --- the solution ---------------------------------------------------------------------------
 
     def _solved(self, frame: Frame, released: float, middle: int) -> float | None:
         """The natural parameter whose law has this mean: near where the search ended, or at the end of the range."""
         family, outside = self.family, self.outside
-        ends, here = self._coordinates(), self.coordinate_of(middle)
-        far = _NEAR * (ends[1] - ends[0]) * _FINE / 2.0 ** self.search().steps * 2
+        ends, here = self.ends(), self.coordinate_of(middle)
+        far = _NEAR * (ends[1] - ends[0]) * FINE / 2.0 ** self.search().steps * 2
         low, high = max(ends[0], here - far), min(ends[1], here + far)
 
         def mean(v: float) -> float:
@@ -379,23 +266,10 @@ class TruncatedMle(SteppedMean[FamilyEstimate]):
         return family.natural(family.from_coordinate(float(brentq(mean, low, high))))
 
 
-@lru_cache(maxsize=64)
-def _steps_of(family: Family, low: float, high: float) -> int:
-    """Halvings of the coordinate's range down to a sixteenth of a deviation, where the deviation is largest of nine places."""
-    unit, most = (high - low) / _POINTS, 0.0
-    for k in range(_POINTS):
-        v = low + (k + 0.5) * unit
-        ends = [family.natural(family.from_coordinate(v + s * unit / 64)) for s in (-1, 1)]
-        theta = family.natural(family.from_coordinate(v))
-        law = family.limited(theta, *family.window(theta), "clip")
-        most = max(most, math.sqrt(law.variance) * (ends[1] - ends[0]) / (unit / 32))
-    return max(1, math.ceil(math.log2((high - low) * most * _FINE)))
-
-
 @lru_cache(maxsize=1 << 10)
 def frame_of(mechanism: TruncatedMle, theta: float, octave: int) -> Frame:
     """Choose the interval for this parameter and 2^(octave / 4) records."""
     number = count_of(octave) / mechanism.runs
     return best_frame(
-        mechanism.family, mechanism._support(), theta, mechanism.outside, number, mechanism.noise_at
+        mechanism.family, mechanism.support(), theta, mechanism.outside, number, mechanism.noise_at
     )

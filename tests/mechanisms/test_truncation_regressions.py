@@ -25,6 +25,7 @@ from dpverify.grid import ingest
 from dpverify.grid.vectors import clip_to_ball, inside_ball
 from dpverify.plans.plan import stages_of
 from spec import gaussian_mean, truncated_mle
+from spec.theory import family_frames
 from tests.mechanisms.centered import normal
 from tests.mechanisms.helpers import FALSE_ALARM
 
@@ -147,7 +148,7 @@ def _path(mechanism: TruncatedMle, node: int, record: float) -> bool:
     """Whether every decided step went to the record's side."""
     right, search = True, mechanism.search()
     while node > 1:
-        edge = mechanism._edge(search.middles((node >> 1,))[0])
+        edge = mechanism.edge(search.middles((node >> 1,))[0])
         right &= bool(node & 1) == (record > edge)
         node >>= 1
     return right
@@ -162,7 +163,7 @@ def test_a_search_misses_as_rarely_as_is_said(adjacency: Adjacency) -> None:
         lowest=0.05, highest=0.95, at_least=1,
     )  # fmt: skip
     steps = mechanism.search().steps
-    noise = float(truncated_mle.scale(mechanism.parameters, 1))
+    noise = float(family_frames.scale(mechanism.parameters, 1))
     n, record = round(1.5 * noise), 0.7123
     batch = mechanism.law([record] * n).sample(SeededBits(11), 3000)
     nodes = mechanism.search().nodes(steps)(batch)[:, 0].tolist()
