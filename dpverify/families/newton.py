@@ -10,8 +10,7 @@ import numpy as np
 
 from dpverify.privacy.numbers import Floats
 
-STEPS, HALVINGS = 100, 50
-_INNER = 4000
+STEPS, HALVINGS, INNER = 100, 50, 8000
 EXACT = 1e-20
 """Of what a step gains, by the model: for a likelihood, in squared deviations of one record's score."""
 SURE = 1e-13
@@ -61,51 +60,62 @@ def minimized(
         return Unsolved(start, "the prior's nearest theta to the released moments is no parameter")
     for step in range(STEPS):
         if box is None:
-            toward, edge = _least_of_model(state, theta, nearest)
+            toward, edge, sure = _least_of_model(state, theta, nearest)
         else:
-            toward, edge = _least_in_box(state, theta, *box)
+            toward, edge, sure = *_least_in_box(state, theta, *box), True
         gained = float(state.gradient @ (toward - theta))
         if -gained <= EXACT:
-            return Solved(toward, step, edge)
-        later, moved = None, theta
-        for k in range(HALVINGS):
-            moved = theta + 0.5**k * (toward - theta)
-            if box is not None:
-                moved = nearest(moved)
-            later = at(moved)
-            slack = 1e-4 * float(state.gradient @ (moved - theta)) + _ROUNDING * abs(state.value)
-            if later is not None and later.value <= state.value + slack:
-                break
-            later = None
-        if later is None:
+            if sure and gained <= SURE:
+                return Solved(toward, step, edge)
             break
-        if -gained <= SURE and later.value >= state.value:
+        found = _fallen(at, state, theta, toward - theta, nearest if box is not None else None)
+        if found is None:
+            break
+        moved, later = found
+        if sure and -gained <= SURE and later.value >= state.value:
             return Solved(toward, step, edge)
         theta, state = moved, later
     return Unsolved(theta, "Newton's method did not converge")
 
 
-def _least_of_model(state: Model, theta: Floats, nearest: Project) -> tuple[Floats, bool]:
-    """Find where the quadratic model is least over the set, and whether the set limits it: by accelerated projected gradients."""
+def _fallen(
+    at: Evaluate, state: Model, theta: Floats, way: Floats, nearest: Project | None
+) -> tuple[Floats, Model] | None:
+    """Halve the step until the function falls by a share of what its gradient promises; None if it never does."""
+    for k in range(HALVINGS):
+        moved = theta + 0.5**k * way
+        if nearest is not None:
+            moved = nearest(moved)
+        later = at(moved)
+        slack = 1e-4 * float(state.gradient @ (moved - theta)) + _ROUNDING * abs(state.value)
+        if later is not None and later.value <= state.value + slack:
+            return moved, later
+    return None
+
+
+def _least_of_model(state: Model, theta: Floats, nearest: Project) -> tuple[Floats, bool, bool]:
+    """Find where the quadratic model is least over the set, whether the set limits it, and whether the search ended.
+
+    By accelerated projected gradients, which restart where they overshoot.
+    """
     values, vectors = np.linalg.eigh(state.hessian)
     values = np.maximum(values, 1e-13 * values[-1])
     free = theta - (vectors / values) @ (vectors.T @ state.gradient)
     place = nearest(free)
     if np.linalg.norm(place - free) <= 1e-12 * (1 + np.linalg.norm(free)):
-        return free, False
+        return free, False, True
     ahead, weight = place, 1.0
-    for _ in range(_INNER):
+    for _ in range(INNER):
         slope = state.gradient + state.hessian @ (ahead - theta)
         later = nearest(ahead - slope / values[-1])
         moved = later - place
         if (ahead - later) @ moved > 0:
             weight = 1.0  # overshot: restart
         if np.linalg.norm(later - ahead) <= 1e-14 * (1 + np.linalg.norm(later)):
-            place = later
-            break
+            return later, True, True
         heavier = (1 + math.sqrt(1 + 4 * weight**2)) / 2
         ahead, weight, place = later + (weight - 1) / heavier * moved, heavier, later
-    return place, True
+    return place, True, False
 
 
 def _least_in_box(state: Model, theta: Floats, low: Floats, high: Floats) -> tuple[Floats, bool]:

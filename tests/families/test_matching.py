@@ -188,6 +188,22 @@ def test_newton_that_does_not_end_is_said(monkeypatch: pytest.MonkeyPatch) -> No
         assert "did not converge" in found.why
 
 
+def test_a_search_over_the_prior_that_does_not_end_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eigenvalues a factor 10000 apart, three of them, at the prior's end: with 50 inner steps the place is none, and is not given for one."""
+    family, rng = MultivariateNormal(3), np.random.default_rng(0)
+    prior = Eigenvalues(0.01, 100.0, 0.01)
+    kept = family.survival(prior, 0.3)
+    center = family.mean(family.natural(np.zeros(3), np.diag([90.0, 1.0, 0.02])))
+    released = center * (1 + 0.3 * rng.normal(size=family.p)) + 0.5 * rng.normal(size=family.p)
+    found = truncated_mle(family, prior, kept, released)
+    assert isinstance(found, Solved)
+    assert found.at_edge
+    monkeypatch.setattr(newton, "INNER", 50)
+    cut = truncated_mle(family, prior, kept, released)
+    assert isinstance(cut, Unsolved)
+    assert "did not converge" in cut.why
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
