@@ -14,6 +14,7 @@ STEPS, HALVINGS, INNER = 100, 50, 8000
 EXACT = 1e-20
 """Of what a step gains, by the model: for a likelihood, in squared deviations of one record's score."""
 SURE = 1e-13
+_LITTLE = 1e-6  # of what single numbers promise, the least that all together have to
 _ROUNDING = 1e-13  # of the value, which nothing falls by more than near the minimum
 
 
@@ -129,9 +130,7 @@ def _least_in_box(state: Model, theta: Floats, low: Floats, high: Floats) -> tup
         values = np.maximum(values, 1e-13 * values[-1])
         toward[free] -= (vectors / values) @ (vectors.T @ (state.gradient[free] / scale)) / scale
     clamped = np.clip(toward, low, high)
-    if (
-        state.gradient @ (clamped - theta) > 0
-    ):  # clamping turned the step: along the diagonal instead
-        own = np.diag(state.hessian)
-        clamped = np.clip(theta - state.gradient / own, low, high)
+    plain = np.clip(theta - state.gradient / np.diag(state.hessian), low, high)
+    if state.gradient @ (clamped - theta) > _LITTLE * float(state.gradient @ (plain - theta)):
+        clamped = plain  # clamping turned the step; this falls wherever anything does
     return clamped, bool(held.any())
