@@ -448,10 +448,10 @@ RATES = (
         setting={"counts": True, "noise_multiplier": 48, "adjacency": REPLACE, "outside": "clip"},
         target=Population(lambda mechanism, setting: math.log(5.0)),
         curve=Curve(
-            function="expected_error", arguments=("parameters", "n", "parameter"), margin=1.12
+            function="expected_error", arguments=("parameters", "n", "parameter"), margin=1.14
         ),
         lower=Curve(function="lower_bound", arguments=("parameters", "n", "parameter")),
-        repeats=2500,
+        repeats=2000,
         **_POISSON,
     ),
 )
