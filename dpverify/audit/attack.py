@@ -8,46 +8,53 @@ that looked most promising on the first draws: that choice is free, since the se
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc
 
-from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
+from dpverify.audit.certificates import (
+    DIRECTIONS,
+    Certificate,
+    certify_guesses,
+    fewest_draws,
+    guessed_epsilon,
+    is_pure,
+    tested_points,
+)
 from dpverify.audit.certificates import certify as certified
+from dpverify.audit.counting import EITHER_SIDE, hits_of
+from dpverify.audit.independence import (
+    InvalidRun,
+    Watch,
+    refuse_constant,
+)
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import together
 from dpverify.audit.outputs.laws import (
     AuditedLaw,
-    CallableDraws,
     Draws,
     all_failed,
+    are_functions,
     both_drawn,
+    called_singly,
     is_known,
 )
-from dpverify.audit.regions import Counted, Counts
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Witness, along_curve, likelihood_ratio, ranked
 from dpverify.audit.witnesses.features import Candidate
+from dpverify.audit.witnesses.guesses import Guess, guesses_of
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import Guarantee
 from dpverify.privacy.numbers import Floats
 
-DIRECTIONS = ("left over right", "right over left")
 _MAIN = 0.9  # of alpha for the most promising direction; the others share the rest
 _SEVERAL = 0.8, 0.2  # of that, where a second look left it in doubt which event tells most
 _WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
-_CHUNK = 1 << 22  # numbers drawn at a time
 _ENOUGH = 50_000  # draws a side from which some may be spent on a second look
-_BATCHES = 16  # of a function that gives many outputs at once, compared with each other
-_EXPECTED, _NEVER = 5, 1e-12
+_PLAINER = 0.002  # of epsilon: what guesses of either side must promise more than an event
 _LEARNING, _CHOOSING, _CERTIFYING, _AGAIN = range(4)
-
-
-class InvalidRun(ValueError):
-    """An audit that says nothing, because nothing was audited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,8 @@ class Study:
 
     laws: of both sides. witnesses: an event for either direction; besides: after a second look, those that
     promised most after it; along: more of them on the curve. draws: how many are left to certify with.
+    watch: what draws showed of noise that outputs share: nothing yet.
+    guess: at either side of single calls, for a claim without delta, and what it promises.
     """
 
     index: int
@@ -92,14 +101,24 @@ class Study:
     besides: tuple[tuple[Witness, ...], ...]
     along: tuple[tuple[Witness, ...], ...]
     draws: int
+    watch: Watch
+    guess: tuple[Guess, float] | None = None
 
     @property
     def promise(self) -> float:
         """That of the better direction."""
         return max(witness.promise for witness in self.witnesses)
 
+    @property
+    def promises(self) -> list[float]:
+        """Of each direction, and of a guess at either side."""
+        guess = [] if self.guess is None else [self.guess[1]]
+        return [*(witness.promise for witness in self.witnesses), *guess]
+
     def shots(self, side: int, alpha: float) -> list[Shot]:
-        """In one direction; several events share ``alpha``."""
+        """In one direction, or (side 2) a guess at either; several events share ``alpha``."""
+        if side == EITHER_SIDE and self.guess is not None:
+            return [Shot(EITHER_SIDE, self.guess[0], alpha)]
         several = (self.witnesses[side], *self.besides[side])
         shares = _SEVERAL[: len(several)]
         each = alpha / sum(shares)
@@ -111,7 +130,7 @@ class Shot:
     """An event to be certified, the side that it is more likely on, and at which level."""
 
     side: int
-    witness: Witness
+    witness: Witness | Guess
     alpha: float
 
 
@@ -120,6 +139,7 @@ class FixedAttack:
     """``trials`` draws a side and pair; ``alpha`` for everything that one call certifies.
 
     curve: how many more events to certify on the most promising pair, along the trade-off curve.
+    planted: whether what is attacked is known to be broken, and may draw no noise at all.
     """
 
     guarantee: Guarantee
@@ -128,6 +148,7 @@ class FixedAttack:
     alpha: float
     seed: int
     curve: int = 0
+    planted: bool = False
 
     def all_pairs(self, target: Target, stream: int) -> tuple[Certificate, ...]:
         """Both directions of every pair, and the curve."""
@@ -165,25 +186,29 @@ class FixedAttack:
 
     def _refuted(self, stream: int, study: Study, tried: list[Certificate]) -> bool:
         """Certify both directions; the stronger comes last in ``tried``."""
-        each = self.alpha / (2 * len(self.pairs))
-        shots = [shot for side in (0, 1) for shot in study.shots(side, each)]
+        sides = range(len(study.promises))
+        each = self.alpha / (len(sides) * len(self.pairs))
+        shots = [shot for side in sides for shot in study.shots(side, each)]
         tried += sorted(self.certify(stream, study, shots), key=strength)
         return tried[-1].refuted
 
     def shots(self, studies: Sequence[Study]) -> list[list[Shot]]:
         """What is certified on every pair. Alpha follows the promises, made before any such draw."""
         alpha = self.alpha * (_WITHOUT_CURVE if self.curve else 1)
-        places = [(study.index, side) for study in studies for side in (0, 1)]
-        main = max(places, key=lambda place: studies[place[0]].witnesses[place[1]].promise)
-        rest = alpha * (1 - _MAIN) / (len(places) - 1)
-        shots = [
-            [
-                *study.shots(0, alpha * _MAIN if (study.index, 0) == main else rest),
-                *study.shots(1, alpha * _MAIN if (study.index, 1) == main else rest),
-            ]
+        promises = {
+            (study.index, side): promise
             for study in studies
-        ]
-        best, side = studies[main[0]], main[1]
+            for side, promise in enumerate(study.promises)
+        }
+        main = max(promises, key=lambda place: promises[place])
+        rest = alpha * (1 - _MAIN) / (len(promises) - 1)
+        shots: list[list[Shot]] = [[] for _ in studies]
+        for index, side in promises:
+            share = alpha * _MAIN if (index, side) == main else rest
+            shots[index] += studies[index].shots(side, share)
+        best = studies[main[0]]
+        likelier = max((0, 1), key=lambda side: promises[best.index, side])
+        side = likelier if main[1] == EITHER_SIDE else main[1]
         for witness in best.along[side]:
             shots[main[0]].append(Shot(side, witness, (self.alpha - alpha) / self.curve))
         return shots
@@ -201,6 +226,7 @@ class FixedAttack:
         learning, choosing = study_sizes(self.trials, known, len(points))
         first, second = drawn(_LEARNING, learning), drawn(_CHOOSING, choosing)
         refuse_failures(pair.name, first)
+        watch = self._watch(pair.name, laws, [first, second])
         left = self.trials - learning - choosing
 
         def chosen(alpha: float, most: int = 1) -> list[tuple[Witness, ...]]:
@@ -226,7 +252,23 @@ class FixedAttack:
             for side, witness in enumerate(witnesses)
         )
         besides = tuple(several[1:] for several in options)
-        return Study(index, laws, witnesses, besides, along, left)
+        guess = None
+        if called_singly(laws) and is_pure(points):
+            guess = _guess_of(witnesses, second, task)
+        return Study(index, laws, witnesses, besides, along, left, watch, guess)
+
+    def _watch(
+        self, pair: str, laws: tuple[AuditedLaw, AuditedLaw], phases: Sequence[Sequence[Draws]]
+    ) -> Watch:
+        """What the first draws show of noise that outputs share. Raises InvalidRun where it is evident."""
+        watch = Watch(laws)
+        if are_functions(laws):
+            drawn = [together(batches) for batches in zip(*phases, strict=True)]
+            if not self.planted:
+                refuse_constant(pair, laws, drawn)
+            watch.take(drawn)
+            watch.require_fresh()
+        return watch
 
     def _candidates(
         self,
@@ -249,19 +291,46 @@ class FixedAttack:
         return [likelihood_ratio(*laws), *learned] if known else learned
 
     def certify(self, stream: int, study: Study, shots: Sequence[Shot]) -> list[Certificate]:
-        """Fresh draws on these events; another seed or stream gives other draws."""
-        draws, address = study.draws, (self.seed, stream, study.index)
+        """Fresh draws on these events; another seed or stream gives other draws.
+
+        Raises InvalidRun where outputs share noise, or an event that would refute the claim comes in runs.
+        """
+        address = (self.seed, stream, study.index)
         witnesses = [shot.witness for shot in shots]
-        counts = _hits(study.laws, witnesses, address, draws)
+        seen = hits_of(
+            study.laws, witnesses, address, study.draws, _CERTIFYING, study.watch.copied()
+        )
         name, found = self.pairs[study.index].name, []
         for k, shot in enumerate(shots):
-            counted = Counted(counts[shot.side][k], draws, counts[1 - shot.side][k], draws)
-            where = (name, DIRECTIONS[shot.side], str(shot.witness))
-            certificate = certified(where, counted, shot.witness.aim, shot.alpha, self.guarantee)
+            where = (name, _direction(shot), str(shot.witness))
+            judged = certified if study.guess is None else certify_guesses
+            counted = seen.counted(k, shot.side)
+            certificate = judged(where, counted, shot.witness.aim, shot.alpha, self.guarantee)
             if math.isnan(certificate.epsilon):
                 raise InvalidRun(f"The counts of {certificate} give no bound.")
+            if certificate.refuted:
+                seen.watches[k].require_fresh()
             found.append(certificate)
         return found
+
+
+def _direction(shot: Shot) -> str:
+    return shot.witness.direction if isinstance(shot.witness, Guess) else DIRECTIONS[shot.side]
+
+
+def _guess_of(
+    witnesses: tuple[Witness, Witness], draws: Sequence[Draws], task: Task
+) -> tuple[Guess, float]:
+    """A guess at either side, which promises most if as many guesses of one side would show less."""
+    options = guesses_of(witnesses)
+    scale = task.draws / max(1, len(draws[0]))
+    shown = []
+    for guess in options:
+        right, wrong = guess.counts(draws[0], draws[1])
+        shown.append(guessed_epsilon(round(right * scale), round(wrong * scale), task.alpha))
+    best = max(witness.promise for witness in witnesses)
+    better = shown[2] > max(shown[:2]) + _PLAINER
+    return options[2], best + _PLAINER if better else -math.inf
 
 
 def suggested_direction(pair: NeighboringPair) -> Floats | None:
@@ -308,70 +377,3 @@ def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
 def strength(certificate: Certificate) -> tuple[bool, float]:
     """How much it shows: a refutation more than any other."""
     return certificate.refuted, certificate.epsilon - certificate.claimed
-
-
-def _hits(
-    laws: tuple[AuditedLaw, AuditedLaw],
-    witnesses: Sequence[Witness],
-    address: tuple[int, ...],
-    size: int,
-) -> list[list[int]]:
-    """How often each event happens in ``size`` draws of either side."""
-    hits: list[list[list[int]]] = [[], []]
-    sizes: list[int] = []
-    for chunk in _in_chunks(laws, address, size):
-        for draws, so_far in zip(chunk, hits, strict=True):
-            so_far.append(_happenings(witnesses, draws))
-        sizes.append(len(chunk[0]))
-    counts = np.array(hits).reshape(2, len(sizes), len(witnesses))
-    one_by_one = isinstance(laws[0], CallableDraws) and not laws[0].vectorized
-    for k, witness in () if one_by_one else enumerate(witnesses):  # single calls may drift together
-        for side in (0, 1):
-            _require_independent(counts[side, :, k], np.array(sizes), str(witness))
-    return [[int(total) for total in counts[side].sum(axis=0)] for side in (0, 1)]
-
-
-def _happenings(witnesses: Sequence[Witness], draws: Draws) -> list[int]:
-    scores: dict[int, Floats] = {}
-    found = []
-    for witness in witnesses:
-        key = id(witness.candidate)
-        if key not in scores:
-            scores[key] = witness.candidate.score(draws)
-        found.append(int(np.count_nonzero(witness.happens(scores[key]))))
-    return found
-
-
-def _require_independent(hits: Counts, sizes: Counts, event: str) -> None:
-    """Raises InvalidRun where an event is common in some batches and rare in others, as if outputs shared a draw.
-
-    A chi-square test at level 1e-12, where at least 5 hits and 5 others are expected in each batch.
-    """
-    share = hits.sum() / sizes.sum()
-    expected = sizes * share
-    if len(sizes) < 2 or min(expected.min(), (sizes - expected).min()) < _EXPECTED:
-        return
-    misfit = float(((hits - expected) ** 2 / (expected * (1 - share))).sum())
-    if chdtrc(len(sizes) - 1, misfit) < _NEVER:
-        raise InvalidRun(
-            f"The event {event} happened {hits[np.argmin(hits / sizes)]} times in one batch and "
-            f"{hits[np.argmax(hits / sizes)]} times in another of about {int(sizes[0])} outputs: they are not "
-            "independent, and nothing can be certified. Give each output noise of its own, or audit f(dataset)."
-        )
-
-
-def _in_chunks(
-    laws: tuple[AuditedLaw, AuditedLaw], address: tuple[int, ...], size: int
-) -> Iterator[list[Draws]]:
-    """A million draws at a time, or fewer where outputs are wide; of a function of a size, in several batches."""
-    batches = _BATCHES if isinstance(laws[0], CallableDraws) and laws[0].vectorized else 1
-    most = max(1, -(-size // batches))
-    done, part, chunk = 0, 0, min(most, 10_000)
-    while done < size:
-        chunk = min(chunk, size - done)
-        addresses = [(*address, side, _CERTIFYING, part) for side in (0, 1)]
-        drawn = both_drawn(laws, addresses, chunk)
-        yield drawn
-        done, part = done + chunk, part + 1
-        widest = max(draws.numbers.shape[1] for draws in drawn)
-        chunk = min(most, max(1000, _CHUNK // max(4, widest)))

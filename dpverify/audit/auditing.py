@@ -7,15 +7,16 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
-from dpverify.audit.attack import FaultResult, FixedAttack, InvalidRun, study_sizes
+from dpverify.audit.attack import FaultResult, FixedAttack, study_sizes
 from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, fewest_draws
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
 from dpverify.audit.friendly_core import KeptPart
+from dpverify.audit.independence import InvalidRun
+from dpverify.audit.last_bits import BITS_TRIALS, OF_BITS, on_bits, real, step_of
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.opening import Opening
 from dpverify.audit.progress import Meter, Progress, shown
@@ -29,6 +30,7 @@ from dpverify.audit.subjects import (
     is_ours,
     name_of,
     planted_in,
+    subject_of,
     target_of,
 )
 from dpverify.audit.verdicts import Verdict
@@ -48,7 +50,7 @@ _FIRST = (
 
 
 def audit(
-    subject: Mechanism[Any] | KeptPart | Opening | Exhibit | Callable[..., Any],
+    subject: Mechanism[Any] | KeptPart | Opening | Exhibit | Callable[..., Any] | None = None,
     *,
     pairs: Iterable[NeighboringPair],
     claim: PrivacyClaim | Derivation[PrivacyClaim] | Guarantee | None = None,
@@ -62,6 +64,8 @@ def audit(
     seconds: float | None = None,
     go_on: bool = False,
     curve: int = 0,
+    fresh: Callable[[], Callable[[Any], Any]] | None = None,
+    rounded: float | None = None,
     progress: Progress = None,
 ) -> AuditResult:
     """Attack ``subject`` on every pair, in both directions, and unless that refutes its claim each planted
@@ -69,7 +73,14 @@ def audit(
 
     subject: one of our mechanisms, or any function f(dataset) of its own randomness (with
     ``vectorized=True``: f(dataset, size), which returns ``size`` independent outputs, each with noise of its own;
-    certificates mean nothing where outputs share a draw).
+    certificates mean nothing where outputs share a draw). What is refuted of f(dataset) is that every call's law,
+    given the calls before, keeps the claim; the side of each call is a fair coin, so outputs may drift with the
+    calls (a clock, a counter). Noise that calls share breaks this without any leak: it is looked for, and an
+    InvalidRun where it is found.
+    fresh: instead of a subject, a factory: make() returns a new function f(dataset), which is called once. For
+    functions that keep noise, or draw it when they are made, which no number of calls can tell from a leak.
+    rounded: a step, far below the noise, to which floats in a function's outputs are rounded, to look beyond
+    their last bits; the report says so, and whether the bits leak as well.
     claim: a guarantee or claim; by default a mechanism's own. The pairs carry the adjacency. With pairs of k
     steps (``QueryMoves(by=k)``) give ``guarantee.for_group(k)``: of pure DP a bound on that epsilon, divided
     by k, holds for some neighbors on the way, and its errors are divided as well.
@@ -96,34 +107,33 @@ def audit(
     Raises TypeError or ValueError for a missing claim, no pairs, two of one name, pairs of another
     adjacency, too few trials (with how many are needed), a class for a mechanism, or a parameter of
     another type; nothing is drawn before. Raises InvalidRun if all calls
-    fail, and ValueError if memory runs out while drawing: that says nothing of the subject.
+    fail or outputs share noise, and ValueError if memory runs out while drawing: that says nothing of the subject.
     """
+    subject = subject_of(subject, fresh, vectorized)
     _check_subject(subject, faults)
+    step = step_of(subject, rounded)
     listed = _listed(pairs)
     guarantee, adjacency = claimed_of(subject, claim, listed)
-    alpha = _real(alpha, "alpha", "1e-6")
+    alpha = real(alpha, "alpha", "1e-6")
     _check_budget(trials, alpha, guarantee, is_ours(subject))
     if whole(curve, "curve") < 0 or (curve and sequential):
         raise ValueError(f"curve = {curve}; a number of events, and only without sequential=True.")
-    limit = _limit(seconds, sequential)
-    if go_on and not sequential:
-        raise ValueError(
-            "go_on=True is for sequential=True; with a fixed number of draws all are used."
-        )
-    chosen = secrets.randbelow(2**32) if seed is None else whole(seed, "seed")
-    if chosen < 0:
-        raise ValueError(f"seed = {seed}; give a whole number of at least 0, or None.")
+    limit, chosen = _limit(seconds, sequential, go_on), _seed(seed)
+    in_all, alpha = alpha, alpha * (1 - OF_BITS) if step else alpha
     remarks = _remarks(guarantee, alpha, told=is_ours(subject) or isinstance(subject, Exhibit))
     run = _Run(guarantee, listed, trials, alpha, chosen, sequential, limit, go_on, curve)
     most = 2 * trials * len(listed)
     with shown(progress, name_of(subject), most, advice=_advice(sequential)) as meter:
         counted = _counted(subject, meter, vectorized)
         marked = None if faults is None else [_counted(one, meter, vectorized) for one in faults]
-        planted = planted_in(counted, marked, vectorized, thorough)
-        found = run.all(target_of(counted, vectorized), planted, meter)
+        planted = planted_in(counted, marked, vectorized, thorough, step)
+        found = run.all(target_of(counted, vectorized, step), planted, meter)
     certificates, results, draws, trials, bets = found
     verdict = _verdict(certificates, results)
-    said = (certificates, results, alpha, trials, chosen, draws, bets)
+    unrounded = None if verdict is Verdict.VIOLATED else target_of(subject, vectorized)
+    bits = FixedAttack(guarantee, listed, min(trials, BITS_TRIALS), in_all * OF_BITS, chosen)
+    remarks += on_bits(step, bits, unrounded)
+    said = (certificates, results, in_all, trials, chosen, draws, bets)
     about = (tuple(listed), name_of(subject), remarks)
     return AuditResult(verdict, guarantee, adjacency, *said, *about)
 
@@ -217,14 +227,6 @@ def _verdict(certificates: Sequence[Certificate], faults: Sequence[FaultResult])
     return Verdict.CONSISTENT if seen else Verdict.POWERLESS
 
 
-def _limit(seconds: float | None, sequential: bool) -> float:
-    """Seconds of a sequential audit, infinite without a limit."""
-    limit = math.inf if seconds is None else _real(seconds, "seconds", "60.0")
-    if not limit > 0 or (seconds is not None and not sequential):
-        raise ValueError(f"seconds = {seconds}; a positive time, and only with sequential=True.")
-    return limit
-
-
 def _check_subject(subject: Any, faults: Any) -> None:
     if isinstance(subject, type) and issubclass(subject, Mechanism):
         raise TypeError(
@@ -249,12 +251,23 @@ def _listed(pairs: Any) -> list[NeighboringPair]:
     return listed
 
 
-def _real(value: Any, name: str, example: str) -> float:
-    """Raises TypeError for what is not a real number."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        kind = type(value).__name__
-        raise TypeError(f"{name} = {value!r} is a {kind}; write a number, as {name}={example}.")
-    return float(value)
+def _limit(seconds: float | None, sequential: bool, go_on: bool) -> float:
+    """Seconds of a sequential audit, infinite without a limit."""
+    limit = math.inf if seconds is None else real(seconds, "seconds", "60.0")
+    if not limit > 0 or (seconds is not None and not sequential):
+        raise ValueError(f"seconds = {seconds}; a positive time, and only with sequential=True.")
+    if go_on and not sequential:
+        raise ValueError(
+            "go_on=True is for sequential=True; with a fixed number of draws all are used."
+        )
+    return limit
+
+
+def _seed(seed: int | None) -> int:
+    chosen = secrets.randbelow(2**32) if seed is None else whole(seed, "seed")
+    if chosen < 0:
+        raise ValueError(f"seed = {seed}; give a whole number of at least 0, or None.")
+    return chosen
 
 
 def _check_budget(trials: int, alpha: float, guarantee: Guarantee, law_known: bool) -> None:

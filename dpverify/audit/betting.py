@@ -5,6 +5,11 @@ For an event S chosen from the past, a draw a of its own side and a draw b of th
 of 1 + stake * payoff with stakes in [0, 1 / (e^epsilon + delta)) chosen from the past, is then a
 nonnegative supermartingale that starts at 1, and reaches 1 / alpha with probability at most alpha,
 however long one looks (Ville 1939).
+
+Where a fair coin chooses the side of each single call, no pairs are needed: a guess at the side pays 1 if it
+is right, -e^epsilon if it is wrong, less delta / 2 a call for each side that is ever guessed. Given all calls
+before, that has mean <= 0 if each call's law keeps the claim given these, whatever drifts from call to call
+(``witnesses.guesses``). In a pair of calls the second may know the dataset of the first.
 """
 
 from __future__ import annotations
@@ -28,7 +33,10 @@ _BEYOND = 650.0  # e^epsilon is still a float below
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Paired draws (a, b): how many had a in S and b in S, a only, b only, neither."""
+    """Paired draws (a, b): how many had a in S and b in S, a only, b only, neither.
+
+    Of single calls, whose side is guessed: none, how many guesses were right, how many wrong, no guess.
+    """
 
     both: int
     own: int
@@ -49,7 +57,10 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Bet:
-    """One bet of a sequential audit against the claim, on a batch of paired draws."""
+    """One bet of a sequential audit against the claim, on a batch of paired draws or single calls.
+
+    share: the part of delta that each single call pays, 1/2 for each side that is guessed; 0 of pairs.
+    """
 
     pair: str
     direction: str
@@ -58,18 +69,19 @@ class Bet:
     delta: float
     stake: float
     tally: Tally
+    share: float = 0.0
 
     @property
     def log_growth(self) -> float:
         """The natural logarithm of what the bet multiplied the wealth by, rounded down."""
-        payoffs = payoffs_of(np.array([self.epsilon]), np.array([self.delta]))
+        payoffs = payoffs_of(np.array([self.epsilon]), np.array([self.delta]), self.share)
         return float(log_growth(payoffs, np.array([self.stake]), self.tally)[0])
 
 
-def payoffs_of(epsilon: Floats, delta: Floats) -> Floats:
-    """Shape (4, claims): the payoff of both, own, other, neither; rounded down."""
+def payoffs_of(epsilon: Floats, delta: Floats, share: float = 0.0) -> Floats:
+    """Shape (4, claims): the payoff of both, own, other, neither; rounded down. share: as of ``Bet``."""
     factor = np.exp(np.minimum(epsilon, _BEYOND)) * (1 + 1e-12)
-    loss = delta * (1 + 1e-12)
+    loss = delta * (share or 1.0) * (1 + 1e-12)
     return np.stack([1 - factor - loss, 1 - loss, -factor - loss, -loss])
 
 
@@ -81,13 +93,23 @@ def log_growth(payoffs: Floats, stakes: Floats, tally: Tally) -> Floats:
     return np.where(stakes > 0, grown, 0.0)
 
 
-def stakes_for(payoffs: Floats, own_rate: float, other_rate: float) -> Floats:
+def chances_of(own_rate: float, other_rate: float, share: float = 0.0) -> Floats:
+    """Shape (4, 1): the chances of both, own, other, neither, of an event with these rates.
+
+    share: as of ``Bet``; guesses of one side can be right on half of the calls.
+    """
+    p, q = own_rate * (share or 1.0), other_rate * (share or 1.0)
+    if share:
+        return np.array([0.0, p, q, max(0.0, 1 - p - q)])[:, None]
+    return np.array([p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)])[:, None]
+
+
+def stakes_for(payoffs: Floats, own_rate: float, other_rate: float, share: float = 0.0) -> Floats:
     """A part of the stakes of largest expected log growth (Kelly 1956) if the event had these rates.
 
     own_rate, other_rate: estimates from the past. 0 where nothing is to be won.
     """
-    p, q = own_rate, other_rate
-    chances = np.array([p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)])[:, None]
+    chances = chances_of(own_rate, other_rate, share)
     low = np.zeros(payoffs.shape[1])
     high = _BOLDEST / -payoffs.min(axis=0)
     high = np.minimum(high, 1.0)
@@ -96,6 +118,16 @@ def stakes_for(payoffs: Floats, own_rate: float, other_rate: float) -> Floats:
         rises = (chances * payoffs / (1 + middle * payoffs)).sum(axis=0) > 0
         low, high = np.where(rises, middle, low), np.where(rises, high, middle)
     return np.where((chances * payoffs).sum(axis=0) > 0, _PART * low, 0.0)
+
+
+def expected_growth(
+    epsilon: float, delta: float, own_rate: float, other_rate: float, share: float
+) -> float:
+    """The expected log growth of a bet on one single call, if the guesses had these rates."""
+    payoffs = payoffs_of(np.array([epsilon]), np.array([delta]), share)
+    stakes = stakes_for(payoffs, own_rate, other_rate, share)
+    chances = chances_of(own_rate, other_rate, share)
+    return float((chances * np.log1p(stakes * payoffs)).sum())
 
 
 @dataclass(slots=True)
@@ -119,10 +151,10 @@ class Wealth:
         grid = np.unique(np.concatenate([[0.0], below, [claimed], above]))
         return cls(grid, delta, np.zeros(len(grid)), np.zeros(len(grid)))
 
-    def take(self, own_rate: float, other_rate: float, tally: Tally) -> Floats:
-        """Bet on this batch at rates estimated before it; the stakes."""
-        payoffs = payoffs_of(self.epsilons, np.full(len(self.epsilons), self.delta))
-        stakes = stakes_for(payoffs, own_rate, other_rate)
+    def take(self, own_rate: float, other_rate: float, tally: Tally, share: float = 0.0) -> Floats:
+        """Bet on this batch at rates estimated before it; the stakes. share: as of ``Bet``."""
+        payoffs = payoffs_of(self.epsilons, np.full(len(self.epsilons), self.delta), share)
+        stakes = stakes_for(payoffs, own_rate, other_rate, share)
         self.log_wealth = self.log_wealth + log_growth(payoffs, stakes, tally)
         self.peak = np.maximum(self.peak, self.log_wealth)
         return stakes

@@ -7,7 +7,8 @@ nothing. Each certificate states its own alpha; whoever looks at several divides
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -21,6 +22,11 @@ Point = tuple[float, float]
 """An epsilon and the delta that is claimed there."""
 _BEYOND_TESTING = Fraction(10**4)  # no number of draws tells one such epsilon from another
 _BETWEEN = 3
+DIRECTIONS = ("left over right", "right over left")
+EITHER = "either side guessed"
+"""Of single calls whose side is guessed, wherever one of two events tells it."""
+_ROUNDING = 1e-9  # of logarithms, and more
+_GUESSED = 0.8  # of alpha of a "guesses" certificate; the rest is for its region
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +41,10 @@ class Certificate:
     everywhere: a lower bound on delta at every epsilon, of an event that is impossible on the other
     side by its law, wrong with probability ``alpha`` besides; 0 where that is not known.
     refuted: whether the guarantee that was audited fails.
-    method: "joint" from a number of draws fixed beforehand (``regions``), or "betting" (``betting``);
-    then counts are of the last event, and alpha is that of the whole attack.
+    method: "joint" from a number of draws fixed beforehand (``regions``); "guesses", of single calls and a
+    claim without delta (``witnesses.guesses``): hits are right guesses at a call's side and other_hits wrong
+    ones, epsilon and refuted hold whatever drifts with the calls, the rest as in "joint" where nothing does;
+    or "betting" (``betting``): then counts are of the last event, and alpha is that of the whole attack.
     """
 
     pair: str
@@ -51,7 +59,7 @@ class Certificate:
     epsilon: float
     claimed: float
     alpha: float
-    method: Literal["joint", "betting"] = "joint"
+    method: Literal["joint", "guesses", "betting"] = "joint"
     mu: float = 0.0
     rho: float = 0.0
     everywhere: float = 0.0
@@ -59,11 +67,12 @@ class Certificate:
 
     @property
     def region(self) -> Region | None:
-        """Where the event's two probabilities are, but for ``alpha``; None of a sequential audit."""
-        if self.method == "betting":
+        """Where the event's two probabilities are, but for ``alpha``; None of bets, and of two events."""
+        if self.method == "betting" or self.direction == EITHER:
             return None
+        alpha = self.alpha * (1 - _GUESSED) if self.method == "guesses" else self.alpha
         counted = Counted(self.hits, self.draws, self.other_hits, self.other_draws)
-        return region(counted, self.share, self.alpha)
+        return region(counted, self.share, alpha)
 
     @property
     def errors(self) -> tuple[float, float]:
@@ -131,6 +140,46 @@ def certify(
         everywhere=least,
         refuted=refutes(found, guarantee),
     )
+
+
+def certify_guesses(
+    where: tuple[str, str, str], counted: Counted, aim: Aim, alpha: float, guarantee: Guarantee
+) -> Certificate:
+    """The certificate of right and wrong guesses at the sides of single calls; of a claim without delta."""
+    claimed, _ = aim.point
+    epsilon = guessed_epsilon(counted.hits, counted.other_hits, alpha * _GUESSED)
+    made = Certificate(
+        *where,
+        counted.hits,
+        counted.draws,
+        counted.other_hits,
+        counted.other_draws,
+        aim.share,
+        0.0,
+        epsilon,
+        claimed,
+        alpha,
+        method="guesses",
+        refuted=epsilon > claimed,
+    )
+    found = made.region
+    return made if found is None else replace(made, mu=found.mu(), rho=found.rho())
+
+
+def guessed_epsilon(right: int, wrong: int, alpha: float) -> float:
+    """A lower bound on any epsilon that is promised without delta: ln(p / (1 - p)), p the lower end of right."""
+    share = float(at_least(right, right + wrong, alpha)) if right else 0.0
+    return math.log(share) - math.log1p(-share) - _ROUNDING if share else -math.inf
+
+
+def is_pure(points: Sequence[Point]) -> bool:
+    """Whether what is tested is one epsilon, without a delta."""
+    return len(points) == 1 and points[0][1] == 0
+
+
+def share_of_guesses(direction: str) -> float:
+    """The part of delta that a bet on one call pays: 1/2 for each side that is guessed."""
+    return 1.0 if direction == EITHER else 0.5
 
 
 def refutes(found: Region, guarantee: Guarantee) -> bool:

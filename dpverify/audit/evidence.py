@@ -11,7 +11,8 @@ It stays below 10 kB: what is too large is shortened and told by a digest.
     events       [pair, direction, event in words]
     certificate  method, alpha, certified: [[epsilon, delta]], what is shown besides, rounded down; of bets [].
                  "joint": share, counts: [hits, draws, other hits, other draws] of the one event.
-                 "betting": level, omitted: the log growth of bets that are left out, never above 0
+                 "guesses": counts: [right guesses, wrong ones] at the sides of single calls.
+                 "betting": level, single: whether bets are on single calls, omitted: the log growth of bets that are left out, never above 0
     bets         [event, point, stake, both, own, other, neither], the first two by their position
     pairs        name, kinds; data: [left, right], or that as base64 of zlib of JSON, or null; then
                  digests (sha256 of an array's bytes in C order, little-endian, or of the records' JSON,
@@ -86,7 +87,7 @@ def witness_of(
                 "guarantee": shortened(str(result.guarantee), _LONG),
                 "adjacency": shortened(str(result.adjacency), _SHORT),
             },
-            **(_betting(result, most_bets) if result.bets else _joint(result)),
+            **_proof(result, most_bets),
             "run": _run(result, replay),
         }
         made["pairs"] = _pairs(made["events"], known, room)
@@ -106,6 +107,22 @@ def write_witness(
     file = Path(path)
     file.write_text(compact(made), encoding="ascii")
     return file
+
+
+def _proof(result: AuditResult, most_bets: int) -> dict[str, Any]:
+    if result.bets:
+        return _betting(result, most_bets)
+    return _guesses(result) if result.strongest.method == "guesses" else _joint(result)
+
+
+def _guesses(result: AuditResult) -> dict[str, Any]:
+    best = result.strongest
+    (point,) = tested_points(result.guarantee)
+    return {
+        "points": [list(_on_claim(result.guarantee, point))],
+        "events": [list(_event(best))],
+        "certificate": {**_certificate(best), "counts": [best.hits, best.other_hits]},
+    }
 
 
 def _joint(result: AuditResult) -> dict[str, Any]:
@@ -156,7 +173,8 @@ def _betting(result: AuditResult, most: int) -> dict[str, Any]:
         ]
         for bet in kept
     ]
-    own = {"certified": [], "level": level, "omitted": min(0.0, omitted)}
+    single = any(bet.share for bet in kept)
+    own = {"certified": [], "level": level, "single": single, "omitted": min(0.0, omitted)}
     certificate = {**_certificate(result.strongest), **own}
     return {
         "points": [list(_on_claim(result.guarantee, point)) for point in points],

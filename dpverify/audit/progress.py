@@ -75,6 +75,7 @@ class Meter:
                 self.count(given[1] if vectorized else 1)
 
         call.__name__ = str(getattr(function, "__name__", repr(function)))
+        call.__wrapped__ = function  # type: ignore[attr-defined]  # as functools.wraps has it
         return call
 
 

@@ -14,6 +14,7 @@ from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.neighbors.reading import adjacency_as_json, adjacency_from
 from dpverify.audit.portable import datasets_as_json, plain_floats, read_floats
 from dpverify.audit.verdicts import MEANING, Asked, Verdict
+from dpverify.audit.witnesses.events import is_about_kinds
 from dpverify.privacy import Guarantee, parse_guarantee
 
 _ROOM = 5000  # bytes of JSON for the datasets of a pair
@@ -111,6 +112,7 @@ class AuditResult(Asked):
             *_refuted_elsewhere(self.guarantee, best),
             *_at_every_epsilon(self.certificates),
             f"on         {best}",
+            *_on_wrappers(best),
             *self._faults(),
             *(f"remark     {remark}" for remark in self.remarks),
             f"seed       {self.seed}, {self.draws} draws of at most {self.trials} a side and pair",
@@ -219,6 +221,16 @@ def _refuted_elsewhere(guarantee: Guarantee, best: Certificate) -> list[str]:
     excess, (epsilon, delta) = max((found.excess(*p), p) for p in tested_points(guarantee))
     above = f"delta >= {delta + excess:.4g} at epsilon {epsilon:.4g} (claimed: {delta:.4g})"
     return [f"refuted    {above}"]
+
+
+def _on_wrappers(best: Certificate) -> list[str]:
+    """Of an exception, a type or a shape that refutes the claim: it may be none of the mechanism's."""
+    if not (best.refuted and is_about_kinds(best.event)):
+        return []
+    return [
+        "           if this comes from your wrapper, or from how the two datasets were made (one of integers, one "
+        "of floats), and not from the mechanism, make both sides alike there and audit again"
+    ]
 
 
 def _at_every_epsilon(certificates: Sequence[Certificate]) -> list[str]:

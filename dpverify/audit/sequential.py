@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.attack import DIRECTIONS, refuse_failures, suggested_direction
+from dpverify.audit.attack import refuse_failures, suggested_direction
 from dpverify.audit.betting import (
     Bet,
     Tally,
@@ -26,12 +26,22 @@ from dpverify.audit.betting import (
     payoffs_of,
     stakes_for,
 )
-from dpverify.audit.certificates import Certificate, Point, tested_points
+from dpverify.audit.certificates import DIRECTIONS, Aim, Certificate, Point, tested_points
+from dpverify.audit.independence import EventWatch, Watch, refuse_constant, stays
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import Draws, together
-from dpverify.audit.outputs.laws import AuditedLaw, all_failed, both_drawn, is_known
+from dpverify.audit.outputs.laws import (
+    AuditedLaw,
+    all_failed,
+    are_functions,
+    both_drawn,
+    called_singly,
+    is_known,
+)
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Witness, choose, likelihood_ratio
+from dpverify.audit.witnesses.events import first_prints
+from dpverify.audit.witnesses.guesses import Guess, best_bet
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import GaussianDP, Guarantee, ZeroConcentratedDP
@@ -39,6 +49,7 @@ from dpverify.privacy.numbers import to_float
 
 _FIRST = 64  # draws a side that only teach, on every pair
 _FAILED = 2000  # draws a side after which a function that never gave a value is taken to be broken
+_STILL = 1000  # draws a side that outputs which hardly ever change get, to see whether they ever do
 _GROWTH = 0.15  # a batch is this part of what a pair has seen
 _RELEARN = 1.5  # learn again when a pair has seen this much more
 _KEPT = 100_000  # draws a side to learn from
@@ -47,7 +58,7 @@ _ELSEWHERE = 5  # every so many batches another pair than the best gets its turn
 
 @dataclass(slots=True)
 class _Track:
-    """What has been seen on one pair."""
+    """What has been seen on one pair. guess: of single calls, what is bet on instead of the witness."""
 
     index: int
     pair: NeighboringPair
@@ -58,11 +69,49 @@ class _Track:
     learned_at: int = 0
     side: int = 0
     witness: Witness | None = None
+    guess: Guess | None = None
     rates: tuple[list[int], list[int]] = field(default_factory=lambda: ([0, 0], [0, 0]))
 
     @property
     def promise(self) -> float:
         return -math.inf if self.witness is None else self.witness.promise
+
+    @property
+    def share(self) -> float:
+        """As of ``Bet``."""
+        return 0.0 if self.guess is None else self.guess.share
+
+    @property
+    def direction(self) -> str:
+        return DIRECTIONS[self.side] if self.guess is None else self.guess.direction
+
+    @property
+    def event(self) -> str:
+        return str(self.witness if self.guess is None else self.guess)
+
+    @property
+    def aim(self) -> Aim:
+        assert self.witness is not None
+        return self.witness.aim if self.guess is None else self.guess.aim
+
+    def tally(self, drawn: Sequence[Draws]) -> Tally:
+        """Of draws of the left side and of the right."""
+        if self.guess is not None:
+            return self.guess.tally(drawn[0], drawn[1])
+        return Tally.of(self._happened(drawn[self.side]), self._happened(drawn[1 - self.side]))
+
+    def seen_in(self, drawn: Sequence[Draws]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The event's hits on its own side and on the other, and of how many draws; or of guesses."""
+        if self.guess is not None:
+            left, right = drawn
+            return self.guess.counts(left, right), self.guess.draws(left, right)
+        own, other = drawn[self.side], drawn[1 - self.side]
+        hits = [int(np.count_nonzero(self._happened(side))) for side in (own, other)]
+        return (hits[0], hits[1]), (len(own), len(other))
+
+    def _happened(self, draws: Draws) -> NDArray[np.bool_]:
+        assert self.witness is not None
+        return self.witness.happens(self.witness.candidate.score(draws))
 
     def estimate(self, which: int) -> float:
         """The event's rate on its own side (0) or the other (1)."""
@@ -108,6 +157,8 @@ class SequentialAttack:
             track = tracks[turn % len(tracks)] if turn % _ELSEWHERE == 0 else best
             self._batch(track, stream, wealths)
         best = max(tracks, key=lambda one: one.promise)
+        for track in tracks:
+            self._refuse_dependent(track, stream, refuted=self._refuted(wealths))
         return self._certificate(best, wealths), sum(track.seen for track in tracks)
 
     @property
@@ -130,7 +181,7 @@ class SequentialAttack:
 
     def _draw(self, track: _Track, stream: int, size: int) -> list[Draws]:
         addresses = [(self.seed, stream, track.index, side, track.batches) for side in (0, 1)]
-        drawn = both_drawn(track.laws, addresses, size, paired=True)
+        drawn = both_drawn(track.laws, addresses, size)
         for past, draws in zip(track.past, drawn, strict=True):
             past.append(draws)
         track.seen += size
@@ -144,6 +195,28 @@ class SequentialAttack:
             drawn = self._draw(track, stream, track.seen)
         refuse_failures(track.pair.name, drawn)
         self._learn(track)
+
+    def _refuse_dependent(self, track: _Track, stream: int, *, refuted: bool) -> None:
+        """Raises InvalidRun where outputs share noise, or the event that won bets comes in runs.
+
+        Of outputs that hardly ever change, more are drawn before the claim is called false.
+        """
+        if not are_functions(track.laws):
+            return
+        still = all(stays(first_prints(together(batches))) for batches in track.past)
+        if refuted and still and track.seen < _STILL:
+            self._draw(track, stream, _STILL - track.seen)
+        past = [together(batches) for batches in track.past]
+        refuse_constant(track.pair.name, track.laws, past)
+        watch = Watch(track.laws)
+        watch.take(past)
+        watch.require_fresh()
+        event = track.witness if track.guess is None else track.guess
+        if refuted and event is not None:
+            runs = EventWatch(track.laws, str(event))
+            for draws in past:
+                runs.take(event.happenings(draws, {}))
+            runs.require_fresh()
 
     def _learn(self, track: _Track) -> None:
         """A new event from all that is kept: learned on every other batch, chosen on the rest."""
@@ -167,10 +240,11 @@ class SequentialAttack:
         witnesses = choose(options[0], options[1], found, task)
         track.side = int(witnesses[1].promise > witnesses[0].promise)
         track.witness, track.learned_at = witnesses[track.side], track.seen
+        if called_singly(track.laws):
+            track.guess = best_bet(witnesses, *(together(batches) for batches in options))
+        seen = [track.seen_in(drawn) for drawn in zip(*options, strict=True)]
         for which, rate in enumerate(track.rates):
-            batches = options[track.side if which == 0 else 1 - track.side]
-            happened = [_happened(track.witness, draws) for draws in batches]
-            rate[:] = [int(sum(map(np.count_nonzero, happened))), sum(map(len, batches))]
+            rate[:] = [sum(one[k][which] for one in seen) for k in (0, 1)]
 
     def _aims(self) -> tuple[Point, ...]:
         """The claim's points; once it is refuted, those that would raise the bounds."""
@@ -184,26 +258,23 @@ class SequentialAttack:
         )
 
     def _batch(self, track: _Track, stream: int, wealths: Sequence[Wealth]) -> None:
-        assert track.witness is not None
-        witness, size = track.witness, max(16, int(_GROWTH * track.seen))
-        size = min(size, 1 << 20)
-        drawn = self._draw(track, stream, size)
-        own, other = (_happened(witness, drawn[s]) for s in (track.side, 1 - track.side))
-        tally = Tally.of(own, other)
+        size = max(16, int(_GROWTH * track.seen))
+        drawn = self._draw(track, stream, min(size, 1 << 20))
+        tally, share = track.tally(drawn), track.share
         p, q = track.estimate(0), track.estimate(1)
-        epsilon, delta = witness.aim.point
-        payoffs = payoffs_of(np.array([epsilon]), np.array([delta]))
-        stake = stakes_for(payoffs, p, q)
+        epsilon, delta = track.aim.point
+        payoffs = payoffs_of(np.array([epsilon]), np.array([delta]), share)
+        stake = stakes_for(payoffs, p, q, share)
         if stake[0] > 0 and not self._refuted(wealths):
-            where = track.pair.name, DIRECTIONS[track.side], str(witness)
-            self.bets.append(Bet(*where, epsilon, delta, float(stake[0]), tally))
+            where = track.pair.name, track.direction, track.event
+            self.bets.append(Bet(*where, epsilon, delta, float(stake[0]), tally, share))
             self.log_wealth += float(log_growth(payoffs, stake, tally)[0])
             self.peak = max(self.peak, self.log_wealth)
         for wealth in wealths:
-            wealth.take(p, q, tally)
-        for rate, happened in zip(track.rates, (own, other), strict=True):
-            rate[0] += int(np.count_nonzero(happened))
-            rate[1] += size
+            wealth.take(p, q, tally, share)
+        for rate, hits, draws in zip(track.rates, *track.seen_in(drawn), strict=True):
+            rate[0] += hits
+            rate[1] += draws
         if track.seen >= _RELEARN * track.learned_at:
             self._learn(track)
 
@@ -216,13 +287,13 @@ class SequentialAttack:
         claimed, delta = points[best]
         made = Certificate(
             track.pair.name,
-            DIRECTIONS[track.side],
-            str(track.witness),
+            track.direction,
+            track.event,
             track.rates[0][0],
             track.rates[0][1],
             track.rates[1][0],
             track.rates[1][1],
-            track.witness.aim.share,
+            track.aim.share,
             delta,
             bounds[best],
             claimed,
@@ -248,7 +319,3 @@ def _float_below(value: Fraction, power: int) -> float:
     while Fraction(found) ** power > value:
         found = math.nextafter(found, 0)
     return found
-
-
-def _happened(witness: Witness, draws: Draws) -> NDArray[np.bool_]:
-    return witness.happens(witness.candidate.score(draws))

@@ -53,7 +53,7 @@ class StagedAttack:
         stages = list(self.stages())
         alpha = self.alpha / len(stages)
         for stage, trials in stages:
-            attack = FixedAttack(self.guarantee, self.pairs, trials, alpha, self.seed)
+            attack = FixedAttack(self.guarantee, self.pairs, trials, alpha, self.seed, planted=True)
             stream, last = 1 + number * len(STAGES) + stage, trials == stages[-1][1]
             found = attack.attempt(target, stream, order, thorough=last)
             if found.refuted:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from inspect import unwrap
 from typing import Any
 
 from dpverify.audit.configuration import Exhibit
@@ -84,8 +86,38 @@ def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarant
     return claim, composed
 
 
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A function that is made anew for each call, so that no call knows of another. make: its factory."""
+
+    make: Callable[[], Callable[[Any], Any]]
+
+    def __call__(self, data: Any) -> Any:
+        """The output of a new function."""
+        return self.make()(data)
+
+    @property
+    def name(self) -> str:
+        """The factory's."""
+        return getattr(self.make, "__name__", repr(self.make))
+
+
+def subject_of(subject: Any, fresh: Any, vectorized: bool) -> Any:
+    """What is audited: the subject, or what a factory makes. Raises TypeError unless one of them is given."""
+    if fresh is None:
+        if subject is None:
+            raise TypeError("There is nothing to audit; give a function, or fresh=make.")
+        return subject
+    if subject is not None or vectorized or not callable(fresh):
+        raise TypeError(
+            "fresh is a factory of functions f(dataset), each of which is called once: write fresh=make, without "
+            "a subject beside it and without vectorized=True."
+        )
+    return Fresh(fresh)
+
+
 def planted_in(
-    subject: Any, faults: Any, vectorized: bool, thorough: bool
+    subject: Any, faults: Any, vectorized: bool, thorough: bool, step: float = 0.0
 ) -> list[tuple[str, Target]]:
     """The planted faults by name; by default the generic ones of ours."""
     if faults is None:
@@ -93,7 +125,7 @@ def planted_in(
     return [
         (fault.name, _faulty(fault))
         if isinstance(fault, Fault)
-        else (getattr(fault, "__name__", repr(fault)), target_of(fault, vectorized))
+        else (getattr(fault, "__name__", repr(fault)), target_of(fault, vectorized, step))
         for fault in faults
     ]
 
@@ -102,15 +134,19 @@ def _faulty(fault: Fault) -> Target:
     return lambda data: TranscriptDraws(fault.law(data))
 
 
-def target_of(subject: Any, vectorized: bool) -> Target:
-    """How to draw from the subject. Raises TypeError for what is neither ours nor a function."""
+def target_of(subject: Any, vectorized: bool, step: float = 0.0) -> Target:
+    """How to draw from the subject. step: to which a function's floats are rounded, as of ``CallableDraws``.
+
+    Raises TypeError for what is neither ours nor a function.
+    """
     if is_ours(subject):
         return lambda data: TranscriptDraws(subject.law(data))
     if isinstance(subject, Exhibit):
         return lambda data: SeededDraws(subject.function, data)
     if not callable(subject):
         raise TypeError(f"{subject!r} is neither a mechanism nor a function of a dataset.")
-    return lambda data: CallableDraws(subject, data, vectorized)
+    is_fresh = isinstance(unwrap(subject), Fresh)
+    return lambda data: CallableDraws(subject, data, vectorized, is_fresh, step)
 
 
 def name_of(subject: Any) -> str:

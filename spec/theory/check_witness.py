@@ -4,7 +4,10 @@
 other hits | q), z = -(normal quantile); (p, q) is rejected if A or B <= alpha / 100, or w z(A) + v z(B) >= z(0.98
 alpha), v^2 = 1 - w^2 = share / 64. All p <= e^epsilon q + delta must be: in a cell of q, at its ends. "betting":
 the product of 1 + stake (1{own} - e^epsilon 1{other} - delta) must reach 1 / level, of chance <= level under the
-claim (Ville 1939). Exits with 1 if it is refused, with 2 if a part cannot be checked. Alphas: 0.05 at most.
+claim (Ville 1939); of single calls whose side is a fair coin "own" is a right guess at it, "other" a wrong one, and
+delta is halved unless either side is guessed. "guesses", of such calls, and delta = 0: right guesses among all are
+stochastically at most Binomial(guesses, e^epsilon / (1 + e^epsilon)). Exits with 1 if it is refused, with 2 if a part
+cannot be checked. Alphas: 0.05 at most.
 """
 
 import base64
@@ -20,7 +23,8 @@ from typing import Any
 import mpmath
 
 mp, mp.prec = mpmath.MPContext(), 160  # one of our own, so that the precision is ours
-DIRECTIONS, FAR = ("left over right", "right over left"), 1e3  # farther than any score
+FAR, EITHER = 1e3, "either side guessed"  # farther than any score
+DIRECTIONS = ("left over right", "right over left", EITHER)
 MOST, ONE, QUANTILE, TAIL = 0.05, 1 << 128, 1e-12, 1e-12  # of alpha; for sums; relative errors
 
 
@@ -41,7 +45,8 @@ def check(witness: Any) -> list[str]:
     _require(known and witness["events"] and witness["points"], "no pair, direction or point")
     said += [on_claim(claim["guarantee"], *point) for point in witness["points"]]
     _require(0 < proof["alpha"] <= run["alpha"] <= MOST, "alpha exceeds that of the run, or MOST")
-    said.append({"joint": joint, "betting": betting}[proof["method"]](witness, proof))
+    methods = {"joint": joint, "guesses": guesses, "betting": betting}
+    said.append(methods[proof["method"]](witness, proof))
     return [*said, f"NOT KNOWN here: whether it was observed; replay: {run['replay'] or run}"]
 
 
@@ -112,6 +117,7 @@ def joint(witness: Any, proof: Any) -> str:
     (_,), (k, n, j, m), run = witness["events"], proof["counts"], witness["run"]
     _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
     own, other = (1 - proof["share"] / 64) ** 0.5, (proof["share"] / 64) ** 0.5
+    _require(witness["events"][0][1] != EITHER, "two events have no joint counts")
     _require(0 < own < 1 and n <= run["trials"] >= m and n + m <= run["draws"], "share or draws")
     bar, far = (QUANTILE - NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.98, 0.01))
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
@@ -126,14 +132,30 @@ def joint(witness: Any, proof: Any) -> str:
     return f"{k}/{n} against {j}/{m} refutes it at level {proof['alpha']}"
 
 
+def guesses(witness: Any, proof: Any) -> str:
+    """That so many right guesses refute the point, and the certified epsilon besides."""
+    (_,), (right, wrong) = witness["events"], proof["counts"]
+    _require(all(type(x) is int and x >= 0 for x in (right, wrong)), "impossible counts")
+    _require(right + wrong <= witness["run"]["draws"], "more guesses than draws")
+    bar = QUANTILE - NormalDist().inv_cdf(proof["alpha"])
+    for epsilon, delta in [*witness["points"], *proof["certified"]]:
+        most = mp.exp(epsilon) / (1 + mp.exp(epsilon))
+        shown = delta == 0 and score(right, right + wrong, most) >= bar
+        _require(shown, f"the guesses do not refute ({epsilon}, {delta})")
+    return f"{right} right guesses against {wrong} refute it at level {proof['alpha']}"
+
+
 def betting(witness: Any, proof: Any) -> str:
     """That the bets, none of which could lose everything, won enough."""
     growth, level, left = min(proof["omitted"], mp.mpf(0)), proof["level"], witness["run"]["draws"]
+    single = proof.get("single", False)
     for event, point, stake, *tally in witness["bets"]:
-        (epsilon, delta), _ = map(mp.mpf, witness["points"][point]), witness["events"][event]
+        (epsilon, delta), way = map(mp.mpf, witness["points"][point]), witness["events"][event][1]
+        _require(not tally[0] if single else way != EITHER, "counts: of pairs, or of calls?")
+        delta /= 2 if single and way != EITHER else 1
         payoffs = (1 - mp.exp(epsilon) - delta, 1 - delta, -mp.exp(epsilon) - delta, -delta)
         _require(0 <= stake * -payoffs[2] < 1, f"a stake of {stake} could lose everything")
-        left -= 2 * sum(tally)  # pairs of draws
+        left -= (1 if single else 2) * sum(tally)  # pairs of draws
         _require(all(type(x) is int and x >= 0 for x in (event, left, *tally)), f"counts: {tally}")
         growth += sum(n * mp.log1p(stake * x) for n, x in zip(tally, payoffs, strict=True))
     _require(0 < level <= proof["alpha"] and growth >= -mp.log(level), "too little was won")

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from dpverify.audit import InvalidRun, Verdict, added, audit
-from dpverify.audit.attack import _require_independent
+from dpverify.audit.independence import require_even_batches
 from dpverify.privacy import GaussianDP, PureDP
 
 PAIR = added("one enters", [0.0, 1.0], 1.0)
 Function = Callable[..., Any]
 
 
-def _audited(function: Function, trials: int = 8000, **more: Any) -> Any:
+def _audited(function: Function | None, trials: int = 8000, **more: Any) -> Any:
     given: dict[str, Any] = {"vectorized": True, "seed": 1, "alpha": 1e-6, **more}
     return audit(function, claim=PureDP(1), pairs=[PAIR], trials=trials, **given)
 
@@ -68,9 +68,9 @@ def test_independent_batches_pass() -> None:
     sizes = np.full(16, 500)
     for share in (0.001, 0.02, 0.5, 0.99):
         for _ in range(200):
-            _require_independent(rng.binomial(sizes, share), sizes, "event")
+            require_even_batches(rng.binomial(sizes, share), sizes, "event")
     with pytest.raises(InvalidRun, match="0 times in one batch and 500 times in another"):
-        _require_independent(np.array([500, 0] * 8), sizes, "event")
+        require_even_batches(np.array([500, 0] * 8), sizes, "event")
 
 
 class Table:
@@ -126,7 +126,7 @@ class Odd(int):
 
 
 def test_numbers_with_conversions_of_their_own() -> None:
-    found = _audited(lambda data: Odd(len(data)), 2000, vectorized=False)
+    found = _audited(None, 2000, vectorized=False, fresh=lambda: lambda data: Odd(len(data)))
     assert found.verdict is Verdict.VIOLATED
 
 

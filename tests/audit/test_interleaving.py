@@ -67,7 +67,8 @@ def test_what_drifts_with_the_calls_is_no_leak(
         assert result.verdict is Verdict.POWERLESS  # nothing was planted
 
 
-def test_any_order_of_the_sides_and_as_many_of_each() -> None:
+def test_the_side_of_each_call_is_a_fair_coin() -> None:
+    """Counts within six standard deviations, 24.5 each. Seed fixed."""
     sides: list[int] = []
 
     def told(data: Any) -> int:
@@ -75,16 +76,14 @@ def test_any_order_of_the_sides_and_as_many_of_each() -> None:
         return len(data)
 
     laws = CallableDraws(told, [0.0]), CallableDraws(told, [0.0, 0.0])
-    addresses = [(0, side) for side in (0, 1)]
-    left, right = both_drawn(laws, addresses, 1200)
+    left, right = both_drawn(laws, [(0, side) for side in (0, 1)], 1200)
     assert (left.numbers == 1).all()
     assert (right.numbers == 2).all()
-    assert len(left) == len(right) == sides.count(1) == sides.count(2) == 1200
+    assert (len(left), len(right)) == (sides.count(1), sides.count(2))
+    assert len(sides) == 2400
+    assert abs(len(left) - 1200) < 6 * 25
     changes = np.count_nonzero(np.diff(sides))
-    assert 1200 - 6 * 25 < changes < 1200 + 6 * 25  # a deviation is 24.5
-    sides.clear()
-    both_drawn(laws, addresses, 1200, paired=True)
-    assert {tuple(sides[i : i + 2]) for i in range(0, 2400, 2)} == {(1, 2), (2, 1)}
+    assert abs(changes - 1200) < 6 * 25
 
 
 def test_batches_come_in_the_order_of_a_coin() -> None:

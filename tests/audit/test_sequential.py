@@ -12,7 +12,7 @@ import pytest
 
 from dpverify import Adjacency, NoisyCount, PureDP
 from dpverify.audit import AuditResult, NeighboringPair, Verdict, added, audit
-from dpverify.audit.attack import InvalidRun
+from dpverify.audit.independence import InvalidRun
 from dpverify.audit.sequential import _float_below
 from dpverify.privacy import GaussianDP, Guarantee, ZeroConcentratedDP
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -235,14 +236,22 @@ def moved(
 ) -> NeighboringPair:
     """Query answers against the same moved by ``moves``, one for each (by default ``QueryMoves()``).
 
-    Sums are rounded towards the old answer where a float cannot hold them.
+    Both sides are of one type: integers if all that is given are, else floats, and then sums are rounded towards
+    the old answer where a float cannot hold them.
     Raises ValueError when a move is larger than the adjacency allows, or one is missing.
     """
     if len(answers) != len(moves):
         raise ValueError(f"{len(moves)} moves for {len(answers)} answers; give one for each.")
-    right = [stepped(answer, move) for answer, move in zip(answers, moves, strict=True)]
+    left: list[float]
+    right: list[float]
+    if all(isinstance(one, Integral) for one in [*answers, *moves]):
+        left = [int(answer) for answer in answers]
+        right = [int(answer) + int(move) for answer, move in zip(answers, moves, strict=True)]
+    else:
+        left = [float(answer) for answer in answers]
+        right = [stepped(answer, move) for answer, move in zip(left, moves, strict=True)]
     relation = QueryMoves() if adjacency is None else adjacency
-    return NeighboringPair(name=name, left=list(answers), right=right, adjacency=relation)
+    return NeighboringPair(name=name, left=left, right=right, adjacency=relation)
 
 
 def stepped(start: float, step: float) -> float:

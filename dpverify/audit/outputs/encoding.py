@@ -137,7 +137,7 @@ def _of_compound(kind: type, values: list[Any], depth: int) -> Part:
     if depth >= _DEEPEST:
         return _leaves(values, depth)
     if kind is np.ndarray:
-        return _grouped(values, lambda v: (v.dtype.str, v.shape), partial(_arrays, depth))
+        return _grouped(values, _array_key, partial(_arrays, depth))
     if issubclass(kind, (list, tuple)):
         return _grouped(values, len, lambda _, group: _sequences(kind, group, depth))
     if issubclass(kind, Mapping) or issubclass(kind, (set, frozenset)):
@@ -164,15 +164,24 @@ def _integer_array(values: list[int]) -> NDArray[Any]:
 def _stacked(array: NDArray[Any]) -> Part:
     """Real numbers: one output a row, a scalar where the array has one axis."""
     rows = array.reshape(len(array), -1)
-    wrap: Wrap = alone if array.ndim == 1 else partial(_array_label, array.dtype, array.shape[1:])
+    wrap: Wrap = (
+        alone if array.ndim == 1 else partial(_array_label, array.dtype, f"{array.shape[1:]}")
+    )
     if array.dtype.kind == "f":
         name = _scalar_name(array.dtype.type) if array.ndim == 1 else "float"
         return float_part(floats(rows), name, wrap)
     return integer_part(rows, "integer", wrap)
 
 
-def _arrays(depth: int, key: tuple[str, tuple[int, ...]], arrays: list[Any]) -> Part:
-    """Arrays of one dtype and shape."""
+def _array_key(array: NDArray[Any]) -> tuple[str, str]:
+    """Its type; its shape, and its order in memory where that is not the usual one: a file shows it."""
+    flags = array.flags
+    order = " in Fortran order" if flags.f_contiguous and not flags.c_contiguous else ""
+    return array.dtype.str, f"{array.shape}{order}"
+
+
+def _arrays(depth: int, key: tuple[str, str], arrays: list[Any]) -> Part:
+    """Arrays of one dtype, shape and order."""
     dtype, shape = np.dtype(key[0]), key[1]
     if dtype.kind in "iufb" and arrays:
         stacked = np.stack(arrays).reshape(len(arrays), -1)
@@ -193,7 +202,7 @@ def _pairs(rows: NDArray[Any]) -> Floats:
     return floats(rows.view(np.longdouble if longer else np.float64))
 
 
-def _array_label(dtype: np.dtype[Any], shape: tuple[int, ...], texts: Sequence[str]) -> str:
+def _array_label(dtype: np.dtype[Any], shape: str, texts: Sequence[str]) -> str:
     name = f"{dtype.name} array {shape}"
     return name if set(texts) <= {"float", "integer"} else _sequence(name + " ", texts)
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dpverify.audit.outputs.columns import refuse_many
 from dpverify.audit.outputs.draws import Draws, together
 from dpverify.audit.outputs.encoding import encode, kept
+from dpverify.audit.outputs.rounding import rounded
 from dpverify.audit.outputs.showing import EXCEPTION
 from dpverify.audit.outputs.transcripts import TranscriptDraws
 from dpverify.privacy.adjacency import Dataset, comparable_rows
@@ -47,11 +48,17 @@ class AuditedLaw(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallableDraws:
-    """Any function of a dataset. ``vectorized``: called once as f(dataset, size)."""
+    """Any function of a dataset. ``vectorized``: called once as f(dataset, size).
+
+    is_fresh: whether each call is of a new function, which keeps nothing from the calls before.
+    step: floats are rounded to multiples of it before anything is looked at; 0: as they are.
+    """
 
     function: Callable[..., Any]
     data: Dataset
     vectorized: bool = False
+    is_fresh: bool = False
+    step: float = 0.0
     _shapes: set[tuple[int, ...]] = field(default_factory=set, repr=False, compare=False)
     _alike: set[tuple[str, bytes]] = field(default_factory=set, repr=False, compare=False)
 
@@ -71,7 +78,7 @@ class CallableDraws:
     def _refuse_one_draw(self, draws: Draws) -> None:
         """Raises ValueError if each of two batches has one value alone, and not the same: of independent outputs
         that has a probability below 2^-60."""
-        only = _only(draws)
+        only = only_output(draws)
         if only is None:
             return
         self._alike.add(only)
@@ -95,7 +102,8 @@ class CallableDraws:
             BaseException
         ) as error:  # an exception is an outcome, sys.exit too: it can leak like any other
             return kept(error)
-        return as_it_is(output)
+        seen = as_it_is(output)
+        return rounded(seen, self.step) if self.step else seen
 
     def _vector(self, given: Dataset, size: int) -> Draws:
         try:
@@ -115,6 +123,9 @@ class CallableDraws:
                     f"{_name(self.function)} returned rows of shape {shapes} for one dataset; outputs of a "
                     "batch that share what was drawn are not independent: audit f(dataset)."
                 )
+        if self.step:
+            seen = outputs if isinstance(outputs, np.ndarray) else list(outputs)
+            outputs = rounded(seen, self.step)
         return _encoded(self.function, outputs, size)
 
 
@@ -137,17 +148,13 @@ class SeededDraws:
 
 
 def both_drawn(
-    laws: tuple[AuditedLaw, AuditedLaw],
-    addresses: Sequence[tuple[int, ...]],
-    size: int,
-    *,
-    paired: bool = False,
+    laws: tuple[AuditedLaw, AuditedLaw], addresses: Sequence[tuple[int, ...]], size: int
 ) -> list[Draws]:
-    """``size`` outputs of either side. Functions are called in one random order of the sides, so that what drifts
-    with the calls, a clock or a serial number, does not look like the side.
+    """Draw ``size`` outputs of either side; of single calls, 2 ``size`` in all.
 
-    addresses: of the bits of either side. paired: each call of one side is next to one of the other, in the order of
-    a fair coin; otherwise any order is as likely.
+    The side of each single call is a fair coin, so that what drifts with the calls (a clock, a serial
+    number) does not look like the side. A function of a size is asked for both batches in the order
+    of a coin. addresses: of the bits of either side; the first one seeds the coins.
     """
     left, right = laws
     if not (isinstance(left, CallableDraws) and isinstance(right, CallableDraws)):
@@ -159,10 +166,17 @@ def both_drawn(
             for side in rng.permutation(2).tolist()
         }
         return [drawn[0], drawn[1]]
-    if paired:
-        first = rng.integers(2, size=size)
-        return called([left, right], np.stack([first, 1 - first], axis=1).ravel())
-    return called([left, right], rng.permutation(np.repeat([0, 1], size)))
+    return called([left, right], rng.integers(2, size=2 * size))
+
+
+def are_functions(laws: Sequence[AuditedLaw]) -> bool:
+    """Whether they are functions with randomness of their own, called one by one or for many outputs."""
+    return all(isinstance(law, CallableDraws) for law in laws)
+
+
+def called_singly(laws: tuple[AuditedLaw, AuditedLaw]) -> bool:
+    """Whether each output is one call of a function, whose side a coin decides."""
+    return all(isinstance(law, CallableDraws) and not law.vectorized for law in laws)
 
 
 def called(laws: Sequence[CallableDraws], order: NDArray[np.integer[Any]]) -> list[Draws]:
@@ -233,7 +247,7 @@ def _copied(value: Any, depth: int) -> Any:
     if kind in _IMMUTABLE:
         return value
     if kind is np.ndarray:
-        return _NOT_PLAIN if value.dtype.hasobject else value.copy()
+        return _NOT_PLAIN if value.dtype.hasobject else value.copy(order="K")
     if depth == _DEEP or kind not in (list, tuple, dict):
         return _NOT_PLAIN
     if kind is dict and not _IMMUTABLE.issuperset(map(type, value)):
@@ -276,10 +290,10 @@ def _encoded(function: Callable[..., Any], outputs: Any, size: int) -> Draws:
     return draws
 
 
-def _only(draws: Draws) -> tuple[str, bytes] | None:
+def only_output(draws: Draws) -> tuple[str, bytes] | None:
     """The label and the numbers that all of these have; None if they do not."""
     codes, numbers = draws.coded.codes, draws.numbers
-    if not ((codes == codes[0]).all() and (numbers == numbers[0]).all()):
+    if not len(draws) or not ((codes == codes[0]).all() and (numbers == numbers[0]).all()):
         return None
     return str(draws.coded.table[codes[0]]), (numbers[0] + 0.0).tobytes()
 
@@ -287,6 +301,11 @@ def _only(draws: Draws) -> tuple[str, bytes] | None:
 def is_known(law: AuditedLaw) -> bool:
     """Whether its log-likelihood is at hand."""
     return isinstance(law, TranscriptDraws) and not law.law.latent
+
+
+def name_of_function(law: AuditedLaw) -> str:
+    """How messages call what is audited."""
+    return _name(law.function) if isinstance(law, CallableDraws) else "the mechanism"
 
 
 def all_failed(draws: Draws) -> str | None:
@@ -308,9 +327,13 @@ __all__ = [
     "SeededDraws",
     "TranscriptDraws",
     "all_failed",
+    "are_functions",
     "as_it_is",
     "both_drawn",
     "called",
+    "called_singly",
     "encode",
     "is_known",
+    "name_of_function",
+    "only_output",
 ]

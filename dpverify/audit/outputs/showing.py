@@ -12,6 +12,7 @@ import numpy as np
 EXCEPTION = "exception "
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=[>,;])")  # of default reprs: "<A object at 0x7f>"
 _LONGEST, _LAST = 4000, 800  # characters of a text that are kept, and how many of them from its end
+_CAUSES = 5  # exceptions before one that are shown
 BYTES = (bytes, bytearray, memoryview)
 
 
@@ -34,7 +35,7 @@ def shown_of(value: Hashable) -> str:
             return shortened(f"{kind_of(value)} {bytes(value).hex()}")
         text = repr(value)
         if isinstance(value, BaseException):
-            text = f"{EXCEPTION}{type(value).__name__}: {value}".removesuffix(": ")
+            text = f"{EXCEPTION}{type(value).__name__}: {value}".removesuffix(": ") + _cause(value)
         if isinstance(value, BaseExceptionGroup):
             text += f" [{', '.join(map(shown_of, value.exceptions))}]"
     except MemoryError:
@@ -42,6 +43,19 @@ def shown_of(value: Hashable) -> str:
     except Exception:  # a repr may raise whatever it likes
         return f"<{type(value).__name__} that cannot be shown>"
     return shortened(_ADDRESS.sub("", text))
+
+
+def _cause(error: BaseException) -> str:
+    """What a traceback shows besides: the exception that this one was raised from, or while handling."""
+    before, text = error, ""
+    for _ in range(_CAUSES):
+        hidden = before.__cause__ is None and before.__suppress_context__
+        cause = None if hidden else before.__cause__ or before.__context__
+        if cause is None:
+            break
+        text += f" (after {type(cause).__name__}: {cause})"
+        before = cause
+    return text
 
 
 def shortened(text: str) -> str:

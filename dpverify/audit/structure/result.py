@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.audit.attack import DIRECTIONS
-from dpverify.audit.certificates import Certificate, tested_points
+from dpverify.audit.certificates import DIRECTIONS, Certificate, tested_points
 from dpverify.audit.certificates import certify as certified
 from dpverify.audit.outputs.laws import Draws, as_it_is, encode
 from dpverify.audit.outputs.showing import EXCEPTION

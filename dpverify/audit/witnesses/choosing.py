@@ -65,6 +65,20 @@ class Witness:
             return np.asarray(scores >= self.threshold, dtype=np.bool_)
         return np.asarray(scores <= -self.threshold, dtype=np.bool_)
 
+    def happenings(self, draws: Draws, scores: dict[int, Floats]) -> list[NDArray[np.bool_]]:
+        """In which of these draws the event happens, alone in a list; and no guess at the other side.
+
+        scores: of these draws by the id of a candidate, so that events of one candidate share them.
+        """
+        return [self.happens_in(draws, scores), np.zeros(len(draws), dtype=np.bool_)]
+
+    def happens_in(self, draws: Draws, scores: dict[int, Floats]) -> NDArray[np.bool_]:
+        """In which of these draws it happens. scores: as in ``happenings``."""
+        key = id(self.candidate)
+        if key not in scores:
+            scores[key] = self.candidate.score(draws)
+        return self.happens(scores[key])
+
 
 @dataclass(frozen=True, slots=True)
 class _Scored:

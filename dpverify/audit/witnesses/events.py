@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.outputs.draws import PLAIN, Draws
+from dpverify.audit.outputs.showing import EXCEPTION
 from dpverify.audit.witnesses.features import Candidate, Column, Score
 from dpverify.privacy.numbers import Floats
 
 _SHOWN = 80
 _ENOUGH = 64
+_RAISES, _RETURNS = "the call raises ", "the call does not raise "
+_OF_KIND = "kind of output is"
+_ABOUT_KINDS = re.compile(
+    rf"(?:^|(?:left|right) where )(?:not \()?(?:{_RAISES}|{_RETURNS}|{_OF_KIND})"
+)
 _REPEATED, _FEWER = 10, 4  # pairs of equal outputs on one side; how many times rarer across
 
 
@@ -22,6 +30,27 @@ def text_event(name: str, column: Column, text: Any, found: float) -> Candidate:
     """That a text is this one. found: how telling that is, positive where likelier on the own side."""
     shown = "a number" if text == PLAIN else str(text)
     return event(f"{name} is", shown, lambda draws: column(draws).are(text).astype(float), found)
+
+
+def kind_event(kind: str, found: float) -> Candidate:
+    """That the call raises an exception of this kind, or gives an output of this type and shape."""
+    raised = kind.removeprefix(EXCEPTION)
+    if raised == kind:
+        return replace(event(_OF_KIND, kind, _is_of(kind), found), fitted=False)
+    words = _RAISES if found > 0 else _RETURNS
+    score = _is_of(kind)
+    return Candidate(
+        words + raised, score if found > 0 else lambda draws: 1.0 - score(draws), fitted=False
+    )
+
+
+def _is_of(kind: str) -> Score:
+    return lambda draws: draws.kinds.are(kind).astype(np.float64)
+
+
+def is_about_kinds(text: str) -> bool:
+    """Whether an event, or one of the two of a guess, is about exceptions, types or shapes."""
+    return _ABOUT_KINDS.search(text) is not None
 
 
 def event(what: str, value: str, score: Score, found: float) -> Candidate:
@@ -55,7 +84,7 @@ def seen_before(own: Draws, other: Draws) -> Iterator[Candidate]:
     """
     if min(len(own), len(other)) < 2 or not (own.numbers.any() or other.numbers.any()):
         return
-    sides = _first_prints(own), _first_prints(other)
+    sides = first_prints(own), first_prints(other)
     values, which = np.unique(np.concatenate(sides), return_inverse=True)
     ours, theirs = (
         np.bincount(part, minlength=len(values)) for part in np.split(which, [len(own)])
@@ -68,13 +97,13 @@ def seen_before(own: Draws, other: Draws) -> Iterator[Candidate]:
     known = values[(ours > 0) & (theirs == 0)]
 
     def score(draws: Draws) -> Floats:
-        return np.isin(_first_prints(draws), known).astype(np.float64)
+        return np.isin(first_prints(draws), known).astype(np.float64)
 
     yield Candidate("output was seen on this side alone while learning", score)
 
 
-def _first_prints(draws: Draws) -> NDArray[np.uint64]:
-    """Of the label and the first numbers, which are enough where noise repeats."""
+def first_prints(draws: Draws) -> NDArray[np.uint64]:
+    """A number of the label and the first numbers of each output, which are enough where noise repeats."""
     wide = draws.numbers.shape[1] > _ENOUGH
     return fingerprints(Draws(draws.coded, draws.columns(_ENOUGH)) if wide else draws)
 

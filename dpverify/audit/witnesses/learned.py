@@ -30,6 +30,7 @@ from dpverify.audit.witnesses.events import (
     event,
     fingerprints,
     is_print,
+    kind_event,
     seen_before,
     somewhere,
     text_event,
@@ -49,7 +50,7 @@ from dpverify.audit.witnesses.features import (
 )
 from dpverify.audit.witnesses.inversion import inverted
 from dpverify.audit.witnesses.models import density, independent, label_and_number, logistic, trees
-from dpverify.audit.witnesses.texts import label_numbers, texts_of
+from dpverify.audit.witnesses.texts import KIND, label_numbers, texts_of
 from dpverify.privacy.numbers import Floats
 
 _FIRST = 4
@@ -111,7 +112,13 @@ def candidates(
     """
     limits = _LIMITS[effort]
     task = _Task(_first(own, limits.rows), _first(other, limits.rows), limits, seed)
-    found = [*task.texts(orders=not law_known), *task.values(), *task.columns(), *task.inverted()]
+    found = [
+        *task.kinds(),
+        *task.texts(orders=not law_known),
+        *task.values(),
+        *task.columns(),
+        *task.inverted(),
+    ]
     found += task.plain()
     if law_known or not len(own) or not len(other):
         return found
@@ -154,6 +161,18 @@ class _Task:
         )
         return list(dict.fromkeys([*first, *order[: self.limits.columns].tolist()]))
 
+    def kinds(self) -> Iterator[Candidate]:
+        """Exceptions, types and shapes, before all that is no more telling: often they are a wrapper's."""
+        ours, theirs = self.own.kinds.counts(), self.other.kinds.counts()
+        kinds = [kind for kind in dict.fromkeys([*ours, *theirs]) if kind not in ("True", "False")]
+        if len({*ours, *theirs}) < 2:
+            return
+        hits = [ours.get(k, 0) for k in kinds], [theirs.get(k, 0) for k in kinds]
+        found = telling(*hits, *self.sizes)
+        for i in np.argsort(-np.abs(found), kind="stable")[: self.limits.each]:
+            if abs(found[i]) > _HARDLY:
+                yield kind_event(str(kinds[i]), float(found[i]))
+
     def texts(self, *, orders: bool) -> Iterator[Candidate]:
         """Labels, kinds, marks and orders: single ones, and all by their log-ratio."""
         events: list[tuple[float, Candidate]] = []
@@ -163,7 +182,7 @@ class _Task:
             hits = [ours.get(t, 0) for t in texts], [theirs.get(t, 0) for t in texts]
             found = telling(*hits, *self.sizes)
             best = np.argsort(-np.abs(found), kind="stable")[: self.limits.each]
-            for i in best:
+            for i in best if name != KIND else ():
                 if abs(found[i]) > _HARDLY:
                     events.append((float(found[i]), text_event(name, column, texts[i], found[i])))
             if len(texts) > 2:

@@ -19,6 +19,8 @@ from dpverify.audit.outputs.draws import PLAIN, Draws, Labels
 from dpverify.audit.witnesses.features import Column, Feature, Score, by_rows, tame, telling
 from dpverify.privacy.numbers import Floats
 
+KIND = "kind of output"
+"""The name of the column of kinds, of which there are events of their own."""
 _WORD = re.compile(r"\w{2,40}")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _NUMBERS = 4
@@ -40,7 +42,7 @@ def texts_of(own: Draws, other: Draws, *, orders: bool) -> list[tuple[str, Colum
     """All texts of these draws: labels, kinds, marks, characters; with ``orders`` how their numbers compare."""
     found: list[tuple[str, Column]] = [("output", lambda draws: draws.coded)]
     if own.kinds is not own.coded or other.kinds is not other.coded:
-        found.append(("kind of output", lambda draws: draws.kinds))
+        found.append((KIND, lambda draws: draws.kinds))
     width = max(own.numbers.shape[1], other.numbers.shape[1])
     if width > 1:
         found += [(f"entry {j}", _mark(j)) for j in _telling_marks(own, other)]

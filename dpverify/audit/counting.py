@@ -1,0 +1,97 @@
+"""How often events happen in fresh draws of two neighbors, counted chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.audit.independence import EventWatch, Watch, require_even_batches
+from dpverify.audit.outputs.draws import Draws
+from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, both_drawn, called_singly
+from dpverify.audit.regions import Counted
+from dpverify.audit.witnesses.choosing import Witness
+from dpverify.audit.witnesses.guesses import Guess
+from dpverify.privacy.numbers import Floats
+
+EITHER_SIDE = 2
+"""The "side" of guesses at both."""
+_CHUNK = 1 << 22  # numbers drawn at a time
+_BATCHES = 16  # of a function that gives many outputs at once, compared with each other
+
+
+@dataclass(slots=True)
+class Seen:
+    """What happened in fresh draws. hits: by event, of each side that of the event, or of both that a guess has.
+
+    sizes: how many draws of either side. watches: of each event, whether it comes in runs.
+    """
+
+    hits: list[NDArray[np.int64]]
+    sizes: tuple[int, int]
+    watches: list[EventWatch]
+
+    def counted(self, k: int, side: int) -> Counted:
+        """Of event ``k`` on its own side and on the other; of a guess the right ones and the wrong ones."""
+        hits = self.hits[k]
+        if side == EITHER_SIDE:
+            own, other = (int(hits[i, 0] + hits[1 - i, 1]) for i in (0, 1))
+            return Counted(own, sum(self.sizes), other, sum(self.sizes))
+        return Counted(
+            int(hits[side, 0]), self.sizes[side], int(hits[1 - side, 0]), self.sizes[1 - side]
+        )
+
+
+def hits_of(
+    laws: tuple[AuditedLaw, AuditedLaw],
+    witnesses: Sequence[Witness | Guess],
+    address: tuple[int, ...],
+    size: int,
+    phase: int,
+    watch: Watch,
+) -> Seen:
+    """How often each event happens in ``size`` draws of either side; raises InvalidRun where draws share noise.
+
+    watch: what was seen of that before; it goes on looking.
+    """
+    batches: list[NDArray[np.int64]] = []  # each of shape (events, sides, 2)
+    sizes: list[list[int]] = []
+    events = [EventWatch(laws, str(witness)) for witness in witnesses]
+    for chunk in _in_chunks(laws, address, size, phase):
+        hits = np.zeros((len(witnesses), 2, 2), dtype=np.int64)
+        watch.take(chunk)
+        for side, draws in enumerate(chunk):
+            scores: dict[int, Floats] = {}
+            for k, witness in enumerate(witnesses):
+                happened = witness.happenings(draws, scores)
+                events[k].take(happened)
+                hits[k, side] = [np.count_nonzero(one) for one in happened]
+        batches.append(hits)
+        sizes.append([len(draws) for draws in chunk])
+    watch.require_fresh()
+    counts, drawn = np.array(batches), np.array(sizes)
+    one_by_one = called_singly(laws)
+    for k, witness in () if one_by_one else enumerate(witnesses):  # single calls may drift together
+        for side in (0, 1):
+            require_even_batches(counts[:, k, side, 0], drawn[:, side], str(witness))
+    total = drawn.sum(axis=0).tolist()
+    return Seen(list(counts.sum(axis=0)), (total[0], total[1]), events)
+
+
+def _in_chunks(
+    laws: tuple[AuditedLaw, AuditedLaw], address: tuple[int, ...], size: int, phase: int
+) -> Iterator[list[Draws]]:
+    """A million draws at a time, or fewer where outputs are wide; of a function of a size, in several batches."""
+    batches = _BATCHES if isinstance(laws[0], CallableDraws) and laws[0].vectorized else 1
+    most = max(1, -(-size // batches))
+    done, part, chunk = 0, 0, min(most, 10_000)
+    while done < size:
+        chunk = min(chunk, size - done)
+        addresses = [(*address, side, phase, part) for side in (0, 1)]
+        drawn = both_drawn(laws, addresses, chunk)
+        yield drawn
+        done, part = done + chunk, part + 1
+        widest = max(draws.numbers.shape[1] for draws in drawn)
+        chunk = min(most, max(1000, _CHUNK // max(4, widest)))

@@ -1,0 +1,245 @@
+"""Do outputs share noise? Tests that refuse to certify anything then, and look past a common drift.
+
+Certificates are about calls that are independent, or private given the calls before (``witnesses.guesses``).
+Where noise is kept from call to call, every call by itself may be private, and all of them together say
+nothing. Three tests find such noise, each with a false alarm of probability 1e-12 at most where the calls
+are independent and their laws stay as they are, or drift slowly beside a hundred calls:
+
+- outputs that equal the next one of the same side, and not one from about 64 calls later. Of independent
+  outputs of one law of masses p that has the probability sum p^2 (1 - p) <= 1/4;
+- outputs in few runs of equal ones, where nine of ten equal the next one: of m values with counts c_k in n
+  places, at most sum_{j <= r} C(n-1, j-1) m (m-1)^(j-1) of the n! / prod c_k! equally likely arrangements
+  have no more than r runs;
+- an event that next outputs share or lack more often than outputs about 64 calls apart. Where only one of
+  the two agrees, each does with probability 1/2 if laws stay as they are; 3/4 is allowed, for a drift.
+
+A common drift in steps of several hundred calls, or without fresh noise beside it, stays below these bounds.
+What no such test can tell is noise that is drawn once: ``refuse_constant`` says so, and asks for a factory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtrc, chdtrc, gammaln, logsumexp, xlogy
+
+from dpverify.audit.outputs.draws import Draws
+from dpverify.audit.outputs.laws import (
+    AuditedLaw,
+    CallableDraws,
+    are_functions,
+    name_of_function,
+    only_output,
+)
+from dpverify.audit.regions import Counts
+from dpverify.audit.stateless import remembers_nothing
+from dpverify.audit.witnesses.events import first_prints
+
+NEVER = 1e-12
+"""The probability of a false alarm of each test."""
+_BLOCK, _PAIRS = (
+    72,
+    24,
+)  # outputs of one side; pairs of neighbors among the first 48, then one more for each
+_EQUAL, _STAYED, _AGREED = 0.25, 0.9, 0.75
+_COLUMNS = 8
+_EXPECTED = 5
+_FEWEST = 30
+
+
+class InvalidRun(ValueError):
+    """An audit that says nothing, because nothing was audited."""
+
+
+@dataclass(slots=True)
+class Score:
+    """How often something happened that independent outputs do with probability ``most`` at most."""
+
+    most: float
+    happened: int = 0
+    tried: int = 0
+
+    def add(self, happened: NDArray[np.bool_]) -> None:
+        """Count these."""
+        self.happened += int(np.count_nonzero(happened))
+        self.tried += len(happened)
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether so many are likelier than ``NEVER``."""
+        return not self.happened or float(bdtrc(self.happened - 1, self.tried, self.most)) >= NEVER
+
+
+@dataclass(slots=True)
+class Watch:
+    """What the outputs of a function on two neighbors show of noise that its calls share.
+
+    laws: of both; others than functions are not looked at. equal: by what is compared, how often it was that of
+    the next output and not of a later one. stayed: the logarithm of how likely so few runs are, the least so far.
+    """
+
+    laws: Sequence[AuditedLaw]
+    equal: dict[str, Score] = field(default_factory=dict)
+    stayed: float = 0.0
+
+    def copied(self) -> Watch:
+        """The same so far; what is added to one is not added to the other."""
+        return Watch(self.laws, deepcopy(self.equal), self.stayed)
+
+    def take(self, drawn: Sequence[Draws]) -> None:
+        """Look at outputs of either side, in the order in which they were made."""
+        for draws in drawn if are_functions(self.laws) else ():
+            first, near, far = _triples(len(draws))
+            for name, values in _looked_at(draws):
+                score = self.equal.setdefault(name, Score(_EQUAL))
+                score.add((values[first] == values[near]) & (values[first] != values[far]))
+            self.stayed = min(self.stayed, log_chance_of_runs(first_prints(draws)))
+
+    def require_fresh(self) -> None:
+        """Raises InvalidRun where outputs share noise."""
+        for name, score in self.equal.items():
+            if not score.is_chance:
+                self._refuse(
+                    f"{name} was that of the call before and not that of about 64 calls later "
+                    f"{score.happened} of {score.tried} times"
+                )
+        if self.stayed < math.log(NEVER):
+            self._refuse("equal outputs come in runs, and a run gives way to another")
+
+    def _refuse(self, seen: str) -> None:
+        name = name_of_function(self.laws[0])
+        raise InvalidRun(f"{name} shares noise between outputs: {seen}. {ADVICE}")
+
+
+ADVICE = (
+    "Outputs are not independent, and nothing can be certified. Draw noise anew for each output; or give "
+    "fresh=make, where make() returns a new function, so that each is called once."
+)
+
+
+@dataclass(slots=True)
+class EventWatch:
+    """Whether an event comes in runs, or either event of a guess."""
+
+    laws: Sequence[AuditedLaw]
+    event: str
+    scores: tuple[Score, Score] = field(default_factory=lambda: (Score(_AGREED), Score(_AGREED)))
+
+    def take(self, happenings: Sequence[NDArray[np.bool_]]) -> None:
+        """Look at whether each happened, output after output of one side."""
+        for happened, score in zip(happenings, self.scores, strict=True):
+            first, near, far = _triples(len(happened))
+            agreed = happened[first] == happened[near]
+            score.add(agreed[agreed != (happened[first] == happened[far])])
+
+    def require_fresh(self) -> None:
+        """Raises InvalidRun where it does."""
+        for score in self.scores:
+            if are_functions(self.laws) and not score.is_chance:
+                raise InvalidRun(
+                    f"{name_of_function(self.laws[0])} shares noise between outputs: the event {self.event} "
+                    f"comes in runs, alike in neighbors and not about 64 calls apart {score.happened} times, the "
+                    f"other way round {score.tried - score.happened} times. {ADVICE}"
+                )
+
+
+def log_chance_of_runs(values: NDArray[Any]) -> float:
+    """The logarithm of a bound on the chance of so few runs of equal values, if all orders were equally likely.
+
+    0 where fewer than nine of ten values equal the next one.
+    """
+    runs = 1 + int(np.count_nonzero(values[1:] != values[:-1]))
+    if not stays(values):
+        return 0.0
+    _, counts = np.unique(values, return_counts=True)
+    n, m, j = len(values), len(counts), np.arange(1, runs + 1)
+    orders = gammaln(n + 1) - gammaln(counts + 1).sum()
+    few = gammaln(n) - gammaln(j) - gammaln(n - j + 1) + math.log(m) + xlogy(j - 1, m - 1)
+    return float(min(0.0, logsumexp(few) - orders))
+
+
+def stays(values: NDArray[Any]) -> bool:
+    """Whether nine of ten values equal the next one."""
+    return len(values) > 1 and float(np.mean(values[1:] == values[:-1])) >= _STAYED
+
+
+def refuse_constant(pair: str, laws: Sequence[AuditedLaw], batches: Sequence[Draws]) -> None:
+    """Raises InvalidRun where each side gave one output alone, of one kind and not the same.
+
+    Then either nothing is random, or what is random was drawn once, and no number of calls can tell. A function
+    that can remember nothing between calls is of the first sort.
+    """
+    functions = [law for law in laws if isinstance(law, CallableDraws) and not law.vectorized]
+    if len(functions) < len(laws) or any(law.is_fresh for law in functions):
+        return
+    seen = [only_output(draws) for draws in batches]
+    kinds = {kind for draws in batches for kind in draws.kinds.counts()}
+    alike = seen[0] is None or seen[1] is None or seen[0] == seen[1] or len(kinds) > 1
+    if alike or min(map(len, batches)) < _FEWEST or remembers_nothing(functions[0].function):
+        return
+    shown = [_shown(draws) for draws in batches]
+    raise InvalidRun(
+        f"Every call of {name_of_function(functions[0])} on the left of the pair {pair!r} gave {shown[0]}, and "
+        f"every call on the right {shown[1]}. If nothing in it is random, these two outputs refute every epsilon "
+        "and need no audit. If its noise is drawn once and kept, no number of calls can tell: give fresh=make, "
+        "where make() returns a new function, so that each is called once."
+    )
+
+
+def require_even_batches(hits: Counts, sizes: Counts, event: str) -> None:
+    """Raises InvalidRun where an event is common in some batches and rare in others, as if outputs shared a draw.
+
+    A chi-square test at level 1e-12, where at least 5 hits and 5 others are expected in each batch.
+    """
+    share = hits.sum() / sizes.sum()
+    expected = sizes * share
+    if len(sizes) < 2 or min(expected.min(), (sizes - expected).min()) < _EXPECTED:
+        return
+    misfit = float(((hits - expected) ** 2 / (expected * (1 - share))).sum())
+    if chdtrc(len(sizes) - 1, misfit) < NEVER:
+        raise InvalidRun(
+            f"The event {event} happened {hits[np.argmin(hits / sizes)]} times in one batch and "
+            f"{hits[np.argmax(hits / sizes)]} times in another of about {int(sizes[0])} outputs: they are not "
+            "independent, and nothing can be certified. Give each output noise of its own, or audit f(dataset)."
+        )
+
+
+def _triples(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Places of outputs, of their next ones, and of ones 25 to 48 later on that side; all of them different."""
+    starts = _BLOCK * np.arange(size // _BLOCK)[:, None]
+    k = np.arange(_PAIRS)
+    first = (starts + 2 * k).ravel()
+    return first, first + 1, (starts + 2 * _PAIRS + k).ravel()
+
+
+def _looked_at(draws: Draws) -> list[tuple[str, NDArray[Any]]]:
+    """The whole output and its first numbers, but for those that never fall or never rise: clocks and counters."""
+    found: list[tuple[str, NDArray[Any]]] = [("the output", first_prints(draws))]
+    for j in range(min(draws.numbers.shape[1], _COLUMNS)):
+        steps = np.diff(draws.numbers[:, j])
+        if (steps < 0).any() and (steps > 0).any():
+            found.append((f"number {j} of the output", draws.numbers[:, j]))
+    return found
+
+
+def _shown(draws: Draws) -> str:
+    label, numbers = draws.coded.table[draws.coded.codes[0]], draws.numbers[0].tolist()
+    shown = f"{label} {numbers[0] if len(numbers) == 1 else numbers}" if numbers else f"{label}"
+    return shown if len(shown) <= 80 else shown[:80] + "..."
+
+
+__all__ = [
+    "EventWatch",
+    "InvalidRun",
+    "Watch",
+    "log_chance_of_runs",
+    "refuse_constant",
+    "require_even_batches",
+    "stays",
+]

@@ -1,0 +1,57 @@
+"""Audits of outputs whose floats are rounded first, and what is said of the bits that they do not look at."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+from dpverify.audit.attack import FixedAttack, strength
+from dpverify.audit.configuration import Exhibit
+from dpverify.audit.subjects import Target, is_ours
+
+OF_BITS, BITS_TRIALS = 0.1, 20_000
+"""Of an audit of rounded outputs: the part of alpha, and the draws, that look at the outputs as they are."""
+_STREAM = 1 << 20
+
+
+def real(value: Any, name: str, example: str) -> float:
+    """The number as a float. Raises TypeError for what is not a real number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        kind = type(value).__name__
+        raise TypeError(f"{name} = {value!r} is a {kind}; write a number, as {name}={example}.")
+    return float(value)
+
+
+def step_of(subject: Any, rounded: float | None) -> float:
+    """To what floats are rounded; 0 for not at all."""
+    if rounded is None:
+        return 0.0
+    step = real(rounded, "rounded", "1e-9")
+    if not 0 < step < math.inf or is_ours(subject) or isinstance(subject, Exhibit):
+        raise ValueError(
+            f"rounded = {rounded}; a positive step, far below the noise, and only for functions of your own."
+        )
+    return step
+
+
+def on_bits(step: float, attack: FixedAttack, unrounded: Target | None) -> tuple[str, ...]:
+    """What the report says of the bits that an audit of rounded outputs did not look at.
+
+    unrounded: how to draw outputs as they are; None where the rounded ones refute the claim already.
+    """
+    if not step:
+        return ()
+    said = f"floats were rounded to multiples of {step:g} before anything was looked at"
+    if unrounded is None:
+        return (f"{said}, so no event is about their last bits",)
+    seen = attack.all_pairs(unrounded, _STREAM)
+    worst = max(seen, key=strength)
+    if not worst.refuted:
+        return (
+            f"{said}; {attack.trials} draws a side as they are did not refute the claim either",
+        )
+    return (
+        f"{said}. As they are, they refute the claim (epsilon >= {worst.epsilon:.4g}; event: {worst.event}): "
+        "their last bits leak too, so release what is rounded",
+    )
