@@ -152,7 +152,8 @@ _EDGE = 1.5  # of a half-space, on the grid
 
 
 def _kept() -> tuple[NeighboringPair, ...]:
-    """One end of the ball for the other, along the plane; on the plane or beyond it; in the ball and the half-space or in the ball alone."""
+    """One end of the ball for the other, along the plane; on the plane or beyond it; in the ball
+    and the half-space or in the ball alone."""
     low, high = (_PLACE, -_PLACE - 4.2), (_PLACE, -_PLACE + 4.2)
     return (
         replaced("one end for the other", [low, *_CROWD], high),

@@ -60,9 +60,10 @@ DEPARTURES = (
     ),
     Departure(
         "ZZ25, Remark 3.2",
-        "the set in which records were kept is cut with the ball of the estimator, and the center of the last ball is the mean of what "
-        "counted in the first, not of all records",
-        "a half-space has no bound; the center may be anywhere near what is left, for the way back knows the set",
+        "the set in which records were kept is cut with the ball of the estimator, and the center of "
+        "the last ball is the mean of what counted in the first, not of all records",
+        "a half-space has no bound; the center may be anywhere near what is left, for the way back "
+        "knows the set",
     ),
 )
 _OURS = Source("OURS", "the mean of normal records from that of clipped ones")
@@ -87,7 +88,8 @@ def whitened(parameters: Parameters) -> known_covariance.Whitening | None:
 
 
 def of_images(parameters: Parameters) -> Parameters:
-    """The parameters for images, which have deviations of 1 about 0; the same where there is no map."""
+    """The parameters for images, which have deviations of 1 about 0; the same where there is no
+    map."""
     public = whitened(parameters)
     if public is None:
         return parameters
@@ -220,8 +222,9 @@ def first_ball(parameters: Parameters, prefix: Prefix) -> Ball:
 def last_ball(parameters: Parameters, prefix: Prefix) -> Ball:
     """About the mean that the first sum, over the number that counts in it, tells.
 
-    Too small a number counts as the least one, of those inside as an eighth of it. Of records that were kept in a public set it is
-    the mean of what counts itself, in the first ball: the center need not be the mean.
+    Too small a number counts as the least one, of those inside as an eighth of it. Of records that
+    were kept in a public set it is the mean of what counts itself, in the first ball: the center
+    need not be the mean.
     """
     steps, d = search_steps(parameters), centered.width(parameters)
     first, radius = first_ball(parameters, prefix)
@@ -266,7 +269,8 @@ def value(parameters: Parameters, rows: Sequence[Record], about: Ball) -> tuple[
 
 @states(_OURS, _MASKED, _GAUSSIAN, _WHITENED)
 def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> TranscriptLaw:
-    """side 1, side 2, ...; the first sum; the number where it is public; the last sum, with a number that is not.
+    """side 1, side 2, ...; the first sum; the number where it is public; the last sum, with a
+    number that is not.
 
     With a map, of the images.
     """
@@ -326,7 +330,8 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def _last(parameters: Parameters, n: int) -> tuple[Any, clipped_response.Moment, Any]:
-    """The last radius for n records; what a mean at the center makes of it; the noise of a coordinate of the sum.
+    """The last radius for n records; what a mean at the center makes of it; the noise of a
+    coordinate of the sum.
 
     What a public set leaves of records is not in it.
     """
@@ -353,7 +358,8 @@ def noise_error(parameters: Parameters, n: int) -> Any:
 
 @states(_OURS, _MASKED)
 def noise_quantile(parameters: Parameters, n: int, log_inverse_beta: Any) -> Any:
-    """What the length of the noise's part exceeds with probability exp(-log_inverse_beta): a multiple of a normal vector's length."""
+    """What the length of the noise's part exceeds with probability exp(-log_inverse_beta): a
+    multiple of a normal vector's length."""
     d = centered.width(parameters)
     share = -mp.expm1(-mp.mpf(log_inverse_beta))
     return noise_error(parameters, n) * normal_fits.length_within(d, share) / mp.sqrt(d)

@@ -64,7 +64,8 @@ class Response:
         return np.asarray(np.where(near, self.offsets[1] / self.lengths[1], own))
 
     def inverse(self, offset: Floats, far: float) -> tuple[Floats, Inverse]:
-        """Give the mean of all records from the offset of that of limited ones, at which it is ``far``, with its derivative."""
+        """Give the mean of all records from the offset of that of limited ones, at which it is
+        ``far``, with its derivative."""
         at = self.at(far)
         length = float(np.linalg.norm(offset))
         along = (offset / length if length > 0 else np.zeros(len(offset)))[:, np.newaxis]
@@ -79,7 +80,8 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Inverse:
-    """The derivative of a mean by that of what counts: I / base + P (block - I / base) P^T, P = ``axes`` of shape (d, k)."""
+    """The derivative of a mean by that of what counts: I / base + P (block - I / base) P^T, P =
+    ``axes`` of shape (d, k)."""
 
     base: float
     axes: Floats

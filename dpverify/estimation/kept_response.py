@@ -1,9 +1,11 @@
-"""The mean of normal records of unit covariance that count in a ball cut by a public set, and the way back from it.
+"""The mean of normal records of unit covariance that count in a ball cut by a public set, and the
+way back from it.
 
-A ball about the origin cut by a half-space, a slab, another ball or the outside of one is symmetric about an axis. Along that axis one
-quadrature is left: across it the squared length of a record is noncentral chi-square of d - 1 degrees. The mean of the records that
-count lies in the plane of the axis and the mean of all; so the way back is a search in two dimensions. Lengths are in deviations. Everything here
-is a function of public numbers and of what was released.
+A ball about the origin cut by a half-space, a slab, another ball or the outside of one is symmetric
+about an axis. Along that axis one quadrature is left: across it the squared length of a record is
+noncentral chi-square of d - 1 degrees. The mean of the records that count lies in the plane of the
+axis and the mean of all; so the way back is a search in two dimensions. Lengths are in deviations.
+Everything here is a function of public numbers and of what was released.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ _CLOSE = 1e-11
 class Cut:
     """A ball of ``radius`` about the origin of d dimensions, cut by a set with an axis.
 
-    ends: between which planes across the axis the set lies. about, bound: the place along the axis and the radius of a ball that the set
-    is the inside or, with ``outside``, the outside of.
+    ends: between which planes across the axis the set lies. about, bound: the place along the axis
+    and the radius of a ball that the set is the inside or, with ``outside``, the outside of.
     """
 
     d: int
@@ -45,7 +47,8 @@ class Cut:
     outside: bool = False
 
     def sections(self, t: Floats) -> tuple[Floats, Floats]:
-        """Between which squared lengths across the axis the set lies at these places; nowhere where the second is not larger."""
+        """Between which squared lengths across the axis the set lies at these places; nowhere where
+        the second is not larger."""
         own = self.radius**2 - t**2
         if math.isinf(self.bound):
             return np.full_like(t, -1.0), own
@@ -53,7 +56,8 @@ class Cut:
         return (other, own) if self.outside else (np.full_like(t, -1.0), np.minimum(own, other))
 
     def places(self, middle: float) -> Floats:
-        """Ends of smooth pieces along the axis, in order, within reach of ``middle``; fewer than two where there is nothing."""
+        """Ends of smooth pieces along the axis, in order, within reach of ``middle``; fewer than
+        two where there is nothing."""
         low = max(-self.radius, self.ends[0], middle - _FAR)
         high = min(self.radius, self.ends[1], middle + _FAR)
         inner = []
@@ -70,7 +74,8 @@ class Cut:
 class Limited:
     """What counts of y ~ N(m, I), m given along the axis and across it.
 
-    inside: its share. mean: along and across, shape (2,). covariance: of these, shape (2, 2), which is the derivative of the mean by m.
+    inside: its share. mean: along and across, shape (2,). covariance: of these, shape (2, 2), which
+    is the derivative of the mean by m.
     beside: the variance in every other direction.
     """
 
@@ -81,7 +86,8 @@ class Limited:
 
 
 def cut_of(kept: PublicSet, radius: float, deviation: float, d: int) -> tuple[Cut, Floats]:
-    """Give a public set of images in a ball of so many deviations as a cut, with its axis, of unit length and shape (d,)."""
+    """Give a public set of images in a ball of so many deviations as a cut, with its axis, of unit
+    length and shape (d,)."""
     if isinstance(kept, Slab):
         normal = np.array(kept.normal, np.float64)
         length = float(np.linalg.norm(normal))
@@ -98,10 +104,12 @@ def cut_of(kept: PublicSet, radius: float, deviation: float, d: int) -> tuple[Cu
 
 
 def limited(cut: Cut, along: float, across: float) -> Limited | None:
-    """Compute it by Gauss's rule in an angle, so that square roots at the ends of pieces are smooth; None where nothing counts.
+    """Compute it by Gauss's rule in an angle, so that square roots at the ends of pieces are
+    smooth; None where nothing counts.
 
-    Of |z|^2 noncentral chi-square of d - 1 degrees, z = (across, 0, ...) + noise: with F_k = P(|z|^2 <= h) for k more degrees,
-    E z = across F_2 and E z z^T = F_2 I + across^2 F_4 along (across, 0, ...).
+    Of |z|^2 noncentral chi-square of d - 1 degrees, z = (across, 0, ...) + noise: with F_k =
+    P(|z|^2 <= h) for k more degrees, E z = across F_2 and E z z^T = F_2 I + across^2 F_4 along
+    (across, 0, ...).
     """
     places, weights = _nodes(cut, along)
     if not len(places):
@@ -124,12 +132,14 @@ def limited(cut: Cut, along: float, across: float) -> Limited | None:
 
 
 def solved(cut: Cut, target: Floats) -> tuple[Floats, Limited] | None:
-    """Find the mean, along the axis and across it, of the records of which those that count have this one; with its ``Limited``.
+    """Find the mean, along the axis and across it, of the records of which those that count have
+    this one; with its ``Limited``.
 
-    What is minimized is convex: the logarithm of the integral over the set of exp(<m, y> - |y|^2 / 2), less <m, target>. Its derivative is the mean less the
-    target, its second one the covariance; so damped steps of Newton's end at the only solution, if there is one. None where
-    they do not, where the solution is too far from the ball's center to be told, and where less than LEAST_MASS counts; and at once for a target outside of
-    the ball, which no mean of what is inside can be.
+    What is minimized is convex: the logarithm of the integral over the set of exp(<m, y> - |y|^2 /
+    2), less <m, target>. Its derivative is the mean less the target, its second one the covariance;
+    so damped steps of Newton's end at the only solution, if there is one. None where they do not,
+    where the solution is too far from the ball's center to be told, and where less than LEAST_MASS
+    counts; and at once for a target outside of the ball, which no mean of what is inside can be.
     """
     length, limit = float(np.linalg.norm(target)), farthest(cut.d, "mask") + 1
     if not length < cut.radius:
@@ -156,7 +166,8 @@ def solved(cut: Cut, target: Floats) -> tuple[Floats, Limited] | None:
 
 
 def back(cut: Cut, axis: Floats, offset: Floats) -> tuple[Floats, Inverse] | None:
-    """Find the mean of all records from that of those that count, both of shape (d,); with the derivative. None as for ``solved``."""
+    """Find the mean of all records from that of those that count, both of shape (d,); with the
+    derivative. None as for ``solved``."""
     along = float(axis @ offset)
     rest = offset - along * axis
     across = float(np.linalg.norm(rest))
@@ -174,7 +185,8 @@ def back(cut: Cut, axis: Floats, offset: Floats) -> tuple[Floats, Inverse] | Non
 def _nearer(
     cut: Cut, at: Floats, here: Limited, step: Floats, target: Floats
 ) -> tuple[Floats, Limited] | None:
-    """Halve the step until what is minimized falls, or its derivative does, where rounding hides that it falls."""
+    """Halve the step until what is minimized falls, or its derivative does, where rounding hides
+    that it falls."""
     off = float(np.linalg.norm(here.mean - target))
     for _ in range(40):
         moved = at + step
@@ -210,7 +222,8 @@ def _rule() -> tuple[Floats, Floats]:
 
 
 def _shares(k: int, squares: Floats, offset: float) -> Floats:
-    """P(|z|^2 <= square) for noncentral chi-square of k, k + 2 and k + 4 degrees, shape (3, number of squares)."""
+    """P(|z|^2 <= square) for noncentral chi-square of k, k + 2 and k + 4 degrees, shape (3, number
+    of squares)."""
     mean = offset * offset / 2
     spread = _WIDE * (math.sqrt(mean) + 3)
     first = max(0, math.floor(mean - spread))

@@ -1,4 +1,5 @@
-"""Public sets in which records were kept before anybody saw them, and what becomes of these on the grid."""
+"""Public sets in which records were kept before anybody saw them, and what becomes of these on the
+grid."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _LARGEST = 1 << 20  # of a normal's numbers on the grid
 
 @dataclass(frozen=True, slots=True)
 class HalfSpace:
-    """The records x with <normal, x> <= bound, in the data's units: say HalfSpace((1, 1), 100) for a total of at most 100.
+    """The records x with <normal, x> <= bound, in the data's units: say HalfSpace((1, 1), 100) for
+    a total of at most 100.
 
     Raises TypeError or ValueError for what is not finite numbers, and for a normal of zeros.
     """
@@ -54,7 +56,8 @@ class InsideBall:
 
 @dataclass(frozen=True, slots=True)
 class OutsideBall:
-    """The records more than ``radius`` deviations from the public center, in length over all columns.
+    """The records more than ``radius`` deviations from the public center, in length over all
+    columns.
 
     Raises TypeError or ValueError for a radius that is no positive finite number.
     """
@@ -75,14 +78,15 @@ def kept_set(value: Any, name: str) -> Kept:
         return value
     if isinstance(value, (int, float)):
         raise TypeError(
-            f"{name} = {value!r} is a number; write InsideBall({value!r}) for so many deviations from the center, OutsideBall, "
-            "HalfSpace or, for one column, two ends."
+            f"{name} = {value!r} is a number; write InsideBall({value!r}) for so many deviations from "
+            "the center, OutsideBall, HalfSpace or, for one column, two ends."
         )
     return pair(value, name)
 
 
 def pair(value: Any, name: str) -> tuple[float, float]:
-    """Read two numbers in increasing order, of which infinite ones are no ends; raises TypeError or ValueError for others."""
+    """Read two numbers in increasing order, of which infinite ones are no ends; raises TypeError or
+    ValueError for others."""
     try:
         low, high = (float(one) for one in value)
     except OverflowError:
@@ -102,19 +106,22 @@ def check_columns(kept: Kept | None, d: int) -> None:
     """Refuse, with ValueError, a set of another dimension."""
     if isinstance(kept, tuple) and d > 1:
         raise ValueError(
-            f"kept = {kept} is an interval, for {d} columns; give HalfSpace(normal, bound), InsideBall(radius) or OutsideBall(radius)."
+            f"kept = {kept} is an interval, for {d} columns; give HalfSpace(normal, bound), "
+            "InsideBall(radius) or OutsideBall(radius)."
         )
     if isinstance(kept, HalfSpace) and len(kept.normal) != d:
         raise ValueError(
-            f"kept = {kept}: a normal of {len(kept.normal)} numbers for {d} columns; give one for each."
+            f"kept = {kept}: a normal of {len(kept.normal)} numbers for {d} columns; give one for "
+            "each."
         )
 
 
 def check_mass(kept: Kept, center: Numbers, deviations: Numbers, reach: Fraction) -> None:
     """Refuse, with ValueError, a set that holds few records of every mean within reach.
 
-    An interval or a half-space holds most records of the mean farthest inside of it; a ball those of the mean at its center; what is
-    outside of a ball, at most as many as are so far from a corner of the reach.
+    An interval or a half-space holds most records of the mean farthest inside of it; a ball those
+    of the mean at its center; what is outside of a ball, at most as many as are so far from a
+    corner of the reach.
     """
     d = len(center)
     if isinstance(kept, tuple):
@@ -129,17 +136,20 @@ def check_mass(kept: Kept, center: Numbers, deviations: Numbers, reach: Fraction
         mass = 1 - float(gammainc(d / 2, min(beyond, 1e100) ** 2 / 2))
     if mass < LEAST_MASS:
         raise ValueError(
-            f"kept holds at most {mass:.2g} of the records, whatever mean within reach they have; of less than {LEAST_MASS:g} too little "
-            "is told. Give a larger set, or a center and a reach that are nearer to it."
+            f"kept holds at most {mass:.2g} of the records, whatever mean within reach they have; of "
+            f"less than {LEAST_MASS:g} too little is told. Give a larger set, or a center and a reach "
+            "that are nearer to it."
         )
 
 
 def in_cells(kept: Kept, stretch: Stretch, origin: Sequence[int], deviation: float) -> PublicSet:
     """Round the set to one of images under the stretch.
 
-    origin: the public center in cells. deviation: how long one is in images. A plane's normal is rounded to 2^-20 of its largest number,
-    about the stretch's center, so within a ball of R deviations it is off by at most R sqrt(d) 2^-20 of one; a ball's center and radius by
-    a cell of each column. An estimate is made for the rounded set, so that what is left is that records are rounded to cells first.
+    origin: the public center in cells. deviation: how long one is in images. A plane's normal is
+    rounded to 2^-20 of its largest number, about the stretch's center, so within a ball of R
+    deviations it is off by at most R sqrt(d) 2^-20 of one; a ball's center and radius by a cell of
+    each column. An estimate is made for the rounded set, so that what is left is that records are
+    rounded to cells first.
     """
     if isinstance(kept, tuple):
         return _slab(stretch, (1.0,), *kept)

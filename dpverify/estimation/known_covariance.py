@@ -1,7 +1,9 @@
-"""A public covariance: the integer map after which records have covariance I, and the way back from there.
+"""A public covariance: the integer map after which records have covariance I, and the way back from
+there.
 
-Columns are brought to powers of two near their deviations, which is exact; what is left is the inverse of a Cholesky factor, in floats, rounded to
-integers. Which map it is decides accuracy alone; that records are mapped by it one by one, in integers, is what a claim rests on.
+Columns are brought to powers of two near their deviations, which is exact; what is left is the
+inverse of a Cholesky factor, in floats, rounded to integers. Which map it is decides accuracy
+alone; that records are mapped by it one by one, in integers, is what a claim rests on.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ _OFF = 1 / 64  # how far the rounded map's images may be from covariance I
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Whitening:
-    """Records as y = W (x - center), of covariance I, and back as x = center + back y, all but rounding.
+    """Records as y = W (x - center), of covariance I, and back as x = center + back y, all but
+    rounding.
 
     center: shape (d,), on the grid. back: shape (d, d).
     """
@@ -76,7 +79,8 @@ class Whitening:
         )
 
     def length(self) -> float:
-        """The root mean square length in the data's units of a vector of length 1 that has no direction of images."""
+        """The root mean square length in the data's units of a vector of length 1 that has no
+        direction of images."""
         return float(np.linalg.norm(self.back)) / math.sqrt(len(self.back))
 
     def plan(self, plan: Plan) -> Plan:
@@ -92,7 +96,8 @@ class Whitening:
 
 
 def covariance_matrix(value: Any, name: str) -> Rows:
-    """Read a public matrix as rows of floats; raises TypeError or ValueError unless it is square, finite, symmetric."""
+    """Read a public matrix as rows of floats; raises TypeError or ValueError unless it is square,
+    finite, symmetric."""
     listed = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(listed, (list, tuple)) or not listed:
         raise TypeError(f"{name} = {value!r}; give d rows of d numbers.")
@@ -105,16 +110,18 @@ def covariance_matrix(value: Any, name: str) -> Rows:
 
 
 def diagonal(deviations: Numbers) -> Rows:
-    """The covariance of independent columns. Raises ValueError where a square is no float, and for too many columns."""
+    """The covariance of independent columns. Raises ValueError where a square is no float, and for
+    too many columns."""
     d = len(deviations)
     if d > _MOST_COLUMNS:
         raise ValueError(
-            f"{d} columns of unlike deviations and a public set need a matrix of {d} rows, and {_MOST_COLUMNS} are the most; divide the columns by "
-            "their deviations before."
+            f"{d} columns of unlike deviations and a public set need a matrix of {d} rows, and "
+            f"{_MOST_COLUMNS} are the most; divide the columns by their deviations before."
         )
     if not 1e-150 < min(deviations) <= max(deviations) < 1e150:
         raise ValueError(
-            f"deviations from {min(deviations)} to {max(deviations)}: their squares leave the floats; take another unit."
+            f"deviations from {min(deviations)} to {max(deviations)}: their squares leave the floats; "
+            "take another unit."
         )
     return tuple(
         tuple(s * s if j == k else 0.0 for k in range(d)) for j, s in enumerate(deviations)
@@ -126,7 +133,8 @@ def variances_of(covariance: Rows) -> Numbers:
     found = tuple(row[j] for j, row in enumerate(covariance))
     if min(found) <= 0:
         raise ValueError(
-            f"covariance: a variance of {min(found)} is not positive; leave out a column that is known to be constant."
+            f"covariance: a variance of {min(found)} is not positive; leave out a column that is "
+            "known to be constant."
         )
     return found
 
@@ -135,7 +143,8 @@ def variances_of(covariance: Rows) -> Numbers:
 def whitening_of(covariance: Rows, center: Numbers) -> Whitening:
     """Build the map for a public covariance about a public center.
 
-    Raises ValueError for a covariance that is not positive definite by enough to tell, and a center too far for its deviations.
+    Raises ValueError for a covariance that is not positive definite by enough to tell, and a center
+    too far for its deviations.
     """
     d, variances = len(covariance), variances_of(covariance)
     if len(center) != d:
@@ -151,8 +160,8 @@ def whitening_of(covariance: Rows, center: Numbers) -> Whitening:
     cells = [round(Fraction(c) / Fraction(2) ** e) for c, e in zip(center, exponents, strict=True)]
     if max(map(abs, cells)) > OUTER_BOX // 2:
         raise ValueError(
-            f"center: {max(map(abs, center))} is too far from zero for the deviations, beyond 2^39 cells. Subtract a public constant "
-            "from the data."
+            f"center: {max(map(abs, center))} is too far from zero for the deviations, beyond 2^39 "
+            "cells. Subtract a public constant from the data."
         )
     public = RecordMap(tuple(cells), exponents, matrix, shift, _FINE)
     inverse = np.linalg.inv(np.array(matrix, np.float64))
@@ -181,6 +190,6 @@ def _rounded(scaled: Floats) -> tuple[tuple[tuple[int, ...], ...], int]:
 
 
 _SINGULAR = (
-    "covariance is not positive definite, or not by enough: some columns follow from others. Leave them out, or add a floor to the "
-    "diagonal (V + eta I costs little accuracy)."
+    "covariance is not positive definite, or not by enough: some columns follow from others. Leave "
+    "them out, or add a floor to the diagonal (V + eta I costs little accuracy)."
 )

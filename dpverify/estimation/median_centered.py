@@ -253,9 +253,10 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
 class Reading:
     """What a noisy sum over a noisy count says of the mean, in the image of the map.
 
-    offset: of the mean from the ball's center, shape (d,). widened: by what factor the sum's noise is larger there, in all columns alike
-    or of each, shape (d,).
-    along: its derivative by the logarithm of the count, but for the sign. inverse: the derivative by the sum's mean, where it is known.
+    offset: of the mean from the ball's center, shape (d,). widened: by what factor the sum's noise
+    is larger there, in all columns alike or of each, shape (d,).
+    along: its derivative by the logarithm of the count, but for the sign. inverse: the derivative
+    by the sum's mean, where it is known.
     """
 
     offset: Floats

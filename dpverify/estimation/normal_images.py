@@ -1,4 +1,5 @@
-"""Normal records of known deviations as images on the grid: units, balls, public sets, and what a sum over what counts says of the mean."""
+"""Normal records of known deviations as images on the grid: units, balls, public sets, and what a
+sum over what counts says of the mean."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ _LARGEST = 2.0**100
 class NormalImages:
     """Columns of known deviations in units of these; the expected squared length of a record is d.
 
-    center, deviations: public, in the data's units. kept: the public set in which records were kept, with "mask".
+    center, deviations: public, in the data's units. kept: the public set in which records were
+    kept, with "mask".
     """
 
     center: Numbers
@@ -90,15 +92,18 @@ class NormalImages:
             found = back(cut, axis, offset / unit)
             if found is None:
                 return Abstained(
-                    "no mean near the released center, of which enough records count, has these records kept"
+                    "no mean near the released center, of which enough records count, has these "
+                    "records kept"
                 )
             place, inverse = found[0] * unit, found[1]
         return Reading(place, inverse.rows(), inverse.times(offset), inverse)
 
     def centers(self, stretch: Stretch, radius: int, offsets: Floats) -> Integers:
-        """Next centers in their steps, from the means of what counts in the ball, shape (size, d), element by element.
+        """Next centers in their steps, from the means of what counts in the ball, shape (size, d),
+        element by element.
 
-        Where a public set cuts the ball, a center is the mean of what counts itself: it need not be the mean of all.
+        Where a public set cuts the ball, a center is the mean of what counts itself: it need not be
+        the mean of all.
         """
         lengths = _lengths(offsets)
         if self.kept is None:

@@ -235,10 +235,12 @@ class ScaledSum(_ClippedSum):
 
 @dataclass(frozen=True, slots=True)
 class ScaledMaskedSum(_ClippedSum):
-    """The sum of images under a ``stretch`` inside the ball of ``radius``, and ``weight`` times their number.
+    """The sum of images under a ``stretch`` inside the ball of ``radius``, and ``weight`` times
+    their number.
 
-    With weight = isqrt(3 radius^2) the number is free under replace. kept: a public set of images; those of the ball that are not in
-    it do not count either. Fewer records that count, each of which is told by itself, move the sum no further.
+    With weight = isqrt(3 radius^2) the number is free under replace. kept: a public set of images;
+    those of the ball that are not in it do not count either. Fewer records that count, each of
+    which is told by itself, move the sum no further.
     """
 
     weight: int
@@ -286,7 +288,8 @@ class ScaledMaskedSum(_ClippedSum):
         if adjacency is Adjacency.REPLACE:
             value = max(value, 4 * self.radius**2)
         where = "" if self.kept is None else " and in a public set"
-        words = f"the sum of scaled records in a ball of {self.radius} about a public center{where}, with {self.weight} times their number"
+        ball = f"a ball of {self.radius} about a public center{where}"
+        words = f"the sum of scaled records in {ball}, with {self.weight} times their number"
         text = Quantity.of(words, "ScaledMaskedSum", radius=self.radius, weight=self.weight)
         columns = len(self.stretch.center)
         return _lemma(text, value, adjacency, domain, columns, "obligation_scaled_masked_sum")

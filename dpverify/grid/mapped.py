@@ -1,7 +1,7 @@
 """Queries of records after a public linear map: each record becomes another, on a grid of its own.
 
-The map is computed in integers from one record and public numbers, so neighboring datasets have neighboring images, in the same
-places. What the map is, on rationals, is in spec/theory/mapped.py.
+The map is computed in integers from one record and public numbers, so neighboring datasets have
+neighboring images, in the same places. What the map is, on rationals, is in spec/theory/mapped.py.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ _BLOCK = 1 << 20  # numbers that are mapped at a time
 
 @dataclass(frozen=True, slots=True)
 class RecordMap:
-    """The map of records to y = 2^-fine round(C z / 2^shift), z_j = round(x_j / 2^exponent_j) - center_j.
+    """The map of records to y = 2^-fine round(C z / 2^shift), z_j = round(x_j / 2^exponent_j) -
+    center_j.
 
-    C: a square integer matrix. Halves are rounded up; z + center and y 2^fine are clamped to the outer box of 2^40 cells in
-    each coordinate. Raises TypeError or ValueError for a map that is not of integers, or of unlike lengths.
+    C: a square integer matrix. Halves are rounded up; z + center and y 2^fine are clamped to the
+    outer box of 2^40 cells in each coordinate. Raises TypeError or ValueError for a map that is not
+    of integers, or of unlike lengths.
     """
 
     center: Vector
@@ -58,8 +60,8 @@ class RecordMap:
         settle(self, matrix=checked_matrix(self.matrix, len(self.center)))
         if not len(self.center) == len(self.exponents) == len(self.matrix):
             raise ValueError(
-                f"{len(self.center)} centers, {len(self.exponents)} exponents and {len(self.matrix)} rows of the matrix; give "
-                "one of each for a column."
+                f"{len(self.center)} centers, {len(self.exponents)} exponents and {len(self.matrix)} "
+                "rows of the matrix; give one of each for a column."
             )
         for name, most in (("shift", 60), ("fine", 40)):
             if not 0 <= whole(getattr(self, name), name) <= most:

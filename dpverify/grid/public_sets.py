@@ -1,7 +1,8 @@
-"""Public sets of integer vectors that a masked sum counts records in: between two planes, in a ball, outside of a ball.
+"""Public sets of integer vectors that a masked sum counts records in: between two planes, in a
+ball, outside of a ball.
 
-Whether a vector belongs to a set is decided in integers and from that vector alone, so a mask stays a function of each record.
-What the sets are, on rationals, is in spec/theory/public_sets.py.
+Whether a vector belongs to a set is decided in integers and from that vector alone, so a mask stays
+a function of each record. What the sets are, on rationals, is in spec/theory/public_sets.py.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from dpverify.privacy.numbers import settle, whole
 
 @dataclass(frozen=True, slots=True)
 class Slab:
-    """Vectors z with low <= <normal, z> <= high; None for no such plane, so that a half-space has one.
+    """Vectors z with low <= <normal, z> <= high; None for no such plane, so that a half-space has
+    one.
 
     Raises TypeError or ValueError for what is not of integers, and for a normal of zeros.
     """

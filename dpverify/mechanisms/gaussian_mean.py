@@ -1,4 +1,5 @@
-"""``gaussian_mean``: the mean of normal records of known deviations or covariance, without a bound on where it is."""
+"""``gaussian_mean``: the mean of normal records of known deviations or covariance, without a bound
+on where it is."""
 
 from __future__ import annotations
 
@@ -48,35 +49,44 @@ _MOST_LEAST = 1 << 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianMean(CenteredMean):
-    """The mean of normal records with known standard deviations or covariance, with no bound on where it is.
+    """The mean of normal records with known standard deviations or covariance, with no bound on
+    where it is.
 
-    Noisy binary searches find the medians of all columns; a clipped sum about them gives a center within a fraction of a
-    deviation; a second one about that, of all records, clipped where noise and sampling together are least, is solved for
-    the mean of the normal law whose clipped records have it. So clipping costs no bias, however much it is. With a
-    ``covariance`` all this is done of whitened records, by a public integer map.
+    Noisy binary searches find the medians of all columns; a clipped sum about them gives a center
+    within a fraction of a deviation; a second one about that, of all records, clipped where noise
+    and sampling together are least, is solved for the mean of the normal law whose clipped records
+    have it. So clipping costs no bias, however much it is. With a ``covariance`` all this is done
+    of whitened records, by a public integer map.
 
-    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or ``Abstained`` below ``at_least``
-    records and where the mean is farther than sqrt(d) + 2 deviations from the released center. Claim:
-    GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both adjacencies and all data; no delta.
-    Errors at (1, 1e-6) under replace, in deviations: d = 5: .090 at n = 1000, .039 at 4000; d = 50: .16 at 4000, .030 at
-    64000 (sampling alone: .071, .035; .11, .028).
-    center, reach: public; every median is searched within reach of the center; None: 2^19 of the largest deviation, but at
-    most about 2^21 of the smallest (131 of the largest, where they differ by a factor of 16,000). With a covariance the reach is
-    in deviations, of whitened columns, 2^19 by default.
-    deviations: public; the known standard deviation of each column, used to 3%; with equal ones exactly. Columns are independent.
-    covariance: public, in place of them; positive definite, shape (d, d), used to 1/64. Records beyond 2^21 deviations of a
-    column from the center are clamped.
-    outside: "clip" for records as they are; "mask" counts those inside the balls alone; the error is up to half larger for few records
-    or columns, hardly for many. Only "mask" is right for records of which some are missing, where clipping is biased.
-    kept: public, with "mask": the set in which records were kept before: ``HalfSpace(normal, bound)`` in the data's units,
-    ``InsideBall(radius)`` or ``OutsideBall(radius)`` in deviations about the center, or, for one column, two ends, either of which may be
-    infinite. The estimate is then the maximum likelihood one under that truncation; ``Abstained`` where
-    under it less than a 20th of all records count.
+    Data: shape (n, d), d = len(center), in any unit. Output: ``VectorMeanEstimate``, or
+    ``Abstained`` below ``at_least`` records and where the mean is farther than sqrt(d) + 2
+    deviations from the released center. Claim: GaussianDP(1 / noise_multiplier) up to the grid's
+    rounding, for both adjacencies and all data; no delta. Errors at (1, 1e-6) under replace, in
+    deviations: d = 5: .090 at n = 1000, .039 at 4000; d = 50: .16 at 4000, .030 at 64000 (sampling
+    alone: .071, .035; .11, .028).
+    center, reach: public; every median is searched within reach of the center; None: 2^19 of the
+    largest deviation, but at most about 2^21 of the smallest (131 of the largest, where they differ
+    by a factor of 16,000). With a covariance the reach is in deviations, of whitened columns, 2^19
+    by default.
+    deviations: public; the known standard deviation of each column, used to 3%; with equal ones
+    exactly. Columns are independent.
+    covariance: public, in place of them; positive definite, shape (d, d), used to 1/64. Records
+    beyond 2^21 deviations of a column from the center are clamped.
+    outside: "clip" for records as they are; "mask" counts those inside the balls alone; the error
+    is up to half larger for few records or columns, hardly for many. Only "mask" is right for
+    records of which some are missing, where clipping is biased.
+    kept: public, with "mask": the set in which records were kept before: ``HalfSpace(normal,
+    bound)`` in the data's units, ``InsideBall(radius)`` or ``OutsideBall(radius)`` in deviations
+    about the center, or, for one column, two ends, either of which may be infinite. The estimate is
+    then the maximum likelihood one under that truncation; ``Abstained`` where under it less than a
+    20th of all records count.
     search_share, warm_share: the parts of mu^2 for the searches and for the first sum.
     extra_steps: of the search, beyond one for each halving of reach down to the least deviation.
-    at_least: abstain below this released (or public) number; by default 2.7 standard deviations of a search step's noise.
+    at_least: abstain below this released (or public) number; by default 2.7 standard deviations of
+    a search step's noise.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: OURS (clipped mean and the way back, by Stein's identity); ZZ25, Theorem 4.1 (by truncation); DRS22.
+    Source: OURS (clipped mean and the way back, by Stein's identity); ZZ25, Theorem 4.1 (by
+    truncation); DRS22.
     """
 
     deviations: Numbers | None = None
@@ -90,16 +100,18 @@ class GaussianMean(CenteredMean):
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:
-        """Deviations or a covariance; medians on the grid; a set that holds enough; shares that leave something."""
+        """Deviations or a covariance; medians on the grid; a set that holds enough; shares that
+        leave something."""
         check_columns(self.kept, self.columns())
         if self.kept is not None and self.outside == "clip":
             raise ValueError(
-                f"kept = {self.kept}: records of which only some were kept have another mean when they are clipped. Use outside='mask', or "
-                "leave it out."
+                f"kept = {self.kept}: records of which only some were kept have another mean when "
+                "they are clipped. Use outside='mask', or leave it out."
             )
         if (self.deviations is None) == (self.covariance is None):
             raise TypeError(
-                "give deviations, the known standard deviation of each of some independent columns, or a covariance, and not both."
+                "give deviations, the known standard deviation of each of some independent columns, "
+                "or a covariance, and not both."
             )
         if self.deviations is not None:
             settle(
@@ -121,7 +133,8 @@ class GaussianMean(CenteredMean):
             )
 
     def plan(self) -> Plan:
-        """The search, a sum about the medians, a sum about what that gave; of whitened records, if they are."""
+        """The search, a sum about the medians, a sum about what that gave; of whitened records, if
+        they are."""
         if (public := self._whitening()) is not None:
             return public.plan(self._whitened(public).fixed_plan)
         search = self._search()
@@ -129,7 +142,8 @@ class GaussianMean(CenteredMean):
         return (*found, Prefix().then(search, search.steps).part(self._warm), *self.summed())
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
-        """The mean for which the records that count have the released one; of whitened records, moved back."""
+        """The mean for which the records that count have the released one; of whitened records,
+        moved back."""
         if (public := self._whitening()) is None:
             return self.told(transcript)
         found = self._whitened(public).told(transcript, jointly=True)
@@ -205,7 +219,8 @@ class GaussianMean(CenteredMean):
     # --- whitened records -------------------------------------------------------------------------
 
     def _whitening(self) -> Whitening | None:
-        """The map to columns of deviation 1: of a covariance, and of unlike deviations where 3% would bend a public set."""
+        """The map to columns of deviation 1: of a covariance, and of unlike deviations where 3%
+        would bend a public set."""
         if self.covariance is not None:
             return whitening_of(self.covariance, self.center)
         given = self._deviations()

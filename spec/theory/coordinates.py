@@ -103,7 +103,8 @@ def scaled_masked_sum(
     weight: int,
     kept: Slab | Round | None = None,
 ) -> Vector:
-    """The sum of the images in the ball, and in the public set, then ``weight`` times their number."""
+    """The sum of the images in the ball, and in the public set, then ``weight`` times their
+    number."""
     images = [stretch.image(record) for record in records]
     inside = [y for y in images if squared_norm(y) <= radius**2 and holds(kept, y)]
     width = len(stretch.center)
@@ -113,8 +114,9 @@ def scaled_masked_sum(
 def scaled_masked_sum_sensitivity(radius: int, weight: int, adjacency: Adjacency) -> int:
     """Squared. A record inside contributes (y, w) with |y| <= R, one outside nothing.
 
-    add-remove: R^2 + w^2. replace: the same for one inside and one outside, and (2R)^2 for two inside. A public set
-    takes some of the inside away, and which records it takes follows from each record alone; so this bounds what is left.
+    add-remove: R^2 + w^2. replace: the same for one inside and one outside, and (2R)^2 for two
+    inside. A public set takes some of the inside away, and which records it takes follows from each
+    record alone; so this bounds what is left.
     """
     one = radius**2 + weight**2
     return max(4 * radius**2, one) if adjacency is Adjacency.REPLACE else one
@@ -291,7 +293,8 @@ _MASKED = (
 
 
 def _sets(d: int, radius: int) -> tuple[Slab | Round, ...]:
-    """Through the center, on the ball's surface, beyond it, and one that holds nothing of the ball."""
+    """Through the center, on the ball's surface, beyond it, and one that holds nothing of the
+    ball."""
     one = (1,) * d
     return (
         Slab(one, None, 0),
@@ -343,7 +346,8 @@ def obligation_scaled_masked_sum(
     claimed: Callable[..., int] = scaled_masked_sum_sensitivity,
     summed: Callable[..., Vector] = scaled_masked_sum,
 ) -> int:
-    """The largest move over all neighbors of small universes is exactly ``claimed``, and of those in public sets no more."""
+    """The largest move over all neighbors of small universes is exactly ``claimed``, and of those
+    in public sets no more."""
     cases = 0
     for (universe, stretch, radius), adjacency, weight in product(_MASKED, _ALL, (1, 2, 5)):
         expected = claimed(radius, weight, adjacency)

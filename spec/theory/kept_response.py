@@ -1,7 +1,9 @@
-"""The mean of normal records of unit covariance that count in a ball cut by a public set with an axis.
+"""The mean of normal records of unit covariance that count in a ball cut by a public set with an
+axis.
 
-Lengths are in deviations, the ball is about the origin. A set is between planes across the axis, in a ball about a point of the axis, or outside
-of one. Records are N(m, I), m given along the axis and across it.
+Lengths are in deviations, the ball is about the origin. A set is between planes across the axis, in
+a ball about a point of the axis, or outside of one. Records are N(m, I), m given along the axis and
+across it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _REMARK = Source("ZZ25", "Remark 3.2, existing truncation", note="cut with the e
 
 
 class Cut(NamedTuple):
-    """A ball of ``radius``, cut by planes, or by a ball about ``about`` of radius ``bound``, or by the outside of one."""
+    """A ball of ``radius``, cut by planes, or by a ball about ``about`` of radius ``bound``, or by
+    the outside of one."""
 
     d: int
     radius: Any
@@ -37,7 +40,8 @@ class Cut(NamedTuple):
 
 
 class Limited(NamedTuple):
-    """The share that counts; the mean along and across; the covariance of these, and the variance in every other direction."""
+    """The share that counts; the mean along and across; the covariance of these, and the variance
+    in every other direction."""
 
     inside: Any
     along: Any
@@ -49,10 +53,12 @@ class Limited(NamedTuple):
 def moment(cut: Cut, along: Any, across: Any) -> Limited:
     """Integrals along the axis of what is inside across it.
 
-    y = (t, z), t ~ N(along, 1) and z ~ N((across, 0, ...), I) of d - 1 dimensions are independent, and whether y counts depends on t and |z|
-    alone: at t, on whether |z|^2 is between two numbers. With F_k(h) = P(|z|^2 <= h) for k more degrees,
-    E z 1(|z|^2 <= h) = (across, 0, ...) F_2 and E z z^T 1 = F_2 I + across^2 F_4 in the first entry (``clipped_response.moment`` has the
-    proof, by transforms). The derivative of the mean by m is the covariance of what counts, as in every exponential family. QED
+    y = (t, z), t ~ N(along, 1) and z ~ N((across, 0, ...), I) of d - 1 dimensions are independent,
+    and whether y counts depends on t and |z|
+    alone: at t, on whether |z|^2 is between two numbers. With F_k(h) = P(|z|^2 <= h) for k more
+    degrees, E z 1(|z|^2 <= h) = (across, 0, ...) F_2 and E z z^T 1 = F_2 I + across^2 F_4 in the
+    first entry (``clipped_response.moment`` has the proof, by transforms). The derivative of the
+    mean by m is the covariance of what counts, as in every exponential family. QED
     """
     a, b = mp.mpf(along), mp.mpf(across)
     places = [node for low, high in pairwise(_pieces(cut, a)) for node in _nodes(low, high)]
@@ -72,7 +78,8 @@ def moment(cut: Cut, along: Any, across: Any) -> Limited:
 
 
 def _pieces(cut: Cut, middle: Any) -> list[Any]:
-    """Where what is inside changes its form, within 9 deviations of the mean: beyond are below 1e-18 of the records."""
+    """Where what is inside changes its form, within 9 deviations of the mean: beyond are below
+    1e-18 of the records."""
     low, high = max(-cut.radius, cut.low, middle - 9), min(cut.radius, cut.high, middle + 9)
     inner = []
     if cut.bound < mp.inf:
@@ -83,7 +90,8 @@ def _pieces(cut: Cut, middle: Any) -> list[Any]:
 
 
 def _nodes(low: Any, high: Any) -> list[tuple[Any, Any]]:
-    """Places and weights by t = middle - half cos(angle), for roots at the ends; Gauss's rule in the angle."""
+    """Places and weights by t = middle - half cos(angle), for roots at the ends; Gauss's rule in
+    the angle."""
     middle, half = (low + high) / 2, (high - low) / 2
     return [
         (middle - half * mp.cos(v), half * mp.sin(v) * w * mp.pi / 2)
@@ -112,7 +120,8 @@ def _section(cut: Cut, t: Any, across: Any, more: int) -> Any:
 
 @lru_cache(maxsize=1 << 15)
 def _within(degrees: int, square: Any, across: Any) -> Any:
-    """P(noncentral chi-square <= square): chi-square of ``degrees`` + 2 k for Poisson k; of none, the number 0."""
+    """P(noncentral chi-square <= square): chi-square of ``degrees`` + 2 k for Poisson k; of none,
+    the number 0."""
     if square < 0:
         return mp.mpf(0)
     if degrees == 0:
@@ -153,8 +162,9 @@ def _near(found: Any, wanted: Any, case: str, digits: int = 9) -> None:
 
 @states(_OURS, _REMARK)
 def obligation_kept_moment(claimed: Callable[..., Limited] = moment) -> int:
-    """On a line, the closed forms of a truncated normal law. Of a wide ball cut by a plane, these along the axis and nothing across. Of a ball that nothing cuts, the
-    masked mean. What is in a ball and what is outside of one make up the whole, in mass, first and second moments."""
+    """On a line, the closed forms of a truncated normal law. Of a wide ball cut by a plane, these
+    along the axis and nothing across. Of a ball that nothing cuts, the masked mean. What is in a
+    ball and what is outside of one make up the whole, in mass, first and second moments."""
     with mp.workdps(15):
         return _closed_forms(claimed) + _parts(claimed)
 
@@ -218,8 +228,9 @@ def _squares(at: Limited) -> list[Any]:
 
 @states(_OURS, _REMARK)
 def obligation_way_back(claimed: Callable[..., Limited] = moment) -> int:
-    """The derivative of the mean by m is the stated covariance, by difference quotients, and positive definite: so no two means of records lead to one mean
-    of what counts, along a segment between which it would have grown."""
+    """The derivative of the mean by m is the stated covariance, by difference quotients, and
+    positive definite: so no two means of records lead to one mean of what counts, along a segment
+    between which it would have grown."""
     with mp.workdps(15):
         return sum(_derivatives(claimed, cut) for cut in _WORLDS)
 

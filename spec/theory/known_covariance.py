@@ -1,4 +1,5 @@
-"""A public covariance: the map after which records have covariance I, and what becomes of public sets of records."""
+"""A public covariance: the map after which records have covariance I, and what becomes of public
+sets of records."""
 
 from __future__ import annotations
 
@@ -48,14 +49,15 @@ def diagonal(deviations: Sequence[float]) -> Rows:
 
 @lru_cache(maxsize=16)
 def whitening(covariance: Rows, center: tuple[float, ...]) -> Whitening:
-    """Columns in units of the largest power of two 2^p with 4^p at most the variance; of the covariance in these units the inverse of the Cholesky factor L.
+    """Columns in units of the largest power of two 2^p with 4^p at most the variance; of the
+    covariance in these units the inverse of the Cholesky factor L.
 
-    Cells are 2^-18 units, images in 2^-20. L^-1 times 2^bits, whose largest number is from 2^21 to 2^22, is rounded; so C z / 2^(bits - 2) is L^-1 in
-    2^-20 of what z is in 2^-18 of.
+    Cells are 2^-18 units, images in 2^-20. L^-1 times 2^bits, whose largest number is from 2^21 to
+    2^22, is rounded; so C z / 2^(bits - 2) is L^-1 in 2^-20 of what z is in 2^-18 of.
     """
     with mp.workdps(_DIGITS):
         d = range(len(covariance))
-        units = [largest_power(lambda p, v=Fraction(covariance[j][j]): p * p <= v) for j in d]  # type: ignore[misc]
+        units = [_unit(Fraction(covariance[j][j])) for j in d]
         scaled = mp.matrix(
             [[real(Fraction(covariance[j][k]) / units[j] / units[k]) for k in d] for j in d]
         )
@@ -73,8 +75,13 @@ def whitening(covariance: Rows, center: tuple[float, ...]) -> Whitening:
         return Whitening(public, at, rows)
 
 
+def _unit(variance: Fraction) -> Fraction:
+    return largest_power(lambda p: p * p <= variance)
+
+
 def of_images(kept: Any, public: Whitening) -> Any:
-    """The same set of images: <a, center + B y> <= b is <B^T a, y> <= b - <a, center>; balls are in deviations."""
+    """The same set of images: <a, center + B y> <= b is <B^T a, y> <= b - <a, center>; balls are in
+    deviations."""
     if isinstance(kept, tuple):
         unit = public.back[0][0]
         low, high = (
@@ -106,8 +113,9 @@ _COVARIANCES: tuple[Rows, ...] = (
 
 @states(_OURS)
 def obligation_whitening(claimed: Callable[[Rows, Any], Whitening] = whitening) -> int:
-    """Images have a covariance within 2^-12 of I; the way back from an image is within a cell's rounding of the record, over all columns; and a
-    half-space of images holds those of records that it holds, but for records that near its plane."""
+    """Images have a covariance within 2^-12 of I; the way back from an image is within a cell's
+    rounding of the record, over all columns; and a half-space of images holds those of records that
+    it holds, but for records that near its plane."""
     cases = 0
     for covariance in _COVARIANCES:
         d = range(len(covariance))

@@ -1,4 +1,5 @@
-"""Records after a public linear map, one by one, on exact rationals: what it asks of a query, it asks of a dataset that is as near."""
+"""Records after a public linear map, one by one, on exact rationals: what it asks of a query, it
+asks of a dataset that is as near."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _BOX = 2**40
 
 @dataclass(frozen=True, slots=True)
 class RecordMap:
-    """y = unit round(C z / 2^shift), halves up, z_j = round(x_j / cell_j) - center_j; z + center and y / unit clamped to ``box``."""
+    """y = unit round(C z / 2^shift), halves up, z_j = round(x_j / cell_j) - center_j; z + center
+    and y / unit clamped to ``box``."""
 
     center: Vector
     cells: tuple[Fraction, ...]
@@ -74,8 +76,8 @@ _QUERIES: tuple[Callable[[Sequence[Record]], Vector], ...] = (
     premises=lambda s: (Premise(Norm.SQUARED_L2, s.query["moved"]),),
 )
 def obligation_of_images(claimed: Callable[..., list[Record]] = images) -> int:
-    """For all neighbors of at most 2 records of a small universe: their images are neighbors, or equal; and no query of a few moves further than it
-    moves over all neighbors of images."""
+    """For all neighbors of at most 2 records of a small universe: their images are neighbors, or
+    equal; and no query of a few moves further than it moves over all neighbors of images."""
     cases = 0
     for public in _MAPS:
         reached = sorted({y for record in _PLANE for y in claimed(public, [record])})

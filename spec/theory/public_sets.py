@@ -1,4 +1,5 @@
-"""Public sets of integer vectors that a masked sum counts records in, and how a set of records becomes one of them."""
+"""Public sets of integer vectors that a masked sum counts records in, and how a set of records
+becomes one of them."""
 
 from __future__ import annotations
 
@@ -69,9 +70,10 @@ def in_cells(kept: Any, stretch: Any, origin: Sequence[int], deviation: Any) -> 
 def slab(stretch: Any, normal: Sequence[Any], ends: tuple[Any, Any]) -> Slab:
     """low <= <normal, x> <= high for x_j = cell_j (center_j + z_j / factor_j).
 
-    <normal, x> = at + <g, z>. g is multiplied by the number u that brings its largest one to 2^20, and rounded; high
-    - at times u is rounded down, low - at up. Of |z| <= R no one is on a wrong side that is further than
-    (sqrt(d) R / 2 + 1) / u from the plane, in <g, z>: rounding moves <u g, z> by sqrt(d) R / 2 at most.
+    <normal, x> = at + <g, z>. g is multiplied by the number u that brings its largest one to 2^20,
+    and rounded; high - at times u is rounded down, low - at up. Of |z| <= R no one is on a wrong
+    side that is further than (sqrt(d) R / 2 + 1) / u from the plane, in <g, z>: rounding moves <u
+    g, z> by sqrt(d) R / 2 at most.
     """
     parts = [Fraction(a) * cell for a, cell in zip(normal, stretch.cells, strict=True)]
     g = [p / f for p, f in zip(parts, stretch.factors, strict=True)]
@@ -105,8 +107,9 @@ _FAR = 2**26
 
 @states(_OURS)
 def obligation_plane(claimed: Callable[..., Slab] = slab) -> int:
-    """Vectors of a ball of 2^26 that are further from a plane than (sqrt(d) R / 2 + 1) / u are on the right side of the rounded one, for planes near and far from the
-    origin of the records; and of one column, a vector on the plane itself is inside."""
+    """Vectors of a ball of 2^26 that are further from a plane than (sqrt(d) R / 2 + 1) / u are on
+    the right side of the rounded one, for planes near and far from the origin of the records; and
+    of one column, a vector on the plane itself is inside."""
     rng, cases = random.Random(11), 0
     for normal, center in product(_NORMALS, (0, 2**39 + 5)):
         d = len(normal)

@@ -1,4 +1,5 @@
-"""What counts in a ball cut by a public set: the spec's numbers, drawn records, the way back and where there is none."""
+"""What counts in a ball cut by a public set: the spec's numbers, drawn records, the way back and
+where there is none."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def test_what_counts_is_the_spec_s(cut: Cut) -> None:
 
 @pytest.mark.parametrize("cut", WIDE, ids=range(len(WIDE)))
 def test_what_counts_is_what_drawn_records_have(cut: Cut) -> None:
-    """Of 40,000 records: the share and the mean are within 5 standard errors, which three or fewer numbers miss with probability below 2e-6."""
+    """Of 40,000 records: the share and the mean are within 5 standard errors, which three or fewer
+    numbers miss with probability below 2e-6."""
     own = limited(cut, 0.4, 0.7 * (cut.d > 1))
     assert own is not None
     n = 40_000
@@ -72,7 +74,8 @@ def test_what_counts_is_what_drawn_records_have(cut: Cut) -> None:
 
 @pytest.mark.parametrize("cut", WIDE, ids=range(len(WIDE)))
 def test_the_way_back_and_its_derivative(cut: Cut) -> None:
-    """About an axis in general position: a mean whose records that count have the given one, for several; and difference quotients."""
+    """About an axis in general position: a mean whose records that count have the given one, for
+    several; and difference quotients."""
     rng = np.random.default_rng(1)
     axis = rng.normal(size=cut.d)
     axis /= np.linalg.norm(axis)
@@ -110,7 +113,8 @@ def test_without_a_cut_it_is_the_masked_mean() -> None:
 
 
 def test_where_there_is_no_way_back() -> None:
-    """A mean that nothing inside has, one too far to be told, and a set that holds less than a 20th."""
+    """A mean that nothing inside has, one too far to be told, and a set that holds less than a
+    20th."""
     cut = Cut(2, 2.0, ends=(-math.inf, 0.5))
     for target in (
         (0.5, 0.0),

@@ -1,4 +1,5 @@
-"""``gaussian_mean`` of records that were kept in a public set before, and of records of a known covariance."""
+"""``gaussian_mean`` of records that were kept in a public set before, and of records of a known
+covariance."""
 
 from __future__ import annotations
 
@@ -171,8 +172,9 @@ def size_of(off: Floats, own: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("world", WORLDS, ids=[w[0] for w in WORLDS])
 def test_records_that_were_kept_need_their_set(world: World) -> None:
-    """Of 20,000 records those in the set are left. Means of 10 estimates vary by at most .013 in length; without the set a masked one is off by more than .08, and a clipped one
-    by more than .15."""
+    """Of 20,000 records those in the set are left. Means of 10 estimates vary by at most .013 in
+    length; without the set a masked one is off by more than .08, and a clipped one by more than
+    .15."""
     _, d, kept, holds, own = world
     adjacency = (ADD, REPLACE)[WORLDS.index(world) % 2]
     found: dict[str, list[Floats]] = {"kept": [], "mask": [], "clip": []}
@@ -197,9 +199,10 @@ def test_records_that_were_kept_need_their_set(world: World) -> None:
 
 @pytest.mark.parametrize("world", WORLDS[3:7:3], ids=[w[0] for w in WORLDS[3:7:3]])
 def test_intervals_hold_what_the_sum_without_noise_tells(world: World) -> None:
-    """150 releases of one dataset, each against what its own balls tell without noise in the last sum. Squared errors over their stated covariance have a mean within .25 of 1
-    (their own deviation is at most .082, that of 300 degrees, so three of them); 90% intervals hold more than 85% of 150 d numbers, which of independent ones fails with
-    probability 2e-3. Seeds are fixed."""
+    """150 releases of one dataset, each against what its own balls tell without noise in the last
+    sum. Squared errors over their stated covariance have a mean within .25 of 1 (their own
+    deviation is at most .082, that of 300 degrees, so three of them); 90% intervals hold more than
+    85% of 150 d numbers, which of independent ones fails with probability 2e-3. Seeds are fixed."""
     _, d, kept, holds, own = world
     mechanism = made(d, kept=kept, noise_multiplier=8, **own)
     data = drawn(8000, d, own, 5)
@@ -226,8 +229,9 @@ def test_intervals_hold_what_the_sum_without_noise_tells(world: World) -> None:
 
 @pytest.mark.parametrize(("adjacency", "outside"), [(REPLACE, "clip"), (ADD, "mask")])
 def test_a_covariance_is_deviations_of_whitened_records(adjacency: Adjacency, outside: str) -> None:
-    """Transcripts are those of deviations 1 on the images, bit for bit; and errors in Mahalanobis' norm are those of them, as of the prediction: of 40 releases the mean square, chi-square of
-    120 degrees, is within .5 of 1 (its deviation is .13)."""
+    """Transcripts are those of deviations 1 on the images, bit for bit; and errors in Mahalanobis'
+    norm are those of them, as of the prediction: of 40 releases the mean square, chi-square of 120
+    degrees, is within .5 of 1 (its deviation is .13)."""
     own: dict[str, Any] = {"adjacency": adjacency, "outside": outside}
     mechanism = made(3, covariance=TILTED, **own)
     plain = made(3, **own)
@@ -254,7 +258,8 @@ def test_a_covariance_is_deviations_of_whitened_records(adjacency: Adjacency, ou
 
 
 def test_units_of_columns_do_not_matter_to_a_covariance() -> None:
-    """By powers of two, and for deviations that are 1e150 apart: what is released is the same, bit for bit."""
+    """By powers of two, and for deviations that are 1e150 apart: what is released is the same, bit
+    for bit."""
     data = drawn(900, 3, {"covariance": TILTED}, 1)
     first = made(3, covariance=TILTED).law(data).sample(SeededBits(1), 1)
     units = np.array([2.0**-300, 4.0, 2.0**200])
@@ -272,7 +277,8 @@ def test_units_of_columns_do_not_matter_to_a_covariance() -> None:
 
 
 def test_what_is_left_of_too_few_is_an_outcome() -> None:
-    """Where a 200th of the records is kept, where the records are all at the plane, and where there are few or none."""
+    """Where a 200th of the records is kept, where the records are all at the plane, and where there
+    are few or none."""
     mechanism = made(1, kept=(0.0, math.inf), adjacency=ADD, noise_multiplier=1)
     rng = np.random.default_rng(0)
     tail = rng.normal(size=(400_000, 1)) - 2.6
@@ -318,7 +324,8 @@ def test_every_transcript_has_a_typed_estimate(world: World) -> None:
 
 
 def test_many_columns() -> None:
-    """200 of a covariance, cut by a half-space near the mean, of 8000 records: within 1.3 times the prediction without a set, and by 200 degrees its deviation is a 20th."""
+    """200 of a covariance, cut by a half-space near the mean, of 8000 records: within 1.3 times the
+    prediction without a set, and by 200 degrees its deviation is a 20th."""
     d = 200
     rng = np.random.default_rng(2)
     base = rng.normal(size=(d, 2 * d))
