@@ -7,7 +7,7 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 
 from dpverify.estimation.answers import Result, result_from
 from dpverify.estimation.covariances import CovarianceEstimate
-from dpverify.estimation.family_estimates import FamilyEstimate
+from dpverify.estimation.family_estimates import FamilyEstimate, LocationScaleEstimate
 from dpverify.estimation.kept_sets import HalfSpace, InsideBall, OutsideBall
 from dpverify.estimation.normal_law import Degenerate, NormalEstimate
 from dpverify.estimation.products import ProductEstimate
@@ -25,6 +25,7 @@ from dpverify.mechanisms.histogram_gaussian import HistogramGaussian
 from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
 from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEstimate
+from dpverify.mechanisms.location_scale import LocationScale
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.number_of_reports import NumberOfReports, ReportsEstimate
 from dpverify.mechanisms.partitioned_product import PartitionedProduct
@@ -90,6 +91,8 @@ __all__ = [
     "KthLargestVariance",
     "LargeVariances",
     "LargeVariancesEstimate",
+    "LocationScale",
+    "LocationScaleEstimate",
     "MeanEstimate",
     "MediansEstimate",
     "NextQuery",

@@ -1,4 +1,4 @@
-"""What is released of a family with one parameter."""
+"""What is released of a family with one parameter, or of a location-scale family."""
 
 from __future__ import annotations
 
@@ -41,3 +41,41 @@ class FamilyEstimate(Result):
 
     def __str__(self) -> str:
         return f"{self.family}, {self.parameter} {self.value:.6g}, of {self.count:.6g} records"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LocationScaleEstimate(Result):
+    """The two private parameters of a location-scale family.
+
+    ``value`` has the two that ``parameters`` names; ``location`` and ``scale`` are those of the family's t, of which a record is
+    a function; ``count`` is the (noisy or public) number of records that the estimate is from: with a mask, of those inside. ``spread``
+    has the standard deviations of the noise in ``value``, ``sampling`` those of independent records; all to first order.
+    """
+
+    family: str
+    parameters: tuple[str, ...]
+    value: tuple[float, ...]
+    location: float
+    scale: float
+    count: float
+    spread: tuple[float, ...] = field(repr=False)
+    sampling: tuple[float, ...] = field(repr=False)
+
+    def interval(
+        self, level: Exact = 0.95, *, sampling: bool = False
+    ) -> tuple[tuple[float, float], ...]:
+        """Compute (low, high) for each parameter, to first order.
+
+        Each holds its estimate without noise with this probability, not both together; sampling: the parameter of the law that the
+        records are independent draws from. Raises TypeError or ValueError for a level outside (0, 1).
+        """
+        far, found = deviations("gaussian", tail_of(level)), []
+        for value, noise, drawn in zip(self.value, self.spread, self.sampling, strict=True):
+            reach = far * math.hypot(noise, drawn * sampling)
+            found.append((value - reach, value + reach))
+        return tuple(found)
+
+    def __str__(self) -> str:
+        pairs = zip(self.parameters, self.value, strict=True)
+        shown = ", ".join(f"{name} {value:.6g}" for name, value in pairs)
+        return f"{self.family}, {shown}, of {self.count:.6g} records"

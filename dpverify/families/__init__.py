@@ -1,4 +1,4 @@
-"""Exponential families with one parameter or several, and which assumptions of truncated estimation they keep."""
+"""Exponential families with one parameter or several, which assumptions of truncated estimation they keep; location-scale families."""
 
 from dpverify.families.checking import FamilyReport, check_family
 from dpverify.families.checking_priors import PriorReport, check_prior
@@ -12,6 +12,14 @@ from dpverify.families.known import (
     Poisson,
     Weibull,
 )
+from dpverify.families.known_scales import (
+    LogisticFamily,
+    LogLogisticFamily,
+    LogNormalFamily,
+    NormalFamily,
+    WeibullFamily,
+)
+from dpverify.families.location_scale import LocationScaleFamily
 from dpverify.families.matching import (
     NotMonotone,
     clipped_match,
@@ -36,9 +44,14 @@ __all__ = [
     "Family",
     "FamilyReport",
     "Limited",
+    "LocationScaleFamily",
+    "LogLogisticFamily",
     "LogNormal",
+    "LogNormalFamily",
+    "LogisticFamily",
     "MultivariateNormal",
     "Normal",
+    "NormalFamily",
     "NormalMean",
     "NormalPrecision",
     "NotMonotone",
@@ -50,6 +63,7 @@ __all__ = [
     "Truncated",
     "Unsolved",
     "Weibull",
+    "WeibullFamily",
     "check_family",
     "check_prior",
     "clipped_match",

@@ -147,7 +147,7 @@ class Family(ABC):
             return t, np.ones(len(t))
         ends = [first, *sorted(min(max(end, first), last) for end in (low, high)), last]
         parts = [np.linspace(a, b, _PANELS + 1) for a, b in itertools.pairwise(ends) if a < b]
-        points, weights = _gauss()
+        points, weights = gauss_nodes()
         half = np.concatenate([np.diff(part) / 2 for part in parts])
         middle = np.concatenate([(part[1:] + part[:-1]) / 2 for part in parts])
         return (
@@ -157,6 +157,7 @@ class Family(ABC):
 
 
 @lru_cache(maxsize=1)
-def _gauss() -> tuple[Floats, Floats]:
+def gauss_nodes() -> tuple[Floats, Floats]:
+    """Give the points and weights of Gauss and Legendre's rule on [-1, 1]."""
     points, weights = np.polynomial.legendre.leggauss(_NODES)
     return points, weights

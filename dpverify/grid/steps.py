@@ -6,6 +6,7 @@ power or logarithm is taken of data. What the maps are, on rationals, is in spec
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,13 +26,13 @@ _MOST_CELLS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepSums(VectorQuery):
-    """The sum over records of 2 z - cells, z from 0 to ``cells``; with a ``weight``, that many times their number last.
+class Steps(VectorQuery):
+    """Integers that follow from how many records have each step z from 0 to ``cells``; its kinds say which.
 
     z is how many of a row of ``cells`` edges are at most the record. outside="mask": a row has two more, one at either end, and
-    records below the first or from the last on count nowhere, not even in the number. edges: different rows of increasing floats,
-    and which of them each draw has, shape (size,). center: distances from it are compared in place of records. One bound
-    holds for all edges.
+    records below the first or from the last on count nowhere. edges: different rows of increasing floats, and which of them each
+    draw has, shape (size,). weight: of the number of records that count; 0 leaves it out. center: distances from it are compared
+    in place of records. One bound holds for all edges.
     """
 
     cells: int
@@ -49,15 +50,9 @@ class StepSums(VectorQuery):
         if self.outside not in ("clip", "mask"):
             raise ValueError(f"outside = {self.outside!r}; write 'clip' or 'mask'.")
 
-    @property
-    def width(self) -> int:
-        """The sum, and the number if it has a weight."""
-        return 1 + bool(self.weight)
-
-    @property
-    def alike(self) -> bool:
-        """Whether all records add the same, so that their order cannot matter."""
-        return self.edges is _ALL and self.outside == "clip"
+    @abstractmethod
+    def of_counts(self, counts: Integers) -> list[int]:
+        """What is released of the number of records with each z, shape (cells + 1,)."""
 
     @property
     def in_any_order(self) -> bool:
@@ -68,10 +63,6 @@ class StepSums(VectorQuery):
     def reads(self) -> tuple[str, ...]:
         """What the edges follow from."""
         return self.edges.reads
-
-    def largest(self, rows: int) -> int:
-        """All cells, or the weight, for each record."""
-        return rows * max(self.cells, self.weight)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
         """Shape (size, width), exact for every n. Raises ValueError for edges of another shape or order."""
@@ -91,23 +82,16 @@ class StepSums(VectorQuery):
         return np.asarray(values[which])
 
     def _value(self, row: Floats, view: View) -> list[int]:
-        key = (StepSums, row.tobytes(), self.outside, self.weight, self.center)
-        return view.once(key, lambda: self._sum(row, view))
-
-    def _sum(self, row: Floats, view: View) -> list[int]:
-        counts = self._counts(row, view)
-        if self.outside == "mask":
-            counts = counts[1:-1]
-        z = 2 * np.arange(self.cells + 1) - self.cells
-        total = int((counts * z).sum())  # below 2^20 for each of fewer than 2^42 records
-        return [total, *([self.weight * int(counts.sum())] if self.weight else [])]
+        key = (Steps, row.tobytes(), self.outside, self.center)
+        counts = view.once(key, lambda: self._counts(row, view))
+        return self.of_counts(counts[1:-1] if self.outside == "mask" else counts)
 
     def _counts(self, row: Floats, view: View) -> Integers:
         """How many records have how many edges at or below them; few records are looked up in the edges, else edges in the records."""
         if len(view) < len(row):
             own = np.searchsorted(row, self._distances(view), side="right")
             return np.bincount(own, minlength=len(row) + 1)
-        ordered = view.once((StepSums, self.center), lambda: np.sort(self._distances(view)))
+        ordered = view.once((Steps, self.center), lambda: np.sort(self._distances(view)))
         below = np.searchsorted(ordered, row, side="left")  # how many are less than each edge
         return np.diff(below, prepend=0, append=len(ordered))
 
@@ -117,6 +101,31 @@ class StepSums(VectorQuery):
             return values
         with np.errstate(over="ignore"):  # beyond all edges
             return np.abs(values - self.center)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSums(Steps):
+    """The sum over records of 2 z - cells; with a ``weight``, that many times their number last."""
+
+    @property
+    def width(self) -> int:
+        """The sum, and the number if it has a weight."""
+        return 1 + bool(self.weight)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all records add the same, so that their order cannot matter."""
+        return self.edges is _ALL and self.outside == "clip"
+
+    def largest(self, rows: int) -> int:
+        """All cells, or the weight, for each record."""
+        return rows * max(self.cells, self.weight)
+
+    def of_counts(self, counts: Integers) -> list[int]:
+        """The sum is below 2^20 for each of fewer than 2^42 records."""
+        z = 2 * np.arange(self.cells + 1) - self.cells
+        number = [self.weight * int(counts.sum())] if self.weight else []
+        return [int((counts * z).sum()), *number]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Squared: add-remove cells^2 + weight^2; replace 4 cells^2, and for a mask at least what add-remove has."""

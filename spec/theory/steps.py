@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
@@ -13,6 +13,7 @@ from .obligations import neighbors, require
 from .vectors import Vector, squared_distance
 
 _STEPS = Source("OURS", "sums of steps between released edges")
+_MOMENTS = Source("OURS", "two moments of steps between released edges")
 
 
 def step(value: Any, edges: Sequence[Any], cells: int, outside: str) -> int | None:
@@ -60,4 +61,107 @@ def obligation_step_sums(claimed: Callable[..., int] = moved_squared) -> int:
                     largest, cases = max(largest, squared_distance(ours, theirs)), cases + 1
             case = f"{outside}, {cells}, {weight}, {adjacency}: {largest}, claimed {most}"
             require(largest == most, case)
+    return cases
+
+
+# --- two moments ----------------------------------------------------------------------------------
+
+
+class Shape(NamedTuple):
+    """What a record at s = 2 z - cells adds: linear clip(s, +-turn), square (s^2 - offset) and the weight."""
+
+    turn: int
+    linear: int
+    square: int
+    offset: int
+    weight: int
+
+    def of(self, s: int) -> Vector:
+        """Of one record; the last is 0 where the number is left out."""
+        lead = min(max(s, -self.turn), self.turn)
+        return self.linear * lead, self.square * (s * s - self.offset), self.weight
+
+
+def step_moments(
+    values: Sequence[Any], edges: Sequence[Any], cells: int, outside: str, shape: Shape
+) -> Vector:
+    """The sums over those that count, and their number with its weight if it has one."""
+    seen = [z for v in values if (z := step(v, edges, cells, outside)) is not None]
+    each = [shape.of(2 * z - cells) for z in seen]
+    return tuple(sum(v[j] for v in each) for j in range(2 + bool(shape.weight)))
+
+
+def moments_moved_squared(
+    cells: int,
+    turn: int,
+    linear: int,
+    square: int,
+    offset: int,
+    weight: int,
+    outside: str,
+    adjacency: Adjacency,
+) -> int:
+    """How far the moments move at most, squared.
+
+    Proof. A record adds v(s), or, masked, nothing. One in or out: |v(s)|^2 for some s, attained there. One for another, both counted: the
+    number and the offset cancel; v is odd in its first part and even in its second, so let x >= |y|. Raising x to cells raises both
+    differences, which are not negative: clip(x) >= clip(y) and x^2 >= y^2. So x = cells, and y is any step. One counted, the other
+    masked: as in or out. QED
+    """
+    shape = Shape(turn, linear, square, offset, weight)
+    every = [shape.of(2 * z - cells) for z in range(cells + 1)]
+    one = max(sum(part * part for part in v) for v in every)
+    if adjacency is Adjacency.ADD_REMOVE:
+        return one
+    two = max(squared_distance(every[-1], v) for v in every)
+    return two if outside == "clip" else max(two, one)
+
+
+_SHAPES = (
+    Shape(1, 1, 1, 0, 0),
+    Shape(2, 3, 1, 1, 2),
+    Shape(1, 5, 2, 4, 7),
+    Shape(2, 0, 1, 2, 1),
+    Shape(2, 2, 0, 0, 3),
+)
+
+
+@states(_MOMENTS)
+@shows(
+    "StepMoments",
+    Norm.SQUARED_L2,
+    value=of_query(
+        moments_moved_squared,
+        "cells",
+        "turn",
+        "linear",
+        "square",
+        "offset",
+        "weight",
+        "outside",
+    ),
+)
+def obligation_step_moments(claimed: Callable[..., int] = moments_moved_squared) -> int:
+    """The largest move over all steps, and all pairs of them, is ``claimed``; and no neighbors of at most 2 records are
+    further apart, for all edges among five places; and some are as far, where all steps are there."""
+    universe, cases = tuple(map(Fraction, range(-1, 5))), 0
+    for outside, cells, shape in product(("clip", "mask"), (2, 3, 9), _SHAPES):
+        nothing: Vector = (0, 0, 0)
+        every = [shape.of(2 * z - cells) for z in range(cells + 1)]
+        for adjacency in Adjacency:
+            most = claimed(cells, *shape, outside, adjacency)
+            masked = [nothing] if outside == "mask" else []
+            others = [nothing] if adjacency is Adjacency.ADD_REMOVE else [*every, *masked]
+            largest = max(squared_distance(a, b) for a, b in product(every, others))
+            case = f"{outside}, {cells}, {shape}, {adjacency}: {largest}, claimed {most}"
+            require(largest == most, case)
+            cases += len(every) * len(others)
+            if cells > 2:
+                continue
+            pairs, reached = list(neighbors(universe, 2, adjacency)), 0
+            for edges in combinations_with_replacement(range(5), cells + 2 * (outside == "mask")):
+                for pair in pairs:
+                    ours, theirs = (step_moments(one, edges, cells, outside, shape) for one in pair)
+                    reached, cases = max(reached, squared_distance(ours, theirs)), cases + 1
+            require(reached == most, f"reached {reached}; {case}")
     return cases

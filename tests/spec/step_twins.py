@@ -55,6 +55,22 @@ TWINS: dict[str, dict[str, Any]] = {
             c**2 if a is Adjacency.REPLACE else steps.moved_squared(c, w, outside, a)
         ),
     },
+    "theory.steps:obligation_step_moments": {
+        "one less": lambda *given: steps.moments_moved_squared(*given) - 1,
+        "one more": lambda *given: steps.moments_moved_squared(*given) + 1,
+        "a mask is a clip": lambda *given: steps.moments_moved_squared(*given[:6], "clip", given[7]),
+        "the number is free": lambda *given: steps.moments_moved_squared(
+            *given[:5], 0, *given[6:]
+        ),
+        "one moment": lambda c, t, a, b, o, *rest: steps.moments_moved_squared(
+            c, t, a, 0, 0, *rest
+        ),
+        "the ends alone": lambda c, t, a, b, o, w, outside, near: (
+            (2 * a * t) ** 2
+            if near is Adjacency.REPLACE and outside == "clip"
+            else steps.moments_moved_squared(c, t, a, b, o, w, outside, near)
+        ),
+    },
     "scale_family:obligation_loss": {
         "a little less": Fraction(999, 1000),
         "a little more": Fraction(1001, 1000),

@@ -41,6 +41,7 @@ from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians
 from dpverify.grid.stacked import Stacked
+from dpverify.grid.step_moments import StepMoments
 from dpverify.grid.steps import StepSums
 from dpverify.grid.tables import ColumnScores, KeyedCounts, QuantileScores
 from dpverify.grid.transcript_queries import MovingSum
@@ -141,6 +142,8 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
     yield PairOctaves(0), ONE
     for outside in ("clip", "mask"):
         yield StepSums(cells=3, edges=where, outside=outside, weight=2), ONE
+        shape: Any = {"turn": 2, "linear": 3, "square": 1, "offset": 4, "weight": 5}
+        yield StepMoments(cells=3, edges=where, outside=outside, **shape), ONE
     for near in (ADD, REPLACE):
         yield BitSums(columns=2, radius=9, adjacency=near, weights=where, weight=4), TWO
     for near in (ADD, REPLACE):

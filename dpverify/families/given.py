@@ -1,0 +1,57 @@
+"""Families and intervals as users give them: kept as they are, or refused in words."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+Kind = TypeVar("Kind")
+
+
+def frozen_family(kind: type[Kind], example: str) -> Callable[[Any, str], Kind]:
+    """Make a converter to instances of ``kind`` that are equal only if they are the same: frozen dataclasses of hashable fields.
+
+    What is kept of a family's numbers is kept by equality; numbers elsewhere, or in a list, could be another family's.
+    """
+
+    def convert(value: Any, name: str) -> Kind:
+        if not isinstance(value, kind):
+            raise TypeError(
+                f"{name} = {value!r}; give a dpverify.families.{kind.__name__}, for example {example}, or an instance of your own "
+                "class."
+            )
+        fields = {one.name for one in dataclasses.fields(value)}  # type: ignore[arg-type]
+        try:
+            plain = {*vars(value)} <= fields and hash(value) is not None
+        except TypeError:
+            plain = False
+        if not plain:
+            raise TypeError(
+                f"{name}: a {type(value).__name__} that is not all in hashable fields of a frozen dataclass; families that are equal "
+                "have to be the same, so write @dataclass(frozen=True) and its numbers as fields."
+            )
+        return value
+
+    return convert
+
+
+def interval(value: Any, name: str) -> tuple[float, float]:
+    """Read two numbers in increasing order; infinite ends are none. Raises TypeError or ValueError."""
+    try:
+        low, high = (float(one) for one in value)
+    except OverflowError:
+        raise ValueError(
+            f"{name}: a number beyond the floats; write math.inf for no end."
+        ) from None
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} = {value!r}; give two numbers, for example (0, 250_000)."
+        ) from None
+    if not low < high:
+        raise ValueError(f"{name} = {value!r}; give the lower end first, and no NaN.")
+    return low, high
+
+
+Kept = Annotated[tuple[float, float], interval]
+"""The public interval of records that were kept."""
