@@ -21,6 +21,7 @@ from dpverify.privacy.numbers import Floats
 
 _PANELS = 12  # of each part of an interval
 _PLACES = 1 << 14  # of the standard law, for its quantiles
+_PARTS = 1 << 10  # constants are rounded to 2^-10, so that however they are computed they are the same
 
 
 class Standard(NamedTuple):
@@ -94,7 +95,7 @@ class LocationScaleFamily(ABC):
         return first, second
 
     def constants(self) -> Standard:
-        """Compute what is known of y, up to what numerical integration leaves."""
+        """Compute what is known of y, to the nearest 2^-10: they decide where records are looked at, not what is read from them."""
         return _constants(self)
 
     def moments(self, location: float, scale: float, where: Interval) -> Moments:
@@ -195,4 +196,5 @@ def _constants(family: LocationScaleFamily) -> Standard:
     for _ in range(60):
         half = (short + far) / 2
         short, far = (half, far) if within(half) < 0.5 else (short, half)
-    return Standard(mean, math.sqrt(float(mass @ (y - mean) ** 2)), median, far)
+    found = mean, math.sqrt(float(mass @ (y - mean) ** 2)), median, far
+    return Standard(*(round(one * _PARTS) / _PARTS for one in found))

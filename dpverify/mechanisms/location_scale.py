@@ -54,10 +54,12 @@ _FINEST = 2  # places of the first search in the distance that the smallest scal
 _PER_OCTAVE = 4  # places of the second
 _EXTRA_STEPS = 3  # of the first search, for thresholds near what is searched; of the second 1
 _WARM = 3.0  # half of the warm interval, in deviations
-_RUNGS = tuple(2.0 ** (k / 4) for k in range(-2, 13))  # of half the last one
+_RUNGS = tuple(2.0 ** (k / 4) for k in range(4, 13))  # of half the last one
 _PARTS = 64  # the warm moments are rounded to 1/64
 _SIXTEENTHS = 16  # of a scale, and of an octave, to which the warm law is rounded
-_NEAR = {"clip": (2.0, 4.0), "mask": (8.0, 8.0)}  # in scales, and as a factor, where a law is solved for
+# In scales, and as a factor: where a law is solved for. Of clipped moments in the second box no two laws have the same.
+_FAR_BOX = {"clip": (2.0, 4.0), "mask": (8.0, 8.0)}
+_NEAR_BOX = {"clip": (1.0, 2.0), "mask": (8.0, 8.0)}
 _PER_MULTIPLIER = 200  # records under replace, from which on a normal sample hardly ever abstains
 _MOST_LEAST = 1 << 60
 _FEWEST = 20
@@ -174,7 +176,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
             return Abstained(f"fewer than {self.least()} records, by the released number")
         row: Row = tuple(self._rows(MOMENTS, transcript)[0].tolist())
         near, where = _frame_of(self, row)
-        law = fitted(self.family, means, where, Near(*near, *_NEAR[self.outside]))
+        law = fitted(self.family, means, where, Near(*near, *_NEAR_BOX[self.outside]))
         if law is None:
             return Abstained("no law near the searched one has the released moments")
         at = self.family.moments(*law, where)
@@ -467,7 +469,7 @@ def _frame_of(mechanism: LocationScale, row: Row) -> tuple[Law, Interval]:
     means = np.array([first / _PARTS, second / _PARTS])
     found = None
     if second >= 0:
-        near = Near(*start, *_NEAR[mechanism.outside])
+        near = Near(*start, *_FAR_BOX[mechanism.outside])
         found = fitted(mechanism.family, means, where, near)
     law = start if found is None else _rounded(start, Law(*found))
     return law, mechanism._best(law, octave)
