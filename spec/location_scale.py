@@ -242,11 +242,11 @@ def after_warm(
     parameters: Parameters, start: Pair, outcome: Outcome, n: int | None
 ) -> tuple[Pair, int]:
     """The law that has the warm moments, both to the nearest 1/64 and in their range, to 1/16 of the scale and of an octave; the one before where
-    none near has them. And the quarter octave of the number."""
+    none near has them, and of fewer than half of the least number. And the quarter octave of the number."""
     one, unit = shape(parameters), scale(parameters, WARM) / UNIT
     number = outcome[2] * unit / one.weight if one.weight else Fraction(n or 0)
     quarter = octave(min(max(number, Fraction(at_least(parameters))), Fraction(10**18)))
-    if number <= 0:
+    if number <= 0 or 2 * number < at_least(parameters):
         return start, quarter
     first = round(outcome[0] * unit * 64 / (one.linear * CELLS * number))
     second = round(
@@ -418,7 +418,7 @@ class WeibullFamily:
 
 
 _FAR = Fraction(10) ** 30
-_UNIVERSE = tuple((Fraction(x),) for x in ("1/5", "-3/5", "19/10", "47/20", "29/10", -7, _FAR, -_FAR))
+_UNIVERSE = tuple((Fraction(x),) for x in ("1/5", 1, "-3/5", "19/10", "47/20", "29/10", -7, _FAR, -_FAR))
 
 
 def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:

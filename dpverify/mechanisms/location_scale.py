@@ -316,14 +316,16 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return np.stack(ends, axis=1)
 
     def _warm_parts(self, before: Transcripts) -> list[Integers]:
-        """Both moments to the nearest 1/64, in the range that they can have; -128 where there is no positive number."""
+        """Both moments to the nearest 1/64, in the range that they can have; -128 of fewer than half of ``at_least`` records."""
         query, values = self._query(WARM), before[WARM].astype(object)
         per = self._scale(WARM) / UNIT
         if query.weight:
             number, top, base = values[:, 2], query.weight, 1
         else:
             number, top, base = before[COUNT][:, 0].astype(object), per.numerator, per.denominator
-        good = np.asarray(number > 0, np.bool_)
+        numbers = before[WARM][:, 2] if query.weight else before[COUNT][:, 0]
+        known = in_units(numbers, per / query.weight if query.weight else Fraction(1))
+        good = np.asarray(number > 0, np.bool_) & (2 * known >= self.least())
         below = np.where(good, number, 1) * base
         first = rounded_quotients(values[:, 0] * (top * _PARTS), below * (query.linear * CELLS))
         own = values[:, 1] * (top * _PARTS) + below * (query.square * query.offset * _PARTS)
@@ -331,8 +333,6 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         turn = query.turn * _PARTS // CELLS
         both = np.stack([np.clip(first, -turn, turn), np.clip(second, 0, _PARTS)])
         both[:, ~good] = -2 * _PARTS
-        numbers = before[WARM][:, 2] if query.weight else before[COUNT][:, 0]
-        known = in_units(numbers, per / query.weight if query.weight else Fraction(1))
         counts = np.clip(known, self.least(), 1e18)
         return [*both.astype(np.int64), octaves(counts)]
 
