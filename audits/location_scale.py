@@ -282,10 +282,12 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         instance=Instance(kind="gaussian", parameters={"mean": 1.3, "deviation": 1.0}),
         target=Empirical(_without_noise),
         error=_off,
-        facts=lambda setting, data, truth: {"law": (1.3, 1.0)},
-        curve=Curve(function="noise_errors", arguments=("parameters", "n", "law"), margin=1.3),
+        facts=lambda setting, data, truth: {"location": 1.3, "scale": 1.0},
+        curve=Curve(
+            function="noise_errors", arguments=("parameters", "n", "location", "scale"), margin=1.14
+        ),
         source="OURS, location-scale families by two moments; ZZ25",
-        repeats=600,
+        repeats=1000,
         **claimed,
     )
 
@@ -296,13 +298,13 @@ RATES = (
         "n",
         (6400, 12_800, 25_600),
         setting={"noise_multiplier": 16, "adjacency": ADD, "outside": "clip"},
-        exponent=Exponent(value=-0.85, tolerance=0.15),
+        exponent=Exponent(value=-1, tolerance=0.1),
     ),
     _rate(
         "noise-against-noise-multiplier",
         "noise_multiplier",
         (8, 16, 32),
         setting={"n": 25_600, "adjacency": REPLACE, "outside": "mask"},
-        exponent=Exponent(value=0.85, tolerance=0.15),
+        exponent=Exponent(value=1, tolerance=0.1),
     ),
 )

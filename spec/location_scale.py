@@ -75,8 +75,8 @@ def shape(parameters: Parameters) -> steps.Shape:
         ("mask", True): (Fraction(1), 1, 2, Fraction(1, 2), Fraction(1)),
     }
     turn, a, b, off, w = table[parameters["outside"], counts(parameters)]
-    whole = turn * CELLS, a * CELLS, b, off * CELLS**2, w * a * CELLS**2
-    return steps.Shape(*map(int, whole))
+    weight = w * a * CELLS**2
+    return steps.Shape(int(turn * CELLS), a * CELLS, b, int(off * CELLS**2), int(weight))
 
 
 def moved(parameters: Parameters) -> int:
@@ -159,9 +159,7 @@ def support(parameters: Parameters) -> Pair:
     if parameters["kept"] is None:
         return -math.inf, math.inf
     known = family(parameters)
-    low, high = (
-        known.statistic(end) if math.isfinite(end) else end for end in parameters["kept"]
-    )
+    low, high = (known.statistic(end) if math.isfinite(end) else end for end in parameters["kept"])
     return low, high
 
 
@@ -222,7 +220,9 @@ def best(parameters: Parameters, law: Pair, quarter: int) -> Interval:
             both = covariances(parameters, law, where, inside)
             return mp.inf if both is None else mp.det(both[0] + both[1])
 
-        _FRAMES[key] = min((about(parameters, law, 2.0 ** (k / 4)) for k in range(4, 13)), key=error)
+        _FRAMES[key] = min(
+            (about(parameters, law, 2.0 ** (k / 4)) for k in range(4, 13)), key=error
+        )
     return _FRAMES[key]
 
 
@@ -267,9 +267,7 @@ def after_warm(
 # --- the law ------------------------------------------------------------------------------------
 
 
-def moments(
-    parameters: Parameters, values: Sequence[Fraction], where: Interval
-) -> tuple[int, ...]:
+def moments(parameters: Parameters, values: Sequence[Fraction], where: Interval) -> tuple[int, ...]:
     """The sums, s = 2 z - CELLS, z the nearest of CELLS cells from the low end; an end of what was kept is that record itself."""
     one, cell, known = shape(parameters), (where.high - where.low) / CELLS, family(parameters)
     kept, seen = parameters["kept"], []
@@ -323,9 +321,7 @@ def law(parameters: Parameters, records: Sequence[Fraction | Record]) -> Transcr
     stages += [("warm moments", warm), ("moments", last)]
     example = ((len(values),),) if public else ()
     width = 2 + bool(shape(parameters).weight)
-    return TranscriptLaw(
-        tuple(stages), (*example, *[(0,)] * (sides + spreads), (0,) * width)
-    )
+    return TranscriptLaw(tuple(stages), (*example, *[(0,)] * (sides + spreads), (0,) * width))
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
@@ -359,15 +355,17 @@ def _errors(
     inside = n * counted(parameters, law, laws.moments(family(parameters), *law, where))
     both = covariances(parameters, law, where, inside)
     require(both is not None, f"{law}, {n}: nothing counts")
-    total: Any = sum(part for part, asked in zip(both or (), (noise, sampling), strict=True) if asked)
+    total: Any = sum(
+        part for part, asked in zip(both or (), (noise, sampling), strict=True) if asked
+    )
     return mp.sqrt(total[0, 0]), mp.sqrt(total[1, 1])
 
 
 @states(_OURS)
-def noise_errors(parameters: Parameters, n: int, law: Pair) -> Any:
+def noise_errors(parameters: Parameters, n: int, location: float, scale: float) -> Any:
     """Of the location in scales and of ln(scale), together: the root of the sum of mean squares that are due to the last noise, for n records
-    of the law (location, scale), to first order."""
-    return mp.hypot(*_errors(parameters, n, law, noise=True, sampling=False))
+    of the law, to first order."""
+    return mp.hypot(*_errors(parameters, n, (location, scale), noise=True, sampling=False))
 
 
 @states(_OURS, _ZZ25)
@@ -418,7 +416,9 @@ class WeibullFamily:
 
 
 _FAR = Fraction(10) ** 30
-_UNIVERSE = tuple((Fraction(x),) for x in ("1/5", 1, "-3/5", "19/10", "47/20", "29/10", -7, _FAR, -_FAR))
+_UNIVERSE = tuple(
+    (Fraction(x),) for x in ("1/5", 1, "-3/5", "19/10", "47/20", "29/10", -7, _FAR, -_FAR)
+)
 
 
 def _parameters(adjacency: Adjacency, **changes: Any) -> dict[str, Any]:

@@ -19,9 +19,11 @@ from dpverify.families.one_parameter import gauss_nodes
 from dpverify.grid.steps import Outside
 from dpverify.privacy.numbers import Floats
 
-_PANELS = 12  # of each part of an interval
+_PANELS = 16  # of the window, in which the density is smooth
 _PLACES = 1 << 14  # of the standard law, for its quantiles
-_PARTS = 1 << 10  # constants are rounded to 2^-10, so that however they are computed they are the same
+_PARTS = (
+    1 << 10
+)  # constants are rounded to 2^-10, so that however they are computed they are the same
 
 
 class Standard(NamedTuple):
@@ -133,9 +135,7 @@ class LocationScaleFamily(ABC):
         means = values @ own
         return _of(values, own, (sums - np.outer(means, numbers)) / share, share)
 
-    def sample(
-        self, location: float, scale: float, size: int, rng: np.random.Generator
-    ) -> Floats:
+    def sample(self, location: float, scale: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw records of the law: in cells of the window, each with the mass of its middle."""
         y, below, cell = _table(self)
         which = np.searchsorted(below, rng.random(size), side="right")
@@ -153,7 +153,8 @@ def _nodes(window: tuple[float, float], cuts: list[float]) -> tuple[Floats, Floa
     """Gauss and Legendre's rule; no panel has a cut inside."""
     first, last = window
     ends = [first, *sorted(min(max(cut, first), last) for cut in cuts), last]
-    parts = [np.linspace(a, b, _PANELS + 1) for a, b in pairwise(ends) if a < b]
+    length = (last - first) / _PANELS
+    parts = [np.linspace(a, b, math.ceil((b - a) / length) + 1) for a, b in pairwise(ends) if a < b]
     points, weights = gauss_nodes()
     half = np.concatenate([np.diff(part) / 2 for part in parts])
     middle = np.concatenate([(part[1:] + part[:-1]) / 2 for part in parts])
@@ -174,7 +175,7 @@ def _table(family: LocationScaleFamily) -> tuple[Floats, Floats, float]:
     """Middles of cells of the window, the mass up to each, and a cell's length."""
     low, high = family.window()
     cell = (high - low) / _PLACES
-    y = low + cell * (np.arange(_PLACES) + 0.5)
+    y = np.asarray(low + cell * (np.arange(_PLACES) + 0.5), np.float64)
     below = np.cumsum(np.exp(family.log_density(y)))
     return y, below / below[-1], cell
 

@@ -43,7 +43,7 @@ from dpverify.plans import (
 from dpverify.plans.parameters import one_of, probability, whole_from
 from dpverify.plans.search import MOST_STEPS, Prefix, Search
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
+from dpverify.privacy.numbers import Exact, Floats, root_up, settle, to_float
 
 WARM = Handle("warm moments")
 MOMENTS = Handle("moments")
@@ -79,9 +79,7 @@ class _Shape(NamedTuple):
 
 _SHAPES = {
     ("clip", Adjacency.REPLACE): _Shape(Fraction(5, 8), 4, 5, Fraction(0), Fraction(0)),
-    ("clip", Adjacency.ADD_REMOVE): _Shape(
-        Fraction(3, 4), 2, 3, Fraction(1, 2), Fraction(5, 4)
-    ),
+    ("clip", Adjacency.ADD_REMOVE): _Shape(Fraction(3, 4), 2, 3, Fraction(1, 2), Fraction(5, 4)),
     ("mask", Adjacency.REPLACE): _Shape(Fraction(1), 1, 2, Fraction(1, 4), Fraction(1)),
     ("mask", Adjacency.ADD_REMOVE): _Shape(Fraction(1), 1, 2, Fraction(1, 2), Fraction(1)),
 }
@@ -350,7 +348,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
             return np.zeros(2), to_float(count)
         first = values[0] / (query.linear * CELLS * count)
         second = (values[1] / count + query.square * query.offset) / (query.square * CELLS**2)
-        means = [to_float(min(max(one, Fraction(-10**6)), Fraction(10**6))) for one in (first, second)]
+        means = [
+            to_float(min(max(one, Fraction(-(10**6))), Fraction(10**6))) for one in (first, second)
+        ]
         return np.array(means), to_float(count)
 
     def _errors(self, at: Moments, inside: float) -> tuple[Floats, Floats]:
@@ -387,17 +387,12 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return Interval(low, high, float(turn), self.outside)
 
     def _best(self, law: Law, octave: int) -> Interval:
-        """Of the lengths of the ladder the one with the least determinant of the errors' covariance, for this law and number."""
-        n = count_of(octave)
+        """Of the lengths of the ladder the best for this law and number of records."""
+        return self._about(law, _rung_of(self, self._standard(law), octave))
 
-        def error(where: Interval) -> float:
-            at = self.family.moments(*law, where)
-            inside = n * self._share(at, law)
-            if not (inside > 0 and abs(np.linalg.det(at.slopes)) > _TINY):
-                return math.inf
-            return float(np.linalg.det(sum(self._errors(at, inside))))
-
-        return min((self._about(law, far) for far in _RUNGS), key=error)
+    def _standard(self, law: Law) -> Law:
+        """A law for which everything is as for this one but for its location and scale: where some were kept, itself."""
+        return Law(0.0, 1.0) if self.kept is None else law
 
 
 _TINY = 1e-12
@@ -466,23 +461,41 @@ def _frame_of(mechanism: LocationScale, row: Row) -> tuple[Law, Interval]:
     if len(row) == 2:
         return start, where
     first, second, octave = row[2:]
-    means = np.array([first / _PARTS, second / _PARTS])
-    found = None
-    if second >= 0:
-        near = Near(*start, *_FAR_BOX[mechanism.outside])
-        found = fitted(mechanism.family, means, where, near)
-    law = start if found is None else _rounded(start, Law(*found))
-    return law, mechanism._best(law, octave)
-
-
-def _rounded(start: Law, law: Law) -> Law:
-    """To sixteenths of the first scale, and of an octave from it."""
-    by = round(_SIXTEENTHS * (law.location - start.location) / start.scale)
-    octaves_ = round(_SIXTEENTHS * math.log2(law.scale / start.scale))
-    return Law(
+    by, octaves_ = _warm_move(mechanism, mechanism._standard(start), first, second)
+    law = Law(
         start.location + start.scale * by / _SIXTEENTHS,
         start.scale * 2.0 ** (octaves_ / _SIXTEENTHS),
     )
+    return law, mechanism._best(law, octave)
+
+
+@lru_cache(maxsize=1 << 12)
+def _warm_move(mechanism: LocationScale, start: Law, first: int, second: int) -> tuple[int, int]:
+    """Where the law with the warm moments is, in sixteenths of the first scale and of an octave from it; none where none near has them."""
+    if second < 0:
+        return 0, 0
+    near = Near(*start, *_FAR_BOX[mechanism.outside])
+    where, means = mechanism._about(start, _WARM), np.array([first / _PARTS, second / _PARTS])
+    found = fitted(mechanism.family, means, where, near)
+    if found is None:
+        return 0, 0
+    by = round(_SIXTEENTHS * (found[0] - start.location) / start.scale)
+    return by, round(_SIXTEENTHS * math.log2(found[1] / start.scale))
+
+
+@lru_cache(maxsize=1 << 10)
+def _rung_of(mechanism: LocationScale, law: Law, octave: int) -> float:
+    """The length with the least determinant of the errors' covariance, for this law and number."""
+    n = count_of(octave)
+
+    def error(far: float) -> float:
+        at = mechanism.family.moments(*law, mechanism._about(law, far))
+        inside = n * mechanism._share(at, law)
+        if not (inside > 0 and abs(np.linalg.det(at.slopes)) > _TINY):
+            return math.inf
+        return float(np.linalg.det(sum(mechanism._errors(at, inside))))
+
+    return float(min(_RUNGS, key=error))
 
 
 @lru_cache(maxsize=64)
@@ -499,7 +512,7 @@ def _edges_of(mechanism: LocationScale, row: Row) -> tuple[float, ...]:
             least, most = mechanism._support()
             ends[0] = mechanism.kept[0] if where.low == least else ends[0]
             ends[1] = mechanism.kept[1] if where.high == most else ends[1]
-        records = np.r_[ends[0], np.clip(records, *ends), ends[1]]
+        records = np.r_[ends[0], np.clip(records, ends[0], ends[1]), ends[1]]
     return tuple(np.clip(np.maximum.accumulate(records), -_LARGEST, _LARGEST).tolist())
 
 
@@ -508,7 +521,7 @@ def _steepness(family: LocationScaleFamily, location: float, scale: float) -> Fl
     step = 1e-6
     across = [family.textbook(location + s * step * scale, scale) for s in (1, -1)]
     along = [family.textbook(location, scale * math.exp(s * step)) for s in (1, -1)]
-    columns = [np.subtract(*pair) / (2 * step) for pair in (across, along)]
+    columns = [(np.array(up) - np.array(down)) / (2 * step) for up, down in (across, along)]
     return np.stack(columns, axis=1)
 
 

@@ -261,7 +261,9 @@ def obligation_moments(claimed: Callable[..., Moments] = moments) -> int:
 
         def over(f: Callable[[Any], Any], places: list[float], law: Any = (m, s, density)) -> Any:
             return mp.fsum(
-                mp.quad(lambda t: f(t) * law[2]((t - law[0]) / law[1]) / law[1], mp.linspace(a, b, 5))
+                mp.quad(
+                    lambda t: f(t) * law[2]((t - law[0]) / law[1]) / law[1], mp.linspace(a, b, 5)
+                )
                 for a, b in pairwise(places)
                 if a < b
             )
@@ -269,8 +271,11 @@ def obligation_moments(claimed: Callable[..., Moments] = moments) -> int:
         def step(t: Any, place: float = middle, length: float = half) -> Any:
             return min(max((t - place) / length, -1), 1)
 
+        def turned(t: Any, most: float = where.turn) -> Any:
+            return min(max(step(t), -most), most)
+
         total = over(lambda t: 1, inner)
-        lead = over(lambda t, w=where.turn: min(max(step(t), -w), w), inner) / total
+        lead = over(turned, inner) / total
         square = over(lambda t: step(t) ** 2, inner) / total
         expected = [lead, square, over(lambda t: 1, ends[1:5])]
         case = f"{name}, {m}, {s}, {where}: {found}, {expected}"

@@ -11,8 +11,9 @@ import mpmath as mp
 import pytest
 
 from dpverify.privacy import Adjacency
-from spec import scale_family, truncated_mle, truncation
+from spec import location_scale, scale_family, truncated_mle, truncation
 from spec.theory import families, family_frames, steps, truncated_laws
+from spec.theory import location_scale as located
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Orders = dict[tuple[Any, ...], Fraction]
@@ -28,6 +29,10 @@ def _often_shuffled(listed: tuple[Any, ...]) -> Orders:
     """Leave the list as it is one time out of four."""
     found = {one: mass * 3 / 4 for one, mass in truncation.in_every_order(listed).items()}
     return found | {listed: found[listed] + Fraction(1, 4)}
+
+
+class LogisticFamily:
+    """Stands for the family of this name."""
 
 
 TWINS: dict[str, dict[str, Any]] = {
@@ -58,9 +63,11 @@ TWINS: dict[str, dict[str, Any]] = {
     "theory.steps:obligation_step_moments": {
         "one less": lambda *given: steps.moments_moved_squared(*given) - 1,
         "one more": lambda *given: steps.moments_moved_squared(*given) + 1,
-        "a mask is a clip": lambda *given: steps.moments_moved_squared(*given[:6], "clip", given[7]),
-        "the number is free": lambda *given: steps.moments_moved_squared(
-            *given[:5], 0, *given[6:]
+        "a mask is a clip": lambda c, t, a, b, o, w, outside, near: steps.moments_moved_squared(
+            c, t, a, b, o, w, "clip", near
+        ),
+        "the number is free": lambda c, t, a, b, o, w, *rest: steps.moments_moved_squared(
+            c, t, a, b, o, 0, *rest
         ),
         "one moment": lambda c, t, a, b, o, *rest: steps.moments_moved_squared(
             c, t, a, 0, 0, *rest
@@ -132,6 +139,26 @@ TWINS: dict[str, dict[str, Any]] = {
         "a little less": Fraction(999, 1000),
         "a little more": Fraction(1001, 1000),
     },
+    "location_scale:obligation_loss": {
+        "a little less": Fraction(999, 1000),
+        "a little more": Fraction(1001, 1000),
+    },
+    "theory.location_scale:obligation_moments": {
+        "clipped for masked": lambda family, m, s, where: located.moments(
+            family, m, s, where._replace(outside="clip")
+        ),
+        "another scale": lambda family, m, s, where: located.moments(family, m, 1.01 * s, where),
+        "no turn": lambda family, m, s, where: located.moments(
+            family, m, s, where._replace(turn=1.0)
+        ),
+        "another law": lambda family, *given: located.moments(
+            located.known(LogisticFamily()), *given
+        ),
+    },
+    "theory.location_scale:obligation_one_law": {
+        "twice as wide": (2.0, 2.0),
+        "half as wide again": (1.5, 2.0),
+    },
     "theory.families:obligation_limited": {
         "clipped for masked": lambda *given: families.limited(*given[:4], "clip"),
         "another parameter": lambda family, theta, *given: families.limited(
@@ -156,6 +183,14 @@ FAULTS: dict[str, list[Plant]] = {
         lambda patch: patch.setattr(
             scale_family, "shares", lambda p: (Fraction(1, 3), Fraction(1, 2), Fraction(1))
         ),
+    ],
+    "location_scale:obligation_loss": [
+        _times("scale", Fraction(9, 10), location_scale),
+        _times("step_scale", Fraction(9, 10), location_scale),
+    ],
+    "location_scale:obligation_lower_bound_is_below_error": [
+        _times("lower_bound", 60, location_scale),
+        _times("lower_bound", mp.mpf(1) / 60, location_scale),
     ],
     "truncated_mle:obligation_loss": [
         _times("scale", Fraction(9, 10), truncated_mle),
