@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from dpverify.estimation.family_frames import LARGEST, kept_support
 from dpverify.estimation.kept_sets import pair
 from dpverify.estimation.stepped import SteppedMean
 from dpverify.families import Family
+from dpverify.families.given import frozen_family
 from dpverify.grid.coordinates import SideCounts
 from dpverify.plans.search import MOST_STEPS, Search
 from dpverify.privacy.numbers import exact, settle, to_float
@@ -25,24 +25,6 @@ _POINTS = 9  # at which the search's unit is compared with a deviation
 _TINY = 1e-120
 
 
-def _known_family(value: Any, name: str) -> Family:
-    if not isinstance(value, Family):
-        raise TypeError(
-            f"{name} = {value!r}; give a dpverify.families.Family, for example Poisson(), or an instance of your own class."
-        )
-    fields = {one.name for one in dataclasses.fields(value)}
-    try:
-        plain = {*vars(value)} <= fields and hash(value) is not None
-    except TypeError:
-        plain = False
-    if not plain:
-        raise TypeError(
-            f"{name}: a {type(value).__name__} that is not all in hashable fields of a frozen dataclass; families that are equal have "
-            "to be the same, so write @dataclass(frozen=True) and its numbers as fields."
-        )
-    return value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyMean(SteppedMean[FamilyEstimate]):
     """The mean of a family's statistic in an interval about the parameter that a noisy binary search for the median found.
@@ -50,7 +32,7 @@ class FamilyMean(SteppedMean[FamilyEstimate]):
     family, lowest, highest, kept: as in ``TruncatedMle``. No code of the family runs on data.
     """
 
-    family: Annotated[Family, _known_family]
+    family: Annotated[Family, frozen_family(Family, "Poisson()")]
     lowest: float
     highest: float
     kept: Annotated[tuple[float, float], pair] | None = None

@@ -1,10 +1,10 @@
-"""Families and intervals as users give them: kept as they are, or refused in words."""
+"""Families as users give them: kept as they are, or refused in words."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 Kind = TypeVar("Kind")
 
@@ -34,24 +34,3 @@ def frozen_family(kind: type[Kind], example: str) -> Callable[[Any, str], Kind]:
         return value
 
     return convert
-
-
-def interval(value: Any, name: str) -> tuple[float, float]:
-    """Read two numbers in increasing order; infinite ends are none. Raises TypeError or ValueError."""
-    try:
-        low, high = (float(one) for one in value)
-    except OverflowError:
-        raise ValueError(
-            f"{name}: a number beyond the floats; write math.inf for no end."
-        ) from None
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{name} = {value!r}; give two numbers, for example (0, 250_000)."
-        ) from None
-    if not low < high:
-        raise ValueError(f"{name} = {value!r}; give the lower end first, and no NaN.")
-    return low, high
-
-
-Kept = Annotated[tuple[float, float], interval]
-"""The public interval of records that were kept."""

@@ -15,10 +15,11 @@ from dpverify.estimation.budget_shares import ROOT_BITS, checked_shares
 from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.family_estimates import LocationScaleEstimate
 from dpverify.estimation.handles import COUNT
+from dpverify.estimation.kept_sets import pair
 from dpverify.estimation.whitening import count_of, octave_of, octaves
 from dpverify.families import LocationScaleFamily
 from dpverify.families.fitting import Near, fitted
-from dpverify.families.given import Kept, frozen_family, interval
+from dpverify.families.given import frozen_family
 from dpverify.families.location_scale import Interval, Moments
 from dpverify.grid import Count
 from dpverify.grid.coordinates import SideCounts
@@ -97,7 +98,7 @@ def _two_ranges(value: Any, name: str) -> tuple[tuple[float, float], tuple[float
         raise TypeError(
             f"{name} = {value!r}; give a public range for each parameter, for example ((-20, 20), (0.01, 10))."
         )
-    first, second = (interval(one, name) for one in value)
+    first, second = (pair(one, name) for one in value)
     return first, second
 
 
@@ -129,7 +130,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
     family: Annotated[LocationScaleFamily, frozen_family(LocationScaleFamily, "LogNormalFamily()")]
     ranges: Annotated[tuple[tuple[float, float], tuple[float, float]], _two_ranges]
     outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip"
-    kept: Kept | None = None
+    kept: Annotated[tuple[float, float], pair] | None = None
     shares: tuple[Fraction, ...] = _SHARES
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
