@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from dpverify.audit.last_bits import BITS_TRIALS, OF_BITS, on_bits, real, step_o
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.opening import Opening
 from dpverify.audit.progress import Meter, Progress, shown
-from dpverify.audit.reach import OutOfReachWarning, beyond_draws
+from dpverify.audit.reach import beyond_draws, warned
 from dpverify.audit.result import AuditResult
 from dpverify.audit.sequential import SequentialAttack
 from dpverify.audit.staging import STAGES, StagedAttack
@@ -120,7 +119,7 @@ def audit(
         raise ValueError(f"curve = {curve}; a number of events, and only without sequential=True.")
     limit, chosen = _limit(seconds, sequential, go_on), _seed(seed)
     in_all, alpha = alpha, alpha * (1 - OF_BITS) if step else alpha
-    remarks = _remarks(guarantee, alpha, told=is_ours(subject) or isinstance(subject, Exhibit))
+    remarks = _remarks(subject, guarantee, alpha)
     run = _Run(guarantee, listed, trials, alpha, chosen, sequential, limit, go_on, curve)
     most = 2 * trials * len(listed)
     with shown(progress, name_of(subject), most, advice=_advice(sequential)) as meter:
@@ -208,12 +207,12 @@ def _advice(sequential: bool) -> str:
     return "fewer trials= take less; sequential=True stops as soon as the claim is refuted"
 
 
-def _remarks(guarantee: Guarantee, alpha: float, *, told: bool) -> tuple[str, ...]:
-    """What to know of the claim before anything is drawn; a warning, unless the caller is told anyway."""
-    remark = beyond_draws(guarantee, alpha)
-    if remark is not None and not told:
-        warnings.warn(remark, OutOfReachWarning, stacklevel=3)
-    return () if remark is None else (remark,)
+def _remarks(subject: Any, guarantee: Guarantee, alpha: float) -> tuple[str, ...]:
+    """What to know of the claim before anything is drawn: of a function, with a warning."""
+    if is_ours(subject) or isinstance(subject, Exhibit):
+        remark = beyond_draws(guarantee, alpha)
+        return () if remark is None else (remark,)
+    return warned(guarantee, alpha, 3)
 
 
 def _violated(certificates: Sequence[Certificate]) -> bool:

@@ -74,6 +74,7 @@ class Meter:
             finally:
                 self.count(given[1] if vectorized else 1)
 
+        call.__wrapped__ = function  # type: ignore[attr-defined]  # what it remembers is still to be seen
         call.__name__ = str(getattr(function, "__name__", repr(function)))
         call.__wrapped__ = function  # type: ignore[attr-defined]  # as functools.wraps has it
         return call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 from dpverify.privacy import Guarantee, points_of
 
@@ -32,6 +33,15 @@ def beyond_draws(guarantee: Guarantee, alpha: float) -> str | None:
         "seen, so draws show a violation only where epsilon is exceeded by far commoner events. If the noise is "
         f"Gaussian or Laplace, compare its parameter exactly instead: {SENT_TO}"
     )
+
+
+def warned(guarantee: Guarantee, alpha: float, level: int) -> tuple[str, ...]:
+    """The remark on a claim beyond draws, if it is one, after a warning to the caller so many levels up."""
+    remark = beyond_draws(guarantee, alpha)
+    if remark is None:
+        return ()
+    warnings.warn(remark, OutOfReachWarning, stacklevel=level + 1)
+    return (remark,)
 
 
 SENT_TO = "audit_calibration(sigma, claim, sensitivity), or, of a composition, Profile([...]).delta_at(epsilon)"

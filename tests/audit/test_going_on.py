@@ -193,3 +193,20 @@ def test_exceptions_are_counted_and_passed_on(clock: Clock) -> None:
 )
 def test_times_are_said_as_people_say_them(seconds: float, words: str) -> None:
     assert in_words(seconds) == words
+
+
+def test_what_is_made_anew_for_each_call_stays_so_when_it_is_counted() -> None:
+    made: list[int] = []
+
+    def make() -> Callable[[Any], float]:
+        made.append(1)
+        rng = np.random.default_rng()
+        return lambda data: round(float(sum(data)) + rng.laplace(), 2)
+
+    told: list[int] = []
+    result = audit(
+        fresh=make, claim=PureDP(1), pairs=[PAIR], trials=300, seed=0, alpha=0.05,
+        progress=lambda done, most: told.append(done),
+    )  # fmt: skip
+    assert len(made) == result.draws == 600
+    assert told[-1] == 600

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from typing import Any
 
@@ -10,11 +11,23 @@ import numpy as np
 import pytest
 
 from dpverify import Adjacency, ApproxDP, GaussianDP, NoisyCount, PureDP
-from dpverify.audit import Box, NotConsistent, QueryMoves, Verdict, audit, search, templates
+from dpverify.audit import (
+    AuditResult,
+    Box,
+    NotConsistent,
+    OutOfReachWarning,
+    QueryMoves,
+    Verdict,
+    audit,
+    search,
+    templates,
+    witness_of,
+)
 from dpverify.audit.neighbors.pairs import NeighboringPair, Steps, further, steps_of_edits
 from dpverify.audit.neighbors.proposals import change_of, random_pair
 from dpverify.audit.neighbors.search import SearchResult
 from dpverify.privacy import Guarantee, Profile
+from spec.theory.check_witness import check
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 BYTES = Box(low=0, high=255, integers=True)
@@ -46,6 +59,11 @@ def test_a_loss_that_adds_up_is_seen_several_steps_apart() -> None:
     assert far.epsilon == far.result.epsilon / 8
     assert "steps      8, so some neighbors on the way have epsilon >= 0." in str(far)
     assert "8 steps apart" in repr(far)
+    made = json.loads(json.dumps(far.to_dict(), allow_nan=False))
+    assert made == far.to_dict()
+    assert AuditResult.from_dict(made["audit"]) == far.result
+    told = check(witness_of(far.result))
+    assert told[0].endswith("all answers move by at most 8 neighbors")
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -236,6 +254,9 @@ def test_what_is_no_number_of_steps_is_refused() -> None:
     for steps in ((), (0, 1)):
         with pytest.raises(ValueError, match="give numbers from 1 on"):
             looked(steps)
+    with pytest.raises(ValueError, match="has no room for so many"):
+        search(above(0), claim=PureDP(1), domain=Box(low=0, high=1, rows=(0, 2)), adjacency=ADD,
+               calls=20_000, alpha=0.05, steps=(1, 4))  # fmt: skip
     with pytest.raises(TypeError, match="give an integer"):
         looked((1.5,))  # type: ignore[arg-type]
 
@@ -298,3 +319,11 @@ def test_a_search_with_planted_faults_is_consistent() -> None:
     )  # fmt: skip
     found.require_consistent()
     assert search(count, domain=Box(), calls=10_000, seed=0).result is not None
+
+
+def test_a_search_of_a_claim_beyond_draws_warns_before_any_draw() -> None:
+    def never(data: Any) -> None:
+        raise AssertionError("drawn before the warning")
+
+    with pytest.raises(OutOfReachWarning, match="out of reach"):  # warnings are errors here
+        search(never, claim=ApproxDP(1, "1e-40"), domain=Box(), adjacency=ADD, calls=10_000, seed=0)
