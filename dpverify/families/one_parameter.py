@@ -124,9 +124,9 @@ class Family(ABC):
         """Draw records of the law; of a density in cells of the window, each with that of its middle."""
         low, high = self.window(theta)
         cell = 0.0 if self.lattice else (high - low) / _CELLS
-        t = low + cell * (np.arange(_CELLS) + 0.5)
+        t: Floats = low + cell * (np.arange(_CELLS) + 0.5)
         if self.lattice:
-            t = np.ceil(low) + np.arange(np.floor(high) - np.ceil(low) + 1)
+            t = np.asarray(np.ceil(low) + np.arange(np.floor(high) - np.ceil(low) + 1), np.float64)
         logs = self.log_density(theta, t)
         below = np.cumsum(np.exp(logs - logs.max()))
         which = np.searchsorted(below, rng.random(size) * below[-1], side="right")
