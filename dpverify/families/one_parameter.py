@@ -124,7 +124,7 @@ class Family(ABC):
         """Draw records of the law; of a density in cells of the window, each with that of its middle."""
         low, high = self.window(theta)
         cell = 0.0 if self.lattice else (high - low) / _CELLS
-        t: Floats = low + cell * (np.arange(_CELLS) + 0.5)
+        t: Floats = np.asarray(low + cell * (np.arange(_CELLS) + 0.5), np.float64)
         if self.lattice:
             t = np.asarray(np.ceil(low) + np.arange(np.floor(high) - np.ceil(low) + 1), np.float64)
         logs = self.log_density(theta, t)
