@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
@@ -36,7 +37,7 @@ _BETTING = 150
 
 Subject = Mechanism[Any] | Callable[..., Any]
 Maker = Callable[[int], Subject]
-"""From a seed to a mechanism of ours (it takes the audit's seed), or to f(dataset, size)."""
+"""From a seed to a mechanism of ours (it takes the audit's seed), to f(dataset, size), or to f(dataset)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,7 @@ class Case:
 
     subject: what is audited, for each audit's seed. claim: of it; the pairs attain it. truth: of every
     pair. trials: draws a side. curve: events along the trade-off curve besides.
+    single: whether a function is called one by one, as f(dataset).
     certified: how often each choice of an event is certified, on fresh draws. Given any choice, and all
     that came before, a certificate is wrong with probability alpha at most: so the alarms are
     stochastically at most binomial, as if every audit chose anew.
@@ -60,6 +62,7 @@ class Case:
     certified: int = 1
     trials: int = _DRAWS
     curve: int = 0
+    single: bool = False
 
 
 # --- subjects -----------------------------------------------------------------------------------
@@ -118,6 +121,46 @@ def _told(laws: Finite) -> Maker:
     return make
 
 
+def _in_phases(epsilon: float) -> Maker:
+    """Randomized response called one by one, which shows the phase it is in and means the opposite in the other.
+
+    The phase changes about every 50 calls: where one side is called before the other, it tells the sides.
+    """
+    likely = math.exp(epsilon) / (1 + math.exp(epsilon))
+
+    def make(seed: int) -> Subject:
+        rng, phase = np.random.default_rng(seed), [0]
+
+        def answer(data: Any) -> int:
+            phase[0] ^= int(rng.random() < 1 / 50)
+            return 2 * phase[0] + int((rng.random() < likely) == (len(data) == phase[0]))
+
+        return answer
+
+    return make
+
+
+def _called(numbered: bool, every: int = 1) -> Maker:
+    """Laplace noise of scale 1 on a grid, around 1 if there is a record, called one by one.
+
+    numbered: whether the call's number stands beside it. every: for how many calls noise is kept.
+    """
+
+    def make(seed: int) -> Subject:
+        rng, calls, noise = np.random.default_rng(seed), count(), [0.0]
+
+        def answer(data: Any) -> Any:
+            call = next(calls)
+            if call % every == 0:
+                noise[0] = float(np.rint(rng.laplace() * _GRID) / _GRID)
+            total = len(data) + noise[0]
+            return (total, call) if numbered else total
+
+        return answer
+
+    return make
+
+
 def _shifted(noise: str, shift: int) -> Maker:
     """Noise of scale 1 around ``shift`` if there is a record, else around 0.
 
@@ -161,7 +204,7 @@ def _ours(mechanism: Mechanism[Any]) -> Maker:
 @lru_cache
 def cases() -> dict[str, Case]:
     """All of them, by name."""
-    listed = [*_unknown_laws(), *_known_laws(), *_strict(), *_sequential()]
+    listed = [*_unknown_laws(), *_known_laws(), *_strict(), *_sequential(), *_single_calls()]
     return {case.name: case for case in listed}
 
 
@@ -200,9 +243,9 @@ def _unknown_laws() -> Iterator[Case]:
 def _known_laws() -> Iterator[Case]:
     """Mechanisms of ours, with the likelihood ratio."""
     one = Fraction(1)
-    count = NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=one)
+    noisy = NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=one)
     # Beside the two centers the ratio of the masses is constant, so two values tell everything.
-    yield _case("discrete Laplace, ours", _ours(count), PureDP(1), _response(1.0))
+    yield _case("discrete Laplace, ours", _ours(noisy), PureDP(1), _response(1.0))
     answers = RandomizedResponse(adjacency=Adjacency.REPLACE, noise_multiplier=one, categories=3)
     three = _response(1.0, 3)
     yield _case("three answers, ours", _ours(answers), PureDP(1), three, pairs=(_SWAPPED,))
@@ -238,6 +281,22 @@ def _sequential() -> Iterator[Case]:
                 trials=betting[case.name],
                 certified=1,
             )
+
+
+def _single_calls() -> Iterator[Case]:
+    """Functions whose calls drift, or share noise; of the last every audit ends as invalid."""
+    phases = _learned(
+        "randomized response in phases, one by one", _in_phases(1.0), PureDP(1), _response(1.0)
+    )
+    yield dataclasses.replace(phases, single=True)
+    numbered = _case(
+        "Laplace, numbered, one by one, sequential", _called(True), PureDP(1), Laplace(1.0)
+    )
+    yield dataclasses.replace(numbered, single=True, sequential=True, trials=_BETTING)
+    kept = _case(
+        "Laplace, noise kept for 20 calls, one by one", _called(False, 20), PureDP(1), Laplace(1.0)
+    )
+    yield dataclasses.replace(kept, single=True)
 
 
 def _strict() -> Iterator[Case]:

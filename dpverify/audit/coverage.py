@@ -17,6 +17,7 @@ from dpverify.audit.attack import FixedAttack
 from dpverify.audit.auditing import audit
 from dpverify.audit.cases import STRICT, USUAL, Case
 from dpverify.audit.certificates import Certificate
+from dpverify.audit.independence import InvalidRun
 from dpverify.audit.regions import at_least, at_most
 from dpverify.audit.subjects import target_of
 from dpverify.audit.truths import Truth
@@ -94,9 +95,16 @@ def measure(case: Case, *, repeats: int, seed: int) -> Coverage:
 
 
 def _audits(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
-    """What one audit certifies, or several do that share what was chosen."""
+    """What one audit certifies, or several do that share what was chosen; nothing where a run is invalid."""
+    try:
+        yield from _certified(case, seed)
+    except InvalidRun:
+        yield ()
+
+
+def _certified(case: Case, seed: int) -> Iterator[Sequence[Certificate]]:
     subject = case.subject(seed)
-    vectorized = not isinstance(subject, Mechanism)
+    vectorized = not (case.single or isinstance(subject, Mechanism))
     if case.certified > 1:
         attack = FixedAttack(case.claim, case.pairs, case.trials, case.alpha, seed, case.curve)
         target = target_of(subject, vectorized)

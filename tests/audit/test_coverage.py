@@ -26,6 +26,7 @@ from dpverify.audit.coverage import (
     mistakes,
     repeats_of,
 )
+from dpverify.audit.independence import EventWatch, Watch
 from dpverify.audit.outputs import laws
 from dpverify.audit.regions import Counted, Region, region
 from dpverify.audit.truths import Finite, Gaussian, Laplace, Truth
@@ -214,3 +215,32 @@ def test_every_bound_above_the_truth_is_a_mistake() -> None:
     ):
         found: Sequence[str] = list(mistakes([certificate(**wrong)], truth))
         assert kind in found
+
+
+# --- single calls -------------------------------------------------------------------------------
+
+
+def test_single_calls_pass() -> None:
+    assert _measured("randomized response in phases, one by one").passed
+    assert _measured("Laplace, noise kept for 20 calls, one by one", certified=1).alarms == 0
+
+
+def test_an_auditor_that_calls_one_side_before_the_other_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def in_blocks(functions: Any, order: Any) -> Any:
+        return called(functions, np.sort(order))
+
+    called = laws.called
+    monkeypatch.setattr(laws, "called", in_blocks)
+    found = _measured("randomized response in phases, one by one")
+    assert not found.passed, found
+
+
+def test_an_auditor_that_does_not_look_for_shared_noise_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Watch, "require_fresh", lambda self: None)
+    monkeypatch.setattr(EventWatch, "require_fresh", lambda self: None)
+    found = _measured("Laplace, noise kept for 20 calls, one by one", certified=1)
+    assert not found.passed, found
