@@ -199,7 +199,8 @@ def expected_error(parameters: Parameters, n: int, parameter: float) -> Any:
 
 @states(_OURS)
 def noise_quantile(parameters: Parameters, n: int, parameter: float, log_inverse_beta: Any) -> Any:
-    """What the noise's part of theta exceeds with probability exp(-log_inverse_beta), to first order: that of a normal number."""
+    """What the noise's part of theta exceeds with probability exp(-log_inverse_beta), to first
+    order: that of a normal number."""
     level = -mp.expm1(-mp.mpf(log_inverse_beta))
     return noise_error(parameters, n, parameter) * mp.sqrt(2) * mp.erfinv(level)
 
@@ -211,17 +212,20 @@ def error_bound(parameters: Parameters, n: int, parameter: float, beta: Fraction
 
 
 def chance_of_missing(parameters: Parameters, n: int) -> Any:
-    """A bound on the probability that the search leaves a median that all n records share: a union over its steps."""
+    """A bound on the probability that the search leaves a median that all n records share: a union
+    over its steps."""
     r = n / real(scale(parameters, 1))
     return min(mp.mpf(1), search_steps(parameters) * missed(r))
 
 
 @states(SCORES)
 def lower_bound(parameters: Parameters, n: int, parameter: float) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error at every theta within R of that of ``parameter``.
+    """No estimate of this privacy has a smaller root mean squared error at every theta within R of
+    that of ``parameter``.
 
-    ``family_scores.least_error`` with the best R of eight inside of the public range; s is read at the interval's ends and three places between. Replacing is removing and
-    adding: under add-remove, for 2 mu.
+    ``family_scores.least_error`` with the best R of eight inside of the public range; s is read at
+    the interval's ends and three places between. Replacing is removing and adding: under
+    add-remove, for 2 mu.
     """
     known, theta = family(parameters), family(parameters).natural(parameter)
     mu = (2 if counts(parameters) else 1) / real(Fraction(parameters["noise_multiplier"]))

@@ -32,8 +32,8 @@ class Interval:
 class Metric:
     """Of errors e >= 0: "rms" (root mean square), "median", or "quantile" of a level in (0, 1).
 
-    tail: in place of a level, the name of a number t > 0 of the setting: the quantile that is exceeded with probability
-    exp(-t), so that a claim can run over t = ln(1 / beta).
+    tail: in place of a level, the name of a number t > 0 of the setting: the quantile that is
+    exceeded with probability exp(-t), so that a claim can run over t = ln(1 / beta).
     """
 
     kind: str = "rms"
@@ -58,7 +58,8 @@ class Metric:
         return f"{self.level:g} quantile" if self.kind == "quantile" else self.kind
 
     def at(self, setting: Mapping[str, Any]) -> Metric:
-        """Read the level from a setting where it is named there. Raises ValueError where it is not, or not positive."""
+        """Read the level from a setting where it is named there. Raises ValueError where it is not,
+        or not positive."""
         if not self.tail:
             return self
         t = float(setting.get(self.tail, 0.0))
@@ -72,11 +73,12 @@ class Metric:
     def measure(self, errors: Floats, alpha: float) -> Interval:
         """The metric of independent errors with a two-sided interval of level 1 - alpha.
 
-        rms: asymptotic (``mean_square``), and 0 to infinity where one error has over LARGEST_SHARE of
-        the sum of squares: a few errors then carry the mean, and nothing can be said of it. A tail so
-        rare that no error of it was drawn cannot be noticed: the true value may be far above, and no
-        interval from finitely many errors excludes it. Take the median where tails are heavy. median, quantile: at least 1 - alpha for every law
-        (``order_statistics``). Raises ValueError where the level is still to be read from a setting.
+        rms: asymptotic (``mean_square``), and 0 to infinity where one error has over LARGEST_SHARE
+        of the sum of squares: a few errors then carry the mean, and nothing can be said of it. A
+        tail so rare that no error of it was drawn cannot be noticed: the true value may be far
+        above, and no interval from finitely many errors excludes it. Take the median where tails
+        are heavy. median, quantile: at least 1 - alpha for every law (``order_statistics``). Raises
+        ValueError where the level is still to be read from a setting.
         """
         if self.tail:
             raise ValueError(f"The level follows {self.tail!r} of a setting; take .at(setting).")

@@ -24,17 +24,19 @@ Point = tuple[int, ...]
 
 
 def squared(one: Point, other: Point) -> int:
-    """The squared Euclidean distance."""
+    """Compute the squared Euclidean distance."""
     return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
 
 
 @states(_BOOST)
 def chosen(points: Sequence[Point], alpha: int) -> list[int]:
-    """Which points may be given out: those with more than half of all points within 2 alpha, themselves among them.
+    """Choose the points that may be given out: those with more than half of all points within 2
+    alpha, themselves among them.
 
-    If more than half are within alpha of the truth, each of these is within 2 alpha of all of these, so there is one to give out; and one
-    that is given out is within 2 alpha of some of these, for two sets of more than half meet: within 3 alpha of the truth. QED The choice is a function of
-    released points, so it costs no privacy.
+    If more than half are within alpha of the truth, each of these is within 2 alpha of all of
+    these, so there is one to give out; and one that is given out is within 2 alpha of some of
+    these, for two sets of more than half meet: within 3 alpha of the truth. QED The choice is a
+    function of released points, so it costs no privacy.
     """
     near = [sum(squared(one, other) <= (2 * alpha) ** 2 for other in points) for one in points]
     return [i for i, count in enumerate(near) if 2 * count > len(points)]
@@ -42,8 +44,9 @@ def chosen(points: Sequence[Point], alpha: int) -> list[int]:
 
 @states(_BOOST)
 def failure(runs: int, each: Fraction) -> float:
-    """A bound on the probability that half of the runs or more fail, each on its own with probability at most ``each`` < 1/2: exp(-2 k (1/2 - q)^2)
-    (Hoeffding). So k = ln(1 / beta) / (2 (1/2 - q)^2) of them will do."""
+    """Bound the probability that half of the runs or more fail, each on its own with
+    probability at most ``each`` < 1/2: exp(-2 k (1/2 - q)^2) (Hoeffding). So k = ln(1 / beta) / (2
+    (1/2 - q)^2) of them will do."""
     return math.exp(-2 * runs * float(Fraction(1, 2) - each) ** 2)
 
 
@@ -52,8 +55,9 @@ def failure(runs: int, each: Fraction) -> float:
 
 @states(_BOOST)
 def obligation_majority(claimed: Callable[[Sequence[Point], int], list[int]] = chosen) -> int:
-    """On all lists of 1 to 4 points of a line, and of 3 of a plane, with more than half within alpha of the origin: there is one to give out, and none is
-    farther than 3 alpha; some is that far."""
+    """Check on all lists of 1 to 4 points of a line, and of 3 of a plane, with more than half
+    within alpha of the origin: there is one to give out, and none is farther than 3 alpha; some is
+    that far."""
     cases = 0
     line = [(x,) for x in (-9, -7, -6, -4, -2, 0, 1, 2, 4, 6, 7)]
     plane = list(product((-2, -1, 0, 1, 3), repeat=2))
@@ -76,7 +80,8 @@ def obligation_majority(claimed: Callable[[Sequence[Point], int], list[int]] = c
 
 @states(_BOOST)
 def obligation_failure(claimed: Callable[[int, Fraction], float] = failure) -> int:
-    """The binomial tail, exactly, is at most ``claimed``, and at least a ninth of its square: twice the exponent would not do."""
+    """Check that the binomial tail, exactly, is at most ``claimed``, and at least a ninth of its
+    square: twice the exponent would not do."""
     cases = 0
     for runs, each in product((1, 5, 20, 61), (Fraction(1, 4), Fraction(1, 3), Fraction(9, 20))):
         tail = sum(

@@ -1,7 +1,9 @@
-"""Which bin a noisy histogram names as the fullest, exactly, and how near its shares are: ZZ25's Proposition B.9 (KV18's Lemma 2.3).
+"""Which bin a noisy histogram names as the fullest, exactly, and how near its shares are: ZZ25's
+Proposition B.9 (KV18's Lemma 2.3).
 
-n things fall into bins, each on its own; bins that hold some are released with discrete Laplace noise (masses in proportion to a^|z|) where that reaches a
-threshold; the largest of these is named, of equal ones the first.
+n things fall into bins, each on its own; bins that hold some are released with discrete Laplace
+noise (masses in proportion to a^|z|) where that reaches a threshold; the largest of these is named,
+of equal ones the first.
 """
 
 from __future__ import annotations
@@ -36,17 +38,21 @@ Shares = Sequence[Fraction]
 
 @states(_NAMED)
 def rarely_named(things: int, share: Fraction) -> Fraction:
-    """n p_k: bin k is named with at most this probability, however many bins there are, for it has to hold one of n things."""
+    """Give n p_k: bin k is named with at most this probability, however many bins there are, for it
+    has to hold one of n things."""
     return things * share
 
 
 @states(_SHARES)
 def things_needed(eta: Any, scale: Any, threshold: int, beta: Any) -> int:
-    """From so many things on every bin's noisy share (0 where it is not released) is within eta of its probability, but with probability beta.
+    """Compute n: from so many things on every bin's noisy share (0 where it is not released) is
+    within eta of its probability, but with probability beta.
 
-    Half of eta for sampling: a bin of ordered ones is a difference of two values of the distribution function, whose largest error exceeds eta / 4 with probability at
-    most 2 exp(-n eta^2 / 8) (Dvoretzky, Kiefer, Wolfowitz, Massart), at most beta / 2. Half for noise: of at most n bins none has noise of z = scale ln(4 n / beta) or more, but
-    for beta / 2, and one that is not released held less than threshold + z. QED
+    Half of eta for sampling: a bin of ordered ones is a difference of two values of the
+    distribution function, whose largest error exceeds eta / 4 with probability at most 2 exp(-n
+    eta^2 / 8) (Dvoretzky, Kiefer, Wolfowitz, Massart), at most beta / 2. Half for noise: of at most
+    n bins none has noise of z = scale ln(4 n / beta) or more, but for beta / 2, and one that is not
+    released held less than threshold + z. QED
     """
     sampling = 8 * mp.log(4 / mp.mpf(beta)) / mp.mpf(eta) ** 2
     n = int(mp.ceil(sampling))
@@ -73,12 +79,13 @@ def _mass(counts: Sequence[int], shares: Shares) -> Fraction:
 
 
 def _below(gap: int, a: Any) -> Any:
-    """P(Z < gap)."""
+    """Compute P(Z < gap)."""
     return a ** (1 - gap) / (1 + a) if gap <= 0 else 1 - a**gap / (1 + a)
 
 
 def named(things: int, shares: Shares, a: Any, threshold: int, *, empty: bool = False) -> list[Any]:
-    """The probability of each bin; what is missing to 1 is that of none. empty: bins that hold nothing are released too."""
+    """Compute the probability that each bin is named; what is missing to 1 is that of none. empty:
+    bins that hold nothing are released too."""
     found = [mp.mpf(0)] * len(shares)
     for counts in _counts(things, len(shares)):
         mass = real(_mass(counts, shares))
@@ -104,8 +111,10 @@ _WORLDS: tuple[tuple[Fraction, ...], ...] = (
 
 @states(_NAMED)
 def obligation_rarely_named(claimed: Callable[..., Any] = rarely_named) -> int:
-    """For 1 to 5 things in up to three bins, two scales and thresholds: each bin is named with probability at most ``claimed``, for some more than half of it; the fullest
-    is not named with at most what ``pairs.overtakes`` and ``pairs.sinks`` add up to. Were empty bins released too, one of probability 0 would be named."""
+    """Check, for 1 to 5 things in up to three bins, two scales and thresholds: each bin is named
+    with probability at most ``claimed``, for some more than half of it; the fullest is not named
+    with at most what ``pairs.overtakes`` and ``pairs.sinks`` add up to. Were empty bins released
+    too, one of probability 0 would be named."""
     cases, nearest = 0, mp.mpf(0)
     for shares, things, scale, threshold in product(_WORLDS, (1, 3, 5), (1, 2), (1, 3)):
         a = mp.exp(-1 / mp.mpf(scale))
@@ -130,8 +139,9 @@ def obligation_rarely_named(claimed: Callable[..., Any] = rarely_named) -> int:
 
 @states(_SHARES)
 def obligation_shares(claimed: Callable[..., int] = things_needed) -> int:
-    """In two bins, with that many things, the probability that a share is off by more than eta is at most beta, by binomial sums and noise tails; with
-    a tenth of them above, for some."""
+    """Check that in two bins, with that many things, the probability that a share is off by more
+    than eta is at most beta, by binomial sums and noise tails; with a tenth of them above, for
+    some."""
     cases, short = 0, mp.mpf(0)
     with mp.workdps(20):
         for share, scale, beta in product(
@@ -147,7 +157,7 @@ def obligation_shares(claimed: Callable[..., int] = things_needed) -> int:
 
 
 def _off(things: int, share: Fraction, eta: Any, a: Any, threshold: int) -> Any:
-    """P(some share is off by more than eta)."""
+    """Compute P(some share is off by more than eta)."""
     right = mp.mpf(0)
     for i in range(things + 1):
         mass = comb(things, i) * real(share) ** i * real(1 - share) ** (things - i)
@@ -160,7 +170,7 @@ def _off(things: int, share: Fraction, eta: Any, a: Any, threshold: int) -> Any:
 
 
 def _near(count: int, things: int, share: Any, eta: Any, a: Any, threshold: int) -> Any:
-    """P(this bin's share is within eta)."""
+    """Compute P(this bin's share is within eta)."""
     if not count:
         return mp.mpf(1 if share <= eta else 0)
     low, high = (int(mp.ceil(things * (share - eta))), int(mp.floor(things * (share + eta))))

@@ -1,8 +1,10 @@
-"""Sets that records are truncated to: how much of every near law they hold, and how much of its variance is left inside.
+"""Sets that records are truncated to: how much of every near law they hold, and how much of its
+variance is left inside.
 
-T is the statistic of an exponential family with p parameters; the eigenvalues of its covariance are from l to L for parameters in a convex set. Under a
-prior, |theta - theta0| <= R, records with |T - E_theta0 T| <= ``survival_radius`` are kept. Where ZZ25 chains constants, there are
-explicit ones here; all of them concern errors, and privacy rests on none.
+T is the statistic of an exponential family with p parameters; the eigenvalues of its covariance are
+from l to L for parameters in a convex set. Under a prior, |theta - theta0| <= R, records with |T -
+E_theta0 T| <= ``survival_radius`` are kept. Where ZZ25 chains constants, there are explicit ones
+here; all of them concern errors, and privacy rests on none.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ _SQUARE = Source(
     "ZZ25",
     "Proposition B.2, mass under a nearby parameter",
     SourceStatus.REFUTED,
-    note="a^2 exp(-c L D^2) fails for every c where L bounds the covariance on a convex set of parameters alone; from a mass of 1/4 on it holds with "
-    "c = 3/2, and Jensen's inequality bounds all masses",
+    note="a^2 exp(-c L D^2) fails for every c where L bounds the covariance on a convex set of "
+    "parameters alone; from a mass of 1/4 on it holds with c = 3/2, and Jensen's inequality bounds "
+    "all masses",
 )
 _VARIANCE = Source(
     "ZZ25",
@@ -59,17 +62,20 @@ def _worlds() -> list[tuple[str, Known, float]]:
 
 @states(_RADIUS)
 def survival_radius(p: int, most: float, far: float) -> float:
-    """sqrt(2 p L) + L R: within it of E_theta0 T lie half of the records of every law with |theta - theta0| <= R.
+    """Give sqrt(2 p L) + L R: within it of E_theta0 T lie half of the records of every law with
+    |theta - theta0| <= R.
 
-    E|T - E_theta T|^2 = tr Cov <= p L, so by Markov half of them are within sqrt(2 p L) of their mean; and means are gradients of the log partition, whose
-    Hessian is at most L on the segment: |E_theta T - E_theta0 T| <= L R. QED Three masses about 0 attain the first term.
+    E|T - E_theta T|^2 = tr Cov <= p L, so by Markov half of them are within sqrt(2 p L) of their
+    mean; and means are gradients of the log partition, whose Hessian is at most L on the segment:
+    |E_theta T - E_theta0 T| <= L R. QED Three masses about 0 attain the first term.
     """
     return math.sqrt(2 * p * most) + most * far
 
 
 def _star(p: int, far: float) -> tuple[float, float, float]:
-    """T is 0 with mass .48, else a unit vector along one of the axes, either way, under theta0 = 0: a bound L for |theta| <= far; under theta0 and under the
-    farthest theta along an axis the mass of T = 0.
+    """Let T be 0 with mass .48, else a unit vector along one of the axes, either way, under theta0
+    = 0: a bound L for |theta| <= far; under theta0 and under the farthest theta along an axis the
+    mass of T = 0.
 
     The Hessian is at most the diagonal of E T_j^2, which is largest for theta along axis j.
     """
@@ -80,8 +86,9 @@ def _star(p: int, far: float) -> tuple[float, float, float]:
 
 @states(_RADIUS)
 def obligation_survival(claimed: Callable[[int, float, float], float] = survival_radius) -> int:
-    """At least half inside, at the ends of the prior: of three masses about 0 in up to 9 dimensions, where 3% less would not do; of four
-    families; and of normal vectors in up to 30 dimensions."""
+    """Check that at least half is inside, at the ends of the prior: of three masses about 0 in up
+    to 9 dimensions, where 3% less would not do; of four families; and of normal vectors in up to 30
+    dimensions."""
     cases = 0
     for p, far in product((1, 2, 9), (0.0, 0.02)):
         most, near, end = _star(p, far)
@@ -111,11 +118,12 @@ LEAST_SHARE = 0.25
 
 @states(_SQUARE)
 def obligation_square_of_mass(claimed: float = LEAST_SHARE) -> int:
-    """From ``claimed`` on a^2 exp(-3/2 L D^2) is below what Jensen's inequality gives, and so below the mass; for small sets it is not
-    below the mass, with any constant.
+    """Check that from ``claimed`` on a^2 exp(-3/2 L D^2) is below what Jensen's inequality gives,
+    and so below the mass; for small sets it is not below the mass, with any constant.
 
-    With D in units of sqrt(L): -ln a + D^2 >= D sqrt((1 - a) / a) for every D where (1 - a) / (4 a) <= -ln a, and 1 - a <= -ln a. But when an
-    exponential rate goes from 1 to 3, L = 1, the mass e^-x of [x, inf) becomes e^(-3 x), below e^(-2 x - 4 c) from x > 4 c on.
+    With D in units of sqrt(L): -ln a + D^2 >= D sqrt((1 - a) / a) for every D where (1 - a) / (4 a)
+    <= -ln a, and 1 - a <= -ln a. But when an exponential rate goes from 1 to 3, L = 1, the mass
+    e^-x of [x, inf) becomes e^(-3 x), below e^(-2 x - 4 c) from x > 4 c on.
     """
     cases = 0
     for k, j in product(range(1, 81), range(120)):
@@ -136,26 +144,33 @@ def obligation_square_of_mass(claimed: float = LEAST_SHARE) -> int:
 
 @states(_VARIANCE)
 def least_variance(share: float, degree: int = 1, ball: float = 2.0) -> float:
-    """(a / B)^(2 k) / (2 k + 1): what is left of the variance on every set of mass a, where P(|T - c| <= g s) <= B g^(1 / k) for all c and g.
+    """Compute (a / B)^(2 k) / (2 k + 1): what is left of the variance on every set of mass a, where
+    P(|T - c| <= g s) <= B g^(1 / k) for all c and g.
 
-    s is the deviation of T. Inside, P(|T - c| <= g s) <= B g^(1 / k) / a, so E (T - c)^2 is at least s^2 times the integral of 1 - (B / a) t^(1 / (2 k)) over
-    t up to (a / B)^(2 k), for every c, the mean inside among them. QED
-    Of a log-concave law of degree k in its records B exists (Carbery and Wright). For T linear in them, T along any direction is log-concave
-    (Prekopa) and has a density of at most 1 / s, so that B = 2, k = 1: a^2 / 12 in every direction. For let M be the largest value of a log-concave density
-    f, at the quantile q. As a function of the quantile p, f is concave (its derivative is that of log f), so at least M min(p / q, (1 - p) / (1 - q)), with
-    equality for exponential tails of scales q / M and (1 - q) / M to either side. Distances between quantiles, which are integrals of 1 / f, are at most
-    those of that law, hence so is the variance, half of the mean square of the distance of two draws: (1 - 2 q (1 - q)) / M^2 at most. QED
+    s is the deviation of T. Inside, P(|T - c| <= g s) <= B g^(1 / k) / a, so E (T - c)^2 is at
+    least s^2 times the integral of 1 - (B / a) t^(1 / (2 k)) over t up to (a / B)^(2 k), for every
+    c, the mean inside among them. QED Of a log-concave law of degree k in its records B exists
+    (Carbery and Wright). For T linear in them, T along any direction is log-concave (Prekopa) and
+    has a density of at most 1 / s, so that B = 2, k = 1: a^2 / 12 in every direction. For let M be
+    the largest value of a log-concave density f, at the quantile q. As a function of the quantile
+    p, f is concave (its derivative is that of log f), so at least M min(p / q, (1 - p) / (1 - q)),
+    with equality for exponential tails of scales q / M and (1 - q) / M to either side. Distances
+    between quantiles, which are integrals of 1 / f, are at most those of that law, hence so is the
+    variance, half of the mean square of the distance of two draws: (1 - 2 q (1 - q)) / M^2 at most.
+    QED
     """
     return float((share / ball) ** (2 * degree) / (2 * degree + 1))
 
 
 SQUARED_NORMAL = math.sqrt(2 / math.pi) * 8**0.25
-"""B for k = 2 of squares of normal numbers, whose density falls: P(x^2 <= 2 g sqrt(2)) <= sqrt(2 / pi) (2 g sqrt(2))^(1/2)."""
+"""B for k = 2 of squares of normal numbers, whose density falls: P(x^2 <= 2 g sqrt(2)) <= sqrt(2 /
+pi) (2 g sqrt(2))^(1/2)."""
 Piece = tuple[float, float]
 
 
 def _sets(middle: float, s: float, low: float) -> Iterator[tuple[Piece, ...]]:
-    """Intervals, half-lines and pairs of intervals, in deviations about the mean; and short ones from the support's low end on."""
+    """Yield intervals, half-lines and pairs of intervals, in deviations about the mean; and short
+    ones from the support's low end on."""
     for a, b in ((-0.5, 0.5), (-1.0, 0.2), (0.3, 40.0), (-0.05, 0.05), (-2.0, 2.0)):
         yield ((middle + a * s, middle + b * s),)
     yield ((middle - 0.6 * s, middle - 0.5 * s), (middle + 0.1 * s, middle + 0.4 * s))
@@ -166,7 +181,7 @@ def _sets(middle: float, s: float, low: float) -> Iterator[tuple[Piece, ...]]:
 
 
 def _inside(family: Known, theta: float, pieces: tuple[Piece, ...]) -> tuple[float, float]:
-    """The mass of a union of intervals, and the variance of T inside."""
+    """Compute the mass of a union of intervals, and the variance of T inside."""
     parts = [families.limited(family, theta, *piece, "mask") for piece in pieces]
     share = math.fsum(part.inside for part in parts)
     if not share > 1e-12:
@@ -178,9 +193,10 @@ def _inside(family: Known, theta: float, pieces: tuple[Piece, ...]) -> tuple[flo
 
 @states(_VARIANCE)
 def obligation_least_variance(claimed: Callable[..., float] = least_variance) -> int:
-    """Intervals, half-lines and unions of two, of four log-concave families: no variance inside is below ``claimed`` times that of all, and for short
-    intervals at an exponential law's end one is within 5% of it; no interval holds more than its length over the deviation. Squares of
-    normal numbers, of degree 2: nor there, and one is within a factor of 2."""
+    """Look at intervals, half-lines and unions of two, of four log-concave families: no variance
+    inside is below ``claimed`` times that of all, and for short intervals at an exponential law's
+    end one is within 5% of it; no interval holds more than its length over the deviation. Squares
+    of normal numbers, of degree 2: nor there, and one is within a factor of 2."""
     cases, nearest = 0, 0.0
     for name, family, theta in _worlds():
         free = families.whole(family, theta)
@@ -199,12 +215,11 @@ def obligation_least_variance(claimed: Callable[..., float] = least_variance) ->
 
 
 def _of_squares(claimed: Callable[..., float]) -> int:
-    """T = x^2 of a standard normal x, of variance 2, for a <= |x| <= b."""
+    """Look at T = x^2 of a standard normal x, of variance 2, for a <= |x| <= b."""
     cases, nearest = 0, 0.0
     for a, b in ((0.0, 0.05), (0.0, 0.7), (0.0, 3.0), (0.5, 0.6), (1.0, 9.0)):
         parts = [
-            mp.quad(lambda x, k=k: 2 * x**k * mp.npdf(x), [a, (a + b) / 2, b])
-            for k in (0, 2, 4)
+            mp.quad(lambda x, k=k: 2 * x**k * mp.npdf(x), [a, (a + b) / 2, b]) for k in (0, 2, 4)
         ]
         variance = parts[2] / parts[0] - (parts[1] / parts[0]) ** 2
         bound = 2 * claimed(float(parts[0]), 2, SQUARED_NORMAL)
@@ -219,8 +234,8 @@ LEAST_CURVATURE = least_variance(0.5)
 
 @states(_CONVEX)
 def obligation_curvature(claimed: float = LEAST_CURVATURE) -> int:
-    """On the survival set of mass 1/2 every law of the prior keeps ``claimed`` of the least variance over the prior: four families,
-    and normal vectors in every direction."""
+    """Check that on the survival set of mass 1/2 every law of the prior keeps ``claimed`` of the
+    least variance over the prior: four families, and normal vectors in every direction."""
     cases = 0
     for (name, family, theta), steps in product(_worlds(), (0.05, 0.4, 0.8)):
         free = families.whole(family, theta)

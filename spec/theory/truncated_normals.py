@@ -1,7 +1,9 @@
-"""Normal records truncated to a set of mass a: what that does to mean and covariance, how well they are measured, and one round of whitening.
+"""Normal records truncated to a set of mass a: what that does to mean and covariance, how well they
+are measured, and one round of whitening.
 
-Units: the records are y = Sigma^(-1/2) (x - mean), standard normal before they are truncated; lengths are Sigma^(-1/2)'s. a is the
-set's mass, ln(1 / a) = L. Nothing here depends on the dimension unless it says so.
+Units: the records are y = Sigma^(-1/2) (x - mean), standard normal before they are truncated;
+lengths are Sigma^(-1/2)'s. a is the set's mass, ln(1 / a) = L. Nothing here depends on the
+dimension unless it says so.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ _BIAS = Source("ZZ25", "Proposition B.6, bias of a truncated mean", SourceStatus
 
 
 class Limits(NamedTuple):
-    """Of a law truncated to mass a: how far the mean moves; the least variance of a direction; |E y y^T - I|, Frobenius."""
+    """Of a law truncated to mass a: how far the mean moves; the least variance of a direction; |E y
+    y^T - I|, Frobenius."""
 
     shift: Any
     least: Any
@@ -52,12 +55,14 @@ class Limits(NamedTuple):
 
 @states(_LIMITS, _BIAS)
 def limits(share: Any) -> Limits:
-    """phi(Phi^-1(a)) / a, at most sqrt(2 L); (pi / 6) a^2; 2 sqrt(L) + 2 L.
+    """Give phi(Phi^-1(a)) / a, at most sqrt(2 L); (pi / 6) a^2; 2 sqrt(L) + 2 L.
 
-    Shift: among sets of mass a the half-space has the largest mean along its normal (Neyman and Pearson). Least: a direction's density is at most 1 /
-    sqrt(2 pi), so that inside P(|u y - c| <= t) <= 2 t / (a sqrt(2 pi)), and E (u y - c)^2 is at least the integral of 1 - 2 sqrt(t) / (a sqrt(2 pi)) up to
-    pi a^2 / 2, a third of that. Moments: for a symmetric U with |U|_F = 1 and s < 1/2, s E (y U y - tr U) <= ln E[exp(s (y U y - tr U)); inside] + L <=
-    s^2 / (1 - 2 s) + L (Jensen; the normal law's cumulants), least at s with 2 sqrt(L) + 2 L; likewise for -U. QED
+    Shift: among sets of mass a the half-space has the largest mean along its normal (Neyman and
+    Pearson). Least: a direction's density is at most 1 / sqrt(2 pi), so that inside P(|u y - c| <=
+    t) <= 2 t / (a sqrt(2 pi)), and E (u y - c)^2 is at least the integral of 1 - 2 sqrt(t) / (a
+    sqrt(2 pi)) up to pi a^2 / 2, a third of that. Moments: for a symmetric U with |U|_F = 1 and s <
+    1/2, s E (y U y - tr U) <= ln E[exp(s (y U y - tr U)); inside] + L <= s^2 / (1 - 2 s) + L
+    (Jensen; the normal law's cumulants), least at s with 2 sqrt(L) + 2 L; likewise for -U. QED
     """
     share = mp.mpf(share)
     level = -mp.log(share)
@@ -70,7 +75,7 @@ Piece = tuple[Any, Any]
 
 
 def _line(pieces: tuple[Piece, ...]) -> tuple[Any, Any, Any]:
-    """Mass, mean and second moment of a standard normal number in a union of intervals."""
+    """Compute mass, mean and second moment of a standard normal number in a union of intervals."""
     mass, first, second = mp.mpf(0), mp.mpf(0), mp.mpf(0)
     for a, b in pieces:
         own = mp.ncdf(b) - mp.ncdf(a)
@@ -81,7 +86,7 @@ def _line(pieces: tuple[Piece, ...]) -> tuple[Any, Any, Any]:
 
 
 def _unions() -> Iterator[tuple[Piece, ...]]:
-    """Half-lines, intervals, what is outside of them."""
+    """Yield half-lines, intervals, what is outside of them."""
     for x in map(mp.mpf, (-2, 0, 1, 3)):
         yield ((x, mp.inf),)
     for a, b in ((-0.02, 0.02), (-0.5, 0.5), (-2, 2), (0.3, 0.5), (2, 2.5)):
@@ -93,8 +98,9 @@ def _unions() -> Iterator[tuple[Piece, ...]]:
 
 @states(_LIMITS)
 def obligation_limits(claimed: Callable[[Any], Limits] = limits) -> int:
-    """Of half-lines, intervals and unions of them (times any space), of balls and of what is outside of them, in up to 30 dimensions: within ``claimed``;
-    half-lines attain the shift, short intervals the variance, to 1%, and some set comes to within a factor of 3 of the moments."""
+    """Check, of half-lines, intervals and unions of them (times any space), of balls and of what is
+    outside of them, in up to 30 dimensions: within ``claimed``; half-lines attain the shift, short
+    intervals the variance, to 1%, and some set comes to within a factor of 3 of the moments."""
     cases, nearest = 0, [mp.mpf(0)] * 3
     for pieces in _unions():
         share, mean, second = _line(pieces)
@@ -126,20 +132,24 @@ def obligation_limits(claimed: Callable[[Any], Limits] = limits) -> int:
 
 @states(_SAMPLES)
 def longest(d: int, n: int, share: Any, beta: Any) -> Any:
-    """sqrt(d + 2 sqrt(d t) + 2 t), t = ln(n / (a beta)): none of n truncated records is longer, but with probability beta. An event has at most 1 / a times
-    its mass inside; then by a union and ``joint.normal_length``."""
+    """Give sqrt(d + 2 sqrt(d t) + 2 t), t = ln(n / (a beta)): none of n truncated records is
+    longer, but with probability beta. An event has at most 1 / a times its mass inside; then by a
+    union and ``joint.normal_length``."""
     t = mp.log(n / (mp.mpf(share) * beta))
     return mp.sqrt(d + 2 * mp.sqrt(d * t) + 2 * t)
 
 
 @states(_SAMPLES)
 def moment_error(d: int, n: int, share: Any, beta: Any) -> Any:
-    """The eta with (1 - eta) M <= mean of x x^T <= (1 + eta) M, M = E x x^T inside, but with probability beta, for sets that are convex and symmetric.
+    """Give the eta with (1 - eta) M <= mean of x x^T <= (1 + eta) M, M = E x x^T inside, but with
+    probability beta, for sets that are convex and symmetric.
 
-    2 (sqrt(32 K^2 t / n) + 2 K t / n), K = 6 / (pi a^2), t = d ln 9 + ln(2 / beta). For z = u x over the root of u M u: ln E e^(s z) <= K s^2 / 2, for its second
-    derivative is the variance of z under a law with the density exp(-y^2 / 2 + linear) on a convex set, at most that without the set (Brascamp and Lieb), and M >=
-    Sigma / K. So P(|z| > t) <= 2 e^(-t^2 / (2 K)), E z^(2 k) <= 2 k! (2 K)^k, and by Bernstein the mean of z^2 is off by half of eta with
-    probability at most 2 e^-t. A net of 9^d directions, at each of which it is not, gives twice that for all. QED
+    2 (sqrt(32 K^2 t / n) + 2 K t / n), K = 6 / (pi a^2), t = d ln 9 + ln(2 / beta). For z = u x
+    over the root of u M u: ln E e^(s z) <= K s^2 / 2, for its second derivative is the variance of
+    z under a law with the density exp(-y^2 / 2 + linear) on a convex set, at most that without the
+    set (Brascamp and Lieb), and M >= Sigma / K. So P(|z| > t) <= 2 e^(-t^2 / (2 K)), E z^(2 k) <= 2
+    k! (2 K)^k, and by Bernstein the mean of z^2 is off by half of eta with probability at most 2
+    e^-t. A net of 9^d directions, at each of which it is not, gives twice that for all. QED
     """
     k, t = 6 / (mp.pi * mp.mpf(share) ** 2), d * mp.log(9) + mp.log(2 / mp.mpf(beta))
     return 2 * (mp.sqrt(32 * k**2 * t / n) + 2 * k * t / n)
@@ -147,7 +157,8 @@ def moment_error(d: int, n: int, share: Any, beta: Any) -> Any:
 
 @states(_SAMPLES)
 def obligation_longest(claimed: Callable[..., Any] = longest) -> int:
-    """Of records outside of a ball of mass 1 - a, for which it is worst: 1 - P(|y| <= it)^n is at most beta; at half of the length above."""
+    """Look at records outside of a ball of mass 1 - a, for which it is worst: 1 - P(|y| <= it)^n is
+    at most beta; at half of the length above."""
     cases = 0
     for d, n, share, beta in product((1, 3, 20), (1, 100, 10**5), ("0.5", "0.01"), ("0.1", "1e-6")):
         length, a, b = claimed(d, n, share, mp.mpf(beta)), mp.mpf(share), mp.mpf(beta)
@@ -160,14 +171,15 @@ def obligation_longest(claimed: Callable[..., Any] = longest) -> int:
 
 
 def even_moment(k: int, factor: Any) -> Any:
-    """2 k! (2 K)^k."""
+    """Give 2 k! (2 K)^k."""
     return 2 * mp.factorial(k) * (2 * factor) ** k
 
 
 @states(_SAMPLES)
 def obligation_moment_error(claimed: Callable[[int, Any], Any] = even_moment) -> int:
-    """What ``moment_error`` stands on, for numbers in intervals about 0: moments of z up to the 16th are at most ``claimed``, and its cumulant function is below
-    K s^2 / 2; a quarter of the moments' bound does not hold for wide intervals. And at a = 1 eta falls as 1 / sqrt(n)."""
+    """Check what ``moment_error`` stands on, for numbers in intervals about 0: moments of z up to
+    the 16th are at most ``claimed``, and its cumulant function is below K s^2 / 2; a quarter of the
+    moments' bound does not hold for wide intervals. And at a = 1 eta falls as 1 / sqrt(n)."""
     cases, nearest = 0, mp.mpf(0)
     for r in map(mp.mpf, ("0.05", "0.7", "1.5", 6)):
         share, _, second = _line(((-r, r),))
@@ -192,17 +204,20 @@ def obligation_moment_error(claimed: Callable[[int, Any], Any] = even_moment) ->
 
 @states(_ROUND)
 def whitened(least: Any, share: Any, eta: Any, nu: Any) -> tuple[Any, Any]:
-    """low I <= A Sigma A^T <= high I after A = U^(-1/2), U the noisy second moments of truncated records with eta + nu added, where l I <= Sigma <= I.
+    """Give (low, high): low I <= A Sigma A^T <= high I after A = U^(-1/2), U the noisy second
+    moments of truncated records with eta + nu added, where l I <= Sigma <= I.
 
-    The set is a ball about the mean of mass a. Inside, M has c l I <= c Sigma <= M <= Sigma <= I, c = (pi / 6) a^2 (``limits``; Brascamp and Lieb), so A M A^T is
-    from l' = ``certified`` (c l) to 1, and A Sigma A^T from l' to 1 / c. QED Truncation costs the factor 1 / c once, in the end.
+    The set is a ball about the mean of mass a. Inside, M has c l I <= c Sigma <= M <= Sigma <= I, c
+    = (pi / 6) a^2 (``limits``; Brascamp and Lieb), so A M A^T is from l' = ``certified`` (c l) to
+    1, and A Sigma A^T from l' to 1 / c. QED Truncation costs the factor 1 / c once, in the end.
     """
     kept = limits(share).least
     return certified(kept * least, eta, nu), 1 / kept
 
 
 def rounds(kappa: Any, share: Any, eta: Any, nu: Any, goal: Any) -> int:
-    """How many of them bring l from 1 / kappa to ``goal`` of the fixed point (1 - eta - 2 nu) / (1 + eta)."""
+    """Count how many of them bring l from 1 / kappa to ``goal`` of the fixed point (1 - eta - 2 nu)
+    / (1 + eta)."""
     least, count = limits(share).least / mp.mpf(kappa), 0
     while least < goal * (1 - eta - 2 * nu) / (1 + eta):
         least, count = certified(least, eta, nu), count + 1
@@ -214,8 +229,10 @@ _TURNS = (Fraction(0), Fraction(1, 8), Fraction(1, 4), Fraction(3, 8), Fraction(
 
 @states(_ROUND)
 def obligation_whitened(claimed: Callable[..., tuple[Any, Any]] = whitened) -> int:
-    """In two columns, balls that hold few or nearly all of the records, second moments off by eta and noise of length nu along several axes: the covariance after the round is within
-    ``claimed``, and without sampling and noise the lower end is nearly attained for balls that hold all. The rounds grow with log(kappa)."""
+    """Check, in two columns and for balls that hold few or nearly all of the records, second
+    moments off by eta and noise of length nu along several axes: the covariance after the round is
+    within ``claimed``, and without sampling and noise the lower end is nearly attained for balls
+    that hold all. The rounds grow with log(kappa)."""
     cases, nearest = 0, mp.mpf(0)
     with mp.workdps(20):
         for small, bound in product(("1", "0.1", "1e-3"), ("0.05", 1, 8)):
@@ -242,13 +259,13 @@ def obligation_whitened(claimed: Callable[..., tuple[Any, Any]] = whitened) -> i
 
 
 def _mirror(turn: Fraction) -> Any:
-    """A reflection at this part of a turn: a symmetric matrix with the eigenvalues 1 and -1."""
+    """Build a reflection at this part of a turn: a symmetric matrix with the eigenvalues 1 and -1."""
     angle = 2 * mp.pi * real(turn)
     return mp.matrix([[mp.cos(angle), mp.sin(angle)], [mp.sin(angle), -mp.cos(angle)]])
 
 
 def _after(spectrum: Any, inside: Any, sampled: Any, noise: Any, more: Any) -> tuple[Any, Any]:
-    """The eigenvalues of A Sigma A^T."""
+    """Compute the eigenvalues of A Sigma A^T."""
     root = mp.diag([mp.sqrt(one) for one in inside])
     own = root * (mp.eye(2) + sampled) * root + noise + more * mp.eye(2)
     inverse = own**-1

@@ -28,7 +28,8 @@ _COVARIANCE = Source(
     "ZZ25",
     "Theorem 4.2, the covariance of a Gaussian",
     SourceStatus.CHANGED_CONSTANTS,
-    note="d^2 / alpha^2 + d^2 / (alpha mu) with constants, to first order about the identity, after whitening",
+    note="d^2 / alpha^2 + d^2 / (alpha mu) with constants, to first order about the identity, after "
+    "whitening",
 )
 
 
@@ -37,16 +38,19 @@ MEAN_RATE, COVARIANCE_RATE = 8000, 1500
 
 @states(_MEAN)
 def records_for_mean(d: int, far: Any, mu: Any, alpha: Any, beta: Fraction) -> int:
-    """``records_needed`` for a normal mean within ``far`` of the center: p = d, L = 1, the radius sqrt(2 d) + far, half of the records inside; the least variance
-    inside is pi / 24 (``limits``). At most MEAN_RATE (d / alpha^2 + d / (alpha mu)) ln(1 / beta) for far = 1, beta <= 1/10."""
+    """Compute ``records_needed`` for a normal mean within ``far`` of the center: p = d, L = 1, the
+    radius sqrt(2 d) + far, half of the records inside; the least variance inside is pi / 24
+    (``limits``). At most MEAN_RATE (d / alpha^2 + d / (alpha mu)) ln(1 / beta) for far = 1, beta <=
+    1/10."""
     radius = survival_radius(d, 1.0, float(far))
     return records_needed(d, radius, limits(mp.mpf(1) / 2).least, mu, alpha, beta)
 
 
 @states(_COVARIANCE)
 def covariance_curvature(d: int) -> Any:
-    """The least variance of tr(U x x^T), |U|_F = 1, for standard normal records with |x|^2 <= 2 d: of U along one pair of columns, along a difference of two squares,
-    or along the identity. The first two are 2 E x_1^2 x_2^2, for the law is the same in all directions."""
+    """Compute the least variance of tr(U x x^T), |U|_F = 1, for standard normal records with |x|^2
+    <= 2 d: of U along one pair of columns, along a difference of two squares, or along the
+    identity. The first two are 2 E x_1^2 x_2^2, for the law is the same in all directions."""
     share, first, second = (below(d + 2 * k, mp.mpf(2 * d)) for k in range(3))
     cross, square = second / share, d * first / share
     trace = (d * (d + 2) * second / share - square**2) / d
@@ -55,10 +59,12 @@ def covariance_curvature(d: int) -> Any:
 
 @states(_COVARIANCE)
 def records_for_covariance(d: int, mu: Any, alpha: Any, beta: Fraction) -> int:
-    """``records_needed`` for the precision of nearly white normal records, halved, at the identity: p = d (d + 1) / 2, |x|^2 <= 2 d, so |x x^T| <= 2 d.
+    """Compute ``records_needed`` for the precision of nearly white normal records, halved, at the
+    identity: p = d (d + 1) / 2, |x|^2 <= 2 d, so |x x^T| <= 2 d.
 
-    At most COVARIANCE_RATE (d^2 / alpha^2 + d^2 / (alpha mu)) ln(1 / beta) for beta <= 1/10; and before that ``truncated_normals.rounds`` of whitening, each with noise
-    of length nu from n of the order d^(3/2) / (nu mu) on.
+    At most COVARIANCE_RATE (d^2 / alpha^2 + d^2 / (alpha mu)) ln(1 / beta) for beta <= 1/10; and
+    before that ``truncated_normals.rounds`` of whitening, each with noise of length nu from n of
+    the order d^(3/2) / (nu mu) on.
     """
     p = d * (d + 1) // 2
     return records_needed(p, mp.mpf(2 * d), covariance_curvature(d), mu, alpha, beta)
@@ -66,8 +72,10 @@ def records_for_covariance(d: int, mu: Any, alpha: Any, beta: Fraction) -> int:
 
 @states(_MEAN, _COVARIANCE)
 def obligation_rates(claimed: tuple[int, int] = (MEAN_RATE, COVARIANCE_RATE)) -> int:
-    """Up to 400 columns, over five orders of alpha mu and beta down to 1e-12, both are at most ``claimed`` times their rates, and for some half of that; from 200 columns to 400
-    they double and quadruple, to a tenth. The curvatures that are used are those of the laws, or less."""
+    """Check that up to 400 columns, over five orders of alpha mu and beta down to 1e-12, both are
+    at most ``claimed`` times their rates, and for some half of that; from 200 columns to 400 they
+    double and quadruple, to a tenth. The curvatures that are used are those of the laws, or less.
+    """
     cases, nearest = 0, [mp.mpf(0)] * 2
     for mu, alpha, beta in product(("1", "0.01"), ("0.5", "0.01"), _RARELY):
         m, a = mp.mpf(mu), mp.mpf(alpha)

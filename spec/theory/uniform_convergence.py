@@ -1,8 +1,11 @@
-"""How near the maximum likelihood estimate of truncated records is to the truth, without privacy and with it: ZZ25's Lemma 3.6 and Theorem 3.1.
+"""How near the maximum likelihood estimate of truncated records is to the truth, without privacy
+and with it: ZZ25's Lemma 3.6 and Theorem 3.1.
 
-Records are kept where |T - c| <= r, and F(theta) = A(theta) - <theta, Tbar> is the empirical negative log-likelihood of the truncated family, Tbar the mean
-of T, A the truncated log partition. Its gradient is A'(theta) - Tbar, that of the population A'(theta) - A'(theta*): their difference A'(theta*) - Tbar is the same for
-all theta. So uniform convergence is convergence of one mean. With noise, Tbar + Z takes its place.
+Records are kept where |T - c| <= r, and F(theta) = A(theta) - <theta, Tbar> is the empirical
+negative log-likelihood of the truncated family, Tbar the mean of T, A the truncated log partition.
+Its gradient is A'(theta) - Tbar, that of the population A'(theta) - A'(theta*): their difference
+A'(theta*) - Tbar is the same for all theta. So uniform convergence is convergence of one mean. With
+noise, Tbar + Z takes its place.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ _UNIFORM = Source(
     "ZZ25",
     "Lemma 3.6, uniform convergence of the likelihood",
     SourceStatus.CHANGED_CONSTANTS,
-    note="the gradients' difference is constant; n from r^2 (1 + sqrt(2 ln(1 / beta)))^2 / (l alpha)^2 on",
+    note="the gradients' difference is constant; "
+    "n from r^2 (1 + sqrt(2 ln(1 / beta)))^2 / (l alpha)^2 on",
 )
 _RATE = Source(
     "ZZ25",
@@ -39,32 +43,40 @@ Law = Mapping[Any, Fraction]
 
 
 def mean_deviation(radius: Any, n: int, beta: Any) -> Any:
-    """What |Tbar - E T| exceeds with probability at most beta, for n records with |T - c| <= radius: r (1 + sqrt(2 ln(1 / beta))) / sqrt(n).
+    """Compute what |Tbar - E T| exceeds with probability at most beta, for n records with |T - c|
+    <= radius: r (1 + sqrt(2 ln(1 / beta))) / sqrt(n).
 
-    Its mean is at most sqrt(tr Cov / n) <= r / sqrt(n), and one record moves it by 2 r / n (McDiarmid). The dimension does not enter but by r.
+    Its mean is at most sqrt(tr Cov / n) <= r / sqrt(n), and one record moves it by 2 r / n
+    (McDiarmid). The dimension does not enter but by r.
     """
     return radius * (1 + mp.sqrt(2 * mp.log(1 / mp.mpf(beta)))) / mp.sqrt(n)
 
 
 @states(_UNIFORM)
 def records_for_sampling(radius: Any, curvature: Any, alpha: Any, beta: Any) -> int:
-    """From so many truncated records on the minimizer of F is within alpha of theta*, but with probability beta.
+    """Compute n: from so many truncated records on the minimizer of F is within alpha of theta*,
+    but with probability beta.
 
-    F is ``curvature``-strongly convex on a convex set that holds both, so curvature |theta^ - theta*| <= |F'(theta*)| = |A'(theta*) - Tbar|.
-    The radius is of the order sqrt(p L), which is linear in p, as ZZ25's n.
+    F is ``curvature``-strongly convex on a convex set that holds both, so curvature |theta^ -
+    theta*| <= |F'(theta*)| = |A'(theta*) - Tbar|. The radius is of the order sqrt(p L), which is
+    linear in p, as ZZ25's n.
     """
     return int(mp.ceil(mean_deviation(radius, 1, beta) ** 2 / (curvature * mp.mpf(alpha)) ** 2))
 
 
 @states(_RATE)
 def records_needed(p: int, radius: Any, curvature: Any, mu: Any, alpha: Any, beta: Fraction) -> int:
-    """From so many truncated records on, one mu-GDP release of their sum gives an estimate within alpha of theta*, but with probability beta.
+    """Compute n: from so many truncated records on, one mu-GDP release of their sum gives an
+    estimate within alpha of theta*, but with probability beta.
 
-    theta^ minimizes A(theta) - <theta, Tbar + Z> over a convex set with theta*, where A'' >= curvature: (curvature) |theta^ - theta*| <= |Tbar - A'(theta*)| + |Z|
-    (strong monotonicity against the optimality of theta^). Half of curvature alpha is for either: the first by ``mean_deviation`` at beta / 2; the second is
-    normal of deviation 2 r / (n mu) in p columns, and at most that times ``normal_length`` but for beta / 2. So n is the larger of
-    4 r^2 (1 + sqrt(2 ln(2 / beta)))^2 / (l alpha)^2 and 4 r (sqrt(p) + sqrt(2 ln(2 / beta))) / (l alpha mu): linear in p and log(1 / beta), in
-    1 / alpha^2 and 1 / (alpha mu), for r of the order sqrt(p). (The number of records in the set is taken as known: replace.)
+    theta^ minimizes A(theta) - <theta, Tbar + Z> over a convex set with theta*, where A'' >=
+    curvature: (curvature) |theta^ - theta*| <= |Tbar - A'(theta*)| + |Z| (strong monotonicity
+    against the optimality of theta^). Half of curvature alpha is for either: the first by
+    ``mean_deviation`` at beta / 2; the second is normal of deviation 2 r / (n mu) in p columns, and
+    at most that times ``normal_length`` but for beta / 2. So n is the larger of 4 r^2 (1 + sqrt(2
+    ln(2 / beta)))^2 / (l alpha)^2 and 4 r (sqrt(p) + sqrt(2 ln(2 / beta))) / (l alpha mu): linear
+    in p and log(1 / beta), in 1 / alpha^2 and 1 / (alpha mu), for r of the order sqrt(p). (The
+    number of records in the set is taken as known: replace.)
     """
     half = curvature * mp.mpf(alpha) / 2
     sampling = (mean_deviation(radius, 1, real(beta) / 2) / half) ** 2
@@ -76,7 +88,7 @@ def records_needed(p: int, radius: Any, curvature: Any, mu: Any, alpha: Any, bet
 
 
 def tilted(base: Law, ratio: Fraction) -> dict[Any, Fraction]:
-    """The member of the family with e^theta = ratio (in every coordinate), exactly."""
+    """Compute the member of the family with e^theta = ratio (in every coordinate), exactly."""
     weights = {t: mass * ratio ** (t if isinstance(t, int) else sum(t)) for t, mass in base.items()}
     total = sum(weights.values())
     return {t: weight / total for t, weight in weights.items()}
@@ -87,7 +99,7 @@ def _plus(a: Any, b: Any) -> Any:
 
 
 def _sums(law: Law, n: int) -> dict[Any, Any]:
-    """The law of the sum of n records."""
+    """Compute the law of the sum of n records."""
     found: dict[Any, Any] = {}
     masses = {t: real(mass) for t, mass in law.items()}
     for _ in range(n):
@@ -137,8 +149,10 @@ _RATIOS = (Fraction(1, 2), Fraction(1), Fraction(2))
 
 @states(_UNIFORM)
 def obligation_gradients(claimed: Callable[..., Any] = mean_deviation) -> int:
-    """Exactly, for three truncated families: at every theta the empirical gradient and that of the population differ by the same vector. And for 5 to 40 records
-    that is longer than ``claimed`` with probability at most beta, by the exact law of the sum; for some half as long a bound would do for no beta."""
+    """Check, exactly and for three truncated families, that at every theta the empirical gradient
+    and that of the population differ by the same vector. And for 5 to 40 records that is longer
+    than ``claimed`` with probability at most beta, by the exact law of the sum; for some half as
+    long a bound would do for no beta."""
     cases, nearest = 0, mp.mpf(0)
     for (name, base, radius), ratio, n in product(_WORLDS, _RATIOS, (5, 20, 40)):
         if name == "plane" and n > 5:
@@ -166,7 +180,7 @@ def obligation_gradients(claimed: Callable[..., Any] = mean_deviation) -> int:
 
 @lru_cache(maxsize=64)
 def _line_moments(theta: float) -> tuple[float, float]:
-    """Mean and variance of the truncated Poisson law."""
+    """Compute mean and variance of the truncated Poisson law."""
     weights = [math.exp(theta * t) * float(mass) for t, mass in _LINE.items()]
     total = math.fsum(weights)
     mean = math.fsum(w * t for w, t in zip(weights, _LINE, strict=True)) / total
@@ -176,9 +190,11 @@ def _line_moments(theta: float) -> tuple[float, float]:
 
 @states(_RATE)
 def obligation_records_needed(claimed: Callable[..., int] = records_needed) -> int:
-    """For counts up to 4 of a Poisson law, with that many records the estimate is off by more than 1 with probability at most beta: by the law
-    of the sum (in floats, to 1e-12) and normal tails, for the estimate is beyond theta* + 1 where the released mean is beyond that of the law there.
-    With a 200th of them it is off more often, for some, where sampling decides, with a twentieth where noise does."""
+    """Check that for counts up to 4 of a Poisson law, with that many records the estimate is off by
+    more than 1 with probability at most beta: by the law of the sum (in floats, to 1e-12) and
+    normal tails, for the estimate is beyond theta* + 1 where the released mean is beyond that of
+    the law there. With a 200th of them it is off more often, for some, where sampling decides, with
+    a twentieth where noise does."""
     cases, alpha = 0, 1.0
     curvature = min(_line_moments(-1 + 2.25 * k / 64)[1] for k in range(65))
     for mu, part in ((1.0, 200), (1 / 30, 20)):
@@ -199,7 +215,7 @@ _NEAR = (Fraction(1), Fraction(5, 4))
 
 
 def _missed(n: int, mu: float, alpha: float, ratio: Fraction) -> float:
-    """P(|theta^ - theta*| > alpha)."""
+    """Compute P(|theta^ - theta*| > alpha)."""
     theta, scale = math.log(ratio), 4 / (n * mu)
     low, high = (_line_moments(theta + side * alpha)[0] for side in (-1, 1))
 
@@ -214,7 +230,7 @@ def _missed(n: int, mu: float, alpha: float, ratio: Fraction) -> float:
 
 @lru_cache(maxsize=64)
 def _powers(ratio: Fraction, n: int) -> dict[int, float]:
-    """The law of the sum of n records, by squaring."""
+    """Compute the law of the sum of n records, by squaring."""
     found: dict[int, float] = {0: 1.0}
     square = {int(t): float(mass) for t, mass in tilted(_LINE, ratio).items()}
     while n:

@@ -1,4 +1,5 @@
-"""From a noisy histogram of each statistic, or a noisy mean of truncated records, to a parameter: ZZ25's Appendices B.6 and B.7."""
+"""From a noisy histogram of each statistic, or a noisy mean of truncated records, to a parameter:
+ZZ25's Appendices B.6 and B.7."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _BOX = Source(
     "ZZ25",
     "Theorem B.10, the interval of the fullest bin",
     SourceStatus.CHANGED_CONSTANTS,
-    note="width max(sqrt(2 L t), 2 t / r), t = ln(2 n / (a beta)); whichever bin is named, if it holds a record",
+    note="width max(sqrt(2 L t), 2 t / r), t = ln(2 n / (a beta)); whichever bin is named, if it "
+    "holds a record",
 )
 
 
@@ -40,19 +42,23 @@ def _worlds() -> list[tuple[str, Known, float]]:
 
 @states(_STEP)
 def warm_distance(error: float, share: float, least: float, most: float) -> float:
-    """(e + sqrt(L (1 - a) / a)) / l: how far the parameter is off whose whole law has a mean within e of that of the truncated one.
+    """Give (e + sqrt(L (1 - a) / a)) / l: how far the parameter is off whose whole law has a mean
+    within e of that of the truncated one.
 
-    The latter is off by the bias at most (Proposition B.6), and means are gradients of the log partition, whose Hessian is at least l between the two
-    parameters: l |theta' - theta*| <= |E_theta' T - E_theta* T|. QED Without noise that is a constant distance, however many records there are; matching the
-    truncated law's mean instead has no bias (``uniform_convergence.records_needed``).
+    The latter is off by the bias at most (Proposition B.6), and means are gradients of the log
+    partition, whose Hessian is at least l between the two parameters: l |theta' - theta*| <=
+    |E_theta' T - E_theta* T|. QED Without noise that is a constant distance, however many records
+    there are; matching the truncated law's mean instead has no bias
+    (``uniform_convergence.records_needed``).
     """
     return (error + bias_bound(share, most)) / least
 
 
 @states(_STEP)
 def obligation_step(claimed: Callable[..., float] = warm_distance) -> int:
-    """Four families, intervals of a twentieth to nearly all of the mass, released means to either side: the parameter is within ``claimed``, for some a third
-    of it; and without noise it is off."""
+    """Look at four families, intervals of a twentieth to nearly all of the mass, released means to
+    either side: the parameter is within ``claimed``, for some a third of it; and without noise it
+    is off."""
     cases, nearest, biased = 0, 0.0, 0.0
     for (name, family, theta), (low, high), error in product(
         _worlds(), ((-1.5, 1.5), (-0.3, 2.0), (0.5, 3.0)), (-0.3, 0.0, 0.2)
@@ -76,7 +82,8 @@ def obligation_step(claimed: Callable[..., float] = warm_distance) -> int:
 
 
 def _matched(family: Known, theta: float, mean: float) -> float | None:
-    """The parameter whose whole law has this mean, by Newton's method, for the variance is the mean's derivative; None where it is too far."""
+    """Find the parameter whose whole law has this mean, by Newton's method, for the variance is the
+    mean's derivative; None where it is too far."""
     found = theta
     for _ in range(8):
         at = families.whole(family, found)
@@ -90,10 +97,13 @@ def _matched(family: Known, theta: float, mean: float) -> float | None:
 
 @states(_BOX)
 def bin_width(n: int, share: float, beta: float, most: float, reach: float) -> float:
-    """w with: all of n truncated records are within w of the mean, but with probability beta, where the variance of T is at most L within r of theta.
+    """Give a width w: all of n truncated records are within w of the mean, but with probability
+    beta, where the variance of T is at most L within r of theta.
 
-    A tail of ``truncated_laws.tail_bound`` is at most beta a / n, and inside at most 1 / a times that. Then of bins of length w one that holds a record is within w of the mean, so
-    the mean is in it or beside it: which bin is named, and how well, does not matter as long as empty ones are not (``noisy_histograms.rarely_named``). QED
+    A tail of ``truncated_laws.tail_bound`` is at most beta a / n, and inside at most 1 / a times
+    that. Then of bins of length w one that holds a record is within w of the mean, so the mean is
+    in it or beside it: which bin is named, and how well, does not matter as long as empty ones are
+    not (``noisy_histograms.rarely_named``). QED
     """
     t = math.log(2 * n / (share * beta))
     return max(math.sqrt(2 * most * t), 2 * t / reach)
@@ -101,8 +111,9 @@ def bin_width(n: int, share: float, beta: float, most: float, reach: float) -> f
 
 @states(_BOX)
 def obligation_bin_width(claimed: Callable[..., float] = bin_width) -> int:
-    """The tail bound there is at most beta a / n, and at half the width above; n times the mass beyond it, over that inside an interval, at most beta, for four families. And of
-    all bins of length 4 that hold a point within 4 of a mean the mean is in one of three, exactly."""
+    """Check that the tail bound there is at most beta a / n, and at half the width above; n times
+    the mass beyond it, over that inside an interval, at most beta, for four families. And of all
+    bins of length 4 that hold a point within 4 of a mean the mean is in one of three, exactly."""
     cases = 0
     for (name, family, theta), n, beta in product(_worlds(), (10, 10**4), (0.1, 1e-4)):
         free = families.whole(family, theta)

@@ -1,9 +1,11 @@
-"""The theorem behind truncated estimation, as it is stated, on 200 draws: |estimate - truth| <= (|Tbar - E T| + |Z|) / lambda.
+"""The theorem behind truncated estimation, as it is stated, on 200 draws: |estimate - truth| <=
+(|Tbar - E T| + |Z|) / lambda.
 
-Tbar is the mean of the limited statistics of the records themselves, E T that under the true parameter, Z what noise (of the sum
-and of the number) adds to it, and lambda the least slope of the limited mean over a convex set that holds the truth and the
-estimate. It holds for every draw: there is no chance in it, and a draw beyond it is an error. What floats leave (the solver's
-tolerance, quadrature) is below 1e-8 of either side.
+Tbar is the mean of the limited statistics of the records themselves, E T that under the true
+parameter, Z what noise (of the sum and of the number) adds to it, and lambda the least slope of the
+limited mean over a convex set that holds the truth and the estimate. It holds for every draw: there
+is no chance in it, and a draw beyond it is an error. What floats leave (the solver's tolerance,
+quadrature) is below 1e-8 of either side.
 """
 
 from __future__ import annotations
@@ -88,11 +90,12 @@ def _family_draw(
 
 @pytest.mark.parametrize("world", WORLDS, ids=[type(one[0]).__name__ for one in WORLDS])
 def test_a_family_s_parameter_is_as_near_as_its_mean_over_the_least_slope(world: Any) -> None:
-    """Some draw comes within half of the bound; without the noise, or with four times the slope, it would be broken."""
+    """Some draw comes within half of the bound; without the noise, or with four times the slope, it
+    would be broken."""
     family, lowest, highest, truth, outside, adjacency = world
     mechanism = TruncatedMle(
-        adjacency=adjacency, noise_multiplier=Fraction(4), family=family, lowest=lowest, highest=highest,
-        outside=outside, at_least=1,
+        adjacency=adjacency, noise_multiplier=Fraction(4), family=family, lowest=lowest,
+        highest=highest, outside=outside, at_least=1,
     )  # fmt: skip
     draws = np.array([_family_draw(mechanism, truth, seed) for seed in range(DRAWS)])
     error, sampling, noise, slope = draws.T
@@ -109,7 +112,8 @@ MEANS = [(1, "clip", ADD), (4, "clip", REPLACE), (6, "mask", ADD)]
 def _mean_draw(
     mechanism: GaussianMean, truth: Any, seed: int
 ) -> tuple[float, float, float, float, float]:
-    """The error; that of the mean of limited records; the noise's part; the least slope on a ball that holds both; that of all."""
+    """The error; that of the mean of limited records; the noise's part; the least slope on a ball
+    that holds both; that of all."""
     d, outside = mechanism.columns(), mechanism.outside
     data = np.random.default_rng(seed).normal(truth, 1.0, (900, d))
     transcript = mechanism.law(data).sample(SeededBits(seed), 1)[0]
@@ -146,8 +150,9 @@ def _mean_draw(
 def test_a_normal_mean_is_as_near_as_its_limited_mean_over_the_least_slope(
     d: int, outside: Any, adjacency: Adjacency
 ) -> None:
-    """The set is the ball about the released center that holds both; slopes fall with the distance from it, so the least one is at its
-    surface. Without the noise, or with a slope a quarter larger, the bound would be broken."""
+    """The set is the ball about the released center that holds both; slopes fall with the distance
+    from it, so the least one is at its surface. Without the noise, or with a slope a quarter
+    larger, the bound would be broken."""
     mechanism = GaussianMean(
         adjacency=adjacency, noise_multiplier=Fraction(4), center=(0.0,) * d, deviations=(1.0,) * d,
         outside=outside, reach=16, at_least=1,

@@ -1,4 +1,5 @@
-"""What estimates through truncation have to keep: the cost of privacy, consistency, equivariance, and how rarely a search misses."""
+"""What estimates through truncation have to keep: the cost of privacy, consistency, equivariance,
+and how rarely a search misses."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from dpverify import (
     GaussianMean,
     SeededBits,
     TruncatedMle,
+    VectorMeanEstimate,
 )
 from dpverify.estimation.clipped_response import moment
 from dpverify.estimation.column_grids import GRAIN
@@ -34,10 +36,12 @@ ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
 @pytest.mark.parametrize(("outside", "adjacency"), [("clip", ADD), ("mask", REPLACE)])
 def test_privacy_costs_a_family_what_is_predicted(outside: Any, adjacency: Adjacency) -> None:
-    """The errors about their own mean, of 1000 releases of 16000 exponential records, over the spec's noise: within a tenth of 1.
+    """The errors about their own mean, of 1000 releases of 16000 exponential records, over the
+    spec's noise: within a tenth of 1.
 
-    The mean square is about chi-square of 999 degrees, so that its root is off by a tenth with probability below 2e-5, and seeds
-    are fixed. Noise of half or of sqrt(2) times the sensitivity, or the slope of records that are not limited, is seen.
+    The mean square is about chi-square of 999 degrees, so that its root is off by a tenth with
+    probability below 2e-5, and seeds are fixed. Noise of half or of sqrt(2) times the sensitivity,
+    or the slope of records that are not limited, is seen.
     """
     mechanism = TruncatedMle(
         adjacency=adjacency, noise_multiplier=Fraction(48), family=Weibull(1.0), lowest=9.0,
@@ -54,8 +58,9 @@ def test_privacy_costs_a_family_what_is_predicted(outside: Any, adjacency: Adjac
 
 @pytest.mark.parametrize(("outside", "adjacency"), [("clip", REPLACE), ("mask", ADD)])
 def test_privacy_costs_a_normal_mean_what_is_predicted(outside: Any, adjacency: Adjacency) -> None:
-    """The same in 10 columns, against the estimate that the same ball gives without noise: 100 releases are chi-square of 1000 degrees,
-    whose root is off by a tenth with probability below 2e-5, and seeds are fixed."""
+    """The same in 10 columns, against the estimate that the same ball gives without noise: 100
+    releases are chi-square of 1000 degrees, whose root is off by a tenth with probability below
+    2e-5, and seeds are fixed."""
     mechanism = GaussianMean(
         adjacency=adjacency, noise_multiplier=Fraction(6), center=(0.0,) * 10,
         deviations=(1.0,) * 10, outside=outside, reach=16,
@@ -74,15 +79,17 @@ def test_privacy_costs_a_normal_mean_what_is_predicted(outside: Any, adjacency: 
         own = kept.mean(axis=0) / unit
         place = np.array(stretch.center) * np.ldexp(1.0, list(stretch.exponents))
         ratio = moment(10, radius * GRAIN / unit, float(np.linalg.norm(own)), outside).ratio
-        off.append(float(np.linalg.norm(found.value - place - own / ratio)))  # type: ignore[union-attr]
+        assert isinstance(found, VectorMeanEstimate)
+        off.append(float(np.linalg.norm(found.value - place - own / ratio)))
     predicted = float(gaussian_mean.noise_error(mechanism.parameters, 6000))
     assert 0.9 < math.sqrt(np.mean(np.square(off))) / predicted < 1.1
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_truncation_is_taken_out_and_stays_out(adjacency: Adjacency) -> None:
-    """Of exponential records those up to 2.65 scales are kept: their mean stays .204 too small however many they are, while the estimates of
-    128000 records are off by .0047 on average of squares, so that by .012 of 8 releases with probability below 1e-6."""
+    """Of exponential records those up to 2.65 scales are kept: their mean stays .204 too small
+    however many they are, while the estimates of 128000 records are off by .0047 on average of
+    squares, so that by .012 of 8 releases with probability below 1e-6."""
     reach = 2.65 * 27
     mechanism = TruncatedMle.for_budget(
         ApproxDP(1, "1e-6"), adjacency=adjacency, family=Weibull(1.0), lowest=1.0, highest=1000.0,
@@ -113,8 +120,9 @@ MOVES: list[tuple[Family, Family, float, float, float, float, float]] = [
 @pytest.mark.parametrize("move", MOVES, ids=["shift", "scale", "scale", "factor", "least"])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_moved_records_and_ranges_have_moved_estimates(move: Any, outside: Any) -> None:
-    """Records times a power of two, or more by one, with the range moved likewise and the same coins: what is released is the same, bit
-    for bit, in whatever order the records stand; so is the estimate, moved."""
+    """Records times a power of two, or more by one, with the range moved likewise and the same
+    coins: what is released is the same, bit for bit, in whatever order the records stand; so is the
+    estimate, moved."""
     family, other, low, high, truth, factor, shift = move
     by_log = isinstance(family, LogNormal)
 
@@ -156,8 +164,9 @@ def _path(mechanism: TruncatedMle, node: int, record: float) -> bool:
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_a_search_misses_as_rarely_as_is_said(adjacency: Adjacency) -> None:
-    """All records are equal, so that every step can go wrong: of 3000 searches no more do than the spec's bound allows, but for
-    a false alarm of 1e-6; and the bound is no more than five times what is seen (its own obligation says three for a step)."""
+    """All records are equal, so that every step can go wrong: of 3000 searches no more do than the
+    spec's bound allows, but for a false alarm of 1e-6; and the bound is no more than five times
+    what is seen (its own obligation says three for a step)."""
     mechanism = TruncatedMle(
         adjacency=adjacency, noise_multiplier=Fraction(4), family=ContinuousBernoulli(),
         lowest=0.05, highest=0.95, at_least=1,

@@ -1,4 +1,5 @@
-"""False twins of the obligations about truncated laws: survival sets, uniform convergence, majorities, normal laws, histograms."""
+"""False twins of the obligations about truncated laws: survival sets, uniform convergence,
+majorities, normal laws, histograms."""
 
 from __future__ import annotations
 
