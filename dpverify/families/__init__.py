@@ -1,6 +1,7 @@
 """Exponential families with one parameter or several, which assumptions of truncated estimation they keep; location-scale families."""
 
 from dpverify.families.checking import FamilyReport, check_family
+from dpverify.families.checking_locations import LocationScaleReport, check_location_scale
 from dpverify.families.checking_priors import PriorReport, check_prior
 from dpverify.families.gaussian import MultivariateNormal, NormalPrecision
 from dpverify.families.known import (
@@ -45,6 +46,7 @@ __all__ = [
     "FamilyReport",
     "Limited",
     "LocationScaleFamily",
+    "LocationScaleReport",
     "LogLogisticFamily",
     "LogNormal",
     "LogNormalFamily",
@@ -65,6 +67,7 @@ __all__ = [
     "Weibull",
     "WeibullFamily",
     "check_family",
+    "check_location_scale",
     "check_prior",
     "clipped_match",
     "least_curvature",
