@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from dpverify import PureDP
 from dpverify.audit import AuditResult, Box, Verdict, added, audit, progress, search, witness_of
@@ -210,3 +212,17 @@ def test_what_is_made_anew_for_each_call_stays_so_when_it_is_counted() -> None:
     )  # fmt: skip
     assert len(made) == result.draws == 600
     assert told[-1] == 600
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_is_shown_on_a_terminal_without_being_asked_for(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        progress, "Console", lambda stderr: Console(file=screen, force_terminal=terminal, width=80)
+    )
+    timed(clock, 0.5)
+    assert ("calls take about 5 min" in screen.getvalue()) == terminal
+    timed(clock, 0.5, progress=False)
+    assert screen.getvalue().count("calls take about") == int(terminal)
