@@ -470,10 +470,15 @@ def _settings(adjacency: Adjacency, d: int, **own: Any) -> dict[str, Any]:
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is at most
     what is stated of it, and for some pair within 3/1000 of it; what is stated adds up to
-    (claimed / multiplier)^2, but for the grid's 2^-18."""
-    cases = 0
-    for adjacency, d, outside in product(Adjacency, (1, 2), ("clip", "mask")):
-        parameters = _settings(adjacency, d, outside=outside)
+    (claimed / multiplier)^2, but for the grid's 2^-18. Of a half-space through the center, too, on
+    whose plane these records lie."""
+    cases, through = 0, known_covariance.HalfSpace((0.0, 1.0), 0.5)
+    ways: list[dict[str, Any]] = [
+        *({"d": d, "outside": outside} for d, outside in product((1, 2), ("clip", "mask"))),
+        {"d": 2, "outside": "mask", "kept": through},
+    ]
+    for adjacency, way in product(Adjacency, ways):
+        parameters = _settings(adjacency, **way)
         cases += centered.stages_move(
             lambda records, p=parameters: law(p, records),  # type: ignore[misc]
             _universe(parameters),

@@ -88,18 +88,18 @@ class Inverse:
     block: Floats
 
     def rows(self) -> Floats:
-        """The length of each row, shape (d,)."""
+        """Compute the length of each row, shape (d,)."""
         more = self.block @ self.block.T - np.eye(len(self.block)) / self.base**2
         squares = 1 / self.base**2 + np.einsum("ij,jk,ik->i", self.axes, more, self.axes)
         return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
     def matrix(self) -> Floats:
-        """Shape (d, d)."""
+        """Build it in full, shape (d, d)."""
         more = self.block - np.eye(len(self.block)) / self.base
         return np.eye(len(self.axes)) / self.base + self.axes @ more @ self.axes.T
 
     def times(self, vector: Floats) -> Floats:
-        """The derivative along a vector, shape (d,)."""
+        """Compute the derivative along a vector, shape (d,)."""
         more = self.block - np.eye(len(self.block)) / self.base
         return vector / self.base + self.axes @ (more @ (self.axes.T @ vector))
 

@@ -47,8 +47,8 @@ class Cut:
     outside: bool = False
 
     def sections(self, t: Floats) -> tuple[Floats, Floats]:
-        """Between which squared lengths across the axis the set lies at these places; nowhere where
-        the second is not larger."""
+        """Give the squared lengths across the axis between which the set lies at these places; it
+        lies nowhere where the second is not larger."""
         own = self.radius**2 - t**2
         if math.isinf(self.bound):
             return np.full_like(t, -1.0), own
@@ -56,8 +56,8 @@ class Cut:
         return (other, own) if self.outside else (np.full_like(t, -1.0), np.minimum(own, other))
 
     def places(self, middle: float) -> Floats:
-        """Ends of smooth pieces along the axis, in order, within reach of ``middle``; fewer than
-        two where there is nothing."""
+        """Give the ends of smooth pieces along the axis, in order, within reach of ``middle``;
+        fewer than two where there is nothing."""
         low = max(-self.radius, self.ends[0], middle - _FAR)
         high = min(self.radius, self.ends[1], middle + _FAR)
         inner = []
@@ -204,7 +204,7 @@ def _level(at: Floats, here: Limited, target: Floats) -> float:
 
 
 def _nodes(cut: Cut, middle: float) -> tuple[Floats, Floats]:
-    """Places along the axis and their weights, of all pieces."""
+    """Give places along the axis and their weights, of all pieces."""
     ends = cut.places(middle)
     if len(ends) < 2:
         return ends[:0], ends[:0]
@@ -215,15 +215,15 @@ def _nodes(cut: Cut, middle: float) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=1)
 def _rule() -> tuple[Floats, Floats]:
-    """Gauss's rule for t = 1 - cos(angle), from 0 to 2."""
+    """Compute Gauss's rule for t = 1 - cos(angle), from 0 to 2."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     angles = (nodes + 1) * math.pi / 2
     return 1 - np.cos(angles), weights * (math.pi / 2) * np.sin(angles)
 
 
 def _shares(k: int, squares: Floats, offset: float) -> Floats:
-    """P(|z|^2 <= square) for noncentral chi-square of k, k + 2 and k + 4 degrees, shape (3, number
-    of squares)."""
+    """Compute P(|z|^2 <= square) for noncentral chi-square of k, k + 2 and k + 4 degrees, shape (3,
+    number of squares)."""
     mean = offset * offset / 2
     spread = _WIDE * (math.sqrt(mean) + 3)
     first = max(0, math.floor(mean - spread))

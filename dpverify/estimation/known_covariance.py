@@ -49,7 +49,7 @@ class Whitening:
     back: Floats
 
     def kept(self, kept: Kept | None) -> Kept | None:
-        """The same set of images; balls are in deviations anyway."""
+        """Turn a set of records into that of their images; balls are in deviations anyway."""
         if isinstance(kept, HalfSpace):
             power = -floor_log2(max(abs(Fraction(a)) for a in kept.normal))
             normal = np.ldexp(np.array(kept.normal), power) @ self.back
@@ -69,7 +69,7 @@ class Whitening:
         return min(max(left, -LARGEST_FLOAT), LARGEST_FLOAT)
 
     def moved_back(self, found: VectorMeanEstimate) -> VectorMeanEstimate:
-        """A mean of images as one of records, with its noise."""
+        """Turn a mean of images into one of records, with its noise."""
         with np.errstate(all="ignore"):
             places = np.array([to_float(c) for c in self.center])
             value = np.clip(places + self.back @ found.value, -LARGEST_FLOAT, LARGEST_FLOAT)
@@ -84,7 +84,7 @@ class Whitening:
         return float(np.linalg.norm(self.back)) / math.sqrt(len(self.back))
 
     def plan(self, plan: Plan) -> Plan:
-        """Every query of the plan, of the images."""
+        """Ask every query of the plan of the images."""
 
         def mapped(stage: Stage) -> Stage:
             if isinstance(stage.noise, NoNoise):  # of the number of records alone
@@ -120,8 +120,8 @@ def diagonal(deviations: Numbers) -> Rows:
         )
     if not 1e-150 < min(deviations) <= max(deviations) < 1e150:
         raise ValueError(
-            f"deviations from {min(deviations)} to {max(deviations)}: their squares leave the floats; "
-            "take another unit."
+            f"deviations from {min(deviations)} to {max(deviations)}: their squares leave the "
+            "floats; take another unit."
         )
     return tuple(
         tuple(s * s if j == k else 0.0 for k in range(d)) for j, s in enumerate(deviations)

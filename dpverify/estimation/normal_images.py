@@ -44,41 +44,41 @@ class NormalImages:
     kept: Kept | None
 
     def units(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Exponents and factors of columns."""
+        """Choose exponents and factors of columns."""
         return units_of(_squares(self.deviations), Fraction(len(self.deviations)))
 
     def deviation(self) -> float:
-        """The root mean square of the columns' deviations in images."""
+        """Compute the root mean square of the columns' deviations in images."""
         exponents, factors = self.units()
         own = np.ldexp(np.array(self.deviations), [-e for e in exponents])
         return float(np.sqrt(np.mean((own * factors) ** 2)))
 
     def shifts(self) -> tuple[int, ...]:
-        """Centers are multiples of 2^shift cells."""
+        """Choose the shifts: centers are multiples of 2^shift cells."""
         pairs = zip(self.deviations, self.units()[0], strict=True)
         return tuple(max(0, floor_log2(Fraction(s) / _PER_DEVIATION) - e) for s, e in pairs)
 
     def grains(self, length: float) -> int:
-        """A number of deviations, rounded down."""
+        """Give a number of deviations in grains, rounded down."""
         return max(1, math.floor(length * self.deviation() / GRAIN))
 
     def ball(self, center: Row, length: float) -> tuple[Stretch, int]:
-        """About a center in cells, of so many deviations."""
+        """Build the ball about a center in cells, of so many deviations."""
         return Stretch(center, *self.units()), self.grains(length)
 
     def public_set(self, stretch: Stretch) -> PublicSet | None:
-        """In which images were kept."""
+        """Give the set in which images were kept."""
         if self.kept is None:
             return None
         origin = rationals_of(self.center).cells(stretch.exponents)
         return in_cells(self.kept, stretch, origin, self.deviation())
 
     def response(self, radius: int) -> Response:
-        """What a ball of so many grains makes of the mean, where no set cuts it."""
+        """Say what a ball of so many grains makes of the mean, where no set cuts it."""
         return response_of(len(self.deviations), radius * GRAIN / self.deviation(), self.outside)
 
     def reading(self, ratio: list[float], stretch: Stretch, radius: int) -> Reading | Abstained:
-        """The mean for which what counts in the ball has this one."""
+        """Find the mean for which what counts in the ball has this one."""
         offset, unit = np.clip(np.array(ratio), -_LARGEST, _LARGEST), self.deviation()
         kept = self.public_set(stretch)
         if kept is None:
@@ -99,8 +99,8 @@ class NormalImages:
         return Reading(place, inverse.rows(), inverse.times(offset), inverse)
 
     def centers(self, stretch: Stretch, radius: int, offsets: Floats) -> Integers:
-        """Next centers in their steps, from the means of what counts in the ball, shape (size, d),
-        element by element.
+        """Compute the next centers in their steps, from the means of what counts in the ball, shape
+        (size, d), element by element.
 
         Where a public set cuts the ball, a center is the mean of what counts itself: it need not be
         the mean of all.

@@ -39,7 +39,7 @@ class Slab:
                 settle(self, **{name: whole(end, name)})
 
     def holds(self, rows: Integers) -> NDArray[np.bool_]:
-        """Which rows are in the set, shape (n,)."""
+        """Say which rows are in the set, shape (n,)."""
         sides = matmul(rows, np.array(self.normal, np.int64)[:, np.newaxis])[:, 0]
         found = np.ones(len(rows), np.bool_)
         if self.high is not None:
@@ -66,7 +66,7 @@ class Round:
             raise ValueError(f"radius = {self.radius} is negative; give a number of cells.")
 
     def holds(self, rows: Integers) -> NDArray[np.bool_]:
-        """Which rows are in the set, shape (n,)."""
+        """Say which rows are in the set, shape (n,)."""
         near = at_most(squared_norms(rows - np.array(self.center, np.int64)), self.radius**2)
         return ~near if self.outside else near
 
@@ -76,7 +76,7 @@ PublicSet = Slab | Round
 
 
 def at_most(values: Integers, bound: int) -> NDArray[np.bool_]:
-    """Which integers are at most the bound, which may be beyond all words."""
+    """Say which integers are at most the bound, which may be beyond all words."""
     if values.dtype != object:  # such values are below 2^62
         bound = min(max(bound, -WORD), WORD)
     return np.asarray(values <= bound, dtype=np.bool_)
