@@ -116,7 +116,11 @@ def kept_support(family: Family, kept: tuple[float, float] | None) -> tuple[floa
 
 
 def steepness(family: Family, theta: float) -> float:
-    """Compute how the textbook's parameter follows the natural one, by central differences."""
+    """Compute how the textbook's parameter follows the natural one, by central differences.
+
+    A step is a small part of what the law shows of theta, and of theta itself, where a law of hardly any variance (the
+    rarest counts) shows nothing: so that no exponential of theta overflows.
+    """
     law = family.limited(theta, *family.window(theta), "clip")
-    step = 1e-5 / math.sqrt(law.variance)
+    step = 1e-5 * min(1 / math.sqrt(law.variance), max(1.0, abs(theta)))
     return abs(family.textbook(theta + step) - family.textbook(theta - step)) / (2 * step)

@@ -71,7 +71,7 @@ class Steps(VectorQuery):
         plain = (
             type(rows) is np.ndarray and rows.dtype == np.float64
         )  # else others' code would compare records
-        rising = plain and rows.shape[1:] == (count,) and bool((np.diff(rows, axis=1) >= 0).all())
+        rising = plain and rows.shape[1:] == (count,) and bool((rows[:, 1:] >= rows[:, :-1]).all())
         if not rising or which.shape != (len(before),):
             raise ValueError(
                 f"edges of shape {rows.shape} and {which.shape} were released for {len(before)} draws; give {count} float64 "

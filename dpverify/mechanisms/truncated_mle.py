@@ -136,7 +136,7 @@ class TruncatedMle(FamilyMean):
         return self._estimate(found, count, noise * steep, math.sqrt(at.variance / inside) * steep)
 
     def expected_error(self, n: int, *, parameter: float | None = None) -> float:
-        """Of the parameter: the noise's part, for n records of the family with this parameter. Infinite below ``at_least``."""
+        """Of the parameter: the noise's part, for n records of the family with this parameter. Infinite where it would abstain."""
         if parameter is None:
             raise ValueError("The noise follows the parameter; give parameter=, a guess of it.")
         if not self.lowest <= parameter <= self.highest:
@@ -151,7 +151,9 @@ class TruncatedMle(FamilyMean):
         inside = n * at.inside if self.outside == "mask" else n
         if self.method == "gradient":
             size = list_size(n, self._inside(frame, theta), self.runs)
-            inside = size / self.runs / middle_of(self.runs)
+            inside = size / self.runs / middle_of(self.runs) if size >= self.least() / 8 else 0.0
+        if not (inside > 0 and at.slope > 0):  # nothing is learned from records there
+            return math.inf
         noise = self.noise_at((at.mean - frame.low) / frame.length) * frame.length / inside
         return noise * steepness(self.family, theta) / at.slope
 

@@ -260,7 +260,10 @@ def _exact_pair(
     p = entry.spec.law(mechanism.parameters, own)
     q = entry.spec.law(mechanism.parameters, other)
     if is_latent(mechanism.fixed_plan):  # lists in an order that nobody sees: drawn together
-        p, q = p.aligned(q)
+        try:
+            p, q = p.aligned(q)
+        except AssertionError as failure:
+            raise RefinementFailed(f"the lists cannot be drawn together: {failure}") from failure
     example = p.example if len(p.example) == len(p.stages) - 1 else ()
     stages = [
         (law(example[:i]), q.stages[i][1](example[:i])) for i, (_, law) in enumerate(p.stages)

@@ -10,6 +10,7 @@ from itertools import permutations
 from typing import Any
 
 from .laws import Exponential, IntegerLaw, Outcome, StageLaw, TranscriptLaw
+from .obligations import require
 
 Prefix = tuple[Outcome, ...]
 Listed = tuple[Any, ...]
@@ -67,14 +68,19 @@ class ListedLaw:
         return TranscriptLaw((*self.opening, *rest), self.example)
 
     def aligned(self, other: ListedLaw) -> tuple[TranscriptLaw, TranscriptLaw]:
-        """Both laws for lists in orders that are drawn together: where they can agree they do, and what differs comes last.
+        """Both laws after this one's example, for lists in orders that are drawn together: equal but for the last place, if there.
 
         Every order of the one goes with one of the other, and the laws of lists are averages over them. Hockey-stick divergences are jointly
-        convex, and exchanging places exchanges stages of equal laws: so the whole's is at most that of this one pair.
+        convex, and exchanging places exchanges stages of equal laws, if noise about sums is all that a stage is: so the whole's is at most
+        that of this one pair, but for how sums are rounded. Lists of several sizes have no such orders, and of two places that differ
+        some orders put both in one stage: ObligationFailed, for then nothing is shown.
         """
-        ours, theirs = (one.listed(one.example[: len(one.opening)]) for one in (self, other))
+        before = self.example[: len(self.opening)]
+        ours, theirs = self.listed(before), other.listed(before)
         common = Counter(ours) & Counter(theirs)
         same = tuple(common.elements())
-        rest = (tuple((Counter(one) - common).elements()) for one in (ours, theirs))
+        rest = [tuple((Counter(one) - common).elements()) for one in (ours, theirs)]
+        sizes = f"lists of {len(ours)} and {len(theirs)} records differ in {rest}"
+        require(len(ours) == len(theirs) and len(rest[0]) <= 1, sizes)
         left, right = ((*same, *one) for one in rest)
         return self.in_order(left), other.in_order(right)

@@ -31,7 +31,7 @@ from dpverify.suite.refinement import RefinementFailed, compare_facts, refine
 from dpverify.suite.trees import load
 from spec import truncated_mle as spec
 from spec.theory import gradient_steps as stated
-from spec.theory import listed_laws
+from spec.theory import centered, listed_laws
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 STRICT = ApproxDP(1, "1e-6")
@@ -286,3 +286,66 @@ def test_one_record_moves_no_more_than_one_place_of_a_list_whatever_was_released
         unit = mechanism.descent().scale
         farthest = max(farthest, float(abs(moved[0] - moved[1]) * unit / 2**40))
     assert CELLS / 8 < farthest <= 2 * CELLS + 1
+
+
+def _of_lists(listed: Any, size: int) -> Any:
+    noise = [("descent/step 1", centered.noisy((0,), Fraction(1)))]
+    return listed_laws.ListedLaw(
+        (("count", lambda prefix: None),), listed, lambda _: noise, ((size,),)
+    )
+
+
+def test_lists_are_drawn_together_after_one_prefix_and_only_as_neighbors() -> None:
+    """The size follows from what both released, however many records each has; other sizes or two exchanges have no one pair of orders."""
+    zeros = _of_lists(lambda prefix: (0,) * prefix[0][0], 3)
+    ones = _of_lists(lambda prefix: (1, *(0,) * (prefix[0][0] - 1)), 4)
+    assert len(zeros.aligned(ones)) == 2
+    longer, other = (_of_lists(lambda _, one=one: one, 3) for one in ((0, 0, 0, 0), (0, 1, 1)))
+    for one in (longer, other):
+        with pytest.raises(AssertionError, match="lists of 3 and"):
+            zeros.aligned(one)
+
+
+def test_a_profile_of_a_list_whose_size_is_private_is_refuted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Planted: the list is shorter where a record is far, so that those behind a place move to other chunks."""
+    own = load(None).entries["truncated_mle"].spec
+    filled = own.list_after
+
+    def short(parameters: Any, values: Any, *released: Any) -> Any:
+        listed = filled(parameters, values, *released)
+        return listed[:-1] if max(map(abs, values)) > 100 else listed
+
+    monkeypatch.setattr(own, "list_after", short)
+    done = run_unit(Unit("profile", "truncated_mle:replace:chunks"), Options())
+    assert done.outcome.value == "refuted"
+    assert "cannot be drawn together" in done.summary
+
+
+# --- the ends of what parameters can be -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["statistic", "gradient"])
+@pytest.mark.parametrize("lowest", [1e-12, 1e-20, 1e-200])
+def test_the_rarest_counts_have_an_estimate(method: str, lowest: float) -> None:
+    """No count at all: the estimate may be the end of the range, where the law has hardly any variance."""
+    for adjacency in Adjacency:
+        mechanism = made(adjacency=adjacency, lowest=lowest, highest=10, method=method)
+        for seed in range(3):
+            with np.errstate(all="raise", under="ignore"):
+                found = mechanism.release(np.zeros(3000), SeededBits(seed))
+            assert isinstance(found, FamilyEstimate)
+            assert found.spread < 0.1
+        assert mechanism.expected_error(3000, parameter=2 * lowest) < 0.1
+
+
+def test_where_nothing_is_learned_the_expected_error_is_infinite() -> None:
+    """Kept records that the law hardly has, an interval that is a single float, and longer lists than there are."""
+    far: dict[str, Any] = {"family": Normal(3.0), "lowest": -1e6, "highest": 1e6}
+    for changes in ({"kept": (1e9, 1e9 + 1)}, {"kept": (1e300, 1e308)}):
+        for method in ("statistic", "gradient"):
+            mechanism = made(**far | changes, method=method, at_least=1)
+            assert mechanism.expected_error(1000, parameter=0.5) == math.inf
+    mechanism = made(adjacency=REPLACE, noise_multiplier=10**7)
+    assert mechanism.expected_error(10**12, parameter=3.0) == math.inf

@@ -177,6 +177,20 @@ def _times(name: str, factor: Any, where: Any = scale_family) -> Plant:
     return lambda patch: patch.setattr(where, name, lambda *given: factor * right(*given))
 
 
+_DESCENT = truncated_mle.descent
+
+
+def _whole_list_for_each_chunk(parameters: Any, listed: Any) -> Any:
+    twice = [z for z in listed for _ in range(parameters["runs"])]
+    return _DESCENT(parameters, twice)
+
+
+def _size_by_the_data(parameters: Any, values: Any, reached: Any, number: Any) -> Any:
+    frame = family_frames.frame_of(parameters, family_frames.theta_after(parameters, reached), 0)
+    cells = (family_frames.cell_of(parameters, frame, x) for x in values)
+    return tuple(z for z in cells if z is not None)
+
+
 FAULTS: dict[str, list[Plant]] = {
     "scale_family:obligation_loss": [
         _times("scale", Fraction(9, 10)),
@@ -194,6 +208,9 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     "truncated_mle:obligation_loss": [
         _times("scale", Fraction(9, 10), truncated_mle),
+        _times("step_scale", Fraction(9, 10), truncated_mle),
+        lambda patch: patch.setattr(truncated_mle, "descent", _whole_list_for_each_chunk),
+        lambda patch: patch.setattr(truncated_mle, "list_after", _size_by_the_data),
         lambda patch: patch.setattr(
             family_frames, "shares", lambda p: (Fraction(1, 3), Fraction(1, 2), Fraction(1))
         ),
