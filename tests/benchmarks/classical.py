@@ -12,7 +12,8 @@ claim was refuted; a sound mechanism may be at most in 5% of them. seconds: of p
 ok: every broken one flagged in 90% of the runs or more, a sound one in no more than chance explains (the
 99.9% binomial limit at 5%), and the median not below reach, where there is one.
 
-With --search the pairs are not given: the mechanisms with query vectors are searched from a box alone.
+With --search the pairs are not given: the mechanisms with query vectors are searched from a box alone, among
+neighbors and several steps apart, as ``search`` does by itself.
 
     python -m tests.benchmarks.classical [--seeds 100] [--calls 2000000] [--search] [names]
 """
@@ -24,12 +25,14 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
 from audits.classical import CLASSICAL, Classical
+from dpverify import PureDP
 from dpverify.audit import Verdict
 from dpverify.audit.neighbors.boxes import Box
 from dpverify.audit.neighbors.pairs import QueryMoves
@@ -57,24 +60,28 @@ class Run:
 def run(mechanism: Classical, seed: int, calls: int, searching: bool) -> tuple[Run, SearchResult]:
     """One seed, for the mechanism's noise and for the audit."""
     start = time.process_time()
-    pair = mechanism.pairs[0]
-    box = Box(low=-_BOX, high=_BOX, columns=len(pair.left))
-    found = search(
-        mechanism.subject(seed),
-        claim=mechanism.claim,
-        pairs=() if searching else mechanism.pairs,
-        domain=box if searching else None,
-        adjacency=pair.adjacency,
-        calls=calls,
-        alpha=ALPHA,
-        seed=seed,
-        vectorized=True,
-        steps=(1,),  # the adjacency and the claim are already of so many steps
-    )
+    options: dict[str, Any] = {"calls": calls, "alpha": ALPHA, "seed": seed, "vectorized": True}
+    if searching:
+        claim: PureDP = PureDP(mechanism.epsilon)  # of neighbors; what is claimed of groups follows
+        options |= {"domain": _box(mechanism), "adjacency": _neighbors(mechanism)}
+    else:
+        claim = mechanism.claim
+        options |= {"pairs": mechanism.pairs}
+    found = search(mechanism.subject(seed), claim=claim, **options)
     flagged = found.result is not None and found.result.verdict is Verdict.VIOLATED
-    return Run(
-        found.epsilon / mechanism.steps, flagged, found.calls, time.process_time() - start
-    ), found
+    epsilon = found.epsilon / (1 if searching else mechanism.steps)
+    return Run(epsilon, flagged, found.calls, time.process_time() - start), found
+
+
+def _box(mechanism: Classical) -> Box:
+    return Box(low=-_BOX, high=_BOX, columns=len(mechanism.pairs[0].left))
+
+
+def _neighbors(mechanism: Classical) -> QueryMoves:
+    """Of a single step, whatever the pairs are."""
+    relation = mechanism.pairs[0].adjacency
+    assert isinstance(relation, QueryMoves)
+    return QueryMoves(1, relation.at_once)
 
 
 def row(mechanism: Classical, runs: Sequence[Run]) -> list[str]:
