@@ -65,10 +65,25 @@ class Bits(ABC):
         Source: Durstenfeld 1964: the last place takes what is in a uniform one, then the last but one.
         """
         found = list(range(n))
-        for last in range(n - 1, 0, -1):
-            one = int(self.below(last + 1, 1)[0])
+        places = self._below_each(np.arange(n, 1, -1)).tolist()
+        for last, one in zip(range(n - 1, 0, -1), places, strict=True):
             found[last], found[one] = found[one], found[last]
         return np.array(found, np.intp)
+
+    def _below_each(self, limits: NDArray[np.int64]) -> IntArray:
+        """For each of these falling limits, of 2 or more, an integer below it, as ``below`` draws them; those of one length together."""
+        found = [np.zeros(0, np.int64)]
+        for bits in range(int(limits[0] - 1).bit_length() if len(limits) else 0, 0, -1):
+            own = limits[(limits > 1 << (bits - 1)) & (limits <= 1 << bits)]
+
+            def attempt(
+                pending: NDArray[np.intp], own: IntArray = own, bits: int = bits
+            ) -> tuple[IntArray, BoolArray]:
+                values = self._integers(bits, len(pending))
+                return values, np.asarray(values < own[pending], dtype=np.bool_)
+
+            found.append(self.until_accepted(len(own), attempt))
+        return np.concatenate(found)
 
     def bernoulli(self, numerators: IntArray, denominator: int) -> BoolArray:
         """Independent coins, true with probability numerators[i] / denominator."""

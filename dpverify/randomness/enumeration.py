@@ -103,6 +103,12 @@ class EnumeratedBits(Bits):
             return super().below(n, size)
         return np.array(self._uniform(n, size), dtype=np.int64 if n < 2**63 else object)
 
+    def _below_each(self, limits: NDArray[np.int64]) -> IntArray:
+        """Each by itself: every integer below its limit."""
+        if self._words_only:
+            return super()._below_each(limits)
+        return np.array([self.below(int(n), 1)[0] for n in limits], np.int64)
+
     def bernoulli(self, numerators: IntArray, denominator: int) -> BoolArray:
         """Both outcomes of each coin."""
         if self._words_only:

@@ -30,8 +30,8 @@ from dpverify.suite.judges import Options, Unit, run_unit
 from dpverify.suite.refinement import RefinementFailed, compare_facts, refine
 from dpverify.suite.trees import load
 from spec import truncated_mle as spec
-from spec.theory import gradient_steps as stated
 from spec.theory import centered, listed_laws
+from spec.theory import gradient_steps as stated
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 STRICT = ApproxDP(1, "1e-6")
