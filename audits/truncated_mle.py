@@ -437,7 +437,7 @@ RATES = (
         upper=Curve(
             function="error_bound", arguments=("parameters", "n", "parameter", "beta"), margin=1.0
         ),
-        exponent=Exponent(value=0.68, tolerance=0.15),
+        exponent=Exponent(value=0.68, tolerance=0.19),
         repeats=2800,
         **_POISSON,
     ),
