@@ -30,6 +30,7 @@ def test_our_own_trees_fit_together() -> None:
         "iterative_mean",
         "kth_largest_variance",
         "large_variances",
+        "location_scale",
         "noisy_count",
         "number_of_reports",
         "partitioned_product",
