@@ -34,7 +34,7 @@ def list_size(number: Fraction, share: Any, runs: int) -> int:
     """Three deviations fewer than are expected inside, at least one for each run; a multiple of ``runs``; up to 2^24."""
     mean = real(number) * share
     sure = mean - 3 * mp.sqrt(mean * (1 - share))
-    return min(max(math.floor(sure / runs), 1), MOST_LISTED // runs) * runs
+    return int(min(max(math.floor(sure / runs), 1), MOST_LISTED // runs)) * runs
 
 
 def cut_number(number: Fraction) -> int:
@@ -134,11 +134,11 @@ def gaussian_mu(epsilon: Any, delta: Any) -> Any:
 
 
 @states(_ENGINE)
-def obligation_published_noise(within: tuple[Any, Any] = ("22.6", "29.2")) -> int:
+def obligation_published_noise(claimed: tuple[Any, Any] = ("22.6", "29.2")) -> int:
     """The published calibration of n^2 sampled gradients, variance 32 L^2 n^2 log(n / delta) log(1 / delta) / epsilon^2 of n times a gradient, L
     the diameter, has 22.6 to 29.2 times the noise of as many full gradients under Gaussian DP, n times the diameter / mu each."""
     cases, delta = 0, mp.mpf(10) ** -6
-    low, high = (mp.mpf(end) for end in within)
+    low, high = (mp.mpf(end) for end in claimed)
     for n, epsilon in product((10**3, 10**4, 10**5), (mp.mpf("0.1"), mp.mpf("0.5"), mp.mpf(1))):
         theirs = mp.sqrt(32 * mp.log(n / delta) * mp.log(1 / delta)) / epsilon
         ratio = theirs * gaussian_mu(epsilon, delta)
