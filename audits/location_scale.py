@@ -145,7 +145,9 @@ def _added() -> tuple[NeighboringPair, ...]:
 
 
 def _replaced() -> tuple[NeighboringPair, ...]:
-    """One end for the other moves sides and first moments; for the middle, distances and second moments."""
+    """One end for the other moves sides and first moments; for the middle, distances and second
+    moments.
+    """
     return (
         replaced("one end for the other", [_FAR, *_EQUAL], -_FAR),
         replaced("an outlier by the middle", [_FAR, *_EQUAL], 1.1),
@@ -155,7 +157,9 @@ def _replaced() -> tuple[NeighboringPair, ...]:
 
 
 def _kept() -> tuple[NeighboringPair, ...]:
-    """Records exactly at the ends of what was kept, of which the lower counts and the upper does not."""
+    """Records exactly at the ends of what was kept, of which the lower counts and the upper does
+    not.
+    """
     return (
         replaced("the lower end by the middle", [_LOW, *_EQUAL], 1.2),
         replaced("the lower end by the upper", [_LOW, *_EQUAL], _HIGH),
@@ -172,8 +176,9 @@ def _attacked(
     *faults: Planted,
     **parameters: Any,
 ) -> Configuration:
-    """One stage, which has most of mu^2 (a first step of a search: with its other steps). Many equal records make the others nearly certain, so
-    that few transcripts lead to different intervals."""
+    """One stage, which has most of mu^2 (a first step of a search: with its other steps). Many
+    equal records make the others nearly certain, so that few transcripts lead to different
+    intervals."""
     order = ("side 1", "spread 1", "warm moments", "moments")
     own: dict[str, Any] = {"family": NormalFamily(), "ranges": ((0.9, 1.2), (0.5, 1.0))}
     mechanism = LocationScale(
@@ -256,7 +261,9 @@ def _made(setting: Mapping[str, Any]) -> LocationScale:
 
 
 def _without_noise(mechanism: Any, data: Any) -> tuple[float, float]:
-    """Location and scale of the law that has the exact moments in the interval that is best for the data's own mean and deviation."""
+    """Location and scale of the law that has the exact moments in the interval that is best for
+    the data's own mean and deviation.
+    """
     near = Law(float(data.mean()), float(data.std()))
     where = mechanism._best(near, octave_of(float(len(data))))
     s = where.steps(data[:, 0])

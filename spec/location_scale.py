@@ -1,4 +1,6 @@
-"""Spec of ``location_scale``: two searches, and moments of a step and its square about the laws that they and the first of these tell."""
+"""Spec of ``location_scale``: two searches, and moments of a step and its square about the laws
+that they and the first of these tell.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +68,9 @@ def counts(parameters: Parameters) -> bool:
 
 
 def shape(parameters: Parameters) -> steps.Shape:
-    """Of s / cells: clip(s, +-turn) A, (s^2 - b) B, w A. Clipped, replace: turn 5/8, B = 5/4 A; add-remove: 3/4, B = 3/2 A, b = 1/2, w = 5/8. Masked:
-    turn 1, B = 2 A, w = 1, b = 1/4 or 1/2."""
+    """Of s / cells: clip(s, +-turn) A, (s^2 - b) B, w A. Clipped, replace: turn 5/8, B = 5/4 A;
+    add-remove: 3/4, B = 3/2 A, b = 1/2, w = 5/8. Masked: turn 1, B = 2 A, w = 1, b = 1/4 or
+    1/2."""
     table = {
         ("clip", False): (Fraction(5, 8), 4, 5, Fraction(0), Fraction(0)),
         ("clip", True): (Fraction(3, 4), 2, 3, Fraction(1, 2), Fraction(5, 8)),
@@ -118,7 +121,9 @@ def _ends(known: Known, ranges: Any) -> tuple[float, float, float, float]:
 
 
 def search_steps(parameters: Parameters) -> tuple[int, int]:
-    """Halvings down to half of the distance that the smallest scale has, and 3 more; down to a quarter octave of scales, and 1 more."""
+    """Halvings down to half of the distance that the smallest scale has, and 3 more; down to a
+    quarter octave of scales, and 1 more.
+    """
     low, high, least, most = ends(parameters)
     fine = math.exp(least) * laws.constants(family(parameters)).distance / 2
     sides = max(1, math.ceil(math.log2((high - low) / fine)))
@@ -178,7 +183,9 @@ def about(parameters: Parameters, law: Pair, far: float) -> Interval:
 def covariances(
     parameters: Parameters, law: Pair, where: Interval, inside: float
 ) -> tuple[Any, Any] | None:
-    """Of the location in scales and of ln(scale), to first order: J^-1 K J^-T, K that of the noise, and of the moments of ``inside`` records."""
+    """Of the location in scales and of ln(scale), to first order: J^-1 K J^-T, K that of the
+    noise, and of the moments of ``inside`` records.
+    """
     known, one = family(parameters), shape(parameters)
     at = laws.moments(known, *law, where)
     matrix = mp.matrix(laws.slopes(known, *law, where))
@@ -209,8 +216,8 @@ def counted(parameters: Parameters, law: Pair, at: Moments) -> float:
 
 
 def best(parameters: Parameters, law: Pair, quarter: int) -> Interval:
-    """Of half lengths of 2^(k / 4) deviations, k from 4 to 12, the one with the least determinant of the whole covariance for 2^(quarter / 4)
-    records."""
+    """Of half lengths of 2^(k / 4) deviations, k from 4 to 12, the one with the least determinant
+    of the whole covariance for 2^(quarter / 4) records."""
     key = tuple(sorted((k, str(v)) for k, v in parameters.items())), law, quarter
     if key not in _FRAMES:
         n, known = float(count_of(quarter)), family(parameters)
@@ -241,8 +248,9 @@ def searched(parameters: Parameters, prefix: Prefix) -> Pair:
 def after_warm(
     parameters: Parameters, start: Pair, outcome: Outcome, n: int | None
 ) -> tuple[Pair, int]:
-    """The law that has the warm moments, both to the nearest 1/64 and in their range, to 1/16 of the scale and of an octave; the one before where
-    none near has them, and of fewer than half of the least number. And the quarter octave of the number."""
+    """The law that has the warm moments, both to the nearest 1/64 and in their range, to 1/16 of
+    the scale and of an octave; the one before where none near has them, and of fewer than half of
+    the least number. And the quarter octave of the number."""
     one, unit = shape(parameters), scale(parameters, WARM) / UNIT
     number = outcome[2] * unit / one.weight if one.weight else Fraction(n or 0)
     quarter = octave(min(max(number, Fraction(at_least(parameters))), Fraction(10**18)))
@@ -268,7 +276,9 @@ def after_warm(
 
 
 def moments(parameters: Parameters, values: Sequence[Fraction], where: Interval) -> tuple[int, ...]:
-    """The sums, s = 2 z - CELLS, z the nearest of CELLS cells from the low end; an end of what was kept is that record itself."""
+    """The sums, s = 2 z - CELLS, z the nearest of CELLS cells from the low end; an end of what was
+    kept is that record itself.
+    """
     one, cell, known = shape(parameters), (where.high - where.low) / CELLS, family(parameters)
     kept, seen = parameters["kept"], []
     for x in values:
@@ -341,7 +351,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def at_least(parameters: Parameters) -> int:
-    """The least number of records: 200 multipliers under replace, 100 under add-remove; from 20 to 2^60."""
+    """The least number of records: 200 multipliers under replace, 100 under add-remove; from 20 to
+    2^60.
+    """
     if parameters["at_least"] is not None:
         return int(parameters["at_least"])
     times = 100 if counts(parameters) else 200
@@ -363,20 +375,24 @@ def _errors(
 
 @states(_OURS)
 def noise_errors(parameters: Parameters, n: int, location: float, scale: float) -> Any:
-    """Of the location in scales and of ln(scale), together: the root of the sum of mean squares that are due to the last noise, for n records
-    of the law, to first order."""
+    """Of the location in scales and of ln(scale), together: the root of the sum of mean squares
+    that are due to the last noise, for n records of the law, to first order."""
     return mp.hypot(*_errors(parameters, n, (location, scale), noise=True, sampling=False))
 
 
 @states(_OURS, _ZZ25)
 def expected_errors(parameters: Parameters, n: int, law: Pair) -> tuple[Any, Any]:
-    """The root mean squared errors of the location in scales and of ln(scale), of n independent records, kept if some are."""
+    """The root mean squared errors of the location in scales and of ln(scale), of n independent
+    records, kept if some are.
+    """
     return _errors(parameters, n, law, noise=True, sampling=True)
 
 
 @states(_OURS, _ZZ25)
 def error_bound(parameters: Parameters, n: int, law: Pair, beta: Fraction) -> tuple[Any, Any]:
-    """Bounds on the noise's part in the location in scales and in ln(scale), to first order; both hold but with probability at most beta."""
+    """Bounds on the noise's part in the location in scales and in ln(scale), to first order; both
+    hold but with probability at most beta.
+    """
     tail = mp.sqrt(2 * mp.log(4 / real(beta)))
     first, second = _errors(parameters, n, law, noise=True, sampling=False)
     return first * tail, second * tail
@@ -384,13 +400,15 @@ def error_bound(parameters: Parameters, n: int, law: Pair, beta: Fraction) -> tu
 
 @states(Source("OURS", "two parameters by a coupling, for GDP"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No mu-GDP estimate of the location has a smaller expected error, in scales, at both of two laws about any one.
+    """No mu-GDP estimate of the location has a smaller expected error, in scales, at both of two
+    laws about any one.
 
-    Laws a shift of h scales apart have a total variation of at most h I / 2, I the integral of |f'|, twice the largest density of a
-    unimodal f. Couple n records so that K differ, E K = n times that. K differing records are K steps (replace) or 2 K
-    (add-remove), and m steps have a total variation of at most 2 Phi(m mu / 2) - 1 <= m mu / sqrt(2 pi). So the outputs' is at most
-    n h I mu c / (2 sqrt(2 pi)), c = 1 or 2, which is 1/2 for h = sqrt(2 pi) / (n I mu c); by Le Cam one of the errors is at least
-    (h / 4) (1 - 1/2). QED
+    Laws a shift of h scales apart have a total variation of at most h I / 2, I the integral of
+    |f'|, twice the largest density of a unimodal f. Couple n records so that K differ, E K = n
+    times that. K differing records are K steps (replace) or 2 K (add-remove), and m steps have a
+    total variation of at most 2 Phi(m mu / 2) - 1 <= m mu / sqrt(2 pi). So the outputs' is at most
+    n h I mu c / (2 sqrt(2 pi)), c = 1 or 2, which is 1/2 for h = sqrt(2 pi) / (n I mu c); by Le
+    Cam one of the errors is at least (h / 4) (1 - 1/2). QED
     """
     c = 2 if counts(parameters) else 1
     known = family(parameters)
@@ -445,8 +463,9 @@ _WORLDS: tuple[dict[str, Any], ...] = (
 
 @states(_OURS, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is at most what is stated of it; searches reach
-    it, and the moments to within a third; what is stated adds up to (claimed / multiplier)^2, but for the grid's 2^-16."""
+    """Along the example transcript, on all neighbors of at most 2 records, every stage's mu^2 is
+    at most what is stated of it; searches reach it, and the moments to within a third; what is
+    stated adds up to (claimed / multiplier)^2, but for the grid's 2^-16."""
     cases, slack = 0, 1 + Fraction(1, 2**16)
     for adjacency, changes in product(Adjacency, _WORLDS):
         parameters = _parameters(adjacency, **changes)

@@ -1,4 +1,6 @@
-"""Whether what a location-scale family says of itself fits together, and whether clipped moments tell its laws apart."""
+"""Whether what a location-scale family says of itself fits together, and whether clipped moments
+tell its laws apart.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,10 @@ _BENT = 1e-7
 class LocationScaleReport:
     """What ``check_location_scale`` found; privacy never depends on it.
 
-    log_concave: whether the standard density is, at 257 places. flattest: the least determinant of how the two clipped moments follow
-    location and scale, over intervals and nearby laws. one_law: whether all principal minors are positive there: then no two
-    of these laws have the same moments.
+    log_concave: whether the standard density is, at 257 places. flattest: the least determinant of
+    how the two clipped moments follow location and scale, over intervals and nearby laws. one_law:
+    whether all principal minors are positive there: then no two of these laws have the same
+    moments.
     """
 
     log_concave: bool
@@ -42,8 +45,9 @@ def check_location_scale(
 ) -> LocationScaleReport:
     """Check a family numerically over a range of each of its two parameters.
 
-    Raises ValueError where maps are not inverse to each other or not increasing, and for a window that cuts much of the law off.
-    Checked on grids, which can miss a break between their places. Source: OURS; Gale and Nikaido (1965), for one_law.
+    Raises ValueError where maps are not inverse to each other or not increasing, and for a window
+    that cuts much of the law off. Checked on grids, which can miss a break between their places.
+    Source: OURS; Gale and Nikaido (1965), for one_law.
     """
     for one in itertools.product(first, second):
         _refuse_misfits(family, *one)

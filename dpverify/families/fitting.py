@@ -19,7 +19,9 @@ _FLAT = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """Laws whose location is within ``far`` scales of one, and whose scale is within a ``factor`` of its."""
+    """Laws whose location is within ``far`` scales of one, and whose scale is within a ``factor``
+    of its.
+    """
 
     location: float
     scale: float
@@ -39,9 +41,11 @@ class Near:
 def fitted(
     family: LocationScaleFamily, means: Floats, where: Interval, near: Near
 ) -> tuple[float, float] | None:
-    """Compute the location and the scale of the law near one that has these two moments; None where Newton's method finds none.
+    """Compute the location and the scale of the law near one that has these two moments; None
+    where Newton's method finds none.
 
-    Steps are at most half a scale and half a natural unit of its logarithm, and are halved until the moments come nearer.
+    Steps are at most half a scale and half a natural unit of its logarithm, and are halved until
+    the moments come nearer.
     """
     place, log = near.nearest(near.location, math.log(near.scale))
     at = family.moments(place, math.exp(log), where)

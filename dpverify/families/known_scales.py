@@ -1,4 +1,6 @@
-"""Location-scale families that are known by name: normal, logistic and Gumbel laws, and records whose logarithms have these."""
+"""Location-scale families that are known by name: normal, logistic and Gumbel laws, and records
+whose logarithms have these.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class LogisticFamily(LocationScaleFamily):
 
 @dataclass(frozen=True)
 class LogLogisticFamily(_Logarithms, LogisticFamily):
-    """Records whose logarithms are logistic; the parameters are the median and the power, 1 over the logarithms' scale."""
+    """Records whose logarithms are logistic; the parameters are the median and the power, 1 over
+    the logarithms' scale.
+    """
 
     parameters: ClassVar[tuple[str, str]] = ("median", "power")
 
@@ -80,7 +84,9 @@ class LogLogisticFamily(_Logarithms, LogisticFamily):
 
 @dataclass(frozen=True)
 class WeibullFamily(_Logarithms):
-    """Weibull records with unknown scale and power: P(x > t) = exp(-(t / scale)^power). Logarithms have Gumbel's law of least values."""
+    """Weibull records with unknown scale and power: P(x > t) = exp(-(t / scale)^power). Logarithms
+    have Gumbel's law of least values.
+    """
 
     parameters: ClassVar[tuple[str, str]] = ("scale", "power")
 

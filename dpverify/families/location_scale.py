@@ -1,7 +1,8 @@
-"""Location-scale families: what one says of itself, and the clipped and truncated moments that follow.
+"""Location-scale families: what one says of itself, and the clipped and truncated moments that
+follow.
 
-t = location + scale y, y of a standard law; a record is an increasing function of t. Nothing here is run on data: records are
-compared with ``record(t)``.
+t = location + scale y, y of a standard law; a record is an increasing function of t. Nothing here
+is run on data: records are compared with ``record(t)``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Standard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where t is clipped or masked, and where its first moment turns, as a share of half of the length."""
+    """Where t is clipped or masked, and where its first moment turns, as a share of half of the
+    length.
+    """
 
     low: float
     high: float
@@ -51,10 +54,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Of s, t mapped to -1 and 1 at the ends of an interval: E clip(s, +-turn) and E s^2, clipped or inside.
+    """Of s, t mapped to -1 and 1 at the ends of an interval: E clip(s, +-turn) and E s^2, clipped
+    or inside.
 
-    slopes: by the location and by the logarithm of the scale, shape (2, 2), the first in units of the scale. covariance: of a record's
-    two. inside: the share of records in the interval.
+    slopes: by the location and by the logarithm of the scale, shape (2, 2), the first in units of
+    the scale. covariance: of a record's two. inside: the share of records in the interval.
     """
 
     means: Floats
@@ -65,7 +69,8 @@ class Moments:
 
 @dataclass(frozen=True)
 class LocationScaleFamily(ABC):
-    """A family with an unknown location and an unknown scale. A user's own is a frozen dataclass with the abstract methods.
+    """A family with an unknown location and an unknown scale. A user's own is a frozen dataclass
+    with the abstract methods.
 
     parameters: what textbooks call its two; by default the location and the scale.
     """
@@ -97,13 +102,16 @@ class LocationScaleFamily(ABC):
         return first, second
 
     def constants(self) -> Standard:
-        """Compute what is known of y, to the nearest 2^-10: they decide where records are looked at, not what is read from them."""
+        """Compute what is known of y, to the nearest 2^-10: they decide where records are looked
+        at, not what is read from them.
+        """
         return _constants(self)
 
     def moments(self, location: float, scale: float, where: Interval) -> Moments:
         """Compute the moments of a law in an interval.
 
-        The slopes are by parts, d f / d location = -f' and d f / d ln(scale) = -((t - location) f)', so they need no slope of the density.
+        The slopes are by parts, d f / d location = -f' and d f / d ln(scale) = -((t - location)
+        f)', so they need no slope of the density.
         """
         low, high, masked = where.low, where.high, where.outside == "mask"
         half = (high - low) / 2

@@ -1,7 +1,8 @@
-"""Sums of a record's step and of its square between released edges: two clipped or masked moments under one noise.
+"""Sums of a record's step and of its square between released edges: two clipped or masked moments
+under one noise.
 
-A record is only compared with edges, as in ``steps``. What the maps are, on rationals, and the proof of the sensitivity are in
-spec/theory/steps.py.
+A record is only compared with edges, as in ``steps``. What the maps are, on rationals, and the
+proof of the sensitivity are in spec/theory/steps.py.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _SHAPE = ("turn", "linear", "square", "offset")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMoments(Steps):
-    """The sums over records of linear clip(s, +-turn) and square (s^2 - offset), s = 2 z - cells, and weight times their number.
+    """The sums over records of linear clip(s, +-turn) and square (s^2 - offset), s = 2 z - cells,
+    and weight times their number.
 
     The sensitivity is the same for all edges. With weight 0 the number is left out.
     """
@@ -62,7 +64,9 @@ class StepMoments(Steps):
         return rows * max(self.linear * self.turn, self.square * self.cells**2, self.weight)
 
     def of_counts(self, counts: Integers) -> list[int]:
-        """Exact: sums of at most 2^28 for each record before the factors, which are Python's integers."""
+        """Exact: sums of at most 2^28 for each record before the factors, which are Python's
+        integers.
+        """
         s = 2 * np.arange(self.cells + 1) - self.cells
         number = int(counts.sum())
         first = int((counts * np.clip(s, -self.turn, self.turn)).sum())
@@ -109,10 +113,11 @@ def moved_squared(
     outside: Outside,
     adjacency: Adjacency,
 ) -> int:
-    """Compute the squared L2 sensitivity over all steps. Source: spec/theory/steps.py, which has the proof.
+    """Compute the squared L2 sensitivity over all steps. Source: spec/theory/steps.py, which has
+    the proof.
 
-    replace, both counted: one at the upper end, the other anywhere. add-remove, and for a mask one that counts nowhere: a
-    record at any step.
+    replace, both counted: one at the upper end, the other anywhere. add-remove, and for a mask one
+    that counts nowhere: a record at any step.
     """
     steps = range(-cells, cells + 1, 2)
     one = max(

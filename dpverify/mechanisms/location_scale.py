@@ -1,4 +1,6 @@
-"""``location_scale``: both parameters of a location-scale family, from clipped or truncated records."""
+"""``location_scale``: both parameters of a location-scale family, from clipped or truncated
+records.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ _WARM = 3.0  # half of the warm interval, in deviations
 _RUNGS = tuple(2.0 ** (k / 4) for k in range(4, 13))  # of half the last one
 _PARTS = 64  # the warm moments are rounded to 1/64
 _SIXTEENTHS = 16  # of a scale, and of an octave, to which the warm law is rounded
-# In scales, and as a factor: where a law is solved for. Of clipped moments in the second box no two laws have the same.
+# In scales, and as a factor: where a law is solved for. No two laws of the second box have the same
+# clipped moments.
 _FAR_BOX = {"clip": (2.0, 4.0), "mask": (8.0, 8.0)}
 _NEAR_BOX = {"clip": (1.0, 2.0), "mask": (8.0, 8.0)}
 _PER_MULTIPLIER = 200  # records under replace, from which on a normal sample hardly ever abstains
@@ -69,7 +72,9 @@ _MOST_SCALE, _FINE = 2.0**400, 2.0**-40
 
 
 class _Shape(NamedTuple):
-    """Where the first moment turns, in quarters... of the interval's half; factors of both; what is taken off the square; the weight."""
+    """Where the first moment turns, as a share of half of the interval; factors of both moments;
+    what is taken off the square, and the weight of the number, as shares of the interval.
+    """
 
     turn: Fraction
     linear: int
@@ -104,27 +109,33 @@ def _two_ranges(value: Any, name: str) -> tuple[tuple[float, float], tuple[float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocationScale(Mechanism[LocationScaleEstimate]):
-    """Both parameters of a location-scale family: normal, log-normal, logistic, log-logistic, Weibull, or a family of your own.
+    """Both parameters of a location-scale family: normal, log-normal, logistic, log-logistic,
+    Weibull, or a family of your own.
 
-    Four steps: a noisy binary search for the median; another for the median distance from it; the sums of a step s and of its square in an
-    interval about these, which give a better law; and the same in an interval that this law makes best for the number of records.
-    The estimate is the law whose clipped or truncated moments are the released ones: of truncated normal records this is the
-    maximum likelihood estimate.
+    Four steps: a noisy binary search for the median; another for the median distance from it; the
+    sums of a step s and of its square in an interval about these, which give a better law; and the
+    same in an interval that this law makes best for the number of records. The estimate is the law
+    whose clipped or truncated moments are the released ones: of truncated normal records this is
+    the maximum likelihood estimate.
 
-    Data: one column, shape (n,) or (n, 1). Output: ``LocationScaleEstimate``; ``Abstained`` below ``at_least`` records and for
-    moments that no law near the searched one has. Claim: GaussianDP(1 / noise_multiplier) up to the grid's rounding, for both
-    adjacencies and all data, whatever their law; no delta. No code of the family runs on data: records are compared with
-    released numbers.
+    Data: one column, shape (n,) or (n, 1). Output: ``LocationScaleEstimate``; ``Abstained`` below
+    ``at_least`` records and for moments that no law near the searched one has. Claim: GaussianDP(1
+    / noise_multiplier) up to the grid's rounding, for both adjacencies and all data, whatever
+    their law; no delta. No code of the family runs on data: records are compared with released
+    numbers.
     family: of ``dpverify.families``, or your own ``LocationScaleFamily``.
-    ranges: a public range for each of the family's two parameters, as wide as you like: the searches' steps grow with their logarithms. An
-    estimate may be a little outside.
-    outside: "clip" for records as they are; "mask" for those of which only some were ``kept``, where clipping is biased.
-    kept: with "mask", the public interval of records that were kept, for example (0, 250_000); a record at its upper end counts as cut.
+    ranges: a public range for each of the family's two parameters, as wide as you like: the
+    searches' steps grow with their logarithms. An estimate may be a little outside.
+    outside: "clip" for records as they are; "mask" for those of which only some were ``kept``,
+    where clipping is biased.
+    kept: with "mask", the public interval of records that were kept, for example (0, 250_000); a
+    record at its upper end counts as cut.
     shares: of mu^2 for the four steps, of sum 1.
-    at_least: abstain below this released (or public) number, with a mask of records inside; by default 200 noise multipliers under
-    replace and 100 under add-remove, from 20 to 2^60.
+    at_least: abstain below this released (or public) number, with a mask of records inside; by
+    default 200 noise multipliers under replace and 100 under add-remove, from 20 to 2^60.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
-    Source: OURS (clipped moments in one release); ZZ25, Theorem 3.1 (truncated maximum likelihood); KV18 (the problem).
+    Source: OURS (clipped moments in one release); ZZ25, Theorem 3.1 (truncated maximum
+    likelihood); KV18 (the problem).
     """
 
     family: Annotated[LocationScaleFamily, frozen_family(LocationScaleFamily, "LogNormalFamily()")]
@@ -135,7 +146,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:
-        """Ranges that the family has, of not too many places; an interval of records that it has."""
+        """Ranges that the family has, of not too many places; a set of records that it has."""
         settle(self, shares=checked_shares(self.shares, len(_SHARES)))
         if self._range() is None:
             names = " and ".join(self.family.parameters)
@@ -161,7 +172,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return self._edge(self._median(0))
 
     def plan(self) -> Plan:
-        """The public number under replace; both searches; the moments where these ended, and about the law that these tell."""
+        """The public number under replace; both searches; the moments where these ended, and about
+        the law that these tell.
+        """
         public = () if self.counts() else (Stage(COUNT, Count(), NoNoise()),)
         sides, spreads = self._searches()
         found = sides.elements(self._side_query, _NOISE)
@@ -199,7 +212,8 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
     def expected_error(
         self, n: int, *, parameters: Sequence[float] | None = None, which: int = 0
     ) -> float:
-        """Of a parameter, the first or the second (``which`` = 1): the noise's part for n records, kept if some are, of the law with these.
+        """Of a parameter, the first or the second (``which`` = 1): the noise's part for n records,
+        kept if some are, of the law with these.
 
         To first order, where the searches found the law. Infinite below ``at_least``.
         """
@@ -217,7 +231,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return _deviations(steep @ self._errors(at, inside)[0] @ steep.T)[which]
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
-        """The least n such that the released number of n records, all inside, is below ``at_least`` with probability at most ``beta``."""
+        """The least n such that the released number of n records, all inside, is below
+        ``at_least`` with probability at most ``beta``.
+        """
         allowed = probability(beta, "beta")
         if not self.counts():
             return self.least()
@@ -305,7 +321,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return low, high
 
     def _rows(self, name: Handle, before: Transcripts) -> Integers:
-        """Where both searches ended; for the last moments the warm ones in 1/64 and the quarter octave of the number, too."""
+        """Where both searches ended; for the last moments the warm ones in 1/64 and the quarter
+        octave of the number, too.
+        """
         ends = []
         for search in self._searches():
             nodes = search.nodes(search.steps)(before)[:, 0].tolist()
@@ -315,7 +333,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return np.stack(ends, axis=1)
 
     def _warm_parts(self, before: Transcripts) -> list[Integers]:
-        """Both moments to the nearest 1/64, in the range that they can have; -128 of fewer than half of ``at_least`` records."""
+        """Both moments to the nearest 1/64, in the range that they can have; -128 of fewer than
+        half of ``at_least`` records.
+        """
         query, values = self._query(WARM), before[WARM].astype(object)
         per = self._scale(WARM) / UNIT
         if query.weight:
@@ -355,7 +375,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return np.array(means), to_float(count)
 
     def _errors(self, at: Moments, inside: float) -> tuple[Floats, Floats]:
-        """The covariances of location and ln(scale), in scales, by noise and by sampling, for so many records that count."""
+        """The covariances of location and ln(scale), in scales, by noise and by sampling, for so
+        many records that count.
+        """
         query, scale = self._query(MOMENTS), min(to_float(self._scale(MOMENTS)), 1e100)
         own = np.array([scale / (query.linear * CELLS), scale / (query.square * CELLS**2)]) / inside
         noise = np.diag(own**2)
@@ -392,7 +414,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return self._about(law, _rung_of(self, self._standard(law), octave))
 
     def _standard(self, law: Law) -> Law:
-        """A law for which everything is as for this one but for its location and scale: where some were kept, itself."""
+        """A law for which everything is as for this one but for its location and scale: where some
+        were kept, itself.
+        """
         return Law(0.0, 1.0) if self.kept is None else law
 
 
@@ -427,7 +451,9 @@ def _range_of(
 def _searches_of(
     low: float, high: float, least: float, most: float, distance: float
 ) -> tuple[Search, Search]:
-    """Down to halves of the distance that the smallest scale has, and to quarter octaves of scales, with extra steps."""
+    """Down to halves of the distance that the smallest scale has, and to quarter octaves of
+    scales, with extra steps.
+    """
     sides = max(1, math.ceil(math.log2(_FINEST * (high - low) / (math.exp(least) * distance))))
     spreads = max(1, math.ceil(math.log2(_PER_OCTAVE * (most - least) / math.log(2))))
     return Search("side", 1, sides + _EXTRA_STEPS), Search("spread", 1, spreads + 1)
@@ -454,7 +480,9 @@ def _query_of(mechanism: LocationScale, name: Handle) -> StepMoments:
 
 @lru_cache(maxsize=1 << 12)
 def _frame_of(mechanism: LocationScale, row: Row) -> tuple[Law, Interval]:
-    """The law that is known before a release, and the interval of the release; a row of two is before the warm one."""
+    """The law that is known before a release, and the interval of the release; a row of two is
+    before the warm one.
+    """
     own = mechanism.family.constants()
     scale = mechanism._scale_at(row[1])
     start = Law(mechanism._median(row[0]) - scale * own.median, scale)
@@ -472,7 +500,9 @@ def _frame_of(mechanism: LocationScale, row: Row) -> tuple[Law, Interval]:
 
 @lru_cache(maxsize=1 << 12)
 def _warm_move(mechanism: LocationScale, start: Law, first: int, second: int) -> tuple[int, int]:
-    """Where the law with the warm moments is, in sixteenths of the first scale and of an octave from it; none where none near has them."""
+    """Where the law with the warm moments is, in sixteenths of the first scale and of an octave
+    from it; none where none near has them.
+    """
     if second < 0:
         return 0, 0
     near = Near(*start, *_FAR_BOX[mechanism.outside])
@@ -501,12 +531,15 @@ def _rung_of(mechanism: LocationScale, law: Law, octave: int) -> float:
 
 @lru_cache(maxsize=64)
 def _edges_of(mechanism: LocationScale, row: Row) -> tuple[float, ...]:
-    """The records between cells; for a mask the ends as well, which are those that were kept where the interval ends with these."""
+    """The records between cells; for a mask the ends as well, which are those that were kept where
+    the interval ends with these.
+    """
     _, where = _frame_of(mechanism, row)
     cell = (where.high - where.low) / CELLS
     t = np.asarray(where.low + cell * (np.arange(CELLS) + 0.5), np.float64)
     records = np.array(mechanism.family.record(t), np.float64)
-    # As plain floats: objects, or an array of another kind, would be the family's code when records are compared with them.
+    # As plain floats: objects, or an array of another kind, would be the family's code when records
+    # are compared with them.
     if mechanism.outside == "mask":
         ends = [mechanism._edge(where.low), mechanism._edge(where.high)]
         if mechanism.kept is not None:
@@ -518,7 +551,9 @@ def _edges_of(mechanism: LocationScale, row: Row) -> tuple[float, ...]:
 
 
 def _steepness(family: LocationScaleFamily, location: float, scale: float) -> Floats:
-    """How the two parameters follow the location, in scales, and the logarithm of the scale, by central differences; shape (2, 2)."""
+    """How the two parameters follow the location, in scales, and the logarithm of the scale, by
+    central differences; shape (2, 2).
+    """
     step = 1e-6
     across = [family.textbook(location + s * step * scale, scale) for s in (1, -1)]
     along = [family.textbook(location, scale * math.exp(s * step)) for s in (1, -1)]

@@ -1,6 +1,8 @@
-"""Location-scale families, told once more: their maps, and moments of s and s^2 in an interval by Simpson's rule.
+"""Location-scale families, told once more: their maps, and moments of s and s^2 in an interval by
+Simpson's rule.
 
-Numbers are floats: they decide where records are clipped and what released moments say, which privacy does not depend on.
+Numbers are floats: they decide where records are clipped and what released moments say, which
+privacy does not depend on.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class Known:
-    """log is the logarithm of the standard density, up to a constant; records are record(t), increasing."""
+    """log is the logarithm of the standard density, up to a constant; records are record(t),
+    increasing.
+    """
 
     log: Callable[[float], float]
     window: Pair
@@ -194,8 +198,9 @@ def solved(matrix: tuple[Pair, Pair], right: Pair) -> Pair | None:
 def fitted(
     family: Known, means: Pair, where: Interval, near: Pair, box: Pair
 ) -> tuple[float, float] | None:
-    """The law with these moments, by Newton's method from ``near``: steps of at most 1/2, halved until the moments come nearer, in the
-    box of so many scales and such a factor; None where that finds none."""
+    """The law with these moments, by Newton's method from ``near``: steps of at most 1/2, halved
+    until the moments come nearer, in the box of so many scales and such a factor; None where that
+    finds none."""
     place, log = near[0], math.log(near[1])
     for _ in range(60):
         at = moments(family, place, math.exp(log), where)
@@ -248,7 +253,9 @@ _WHERE = (
 
 @states(_OURS)
 def obligation_moments(claimed: Callable[..., Moments] = moments) -> int:
-    """Moments, variances and shares are integrals of the densities that textbooks print, to 7 digits."""
+    """Moments, variances and shares are integrals of the densities that textbooks print, to 7
+    digits.
+    """
     cases = 0
     for (name, density), (m, s), where in product(_textbook(), _LAWS, _WHERE):
         family = _BY_NAME[name]
@@ -288,11 +295,13 @@ def obligation_moments(claimed: Callable[..., Moments] = moments) -> int:
 
 
 def principal_minors(m: float, s: float, length: float, turn: float) -> tuple[float, float, float]:
-    """Of a normal law of mean m and deviation s, clipped at +-length: d E clip(t, +-turn length) / dm, d E min(t^2, length^2) / d ln s, and the
-    determinant of all four slopes, those by m and by ln s.
+    """Of a normal law of mean m and deviation s, clipped at +-length: d E clip(t, +-turn length) /
+    dm, d E min(t^2, length^2) / d ln s, and the determinant of all four slopes, those by m and by
+    ln s.
 
-    By parts E f(t) moves by E f'(t) and by E (t - m) f'(t); with a and b the ends in deviations, E 1 = P, E (t - m) over an
-    interval is s (phi(a) - phi(b)), and E t (t - m) is that times m plus s^2 (P + a phi(a) - b phi(b)).
+    By parts E f(t) moves by E f'(t) and by E (t - m) f'(t); with a and b the ends in deviations, E
+    1 = P, E (t - m) over an interval is s (phi(a) - phi(b)), and E t (t - m) is that times m plus
+    s^2 (P + a phi(a) - b phi(b)).
     """
 
     def parts(end: float) -> tuple[float, float, float]:
@@ -308,12 +317,14 @@ def principal_minors(m: float, s: float, length: float, turn: float) -> tuple[fl
 
 
 def steepness(m: float, low: float, high: float) -> tuple[Pair, Pair]:
-    """How fast d E min(t^2, length^2) / d ln s and the determinant move at most, by m and by ln s, for |mean| <= m and deviations from
-    ``low`` to ``high``, whatever the lengths.
+    """How fast d E min(t^2, length^2) / d ln s and the determinant move at most, by m and by ln s,
+    for |mean| <= m and deviations from ``low`` to ``high``, whatever the lengths.
 
-    The slopes are E 1, E s y, E 2 t and E 2 t s y over intervals, t = m + s y. E h(t) moves by m by E h y / s (y / s is the normal law's
-    score), and where h has s y = t - m, by - E h' more; by ln s by E h (y^2 - 1), and h's own part. Bound |t| by m + s |y| and use E|y| < 4/5,
-    E|y^2 - 1| < 1, E|y|^3 < 8/5, E|y^3 - y| <= 12/5, E y^4 = 3: t - m = s y stays a function of t and m alone, so ln s moves only the law.
+    The slopes are E 1, E s y, E 2 t and E 2 t s y over intervals, t = m + s y. E h(t) moves by m
+    by E h y / s (y / s is the normal law's score), and where h has s y = t - m, by - E h' more; by
+    ln s by E h (y^2 - 1), and h's own part. Bound |t| by m + s |y| and use E|y| < 4/5, E|y^2 - 1|
+    < 1, E|y|^3 < 8/5, E|y^3 - y| <= 12/5, E y^4 = 3: t - m = s y stays a function of t and m
+    alone, so ln s moves only the law.
     """
     by_a = (4 / 5 / low, 1.0)
     b, by_b = high * 4 / 5, (2.0, high * 12 / 5)
@@ -326,10 +337,13 @@ def steepness(m: float, low: float, high: float) -> tuple[Pair, Pair]:
 
 @states(_GALE)
 def obligation_one_law(claimed: Pair = (1.0, 2.0)) -> int:
-    """For half lengths of 2 to 8 deviations, the slopes of a normal law's clipped moments have positive principal minors over the
-    whole box of means and factors: so at most one law there has given moments (Gale and Nikaido, 1965).
+    """For half lengths of 2 to 8 deviations, the slopes of a normal law's clipped moments have
+    positive principal minors over the
+    whole box of means and factors: so at most one law there has given moments (Gale and Nikaido,
+    1965).
 
-    Enclosed: squares of the box are cut in four until the minors at their middle are above what they can move by in it.
+    Enclosed: squares of the box are cut in four until the minors at their middle are above what
+    they can move by in it.
     """
     far, most = claimed[0], math.log(claimed[1])
     cases = 0

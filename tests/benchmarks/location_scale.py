@@ -1,12 +1,15 @@
-"""Both parameters of location-scale families at (1, 1e-6), beside no privacy and ``UnivariateGaussian``; and real incomes.
+"""Both parameters of location-scale families at (1, 1e-6), beside no privacy and
+``UnivariateGaussian``; and real incomes.
 
-First table: normal records of mean 777 and deviation 3, whole; root mean squares of the mean's error in deviations and of the deviation's logarithm, times
-1000; ``LocationScale`` clipped and masked in ranges of 10^6 and of 10^-3 to 10^4, ``UnivariateGaussian`` with as large a reach, and mean and deviation of the
-records themselves. Second table: other families, clipped under replace, beside maximum likelihood without privacy, of location (in scales) and logarithm of
-the scale. Third table: incomes (see ``families``) as log-normal, both parameters unknown: whole, and with those above 50 left out; beside truncated
-maximum likelihood by scipy.
+First table: normal records of mean 777 and deviation 3, whole; root mean squares of the mean's
+error in deviations and of the deviation's logarithm, times 1000; ``LocationScale`` clipped and
+masked in ranges of 10^6 and of 10^-3 to 10^4, ``UnivariateGaussian`` with as large a reach, and
+mean and deviation of the records themselves. Second table: other families, clipped under replace,
+beside maximum likelihood without privacy, of location (in scales) and logarithm of the scale.
+Third table: incomes (see ``families``) as log-normal, both parameters unknown: whole, and with
+those above 50 left out; beside truncated maximum likelihood by scipy.
 
-    python -m tests.benchmarks.location_scale [--runs 100]
+python -m tests.benchmarks.location_scale [--runs 100]
 """
 
 from __future__ import annotations

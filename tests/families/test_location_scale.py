@@ -1,4 +1,6 @@
-"""Location-scale families: their constants and moments against scipy, their maps, solving, and what the check of one says."""
+"""Location-scale families: their constants and moments against scipy, their maps, solving, and
+what the check of one says.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""``location_scale``: both parameters of named families and one's own; clipped, masked, kept before; errors, intervals, refusals, outcomes."""
+"""``location_scale``: both parameters of named families and one's own; clipped, masked, kept
+before; errors, intervals, refusals, outcomes.
+"""
 
 from __future__ import annotations
 
@@ -132,8 +134,8 @@ def test_errors_are_the_predicted_ones(
     adjacency: Adjacency,
     outside: str,
 ) -> None:
-    """12 datasets of 8000 records: mean squares are about chi-square of 12 degrees, above 4.2 times the prediction with probability below 1e-6;
-    below a twentieth of it likewise."""
+    """12 datasets of 8000 records: mean squares are about chi-square of 12 degrees, above 4.2
+    times the prediction with probability below 1e-6; below a twentieth of it likewise."""
     mechanism = LocationScale.for_budget(
         STRICT, adjacency=adjacency, family=family, ranges=ranges, outside=outside
     )
@@ -158,7 +160,9 @@ def test_errors_are_the_predicted_ones(
 
 
 def test_intervals_hold_the_truth() -> None:
-    """Of 30 releases about 28.5 hold each parameter; 22 or fewer with probability below 1e-4, and the seeds are fixed."""
+    """Of 30 releases about 28.5 hold each parameter; 22 or fewer with probability below 1e-4, and
+    the seeds are fixed.
+    """
     mechanism = LocationScale.for_budget(
         STRICT, adjacency=REPLACE, family=NormalFamily(), ranges=WIDE
     )
@@ -180,8 +184,8 @@ def test_intervals_hold_the_truth() -> None:
 def test_records_that_were_kept_need_the_mask(
     adjacency: Adjacency, family: LocationScaleFamily
 ) -> None:
-    """A third is above a cap and gone: masked estimates are within five of their own deviations; the clipped location is off by a third of a
-    scale."""
+    """A third is above a cap and gone: masked estimates are within five of their own deviations;
+    the clipped location is off by a third of a scale."""
     law, cap = (3.5, 0.6), math.exp(3.75)
     whole = family.sample(*law, 40_000, np.random.default_rng(2))
     kept = whole[whole < cap]
@@ -205,7 +209,9 @@ def test_records_that_were_kept_need_the_mask(
 
 
 def test_top_coded_records_at_the_cap_count_as_cut() -> None:
-    """A fifth of all incomes stand at the cap itself, which is the upper end of what was kept; those at the lower end count."""
+    """A fifth of all incomes stand at the cap itself, which is the upper end of what was kept;
+    those at the lower end count.
+    """
     data = np.minimum(np.exp(np.random.default_rng(1).normal(3.5, 0.6, 30_000)), 55.0)
     data = np.maximum(data, 8.0)
     mechanism = LocationScale.for_budget(
@@ -242,7 +248,9 @@ class _Silent(Laplace):
 
 
 def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
-    """Of 16000 Laplace records the location has a deviation of about .012 scales, the scale of .01."""
+    """Of 16000 Laplace records the location has a deviation of about .012 scales, the scale of
+    .01.
+    """
     mechanism = LocationScale.for_budget(
         STRICT, adjacency=ADD, family=_Silent(), ranges=((-1e4, 1e4), (0.1, 100))
     )
@@ -297,7 +305,9 @@ class _Spying(NormalFamily):
 @pytest.mark.parametrize("as_array", [False, True])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_a_family_s_own_numbers_never_meet_the_data(as_array: bool, outside: str) -> None:
-    """Records of objects, and of an array of another kind, become plain floats before any record is compared with them."""
+    """Records of objects, and of an array of another kind, become plain floats before any record
+    is compared with them.
+    """
     data = np.random.default_rng(3).normal(0.5, 1.0, 2000)
     _Spy.seen.clear()
     spying = made(family=_Spying(as_array), adjacency=REPLACE, outside=outside)
@@ -328,7 +338,9 @@ def test_families_that_could_be_taken_for_others_are_refused(family: Any) -> Non
 @pytest.mark.parametrize(("location", "scale"), [(1e11, 3.0), (-7e5, 2e-5), (0.0, 1e9)])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_far_laws(location: float, scale: float, outside: str) -> None:
-    """Ranges of up to 2^45 places; two estimates of 4000 records, each within six of their deviations."""
+    """Ranges of up to 2^45 places; two estimates of 4000 records, each within six of their
+    deviations.
+    """
     ranges = ((-abs(location) * 2 - 10, abs(location) * 2 + 10), (scale / 4, scale * 1e3))
     mechanism = made(ranges=ranges, outside=outside, adjacency=REPLACE)
     for seed in range(2):
@@ -342,7 +354,9 @@ def test_far_laws(location: float, scale: float, outside: str) -> None:
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_what_is_no_law_is_an_outcome(adjacency: Adjacency, outside: str) -> None:
-    """Equal records, two far clusters, and too few: abstentions, or a law that is no number beyond."""
+    """Equal records, two far clusters, and too few: abstentions, or a law that is no number
+    beyond.
+    """
     mechanism = made(adjacency=adjacency, outside=outside)
     for data in ([3.0] * 3000, [-900.0] * 1500 + [900.0] * 1500):
         found = mechanism.release(data, SeededBits(1))
