@@ -12,7 +12,9 @@ import pytest
 
 from dpverify import PureDP
 from dpverify.audit import Verdict, added, audit
+from dpverify.audit.outputs.encoding import encode
 from dpverify.audit.outputs.laws import CallableDraws, both_drawn
+from dpverify.audit.witnesses.clocks import clocks_of, without
 
 PAIRS = [added("a row enters", [0.0] * 3, 0.0)]
 TRIALS = 20_000
@@ -100,3 +102,28 @@ def test_batches_come_in_the_order_of_a_coin() -> None:
         drawn = both_drawn(laws, [(part, side) for side in (0, 1)], 10)
         assert [len(values) for values in drawn] == [10, 10]
     assert set(sides[::2]) == {1, 2}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_clock_beside_a_leak_is_in_no_score(seed: int) -> None:
+    """Scores that mix a clock in drift away from their thresholds: one of three such leaks was CONSISTENT."""
+    answer = counting(2.5, seed, lambda call, answer: answer)
+    rng, now = np.random.default_rng(seed), [1.7e9]
+
+    def clocked(data: Any) -> Any:
+        now[0] += 1e-6 * rng.exponential()
+        return float(answer(data)), now[0]
+
+    result = audit(clocked, claim=PureDP(1), pairs=PAIRS, trials=TRIALS // 2, seed=seed)
+    assert result.verdict is Verdict.VIOLATED
+    assert result.epsilon > 2
+
+
+def test_clocks_are_columns_that_move_on_with_the_calls() -> None:
+    rng = np.random.default_rng(0)
+    rising = np.cumsum(rng.exponential(size=200))
+    column = rng.normal(size=200)
+    own, other = (encode(np.stack([column, rising, -rising, rising > 9], axis=1)) for _ in "ab")
+    assert clocks_of(own, other) == [1, 2]
+    assert clocks_of(encode(rising), encode(rising)) == []
+    assert not without(own, [1, 2]).numbers[:, [1, 2]].any()

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.bits import low_bits
+from dpverify.audit.witnesses.clocks import clocks_of, unclocked, without
 from dpverify.audit.witnesses.directions import (
     Moments,
     Scaling,
@@ -110,6 +112,24 @@ def candidates(
     Every score takes draws of any width and label, and is finite. An infinite or NaN entry counts as
     the number 0 (a NaN as its payload) and is a mark besides, with events of its own.
     """
+    learned = partial(_candidates, difference=difference, seed=seed, effort=effort, weak=weak)
+    clocks = [] if law_known else clocks_of(own, other)
+    if not clocks:
+        return learned(own, other, law_known=law_known)
+    bare = learned(without(own, clocks), without(other, clocks), law_known=False)
+    return [*unclocked(bare, clocks), *learned(own, other, law_known=True)]
+
+
+def _candidates(
+    own: Draws,
+    other: Draws,
+    *,
+    law_known: bool,
+    difference: Floats | None,
+    seed: int,
+    effort: Effort,
+    weak: bool,
+) -> list[Candidate]:
     limits = _LIMITS[effort]
     task = _Task(_first(own, limits.rows), _first(other, limits.rows), limits, seed)
     found = [

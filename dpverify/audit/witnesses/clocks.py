@@ -1,0 +1,55 @@
+"""Columns that never fall, or never rise, from call to call: clocks and counters.
+
+What is learned of their values is about calls that are past: a score that mixes one in drifts away from its
+threshold. So scores are learned, and taken, with 0 there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from dpverify.audit.outputs.draws import Draws
+from dpverify.audit.witnesses.features import Candidate
+from dpverify.privacy.numbers import Floats
+
+_FEWEST = 50  # rows in which others rise and fall
+_MOVES = 0.5  # of the rows, at least, in which a clock has moved on
+
+
+def clocks_of(own: Draws, other: Draws) -> list[int]:
+    """The columns that are clocks on both sides, in the order of the calls."""
+    width = min(own.numbers.shape[1], other.numbers.shape[1])
+    if width < 2 or min(len(own), len(other)) < _FEWEST:
+        return []
+    steps = [np.diff(side.numbers[:, :width], axis=0) for side in (own, other)]
+    found = np.zeros(width, dtype=np.bool_)
+    for sign in (1, -1):
+        found |= np.all(
+            [(sign * d >= 0).all(axis=0) & ((d != 0).mean(axis=0) > _MOVES) for d in steps], axis=0
+        )
+    return [int(j) for j in np.flatnonzero(found)]
+
+
+def without(draws: Draws, columns: list[int]) -> Draws:
+    """The same draws with 0 in these columns, without ``raw``."""
+    numbers = draws.numbers.copy()
+    numbers[:, [j for j in columns if j < numbers.shape[1]]] = 0.0
+    return Draws(draws.coded, numbers, kinds=draws.kinds, marks=draws.marks)
+
+
+def unclocked(candidates: list[Candidate], columns: list[int]) -> list[Candidate]:
+    """Candidates learned without these columns, so that their scores leave them out as well."""
+    last: list[tuple[Draws, Draws]] = []  # scores of one batch share what is made of it
+
+    def bare(draws: Draws) -> Draws:
+        if not last or last[0][0] is not draws:
+            last[:] = [(draws, without(draws, columns))]
+        return last[0][1]
+
+    def scored(score: Callable[[Draws], Floats]) -> Callable[[Draws], Floats]:
+        return lambda draws: score(bare(draws))
+
+    return [replace(one, score=scored(one.score)) for one in candidates]
