@@ -38,6 +38,7 @@ from dpverify.privacy.numbers import root_up, to_float
 
 _NEAR = 8  # deviations from where the search ended, in which the parameter is solved for
 _USUAL_STEPS, _MOST_STEPS, _MOST_RUNS = 10, 1000, 1000
+_MOST_SUMS = 10_000  # each is a stage of its own
 _NEAR_SHARE = 0.25  # units of the search within which the share of records inside is taken
 
 
@@ -82,6 +83,11 @@ class TruncatedMle(FamilyMean):
         if self.method == "gradient" and self.outside == "clip":
             raise ValueError(
                 "method = 'gradient' follows the likelihood of records inside an interval; write outside='mask' with it."
+            )
+        if self.steps * self.runs > _MOST_SUMS:
+            raise ValueError(
+                f"steps = {self.steps}, runs = {self.runs}: {self.steps * self.runs} sums to release; give at most "
+                f"{_MOST_SUMS} together."
             )
         FamilyMean.check_parameters(self)
 

@@ -60,6 +60,7 @@ def made(**parameters: Any) -> TruncatedMle:
         ({"steps": 0}, "steps = 0"),
         ({"runs": 0}, "runs = 0"),
         ({"steps": 10**6}, "steps = 1000000"),
+        ({"steps": 1000, "runs": 1000}, "1000000 sums to release"),
     ],
 )
 def test_wrong_parameters_are_refused(changes: dict[str, Any], words: str) -> None:
