@@ -166,6 +166,17 @@ def test_edges_that_do_not_rise_are_refused(row: list[float], message: str) -> N
         StepSums(cells=2, edges=given_).evaluate(View(np.zeros((1, 1))), transcript({}))
 
 
+@pytest.mark.parametrize("n", [1, 20])
+def test_edges_at_both_ends_of_the_floats_raise_nothing(n: int) -> None:
+    """Their difference is no float; of few records and of many."""
+    row = np.array([[-1.7e308, 1.7e308]])
+    given_: Released[Any] = Released((), lambda before: (row, np.zeros(len(before), np.intp)))
+    query = StepSums(cells=2, edges=given_)
+    with np.errstate(all="raise"):
+        found = query.evaluate(View(np.full((n, 1), 1.7976931348623157e308)), transcript({}))
+    assert found.tolist() == [[2 * n]]
+
+
 # --- moments ------------------------------------------------------------------------------------
 
 
