@@ -24,13 +24,13 @@ def clocks_of(own: Draws, other: Draws) -> list[int]:
     width = min(own.numbers.shape[1], other.numbers.shape[1])
     if width < 2 or min(len(own), len(other)) < _FEWEST:
         return []
-    steps = [np.diff(side.numbers[:, :width], axis=0) for side in (own, other)]
-    found = np.zeros(width, dtype=np.bool_)
-    for sign in (1, -1):
-        found |= np.all(
-            [(sign * d >= 0).all(axis=0) & ((d != 0).mean(axis=0) > _MOVES) for d in steps], axis=0
-        )
-    return [int(j) for j in np.flatnonzero(found)]
+    found = np.ones((2, width), dtype=np.bool_)  # rising, falling
+    for side in (own, other):
+        before, after = side.numbers[:-1, :width], side.numbers[1:, :width]
+        found &= (before != after).mean(axis=0) > _MOVES
+        found[0] &= (before <= after).all(axis=0)
+        found[1] &= (before >= after).all(axis=0)
+    return [int(j) for j in np.flatnonzero(found.any(axis=0))]
 
 
 def without(draws: Draws, columns: list[int]) -> Draws:
