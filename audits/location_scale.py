@@ -292,7 +292,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
             function="noise_errors", arguments=("parameters", "n", "location", "scale"), margin=1.14
         ),
         source="OURS, location-scale families by two moments; ZZ25",
-        repeats=400,
+        repeats=1000,
         **claimed,
     )
 
