@@ -123,5 +123,8 @@ def widening(steps: int) -> float:
 
 
 def middle_of(runs: int) -> float:
-    """Compute the deviation of the median of so many normal numbers, in deviations of one of them; to a few percent."""
+    """Compute the deviation of the median of so many normal numbers, in deviations of one of them.
+
+    To one percent for odd numbers; of even ones it is up to 11 percent more than it is (for two), which is on the safe side.
+    """
     return math.sqrt(math.pi / (2 * (runs - 1) + math.pi))
