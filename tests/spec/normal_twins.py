@@ -14,7 +14,7 @@ TWINS: dict[str, dict[str, Any]] = {
             [0 * m for m in means], variances, *given
         ),
         "the other power": lambda means, variances, limit, *given: right.limited(
-            means, variances, {"root": "ratio", "ratio": "root"}.get(limit, limit), *given
+            means, variances, str({"root": "ratio", "ratio": "root"}.get(limit, limit)), *given
         ),
         "not limited": lambda means, variances, limit, indices: right.tilted(
             means, variances, mp.mpf(0), indices
