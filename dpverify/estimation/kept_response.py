@@ -157,8 +157,10 @@ def solved(cut: Cut, target: Floats) -> tuple[Floats, Limited] | None:
         step: Floats = np.asarray(
             np.linalg.lstsq(here.covariance, -gradient, rcond=None)[0], np.float64
         )
-        step *= min(1.0, 1.0 / float(np.linalg.norm(step)))
-        found = _nearer(cut, at, here, step, target)
+        size = float(np.linalg.norm(step))
+        if not size > 0:  # what counts is thinner than floats tell: its mean follows no mean
+            return None
+        found = _nearer(cut, at, here, step * min(1.0, 1.0 / size), target)
         if found is None:
             return None
         at, here = found

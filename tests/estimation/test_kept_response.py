@@ -135,6 +135,22 @@ def test_where_there_is_no_way_back() -> None:
     assert limited(Cut(2, 1.0, ends=(1.5, 2.0)), 0.0, 0.0) is None
 
 
+@pytest.mark.parametrize("thin", [1e-17, 1e-12, 1e-9, 1e-8, 1e-7, 1e-5])
+def test_of_next_to_nothing_there_is_no_way_back(thin: float) -> None:
+    """A ball whose outermost part alone is in the set: variances there are below what floats tell,
+    and steps of Newton's are zero."""
+    sets: list[dict[str, Any]] = [
+        {"ends": (-math.inf, thin - 2)},
+        {"ends": (2 - thin, math.inf)},
+        {"about": 5.0, "bound": 3 + thin},
+        {"about": 1.0, "bound": 3 - thin, "outside": True},
+    ]
+    for d in (1, 3):
+        for own in sets:
+            for along in (-2 + thin / 2, -1.0, 0.0, 0.5, 2 - thin / 2):
+                assert solved(Cut(d, 2.0, **own), np.array([along, 0.0])) is None
+
+
 def test_public_sets_of_images_become_cuts() -> None:
     cut, axis = cut_of(Slab((3, -4), -50, None), 2.0, 10.0, 2)
     assert (cut.ends, axis.tolist()) == ((-1.0, math.inf), [0.6, -0.8])

@@ -20,8 +20,10 @@ from dpverify import (
     SeededBits,
     VectorMeanEstimate,
 )
+from dpverify.estimation.column_grids import GRAIN
 from dpverify.estimation.known_covariance import whitening_of
 from dpverify.grid.transcripts import transcript
+from dpverify.plans import UNIT
 from dpverify.plans.plan import stages_of
 from spec import gaussian_mean as spec
 from tests.mechanisms.centered import ADD, REPLACE, Floats
@@ -321,6 +323,23 @@ def test_every_transcript_has_a_typed_estimate(world: World) -> None:
             assert np.isfinite(found.value).all()
             assert np.isfinite(found.covariance).all()
     assert Abstained in kinds
+
+
+@pytest.mark.parametrize("thin", [1e-9, 1e-8, 1e-7])
+def test_a_set_that_a_ball_hardly_meets_is_an_outcome(thin: float) -> None:
+    """A half-line that ends that little above the lower end of the last ball, which follows from
+    noise."""
+    plain = made(1, kept=(-math.inf, 0.0), at_least=1)
+    names = [stage.name for stage in stages_of(plain.fixed_plan)]
+    last = {"warm sum": (0, 10 * UNIT), "count": (500,), "sum and count": (0, 100 * UNIT)}
+    released = {name: last.get(name, (2 * UNIT,)) for name in names}
+    about, radius = plain.ball(plain.before_sum().row(transcript(released)))
+    cells = about.center[0] - radius * GRAIN / about.factors[0]
+    low = math.ldexp(cells, about.exponents[0])
+    for total in (0, 10 * UNIT, -10 * UNIT, -40 * UNIT):
+        rows = {**released, "sum and count": (total, 100 * UNIT)}
+        found = made(1, kept=(-math.inf, low + thin), at_least=1).estimate(transcript(rows))
+        assert isinstance(found, Abstained)
 
 
 def test_many_columns() -> None:
