@@ -177,7 +177,15 @@ def about(parameters: Parameters, law: Pair, far: float) -> Interval:
         low, high = (least, min(most, least + reach))
         if center >= least:
             low, high = max(least, most - reach), most
+    if high - low < shortest(low, high, law[1]):
+        low = min(low, LARGEST)
+        high = low + shortest(low, high, law[1])
     return Interval(low, high, shape(parameters).turn / CELLS, parameters["outside"])
+
+
+def shortest(low: float, high: float, scale: float) -> float:
+    """Shorter than 2^-48 of the scale, or of an end, no interval is."""
+    return 2.0**-48 * max(scale, *(min(abs(end), LARGEST) for end in (low, high)))
 
 
 def covariances(
@@ -209,7 +217,7 @@ def counted(parameters: Parameters, law: Pair, at: Moments) -> float:
     known, (low, high) = family(parameters), support(parameters)
     first, last = (law[0] + law[1] * y for y in known.window)
     low, high = max(low, first), min(high, last)
-    if low >= high:
+    if high - low < shortest(low, high, law[1]):
         return 0.0
     whole = laws.moments(known, *law, Interval(low, high, 1.0, "mask")).inside
     return at.inside / whole if whole > 0 else 0.0

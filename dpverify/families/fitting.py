@@ -55,6 +55,8 @@ def fitted(
             return None
         step = np.linalg.solve(at.slopes, off)
         size = float(np.abs(step).max())
+        if not math.isfinite(size):
+            return None
         if size < _SMALL:
             return place, math.exp(log)
         share = min(1.0, _LONGEST / size)

@@ -49,7 +49,8 @@ class Interval:
 
     def steps(self, t: Floats) -> Floats:
         """Map t to -1 at the low end, 1 at the high one."""
-        return np.asarray((2 * t - self.low - self.high) / (self.high - self.low))
+        half = self.high / 2 - self.low / 2  # the ends may be near the largest float
+        return np.asarray((t - self.low / 2 - self.high / 2) / half)
 
 
 @dataclass(frozen=True, slots=True)

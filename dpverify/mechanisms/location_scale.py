@@ -18,6 +18,16 @@ from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.family_estimates import LocationScaleEstimate
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.kept_sets import pair
+from dpverify.estimation.location_scale_maps import (
+    LARGEST as _LARGEST,
+)
+from dpverify.estimation.location_scale_maps import (
+    check_law,
+    check_records,
+    records_at,
+    shortest,
+    textbook_of,
+)
 from dpverify.estimation.whitening import count_of, octave_of, octaves
 from dpverify.families import LocationScaleFamily
 from dpverify.families.fitting import Near, fitted
@@ -67,7 +77,6 @@ _NEAR_BOX = {"clip": (1.0, 2.0), "mask": (8.0, 8.0)}
 _PER_MULTIPLIER = 200  # records under replace, from which on a normal sample hardly ever abstains
 _MOST_LEAST = 1 << 60
 _FEWEST = 20
-_LARGEST = 1.7e308
 _MOST_SCALE, _FINE = 2.0**400, 2.0**-40
 
 
@@ -148,12 +157,14 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
     def check_parameters(self) -> None:
         """Ranges that the family has, of not too many places; a set of records that it has."""
         settle(self, shares=checked_shares(self.shares, len(_SHARES)))
+        check_law(self.family)
         if self._range() is None:
             names = " and ".join(self.family.parameters)
             raise ValueError(
                 f"ranges = {self.ranges}: not all of these are a {names} of {type(self.family).__name__} with a scale from 2^-400 to "
                 "2^400, searched in up to 2^50 places, each above 2^-40 of the largest location. Give smaller public ranges."
             )
+        check_records(self.family, *self._ends()[:2])
         if self.kept is None:
             return
         if self.outside == "clip":
@@ -181,6 +192,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         found += spreads.elements(self._spread_query, _NOISE, Prefix().then(sides, sides.steps))
         return (*public, *found, self._moments(WARM), self._moments(MOMENTS))
 
+    @np.errstate(all="ignore")  # what overflows is no law's, and becomes an outcome
     def estimate(self, transcript: Transcripts) -> LocationScaleEstimate | Abstained:
         """The law that has the last moments, as the family's parameters."""
         means, inside = self._released(transcript)
@@ -195,14 +207,14 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         if not abs(np.linalg.det(at.slopes)) > 0:
             return Abstained("no law near the searched one has the released moments")
         noise, drawn = self._errors(at, inside)
-        steep = _steepness(self.family, *law)
+        value, steep = textbook_of(self.family, *law)
         spread, sampling = (_deviations(steep @ part @ steep.T) for part in (noise, drawn))
-        if not all(map(math.isfinite, (*spread, *sampling))):
-            return Abstained("no law near the searched one has the released moments")
+        if not all(map(math.isfinite, (*value, *spread, *sampling))):
+            return Abstained("the law with the released moments has parameters beyond the floats")
         return LocationScaleEstimate(
             type(self.family).__name__,
             self.family.parameters,
-            tuple(map(float, self.family.textbook(*law))),
+            value,
             *law,
             inside,
             spread,
@@ -227,7 +239,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         inside = n * self._share(at, law)
         if not inside >= self.least():
             return math.inf
-        steep = _steepness(self.family, *law)
+        _, steep = textbook_of(self.family, *law)
         return _deviations(steep @ self._errors(at, inside)[0] @ steep.T)[which]
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
@@ -261,25 +273,27 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         """The ends of medians and of logarithms of scales; None where they do not fit."""
         return _range_of(self.family, self.ranges)
 
+    def _ends(self) -> tuple[float, float, float, float]:
+        return self._range() or (0.0, 1.0, 0.0, 1.0)
+
     def _searches(self) -> tuple[Search, Search]:
-        low, high, least, most = self._range() or (0.0, 1.0, 0.0, 1.0)
+        low, high, least, most = self._ends()
         return _searches_of(low, high, least, most, self.family.constants().distance)
 
     def _median(self, middle: int) -> float:
         """The t where the first search looks."""
-        low, high, *_ = self._range() or (0.0, 1.0)
+        low, high, *_ = self._ends()
         return low + (high - low) * (middle / 2.0 ** (self._searches()[0].steps + 1) + 0.5)
 
     def _scale_at(self, middle: int) -> float:
         """The scale where the second looks."""
-        *_, least, most = self._range() or (0.0, 1.0)
+        *_, least, most = self._ends()
         return math.exp(
             least + (most - least) * (middle / 2.0 ** (self._searches()[1].steps + 1) + 0.5)
         )
 
     def _edge(self, t: float) -> float:
-        x = float(self.family.record(np.array([t]))[0])
-        return min(max(x, -_LARGEST), _LARGEST)
+        return float(records_at(self.family, np.array([t]))[0])
 
     def _side_query(self, row: Row) -> OneUnit:
         sides = self._searches()[0]
@@ -290,8 +304,8 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         sides, spreads = self._searches()
         middle = self._median(sides.middles(row[:1])[0])
         far = self._scale_at(spreads.middles(row[-1:])[0]) * self.family.constants().distance
-        ends = [(self._edge(middle + side * far),) for side in (1, -1)]
-        return OneUnit(SideCounts(*ends), self._step_scale(spreads, 1))
+        low, high = sorted(self._edge(middle + side * far) for side in (-1, 1))
+        return OneUnit(SideCounts((high,), (low,)), self._step_scale(spreads, 1))
 
     def _step_scale(self, search: Search, place: int) -> Fraction:
         """The noise of one of its steps, in records: one moves a step by 1, or by 2."""
@@ -394,7 +408,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         low, high = self._support()
         first, last = (law.location + law.scale * y for y in self.family.window())
         ends = Interval(max(low, first), min(high, last), 1.0, "mask")
-        whole = self.family.moments(*law, ends).inside if ends.low < ends.high else 0.0
+        if ends.high - ends.low < shortest(ends.low, ends.high, law.scale):
+            return 0.0
+        whole = self.family.moments(*law, ends).inside
         return at.inside / whole if whole > 0 else 0.0
 
     def _about(self, law: Law, far: float) -> Interval:
@@ -406,6 +422,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
             low, high = (least, min(most, least + reach))
             if middle >= least:
                 low, high = max(least, most - reach), most
+        if high - low < (room := shortest(low, high, law.scale)):
+            low = min(low, _LARGEST)
+            high = low + room
         turn = _SHAPES[self.outside, self.adjacency].turn
         return Interval(low, high, float(turn), self.outside)
 
@@ -479,6 +498,7 @@ def _query_of(mechanism: LocationScale, name: Handle) -> StepMoments:
 
 
 @lru_cache(maxsize=1 << 12)
+@np.errstate(all="ignore")
 def _frame_of(mechanism: LocationScale, row: Row) -> tuple[Law, Interval]:
     """The law that is known before a release, and the interval of the release; a row of two is
     before the warm one.
@@ -537,9 +557,7 @@ def _edges_of(mechanism: LocationScale, row: Row) -> tuple[float, ...]:
     _, where = _frame_of(mechanism, row)
     cell = (where.high - where.low) / CELLS
     t = np.asarray(where.low + cell * (np.arange(CELLS) + 0.5), np.float64)
-    records = np.array(mechanism.family.record(t), np.float64)
-    # As plain floats: objects, or an array of another kind, would be the family's code when records
-    # are compared with them.
+    records = records_at(mechanism.family, t)
     if mechanism.outside == "mask":
         ends = [mechanism._edge(where.low), mechanism._edge(where.high)]
         if mechanism.kept is not None:
@@ -548,17 +566,6 @@ def _edges_of(mechanism: LocationScale, row: Row) -> tuple[float, ...]:
             ends[1] = mechanism.kept[1] if where.high == most else ends[1]
         records = np.r_[ends[0], np.clip(records, ends[0], ends[1]), ends[1]]
     return tuple(np.clip(np.maximum.accumulate(records), -_LARGEST, _LARGEST).tolist())
-
-
-def _steepness(family: LocationScaleFamily, location: float, scale: float) -> Floats:
-    """How the two parameters follow the location, in scales, and the logarithm of the scale, by
-    central differences; shape (2, 2).
-    """
-    step = 1e-6
-    across = [family.textbook(location + s * step * scale, scale) for s in (1, -1)]
-    along = [family.textbook(location, scale * math.exp(s * step)) for s in (1, -1)]
-    columns = [(np.array(up) - np.array(down)) / (2 * step) for up, down in (across, along)]
-    return np.stack(columns, axis=1)
 
 
 def _deviations(covariance: Floats) -> tuple[float, float]:
