@@ -330,14 +330,15 @@ def test_a_set_that_a_ball_hardly_meets_is_an_outcome(thin: float) -> None:
     """A half-line that ends that little above the lower end of the last ball, which follows from
     noise."""
     plain = made(1, kept=(-math.inf, 0.0), at_least=1)
+    one = int(UNIT)
     names = [stage.name for stage in stages_of(plain.fixed_plan)]
-    last = {"warm sum": (0, 10 * UNIT), "count": (500,), "sum and count": (0, 100 * UNIT)}
-    released = {name: last.get(name, (2 * UNIT,)) for name in names}
+    last = {"warm sum": (0, 10 * one), "count": (500,), "sum and count": (0, 100 * one)}
+    released = {name: last.get(name, (2 * one,)) for name in names}
     about, radius = plain.ball(plain.before_sum().row(transcript(released)))
     cells = about.center[0] - radius * GRAIN / about.factors[0]
     low = math.ldexp(cells, about.exponents[0])
-    for total in (0, 10 * UNIT, -10 * UNIT, -40 * UNIT):
-        rows = {**released, "sum and count": (total, 100 * UNIT)}
+    for total in (0, 10 * one, -10 * one, -40 * one):
+        rows = {**released, "sum and count": (total, 100 * one)}
         found = made(1, kept=(-math.inf, low + thin), at_least=1).estimate(transcript(rows))
         assert isinstance(found, Abstained)
 
