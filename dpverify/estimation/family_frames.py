@@ -102,7 +102,7 @@ def edges_in(family: Family, frame: Frame, outside: Outside) -> tuple[float, ...
         half = min(cell, 1.0) / 2 if family.lattice else 0.0
         first, last = frame.first - half, frame.last + half
         t = np.r_[first, np.clip(t, first, last), last]
-    records = np.array(family.record(t), np.float64)
+    records = np.nan_to_num(np.array(family.record(t), np.float64))
     return tuple(np.clip(np.maximum.accumulate(records), -LARGEST, LARGEST).tolist())
 
 

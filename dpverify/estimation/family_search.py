@@ -120,7 +120,7 @@ class FamilyMean(SteppedMean[FamilyEstimate]):
     def edge(self, middle: int) -> float:
         """Compute the median of the law that a middle of the search stands for."""
         t = self.family.middle(self.theta_of(middle))
-        x = float(self.family.record(np.array([t]))[0])
+        x = float(np.nan_to_num(np.array(self.family.record(np.array([t])), np.float64))[0])
         return min(max(x, -LARGEST), LARGEST)
 
     def support(self) -> tuple[float, float]:

@@ -358,6 +358,23 @@ def test_a_family_s_own_numbers_never_meet_the_data(as_array: bool) -> None:
     assert found.value == plain.value
 
 
+@dataclass(frozen=True)
+class _Nameless(Normal):
+    """Has no record above 0.6."""
+
+    def record(self, t: Any) -> Any:
+        return np.where(t > 0.6, np.nan, t)
+
+
+@pytest.mark.parametrize("method", ["statistic", "gradient"])
+def test_records_that_are_no_numbers_raise_nothing(method: str) -> None:
+    """A family's mistake is found by ``check_family``, not after bits were drawn."""
+    parameters: dict[str, Any] = {"lowest": -10.0, "highest": 10.0, "adjacency": REPLACE}
+    mechanism = made(family=_Nameless(1.0), outside="mask", method=method, **parameters)
+    found = mechanism.release(np.full(2000, 0.5), SeededBits(4))
+    assert isinstance(found, (FamilyEstimate, Abstained))
+
+
 @pytest.mark.parametrize("kept", [None, (999_900.0, math.inf)])
 def test_cells_of_several_counts_are_not_biased(kept: Any) -> None:
     """Counts about 10^6, two and more in a cell: of 40 releases the mean is within .15 of the records'; it was half a count too high.
