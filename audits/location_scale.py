@@ -13,6 +13,7 @@ import numpy as np
 from dpverify import Adjacency, LocationScale
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
+from dpverify.estimation.location_scale_frames import Law
 from dpverify.estimation.whitening import octave_of
 from dpverify.families import (
     LogisticFamily,
@@ -26,7 +27,6 @@ from dpverify.grid import Count, OneUnit, Released, Transcripts, View
 from dpverify.grid.linear import Integers
 from dpverify.grid.step_moments import StepMoments
 from dpverify.grid.transcripts import NOTHING
-from dpverify.mechanisms.location_scale import Law
 from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
@@ -263,7 +263,7 @@ def _without_noise(mechanism: Any, data: Any) -> tuple[float, float]:
     the data's own mean and deviation.
     """
     near = Law(float(data.mean()), float(data.std()))
-    where = mechanism._best(near, octave_of(float(len(data))))
+    where = mechanism._frames().best(near, octave_of(float(len(data))))
     s = where.steps(data[:, 0])
     kept = np.clip(s, -1, 1) if where.outside == "clip" else s[(s >= -1) & (s < 1)]
     means = np.array([np.clip(kept, -where.turn, where.turn).mean(), (kept * kept).mean()])

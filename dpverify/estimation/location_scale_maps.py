@@ -36,9 +36,9 @@ def check_law(family: LocationScaleFamily) -> None:
         good = False
     if not good:
         raise ValueError(
-            f"family = {family!r}: its log_density has no finite mean, deviation and median over its "
-            "window, or a deviation or median distance that is 0 to the nearest 2^-10. Give a window "
-            "that holds the standard law closely, and a density of about 1 there."
+            f"family = {family!r}: its log_density has no finite mean, deviation and median over "
+            "its window, or a deviation or median distance that is 0 to the nearest 2^-10. Give a "
+            "window that holds the standard law closely, and a density of about 1 there."
         )
 
 

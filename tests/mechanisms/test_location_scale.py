@@ -30,7 +30,6 @@ from dpverify.families import (
     WeibullFamily,
 )
 from dpverify.grid.transcripts import transcript
-from dpverify.mechanisms import location_scale
 from dpverify.plans.plan import stages_of
 from dpverify.suite.refinement import compare_facts
 from spec import location_scale as spec
@@ -227,7 +226,7 @@ def test_top_coded_records_at_the_cap_count_as_cut() -> None:
     assert abs(found.value[0] - 3.5) < 0.05
     assert abs(found.value[1] - 0.6) < 0.05
     near = dataclasses.replace(mechanism, ranges=((2.5, 3.5), (0.5, 2.0)))
-    edges = location_scale._edges_of(near, (0, 0))
+    edges = near._frames().edges(near._frame((0, 0))[1])
     assert (edges[0], edges[-1]) == (math.nextafter(8.0, 9), 55.0)
 
 

@@ -57,7 +57,7 @@ def test_kept_intervals_far_from_the_search_or_short_are_an_outcome(
 ) -> None:
     mechanism = made(outside="mask", kept=kept, adjacency=adjacency)
     datasets: list[Any] = [[kept[0]] * 40, [0.0, 1e308, -1e308], [math.nan] * 9]
-    # The spec's middle of the first is beyond the floats; cells of the last are below their spacing.
+    # The spec's middle of the first is beyond the floats; cells of the last are below them.
     if kept not in ((1e308, MOST), KEPT[-1]):
         assert compare_facts(spec, mechanism, [[-1e308, 0.0, 1.0, MOST]]) > 10
     for seed, data in enumerate(datasets):
@@ -85,6 +85,7 @@ def test_parameters_beyond_the_floats_are_an_outcome(family: Any) -> None:
         found = mechanism.estimate(transcript(released))
     assert isinstance(found, Abstained)
     assert "parameters beyond the floats" in found.reason
+    assert mechanism.expected_error(10**6, parameters=(1.7e308, 0.01)) == math.inf
 
 
 @dataclass(frozen=True)
