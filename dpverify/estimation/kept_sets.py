@@ -87,8 +87,9 @@ def kept_set(value: Any, name: str) -> Kept:
 def pair(value: Any, name: str) -> tuple[float, float]:
     """Read two numbers in increasing order, of which infinite ones are no ends; raises TypeError or
     ValueError for others."""
+    given: Any = None if isinstance(value, (str, bytes)) else value  # "01" is no pair of ends
     try:
-        low, high = (float(one) for one in value)
+        low, high = (float(one) for one in given)
     except OverflowError:
         raise ValueError(
             f"{name}: a number beyond the floats; write math.inf for no end."

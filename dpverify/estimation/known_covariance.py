@@ -59,6 +59,11 @@ class Whitening:
                 end if math.isinf(end) else self._end((1.0,), end, 0) / float(self.back[0, 0])
                 for end in kept
             )
+            if not low < high:
+                raise ValueError(
+                    f"kept = {kept}: both ends are {low:.3g} deviations from the center, so next to "
+                    "nothing is between them. Give a larger set, or a center that is nearer to it."
+                )
             return low, high
         return kept
 
@@ -81,7 +86,8 @@ class Whitening:
     def length(self) -> float:
         """The root mean square length in the data's units of a vector of length 1 that has no
         direction of images."""
-        return float(np.linalg.norm(self.back)) / math.sqrt(len(self.back))
+        most = float(np.abs(self.back).max())  # whose square may leave the floats
+        return most * (float(np.linalg.norm(self.back / most)) / math.sqrt(len(self.back)))
 
     def plan(self, plan: Plan) -> Plan:
         """Ask every query of the plan of the images."""

@@ -4,6 +4,7 @@ covariance."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"kept": InsideBall(2), "outside": "clip"}, ValueError, "Use outside='mask'"),
     ({"kept": 2.0}, TypeError, r"write InsideBall\(2.0\)"),
     ({"kept": "all"}, TypeError, "give two numbers"),
+    ({"kept": "01"}, TypeError, "give two numbers"),
     ({"kept": (0, 1)}, ValueError, "is an interval, for 2 columns"),
     ({"kept": HalfSpace((1, 2, 3), 0)}, ValueError, "a normal of 3 numbers for 2 columns"),
     (
@@ -103,6 +105,21 @@ def test_too_many_unlike_columns_are_refused() -> None:
 def test_bad_intervals_are_refused(kept: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         made(1, kept=kept)
+
+
+@pytest.mark.parametrize("kept", [(1e308, math.inf), (-math.inf, -1e308), (1e308, 1.1e308)])
+def test_intervals_beyond_the_floats_of_deviations_are_refused_as_given(kept: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"kept = {kept}: both ends are")):
+        made(1, kept=kept, covariance=((1e-300,),))
+
+
+@pytest.mark.parametrize("variance", [5e-324, 1e-300, 1e300, 1.7976931348623157e308])
+def test_predicted_errors_are_in_the_data_s_units(variance: float) -> None:
+    """Of variances whose sum, and whose squared inverse, leaves the floats."""
+    one, own = (
+        made(2, covariance=((v, 0.0), (0.0, v))).expected_error(1000) for v in (1.0, variance)
+    )
+    assert own == pytest.approx(one * math.sqrt(variance), rel=1e-5)
 
 
 @pytest.mark.parametrize(
