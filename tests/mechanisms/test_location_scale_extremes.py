@@ -15,7 +15,10 @@ import numpy as np
 import pytest
 
 from dpverify import Abstained, Adjacency, LocationScale, LocationScaleEstimate, SeededBits
+from dpverify.estimation.location_scale_frames import Law
 from dpverify.families import LogLogisticFamily, LogNormalFamily, NormalFamily, WeibullFamily
+from dpverify.families.fitting import Near, fitted
+from dpverify.families.location_scale import Interval
 from dpverify.grid.transcripts import transcript
 from dpverify.plans import UNIT, NoNoise
 from dpverify.plans.plan import stages_of
@@ -67,6 +70,17 @@ def test_kept_intervals_far_from_the_search_or_short_are_an_outcome(
         assert isinstance(found, (Abstained, LocationScaleEstimate))
 
 
+def test_intervals_and_steps_are_finite_at_the_largest_floats() -> None:
+    for low in (1e308, MOST, -MOST):
+        kept = (low, math.inf) if low > 0 else (-math.inf, low)
+        where = made(outside="mask", kept=kept)._frames().about(Law(0.0, 1.0), 3.0)
+        assert -MOST <= where.low < where.high <= MOST
+        with np.errstate(all="raise"):
+            assert np.isfinite(where.steps(np.array([-1.0, 0.0, 1.0]))).all()
+    near, where = Near(0.0, 1.0, 1.0, 2.0), Interval(-2.0, 2.0, 0.625, "clip")
+    assert fitted(NormalFamily(), np.array([math.nan, 0.5]), where, near) is None
+
+
 @pytest.mark.parametrize("family", [WeibullFamily(), LogLogisticFamily()])
 def test_parameters_beyond_the_floats_are_an_outcome(family: Any) -> None:
     """The law with these moments is half a scale above the upper end of the range, e^709 times
@@ -104,6 +118,8 @@ class Odd(NormalFamily):
         return t[:1] if self.wrong == "one number" else t
 
     def log_density(self, y: Any) -> Any:
+        if self.wrong == "overflows":
+            return -np.exp(np.square(y) ** 2)
         return y * math.nan if self.wrong == "density" else super().log_density(y)
 
     def window(self) -> tuple[float, float]:
@@ -131,10 +147,13 @@ def test_families_that_are_none_are_refused(wrong: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
-@pytest.mark.parametrize("wrong", ["falls", "NaN beyond", "textbook"])
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning")
+@pytest.mark.parametrize("wrong", ["falls", "NaN beyond", "textbook", "overflows"])
 def test_what_a_family_gives_beyond_its_range_is_an_outcome(wrong: str, outside: str) -> None:
     data = np.random.default_rng(0).normal(0.9, 1.0, 900)
-    found = made(family=Odd(wrong), outside=outside).release(data, SeededBits(1))
+    mechanism = made(family=Odd(wrong), outside=outside)
+    with np.errstate(all="raise", under="ignore"):
+        found = mechanism.release(data, SeededBits(1))
     assert isinstance(found, (Abstained, LocationScaleEstimate))
     if wrong == "textbook":
         assert isinstance(found, Abstained)
