@@ -30,6 +30,7 @@ from dpverify import (
     HistogramEstimate,
     IterativeMean,
     LargeVariancesEstimate,
+    LocationScaleEstimate,
     MeanEstimate,
     MediansEstimate,
     NoisyCount,
@@ -430,6 +431,16 @@ RESULTS: list[Any] = [
     ScaleEstimate("pareto", "exponent", 2.5, 0.4, 9.5, math.inf, 0.1, 3.0),
     ScaleEstimate("laplace", "scale", 2.5, 2.5, 9.5, 0.2, 0.1, None, -1.5),
     FamilyEstimate("Poisson", "rate", 2.5, 0.9, 9.5, math.inf, 0.1, 1e-3, 1e308),
+    LocationScaleEstimate(
+        "NormalFamily",
+        ("mean", "deviation"),
+        (-1e308, 5e-324),
+        0.5,
+        2.0,
+        math.inf,
+        (0.1, math.inf),
+        (0.0, 1.0),
+    ),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
 ]
 
