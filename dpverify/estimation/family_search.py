@@ -107,11 +107,14 @@ class FamilyMean(SteppedMean[FamilyEstimate]):
         return low + (high - low) * (middle / 2.0 ** (self.search().steps + 1) + 0.5)
 
     def theta_of(self, middle: int) -> float:
-        """The natural parameter there."""
+        """Give the natural parameter at a middle of the search."""
         return self.theta_at(middle, 0)
 
     def theta_at(self, middle: int, units: float) -> float:
-        """The natural parameter so many units from there, inside the range. A unit is one to two deviations, where these are largest."""
+        """Give the natural parameter so many units from a middle of the search, inside the range.
+
+        A unit is one to two deviations of the statistic, where these are largest.
+        """
         ends = self.ends()
         unit = (ends[1] - ends[0]) * FINE / 2.0 ** self.search().steps * 2
         v = self.coordinate_of(middle) + units * unit
@@ -124,7 +127,7 @@ class FamilyMean(SteppedMean[FamilyEstimate]):
         return min(max(x, -LARGEST), LARGEST)
 
     def support(self) -> tuple[float, float]:
-        """Of the statistic of records that were kept."""
+        """Give the range of the statistic of records that were kept."""
         return kept_support(self.family, self.kept)
 
 

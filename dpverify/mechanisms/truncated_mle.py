@@ -142,7 +142,10 @@ class TruncatedMle(FamilyMean):
         return self._estimate(found, count, noise * steep, math.sqrt(at.variance / inside) * steep)
 
     def expected_error(self, n: int, *, parameter: float | None = None) -> float:
-        """Of the parameter: the noise's part, for n records of the family with this parameter. Infinite where it would abstain."""
+        """Predict the noise's part of the parameter's error, for n records of the family with this parameter.
+
+        Infinite where the mechanism would abstain.
+        """
         if parameter is None:
             raise ValueError("The noise follows the parameter; give parameter=, a guess of it.")
         if not self.lowest <= parameter <= self.highest:
@@ -186,7 +189,9 @@ class TruncatedMle(FamilyMean):
         return one * widening(self.steps) / math.sqrt(self.steps)
 
     def _rows(self, before: Transcripts) -> Integers:
-        """Where the search ended, the quarter octave of the number, and the number that the list is made for, shape (size, 3)."""
+        """Read off where the search ended, the quarter octave of the number of records, and the number that the list is
+        made for, shape (size, 3).
+        """
         numbers = self._numbers(before)
         if self.counts():
             spare = 2 * min(to_float(self.count_scale()), 1e17)
@@ -219,7 +224,7 @@ class TruncatedMle(FamilyMean):
     def _descended(
         self, transcript: Transcripts, middle: int, octave: int, count: float, size: int
     ) -> FamilyEstimate | Abstained:
-        """Where each run's steps lead, within a unit of where the search ended, and the median of these."""
+        """Follow each run's steps, within a unit of where the search ended, and take the median of where they lead."""
         family, frame = self.family, frame_of(self, self.theta_of(middle), octave)
         start, ends = self.theta_of(middle), (self.theta_at(middle, -1), self.theta_at(middle, 1))
         law = partial(frame.law, family, outside=self.outside)

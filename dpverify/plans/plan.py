@@ -338,7 +338,7 @@ def filters_of(plan: Plan) -> Iterator[Filtered]:
 
 
 def lists_of(plan: Plan, path: str = "") -> dict[str, Part]:
-    """By the full name of a stage, the outermost part on a list of the records that it is in, as declared."""
+    """Map each stage that runs on a list of the records, by its full name, to the outermost such part, as declared."""
     found: dict[str, Part] = {}
     for element in map(as_declared, plan):
         if isinstance(element, Part) and element.on is not None:
