@@ -166,3 +166,14 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
 def test_refusals(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "base", [[1.0, 2.0, 3.0], np.array([[1.0], [2.0], [3.0]])], ids=["list", "array"]
+)
+def test_a_place_counts_from_the_end_too(base: Any) -> None:
+    pair = replaced("the last", base, [9.0] if isinstance(base, np.ndarray) else 9.0, at=-1)
+    assert np.ravel(pair.right).tolist() == [1.0, 2.0, 9.0]
+    for at in (3, -4):
+        with pytest.raises(ValueError, match="there are 3 records"):
+            replaced("nobody", base, 9.0, at=at)

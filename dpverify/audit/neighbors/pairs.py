@@ -198,10 +198,15 @@ def added(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringP
 def replaced(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringPair:
     """``base`` against ``base`` with the record at ``at`` replaced by ``record`` (replace).
 
-    Arrays and errors as in ``added``.
+    A negative ``at`` counts from the end. Arrays and errors as in ``added``; ValueError where there is no such record.
     """
     rows = _rows(base)
-    right = _spliced(rows, record, at, at + 1)
+    place = at + len(rows) if at < 0 else at
+    if not 0 <= place < len(rows):
+        raise ValueError(
+            f"at = {at}: there are {len(rows)} records; give the place of one of them."
+        )
+    right = _spliced(rows, record, place, place + 1)
     return NeighboringPair(name=name, left=rows, right=right, adjacency=Adjacency.REPLACE)
 
 
