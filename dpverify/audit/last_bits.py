@@ -35,6 +35,16 @@ def step_of(subject: Any, rounded: float | None) -> float:
     return step
 
 
+def trials_within(draws: int, step: float) -> int:
+    """How many of so many draws a side an audit can have as its trials, if it looks at bits as well (``step``)."""
+    return max(draws - BITS_TRIALS, draws // 2) if step else draws
+
+
+def draws_on_bits(trials: int, step: float, refuted: bool) -> int:
+    """How many draws a side an audit of so many trials takes to look at bits."""
+    return min(trials, BITS_TRIALS) if step and not refuted else 0
+
+
 def on_bits(step: float, attack: FixedAttack, unrounded: Target | None) -> tuple[str, ...]:
     """What the report says of the bits that an audit of rounded outputs did not look at.
 

@@ -24,6 +24,7 @@ from dpverify.audit.auditing import DEFAULT_ALPHA, audit
 from dpverify.audit.certificates import fewest_draws
 from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault
+from dpverify.audit.last_bits import OF_BITS, draws_on_bits, step_of, trials_within
 from dpverify.audit.neighbors.boxes import Box
 from dpverify.audit.neighbors.contest import FEWEST_DRAWS, Contest, Round, rounds_of
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
@@ -32,8 +33,8 @@ from dpverify.audit.portable import plain_floats
 from dpverify.audit.progress import Meter, Progress, shown
 from dpverify.audit.reach import OutOfReachWarning, warned
 from dpverify.audit.result import AuditResult
-from dpverify.audit.subjects import is_ours, name_of, target_of
-from dpverify.audit.verdicts import Asked
+from dpverify.audit.subjects import is_ours, name_of, subject_of, target_of
+from dpverify.audit.verdicts import Asked, Verdict
 from dpverify.plans import Mechanism
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim
 from dpverify.privacy.numbers import whole
@@ -124,7 +125,7 @@ class SearchResult(Asked):
 
 
 def search(
-    subject: Mechanism[Any] | Exhibit | Callable[..., Any],
+    subject: Mechanism[Any] | Exhibit | Callable[..., Any] | None = None,
     *,
     claim: PrivacyClaim | Derivation[PrivacyClaim] | Guarantee | None = None,
     domain: Box | None = None,
@@ -136,12 +137,16 @@ def search(
     alpha: float = DEFAULT_ALPHA,
     seed: int | None = None,
     vectorized: bool = False,
+    fresh: Callable[[], Callable[[Any], Any]] | None = None,
+    rounded: float | None = None,
     progress: Progress = None,
 ) -> SearchResult:
     """Look for neighbors that refute the claim, and audit the best of them.
 
-    subject, claim, faults, alpha, vectorized, progress: as in ``audit``; faults are planted in the audit of the best
-    pair, none by default.
+    subject, claim, faults, alpha, vectorized, fresh, progress: as in ``audit``; faults are planted in the audit of
+    the best pair, none by default.
+    rounded: as in ``audit``; the search looks at rounded outputs alone, so that pairs which differ in the last bits
+    of floats do not hide one that leaks more. The audit of the best pair then says whether bits leak as well.
     domain: the box to look in, under ``adjacency``: templates, random pairs, and changes of the best.
     pairs: crafted neighbors to begin with; without a domain only these are compared.
     steps: how far apart the two sides of a pair are, in turn; by default neighbors, and 8, 4 or 2 steps, as many
@@ -158,15 +163,17 @@ def search(
     if whole(calls, "calls") < FEWEST_CALLS:
         raise ValueError(f"calls = {calls}; a search needs at least {FEWEST_CALLS}.")
     started = secrets.randbelow(2**32) if seed is None else whole(seed, "seed")
+    subject = subject_of(subject, fresh, vectorized)
+    step = step_of(subject, rounded)
     plan = Plan(subject, claim, domain, adjacency, tuple(pairs), steps, calls, alpha)
     first = plan.first_round(started)
-    _check_calls(calls, plan.budget, len(first), plan.guarantee, alpha)
+    _check_calls(calls, plan, len(first), alpha, step)
     if not (is_ours(subject) or isinstance(subject, Exhibit)):
         warned(plan.guarantee, alpha, 2)
     with shown(progress, f"search of {name_of(subject)}", calls) as meter:
         counted = _counted(subject, meter, vectorized)
         contest = Contest(
-            target_of(counted, vectorized), plan.claimed_of, domain, started, first[0]
+            target_of(counted, vectorized, step), plan.claimed_of, domain, started, first[0]
         )
         result = None
         try:
@@ -178,15 +185,19 @@ def search(
                     pairs=[contest.best],
                     claim=plan.claim_of(contest.best),
                     faults=faults,
-                    trials=(calls - contest.calls) // 2,
+                    trials=trials_within((calls - contest.calls) // 2, step),
                     alpha=alpha,
                     seed=started + 1,  # no draw of the search is drawn again
                     vectorized=vectorized,
+                    rounded=rounded,
                     progress=False,
                 )
         except KeyboardInterrupt:
             meter.stop()  # what the finished rounds found is the result
-    spent = contest.calls + (0 if result is None else result.draws)
+    spent = contest.calls
+    if result is not None:
+        refuted = result.verdict is Verdict.VIOLATED
+        spent += result.draws + 2 * draws_on_bits(result.trials, step, refuted)
     far = plan.steps_of(contest.best)
     found = (plan.guarantee, contest.best, far, result, tuple(contest.rounds))
     return SearchResult(*found, spent, started)
@@ -197,15 +208,18 @@ def _counted(subject: Any, meter: Meter, vectorized: bool) -> Any:
     return subject if told else meter.counted(subject, vectorized=vectorized)
 
 
-def _check_calls(calls: int, budget: int, pairs: int, guarantee: Guarantee, alpha: float) -> None:
+def _check_calls(calls: int, plan: Plan, pairs: int, alpha: float, step: float) -> None:
     """Refuse a search whose audit could not refute the claim by any event."""
-    searching = max(budget, 2 * FEWEST_DRAWS * pairs * rounds_of(pairs))
-    certifying = (calls - searching) * 3 // 10  # a side, after the audit has chosen its event
-    needed = fewest_draws(guarantee, alpha / 2)
-    if certifying < needed:
+    searching = max(plan.budget, 2 * FEWEST_DRAWS * pairs * rounds_of(pairs))
+    trials = trials_within((calls - searching) // 2, step)
+    if step:
+        alpha *= 1 - OF_BITS
+    needed = fewest_draws(plan.guarantee, alpha / 2)
+    if trials * 6 // 10 < needed:  # a side, after the audit has chosen its event
+        enough = 2 * (searching + 4 * needed * (2 if step else 1))
         raise ValueError(
-            f"calls = {calls} for {pairs} pairs can refute {guarantee} at alpha = {alpha:g} by no event "
-            f"whatever; give at least {2 * (searching + 4 * needed)}, or a larger alpha."
+            f"calls = {calls} for {pairs} pairs can refute {plan.guarantee} at alpha = {alpha:g} by no event "
+            f"whatever; give at least {enough}, or a larger alpha."
         )
 
 
