@@ -1,0 +1,165 @@
+"""What the auditor certifies, beside jax-privacy given the exact score and DP-Sniper's method, at equal calls.
+
+Run by hand: python -m tests.benchmarks.peers_power [--seeds 5] [--first 0] [--alphas 0.05 1e-6] [ROW ...]
+
+Each of the three has as many calls a side as the row says, and 1 - alpha confidence. Ours (``audit``) and DP-Sniper's
+method learn an event from a part of them; jax-privacy is given the log-likelihood ratio of every output, which nobody
+has who audits a function. Pairs, and what is a number in an output, are known to all. Bounds on epsilon (at delta
+1e-5 for Gaussian noise) are medians over the seeds, with the least and the largest; a step of pairs several steps
+apart. truth: the least epsilon that holds on the pair.
+
+jax-privacy: the package, by ``epsilon_clopper_pearson`` as it is by default (over all thresholds), and by the best
+of its methods that assume nothing of the mechanism, the one of the largest median in each row: that one, the same
+with the threshold chosen on half of the draws ("split"), and ``epsilon_one_run`` (Steinke, Nasr, Jagielski 2023), in
+either way, with the better direction known. DP-Sniper: its method from its paper, with delta taken off where there is
+one; the better direction is chosen on draws put aside. "x": ours divided by theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from dpverify.audit import audit
+from tests.benchmarks.peer_methods import DEFAULT, Sniper, canary_bounds
+from tests.benchmarks.peer_subjects import Subject, subjects
+from tests.benchmarks.timing import header, peer, quiet, table
+
+OURS, SNIPER = "ours", "DP-Sniper's method"
+COLUMNS = [
+    "mechanism",
+    "draws",
+    "truth",
+    OURS,
+    "jax-privacy",
+    "x",
+    "its best",
+    "method",
+    "x",
+    SNIPER,
+    "x",
+]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of one row at one alpha: for each method the bounds by seed, a step."""
+
+    subject: Subject
+    found: dict[str, list[float]]
+
+    @property
+    def best(self) -> str:
+        """jax-privacy's best method; "" without the package."""
+        theirs = [name for name in self.found if name not in (OURS, SNIPER)]
+        return max(theirs, key=lambda name: np.median(self.found[name]), default="")
+
+    def cells(self) -> list[str]:
+        """The row."""
+        one = self.subject
+        truth = "-" if math.isnan(one.truth) else f"{one.truth:.4g}"
+        cells = [one.name, f"{one.draws}", truth, shown(self.found[OURS])]
+        for name, named in ((DEFAULT, False), (self.best, True), (SNIPER, False)):
+            known = name in self.found
+            cells += [shown(self.found[name]) if known else "-"]
+            cells += [name or "-"] * named
+            cells += [self._ratio(name) if known else "-"]
+        return cells
+
+    def _ratio(self, name: str) -> str:
+        ours, theirs = (float(np.median(self.found[key])) for key in (OURS, name))
+        return f"{ours / theirs:.3f}" if theirs > 0 else "inf" if ours > 0 else "-"
+
+
+def shown(bounds: Sequence[float]) -> str:
+    """The median, and the range."""
+    return f"{np.median(bounds):.4g} ({min(bounds):.4g}-{max(bounds):.4g})"
+
+
+def ours(one: Subject, alpha: float, seed: int) -> float:
+    """What an audit certifies."""
+    rng = np.random.default_rng([seed, 1])
+    found = audit(
+        lambda data, size: one.outputs(data, size, rng), pairs=[one.pair], claim=one.claim,
+        trials=one.draws, alpha=alpha, seed=seed, vectorized=True, progress=False,
+    )  # fmt: skip
+    best = found.strongest
+    assert best.delta == one.delta
+    return found.epsilon / one.steps
+
+
+def measured(
+    one: Subject, alphas: Sequence[float], seeds: Sequence[int], auditing: Any
+) -> list[Bounds]:
+    """At each alpha; the peers look at the same outputs with all of them."""
+    rows = [Bounds(one, {}) for _ in alphas]
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 2])
+        sides = [one.outputs(data, one.draws, rng) for data in (one.pair.left, one.pair.right)]
+        scores = [one.score(side) for side in sides]
+        for row, alpha in zip(rows, alphas, strict=True):
+            bounds = {OURS: ours(one, alpha, seed)}
+            sniper = Sniper(one.flags).bound(sides[0], sides[1], alpha, one.delta, seed)
+            bounds[SNIPER] = sniper / one.steps
+            if auditing is not None:
+                jax = canary_bounds(auditing, scores[0], scores[1], alpha, one.delta, seed)
+                bounds |= {name: bound / one.steps for name, bound in jax.items()}
+            for name, bound in bounds.items():
+                row.found.setdefault(name, []).append(bound)
+    return rows
+
+
+def above_truth(rows: Sequence[Bounds]) -> list[str]:
+    """For each method in how many runs its bound is above the truth, which alpha allows that rarely."""
+    known = [row for row in rows if math.isfinite(row.subject.truth)]
+    lines = []
+    for name in known[0].found if known else ():
+        above = sum(
+            bound > row.subject.truth * (1 + 1e-9) for row in known for bound in row.found[name]
+        )
+        lines.append(f"{name}: {above} of {sum(len(row.found[name]) for row in known)}")
+    return lines
+
+
+def main() -> None:
+    """Print a table for each alpha."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rows", nargs="*", help="names of mechanisms, by default all")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--alphas", type=float, nargs="+", default=[0.05, 1e-6])
+    given = parser.parse_args()
+    auditing = peer("jax-privacy", "jax_privacy.auditing")
+    quiet()
+    alphas = " ".join(f"{alpha:g}" for alpha in given.alphas)
+    named = "".join(f" {name!r}" for name in given.rows)
+    command = f"--seeds {given.seeds} --first {given.first} --alphas {alphas}{named}"
+    header("Power beside peers", f"python -m tests.benchmarks.peers_power {command}")
+    if auditing is not None:
+        print(f"# jax-privacy {metadata.version('jax-privacy')}")
+    print(f"\n{__doc__}", flush=True)
+    seeds, rows = range(given.first, given.first + given.seeds), []
+    for one in subjects():
+        if one.name in (given.rows or [one.name]):
+            start = time.process_time()
+            with threadpool_limits(limits=1):
+                rows.append(measured(one, given.alphas, seeds, auditing))
+            seconds = time.process_time() - start
+            print(f"  {one.name}: {seconds:.0f} s", file=sys.stderr, flush=True)
+    for alpha, found in zip(given.alphas, zip(*rows, strict=True), strict=True):
+        print(f"alpha {alpha:g}\n")
+        table(COLUMNS, [row.cells() for row in found])
+        print(f"\nabove the truth: {'; '.join(above_truth(found))}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
