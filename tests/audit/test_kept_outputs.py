@@ -18,7 +18,7 @@ from dpverify.audit import Verdict, added, audit
 from dpverify.audit.outputs.columns import refuse_many
 from dpverify.audit.outputs.encoding import encode, kept
 from dpverify.audit.outputs.laws import CallableDraws
-from dpverify.audit.structure.result import drawn
+from dpverify.audit.structure.calls import called
 from dpverify.privacy import PureDP
 from dpverify.randomness import SeededBits
 from tests.audit.test_outputs import DIFFERENT, seen
@@ -105,9 +105,10 @@ def test_each_output_is_what_it_was_when_it_was_returned(returns: Callable[[int]
         return returns(next(answers))
 
     audited = CallableDraws(function, [0.0]).draw(SeededBits(0), CALLS)
-    attacked, _ = drawn(function, [0.0], CALLS, vectorized=False)
-    for draws in (audited, attacked):
-        assert len({str(seen(draws, i)) for i in range(CALLS)}) == CALLS
+    sides = called(function, [0.0], [1.0], CALLS // 2, vectorized=False, seed=0).sides
+    for drawn in ((audited,), sides):
+        shown = [str(seen(draws, i)) for draws in drawn for i in range(len(draws))]
+        assert len(set(shown)) == len(shown) == CALLS
 
 
 @pytest.mark.parametrize("returns", [ESTIMATOR.fit, _raised_again])

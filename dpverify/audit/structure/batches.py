@@ -2,7 +2,9 @@
 
 A float sum depends on the order of its terms, and a matrix product on the shape of the batch, so a
 "deterministic" query moves by more than its sensitivity, or says who else was in the batch. What
-these attacks find are two different answers to one question: proofs, without statistics.
+these attacks find are two different answers to one question: proofs, without statistics. Answers that
+change with the calls (a counter in them) are no such thing: the first difference of a kind is asked for again
+and again, in an order of coins, and where answers do not stay the finding says so.
 """
 
 from __future__ import annotations
@@ -23,30 +25,59 @@ from dpverify.audit.structure.result import Finding, attempt, describe
 
 Array = NDArray[Any]
 Query = Callable[[Any], Any]
+Ask = Callable[[], Any]
 ThreadLimit = Callable[[int], AbstractContextManager[Any]]
 SIZES = (1, 2, 3, 4, 7, 8, 16, 33, 64, 100, 257)
 THREADS = (1, 2, 4)
 _LAYOUT = "another memory layout"
 _NORMS = (1, 2, math.inf)
+_AGAIN, _COINS = 20, 0xC01
+_CHANGES = "the answer to one question changes from call to call: this is no deterministic query"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, and the answer that it got."""
+
+    ask: Ask
+    answer: Array
+
+    def stays(self, other: Asked) -> bool:
+        """Whether this and another question get the answers they got, whichever a coin asks again.
+
+        Answers that drift with the calls pass for those of the question with probability 2^-20.
+        """
+        for coin in np.random.default_rng(_COINS).integers(2, size=_AGAIN).tolist():
+            again = attempt((self, other)[coin].ask)
+            if isinstance(again, Exception) or not same_bits(
+                (self, other)[coin].answer, np.asarray(again)
+            ):
+                return False
+        return True
 
 
 @dataclass(slots=True)
 class _Log:
-    """What was seen, kind by kind: how many variants differed, and the first and largest of them."""
+    """What was seen, kind by kind: how many variants differed, and the first and largest of them; how many did not."""
 
-    tried: int = 0
+    same: int = 0
     seen: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     proofs: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def compare(self, kind: str, where: str, expected: Array, answer: Any) -> None:
-        """Note an answer that is not the expected one bit for bit."""
-        self.tried += 1
+    def compare(self, kind: str, where: str, base: Asked, ask: Ask) -> None:
+        """Note an answer that is not that of the base bit for bit; the first of a kind is asked for again."""
+        answer = attempt(ask)
         if isinstance(answer, Exception):
             self.problems.append(f"{kind} ({where}) raised {describe(answer)}")
-        elif not same_bits(expected, np.asarray(answer)):
-            gap = _largest_gap(expected, np.asarray(answer))
+        elif not same_bits(base.answer, np.asarray(answer)):
+            if kind not in self.seen and not base.stays(Asked(ask, np.asarray(answer))):
+                self.problems.append(f"{kind} ({where}): {_CHANGES}")
+                return
+            gap = _largest_gap(base.answer, np.asarray(answer))
             self.seen.setdefault(kind, []).append((where, gap))
+        else:
+            self.same += 1
 
     def finding(self, attack: str, reproduce: str) -> Finding:
         """Found if anything differed."""
@@ -56,7 +87,7 @@ class _Log:
             lines.append(
                 f"{kind}: {len(cases)} answers differ, by up to {largest:.3g}, first {cases[0][0]}"
             )
-        text = "; ".join(lines) or f"{self.tried} answers are the same bit for bit"
+        text = "; ".join(lines) or f"{self.same} answers are the same bit for bit"
         more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
         problem = self.problems[0] + more if self.problems else ""
         return Finding(attack, bool(lines), text, 0.0, reproduce, problem=problem)
@@ -90,12 +121,13 @@ def order_dependence(
     rows = np.array(data)
     call = f"order_dependence(query, {reprlib.repr(rows)}, {permutations=}, {seed=})"
     log = _Log()
-    base = _base(query, rows, log)
+    base = _base(partial(_of_copy, query, rows), log)
     if base is None:
         return log.finding("order_dependence", call)
     for kind, where, variant in _variants(rows, permutations, seed):
-        log.compare(kind, where, base, attempt(_answer, query, variant))
-    _threads(log, partial(_answer, query, rows.copy()), thread_limit)
+        ask = _answer if kind == _LAYOUT else _of_copy  # a copy would have the usual layout
+        log.compare(kind, where, base, partial(ask, query, variant))
+    _threads(log, partial(_of_copy, query, rows), thread_limit)
     if additive:
         _chunks(log, base, query, rows)
     if record is not None and sensitivity is not None:
@@ -123,7 +155,7 @@ def batch_dependence(
     row = np.array(record)
     call = f"batch_dependence(rowwise, {reprlib.repr(row)}, sizes={tuple(sizes)}, seed={seed})"
     log = _Log()
-    base = _base(lambda rows: rowwise(rows)[0], row[np.newaxis], log)
+    base = _base(lambda: _answer(rowwise, row[np.newaxis].copy())[0], log)
     if base is None:
         return log.finding("batch_dependence", call)
     rng = np.random.default_rng(seed)
@@ -133,9 +165,9 @@ def batch_dependence(
             batch = others.copy()
             batch[at] = row
             where = f"at {at} of {size}"
-            log.compare("another batch", where, base, _one(rowwise, batch, at))
+            log.compare("another batch", where, base, partial(_one, rowwise, batch, at))
             for layout, copy in layouts(batch):
-                log.compare(_LAYOUT, f"{where}, {layout}", base, _one(rowwise, copy, at))
+                log.compare(_LAYOUT, f"{where}, {layout}", base, partial(_one, rowwise, copy, at))
             _threads(log, partial(_one, rowwise, batch, at), thread_limit, f"{where}, ")
     return log.finding("batch_dependence", call)
 
@@ -160,9 +192,9 @@ def layouts(rows: Array) -> Iterator[tuple[str, Array]]:
     yield "shifted by one entry", buffer[1:].reshape(rows.shape)
 
 
-def _base(query: Query, rows: Array, log: _Log) -> Array | None:
+def _base(ask: Ask, log: _Log) -> Asked | None:
     """The answer to compare with; None, and a problem, without a deterministic one."""
-    first, second = (attempt(_answer, query, rows.copy()) for _ in range(2))
+    first, second = attempt(ask), attempt(ask)
     for answer in (first, second):
         if isinstance(answer, Exception):
             log.problems.append(f"the query on the data as given raised {describe(answer)}")
@@ -170,7 +202,7 @@ def _base(query: Query, rows: Array, log: _Log) -> Array | None:
     if not same_bits(np.asarray(first), np.asarray(second)):
         log.problems.append("two calls on the same data differ: this is no deterministic query")
         return None
-    return np.asarray(first)
+    return Asked(ask, np.asarray(first))
 
 
 def _variants(rows: Array, permutations: int, seed: int) -> Iterator[tuple[str, str, Array]]:
@@ -183,33 +215,37 @@ def _variants(rows: Array, permutations: int, seed: int) -> Iterator[tuple[str, 
         yield _LAYOUT, layout, copy
 
 
-def _threads(
-    log: _Log, ask: Callable[[], Any], thread_limit: ThreadLimit | None, where: str = ""
-) -> None:
+def _threads(log: _Log, ask: Ask, thread_limit: ThreadLimit | None, where: str = "") -> None:
     """Compare with the first number of threads."""
-    base: Array | None = None
-    for count in THREADS if thread_limit is not None else ():
-        assert thread_limit is not None
+    if thread_limit is None:
+        return
+
+    def limited(count: int) -> Any:
         with thread_limit(count):
-            answer = attempt(ask)
-        if base is None and not isinstance(answer, Exception):
-            base = np.asarray(answer)
-        expected = np.zeros(0) if base is None else base
-        log.compare("another number of threads", f"{where}{count} threads", expected, answer)
+            return ask()
+
+    first = attempt(limited, THREADS[0])
+    answered = np.zeros(0) if isinstance(first, Exception) else np.asarray(first)
+    base = Asked(partial(limited, THREADS[0]), answered)
+    for count in THREADS:
+        log.compare(
+            "another number of threads", f"{where}{count} threads", base, partial(limited, count)
+        )
 
 
-def _chunks(log: _Log, base: Array, query: Query, rows: Array) -> None:
+def _chunks(log: _Log, base: Asked, query: Query, rows: Array) -> None:
     n = len(rows)
     for cut in sorted({1, n // 3, n // 2, n - 1} & set(range(1, n))):
-        answers = [attempt(_answer, query, part.copy()) for part in (rows[:cut], rows[cut:])]
-        failed = [answer for answer in answers if isinstance(answer, Exception)]
-        total = failed[0] if failed else np.asarray(answers[0]) + np.asarray(answers[1])
+
+        def total(cut: int = cut) -> Any:
+            return _of_copy(query, rows[:cut]) + _of_copy(query, rows[cut:])
+
         log.compare("in two chunks", f"cut at {cut}", base, total)
 
 
 def _insert(
     log: _Log,
-    base: Array,
+    base: Asked,
     query: Query,
     rows: Array,
     record: Array,
@@ -217,11 +253,17 @@ def _insert(
     norm: float,
 ) -> None:
     for at in sorted({0, len(rows) // 2, len(rows)}):
-        answer = attempt(_answer, query, np.insert(rows, at, record, axis=0))
-        moved = answer if isinstance(answer, Exception) else attempt(_moved, base, answer, norm)
+        ask = partial(_of_copy, query, np.insert(rows, at, record, axis=0))
+        answer = attempt(ask)
+        failed = isinstance(answer, Exception)
+        moved = answer if failed else attempt(_moved, base.answer, answer, norm)
         if isinstance(moved, Exception):
             log.problems.append(f"with the record at {at}: {describe(moved)}")
-        elif moved > (sensitivity**2 if norm == 2 else sensitivity):
+        elif moved <= (sensitivity**2 if norm == 2 else sensitivity):
+            continue
+        elif not base.stays(Asked(ask, np.asarray(answer))):
+            log.problems.append(f"with the record at {at}: {_CHANGES}")
+        else:
             distance = math.sqrt(moved) if norm == 2 else float(moved)
             log.proofs.append(
                 f"one record at {at} moves the answer by {distance:.9g} in norm {norm:g}, more than "
@@ -248,8 +290,13 @@ def _answer(query: Query, rows: Array) -> Array:
     return np.array(query(rows))
 
 
+def _of_copy(query: Query, rows: Array) -> Array:
+    """The answer to a copy of the records, which the query may alter."""
+    return _answer(query, rows.copy())
+
+
 def _one(rowwise: Query, batch: Array, at: int) -> Any:
-    return attempt(lambda: _answer(rowwise, batch)[at])
+    return _answer(rowwise, batch)[at]
 
 
 def _largest_gap(left: Array, right: Array) -> float:

@@ -11,27 +11,35 @@ import numpy as np
 
 from dpverify.audit.regions import at_most
 from dpverify.audit.structure.result import attempt, describe
+from dpverify.privacy.numbers import Floats
 
 _RAISED = "raised "
 PAIRS = 200
 """The fewest pairs of further outputs that are compared to see how often two outputs agree."""
+_DIGITS = 9  # of differences: equal ones of outputs about different centers may differ by rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
     """How many equal outputs in a row are no coincidence.
 
-    collision: two independent outputs agree with at most this probability (confidence 1 - alpha/2).
+    collision: two independent outputs agree with at most this probability (confidence 1 - alpha/2, together with
+    beside and differences). beside: the same of outputs without their clocks and counters; differences: of the
+    differences of one output and the next. Equal outputs agree in all of these, so chance must explain none of them.
     """
 
     collision: float
     alpha: float
+    beside: float = 0.0
+    differences: float = 0.0
 
     def needed(self, comparisons: int) -> float:
         """The fewest equal outputs in a row that happen anywhere with probability <= alpha / 2."""
-        if self.collision >= 1:
+        if max(self.collision, self.beside, self.differences) >= 1:
             return math.inf
-        return math.ceil(math.log(self.alpha / 2 / comparisons) / math.log(self.collision))
+        rare = math.log(self.alpha / 2 / comparisons)
+        looks = ((self.collision, 1), (self.beside, 1), (self.differences, 2))
+        return max(size * math.ceil(rare / math.log(chance)) for chance, size in looks if chance)
 
     def problem(self, draws: int, comparisons: int) -> str:
         """What to say where ``draws`` outputs are too few; "" where they are enough."""
@@ -39,7 +47,8 @@ class Yardstick:
         if needed <= draws:
             return ""
         more = "no number of draws is enough" if math.isinf(needed) else f"draws >= {needed} needed"
-        return f"two outputs agree too often to tell (up to {self.collision:.1%} of pairs): {more}"
+        often = max(self.collision, self.beside, self.differences)
+        return f"two outputs agree too often to tell (up to {often:.1%} of pairs): {more}"
 
 
 def sequence(release: Callable[[], Any], draws: int) -> list[str]:
@@ -47,10 +56,49 @@ def sequence(release: Callable[[], Any], draws: int) -> list[str]:
     return [key(attempt(release)) for _ in range(draws)]
 
 
-def yardstick(keys: Sequence[str], alpha: float) -> Yardstick:
-    """From independent outputs, an even number: Clopper-Pearson over disjoint pairs."""
-    equal = sum(a == b for a, b in zip(keys[::2], keys[1::2], strict=True))
-    return Yardstick(float(at_most(equal, len(keys) // 2, alpha / 2)), alpha)
+def measured(release: Callable[[], Any], draws: int, alpha: float) -> tuple[list[str], Yardstick]:
+    """Further outputs as comparable texts, and the yardstick that they give."""
+    keys, rows = [], []
+    for _ in range(2 * max(PAIRS, draws)):
+        output = attempt(release)
+        keys.append(key(output))
+        rows.append(_numbers(output))
+    widths = {None if row is None else row.shape for row in rows}
+    alike = len(widths) == 1 and None not in widths
+    return keys, yardstick(keys, alpha, np.array(rows) if alike else None)
+
+
+def yardstick(keys: Sequence[str], alpha: float, numbers: Floats | None = None) -> Yardstick:
+    """From independent outputs, an even number: Clopper-Pearson over disjoint pairs.
+
+    numbers: what the outputs consist of, shape (outputs, numbers), if that is numbers. Objects that were made alike
+    may be at the same place of a clock or counter, or of a center that drifts with the calls, while neighboring outputs
+    of one object never are.
+    """
+    looks: list[Sequence[Any]] = [keys]
+    if numbers is not None and numbers.shape[1]:
+        steps = np.diff(numbers, axis=0)
+        both_ways = (steps < 0).any(axis=0) & (steps > 0).any(axis=0)
+        kept = numbers[:, both_ways] if both_ways.any() else numbers
+        apart = np.round(numbers[1::2] - numbers[::2], _DIGITS)
+        looks += [[row.tobytes() for row in one] for one in (kept, apart + 0.0)]
+    share = alpha / 2 / len(looks)
+    collisions = [_collision(look, share) for look in looks]
+    return Yardstick(collisions[0], alpha, *collisions[1:])
+
+
+def _collision(look: Sequence[Any], alpha: float) -> float:
+    even = len(look) // 2 * 2
+    equal = sum(a == b for a, b in zip(look[:even:2], look[1:even:2], strict=True))
+    return float(at_most(equal, even // 2, alpha))
+
+
+def _numbers(output: Any) -> Floats | None:
+    """The numbers that an output consists of; None where it is something else."""
+    array = attempt(np.asarray, output)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        return None
+    return array.astype(np.float64).ravel()
 
 
 def in_common(left: Sequence[str], right: Sequence[str]) -> int:

@@ -14,13 +14,12 @@ from itertools import combinations
 from typing import Any, NoReturn
 
 from dpverify.audit.structure.coincidences import (
-    PAIRS,
     Yardstick,
     exceptions,
     in_common,
+    measured,
     raised,
     sequence,
-    yardstick,
 )
 from dpverify.audit.structure.result import Finding, check_draws, describe
 
@@ -41,7 +40,8 @@ def shared_state_after_fork(
     release() is one output; each of ``children`` forked processes draws ``draws`` of them, and then
     the parent does. A child that raises is reported; one that needs more than ``seconds`` is ended.
     False alarms: equal outputs count once they are too many for a coincidence, by how often the
-    release's own outputs agree.
+    release's own outputs agree, without clocks and counters, and in their differences: all processes are at the
+    same place of a public drift.
     Errors: ValueError for too few draws, a bad alpha, no children. Without os.fork (Windows) nothing
     is attacked, and the finding says so.
     """
@@ -52,7 +52,7 @@ def shared_state_after_fork(
     if not hasattr(os, "fork"):
         problem = "this platform has no os.fork, so no process inherits a generator this way"
         return Finding(_NAME, False, "nothing was drawn", alpha, call, None, problem)
-    further = sequence(release, 2 * max(PAIRS, draws))
+    further, measure = measured(release, draws, alpha)
     pipes = [_child(release, draws) for _ in range(children)]
     drawn = [("the parent", sequence(release, draws))]
     problems = [exceptions([*further, *drawn[0][1]])]
@@ -62,7 +62,7 @@ def shared_state_after_fork(
             problems.append(f"child {number}: {answer}")
         else:
             drawn.append((f"child {number}", answer))
-    facts = _facts(drawn, yardstick(further, alpha), problems)
+    facts = _facts(drawn, measure, problems)
     pairs = math.comb(len(drawn), 2)
     text = "; ".join(facts) or f"{pairs} pairs of processes drew different outputs"
     problem = "; ".join(filter(None, problems))

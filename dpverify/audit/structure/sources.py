@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from dpverify.audit.structure.coincidences import (
-    PAIRS,
     Yardstick,
     exceptions,
     in_common,
     key,
+    measured,
     sequence,
-    yardstick,
 )
 from dpverify.audit.structure.result import Finding, attempt, check_draws, describe
 
@@ -76,7 +75,8 @@ def predictable_seeding(
     making and their milliseconds are tried in default_rng and RandomState.
     processes: two freshly started processes as well; make_release must then be importable by name.
     False alarms: equal outputs count once they are too many for a coincidence, by how often the
-    release's own outputs agree. A constant output is reported as well; it has probability below
+    release's own outputs agree, without clocks and counters, and in their differences: fresh objects are at the same
+    place of a public drift. A constant output is reported as well; it has probability below
     1e-9 for a release whose outputs agree in at most 90% of pairs.
     Errors: ValueError for too few draws or a bad alpha.
     """
@@ -88,9 +88,10 @@ def predictable_seeding(
         problem = f"make_release raised {describe(first)}"
         return Finding(_NAME, False, "nothing was drawn", alpha, call, None, problem)
     tried = [] if model is None else _guesses(seeds, before, time.time())
-    observed, further = sequence(first, draws), sequence(first, 2 * max(PAIRS, draws))
+    observed = sequence(first, draws)
+    further, measure = measured(first, draws, alpha)
     problems = [exceptions([*observed, *further])]
-    case = _Case(observed, yardstick(further, alpha), _OTHERS + 2 * len(tried), [], problems)
+    case = _Case(observed, measure, _OTHERS + 2 * len(tried), [], problems)
     if len({*observed, *further}) == 1 and not problems[0]:
         case.facts.append(_CONSTANT.format(len(observed) + len(further)))
         return case.finding("", alpha, call)

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpverify.audit.independence import InvalidRun
 from dpverify.audit.outputs.laws import Draws
+from dpverify.audit.structure.calls import Called, Sides, called, certify
 from dpverify.audit.structure.reachable import FORMULAS, Formula, reachable
-from dpverify.audit.structure.result import Finding, Sides, check_draws, conclude, drawn
+from dpverify.audit.structure.result import Finding, check_draws
 from dpverify.privacy import Guarantee, PureDP
 from dpverify.privacy.numbers import Floats
 
@@ -36,11 +38,14 @@ def membership(
     draws: int = 4000,
     alpha: float = 1e-6,
     vectorized: bool = False,
+    seed: int = 0,
     formulas: Mapping[str, Formula] = FORMULAS,
 ) -> Finding:
     """Is an output one that float Laplace noise can reach from one center and not from the other?
 
-    release(data) returns a number or an array of them; vectorized: release(data, size), that many.
+    release(data) returns a number or an array of them; vectorized: release(data, size), that many. The side of each
+    call (of each batch) is a coin, from ``seed``; what drifts with the calls shows nothing, and noise that calls
+    share is a problem that the finding names.
     left, right: the two datasets. centers: the query's values on them, known to the attacker.
     scale: of the noise, in the units of the output. formulas: at most 4 float formulas to look for.
     Errors: ValueError for too few draws, a bad alpha or scale, unfit centers, too many formulas.
@@ -51,8 +56,8 @@ def membership(
         raise ValueError(f"scale = {scale} is not positive.")
     if not 1 <= len(formulas) <= _MOST_FORMULAS:
         raise ValueError(f"{len(formulas)} formulas; give 1 to {_MOST_FORMULAS} of them.")
-    batches = [drawn(release, data, draws, vectorized) for data in (left, right)]
-    scored = [_explained(batch, centers, scale, formulas) for batch, _ in batches]
+    made = called(release, left, right, draws, vectorized=vectorized, seed=seed)
+    scored = [_explained(batch, centers, scale, formulas) for batch in made.sides]
     names = tuple(
         f"the one center that explains it by {name} (left 1, right -1)" for name in formulas
     )
@@ -61,10 +66,9 @@ def membership(
     seen = _seen(list(formulas)[best], shares[0][best], shares[1][best])
     call = (
         f"membership(release, {reprlib.repr(left)}, {reprlib.repr(right)}, centers={centers}, scale="
-        f"{scale}, draws={draws}, alpha={alpha:g}){_example(batches[0][0], scored[0][:, best])}"
+        f"{scale}, draws={draws}, alpha={alpha:g}, {seed=}){_example(made.sides[0], scored[0][:, best])}"
     )
-    sides, problem = _sides(names, batches, scored)
-    return conclude("membership", sides, claim, alpha, seen, call, problem)
+    return _concluded("membership", _sides(names, made, scored), claim, alpha, seen, call)
 
 
 def lowest_set_bit(
@@ -77,11 +81,12 @@ def lowest_set_bit(
     draws: int = 40_000,
     alpha: float = 1e-6,
     vectorized: bool = False,
+    seed: int = 0,
 ) -> Finding:
     """Does the exponent of the outputs' lowest set bit show which number noise was added to?
 
     A float sum has no bits finer than both terms have: noise added to 1 none below 2^-53. The threshold is learned on half of the draws.
-    release, left, right, vectorized: as for ``membership``; arrays count by their lowest bit.
+    release, left, right, vectorized, seed: as for ``membership``; arrays count by their lowest bit.
     offsets: up to 2 numbers to subtract before looking, such as a known center.
     Errors: ValueError for too few draws, a bad alpha, too many offsets.
     Source: Haney, Desfontaines, Hartman, Shrestha, Hay, "Precision-based attacks and interval
@@ -90,23 +95,22 @@ def lowest_set_bit(
     check_draws(draws, alpha)
     if len(offsets) > _MOST_OFFSETS:
         raise ValueError(f"{len(offsets)} offsets; give at most {_MOST_OFFSETS}.")
-    batches = [drawn(release, data, draws, vectorized) for data in (left, right)]
+    made = called(release, left, right, draws, vectorized=vectorized, seed=seed)
     names = (
         "the lowest set bit's exponent",
         "the number of significant bits",
         *(f"the lowest set bit's exponent after subtracting {offset!r}" for offset in offsets),
     )
-    scored = [_bits(batch.numbers, offsets) for batch, _ in batches]
+    scored = [_bits(batch.numbers, offsets) for batch in made.sides]
     lowest = [np.min(s[:, 0], initial=_OF_ZERO) for s in scored]
     seen = (
         f"the lowest set bit seen is 2^{lowest[0]:.0f} on the left, 2^{lowest[1]:.0f} on the right"
     )
     call = (
         f"lowest_set_bit(release, {reprlib.repr(left)}, {reprlib.repr(right)}, "
-        f"offsets={offsets}, draws={draws}, alpha={alpha:g})"
+        f"offsets={offsets}, draws={draws}, alpha={alpha:g}, {seed=})"
     )
-    sides, problem = _sides(names, batches, scored)
-    return conclude("lowest_set_bit", sides, claim, alpha, seen, call, problem)
+    return _concluded("lowest_set_bit", _sides(names, made, scored), claim, alpha, seen, call)
 
 
 def lowest_bit_exponent(values: Floats) -> Floats:
@@ -172,10 +176,25 @@ def _example(batch: Draws, explained: Floats) -> str:
     return f"; such an output on the left: {float(batch.numbers[rows[0], 0]).hex()}"
 
 
-def _sides(
-    names: tuple[str, ...], batches: list[tuple[Draws, str]], scored: list[Floats]
-) -> tuple[Sides, str]:
-    """The outputs with their features, and what went wrong."""
-    (left, _), (right, _) = batches
-    sides = Sides(names, Draws(left.labels, scored[0]), Draws(right.labels, scored[1]))
-    return sides, "; ".join(text for _, text in batches if text)
+def _sides(names: tuple[str, ...], made: Called, scored: list[Floats]) -> Sides:
+    """The outputs with their features."""
+    left, right = (Draws(side.labels, one) for side, one in zip(made.sides, scored, strict=True))
+    return Sides(names, left, right, made)
+
+
+def _concluded(
+    attack: str, sides: Sides, claim: Guarantee, alpha: float, seen: str, reproduce: str
+) -> Finding:
+    """A finding if a certificate refutes the claim; ``seen`` is what to say besides."""
+    problem = sides.called.problem
+    try:
+        certificates = certify(sides, claim, alpha)
+    except InvalidRun as error:
+        problem = "; ".join(filter(None, (problem, str(error))))
+        return Finding(attack, False, "nothing was certified", alpha, reproduce, None, problem)
+    best = max(certificates, key=lambda one: one.epsilon - one.claimed)
+    found = any(certificate.refuted for certificate in certificates)
+    text = (
+        f"the outputs {'tell' if found else 'do not tell'} the inputs apart beyond {claim}; {seen}"
+    )
+    return Finding(attack, found, text, alpha, reproduce, best, problem)
