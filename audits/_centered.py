@@ -30,10 +30,16 @@ def attacked(
     mechanism: Mechanism[Any],
     pairs: Sequence[NeighboringPair],
     *faults: Callable[[Any], Fault],
+    quick_trials: int,
 ) -> Configuration:
     """A configuration with these faults planted in the mechanism."""
-    planted = [fault(mechanism) for fault in faults]
-    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=planted)
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=[fault(mechanism) for fault in faults],
+        quick_trials=quick_trials,
+    )
 
 
 # --- planted faults -----------------------------------------------------------------------------
@@ -139,6 +145,7 @@ def line_added() -> tuple[NeighboringPair, ...]:
     return (
         added("a record far above enters", [0.0] * 4, _FAR),
         added("everything shifts by a place", [_FAR, -_FAR] * 6, _FAR),
+        added("near and far ones shift by a place", [0.0, _FAR, 0.0, -_FAR] * 3, _FAR),
         added("the middle record is another one", [-3.0] * 6 + [3.0] * 5, 3.0),
         NeighboringPair(
             name="nobody against somebody", left=[-_FAR], right=[], adjacency=Adjacency.ADD_REMOVE

@@ -19,7 +19,7 @@ ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
 
 _LINE = CoordinatewiseMean.for_budget(
-    GaussianDP(1),
+    GaussianDP(2),
     adjacency=ADD,
     center=(0.0,),
     reach=4,
@@ -29,7 +29,7 @@ _LINE = CoordinatewiseMean.for_budget(
     nonfinite="replace",
 )
 _PLANE = CoordinatewiseMean.for_budget(
-    ApproxDP(1, "1e-6"),
+    ApproxDP(12, "1e-6"),
     adjacency=REPLACE,
     center=(1.0, -3.0),
     reach=8,
@@ -48,9 +48,15 @@ CONFIGURATIONS = (
         shared.exact_medians,
         shared.unpaid_weight,
         shared.unpaid_steps,
+        quick_trials=40_000,
     ),
     shared.attacked(
-        "plane", _PLANE, shared.plane_replaced(), shared.exact_medians, shared.one_column
+        "plane",
+        _PLANE,
+        shared.plane_replaced(),
+        shared.exact_medians,
+        shared.one_column,
+        quick_trials=16_000,
     ),
 )
 

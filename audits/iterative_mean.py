@@ -155,12 +155,14 @@ def _attacked(
     *faults: Callable[[IterativeMean], Fault],
 ) -> Configuration:
     planted = [fault(mechanism) for fault in faults]
-    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=planted)
+    return Configuration(
+        name=name, mechanism=mechanism, pairs=pairs, faults=planted, quick_trials=16_000
+    )
 
 
 # Coarse centers: every transcript leads to one of few stages, of which each is built once.
 _LINE = IterativeMean.for_budget(
-    GaussianDP(1),
+    GaussianDP(2),
     adjacency=ADD,
     center=(_CENTER,),
     radius=64,
@@ -170,7 +172,7 @@ _LINE = IterativeMean.for_budget(
     nonfinite="replace",
 )
 _PLANE = IterativeMean.for_budget(
-    ApproxDP(1, "1e-6"),
+    ApproxDP(12, "1e-6"),
     adjacency=REPLACE,
     center=(1.0, -3.0),
     radius=60,

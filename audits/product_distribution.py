@@ -155,14 +155,16 @@ def _attacked(
     *faults: Callable[[ProductDistribution], Fault],
 ) -> Configuration:
     planted = [fault(mechanism) for fault in faults]
-    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=planted)
+    return Configuration(
+        name=name, mechanism=mechanism, pairs=pairs, faults=planted, quick_trials=16_000
+    )
 
 
 # Coarse probabilities: few transcripts have weights of their own.
 _COARSE: Any = {"d": 2, "precision": 1, "coarse_share": "1/2", "nonfinite": "replace"}
-_ADD = ProductDistribution.for_budget(GaussianDP(1), adjacency=ADD, at_least=40, **_COARSE)
+_ADD = ProductDistribution.for_budget(GaussianDP(2), adjacency=ADD, at_least=40, **_COARSE)
 _REPLACE = ProductDistribution.for_budget(
-    ApproxDP(1, "1e-6"), adjacency=REPLACE, at_least=1, **_COARSE
+    ApproxDP(12, "1e-6"), adjacency=REPLACE, at_least=1, **_COARSE
 )
 
 CONFIGURATIONS = (

@@ -197,6 +197,7 @@ def _attacked(
         pairs=pairs(to, n, edge, mechanism.minimum_n(beta="1/2")),
         faults=[fault(mechanism) for fault in faults],
         opening=opening(to, n),
+        quick_trials=60_000,
     )
 
 

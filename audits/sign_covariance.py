@@ -179,16 +179,18 @@ def _attacked(
     *faults: Callable[[SignCovariance], Fault],
 ) -> Configuration:
     planted = [fault(mechanism) for fault in faults]
-    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=planted)
+    return Configuration(
+        name=name, mechanism=mechanism, pairs=pairs, faults=planted, quick_trials=16_000
+    )
 
 
 # Coarse matrices: every transcript leads to one of few maps, of which each is computed once.
 _COARSE: Any = {"cell": 2**-6, "rounds": 2, "at_least": 4, "precision": 2}
 _AXES = SignCovariance.for_budget(
-    GaussianDP(1), adjacency=ADD, center=(0.0, 0.0), nonfinite="replace", **_COARSE
+    GaussianDP(2), adjacency=ADD, center=(0.0, 0.0), nonfinite="replace", **_COARSE
 )
 _UNKNOWN = SignCovariance.for_budget(
-    ApproxDP(1, "1e-6"),
+    ApproxDP(12, "1e-6"),
     adjacency=REPLACE,
     center=(1.0, -3.0),
     scale=1,

@@ -20,7 +20,7 @@ ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _SHARES: dict[str, Any] = {"norm_share": Fraction(1, 4), "radii": (1, 4)}
 # One step of either search: every stage has a quarter of mu^2.
 _LINE = VarianceAwareMean.for_budget(
-    GaussianDP(1),
+    GaussianDP(2),
     adjacency=ADD,
     center=(0.0,),
     reach=4,
@@ -31,7 +31,7 @@ _LINE = VarianceAwareMean.for_budget(
     **_SHARES,
 )
 _PLANE = VarianceAwareMean.for_budget(
-    ApproxDP(1, "1e-6"),
+    ApproxDP(12, "1e-6"),
     adjacency=REPLACE,
     center=(1.0, -3.0),
     reach=8,
@@ -50,9 +50,15 @@ CONFIGURATIONS = (
         shared.exact_medians,
         shared.unpaid_weight,
         shared.unpaid_steps,
+        quick_trials=40_000,
     ),
     shared.attacked(
-        "plane", _PLANE, shared.plane_replaced(), shared.exact_medians, shared.one_column
+        "plane",
+        _PLANE,
+        shared.plane_replaced(),
+        shared.exact_medians,
+        shared.one_column,
+        quick_trials=16_000,
     ),
 )
 

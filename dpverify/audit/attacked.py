@@ -23,7 +23,8 @@ OPENING = ":opening"
 class Attacked:
     """What one audit attacks, on which pairs, and what is planted there.
 
-    own, elsewhere, only: faults and stages as in ``Configuration``.
+    own, elsewhere, only: faults and stages as in ``Configuration``. quick_trials: likewise, of the whole; parts by
+    themselves are cheap to draw from.
     """
 
     mechanism: Subject
@@ -31,6 +32,7 @@ class Attacked:
     own: Sequence[Fault] = ()
     elsewhere: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
+    quick_trials: int | None = None
 
     def planted(self, *, thorough: bool = False) -> list[Fault]:
         """Generic faults, and its own."""
@@ -52,6 +54,7 @@ def attacked_in(configuration: Configuration) -> dict[str, Attacked]:
             own=configuration.faults,
             elsewhere=elsewhere,
             only=configuration.attacked,
+            quick_trials=configuration.quick_trials,
         )
     }
     if is_filtered(whole.fixed_plan):

@@ -26,7 +26,7 @@ class Configuration:
     elsewhere: stages whose missing shares of noise another configuration, or another mechanism's, attacks.
     attacked: the stages whose generic faults are planted here, where several configurations share them;
     None: all of them.
-    quick_trials: draws a side and pair under ``--quick``, where fewer than usual show every fault.
+    quick_trials: draws of the whole a side and pair under ``--quick``, where fewer than usual show every fault.
     """
 
     name: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -13,6 +13,8 @@ from dpverify.grid.linear import Integers
 
 Rows = NDArray[np.intp]
 _Value = TypeVar("_Value", covariant=True)
+_Found = TypeVar("_Found")
+_ALL = np.zeros(0, np.intp)  # of draws, where it is always all of them
 
 
 class Handle(str):
@@ -34,13 +36,15 @@ class Transcripts:
 
     values: by stage, shape (size, width), or (size,) with a tuple of varying length as each entry; row i means
     something only if the stage is among the first reached[i] of the plan. stopped_by: for each draw the place in
-    ``reasons`` of the gate that stopped it, or -1.
+    ``reasons`` of the gate that stopped it, or -1. known: what was computed of these draws while they were sampled,
+    by key, for whoever scores them; None: nothing is remembered.
     """
 
     values: dict[str, Integers]
     reached: NDArray[np.intp]
     stopped_by: NDArray[np.intp]
     reasons: tuple[str, ...] = ()
+    known: dict[Hashable, Any] | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.reached)
@@ -70,11 +74,43 @@ class Transcripts:
         else:
             own = [name for name in names if part + name in self.values]
         every = len(rows) == len(self.reached)  # then they are in order, and nothing is copied
+        about = ("seen", part, *own)
+        return self.once((), about, rows, lambda: self._seen(None if every else rows, part, own))
+
+    def _seen(self, rows: Rows | None, part: str, own: Iterable[str]) -> Transcripts:
+        """Return ``seen`` of stages that there are; rows: None for all draws."""
         columns = ((name, self.values[part + name]) for name in own)
-        values = {name: column if every else column[rows] for name, column in columns}
-        if every:
-            return Transcripts(values, self.reached, self.stopped_by, self.reasons)
-        return Transcripts(values, self.reached[rows], self.stopped_by[rows], self.reasons)
+        values = {name: column if rows is None else column[rows] for name, column in columns}
+        known = None if self.known is None else dict[Hashable, Any]()
+        if rows is None:
+            return Transcripts(values, self.reached, self.stopped_by, self.reasons, known)
+        return Transcripts(values, self.reached[rows], self.stopped_by[rows], self.reasons, known)
+
+    def once(
+        self,
+        asked: tuple[object, ...],
+        about: Hashable,
+        rows: Rows,
+        compute: Callable[[], _Found],
+    ) -> _Found:
+        """Return what was computed for these draws, or compute it; always anew unless the batch remembers.
+
+        asked: the objects that decide the answer with the draws, themselves and not their equals; about: which of their answers.
+        """
+        if self.known is None:
+            return compute()
+        ends = (int(rows[0]), int(rows[-1])) if len(rows) else ()
+        answers = self.known.setdefault((*map(id, asked), about, len(rows), ends), [])
+        for _, draws, answer in answers:
+            if draws is rows or np.array_equal(draws, rows):
+                known: _Found = answer
+                return known
+        found = compute()
+        if isinstance(found, np.ndarray):  # shared by all who ask from now on
+            found = found.view()
+            found.flags.writeable = False
+        answers.append((asked, rows, found))  # they live as long, so no other object has their ids
+        return found
 
     def within(self, part: str) -> Transcripts:
         """Return what the part of this name released, as the part itself would have released it."""
@@ -140,7 +176,7 @@ class Released(Generic[_Value]):
 
     def __call__(self, before: Transcripts) -> _Value:
         """Return the quantity after what was released before."""
-        return self.of(before)
+        return before.once((self,), "read", _ALL, lambda: self.of(before))
 
 
 def joined(*parts: Released[Integers]) -> Released[Integers]:

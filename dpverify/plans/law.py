@@ -6,7 +6,7 @@ transcripts of a batch advance together. A law is as secret as its dataset; it p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -155,7 +155,9 @@ class Law:
         """``size`` independent transcripts."""
         stopped, reached = np.empty(size, np.intp), np.zeros(size, np.intp)
         stopped.fill(-1)
-        batch = Transcripts({}, reached, stopped, self._reasons)
+        scored = size > 1 and not self.latent  # what is released is scored by nobody
+        known = dict[Hashable, Any]() if scored else None
+        batch = Transcripts({}, reached, stopped, self._reasons, known)
         live, done = self._run(self._root(), batch, np.arange(size), 0, bits)
         reached[live] = done
         return batch
@@ -303,13 +305,18 @@ class Law:
                 )
             return query.evaluate(place.seen_by(rows))
         if query.reads:
-            found = query.evaluate(place.view, place.read(batch, rows, query.reads))
-            if len(found) != len(rows):
-                raise ValueError(
-                    f"the query of {stage.name!r} has {len(found)} values for {len(rows)} draws; give one for each."
-                )
-            return found
+            asked, about = (query, place.view), (place.path, place.around)
+            return batch.once(asked, about, rows, lambda: self._read(stage, place, batch, rows))
         return place.view.once(query, lambda: query.evaluate(place.view))
+
+    def _read(self, stage: Stage, place: Place, batch: Transcripts, rows: Rows) -> IntArray:
+        """The exact values of a query that reads what these draws released."""
+        found = stage.query.evaluate(place.view, place.read(batch, rows, stage.query.reads))
+        if len(found) != len(rows):
+            raise ValueError(
+                f"the query of {stage.name!r} has {len(found)} values for {len(rows)} draws; give one for each."
+            )
+        return found
 
     def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
         """Natural log-probability of each transcript; -inf for one this plan cannot produce.
@@ -382,7 +389,10 @@ class Law:
     ) -> LogProbabilities:
         """Of what a stage released in these draws, given what came before."""
         center = self._center(stage, place, batch, rows)
-        return stage.noise.log_probability(batch.values[place.path + stage.name][rows], center)
+        released = batch.values[place.path + stage.name]
+        if len(rows) < len(batch):
+            released = released[rows]
+        return stage.noise.log_probability(released, center)
 
     # --- what is built from a transcript ---------------------------------------------------------
 
@@ -400,14 +410,15 @@ class Law:
                 self._check_quantities(place, assumed, live)
             yield element, live
             return
-        before = place.read(batch, live, element.numbers.reads)
-        rows, which = different_rows(_numbers(element, before), element.name)
+        about = element.name, place.path, place.around
+        rows, which, groups = batch.once(
+            (element.numbers,), about, live, lambda: _grouped(element, place, batch, live)
+        )
         if element.name in self._named_in(place.plan):
             every = np.zeros(len(batch), np.intp)
             every[live] = which
             place.chosen[element.name] = element, rows, every
-        for index, row in enumerate(rows):
-            mine = np.flatnonzero(which == index)
+        for row, mine in zip(rows, groups, strict=True):
             memo = _memo(element, place, row)
             if memo not in self._built:
                 made = element.build(row)
@@ -415,9 +426,9 @@ class Law:
             built, assumed = self._built[memo]
             named = [one.stage for one in assumed if one.is_instance]
             if named:
-                check_numbers(assumed, element.under, batch.seen(live[mine], place.path, named))
-            self._check_quantities(place, assumed, live[mine])
-            yield built, live[mine]
+                check_numbers(assumed, element.under, batch.seen(mine, place.path, named))
+            self._check_quantities(place, assumed, mine)
+            yield built, mine
 
     def _check(
         self, plan: Plan, element: Adaptive, built: Built, adjacency: AnyAdjacency
@@ -468,6 +479,19 @@ class Law:
 
 def _memo(element: Adaptive, place: Place, row: Row) -> _Memo:
     return id(place.plan), id(element), place.adjacency, row
+
+
+def _grouped(
+    element: Adaptive, place: Place, batch: Transcripts, live: Rows
+) -> tuple[list[Row], IntArray, list[Rows]]:
+    """The different rows that the live draws give, which of them each draw gives, and the draws of each row."""
+    before = place.read(batch, live, element.numbers.reads)
+    rows, which = different_rows(_numbers(element, before), element.name)
+    if len(rows) == 1:
+        return rows, which, [live]
+    order = np.argsort(which.astype(np.uint16 if len(rows) < 1 << 16 else np.intp), kind="stable")
+    starts = np.cumsum(np.bincount(which, minlength=len(rows)))[:-1]
+    return rows, which, np.split(live[order], starts)
 
 
 def _numbers(element: Adaptive, before: Transcripts) -> IntArray:

@@ -140,7 +140,7 @@ def seed_of(unit_name: str, seed: int) -> int:
 
 
 def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
-    configuration, attacked = attacked_under(suite, name)
+    _, attacked = attacked_under(suite, name)
     alpha, seed = options.alpha(suite), seed_of(name, options.seed)
     unseen: dict[str, float] = {}
     if options.thorough:
@@ -153,7 +153,7 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
         faults=[fault for fault in planted if fault.name not in unseen],
         alpha=alpha,
         seed=seed,
-        **{"curve": CURVE, **options.extent(configuration.quick_trials)},
+        **{"curve": CURVE, **options.extent(attacked.quick_trials)},
     )
     outcome = {
         Verdict.CONSISTENT: Outcome.HELD,

@@ -50,10 +50,10 @@ def _suite() -> Suite:
 def measured(key: str, seeds: int) -> list[dict[str, Any]]:
     """For each planted fault of a unit the stage that settles it, and the margins there by seed."""
     suite = _suite()
-    configuration, attacked = attacked_under(suite, key)
+    _, attacked = attacked_under(suite, key)
     guarantee, _ = claimed_of(attacked.mechanism, None, attacked.pairs)
     faults = planted_in(attacked.mechanism, attacked.planted(), False, False)
-    trials = configuration.quick_trials or QUICK_TRIALS
+    trials = attacked.quick_trials or QUICK_TRIALS
     share = TOTAL_ALPHA / certified_units(suite) / len(faults)
     staged = StagedAttack(guarantee, attacked.pairs, trials, share, 0)
     stages = list(staged.stages())

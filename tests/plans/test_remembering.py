@@ -1,0 +1,77 @@
+"""What a batch of draws remembers of its own sampling, for whoever scores them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dpverify.audit.faults import generic_faults
+from dpverify.grid import Released, Transcripts
+from dpverify.randomness import SeededBits
+from dpverify.suite.trees import load
+
+SUITE = load()
+KEYS = (
+    "coordinatewise_mean:replace:plane",  # a search: stages built from many prefixes
+    "iterative_mean:add-remove:line",  # queries that read a center, built balls
+    "robust_mean:add-remove:line",  # a gate: some draws stop
+    "large_variances:add-remove:one-report",  # quantities that another stage released
+    "partitioned_product:replace:three-records",  # blocks of records
+)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_likelihoods_are_those_of_draws_that_remember_nothing(key: str) -> None:
+    configuration = SUITE.configuration(key)
+    mechanism, pair = configuration.mechanism, configuration.pairs[0]
+    broken = generic_faults(mechanism)[0]
+    for law_of in (mechanism.law, broken.law):
+        own, other = law_of(pair.left), law_of(pair.right)
+        batch = own.sample(SeededBits(5), 300)
+        assert batch.known is not None
+        bare = dataclasses.replace(batch, known=None)
+        for law in (own, other, own):
+            remembered = law.log_likelihood(batch)
+            assert remembered.tobytes() == law.log_likelihood(bare).tobytes()
+        assert bare.known is None
+
+
+def test_a_single_release_remembers_nothing() -> None:
+    configuration = SUITE.configuration(KEYS[0])
+    law = configuration.mechanism.law(configuration.pairs[0].left)
+    assert law.sample(SeededBits(5), 1).known is None
+
+
+def _batch() -> Transcripts:
+    column = np.arange(6).reshape(3, 2)
+    reached, stopped = np.full(3, 1), np.full(3, -1)
+    return Transcripts({"one": column}, reached, stopped, (), {})
+
+
+def test_an_answer_is_of_these_draws_and_of_this_question() -> None:
+    batch, calls = _batch(), list[tuple[int, ...]]()
+    asked = (batch,)
+
+    def once(rows: list[int], about: str, asked: tuple[object, ...] = asked) -> int:
+        def compute() -> int:
+            calls.append(tuple(rows))
+            return len(calls)
+
+        return batch.once(asked, about, np.array(rows), compute)
+
+    assert [once([0, 1, 2], "a"), once([0, 1, 2], "a")] == [1, 1]
+    assert once([0, 2], "a") == 2
+    assert once([0, 1, 2], "b") == 3
+    assert once([0, 0, 2], "a") == 4  # as long, with the same ends
+    assert once([0, 1, 2], "a", (calls,)) == 5
+
+
+def test_what_is_shared_cannot_be_changed_and_the_draws_still_can() -> None:
+    batch = _batch()
+    doubled = Released(("one",), lambda before: before["one"])(batch.seen(np.arange(3), ""))
+    with pytest.raises(ValueError, match="read-only"):
+        doubled[0, 0] = 7
+    batch["one"][0, 0] = 7
+    assert batch["one"][0, 0] == 7
