@@ -21,6 +21,7 @@ _EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of man
 _PLAINLY = 3.5  # standard errors, counted so that few hits have theirs: more is rarely chance
 _COMMON = 150  # hits; of rarer events there are so many that some are evident by chance
 _A_STANDARD_ERROR = 0.005  # of epsilon, as promises are compared
+_HOPED = 0.02  # of a bound that is expected and not promised, as promises are compared
 _BEYOND = 300.0
 TINY = 1e-12
 
@@ -56,12 +57,20 @@ def above_claimed(
     ((epsilon, delta),) = task.points
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.hypot(np.log((p - delta) / (p_low - delta)), np.log(q_high / q))
-        above = np.log((p - delta) / q) - error - epsilon
+        odds = np.log((p - delta) / q)
+        spread = np.hypot(np.sqrt(p * (1 - p)) / (p - delta), np.sqrt((1 - q) / q))
+        spread /= math.sqrt(draws)
+        # A bound below 0 says as little as any other: then the event that is furthest from 0 may show more than is
+        # promised, and one that is as common on both sides never does. Of an event and its complement, which are as
+        # far from 0, the one that is expected to show more.
+        expected = odds + float(ndtri(task.alpha)) * np.sqrt(draws / task.draws) * spread
+        hardly = _A_STANDARD_ERROR * (odds / spread - cautious) + _HOPED * np.maximum(expected, 0.0)
+        hardly = np.minimum(hardly, 0.0)
+        above = np.where(odds > error, odds - error, hardly) - epsilon
         if task.refute:
             # Bounds of rare events are noisy, so the largest prefers them, or shuns them altogether;
             # in standard errors all events are as noisy.
-            spread = np.hypot(np.sqrt(p * (1 - p)) / (p - delta), np.sqrt((1 - q) / q))
-            excess = (np.log((p - delta) / q) - epsilon) / spread * np.sqrt(draws)
+            excess = (odds - epsilon) / spread
             short = _A_STANDARD_ERROR * np.minimum(excess - cautious, 0.0)
             evident = (excess > _EVIDENT) & (np.asarray(hits) >= _COMMON)
             above = np.where(evident, np.maximum(above, short), above)
