@@ -167,14 +167,13 @@ class FixedAttack:
     ) -> Attempt:
         """On one pair after another, in this order, until one refutes the claim.
 
-        Pairs that promise nothing come last, and only if ``thorough``; so do events of a planted fault whose law is
-        known that its likelihood ratio does not know.
+        Pairs that promise nothing come last, and only if ``thorough``.
         """
         tried: list[Certificate] = []
         promises: dict[int, float] = {}
         doubtful: list[Study] = []
         for index in order:
-            study = self.study(target, stream, index, thorough=thorough)
+            study = self.study(target, stream, index)
             promises[index] = study.promise
             if study.promise <= 0:
                 doubtful.append(study)
@@ -214,8 +213,8 @@ class FixedAttack:
             shots[main[0]].append(Shot(side, witness, (self.alpha - alpha) / self.curve))
         return shots
 
-    def study(self, target: Target, stream: int, index: int, *, thorough: bool = True) -> Study:
-        """The first draws on a pair, and the events that they led to; thorough: as of ``attempt``."""
+    def study(self, target: Target, stream: int, index: int) -> Study:
+        """The first draws on a pair, and the events that they led to."""
         pair = self.pairs[index]
         laws = target(pair.left), target(pair.right)
         address = (self.seed, stream, index)
@@ -237,8 +236,10 @@ class FixedAttack:
             def among(found: Sequence[Candidate]) -> list[tuple[Witness, ...]]:
                 return [*ranked([second[0]], [second[1]], found, task, learned_on, most)]
 
-            if known and self.planted and not thorough:  # of a law that is kept no event tells more
-                return among([likelihood_ratio(*laws)])
+            if known and self.planted:  # where the law is kept, no event tells more
+                best = among([likelihood_ratio(*laws)])
+                if max(one.promise for (one,) in best) > 0:
+                    return best
             return among(self._candidates(pair, laws, first, known, weak=most > 1))
 
         options = chosen(self.alpha)

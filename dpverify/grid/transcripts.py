@@ -199,6 +199,18 @@ def of_each_tuple(
     """
     if column.ndim > 1:  # a single draw that was written down as a row
         return np.array([what(tuple(row)) for row in column], kind)
+    distinct, which = each_tuple_once(column)
+    return np.array(list(map(what, distinct)), kind)[which]
+
+
+def each_tuple_once(column: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
+    """Return the different entries of a column of tuples, and which of them each one is.
+
+    Draws that share a tuple are told by that, for tuples take long to compare.
+    """
     alike = np.fromiter(map(id, column), np.int64, len(column))
     _, first, which = np.unique(alike, return_index=True, return_inverse=True)
-    return np.array([what(column[i]) for i in first.tolist()], kind)[which]
+    shared = column[first].tolist()
+    place: dict[Any, int] = {}
+    places = np.array([place.setdefault(one, len(place)) for one in shared], np.intp)
+    return list(place), places[which]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpverify.grid.transcripts import each_tuple_once
 from dpverify.plans.gaussian import RoundedGaussian
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
@@ -53,10 +54,7 @@ class _Thresholded(Noise):
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """For witnesses only: float64. -inf for a key that does not occur, is out of place or twice,
         and for a count below the threshold. Many draws are alike, so each is looked at once."""
-        rows = outputs.tolist()
-        distinct = list(dict.fromkeys(rows))
-        place = dict(zip(distinct, range(len(distinct)), strict=True))
-        which = np.fromiter(map(place.__getitem__, rows), dtype=np.intp, count=len(rows))
+        distinct, which = each_tuple_once(outputs)
         return self.log_probability_of_distinct(distinct, center)[which]
 
     def log_probability_of_distinct(
@@ -198,7 +196,7 @@ def rarely_surfacing(
 
 def as_tuples(keys: IntArray, values: IntArray, shown: NDArray[np.bool_]) -> IntArray:
     """Each row's shown (key, value) pairs as one flat tuple, shape (size,), dtype object."""
-    if values.size <= _FEW:  # numpy's calls alone would take longer
+    if max(values.shape) <= _FEW and values.size <= _FEW:  # numpy's calls alone would take longer
         table = zip(values.tolist(), shown.tolist(), strict=True)
         flat = [compress(zip(keys.tolist(), row, strict=True), seen) for row, seen in table]
         found = (tuple(chain.from_iterable(pairs)) for pairs in flat)

@@ -155,7 +155,7 @@ def floats_of(integers: NDArray[Any]) -> Floats:
     """The nearest floats; what is astronomic stops at 10^300."""
     if integers.dtype == object:
         integers = np.clip(integers, -_HUGE, _HUGE)
-    return integers.astype(np.float64)
+    return integers.astype(np.float64, copy=False)
 
 
 def residues(integers: NDArray[Any]) -> Floats:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpverify.audit.outputs.columns import floats_of, residues
 from dpverify.audit.outputs.draws import Draws, Labels
+from dpverify.grid.transcripts import each_tuple_once
 from dpverify.plans import Transcripts
 from dpverify.privacy.numbers import Floats
 from dpverify.randomness import Bits
@@ -67,13 +68,10 @@ def _of_tuples(column: NDArray[Any]) -> NDArray[Any]:
 
     A histogram is key, count, key, count, ...: a key that only one side shows is an entry of its own.
     """
-    rows = [row if isinstance(row, tuple) else () for row in column.tolist()]
-    distinct = list(dict.fromkeys(rows))  # many draws are alike, and each is looked at once
-    place = dict(zip(distinct, range(len(distinct)), strict=True))
-    which = np.fromiter(map(place.__getitem__, rows), dtype=np.intp, count=len(rows))
-    numbers = _of_distinct(distinct)
+    distinct, which = each_tuple_once(column)  # many draws are alike, and each is looked at once
+    numbers = _of_distinct([row if isinstance(row, tuple) else () for row in distinct])
     if numbers.size and not _beyond(numbers):
-        numbers = numbers.astype(np.int64)
+        numbers = numbers.astype(np.float64)
     return numbers[which]
 
 
