@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from audits.classical.noisy_max import RNM_1
 from dpverify.audit import audit
+from dpverify.audit.outputs.encoding import encode
+from dpverify.audit.witnesses.directions import evident_steps
+from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task, above_claimed
+from tests.audit.learning import advantage
 
 
 def test_an_event_that_may_show_something_comes_before_one_that_never_does() -> None:
@@ -28,3 +34,40 @@ def test_a_noisy_max_shows_a_part_of_its_epsilon_at_a_small_alpha() -> None:
             alpha=1e-6, seed=seed, vectorized=True,
         )  # fmt: skip
         assert 0.005 < found.epsilon <= 0.1
+
+
+def _sums(rng: np.random.Generator, side: int, size: int) -> Any:
+    """Running sums of ten numbers with Laplace noise, the fifth of which is larger on the left."""
+    noise = np.rint(rng.laplace(size=(size, 10)) * 1024) / 1024
+    noise[:, 4] += 0.15 * (side == 0)
+    return np.cumsum(noise, axis=1)
+
+
+def test_the_step_of_a_running_sum_is_told_from_the_noise_of_the_others() -> None:
+    """By an advantage (the largest difference of two frequencies) of about .066 at best; whitened means have .05. Of
+    100,000 fresh draws a side one is wrong by .006 with probability below 1e-3."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        own, other, fresh, other_fresh = (
+            encode(_sums(rng, side, size)) for size in (4000, 100_000) for side in (0, 1)
+        )
+        found = candidates(
+            own, other, law_known=False, difference=None, seed=0, effort=Effort.QUICK
+        )
+        told = {
+            one.description.partition(" >=")[0]: advantage(one.score(fresh), one.score(other_fresh))
+            for one in found
+            if one.description.startswith("projection")
+        }
+        best = told.pop("projection on the evident steps")
+        assert best > 0.06
+        assert best > max(told.values()) + 0.006
+
+
+def test_steps_that_do_not_differ_are_no_candidate() -> None:
+    rng = np.random.default_rng(0)
+    sides = [encode(rng.normal(size=(2000, 10))) for _ in (0, 1)]
+    assert evident_steps(sides[0].numbers, sides[0].numbers) is None
+    own, other = (np.full((5, 3), value) for value in (np.inf, -np.inf))
+    score = evident_steps(own, other)
+    assert score is None or np.isfinite(score(encode(own))).all()

@@ -124,6 +124,24 @@ def plain_linear(weights: Floats) -> Score:
     return lambda draws: by_rows(draws.columns(len(weights)), lambda rows: rows @ weights)
 
 
+def evident_steps(own: Floats, other: Floats) -> Score | None:
+    """Of sums that run on: the projection on the evident differences of the steps from number to number, each of which
+    may have noise of its own; None without any. own, other: shape (size, width), as they are."""
+    steps = [tame(np.diff(tame(side), axis=1)) for side in (own, other)]
+    scaling = Scaling.of(*steps)
+    moments = Moments.of(*(scaling.apply(side) for side in steps))
+    weights, width = moments.kept() / moments.variance, own.shape[1]
+    if not np.any(weights):
+        return None
+
+    def score(draws: Draws) -> Floats:
+        return by_rows(
+            draws.columns(width), lambda rows: scaling.apply(tame(np.diff(rows, axis=1))) @ weights
+        )
+
+    return score
+
+
 def whitened(own: Floats, other: Floats, difference: Floats) -> Floats:
     """The inverse of the pooled covariance times the difference (Fisher 1936).
 

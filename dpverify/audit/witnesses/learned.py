@@ -22,6 +22,7 @@ from dpverify.audit.witnesses.directions import (
     Scaling,
     diagonal_quadratic,
     distance,
+    evident_steps,
     full_quadratic,
     linear,
     plain_linear,
@@ -163,7 +164,8 @@ class _Task:
         self.width = max(own.numbers.shape[1], other.numbers.shape[1])
         rows = max(_FEWEST_ROWS, limits.cells // max(1, self.width))
         most = min(limits.rows, max(limits.vector_rows, rows))
-        numbers = [side.columns(self.width)[:most] for side in (own, other)]
+        self.raw = own.columns(self.width)[:most], other.columns(self.width)[:most]
+        numbers = self.raw
         self.scaling = Scaling.of(numbers[0], numbers[1])
         self.scaled = self.scaling.apply(numbers[0]), self.scaling.apply(numbers[1])
         self.moments = Moments.of(*self.scaled) if min(self.sizes) else None
@@ -327,6 +329,9 @@ class _Task:
         kept = moments.kept()
         if np.any(kept):
             yield "projection on the evident differences", linear(self.scaling, kept / variance)
+        running = evident_steps(*self.raw) if 2 < self.width <= _NARROW else None
+        if running is not None:
+            yield "projection on the evident steps", running
         if self.width <= self.limits.correlated:
             weights = whitened(*self.scaled, plain)
             yield "projection on the whitened difference of means", linear(self.scaling, weights)
