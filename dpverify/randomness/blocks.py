@@ -49,7 +49,7 @@ class Blocks:
     @property
     def width(self) -> Fraction:
         """m = 2^shift."""
-        return Fraction(2) ** self.shift
+        return Fraction(1 << self.shift) if self.shift >= 0 else Fraction(1, 1 << -self.shift)
 
     @property
     def offset_bits(self) -> int:
@@ -68,8 +68,8 @@ class Blocks:
 
     def excess(self, block: int, offset: Fraction) -> Fraction:
         """h(left + offset) - h(left): a value is accepted with probability exp(-excess)."""
-        left = self.left(block)
-        return self.rate * ((left + offset) ** self.power - left**self.power)
+        longer = 1 if self.power == 1 else 2 * self.left(block) + offset
+        return self.rate * (offset * longer)
 
     def largest_excess(self, block: int) -> Fraction:
         """That of the block's right end, which no value exceeds."""

@@ -53,16 +53,16 @@ UGLY = [Fraction(10**30 + 57, 3**40), Fraction(2**45) - Fraction(1, 10**20)]
 
 
 @lru_cache
-def masses(blocks: Blocks) -> list[Any]:
-    """Each block's share of the proposals, from the definition, at 400 bits: no recurrences.
+def masses(blocks: Blocks, least: int = -220) -> list[Any]:
+    """Compute each block's share of the proposals from the definition, at 400 bits: no recurrences.
 
-    Blocks that weigh less than 2^-220 of the first are left out.
+    Blocks that weigh less than 2^least of the first are left out.
     """
     with mp.workprec(400):
         width = mp.ldexp(1, blocks.shift)
         weights = [] if blocks.rounded else [1 / (2 * width)]
         j = 0
-        while not weights or j < 2 or weights[-1] > mp.ldexp(weights[0], -220):
+        while not weights or j < 2 or weights[-1] > mp.ldexp(weights[0], least):
             left = width * j + (0 if blocks.rounded else 1)
             rate = mp.mpf(blocks.rate.numerator) / blocks.rate.denominator
             weights.append(mp.exp(-rate * left**blocks.power))

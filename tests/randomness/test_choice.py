@@ -73,8 +73,11 @@ def power(root: Fraction, gap: int) -> Fraction:
 
 
 def law_of(case: Case, rate: Fraction, word_bits: int, words: int) -> EnumeratedLaw:
+    """Enumerate one draw; the law is set up once for all words, as for many draws."""
+    made = Choice(case[0], rate, case[1])
+
     def run(bits: Bits) -> int:
-        return int(weighted_choice(bits, case[0], rate, 1, case[1])[0])
+        return int(made.draw(bits, 1)[0])
 
     return enumerate_law(run, max_choices=words, word_bits=word_bits)
 
