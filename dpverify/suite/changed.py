@@ -40,6 +40,7 @@ class Changed:
         self._sources = Sources(root, find_root())
         # the auditor and the judges import the package for its version and place, and no mechanism
         self._judges = Sources(root, find_root(), _used={"dpverify": frozenset()})
+        self._found = dict[tuple[str, str], set[str]]()
 
     def affected(self, units: Sequence[AnyUnit]) -> list[AnyUnit]:
         """The units that depend on a module that changed."""
@@ -54,10 +55,21 @@ class Changed:
         return self.everything or not self.modules.isdisjoint(self._sources.closure({module}))
 
     def _modules(self, unit: Any) -> set[str]:
-        name = unit.name.partition(":")[0].replace("/", ".")
         if unit.kind == "obligation":
-            return self._build.modules(name_of(unit.name))
-        attacked = unit.kind in ("audit", "exhibit")
+            return self._under("obligation", unit.name)
+        kind = "attack" if unit.kind in ("audit", "exhibit") else "proof"
+        return self._under(kind, unit.name.partition(":")[0].replace("/", "."))
+
+    def _under(self, kind: str, name: str) -> set[str]:
+        """Modules under an obligation, or under all attacks on a mechanism or all proofs of it."""
+        if (kind, name) not in self._found:
+            self._found[kind, name] = self._closure(kind, name)
+        return self._found[kind, name]
+
+    def _closure(self, kind: str, name: str) -> set[str]:
+        if kind == "obligation":
+            return self._build.modules(name_of(name))
+        attacked = kind == "attack"
         own = {f"audits.{name}"} if attacked else {f"audits.{name}", f"spec.{name}", *_THEORY}
         found = self._sources.closure({module for module in own if self._sources.file(module)})
         return found | self._judges.closure({*(_ATTACKING if attacked else _PROVING)})

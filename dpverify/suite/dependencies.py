@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 import dpverify
@@ -48,7 +48,6 @@ class Sources:
     package: Path = _PACKAGE
     _files: dict[str, Path | None] = field(default_factory=dict)
     _used: dict[str, frozenset[str]] = field(default_factory=dict)
-    _trees: dict[str, ast.Module] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
     _hashes: dict[str, str] = field(default_factory=dict)
 
@@ -72,11 +71,9 @@ class Sources:
                 return file
         return None
 
-    def tree(self, module: str) -> ast.Module:
-        """The syntax tree of a module that is there."""
-        if module not in self._trees:
-            self._trees[module] = ast.parse(self.text(module))
-        return self._trees[module]
+    def functions(self, module: str) -> tuple[str, ...]:
+        """Names of the functions defined at the top of a module that is there, in their order."""
+        return _functions(self.text(module))
 
     def text(self, module: str) -> str:
         """The text of a module that is there, each line ended by a newline alone."""
@@ -119,10 +116,10 @@ class Sources:
         }
 
     @cached_property
-    def _named(self) -> dict[str, list[re.Pattern[str]]]:
+    def _named(self) -> dict[str, tuple[re.Pattern[str], ...]]:
         """What each module that names an obligation names, as patterns."""
         naming = [module for module in self._stated() if _PREFIX in self.text(module)]
-        found = {module: list(_names_in(self.tree(module))) for module in naming}
+        found = {module: _names_in(self.text(module)) for module in naming}
         return {module: patterns for module, patterns in found.items() if patterns}
 
     def _stated(self) -> Iterator[str]:
@@ -137,11 +134,11 @@ class Sources:
         """The modules that a module imports, at its top or in a function."""
         if module not in self._used:
             found = set[str]()
-            for node in _statements(self.tree(module)):
+            for node in _imports(self.text(module)):
                 if isinstance(node, ast.Import):
                     for alias in node.names:
                         found |= self._loaded(alias)
-                elif isinstance(node, ast.ImportFrom):
+                else:
                     base = self._absolute(module, node)
                     found |= {self._defining(base, alias.name) for alias in node.names}
             self._used[module] = frozenset(one for one in found if self.file(one) is not None)
@@ -167,15 +164,14 @@ class Sources:
         """The module that defines a name imported from ``base``, or ``base`` where that is not plain."""
         file, below = self.file(base), f"{base}.{name}"
         if file is not None and file.name == "__init__.py":
-            tree = self.tree(base)
+            text = self.text(base)
             passed = {
                 (self._absolute(base, node), alias.name)
-                for node in tree.body
-                if isinstance(node, ast.ImportFrom)
+                for node in _passed_on(text)
                 for alias in node.names
                 if (alias.asname or alias.name) == name
             } - {(base, name)}
-            if len(passed) > 1 or name in _bound(tree):
+            if len(passed) > 1 or name in _bound(text):
                 return base
             if passed:
                 return self._defining(*passed.pop())
@@ -186,6 +182,32 @@ def _py(parts: list[str]) -> str:
     return f"{parts[-1]}.py" if parts else ""
 
 
+# What a text says is worked out once in a process, however many suites have a file of that text.
+
+
+@lru_cache(maxsize=8)
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@cache
+def _functions(text: str) -> tuple[str, ...]:
+    return tuple(node.name for node in _tree(text).body if isinstance(node, ast.FunctionDef))
+
+
+@cache
+def _imports(text: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """All imports, at the top or in a function."""
+    found = _statements(_tree(text))
+    return tuple(node for node in found if isinstance(node, (ast.Import, ast.ImportFrom)))
+
+
+@cache
+def _passed_on(text: str) -> tuple[ast.ImportFrom, ...]:
+    """The imports at the top by which a package passes names on."""
+    return tuple(node for node in _tree(text).body if isinstance(node, ast.ImportFrom))
+
+
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
     """All statements in a node. Expressions, which hold most of a tree and no import, are not entered."""
     for child in ast.iter_child_nodes(node):
@@ -194,21 +216,27 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from _statements(child)
 
 
-def _bound(tree: ast.Module) -> set[str]:
+@cache
+def _bound(text: str) -> frozenset[str]:
     """The names that a module gets otherwise than by ``from ... import``."""
     found = set[str]()
-    for node in ast.walk(tree):
+    for node in ast.walk(_tree(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, ast.Import):
             found |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
-    return found
+    return frozenset(found)
 
 
-def _names_in(tree: ast.Module) -> Iterator[re.Pattern[str]]:
+@cache
+def _names_in(text: str) -> tuple[re.Pattern[str], ...]:
     """Patterns of the obligations that strings of a module name."""
+    return tuple(_patterns(_tree(text)))
+
+
+def _patterns(tree: ast.Module) -> Iterator[re.Pattern[str]]:
     constants = {
         target.id: node.value.value
         for node in tree.body

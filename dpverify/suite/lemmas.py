@@ -11,7 +11,6 @@ it is the same in a checkout and in a wheel. It knows no versions of Python and 
 
 from __future__ import annotations
 
-import ast
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -72,10 +71,10 @@ class Build:
     def obligations(self) -> tuple[str, ...]:
         """Every obligation as lemmas name it, "theory/queries.py:obligation_count"."""
         return tuple(
-            f"{path}:{node.name}"
+            f"{path}:{name}"
             for path, sources in self._trees.items()
-            for node in sources.tree(_module(path)).body
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("obligation_")
+            for name in sources.functions(_module(path))
+            if name.startswith("obligation_")
         )
 
     @cached_property
