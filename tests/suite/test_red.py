@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dpverify.audit.attacked import Attacked
 from dpverify.cli import main
 from dpverify.plans import (
     AboveThreshold,
@@ -51,8 +52,8 @@ BUILT = {"mean", "squares"} & {
     if isinstance(element, Adaptive)
 }
 """Stages whose noise follows the public number of records, so that what is declared has another."""
-TRIALS = (20_000, 100_000)
-"""Nearly every stage is red with the few already; one that is not has to be with the many."""
+TRIALS = (5_000, 20_000, 100_000)
+"""Most stages are red with the few already; one that is not has to be with the many."""
 
 
 def _halve(patch: pytest.MonkeyPatch, name: str, noise: Noise) -> None:
@@ -97,6 +98,7 @@ def test_halving_the_noise_of_a_stage_is_red(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _halve(monkeypatch, stage, noise)
+    monkeypatch.setattr(Attacked, "planted", lambda self, *, thorough=False: [])  # this is the fault
     for trials in TRIALS:
         code = main(["audit", key, "--trials", str(trials), "--seed", "11", "--workers", "1"])
         printed = capsys.readouterr().out
