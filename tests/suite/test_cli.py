@@ -21,7 +21,6 @@ from dpverify.suite.events import Outcome, RunStarted, UnitFinished, exit_code, 
 from dpverify.suite.judges import Options, Unit
 from dpverify.suite.trees import load
 
-
 _HERE = ("--workers", "1")
 """No processes besides this one: each would import everything again."""
 
