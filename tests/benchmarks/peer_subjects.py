@@ -19,13 +19,21 @@ from dpverify.audit.neighbors.pairs import QueryMoves, moved
 from dpverify.privacy import ApproxDP, Guarantee, PureDP
 from dpverify.privacy.numbers import Floats
 from tests.benchmarks.certified_bounds import mu_of_budget
+from tests.benchmarks.peer_scores import (
+    Score,
+    bits_score,
+    difference,
+    laplace_score,
+    log,
+    tabled,
+    values_instead,
+)
 
 DRAWS = 100_000
 """A side; but for the rare secret."""
 DELTA = 1e-5
 GRID = 2.0**16
 Function = Callable[[Any, int, np.random.Generator], Floats]
-Score = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -82,96 +90,23 @@ def classical() -> list[Subject]:
 def _classical_score(one: Classical) -> Score:
     left, right = one.pairs[0].left, one.pairs[0].right
     if isinstance(one.function, ValueInstead):
-        return _values_instead(one.function, left, right)
+        return values_instead(one.function, left, right)
     if isinstance(one.function, SparseVector):
-        return _tabled(one.function.probability, left, right)
+        return tabled(one.function.probability, left, right)
     if one.name in ("Laplace", "NoisyHist1", "NoisyHist2"):
         return laplace_score(left, right, 0.1 if one.name == "NoisyHist2" else 10.0)
     if one.name == "RAPPOR":
         return bits_score(set_probabilities(left[0]), set_probabilities(right[0]))
     kind: Any = "exponential" if one.name in ("RNM2", "RNM4") else "laplace"
     if one.name in ("RNM1", "RNM2"):
-        return _tabled(lambda data, row: wins(data, int(row[0]), kind), left, right)
+        return tabled(lambda data, row: wins(data, int(row[0]), kind), left, right)
 
     def log_mass(data: Any, values: Floats) -> Floats:
         half = 2.0**-10
         ends = (np.array(largest_at_most(data, values + away, kind)) for away in (half, -half))
-        return _log(next(ends) - next(ends))
+        return log(next(ends) - next(ends))
 
-    return lambda outputs: _difference(
-        log_mass(left, outputs[:, 0]), log_mass(right, outputs[:, 0])
-    )
-
-
-def laplace_score(left: Sequence[float], right: Sequence[float], scale: float) -> Score:
-    """Of independent Laplace noise in each column."""
-    ours, theirs = np.asarray(left, np.float64), np.asarray(right, np.float64)
-
-    def score(outputs: Floats) -> Floats:
-        gaps = np.abs(outputs - theirs) - np.abs(outputs - ours)
-        return np.round(gaps.sum(axis=1) / scale, 9)  # equal up to floats: equal
-
-    return score
-
-
-def bits_score(left: Floats, right: Floats) -> Score:
-    """Of independent bits with these probabilities."""
-    ones, zeros = np.log(left / right), np.log((1 - left) / (1 - right))
-    return lambda outputs: np.round(outputs @ ones + (1 - outputs) @ zeros, 9)
-
-
-def _tabled(probability: Callable[[Any, Sequence[int]], float], left: Any, right: Any) -> Score:
-    """Of few different outputs."""
-    known: dict[tuple[int, ...], float] = {}
-
-    def ratio(row: tuple[int, ...]) -> float:
-        if row not in known:
-            sides = [np.array([max(0.0, probability(data, row))]) for data in (left, right)]
-            known[row] = round(float(_difference(_log(sides[0]), _log(sides[1]))[0]), 9)
-        return known[row]
-
-    def score(outputs: Floats) -> Floats:
-        rows, places = np.unique(outputs.astype(np.int64), axis=0, return_inverse=True)
-        return np.array([ratio(tuple(row)) for row in rows.tolist()])[places.ravel()]
-
-    return score
-
-
-def _values_instead(mechanism: ValueInstead, left: Any, right: Any) -> Score:
-    """Of (how many FALSE, value): the value's density on a grid, interpolated."""
-    grid = np.arange(-150.0, 300.5, 1.0)
-    table: list[Floats] = []
-
-    def log_density(data: Any, first: int) -> Floats:
-        masses = [mechanism.value_at_most(data, first, value) for value in grid.tolist()]
-        return _log(np.diff(masses))
-
-    def score(outputs: Floats) -> Floats:
-        if not table:
-            table.extend(
-                log_density(left, first) - log_density(right, first) for first in range(len(left))
-            )
-        none = [mechanism.probability(data, [FALSE] * len(left)) for data in (left, right)]
-        found = np.full(len(outputs), math.log(none[0] / none[1]))
-        middles = (grid[1:] + grid[:-1]) / 2
-        for first, ratios in enumerate(table):
-            there = outputs[:, 0] == first
-            known = np.isfinite(ratios)
-            found[there] = np.interp(outputs[there, 1], middles[known], ratios[known])
-        return found
-
-    return score
-
-
-def _log(masses: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.maximum(masses, 0.0)), np.float64)
-
-
-def _difference(left: Floats, right: Floats) -> Floats:
-    """Of logarithms; 0 where both are -inf."""
-    with np.errstate(invalid="ignore"):
-        return np.nan_to_num(left - right, nan=0.0, posinf=np.inf, neginf=-np.inf)
+    return lambda outputs: difference(log_mass(left, outputs[:, 0]), log_mass(right, outputs[:, 0]))
 
 
 # --- more of the literature ---------------------------------------------------------------------
@@ -210,7 +145,7 @@ def _truncated_geometric() -> Subject:
         return float(inside * keep ** abs(value - count) / (1 + keep))
 
     pair = moved("one more", [2.0], [1.0])
-    score = _tabled(probability, [2.0], [3.0])
+    score = tabled(probability, [2.0], [3.0])
     return Subject("TruncatedGeometric", release, pair, PureDP("0.1"), score, 0.1)
 
 
@@ -246,7 +181,7 @@ def _numerical_svt() -> Subject:
         ends = [TRUE] if row[0] < len(data) else []
         return vector.probability(data, [FALSE] * row[0] + ends)
 
-    of_first = _tabled(probability, left, right)
+    of_first = tabled(probability, left, right)
     ours, theirs = (np.append(np.asarray(data), 0.0) for data in (left, right))
 
     def score(outputs: Floats) -> Floats:

@@ -1,0 +1,86 @@
+"""Exact log-likelihood ratios of the outputs of mechanisms on two datasets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from audits.classical.sparse_vector import FALSE, ValueInstead
+from dpverify.privacy.numbers import Floats
+
+Score = Callable[[Floats], Floats]
+"""From outputs, shape (size, columns), to log P(output | left) - log P(output | right)."""
+
+
+def laplace_score(left: Sequence[float], right: Sequence[float], scale: float) -> Score:
+    """Of independent Laplace noise in each column."""
+    ours, theirs = np.asarray(left, np.float64), np.asarray(right, np.float64)
+
+    def score(outputs: Floats) -> Floats:
+        gaps = np.abs(outputs - theirs) - np.abs(outputs - ours)
+        return np.round(gaps.sum(axis=1) / scale, 9)  # equal up to floats: equal
+
+    return score
+
+
+def bits_score(left: Floats, right: Floats) -> Score:
+    """Of independent bits with these probabilities."""
+    ones, zeros = np.log(left / right), np.log((1 - left) / (1 - right))
+    return lambda outputs: np.round(outputs @ ones + (1 - outputs) @ zeros, 9)
+
+
+def tabled(probability: Callable[[Any, Sequence[int]], float], left: Any, right: Any) -> Score:
+    """Of few different outputs."""
+    known: dict[tuple[int, ...], float] = {}
+
+    def ratio(row: tuple[int, ...]) -> float:
+        if row not in known:
+            sides = [np.array([max(0.0, probability(data, row))]) for data in (left, right)]
+            known[row] = round(float(difference(log(sides[0]), log(sides[1]))[0]), 9)
+        return known[row]
+
+    def score(outputs: Floats) -> Floats:
+        rows, places = np.unique(outputs.astype(np.int64), axis=0, return_inverse=True)
+        return np.array([ratio(tuple(row)) for row in rows.tolist()])[places.ravel()]
+
+    return score
+
+
+def values_instead(mechanism: ValueInstead, left: Any, right: Any) -> Score:
+    """Of (how many FALSE, value): the value's density on a grid, interpolated."""
+    grid = np.arange(-150.0, 300.5, 1.0)
+    table: list[Floats] = []
+
+    def log_density(data: Any, first: int) -> Floats:
+        masses = [mechanism.value_at_most(data, first, value) for value in grid.tolist()]
+        return log(np.diff(masses))
+
+    def score(outputs: Floats) -> Floats:
+        if not table:
+            table.extend(
+                log_density(left, first) - log_density(right, first) for first in range(len(left))
+            )
+        none = [mechanism.probability(data, [FALSE] * len(left)) for data in (left, right)]
+        found = np.full(len(outputs), math.log(none[0] / none[1]))
+        middles = (grid[1:] + grid[:-1]) / 2
+        for first, ratios in enumerate(table):
+            there = outputs[:, 0] == first
+            known = np.isfinite(ratios)
+            found[there] = np.interp(outputs[there, 1], middles[known], ratios[known])
+        return found
+
+    return score
+
+
+def log(masses: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.maximum(masses, 0.0)), np.float64)
+
+
+def difference(left: Floats, right: Floats) -> Floats:
+    """Of logarithms; 0 where both are -inf."""
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(left - right, nan=0.0, posinf=np.inf, neginf=-np.inf)
