@@ -99,8 +99,8 @@ def audit(
     go_on: a sequential audit goes on after the refutation, until its trials or seconds are used, to say how bad it
     is: the bounds still rise.
     curve: certify so many more events on the most promising pair, along the trade-off curve.
-    progress: of a function on a terminal, by default, the time of a call is measured first, what takes more than
-    ten seconds says how long, and a bar is shown; True: elsewhere too, False: never, or a function that is
+    progress: on a terminal, by default, the time of a call (of a mechanism: of a draw) is measured first, what takes
+    more than ten seconds says how long, and a bar is shown; True: elsewhere too, False: never, or a function that is
     called with how many calls are done and how many there are at most.
 
     Raises TypeError or ValueError for a missing claim, no pairs, two of one name, pairs of another
@@ -125,8 +125,9 @@ def audit(
     with shown(progress, name_of(subject), most, advice=_advice(sequential)) as meter:
         counted = _counted(subject, meter, vectorized)
         marked = None if faults is None else [_counted(one, meter, vectorized) for one in faults]
-        planted = planted_in(counted, marked, vectorized, thorough, step)
-        found = run.all(target_of(counted, vectorized, step), planted, meter)
+        told = meter.count if meter.is_watched else None  # of draws from laws
+        planted = planted_in(counted, marked, vectorized, thorough, step, told)
+        found = run.all(target_of(counted, vectorized, step, told), planted, meter)
     certificates, results, draws, trials, bets = found
     verdict = _verdict(certificates, results)
     unrounded = None if verdict is Verdict.VIOLATED else target_of(subject, vectorized)

@@ -25,6 +25,8 @@ from dpverify.privacy import (
 
 Target = Callable[[Any], AuditedLaw]
 """From a dataset to what is drawn from."""
+Counter = Callable[[int], object]
+"""Told how many more draws are done."""
 
 
 def claimed_of(
@@ -117,30 +119,38 @@ def subject_of(subject: Any, fresh: Any, vectorized: bool) -> Any:
 
 
 def planted_in(
-    subject: Any, faults: Any, vectorized: bool, thorough: bool, step: float = 0.0
+    subject: Any,
+    faults: Any,
+    vectorized: bool,
+    thorough: bool,
+    step: float = 0.0,
+    counted: Counter | None = None,
 ) -> list[tuple[str, Target]]:
-    """The planted faults by name; by default the generic ones of ours."""
+    """The planted faults by name; by default the generic ones of ours. step, counted: as in ``target_of``."""
     if faults is None:
         faults = generic_faults(subject, thorough=thorough) if is_ours(subject) else []
     return [
-        (fault.name, _faulty(fault))
+        (fault.name, _faulty(fault, counted))
         if isinstance(fault, Fault)
         else (getattr(fault, "__name__", repr(fault)), target_of(fault, vectorized, step))
         for fault in faults
     ]
 
 
-def _faulty(fault: Fault) -> Target:
-    return lambda data: TranscriptDraws(fault.law(data))
+def _faulty(fault: Fault, counted: Counter | None) -> Target:
+    return lambda data: TranscriptDraws(fault.law(data), counted)
 
 
-def target_of(subject: Any, vectorized: bool, step: float = 0.0) -> Target:
+def target_of(
+    subject: Any, vectorized: bool, step: float = 0.0, counted: Counter | None = None
+) -> Target:
     """How to draw from the subject. step: to which a function's floats are rounded, as of ``CallableDraws``.
+    counted: told of the draws of a mechanism; a function's calls are counted where it is wrapped (``Meter``).
 
     Raises TypeError for what is neither ours nor a function.
     """
     if is_ours(subject):
-        return lambda data: TranscriptDraws(subject.law(data))
+        return lambda data: TranscriptDraws(subject.law(data), counted)
     if isinstance(subject, Exhibit):
         return lambda data: SeededDraws(subject.function, data)
     if not callable(subject):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dpverify import PureDP
+from dpverify import NoisyCount, PureDP
 from dpverify.audit import AuditResult, Box, Verdict, added, audit, progress, search, witness_of
 from dpverify.audit.progress import Meter, in_words, shown
 from dpverify.privacy import Adjacency, GaussianDP, Guarantee
@@ -144,6 +144,19 @@ def test_a_function_is_told_of_every_phase() -> None:
     )  # fmt: skip
     assert result.verdict is Verdict.CONSISTENT
     assert {most for _, most in told} > {2000}  # of the subject, and of the fault at most
+    assert all(0 < done <= most for done, most in told)
+
+
+def test_draws_of_a_mechanism_are_told_of_like_calls() -> None:
+    def run(**more: Any) -> AuditResult:
+        mechanism = NoisyCount.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE)
+        return audit(mechanism, pairs=[PAIR], trials=2000, seed=0, **more)
+
+    told: list[tuple[int, int]] = []
+    assert run() == run(progress=lambda done, most: told.append((done, most)))
+    assert {most for _, most in told} > {
+        4000
+    }  # of the mechanism, and of each planted fault at most
     assert all(0 < done <= most for done, most in told)
 
 

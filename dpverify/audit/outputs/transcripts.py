@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +22,10 @@ _MOST_ENTRIES = 32
 
 @dataclass(frozen=True, slots=True)
 class TranscriptDraws:
-    """A mechanism's law, or a faulty one, seen by an audit."""
+    """A mechanism's law, or a faulty one, seen by an audit. counted: is told how many were drawn, after each batch."""
 
     law: Any
+    counted: Callable[[int], object] | None = None
 
     def draw(self, bits: Bits, size: int) -> Draws:
         """Transcripts; the label is the gate that stopped each, the numbers all released values.
@@ -32,6 +34,8 @@ class TranscriptDraws:
         Values beyond 2^53 have a residue besides, after all numbers.
         """
         batch: Transcripts = self.law.sample(bits, size)
+        if self.counted is not None:
+            self.counted(size)
         table = ("released", *(f"stopped: {reason}" for reason in batch.reasons))
         labels = Labels(batch.stopped_by + 1, table)
         return Draws(labels, _numbers(list(batch.values.values()), size), batch)
