@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dpverify.audit import Configuration, Fault, certificates
+from dpverify.audit.attacked import Attacked
 from dpverify.audit.cases import cases
 from dpverify.audit.power import Effort
 from dpverify.audit.regions import Counted, Region, region
@@ -27,7 +28,7 @@ from dpverify.suite.measuring import (
     power_units,
     run_measuring,
 )
-from dpverify.suite.trees import load
+from dpverify.suite.trees import Suite, load
 
 QUICK = MeasureOptions(seed=1, quick=True)
 CASE = Unit("coverage", "a rare event")
@@ -40,6 +41,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "QUICK", SMALL)
     monkeypatch.setitem(measuring._SAMPLES, SMALL, 20_000)
     monkeypatch.setitem(measuring._COMPARED, SMALL, measuring._COMPARED[measuring.FULL][1:])
+
+
+@pytest.fixture
+def shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too few repeats to tell a sound auditor's false alarms from a few too many."""
+    monkeypatch.setattr(measuring, "repeats_of", lambda case, quick: 40)
 
 
 def _careless(counted: Counted, share: int, alpha: float) -> Region:
@@ -65,6 +72,7 @@ def test_a_sound_auditor_is_covered() -> None:
     assert found.replay == f"dpverify audit {shlex.quote(CASE.name)} --self-check --seed 1 --quick"
 
 
+@pytest.mark.usefixtures("shortly")
 def test_a_broken_auditor_is_refuted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(certificates, "region", _careless)
     suite, written = load(), tmp_path / "events.jsonl"
@@ -77,11 +85,13 @@ def test_a_broken_auditor_is_refuted(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert "epsilon" in events[1]["data"]["kinds"]
 
 
+@pytest.mark.usefixtures("shortly")
 def test_the_same_seed_gives_the_same_alarms() -> None:
     first, second = (measure_unit(CASE, QUICK) for _ in range(2))
-    assert dataclasses.replace(first, seconds=0) == dataclasses.replace(second, seconds=0)
+    assert replace(first, seconds=0) == replace(second, seconds=0)
 
 
+@pytest.mark.usefixtures("shortly")
 def test_after_an_interrupt_the_table_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     done = measure_unit
 
@@ -135,8 +145,8 @@ def test_a_fault_that_cannot_be_seen_is_powerless(monkeypatch: pytest.MonkeyPatc
     changed = Configuration(
         name=whole.name, mechanism=whole.mechanism, pairs=whole.pairs, faults=[harmless]
     )
-    entry = dataclasses.replace(suite.entries["noisy_count"], configurations=(changed,))
-    only = dataclasses.replace(suite, entries={"noisy_count": entry})
+    entry = replace(suite.entries["noisy_count"], configurations=(changed,))
+    only = replace(suite, entries={"noisy_count": entry})
     monkeypatch.setattr(measuring, "_suite", lambda root: only)
     events: list[Event] = []
     assert run_measuring(only, power_units(only, []), QUICK, [events.append]) == 4
@@ -147,7 +157,16 @@ def test_a_fault_that_cannot_be_seen_is_powerless(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("small")
-def test_without_a_closed_law_nothing_is_known_of_an_oracle() -> None:
+def test_without_a_closed_law_nothing_is_known_of_an_oracle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One pair and no planted fault are enough for that."""
+
+    def less(suite: Suite, key: str) -> tuple[Configuration, Attacked]:
+        configuration, attacked = attacked_under(suite, key)
+        return configuration, replace(attacked, pairs=attacked.pairs[:1], only=frozenset(), own=())
+
+    monkeypatch.setattr(measuring, "attacked_under", less)
     found = measure_unit(Unit("power", "rescaled_mean:add-remove:basic"), QUICK)
     assert found.outcome is not Outcome.INVALID, found.summary
     (compared,) = dict[str, Any](found.data)["oracle"]

@@ -74,10 +74,14 @@ def test_the_terminal_shows_the_table_and_not_the_parts(capsys: pytest.CaptureFi
     assert PART not in printed
 
 
-def test_workers_do_not_change_the_result(whole: Path, tmp_path: Path) -> None:
-    file = tmp_path / "two.jsonl"
-    assert main([*RUN[:-1], "2", "--jsonl", str(file)]) == 0
-    assert _units(file, "rate")[0]["data"] == _units(whole, "rate")[0]["data"]
+def test_workers_do_not_change_the_result(foreign: Path, tmp_path: Path) -> None:
+    found, key = [], "my_count:error-against-n"
+    for workers in ("1", "2"):
+        file = tmp_path / workers
+        run = ["rates", key, "--quick", "--seed", "5", "--workers", workers]
+        assert main([*run, "--suite", str(foreign), "--jsonl", str(file)]) == 0
+        found.append(_units(file, "rate")[0]["data"])
+    assert found[0] == found[1]
 
 
 def test_a_resumed_run_is_the_same_bit_for_bit(
@@ -258,11 +262,19 @@ def _listen_to_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_ctrl_c_leaves_a_file_to_resume_from(tmp_path: Path) -> None:
-    file = tmp_path / "partial.jsonl"
+def test_ctrl_c_leaves_a_file_to_resume_from(foreign: Path, tmp_path: Path) -> None:
+    """What is measured at epsilon = 3/10 waits for an hour; the rest finishes."""
+    audits, file = foreign / "audits" / "my_count.py", tmp_path / "partial.jsonl"
+    text = audits.read_text(encoding="utf-8")
+    waits = "    if setting['epsilon'] == _EPSILONS[3]:\n        __import__('time').sleep(3600)\n"
+    waiting = text.replace(
+        "    multiplier = 1 / Fraction(", f"{waits}    multiplier = 1 / Fraction("
+    )
+    assert waiting != text
+    audits.write_text(waiting, encoding="utf-8")
     command = [sys.executable, "-m", "dpverify", "rates", "--quick", "--seed", "5"]
     process = subprocess.Popen(
-        [*command, "--workers", "2", "--jsonl", str(file)],
+        [*command, "--workers", "2", "--jsonl", str(file), "--suite", str(foreign)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=_listen_to_ctrl_c,
     )  # fmt: skip

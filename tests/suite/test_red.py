@@ -98,7 +98,9 @@ def test_halving_the_noise_of_a_stage_is_red(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _halve(monkeypatch, stage, noise)
-    monkeypatch.setattr(Attacked, "planted", lambda self, *, thorough=False: [])  # this is the fault
+    monkeypatch.setattr(
+        Attacked, "planted", lambda self, *, thorough=False: []
+    )  # this is the fault
     for trials in TRIALS:
         code = main(["audit", key, "--trials", str(trials), "--seed", "11", "--workers", "1"])
         printed = capsys.readouterr().out
