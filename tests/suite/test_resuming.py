@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,14 @@ SEED = ["--seed", "4"]
 def _finished(file: Path) -> list[dict[str, Any]]:
     lines = file.read_text(encoding="utf-8").splitlines()
     return [e for e in map(json.loads, lines) if e["event"] == "unit-finished"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_repeats() -> Iterator[None]:
+    """What is measured does not matter here, only whether it is measured again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "repeats_of", lambda case, quick: 20)
+        yield
 
 
 @pytest.fixture(scope="module", params=[AUDIT, SELF_CHECK], ids=["audit", "self-check"])
