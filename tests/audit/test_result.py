@@ -7,6 +7,7 @@ import json
 import pickle
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,21 +59,42 @@ def audited(function: Callable[..., Any], claim: Guarantee = ONE, **more: Any) -
     )
 
 
-VIOLATED = audited(scaled_faults(noisy())[1])
-CONSISTENT = audited(noisy(), faults=scaled_faults(noisy(1), factors=[0.3]))
-UNPLANTED = audited(noisy())
-MISSED = audited(noisy(), faults=scaled_faults(noisy(1), factors=[0.3, 0.97]))
-RESULTS = {"VIOLATED": VIOLATED, "CONSISTENT": CONSISTENT, "POWERLESS": UNPLANTED}
+@cache
+def violated() -> AuditResult:
+    return audited(scaled_faults(noisy())[1])
+
+
+@cache
+def consistent() -> AuditResult:
+    return audited(noisy(), faults=scaled_faults(noisy(1), factors=[0.3]))
+
+
+@cache
+def unplanted() -> AuditResult:
+    return audited(noisy())
+
+
+@cache
+def missed() -> AuditResult:
+    return audited(noisy(), faults=scaled_faults(noisy(1), factors=[0.3, 0.97]))
+
+
+def results() -> dict[str, AuditResult]:
+    return {"VIOLATED": violated(), "CONSISTENT": consistent(), "POWERLESS": unplanted()}
+
+
+Made = Callable[[], AuditResult]
 
 
 def test_the_verdicts_are_what_they_should_be() -> None:
-    for verdict, result in RESULTS.items():
+    for verdict, result in results().items():
         assert str(result.verdict) == verdict
-    assert MISSED.verdict is Verdict.POWERLESS
+    assert missed().verdict is Verdict.POWERLESS
 
 
-@pytest.mark.parametrize("result", [VIOLATED, UNPLANTED, MISSED], ids=lambda one: str(one.verdict))
-def test_what_is_not_consistent_raises_with_the_whole_report(result: AuditResult) -> None:
+@pytest.mark.parametrize("made", [violated, unplanted, missed])
+def test_what_is_not_consistent_raises_with_the_whole_report(made: Made) -> None:
+    result = made()
     with pytest.raises(AssertionError) as caught:
         result.require_consistent()
     assert isinstance(caught.value, NotConsistent)
@@ -83,16 +105,16 @@ def test_what_is_not_consistent_raises_with_the_whole_report(result: AuditResult
 
 
 def test_what_is_consistent_passes() -> None:
-    CONSISTENT.require_consistent()
-    assert CONSISTENT.is_consistent
-    assert not VIOLATED.is_consistent
+    consistent().require_consistent()
+    assert consistent().is_consistent
+    assert not violated().is_consistent
 
 
 def test_no_result_is_a_truth_value() -> None:
     finding = structure.membership(
         lambda total: total + 0.5, 0.0, 1.0, centers=(0.0, 1.0), scale=1.0, draws=200
     )
-    for result in (*RESULTS.values(), finding):
+    for result in (*results().values(), finding):
         with pytest.raises(TypeError, match=r"Write result.require_consistent\(\)"):
             assert result  # the very line that used to pass
 
@@ -107,28 +129,29 @@ def test_a_finding_is_required_like_an_audit() -> None:
 
 
 def test_the_repr_is_one_line_with_all_that_matters() -> None:
-    for result in (*RESULTS.values(), MISSED):
+    for result in (*results().values(), missed()):
         shown = repr(result)
         assert "\n" not in shown
         assert len(shown) < 300
         for part in (str(result.verdict), "noisy_sum", "pure(1)", "add-remove", "'a one enters'",
                      f"{result.epsilon:.4g}", "alpha 1e-06", "seed 0"):  # fmt: skip
             assert part in shown
-    assert "faults 1/2" in repr(MISSED)
+    assert "faults 1/2" in repr(missed())
 
 
 def test_powerless_says_why() -> None:
     assert "no fault was planted, so this says little; plant one, for example faults=" in str(
-        UNPLANTED
+        unplanted()
     )
-    assert "scaled_faults(function)" in UNPLANTED.meaning
-    assert "a planted fault was missed: noisy_sum, scale x 0.97" in MISSED.meaning
-    assert "no fault was planted" not in str(MISSED)
-    assert "0.3" not in MISSED.meaning
+    assert "scaled_faults(function)" in unplanted().meaning
+    assert "a planted fault was missed: noisy_sum, scale x 0.97" in missed().meaning
+    assert "no fault was planted" not in str(missed())
+    assert "0.3" not in missed().meaning
 
 
-@pytest.mark.parametrize("result", [*RESULTS.values(), MISSED], ids=lambda one: str(one.verdict))
-def test_a_result_is_plain_json_and_loads_back(result: AuditResult) -> None:
+@pytest.mark.parametrize("made", [violated, consistent, unplanted, missed])
+def test_a_result_is_plain_json_and_loads_back(made: Made) -> None:
+    result = made()
     text = json.dumps(result.to_dict(), allow_nan=False)
     assert json.loads(text) == result.to_dict()
     loaded = AuditResult.from_dict(json.loads(text))
@@ -169,11 +192,11 @@ def test_what_is_no_result_is_refused() -> None:
 
 
 def test_a_result_carries_what_its_witness_needs(tmp_path: Path) -> None:
-    made = json.loads(write_witness(VIOLATED, tmp_path / "w.json").read_text(encoding="ascii"))
+    made = json.loads(write_witness(violated(), tmp_path / "w.json").read_text(encoding="ascii"))
     check(made)
     assert made["subject"] == "noisy_sum, scale x 0.5"
-    assert VIOLATED.pairs == (PAIR,)
-    loaded = AuditResult.from_dict(VIOLATED.to_dict())
+    assert violated().pairs == (PAIR,)
+    loaded = AuditResult.from_dict(violated().to_dict())
     with pytest.raises(ValueError, match="loaded from plain data has no pairs"):
         witness_of(loaded)
 
