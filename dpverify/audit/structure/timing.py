@@ -38,6 +38,8 @@ def timing(
     on the (independent) noises: the sum of products of rank differences is one of random signs,
     bounded by Hoeffding 1963. Slow changes of the machine cancel within a
     pair; ranks are deaf to interruptions. A fixed loop timed in between shows the machine alone.
+    A center that drifts slowly, or jumps now and then, shows nothing, even where the times do as well; one
+    that alternates from call to call together with the times is found, though it may be public.
     Errors: ValueError for too few draws, a bad alpha, threshold or batch.
     Source: Jin, McMurtry, Rubinstein, Ohrimenko, "Are we there yet? Timing and floating-point attacks
     on differential privacy systems", S&P 2022.
