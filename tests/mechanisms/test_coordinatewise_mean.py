@@ -16,7 +16,7 @@ from spec import coordinatewise_mean as spec
 from spec.theory import centered
 from spec.theory.coordinates import middle
 from tests.mechanisms.centered import REPLACE, aware, normal, plain
-from tests.mechanisms.helpers import estimates, fails_at_most, mean_square_fits
+from tests.mechanisms.helpers import edge_rows, estimates, fails_at_most, mean_square_fits
 from tests.randomness.helpers import NoBits
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -51,9 +51,6 @@ def test_no_bit_is_drawn_for_refused_data(adjacency: Adjacency) -> None:
         plain(adjacency=REPLACE).release(np.zeros((0, 2)), NoBits())
 
 
-EDGE = [0.0, -0.0, 0.5, 5e-324, -5e-324, 2.2e-308, 1e308, -1e308, 1.7976931348623157e308]
-
-
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize(
     "own", [{}, {"deviations": (1e-3, 9.0)}, {"reach": "1e-2", "clipped": "1/2"}]
@@ -62,9 +59,7 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
     adjacency: Adjacency, own: dict[str, Any]
 ) -> None:
     mechanism = plain(adjacency=adjacency, **own)
-    rows = np.array([(x, y) for x in EDGE for y in EDGE])
-    datasets: list[Any] = [rows[i : i + n] for n in (0, 1, 2, 20) for i in (0, 23, 55)]
-    datasets = [one for one in (*datasets, rows) if len(one) >= mechanism.fewest_records()]
+    datasets = [one for one in edge_rows() if len(one) >= mechanism.fewest_records()]
     assert compare_facts(spec, mechanism, datasets) > len(datasets)
     for seed, data in enumerate(datasets):
         with np.errstate(all="raise"):

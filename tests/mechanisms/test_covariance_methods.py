@@ -19,11 +19,11 @@ from dpverify import (
     GaussianCovariance,
     GaussianDP,
     SeededBits,
-    result_from,
 )
 from dpverify.estimation import spectral_rounds
 from dpverify.estimation.whitening import count_of, octave_of
 from spec.theory import preconditioning, whitening
+from tests.mechanisms.helpers import edge_rows, typed_releases
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -121,7 +121,6 @@ def test_a_budget_is_met_and_hardly_missed(method: str, adjacency: Adjacency, bu
     assert names[:9] == ["count", *(f"round {t}" for t in range(1, 9))]
 
 
-EDGE = [0.0, -0.0, 0.5, 5e-324, -5e-324, 2.2e-308, 1e308, -1e308, 1.7976931348623157e308]
 WORLDS: list[dict[str, Any]] = [
     {},
     {"adjacency": REPLACE, "at_least": 1},
@@ -143,16 +142,8 @@ WORLDS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("parameters", WORLDS, ids=range(len(WORLDS)))
 def test_every_dataset_has_a_typed_release(method: str, parameters: dict[str, Any]) -> None:
     mechanism = covariance(method=method, **parameters)
-    rows = np.array([(x, y) for x in EDGE for y in EDGE])
-    datasets: list[Any] = [rows[i : i + n] for n in (0, 1, 2, 20) for i in (9, 54)]
-    datasets += [rows, [(1.0, 2.0)] * 90, np.random.default_rng(0).normal(size=(100, 2))]
-    for seed, data in enumerate(datasets):
-        if len(data) < mechanism.fewest_records():
-            continue
-        with np.errstate(all="raise", under="ignore"):
-            found, again = (mechanism.release(data, SeededBits(seed)) for _ in range(2))
-        assert found == again
-        assert result_from(found.to_dict()) == found
+    normal = np.random.default_rng(0).normal(size=(100, 2))
+    for found in typed_releases(mechanism, [*edge_rows(), [(1.0, 2.0)] * 90, normal]):
         assert isinstance(found, (Abstained, Concentrated, CovarianceEstimate))
         if isinstance(found, CovarianceEstimate):
             assert np.isfinite(found.value).all()

@@ -20,9 +20,9 @@ from dpverify import (
     Gaussian,
     GaussianDP,
     SeededBits,
-    result_from,
 )
 from dpverify.plans.plan import stages_of
+from tests.mechanisms.helpers import edge_rows, typed_releases
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -96,7 +96,6 @@ def test_no_bit_is_drawn_for_refused_data(adjacency: Adjacency) -> None:
             mechanism.release(np.zeros((2, 2)), NoBits())
 
 
-EDGE = [0.0, -0.0, 0.5, 5e-324, -5e-324, 2.2e-308, 1e308, -1e308, 1.7976931348623157e308]
 WORLDS: list[dict[str, Any]] = [
     {},
     {"adjacency": REPLACE, "at_least": 1},
@@ -114,17 +113,8 @@ WORLDS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("parameters", WORLDS, ids=range(len(WORLDS)))
 def test_every_dataset_has_a_typed_release(parameters: dict[str, Any]) -> None:
     mechanism = gaussian(**parameters)
-    rows = np.array([(x, y) for x in EDGE for y in EDGE])
-    datasets: list[Any] = [rows[i : i + n] for n in (0, 1, 2, 20) for i in (0, 9, 54)]
-    datasets += [rows, [(1.0, 2.0)] * 90, np.random.default_rng(0).normal(size=(100, 2))]
-    for seed, data in enumerate(datasets):
-        if len(data) < mechanism.fewest_records():
-            continue
-        with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-            again = mechanism.release(data, SeededBits(seed))
-        assert found == again
-        assert result_from(found.to_dict()) == found
+    normal = np.random.default_rng(0).normal(size=(100, 2))
+    for found in typed_releases(mechanism, [*edge_rows(), [(1.0, 2.0)] * 90, normal]):
         if isinstance(found, CovarianceEstimate):
             assert found.location_deviation is not None
             for numbers in (found.value, found.factor, found.location, found.location_deviation):

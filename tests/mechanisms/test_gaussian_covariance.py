@@ -21,9 +21,9 @@ from dpverify import (
     GaussianCovariance,
     GaussianDP,
     SeededBits,
-    result_from,
 )
 from spec import gaussian_covariance as spec
+from tests.mechanisms.helpers import EDGE, edge_rows, typed_releases
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -121,7 +121,6 @@ def test_no_bit_is_drawn_for_refused_data(adjacency: Adjacency) -> None:
 
 # --- what is released of any data -----------------------------------------------------------------
 
-EDGE = [0.0, -0.0, 0.5, 5e-324, -5e-324, 2.2e-308, 1e308, -1e308, 1.7976931348623157e308]
 WORLDS: list[dict[str, Any]] = [
     {},
     {"adjacency": REPLACE, "at_least": 1},
@@ -143,9 +142,7 @@ WORLDS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("parameters", WORLDS, ids=range(len(WORLDS)))
 def test_every_dataset_has_a_typed_release(parameters: dict[str, Any]) -> None:
     mechanism = covariance(**parameters)
-    rows = np.array([(x, y) for x in EDGE for y in EDGE])
-    datasets: list[Any] = [rows[i : i + n] for n in (0, 1, 2, 20) for i in (0, 9, 54)]
-    datasets += [rows, [(1.0, 2.0)] * 90, [(1.0, 0.0)] * 90]
+    datasets: list[Any] = [*edge_rows(), [(1.0, 2.0)] * 90, [(1.0, 0.0)] * 90]
     datasets += [np.random.default_rng(0).normal(size=(100, 2)) * size for size in (1.0, 1e300)]
     _are_typed(mechanism, datasets)
 
@@ -161,14 +158,7 @@ def test_one_column_has_a_typed_release(adjacency: Adjacency) -> None:
 
 
 def _are_typed(mechanism: GaussianCovariance, datasets: list[Any]) -> None:
-    for seed, data in enumerate(datasets):
-        if len(data) < mechanism.fewest_records():
-            continue
-        with np.errstate(all="raise", under="ignore"):
-            found = mechanism.release(data, SeededBits(seed))
-            again = mechanism.release(data, SeededBits(seed))
-        assert found == again
-        assert result_from(found.to_dict()) == found
+    for found in typed_releases(mechanism, datasets):
         assert isinstance(found, CovarianceEstimate | Concentrated | Abstained)
         if isinstance(found, CovarianceEstimate):
             for numbers in (found.value, found.factor, found.location):
