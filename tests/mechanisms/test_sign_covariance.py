@@ -276,11 +276,11 @@ def test_errors_are_as_predicted_whatever_the_law(case: Any) -> None:
 
 
 def test_an_unknown_center_is_found_with_the_shape() -> None:
-    """Four draws of either of two datasets, a center 10^6 away.
+    """Eight draws of either of two datasets, a center 10^6 away.
 
     The location's noise has the deviation that is said, but for 1e-6 (chi square, 80 degrees).
     """
-    d, n, mu = 10, 16_000, Fraction(10000, 1296)
+    d, n, mu = 5, 8000, Fraction(10000, 1296)
     mechanism = shape(d, scale=1e6, noise_multiplier=mu, cell=2**-6)
     quiet = shape(d, scale=1e6, noise_multiplier=mu / 1000, cell=2**-6, at_least=1)
     errors, squares = [], 0.0
@@ -289,8 +289,8 @@ def test_an_unknown_center_is_found_with_the_shape() -> None:
         data, root = law_of(d, n, seed)
         exact = quiet.release(data + 1e6, SeededBits(seed))
         assert isinstance(exact, ShapeEstimate)
-        batch = mechanism.law(data + 1e6).sample(SeededBits(seed), 4)
-        for i in range(4):
+        batch = mechanism.law(data + 1e6).sample(SeededBits(seed), 8)
+        for i in range(8):
             found = mechanism.estimate(batch[i])
             assert isinstance(found, ShapeEstimate)
             errors.append(apart(found, root))
@@ -302,13 +302,13 @@ def test_an_unknown_center_is_found_with_the_shape() -> None:
 
 
 def _scatter() -> float:
-    """The scale of the Cauchy scatter of normal records: E (d + 1) r^2 / (s^2 + r^2) = d, in d = 10."""
-    lengths = stats.chi2(10).rvs(40_000, random_state=0)
+    """Find the scale of the Cauchy scatter of normal records: E (d + 1) r^2 / (s^2 + r^2) = d, in d = 5."""
+    lengths = stats.chi2(5).rvs(40_000, random_state=0)
     low, high = 0.01, 10.0
     for _ in range(50):
         middle = (low + high) / 2
-        value = float(np.mean(11 * lengths / (middle**2 + lengths)))
-        low, high = (middle, high) if value > 10 else (low, middle)
+        value = float(np.mean(6 * lengths / (middle**2 + lengths)))
+        low, high = (middle, high) if value > 5 else (low, middle)
     return low
 
 
