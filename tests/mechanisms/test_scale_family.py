@@ -309,16 +309,16 @@ def test_errors_are_small(adjacency: Adjacency, outside: str, most: float) -> No
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_intervals_cover(outside: str) -> None:
-    """400 releases of fresh records: intervals of 95% that count sampling hold the truth."""
+    """200 releases of fresh records: intervals of 95% that count sampling hold the truth."""
     mechanism = scale(outside=outside, noise_multiplier=6)
     held = 0
-    for seed in range(400):
+    for seed in range(200):
         data = drawn("exponential", 5.0, 3000, 1000 + seed)
         found = mechanism.release(data, SeededBits(seed))
         assert isinstance(found, ScaleEstimate)
         low, high = found.interval(sampling=True)
         held += low <= 5.0 <= high
-    assert held >= stats.binom.ppf(1e-6, 400, 0.95)
+    assert held >= stats.binom.ppf(1e-6, 200, 0.95)
     error = mechanism.expected_error(3000)
     assert error == pytest.approx(float(spec.noise_error(mechanism.parameters, 3000)), rel=1e-3)
     assert mechanism.expected_error(1) == math.inf
