@@ -150,7 +150,13 @@ def configuration(name: str, mechanism: GroupVotes) -> Configuration:
     """With the pairs of its adjacency and its own faults."""
     adding = mechanism.adjacency is Adjacency.ADD_REMOVE
     pairs: Sequence[NeighboringPair] = (pairs_added if adding else pairs_replaced)(mechanism)
-    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=_faults(mechanism))
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=_faults(mechanism),
+        quick_trials=100_000,
+    )
 
 
 # --- rates --------------------------------------------------------------------------------------

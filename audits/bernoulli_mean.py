@@ -68,6 +68,7 @@ CONFIGURATIONS = (
             added("a NaN enters", [1.0] * 5, _NAN),
         ),
         faults=(_public_number(_NUMBER), _unpaid_number(_NUMBER)),
+        quick_trials=100_000,
     ),
     Configuration(
         name="answers",
@@ -79,6 +80,7 @@ CONFIGURATIONS = (
             replaced("around a quarter", [0.25] * 5, 0.25000000000000006, at=2),
             replaced("a zero by a subnormal", [-0.0] * 5, _TINY),
         ),
+        quick_trials=100_000,
     ),
 )
 

@@ -222,7 +222,9 @@ def _attacked(
     *faults: Callable[[ClippedMean], Fault],
 ) -> Configuration:
     planted = [fault(mechanism) for fault in faults]
-    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=planted)
+    return Configuration(
+        name=name, mechanism=mechanism, pairs=pairs, faults=planted, quick_trials=100_000
+    )
 
 
 def _mean(

@@ -140,7 +140,13 @@ def _faults(mechanism: StabilityHistogram) -> list[Fault]:
 def _configuration(
     name: str, mechanism: StabilityHistogram, pairs: Sequence[NeighboringPair]
 ) -> Configuration:
-    return Configuration(name=name, mechanism=mechanism, pairs=pairs, faults=_faults(mechanism))
+    return Configuration(
+        name=name,
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=_faults(mechanism),
+        quick_trials=100_000,
+    )
 
 
 def _threshold(mechanism: StabilityHistogram) -> int:

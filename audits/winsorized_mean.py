@@ -75,7 +75,12 @@ def _configuration(
 ) -> Configuration:
     planted = [fault(mechanism) for fault in faults]
     return Configuration(
-        name=name, mechanism=mechanism, pairs=pairs, faults=planted, opening=opening
+        name=name,
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=planted,
+        opening=opening,
+        quick_trials=100_000,
     )
 
 

@@ -64,11 +64,11 @@ def measured(key: str, seeds: int) -> list[dict[str, Any]]:
             margins: list[float] = []
             for k in range(seeds):
                 alpha, seed = share / len(stages), seed_of(key, FIRST_SEED + k)
-                attack = FixedAttack(guarantee, attacked.pairs, draws, alpha, seed)
-                stream = 1 + number * len(STAGES) + stage
-                tried = attack.attempt(law, stream, range(len(attacked.pairs))).tried
-                best = max(standardized(one, guarantee) for one in tried)
-                margins.append(best if tried[-1].refuted else -math.inf)
+                attack = FixedAttack(guarantee, attacked.pairs, draws, alpha, seed, planted=True)
+                stream, last = 1 + number * len(STAGES) + stage, draws == stages[-1][1]
+                attempt = attack.attempt(law, stream, range(len(attacked.pairs)), thorough=last)
+                best = max((standardized(one, guarantee) for one in attempt.tried), default=0.0)
+                margins.append(best if attempt.refuted else -math.inf)
                 if margins[-1] == -math.inf and position < len(stages) - 1:
                     break
             if min(margins) > -math.inf:
