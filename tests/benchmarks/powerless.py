@@ -2,7 +2,9 @@
 
 Per unit and planted fault: the first stage (``dpverify.audit.staging``) that catches it with each of 40 seeds, when it
 attacks alone, and by how much: the standardized excess of the event over what refutes. Such margins are about normal;
-the chance of a miss there is the normal tail at the 99% lower confidence bound of their mean in standard deviations.
+the chance of a miss there is the normal tail at the 99% lower confidence bound of their mean in standard deviations,
+of which one is at least a standard error. Beyond ten standard errors a margin counts as ten: which of two pairs catches
+a fault, by much or by far more, says nothing of misses.
 Later stages draw anew, more, so their misses are independent and no more likely: the chance of missing the fault is at
 most that tail to the power of the stages left. Chances are added up over faults and units.
 
@@ -38,6 +40,8 @@ from dpverify.suite.judges import (
 from dpverify.suite.trees import Suite, load
 
 LEVEL = 0.99
+PLAIN = 10.0
+"""Standard errors: larger margins are no further from a miss."""
 FIRST_SEED = 10**6
 """Of the seeds measured here; no setting was chosen on them."""
 
@@ -90,8 +94,9 @@ def miss(fault: dict[str, Any]) -> float:
     margins = np.array(fault["margins"])
     if not np.isfinite(margins).all():
         return 1.0
-    deviation = max(float(margins.std(ddof=1)), 1e-9)  # counts that never vary leave none
-    least = lower_bound(min(float(margins.mean()) / deviation, 1e3), len(margins))
+    margins = np.minimum(margins, PLAIN)
+    deviation = max(float(margins.std(ddof=1)), 1.0)  # counts that never vary leave none
+    least = lower_bound(float(margins.mean()) / deviation, len(margins))
     return float(ndtr(-least) ** fault["left"])
 
 
