@@ -256,8 +256,10 @@ def _law(node: _Node, depth: int) -> _Masses:
         for start, mass in again.items():
             rejected[start] += probability * mass
         undecided += probability * cut
+    if depth not in rejected:
+        return dict(masses), dict(rejected), undecided
     # Attempts that began here start over from this very state: condition on not being rejected.
-    kept = 1 - rejected.pop(depth, Fraction(0))
+    kept = 1 - rejected.pop(depth)
     if kept == 0:
         raise RuntimeError("every attempt is rejected: the loop never ends")
     return (

@@ -30,7 +30,7 @@ from dpverify.rates.experiments import (
     Reference,
     is_private,
 )
-from dpverify.rates.faults import faults_of, faulty_law, noise_times, rescaled
+from dpverify.rates.faults import caught, faults_of, faulty_law, noise_times, rescaled, stages
 from dpverify.rates.fitting import Slope, fit
 from dpverify.rates.instances import KINDS, Instance
 from dpverify.rates.judging import Comparison, Finding, Row, Table, compare, row_of, table_of
@@ -63,6 +63,7 @@ __all__ = [
     "Row",
     "Slope",
     "Table",
+    "caught",
     "check_methods",
     "compare",
     "faults_of",
@@ -75,5 +76,6 @@ __all__ = [
     "noise_times",
     "rescaled",
     "row_of",
+    "stages",
     "table_of",
 ]

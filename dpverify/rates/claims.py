@@ -92,12 +92,13 @@ class RateFault:
     """A planted fault: what else the mechanism could do, or estimate, at one setting.
 
     law: of (mechanism, data, value of the variable); None: the right one. estimate: of (mechanism,
-    transcript); None: the right one.
+    transcript); None: the right one. grows: with the variable, so that it shows best at the last value.
     """
 
     name: str
     law: Callable[[Any, Floats, Any], Law] | None = None
     estimate: Callable[[Any, Any], Any] | None = None
+    grows: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

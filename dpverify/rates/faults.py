@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from dpverify.grid import ingest
 from dpverify.plans import Law, Mechanism, Plan
@@ -11,11 +14,23 @@ from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.plan import rescaled_stage, with_stages
 from dpverify.privacy.numbers import Floats
 from dpverify.rates.claims import Exponent, RateClaim, RateFault
+from dpverify.rates.judging import Finding, Row, compare, table_of
+from dpverify.rates.metrics import FEWEST_REPEATS
 
 LOST = Fraction(13, 10)
 """The factor of a constant that was lost on the way from the theory to the code."""
 _DRIFT = 2.0
 """How many tolerances the slope is off in a fault of the exponent."""
+_FEWER = 4
+_EARLY = 1 / 16
+"""Share of alpha of each stage of releases but the last, which has what is left."""
+
+
+class Measured(Protocol):
+    """Measures a planted fault."""
+
+    def __call__(self, index: int, *, repeats: int, alpha: float) -> Row:
+        """The point of this index by so many releases, with its curves."""
 
 
 def faults_of(claim: RateClaim) -> list[RateFault]:
@@ -46,7 +61,7 @@ def _drifting(claim: RateClaim, exponent: Exponent) -> RateFault:
         factor = Fraction((float(value) / first) ** drift).limit_denominator(1 << 20)
         return faulty_law(mechanism, data, rescaled(mechanism.fixed_plan, factor))
 
-    return RateFault(name=f"noise x {claim.variable}^{drift:g}", law=law)
+    return RateFault(name=f"noise x {claim.variable}^{drift:g}", law=law, grows=True)
 
 
 def faulty_law(mechanism: Mechanism[Any], data: Floats, plan: Plan) -> Law:
@@ -58,3 +73,50 @@ def faulty_law(mechanism: Mechanism[Any], data: Floats, plan: Plan) -> Law:
 def rescaled(plan: Plan, factor: Fraction) -> Plan:
     """The plan with the scale of every noise multiplied, where it has one."""
     return with_stages(plan, lambda stage: rescaled_stage(stage, factor))
+
+
+def caught(
+    claim: RateClaim,
+    fault: RateFault,
+    row: Measured,
+    *,
+    repeats: int,
+    alpha: float,
+) -> str:
+    """Name a comparison that is refuted under a planted fault; empty if none is.
+
+    In stages, few releases at one value first, as most faults are coarse. All stages together refute what is
+    right with probability at most alpha an interval.
+    """
+    *early, (most, share) = stages(repeats)
+    order = list(range(len(claim.values)))[:: -1 if fault.grows else 1]
+    one = order if claim.curve is None and claim.upper is None else order[:1]
+    for releases, own in early:
+        with suppress(ValueError):  # too few for an interval or a slope: more tell
+            measured = partial(row, repeats=releases, alpha=own * alpha)
+            if refuted := _refuted(claim, measured, one):
+                return refuted
+    return _refuted(claim, partial(row, repeats=most, alpha=share * alpha), order)
+
+
+def stages(repeats: int) -> Iterator[tuple[int, float]]:
+    """The releases at a value in each stage, and the stage's share of alpha; the last has all ``repeats``."""
+    sizes = [repeats]
+    while sizes[0] >= 2 * FEWEST_REPEATS:
+        sizes.insert(0, max(FEWEST_REPEATS, sizes[0] // _FEWER))
+    yield from ((size, _EARLY) for size in sizes[:-1])
+    yield repeats, 1 - _EARLY * (len(sizes) - 1)
+
+
+def _refuted(claim: RateClaim, row: Callable[[int], Row], order: Sequence[int]) -> str:
+    """Look value by value until a comparison is refuted; then at the slope, if these are all values."""
+    rows = dict[int, Row]()
+    for index in order:
+        rows[index] = row(index)
+        for comparison in compare(claim, rows[index]):
+            if comparison.finding is Finding.REFUTED:
+                return comparison.what
+    if len(rows) < len(claim.values):
+        return ""
+    found = table_of(claim, [rows[index] for index in sorted(rows)]).found(Finding.REFUTED)
+    return found[0] if found else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -21,15 +21,13 @@ import mpmath as mp
 from dpverify.rates import (
     Curve,
     Empirical,
-    Finding,
     Point,
     RateClaim,
     Row,
-    compare,
+    caught,
     faults_of,
     measure,
     row_of,
-    table_of,
 )
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import TOTAL_ALPHA, seed_of
@@ -181,39 +179,39 @@ def _alpha(suite: Suite, claim: RateClaim) -> float:
 
 
 def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]:
-    entry, claim = suite.rates[part.rate]
-    row = _row(suite, entry, claim, part, options)
+    claim = _claim(suite, part)
+    row = _row(suite, part, options, options.repeats(claim), _alpha(suite, claim))
     return {**row.point.to_json(), **curves_of(row)}
 
 
-def _row(suite: Suite, entry: Entry, claim: RateClaim, part: RatePart, options: RateOptions) -> Row:
+def _row(suite: Suite, part: RatePart, options: RateOptions, repeats: int, alpha: float) -> Row:
+    entry, claim = suite.rates[part.rate]
     fault = next((f for f in faults_of(claim) if f.name == part.fault), None)
-    made = type(claim.mechanism(claim.at(part.index)))
-    if made is not entry.mechanism:
-        raise SuiteError(f"audits/{entry.name}.py: the rate {claim.name!r} is of a {made.__name__}")
-    point = measure(
-        claim,
-        part.index,
-        repeats=options.repeats(claim),
-        alpha=_alpha(suite, claim),
-        seed=seed_of(part.rate, options.seed),
-        fault=fault,
-    )
+    seed = seed_of(part.rate, options.seed)
+    point = measure(claim, part.index, repeats=repeats, alpha=alpha, seed=seed, fault=fault)
     return row_of(claim, point, lambda curve, at: _predicted(entry, claim, part.index, curve, at))
 
 
-def _fault_data(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]:
-    """Value by value, until something is refuted; then the slope."""
+def _claim(suite: Suite, part: RatePart) -> RateClaim:
+    """The part's claim. Raises SuiteError if it is about another mechanism than its file."""
     entry, claim = suite.rates[part.rate]
-    rows: list[Row] = []
-    for index in range(len(claim.values)):
-        at = RatePart(part.rate, index, part.fault)
-        rows.append(_row(suite, entry, claim, at, options))
-        seen = [c.what for c in compare(claim, rows[-1]) if c.finding is Finding.REFUTED]
-        if seen:
-            return {"caught": True, "by": seen[0]}
-    seen = table_of(claim, rows).found(Finding.REFUTED)
-    return {"caught": bool(seen), "by": seen[0] if seen else ""}
+    made = type(claim.mechanism(claim.at(part.index)))
+    if made is not entry.mechanism:
+        raise SuiteError(f"audits/{entry.name}.py: the rate {claim.name!r} is of a {made.__name__}")
+    return claim
+
+
+def _fault_data(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]:
+    """Look for the fault with few releases first."""
+    claim = _claim(suite, part)
+    fault = next(one for one in faults_of(claim) if one.name == part.fault)
+
+    def row(index: int, *, repeats: int, alpha: float) -> Row:
+        return _row(suite, replace(part, index=index), options, repeats, alpha)
+
+    alpha = _alpha(suite, claim)
+    by = caught(claim, fault, row, repeats=options.repeats(claim), alpha=alpha)
+    return {"caught": bool(by), "by": by}
 
 
 def _predicted(entry: Entry, claim: RateClaim, index: int, curve: Curve, point: Point) -> float:

@@ -36,9 +36,8 @@ from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
 from dpverify.privacy.adjacency import Dataset, Friendly
 from dpverify.randomness import Bits, SeededBits, discrete_laplace_by_coins, enumerate_law
 from dpverify.randomness.bits import BoolArray, IntArray
+from dpverify.suite.stand_ins import ROOTS, StandIns, Undecidable, each_of
 
-STAND_INS = (Fraction(1, 2), Fraction(2, 5))
-"""Rational stand-ins for a root of exp(-1): the laws are rational functions of it."""
 LEAST_EXACT_MASS = Fraction(99, 100)
 LEAST_FOLLOWED = Fraction(9, 10)
 
@@ -60,16 +59,22 @@ def refine(spec: ModuleType, instance: SmallInstance) -> Refinement:
     """Enumerate every coin of the shipped sampler; every outcome must have the spec's mass.
 
     Outcomes that no cut path leads to are equal as fractions, and make up at least 99% of the mass;
-    the rest are bracketed by the undecided mass. Where the instance says so drawn transcripts are followed
-    instead. Raises RefinementFailed.
+    the rest are bracketed by the undecided mass. It is so for each of the stand-ins, and outcomes and paths count for each.
+    Where the instance says so drawn transcripts are followed instead. Raises RefinementFailed.
     """
     if instance.followed:
         return _followed(spec, instance)
-    results = [_refine_with(spec, instance, root) for root in STAND_INS]
+    try:
+        done = [_enumerated(spec, instance, ROOTS)]
+    except Undecidable:  # where a tail is cut depends on the root
+        try:
+            done = [_enumerated(spec, instance, (root,)) for root in ROOTS]
+        except Undecidable as failure:
+            raise RefinementFailed(f"{instance.name}: {failure}") from failure
     return Refinement(
-        sum(r.outcomes for r in results),
-        sum(r.paths for r in results),
-        min(r.exact_mass for r in results),
+        sum(one.outcomes for one in done),
+        sum(one.paths for one in done),
+        min(one.exact_mass for one in done),
     )
 
 
@@ -167,7 +172,9 @@ def _pair_of(draw: Callable[[Bits], Any]) -> Callable[[Bits], tuple[int, ...]]:
     return lambda bits: tuple(int(value) for value in draw(bits))
 
 
-def _refine_with(spec: ModuleType, instance: SmallInstance, root: Fraction) -> Refinement:
+def _enumerated(
+    spec: ModuleType, instance: SmallInstance, roots: tuple[Fraction, ...]
+) -> Refinement:
     mechanism = instance.mechanism
     law, kept = _watched(mechanism, list(instance.data))
     latent = is_filtered(mechanism.fixed_plan)
@@ -177,28 +184,31 @@ def _refine_with(spec: ModuleType, instance: SmallInstance, root: Fraction) -> R
         released = tuple(law.sample(bits, 1)[0].released.values())
         return kept[0], released
 
-    formal = _formal_numbers(mechanism, root)
+    formal = _formal_numbers(mechanism, roots)
     shipped = enumerate_law(run, max_choices=instance.max_choices, exponential=formal)
     specified = spec.law(mechanism.parameters, exact_records(instance.data, mechanism.domain))
-    exact_mass = Fraction(0)
+    count, exact = len(roots), [Fraction(0)] * len(roots)
+    undecided = each_of(shipped.undecided, count)
     for outcome, mass in shipped.masses.items():
         core, released = cast(tuple[Any, tuple[tuple[int, ...], ...]], outcome)
         if latent:
             expected = specified.by_core(released, formal).get(core, Fraction(0))
         else:
             expected = specified.probability(released, formal)
-        if not mass <= expected <= mass + shipped.undecided:
-            raise RefinementFailed(
-                f"{instance.name}: outcome {outcome} has mass {mass} (+ {shipped.undecided} "
-                f"undecided) in the shipped code and {expected} in the spec"
-            )
-        exact_mass += mass if mass == expected else 0
-    if exact_mass < LEAST_EXACT_MASS:
+        compared = zip(each_of(mass, count), each_of(expected, count), undecided, strict=True)
+        for i, (own, stated, open_) in enumerate(compared):
+            if not own <= stated <= own + open_:
+                raise RefinementFailed(
+                    f"{instance.name}: outcome {outcome} has mass {own} (+ {open_} "
+                    f"undecided) in the shipped code and {stated} in the spec"
+                )
+            exact[i] += own if own == stated else 0
+    if min(exact) < LEAST_EXACT_MASS:
         raise RefinementFailed(
-            f"{instance.name}: only {float(exact_mass):.4f} of the mass was compared exactly; "
+            f"{instance.name}: only {float(min(exact)):.4f} of the mass was compared exactly; "
             "raise max_choices or take a smaller instance"
         )
-    return Refinement(len(shipped.masses), shipped.paths, exact_mass)
+    return Refinement(count * len(shipped.masses), count * shipped.paths, min(exact))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,32 +245,14 @@ def _watched(mechanism: Mechanism[Any], data: list[Any]) -> tuple[Law, list[Any]
     return Law(plan, records, mechanism.adjacency, mechanism.domain), kept
 
 
-@dataclass(frozen=True, slots=True)
-class _StandIns:
-    """exp(-g) becomes root^(g unit); rounded Gaussian noise, -1, 0, 1 with masses r/3, 1 - r, 2r/3
-    (not symmetric, so that a wrong sign shows)."""
-
-    root: Fraction
-    unit: int
-
-    def __call__(self, exponent: Fraction) -> Fraction:
-        power = exponent * self.unit
-        if power.denominator != 1:
-            raise RefinementFailed(f"exp(-{exponent}) is not a power of the chosen root")
-        return self.root**power.numerator
-
-    def rounded_gaussian(self, z: int, scale: Fraction) -> Fraction:
-        return {-1: self.root / 3, 0: 1 - self.root, 1: 2 * self.root / 3}.get(z, Fraction(0))
-
-
-def _formal_numbers(mechanism: Mechanism[Any], root: Fraction) -> _StandIns:
+def _formal_numbers(mechanism: Mechanism[Any], roots: tuple[Fraction, ...]) -> StandIns:
     """``unit`` is a common multiple of the scales' numerators: every exponent becomes whole."""
     scales = [
         Fraction(getattr(stage.noise, "scale", 1))
         for stage in stages_of(mechanism.fixed_plan)
         if not isinstance(stage.noise, (RoundedGaussian, ThresholdedGaussian))
     ]
-    return _StandIns(root, math.lcm(*(scale.numerator for scale in scales)))
+    return StandIns(roots, math.lcm(*(scale.numerator for scale in scales)))
 
 
 def compare_facts(spec: ModuleType, mechanism: Mechanism[Any], datasets: Sequence[Dataset]) -> int:

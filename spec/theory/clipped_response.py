@@ -13,6 +13,7 @@ from dpverify.privacy import Source, states
 
 from .normal_fits import below
 from .obligations import require
+from .quadrature import integral
 
 _STEIN = Source("OURS", "the mean of clipped normal records", note="by Stein's identity")
 _WAY_BACK = Source("OURS", "the mean of normal records from that of clipped ones")
@@ -142,11 +143,12 @@ def obligation_moment(claimed: Callable[..., Moment] = moment) -> int:
             own = mp.exp(-((t - m) ** 2) / 2) * mp.besseli(order, m * t) * mp.exp(-m * t)
             return t * (t / m) ** (mp.mpf(d) / 2 - 1) * own
 
-        ends = [mp.mpf(0), r / 2, r, r + 2, r + mp.sqrt(d) + m + 4, r + mp.sqrt(d) + m + 12]
-        parts = mp.quad(lambda t: density(t, half - 1), ends[:3])  # noqa: B023
-        along = mp.quad(lambda t: t * density(t, half), ends[:3])  # noqa: B023
+        far = r + mp.sqrt(d) + m
+        ends = [mp.mpf(0), r / 2, r, r + 2, (r + 6 + far) / 2, far + 4, far + 8, far + 12]
+        parts = integral(lambda t: density(t, half - 1), ends[:3])  # noqa: B023
+        along = integral(lambda t: t * density(t, half), ends[:3])  # noqa: B023
         if outside == "clip":
-            along += r * mp.quad(lambda t: density(t, half), ends[2:])  # noqa: B023
+            along += r * integral(lambda t: density(t, half), ends[2:])  # noqa: B023
         else:
             along /= parts
         found, h = claimed(d, r, m, outside), mp.mpf(10) ** -6

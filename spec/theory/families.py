@@ -17,6 +17,7 @@ import mpmath as mp
 from dpverify.privacy import Source, SourceStatus, states
 
 from .obligations import require
+from .quadrature import integral
 
 _OURS = Source("OURS", "clipped moments of exponential families")
 _ZZ25 = Source(
@@ -281,8 +282,8 @@ def obligation_limited(claimed: Callable[..., Limited] = limited) -> int:
     """Means, variances and shares are integrals (or sums) of the densities that textbooks print, to 8 digits; slopes are
     difference quotients, and positive: of clipped records they are Cov(clip T, T), of those inside the variance."""
     cases = 0
-    for name, family, density, parameter, ends in _worlds():
-        theta = family.natural(parameter)
+    for name, family, textbook, parameter, ends in _worlds():
+        theta, density = family.natural(parameter), cache(textbook)
         for low, high in ((ends[0], ends[1]), (ends[0], ends[2]), (ends[1], ends[2])):
             for outside in ("clip", "mask"):
                 found = claimed(family, theta, low, high, outside)
@@ -312,7 +313,7 @@ def _by_hand(
     def over(f: Callable[[Any], Any], a: float, b: float) -> Any:
         if family.lattice:
             return mp.fsum(f(k) for k in range(math.ceil(a), math.floor(b) + 1))
-        return mp.quad(f, mp.linspace(a, b, 9)) if a < b else mp.mpf(0)
+        return integral(f, mp.linspace(a, b, 9)) if a < b else mp.mpf(0)
 
     total, share = over(density, first, last), over(density, low, high)
 

@@ -52,7 +52,10 @@ class Release:
     @property
     def shift(self) -> int:
         """What is added to the noisy size, and taken off the noisy number with one more."""
-        return least_shift(self.rare, 1 / self.mu_count)
+        return _shift(self.rare, 1 / self.mu_count)
+
+
+_shift = cache(least_shift)
 
 
 @states(THEOREM)
@@ -132,10 +135,10 @@ def _add(
     scale = noise_scale(release.adjacency, size, release.mu_filter)
     least = threshold(release.adjacency, size, scale, release.rare)
     chances = [float(gaussian_probability(m, scale, least)) for m in margins(points)]
-    numbers = list(_noise(1 / release.mu_count))
+    numbers, shift = list(_noise(1 / release.mu_count)), release.shift
     for kept, total, share in _kept(points, chances):
         for z, mass in numbers:
-            number = kept + z - 1 - release.shift
+            number = kept + z - 1 - shift
             here = weight * share * mass
             if kept == 0 or number <= 0:
                 seen[shown, 0, 0] += here

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import combinations_with_replacement, product
-from math import isqrt, prod
+from math import floor, isqrt, prod
+from statistics import NormalDist
 from typing import Any, TypeVar
 
 import mpmath as mp
@@ -94,9 +95,15 @@ def noise_scale(adjacency: Adjacency, size: int, mu: Fraction) -> Fraction:
 def least_shift(rare: Fraction, scale: Fraction) -> int:
     """The least integer t >= 0 with P(scale N(0, 1) > t) <= rare."""
 
+    @cache
     def is_rare(t: int) -> bool:
         return bool(mp.erfc(real(t / scale) / mp.sqrt(2)) / 2 <= real(rare))
 
+    if 0 < float(rare) < 0.5:  # most are where floats say
+        near = floor(-NormalDist().inv_cdf(float(rare)) * scale)
+        for t in (near + 1, near):
+            if is_rare(t) and (t == 0 or not is_rare(t - 1)):
+                return t
     high = 1
     while not is_rare(high):
         high *= 2

@@ -120,19 +120,24 @@ def _section(cut: Cut, t: Any, across: Any, more: int) -> Any:
 
 @lru_cache(maxsize=1 << 15)
 def _within(degrees: int, square: Any, across: Any) -> Any:
-    """P(noncentral chi-square <= square): chi-square of ``degrees`` + 2 k for Poisson k; of none,
-    the number 0."""
+    """P(noncentral chi-square <= square): chi-square of ``degrees`` + 2 k for Poisson k, the largest k first; of
+    no degrees, the number 0."""
     if square < 0:
         return mp.mpf(0)
     if degrees == 0:
         return mp.mpf(1)
-    mean, total = across**2 / 2, mp.mpf(0)
-    weight = mp.exp(-mean)
-    for k in range(int(mean + 12 * mp.sqrt(mean)) + 30):
-        total += weight * below(degrees + 2 * k, square)
-        weight *= mean / (k + 1)
-        if k > mean and weight < mp.mpf(10) ** -20:
-            break
+    mean, half = across**2 / 2, square / 2
+    if not mean or not half:
+        return below(degrees, square)
+    most = int(mean + 12 * mp.sqrt(mean)) + 30
+    shape = mp.mpf(degrees) / 2 + most
+    share, total = below(2 * shape, square), mp.mpf(0)
+    step = mp.exp(shape * mp.log(half) - half - mp.loggamma(shape + 1))
+    weight = mp.exp(most * mp.log(mean) - mean - mp.loggamma(most + 1))
+    for k in range(most, -1, -1):  # from k to k - 1 the share grows by half^shape e^-half / shape!
+        total += weight * share
+        weight, step, shape = weight * k / mean, step * shape / half, shape - 1
+        share += step
     return total
 
 

@@ -1,0 +1,115 @@
+"""Rational stand-ins for what laws are made of, several of them at once.
+
+A law is a rational function of a root of exp(-1), and holds of the root if it holds of other numbers in its place. Shipped
+code that is enumerated runs once for all of these: its probabilities are then ``Several`` fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from operator import add, eq, gt, le, lt, mul, sub, truediv
+from typing import Any
+
+ROOTS = (Fraction(1, 2), Fraction(2, 5))
+
+
+class Undecidable(Exception):
+    """Stand-ins say nothing: a comparison holds for one and not for another, or an exponent is no multiple of the unit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Several:
+    """A number for each stand-in; arithmetic is by each, and a comparison is the same for all, or raises Undecidable."""
+
+    each: tuple[Fraction, ...]
+
+    def __add__(self, other: Any) -> Several:
+        return self._with(add, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Several:
+        return self._with(sub, other)
+
+    def __rsub__(self, other: Any) -> Several:
+        return Several(tuple(b - a for a, b in self._beside(other)))
+
+    def __mul__(self, other: Any) -> Several:
+        return self._with(mul, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Several:
+        return self._with(truediv, other)
+
+    def __rtruediv__(self, other: Any) -> Several:
+        return Several(tuple(b / a for a, b in self._beside(other)))
+
+    def __pow__(self, power: int) -> Several:
+        return Several(tuple(a**power for a in self.each))
+
+    def __eq__(self, other: object) -> bool:
+        return self._is(eq, other)
+
+    def __lt__(self, other: Any) -> bool:
+        return self._is(lt, other)
+
+    def __le__(self, other: Any) -> bool:
+        return self._is(le, other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._is(gt, other)
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __hash__(self) -> int:
+        return hash(self.each)
+
+    def _with(self, operation: Callable[[Any, Any], Any], other: Any) -> Several:
+        return Several(tuple(operation(a, b) for a, b in self._beside(other)))
+
+    def _is(self, holds: Callable[[Any, Any], bool], other: Any) -> bool:
+        found = {holds(a, b) for a, b in self._beside(other)}
+        if len(found) > 1:
+            raise Undecidable(f"{self.each} and {other} compare otherwise for other stand-ins")
+        return found.pop()
+
+    def _beside(self, other: Any) -> zip[tuple[Fraction, Any]]:
+        return zip(self.each, each_of(other, len(self.each)), strict=True)
+
+
+def each_of(number: Any, count: int) -> tuple[Fraction, ...]:
+    """The number for each of so many stand-ins; a plain one is the same for all."""
+    return number.each if isinstance(number, Several) else (number,) * count
+
+
+@dataclass(frozen=True, slots=True)
+class StandIns:
+    """exp(-g) becomes root^(g unit); rounded Gaussian noise, -1, 0, 1 with masses r/3, 1 - r, 2r/3
+    (not symmetric, so that a wrong sign shows). The same numbers are asked for over and over, and kept."""
+
+    roots: tuple[Fraction, ...]
+    unit: int
+    known: dict[Any, Any] = field(default_factory=dict)
+
+    def __call__(self, exponent: Fraction) -> Any:
+        """A power of the roots; raises Undecidable where there is none."""
+        power = exponent * self.unit
+        if power.denominator != 1:
+            raise Undecidable(f"exp(-{exponent}) is not a power of the chosen root")
+        return self._kept(power.numerator, lambda root: root**power.numerator)
+
+    def rounded_gaussian(self, z: int, scale: Fraction) -> Any:
+        """One of the three masses, or 0."""
+        if abs(z) > 1:
+            return Fraction(0)
+        return self._kept(("Gaussian", int(z)), lambda r: (r / 3, 1 - r, 2 * r / 3)[int(z) + 1])
+
+    def _kept(self, name: Any, value: Callable[[Fraction], Fraction]) -> Any:
+        if name not in self.known:
+            each = tuple(map(value, self.roots))
+            self.known[name] = each[0] if len(each) == 1 else Several(each)
+        return self.known[name]
