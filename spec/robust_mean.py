@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import product
 from typing import Any
 
@@ -117,9 +117,34 @@ _directions, _slab = _remembered(slabs.directions), _remembered(slabs.slab)
 
 def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Region:
     """The ball about the released mean; then, as far as they are released, directions and slabs."""
-    (agreed,), mean, *rest = prefix
-    noise = center_noise(first_stage(parameters), public.radius, (agreed,))
-    radius = ball_radius(parameters, public, noise)
+    return regions_of(parameters, public)(prefix)
+
+
+def regions_of(parameters: Parameters, public: Rescaling) -> Callable[[Prefix], Region]:
+    """``region_of`` of many prefixes."""
+    first = first_stage(parameters)
+    of_bins = histogram_noise(parameters) if parameters["directions"] else Fraction(0)
+    ball = cache(partial(_ball, parameters, public, first))
+    return lambda prefix: _region(parameters, public, prefix, ball(prefix[0][0]), of_bins)
+
+
+def _ball(
+    parameters: Parameters, public: Rescaling, first: Weights, agreed: int
+) -> tuple[Fraction, int]:
+    """The noise on the mean after this agreement, and the radius about it."""
+    noise = center_noise(first, public.radius, (agreed,))
+    return noise, ball_radius(parameters, public, noise)
+
+
+def _region(
+    parameters: Parameters,
+    public: Rescaling,
+    prefix: Prefix,
+    ball: tuple[Fraction, int],
+    of_bins: Fraction,
+) -> Region:
+    _, mean, *rest = prefix
+    noise, radius = ball
     bins, count = parameters["bins"], parameters["directions"]
     part = regions.part_of(radius, bins)
     along: tuple[Any, ...] = ()
@@ -129,8 +154,7 @@ def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Regi
     if len(rest) > 1:
         deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
         cut = tuple(
-            _slab(rest[1][i * bins : (i + 1) * bins], deviation, histogram_noise(parameters))
-            for i in range(count)
+            _slab(rest[1][i * bins : (i + 1) * bins], deviation, of_bins) for i in range(count)
         )
     return Region(center(mean, noise), radius, along, cut, part)
 
@@ -145,28 +169,30 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     public, first = public_map(parameters), first_stage(parameters)
     images = [public.image(record) for record in records]
     counts, adjacency = Counter(images), parameters["adjacency"]
+    region_after = regions_of(parameters, public)
+    spreads = [multiplier(parameters, part) for part in (1, -1)]
+    of_bins = histogram_noise(parameters) if parameters["directions"] else Fraction(0)
+    moments_noise = cache(lambda radius: regions.moments_noise(radius, adjacency, spreads[0]))
+    noise = cache(lambda radius: moving.noise(radius, adjacency, spreads[1]))
     before = _weighted(first, public, images, public.degrees(images))
 
     def about(value: Callable[[Region], tuple[Outcome, Fraction]]) -> Any:
         @cache
         def stage(prefix: Prefix) -> RoundedGaussianLaw:
-            return RoundedGaussianLaw(*value(region_of(parameters, public, prefix)))
+            return RoundedGaussianLaw(*value(region_after(prefix)))
 
         return stage
 
     def moments(region: Region) -> tuple[Outcome, Fraction]:
-        spread = multiplier(parameters, 1)
-        noise = regions.moments_noise(region.radius, adjacency, spread)
-        exact = regions.moments(counts, region)
-        return tuple(round(UNIT * v / noise) for v in exact), UNIT
+        unit = UNIT / moments_noise(region.radius)
+        return tuple(round(unit * v) for v in regions.moments(counts, region)), UNIT
 
     def histogram(region: Region) -> tuple[Outcome, Fraction]:
         found = regions.histogram(counts, region, parameters["bins"])
-        return found, histogram_noise(parameters)
+        return found, of_bins
 
     def total(region: Region) -> tuple[Outcome, Fraction]:
-        noise = moving.noise(region.radius, adjacency, multiplier(parameters, -1))
-        return moving.in_unit(regions.slab_sum(counts, region), noise), UNIT
+        return moving.in_unit(regions.slab_sum(counts, region), noise(region.radius)), UNIT
 
     stages = [*before.stages]
     if parameters["directions"]:

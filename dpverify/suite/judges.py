@@ -217,10 +217,13 @@ def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
     claimed = point_of(mechanism.claim.guarantee)[1]
     allowed = mp.mpf(claimed.numerator) / claimed.denominator
     for pair in configuration.pairs:
-        left, right = (exact_records(d, mechanism.domain) for d in (pair.left, pair.right))
+        left, right = (
+            entry.spec.law(mechanism.parameters, exact_records(data, mechanism.domain))
+            for data in (pair.left, pair.right)
+        )
         for direction, own, other in (("left", left, right), ("right", right, left)):
             try:
-                loss, delta = _exact_pair(suite, entry, mechanism, own, other)
+                loss, delta = _exact_pair(suite, mechanism, own, other)
             except RefinementFailed as failure:
                 return Judgment(Outcome.REFUTED, "VIOLATED", f"{pair.name}: {failure}")
             size = _size(loss)
@@ -252,13 +255,9 @@ def _in_digits(size: Any) -> str:
 _LOSS = {True: "largest exact loss", False: "losses of the stages add up to"}
 
 
-def _exact_pair(
-    suite: Suite, entry: Entry, mechanism: Any, own: list[Fraction], other: list[Fraction]
-) -> tuple[Any, Any]:
+def _exact_pair(suite: Suite, mechanism: Any, p: Any, q: Any) -> tuple[Any, Any]:
     """(largest loss, delta at the claim's epsilon): exact where one stage differs, else from the sum of
     the stages' losses, which is what the transcript's loss can reach. Losses: as in ``_size``."""
-    p = entry.spec.law(mechanism.parameters, own)
-    q = entry.spec.law(mechanism.parameters, other)
     if is_latent(mechanism.fixed_plan):  # lists in an order that nobody sees: drawn together
         try:
             p, q = p.aligned(q)

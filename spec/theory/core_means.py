@@ -64,6 +64,11 @@ def spread(mu_squared: Fraction, width: int) -> Fraction:
 
 def upper_quantile(rare: Any) -> Any:
     """z with P(N > z) = rare."""
+    return _upper_quantile(rare, mp.mp.prec)
+
+
+@cache
+def _upper_quantile(rare: Any, precision: int) -> Any:
     return mp.sqrt(2) * mp.erfinv(1 - 2 * real(rare))
 
 

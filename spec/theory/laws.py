@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, comb
 from typing import Any, Protocol
 
@@ -38,9 +39,15 @@ class _Real:
         return mp.exp(-real(exponent))
 
     def rounded_gaussian(self, z: int, scale: Fraction) -> Any:
-        ends = (real((abs(z) + side * Fraction(1, 2)) / scale) / mp.sqrt(2) for side in (-1, 1))
-        near, far = (mp.erfc(end) / 2 for end in ends)
-        return near - far
+        return _gaussian_mass(abs(z), scale, mp.mp.prec)
+
+
+@lru_cache(maxsize=1 << 14)
+def _gaussian_mass(z: int, scale: Fraction, precision: int) -> Any:
+    """The mass of z >= 0; sums over a released number ask for the same ones in each direction."""
+    ends = (real(Fraction(2 * z + side, 2) / scale) / mp.sqrt(2) for side in (-1, 1))
+    near, far = (mp.erfc(end) / 2 for end in ends)
+    return near - far
 
 
 real_exponential = _Real()
