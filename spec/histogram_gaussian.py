@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import mpmath as mp
@@ -117,7 +117,8 @@ def histogram(
         counts = pairs.pair_octaves(records, cell(parameters), BOX)
     else:
         own = width(parameters, octave) / 2
-        counts = keyed_counts([bin_of(x, 2, -1, own, FARTHEST_CELL) for x in records])
+        keys = {x: bin_of(x, 2, -1, own, FARTHEST_CELL) for x in set(records)}
+        counts = keyed_counts([keys[x] for x in records])
     return ThresholdedLaplaceLaw(counts, scale(parameters, place), threshold(parameters, place))
 
 
@@ -204,10 +205,8 @@ def masses(log: Any) -> dict[int, Any]:
 
 def bin_masses(wide: Any, offset: Any) -> dict[int, Any]:
     """Of bins of so many deviations, with the mean so many widths from the middle of bin 0."""
-    return {
-        k: mp.ncdf((k + 0.5 - offset) * wide) - mp.ncdf((k - 0.5 - offset) * wide)
-        for k in range(-9, 10)
-    }
+    edges = [mp.ncdf((k - 0.5 - offset) * wide) for k in range(-9, 11)]
+    return {k - 9: b - a for k, (a, b) in enumerate(pairwise(edges))}
 
 
 @states(

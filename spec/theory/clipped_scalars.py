@@ -19,6 +19,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from .obligations import neighbors, require
+from .quadrature import integral
 from .vectors import Vector, squared_distance
 
 GRAIN, LEVELS = 1 << 10, 16
@@ -146,10 +147,11 @@ def slopes(mean: Any, deviation: Any, turn: Any, edge: Any) -> Any:
 
 def covariance(mean: Any, deviation: Any, turn: Any, edge: Any) -> Any:
     """Of one record's clipped moments, by quadrature."""
-    places = sorted({-turn, turn, -edge, edge, mean - 12 * deviation, mean + 12 * deviation})
+    far = mp.linspace(mean - 12 * deviation, mean + 12 * deviation, 13)
+    places = sorted({-turn, turn, -edge, edge, *far})
 
     def expect(f: Callable[[Any], Any]) -> Any:
-        return mp.quad(lambda z: f(z) * mp.npdf(z, mean, deviation), places)
+        return integral(lambda z: f(z) * mp.npdf(z, mean, deviation), places)
 
     def lead(z: Any) -> Any:
         return min(max(z, -turn), turn)
@@ -258,7 +260,8 @@ def obligation_moments(claimed: Any = moments) -> int:
     cases = 0
     for (m, s), (turn, edge) in product(_LAWS, _CLIPS):
         mean, deviation = mp.mpf(m), mp.mpf(s)
-        ends = sorted({-turn, turn, -edge, edge, mean - 12 * deviation, mean + 12 * deviation})
+        far = mp.linspace(mean - 12 * deviation, mean + 12 * deviation, 13)
+        ends = sorted({-turn, turn, -edge, edge, *far})
 
         def clip(z: Any, t: Any = turn) -> Any:
             return min(max(z, -t), t)
@@ -268,7 +271,7 @@ def obligation_moments(claimed: Any = moments) -> int:
 
         for f, found in zip((clip, low), claimed(mean, deviation, turn, edge), strict=True):
             density = partial(mp.npdf, mu=mean, sigma=deviation)
-            expected = mp.quad(lambda z, f=f, p=density: f(z) * p(z), ends)
+            expected = integral(lambda z, f=f, p=density: f(z) * p(z), ends)
             require(abs(found - expected) < mp.mpf(10) ** -12, f"{m}, {s}: {found}, {expected}")
             cases += 1
     return cases

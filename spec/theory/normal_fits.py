@@ -13,6 +13,7 @@ from dpverify.privacy import Source, states
 from . import clipped_errors
 from .clipped_moments import clipped_spectrum, masked_spectrum
 from .obligations import require
+from .quadrature import integral
 from .signs import symmetric
 
 FULL = 1 - mp.mpf(10) ** -3
@@ -372,11 +373,7 @@ def _beyond(z: Any, n: int, noise: Any) -> Any:
 
     if not noise:
         return given(mp.mpf(0))
-    ends = sorted(
-        {
-            mp.mpf(-9),
-            mp.mpf(9),
-            *(min(max((z - 1) / noise + k, mp.mpf(-9)), mp.mpf(9)) for k in (-1, 0, 1)),
-        }
-    )
-    return mp.quad(lambda g: given(g) * mp.npdf(g), ends)
+    width = mp.sqrt(mp.mpf(2) / n) / noise  # of the rise, about g = (z - 1) / noise
+    rise = [(z - 1) / noise + k * width for k in range(-12, 13, 3)]
+    ends = {*mp.linspace(-9, 9, 7), *(min(max(g, mp.mpf(-9)), mp.mpf(9)) for g in rise)}
+    return integral(lambda g: given(g) * mp.npdf(g), sorted(ends))

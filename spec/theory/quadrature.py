@@ -18,7 +18,7 @@ DIGITS = 20
 _LEVEL = 4  # of 3 * 2^(level - 1) nodes
 
 
-def integral(f: Callable[[Any], Any], places: Sequence[Any]) -> Any:
+def integral(f: Callable[..., Any], places: Sequence[Any]) -> Any:
     """The integral of f from the first place to the last, with 24 nodes between neighbors."""
     with mp.workdps(DIGITS):
         return mp.fsum(weight * f(x) for x, weight in nodes(places))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from typing import Any, NamedTuple
 
@@ -49,7 +48,7 @@ def moved_squared(cells: int, weight: int, outside: str, adjacency: Adjacency) -
 @shows("StepSums", Norm.SQUARED_L2, value=of_query(moved_squared, "cells", "weight", "outside"))
 def obligation_step_sums(claimed: Callable[..., int] = moved_squared) -> int:
     """No neighbors of at most 3 records are further apart than ``claimed``, for all edges among five places; and some are as far."""
-    universe, cases = tuple(map(Fraction, range(-1, 5))), 0
+    universe, cases = tuple(range(-1, 5)), 0
     for outside, cells, weight in product(("clip", "mask"), (1, 2), (0, 1, 2, 7)):
         count = cells + 2 * (outside == "mask")
         for adjacency in Adjacency:
@@ -144,7 +143,7 @@ _SHAPES = (
 def obligation_step_moments(claimed: Callable[..., int] = moments_moved_squared) -> int:
     """The largest move over all steps, and all pairs of them, is ``claimed``; and no neighbors of at most 2 records are
     further apart, for all edges among five places; and some are as far, where all steps are there."""
-    universe, cases = tuple(map(Fraction, range(-1, 5))), 0
+    universe, cases = tuple(range(-1, 5)), 0
     for outside, cells, shape in product(("clip", "mask"), (2, 3, 9), _SHAPES):
         nothing: Vector = (0, 0, 0)
         every = [shape.of(2 * z - cells) for z in range(cells + 1)]

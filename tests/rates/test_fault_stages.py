@@ -1,0 +1,83 @@
+"""Planted faults in stages: coarse ones are seen with few releases, and all stages share one alpha."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from dpverify.rates import Curve, Exponent, RateClaim, Row, caught, faults_of, stages
+from tests.rates.helpers import claim, point
+
+_CURVE = Curve(function="expected_error", arguments=("parameters",))
+_LOST, _DRIFT = faults_of(claim(curve=_CURVE, exponent=Exponent(value=-1, tolerance=0.05)))
+ALPHA = 1e-9
+
+
+@pytest.mark.parametrize("repeats", [200, 399, 400, 600, 2000, 40_000])
+def test_stages_grow_to_all_releases_and_share_alpha(repeats: int) -> None:
+    found = list(stages(repeats))
+    sizes = [size for size, _ in found]
+    assert sizes[-1] == repeats
+    assert sizes[0] >= 200
+    assert all(2 * a <= b for a, b in pairwise(sizes))
+    assert sum(share for _, share in found) == pytest.approx(1)
+    assert found[-1][1] >= 1 / 2
+
+
+def _asked(made: RateClaim, fault: Any, seen_with: int) -> tuple[str, list[tuple[int, int, float]]]:
+    """What was caught, and every point that was measured: far above the curve from so many releases on."""
+    asked = list[tuple[int, int, float]]()
+
+    def row(index: int, *, repeats: int, alpha: float) -> Row:
+        asked.append((index, repeats, alpha))
+        high = 3.0 if repeats >= seen_with else 1.0
+        at = dataclasses.replace(point(float(made.values[index]), high, 0.01), alpha=alpha)
+        return Row(at, predicted=1.0)
+
+    return caught(made, fault, row, repeats=3200, alpha=ALPHA), asked
+
+
+def test_a_coarse_fault_is_seen_with_the_first_releases() -> None:
+    made = claim(curve=_CURVE)
+    by, asked = _asked(made, _LOST, 0)
+    assert by.startswith("expected_error to 1.1 at")
+    assert asked == [(0, 200, ALPHA / 16)]
+
+
+def test_what_grows_is_looked_for_at_the_last_value() -> None:
+    _, asked = _asked(claim(curve=_CURVE), _DRIFT, 0)
+    assert [index for index, *_ in asked] == [len(claim(curve=_CURVE).values) - 1]
+
+
+def test_a_fine_fault_is_seen_with_all_releases() -> None:
+    by, asked = _asked(claim(curve=_CURVE), _LOST, 3200)
+    assert by
+    assert [repeats for _, repeats, _ in asked] == [200, 800, 3200]
+    assert sum(alpha for *_, alpha in asked) == pytest.approx(ALPHA)
+
+
+def test_what_is_right_is_measured_at_every_value_and_not_caught() -> None:
+    made = claim(curve=_CURVE)
+    by, asked = _asked(made, _LOST, 10**9)
+    assert by == ""
+    assert [index for index, repeats, _ in asked if repeats == 3200] == [*range(len(made.values))]
+
+
+def test_too_few_releases_for_an_interval_are_no_end_of_it() -> None:
+    made = claim(curve=_CURVE)
+
+    def row(index: int, *, repeats: int, alpha: float) -> Row:
+        if repeats < 3200:
+            raise ValueError("all errors are equal")
+        return Row(point(float(made.values[index]), 3.0, 0.01), predicted=1.0)
+
+    assert caught(made, _LOST, row, repeats=3200, alpha=ALPHA)
+
+    def broken(index: int, *, repeats: int, alpha: float) -> Row:
+        raise ValueError("an error is negative")
+
+    with pytest.raises(ValueError, match="negative"):
+        caught(made, _LOST, broken, repeats=3200, alpha=ALPHA)
