@@ -251,7 +251,7 @@ def obligation_scores(
     """On every graph of at most 5 records the scores move by at most this, and by (n - 1) / n of it
     for some (add-remove: outside); and which friends those are that may be kept ``obligation_missed`` shows.
     """
-    cases = obligation_missed()
+    cases = 0
     largest: dict[tuple[Adjacency, bool, int, Weights], int] = {}
     for pair, adjacency, n, weights in _cases():
         left, right = _scores(pair, weights)
@@ -266,7 +266,7 @@ def obligation_scores(
         require(distance <= most, f"{key}: scores move by {distance}, claimed {most}")
         if not (adjacency is ADD_REMOVE and inside):
             require(distance * n == most * (n - 1), f"{key}: {distance}, not (n - 1) / n of {most}")
-    return cases
+    return cases + obligation_missed()
 
 
 @states(SCORES)
