@@ -41,7 +41,14 @@ from dpverify.audit.outputs.laws import (
     is_known,
 )
 from dpverify.audit.subjects import Target
-from dpverify.audit.witnesses.choosing import Witness, along_curve, likelihood_ratio, ranked
+from dpverify.audit.witnesses.choosing import (
+    CONTENDERS,
+    Options,
+    Witness,
+    along_curve,
+    likelihood_ratio,
+    ranked,
+)
 from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.guesses import Guess, guesses_of
 from dpverify.audit.witnesses.learned import Effort, candidates
@@ -50,7 +57,13 @@ from dpverify.privacy import Guarantee
 from dpverify.privacy.numbers import Floats
 
 _MAIN = 0.9  # of alpha for the most promising direction; the others share the rest
-_SEVERAL = 0.8, 0.2  # of that, where a second look left it in doubt which event tells most
+_SEVERAL = 0.8, 0.2  # of that, where it is in doubt which event tells most
+_EITHER = 0.5, 0.5  # likewise, where one of them is suspicious
+_ASIDE = 0.01  # of that, for an event that nothing speaks for but its counts
+_PLAIN, _SUSPICIOUS = (
+    3.3,
+    2.5,
+)  # standard errors above the claim: rarely, and often, the best of many by chance
 _WITHOUT_CURVE = 0.9  # of alpha; the rest is for the trade-off curve, if that is asked for
 _ENOUGH = 50_000  # draws a side from which some may be spent on a second look
 _PLAINER = 0.002  # of epsilon: what guesses of either side must promise more than an event
@@ -90,7 +103,8 @@ class Study:
     """What the first draws on a pair led to.
 
     laws: of both sides. witnesses: an event for either direction; besides: after a second look, those that
-    promised most after it; along: more of them on the curve. draws: how many are left to certify with.
+    promised most after it; suspects: those of the largest signed roots, where nothing promises a refutation;
+    along: more of them on the curve. draws: how many are left to certify with.
     watch: what draws showed of noise that outputs share: nothing yet.
     guess: at either side of single calls, for a claim without delta, and what it promises.
     """
@@ -103,6 +117,7 @@ class Study:
     draws: int
     watch: Watch
     guess: tuple[Guess, float] | None = None
+    suspects: tuple[Witness | None, Witness | None] = (None, None)
 
     @property
     def promise(self) -> float:
@@ -115,14 +130,28 @@ class Study:
         guess = [] if self.guess is None else [self.guess[1]]
         return [*(witness.promise for witness in self.witnesses), *guess]
 
+    def hope(self, side: int) -> tuple[float, float, float]:
+        """What goes before what: what promises a refutation, then what is suspicious, then what promises more."""
+        suspect = self.suspects[side] if side != EITHER_SIDE else None
+        root = 0.0 if suspect is None or suspect.promise < _SUSPICIOUS else suspect.promise
+        return max(0.0, self.promises[side]), root, self.promises[side]
+
     def shots(self, side: int, alpha: float) -> list[Shot]:
         """In one direction, or (side 2) a guess at either; several events share ``alpha``."""
         if side == EITHER_SIDE and self.guess is not None:
             return [Shot(EITHER_SIDE, self.guess[0], alpha)]
-        several = (self.witnesses[side], *self.besides[side])
-        shares = _SEVERAL[: len(several)]
+        several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
+        shares, aside = _SEVERAL[: len(several)], list[Shot]()
+        if suspect is not None and not any(suspect.is_same_as(one) for one in several):
+            if suspect.promise >= _SUSPICIOUS:
+                shares = _SEVERAL if suspect.promise >= _PLAIN else _EITHER
+                several = [suspect, several[0]]
+            else:
+                aside = [Shot(side, suspect, alpha * _ASIDE)]
+                alpha *= 1 - _ASIDE
         each = alpha / sum(shares)
-        return [Shot(side, w, each * share) for w, share in zip(several, shares, strict=True)]
+        shots = [Shot(side, w, each * share) for w, share in zip(several, shares, strict=True)]
+        return shots + aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +225,9 @@ class FixedAttack:
         """What is certified on every pair. Alpha follows the promises, made before any such draw."""
         alpha = self.alpha * (_WITHOUT_CURVE if self.curve else 1)
         promises = {
-            (study.index, side): promise
+            (study.index, side): study.hope(side)
             for study in studies
-            for side, promise in enumerate(study.promises)
+            for side in range(len(study.promises))
         }
         main = max(promises, key=lambda place: promises[place])
         rest = alpha * (1 - _MAIN) / (len(promises) - 1)
@@ -229,40 +258,43 @@ class FixedAttack:
         watch = self._watch(pair.name, laws, [first, second])
         left = self.trials - learning - choosing
 
-        def chosen(alpha: float, most: int = 1) -> list[tuple[Witness, ...]]:
-            task = Task(points, alpha * _MAIN, left, refute=most > 1)
+        def chosen(alpha: float, *, refute: bool = False) -> tuple[Options, Options]:
+            task = Task(points, alpha * _MAIN, left, refute=refute)
+            most, contenders = 2 if refute else 1, 1 if known else CONTENDERS
             learned_on = first[0], first[1]
 
-            def among(found: Sequence[Candidate]) -> list[tuple[Witness, ...]]:
-                return [*ranked([second[0]], [second[1]], found, task, learned_on, most)]
+            def among(found: Sequence[Candidate]) -> tuple[Options, Options]:
+                return ranked([second[0]], [second[1]], found, task, learned_on, most, contenders)
 
             if known and self.planted:  # where the law is kept, no event tells more
                 best = among([likelihood_ratio(*laws)])
-                if max(one.promise for (one,) in best) > 0:
+                if not _doubtful(best):
                     return best
-            return among(self._candidates(pair, laws, first, known, weak=most > 1))
+            return among(self._candidates(pair, laws, first, known, weak=refute))
 
         options = chosen(self.alpha)
-        doubtful = max(one.promise for (one,) in options) <= 0
         least = fewest_draws(self.guarantee, self.alpha / 2)
         affordable = self.trials >= _ENOUGH and left - choosing >= least
-        if doubtful and not known and len(points) == 1 and affordable:
-            # Better fewer draws on the right event: all that was seen teaches, as many again choose.
-            first = [together(batches) for batches in zip(first, second, strict=True)]
-            second = drawn(_AGAIN, choosing)
-            left -= choosing
-            options = chosen(self.alpha * _SEVERAL[0], len(_SEVERAL))
-        witnesses = options[0][0], options[1][0]
+        if _doubtful(options) and not known and len(points) == 1 and affordable:
+            suspicious = any(_root(one) >= _SUSPICIOUS for one in options)
+            if suspicious or (_best_of(options).candidate.fitted and _is_rich(first)):
+                # Better fewer draws on the right event: all that was seen teaches, as many again choose.
+                first = [together(batches) for batches in zip(first, second, strict=True)]
+                second = drawn(_AGAIN, choosing)
+                left -= choosing
+                options = chosen(self.alpha * _SEVERAL[0], refute=suspicious)
+        witnesses = options[0].witnesses[0], options[1].witnesses[0]
+        suspects = (options[0].suspect, options[1].suspect) if _doubtful(options) else (None, None)
         task = Task(points, self.alpha * _MAIN, left)
         along = tuple(
             along_curve(witness, second[side], second[1 - side], task, self.curve)
             for side, witness in enumerate(witnesses)
         )
-        besides = tuple(several[1:] for several in options)
+        besides = tuple(one.witnesses[1:] for one in options)
         guess = None
         if called_singly(laws) and is_pure(points):
             guess = _guess_of(witnesses, second, task)
-        return Study(index, laws, witnesses, besides, along, left, watch, guess)
+        return Study(index, laws, witnesses, besides, along, left, watch, guess, suspects)
 
     def _watch(
         self, pair: str, laws: tuple[AuditedLaw, AuditedLaw], phases: Sequence[Sequence[Draws]]
@@ -319,6 +351,25 @@ class FixedAttack:
                 seen.watches[k].require_fresh()
             found.append(certificate)
         return found
+
+
+def _doubtful(options: Sequence[Options]) -> bool:
+    """Whether no event promises a refutation."""
+    return _best_of(options).promise <= 0
+
+
+def _best_of(options: Sequence[Options]) -> Witness:
+    return max((one.witnesses[0] for one in options), key=lambda witness: witness.promise)
+
+
+def _is_rich(draws: Sequence[Draws]) -> bool:
+    """Whether outputs are more than one number, so that more draws may teach something."""
+    return any(side.numbers.shape[1] > 1 or len(side.coded.table) > 1 for side in draws)
+
+
+def _root(options: Options) -> float:
+    """How many standard errors above the claim the most suspicious event is."""
+    return 0.0 if options.suspect is None else options.suspect.promise
 
 
 def _direction(shot: Shot) -> str:

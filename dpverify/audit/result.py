@@ -13,10 +13,12 @@ from dpverify.audit.certificates import Certificate, tested_points
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.neighbors.reading import adjacency_as_json, adjacency_from
 from dpverify.audit.portable import datasets_as_json, plain_floats, read_floats
+from dpverify.audit.unsettled import shown, unsettled
 from dpverify.audit.verdicts import MEANING, Asked, Verdict
 from dpverify.audit.witnesses.events import is_about_kinds
 from dpverify.privacy import Guarantee, parse_guarantee
 
+_MOST_SHOWN = 3  # unsettled events
 _ROOM = 5000  # bytes of JSON for the datasets of a pair
 _UNPLANTED = (
     "no event violates the claim, but no fault was planted, so this says little; plant one, for example "
@@ -113,11 +115,23 @@ class AuditResult(Asked):
             *_at_every_epsilon(self.certificates),
             f"on         {best}",
             *_on_wrappers(best),
+            *(f"unsettled  {line}" for line in self.unsettled_lines),
             *self._faults(),
             *(f"remark     {remark}" for remark in self.remarks),
             f"seed       {self.seed}, {self.draws} draws of at most {self.trials} a side and pair",
         ]
         return "\n".join(lines)
+
+    @property
+    def unsettled(self) -> tuple[Certificate, ...]:
+        """Events that refute nothing and break the claim if they are as common as they were counted: on one side
+        alone, or hardly by chance. Each stands in the report with the number of draws that would decide."""
+        return () if self.verdict is Verdict.VIOLATED else unsettled(self.certificates)
+
+    @property
+    def unsettled_lines(self) -> list[str]:
+        """The most striking of them in words."""
+        return [*shown(self.unsettled, self.guarantee, self.alpha)][:_MOST_SHOWN]
 
     def _faults(self) -> list[str]:
         """None where the claim is refuted: nothing was planted."""
@@ -158,6 +172,7 @@ class AuditResult(Asked):
             "faults": [asdict(fault) for fault in self.faults],
             "bets": [asdict(bet) for bet in self.bets],
             "pairs": [{"name": pair.name, **datasets_as_json(pair, _ROOM)} for pair in self.pairs],
+            "unsettled": [asdict(one) for one in self.unsettled],
             "remarks": list(self.remarks),
         }
         for name in ("alpha", "trials", "draws", "seed"):

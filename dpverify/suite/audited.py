@@ -27,7 +27,8 @@ def audited(result: AuditResult, unit: tuple[str, str], outcome: Outcome, verdic
             f"(claimed {best.delta:.4g})"
         )
     summary = f"claim {brief(str(result.guarantee))}, {shown}{faults}"
-    details = () if outcome is Outcome.HELD else _explained(result)
+    open_questions = tuple(f"unsettled: {line}" for line in result.unsettled_lines)
+    details = (*(() if outcome is Outcome.HELD else _explained(result)), *open_questions)
     data: dict[str, Any] = {
         "guarantee": str(result.guarantee),
         "adjacency": str(result.adjacency),

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from dpverify.audit.outputs.laws import encode
-from dpverify.audit.witnesses.calibrating import linear_odds
+from dpverify.audit.witnesses.calibrating import fitted_odds
 from dpverify.audit.witnesses.choosing import choose
 from dpverify.audit.witnesses.features import Candidate, number
 from dpverify.audit.witnesses.promises import Task
@@ -28,7 +28,7 @@ def gaussians(seed: int) -> tuple[Floats, Floats]:
 def test_the_expected_hits_are_those_of_the_laws() -> None:
     """Where 20 and more are expected. Two fitted numbers have errors of .007 and .01 times the score, so of
     3% at a score of 3; 6 such errors have probability 1e-8."""
-    curve = linear_odds(*gaussians(0))
+    curve = fitted_odds(*gaussians(0))
     assert curve is not None
     for found, shift in ((curve.hits, SHIFT), (curve.other_hits, 0.0)):
         exact = DRAWS * ndtr(shift - curve.thresholds)
@@ -47,7 +47,7 @@ def test_a_ratio_of_tails_is_much_better_known_than_by_counting() -> None:
     fitted, counted = [], []
     for seed in range(20):
         own, other = gaussians(seed)
-        curve = linear_odds(own, other)
+        curve = fitted_odds(own, other)
         if curve is None:  # one in a hundred
             continue
         at = int(np.argmin(np.abs(curve.thresholds - threshold)))
@@ -62,7 +62,7 @@ def test_a_ratio_of_tails_is_much_better_known_than_by_counting() -> None:
 
 def test_it_is_refused_hardly_more_often_than_it_says() -> None:
     """At most the 99.9% binomial limit of 300 at 1%; chi-square is near enough with 60 draws a level."""
-    refused = sum(linear_odds(*gaussians(seed)) is None for seed in range(1000, 1300))
+    refused = sum(fitted_odds(*gaussians(seed)) is None for seed in range(1000, 1300))
     assert refused <= binom.ppf(0.999, 300, 0.01)
 
 
@@ -71,7 +71,7 @@ def test_odds_that_are_flat_up_to_a_kink_are_refused() -> None:
     rng = np.random.default_rng(7)
     own, other = rng.normal(0, 1, DRAWS), rng.normal(0, 1, 2 * DRAWS)
     keep = rng.random(2 * DRAWS) < np.where(other < 0, math.exp(-0.5), 1.0)
-    assert linear_odds(-own, -other[keep][:DRAWS]) is None
+    assert fitted_odds(-own, -other[keep][:DRAWS]) is None
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_odds_that_are_flat_up_to_a_kink_are_refused() -> None:
     ids=["one score", "an infinite score", "no draws", "too few"],
 )
 def test_where_there_is_no_curve(own: Floats, other: Floats) -> None:
-    assert linear_odds(own, other) is None
+    assert fitted_odds(own, other) is None
 
 
 def test_the_chosen_threshold_is_nearly_the_best() -> None:
@@ -136,6 +136,6 @@ def test_scores_at_the_ends_of_the_floats_have_no_curve_and_raise_no_warning() -
     rng = np.random.default_rng(8)
     for scale in (1e308, 1e200, 5e-324):
         own, other = (scale * np.rint(rng.normal(side, 1, 1000) / 4) for side in (1, 0))
-        found = linear_odds(own, other)
+        found = fitted_odds(own, other)
         assert found is None or np.isfinite(found.hits).all()
-    assert linear_odds(np.full(500, 1e308) * rng.random(500), 1e308 * rng.random(500)) is None
+    assert fitted_odds(np.full(500, 1e308) * rng.random(500), 1e308 * rng.random(500)) is None

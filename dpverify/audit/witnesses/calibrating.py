@@ -1,8 +1,10 @@
-"""Odds that are exponential in a score, fitted to all draws at once.
+"""Odds that follow a curve of the score, fitted to all draws at once.
 
 The hits of single thresholds are noisy, and the best of many noisy ones is too rare or too common an
 event. Of many scores the logarithm of the odds is linear: of log-ratios, of projections of Gaussians, of
-what a regression learned. Two numbers, fitted to all draws, then say what each threshold is worth.
+what a regression learned. Of a mixture it bends: where a record is sampled by a coin, odds are flat until
+outputs are such as only the record makes, and rise from there. So a line is fitted, and bends are added as
+far as the draws call for them; a few numbers then say what each threshold is worth.
 """
 
 from __future__ import annotations
@@ -10,32 +12,63 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc, expit
+from scipy.special import chdtrc, expit, xlogy
 
 from dpverify.privacy.numbers import Floats
 
 _RAREST, _WIDER = (
-    60,
+    30,
     1.15,
-)  # draws of the first level; a level ends where there are so many times as many
-_FEWEST = 4  # levels
+)  # draws of the first level; and how many times as many of the first two, and so on
+_FEWEST = 7  # levels
 _NEWTON, _RIDGE, _DONE = 25, 1e-6, 1e-7
-_UNLIKELY = 0.01  # so rarely a linear curve is refused that is right
+_UNLIKELY = 0.01  # so rarely a curve is refused that is right
+_BENDS = 0.7, 0.4, 0.2, 0.1, 0.04, 0.015, 0.005  # where there may be bends: shares of the draws
+MOST_BENDS = 3
+_EVIDENT = 6.0  # of twice the logarithm of the likelihood: a line gets a bend by chance once in twenty times
+_DOUBT = (
+    1.0  # standard errors of the curve that odds are taken down by: far out they are hardly known
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Thresholds from high to low, and how many draws of either side a fitted curve expects at least so high."""
+    """Thresholds from high to low, and how many draws of either side a fitted curve expects at least so high.
+
+    low_hits, high_other_hits: the same where all odds are a standard error lower: far out they are hardly known.
+    """
 
     thresholds: Floats
     hits: Floats
     other_hits: Floats
+    low_hits: Floats
+    high_other_hits: Floats
 
 
-def linear_odds(own: Floats, other: Floats) -> Curve | None:
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """Levels of decreasing scores. scores: their means, centered and scaled; hits of the own side, draws of both."""
+
+    scores: Floats
+    hits: Floats
+    both: Floats
+
+    def bent(self, bends: list[float]) -> tuple[Floats, Floats, float]:
+        """The logarithm of the odds of every level by logistic regression on a curve with these bends, their standard
+        errors, and twice the logarithm of the likelihood."""
+        slopes = [np.maximum(self.scores - bend, 0.0) for bend in bends]
+        basis = np.column_stack([np.ones_like(self.scores), self.scores, *slopes])
+        odds, errors = _fitted(basis, self.hits, self.both)
+        share, missed = expit(odds), self.both - self.hits
+        likely = 2 * float((xlogy(self.hits, share) + xlogy(missed, 1 - share)).sum())
+        return odds, errors, likely
+
+
+def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve | None:
     """The curve, from scores of draws that did not make the score; None if these contradict it.
 
-    Of about 1% of the scores that it fits it is refused, by chi-square over levels of the score.
+    bends: how many it may have. Of about 1% of the scores that it fits it is refused, by chi-square over levels of
+    the score.
     """
     scores = np.concatenate([own, other])
     if not np.isfinite(scores).all() or not (len(own) and len(other)):
@@ -46,17 +79,44 @@ def linear_odds(own: Floats, other: Floats) -> Curve | None:
     if len(ends) < _FEWEST:
         return None
     with np.errstate(all="ignore"):  # sums of numbers near the ends of the floats are infinite
+        middle = scores.mean()
         totals = np.array([np.cumsum(sides)[ends], ends + 1.0, np.cumsum(scores)[ends]])
         hits, both, sums = np.diff(totals, axis=1, prepend=0.0)
-        means = sums / both - scores.mean()
+        means = sums / both - middle
         spread = np.sqrt(both @ means**2 / len(scores))
     if not 0 < spread < np.inf:
         return None
-    share = _fitted(means / spread, hits, both)
+    places = [scores[int(share * len(scores))] for share in _BENDS]
+    possible = [float((place - middle) / spread) for place in dict.fromkeys(places)]
+    odds, errors, numbers = _simplest(_Levels(means / spread, hits, both), possible, bends)
+    share = expit(odds)
     misfit = float((((hits - both * share) ** 2) / (both * share * (1 - share) + 1)).sum())
-    if chdtrc(len(ends) - 2, misfit) < _UNLIKELY:
+    if len(ends) <= numbers or chdtrc(len(ends) - numbers, misfit) < _UNLIKELY:
         return None
-    return Curve(scores[ends], np.cumsum(both * share), np.cumsum(both * (1 - share)))
+    expected = [
+        np.minimum(np.cumsum(both * expit(sign * logs)), len(side))
+        for logs in (odds, odds - errors)
+        for sign, side in ((1, own), (-1, other))
+    ]
+    return Curve(scores[ends], *expected)
+
+
+def _simplest(levels: _Levels, possible: list[float], most: int) -> tuple[Floats, Floats, int]:
+    """The odds and their errors by a line, or by a curve with those bends that make them evidently likelier; and how many numbers
+    were fitted."""
+    bends: list[float] = []
+    odds, errors, likely = levels.bent(bends)
+    while len(bends) < most:
+        inside = [b for b in possible if levels.scores.min() < b < levels.scores.max()]
+        options = [(levels.bent([*bends, b]), b) for b in inside if b not in bends]
+        if not options:
+            break
+        found, bend = max(options, key=lambda option: option[0][2])
+        if not found[2] > likely + _EVIDENT:
+            break
+        odds, errors, likely = found
+        bends.append(bend)
+    return odds, errors, 2 + len(bends)
 
 
 def _ends(scores: Floats) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
@@ -72,17 +132,19 @@ def _ends(scores: Floats) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     return found
 
 
-def _fitted(scores: Floats, hits: Floats, both: Floats) -> Floats:
-    """The own side's share of every level, by logistic regression on its mean score."""
-    basis = np.column_stack([np.ones_like(scores), scores])
-    fitted = np.zeros(2)
+def _fitted(basis: Floats, hits: Floats, both: Floats) -> tuple[Floats, Floats]:
+    """The logarithm of the own side's odds at every level, by logistic regression, and its standard error.
+
+    basis: shape (levels, numbers).
+    """
+    fitted = np.zeros(basis.shape[1])
     for _ in range(_NEWTON):
         share = expit(basis @ fitted)
         slope = basis.T @ (hits - both * share) - _RIDGE * fitted
-        curvature = (basis.T * (both * share * (1 - share))) @ basis + _RIDGE * np.eye(2)
+        curvature = (basis.T * (both * share * (1 - share))) @ basis + _RIDGE * np.eye(len(fitted))
         step = np.linalg.solve(curvature, slope)
         fitted += step
         if np.abs(step).max() < _DONE:
             break
-    found: Floats = expit(basis @ fitted)
-    return found
+    spread = np.sqrt(np.einsum("ij,ij->i", basis, np.linalg.solve(curvature, basis.T).T))
+    return basis @ fitted, np.asarray(spread)

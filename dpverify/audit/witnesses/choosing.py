@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.certificates import Aim, Point
+from dpverify.audit.certificates import Aim
 from dpverify.audit.outputs.laws import AuditedLaw, Draws
-from dpverify.audit.regions import Counted, region, share_of
-from dpverify.audit.witnesses.calibrating import linear_odds
+from dpverify.audit.regions import share_of
 from dpverify.audit.witnesses.events import fingerprints
 from dpverify.audit.witnesses.features import Candidate
-from dpverify.audit.witnesses.promises import (
-    OPTIMISM,
-    POWER,
-    TINY,
-    Task,
-    above_claimed,
-    estimate,
-    standard_errors,
-)
+from dpverify.audit.witnesses.promises import Task, estimate
+from dpverify.audit.witnesses.thresholds import Chosen, best_thresholds, moved, with_share
 from dpverify.privacy.numbers import Floats
 
-_THRESHOLDS = 400
-_SETTLED = 0.5  # where that is not in doubt, for a large bound
 _PLAINER = 0.002  # what a later candidate, harder to explain, must promise more
 _LEARNED = 0.04, 0.01  # and one that learned; at a second look
 _OF_A_PROFILE = 2.0  # likewise, in the standard errors of a whole profile
-_FEW_OTHERS, _SHARES = 10, (16, 24, 32, 40, 48, 54, 58, 61, 63)
+_ROOT = 0.5  # and, of its signed root, in standard errors
+CONTENDERS, _CLOSE = (
+    5,
+    0.3,
+)  # how many are compared at their best thresholds; with so much less promise
+_HARDER = 0.1  # and what a fitted one of them must certify more, as a share of that
+_HOPELESS = 0.1  # so far below the claim nothing is refuted: then the largest bound counts
 _NARROW, _REPEATED = 64, 4
 
 
@@ -58,6 +54,11 @@ class Witness:
         if self.sign < 0:
             text = text.replace(">= {threshold}", "<= {threshold}")
         return text.format(threshold=f"{self.sign * self.threshold:.6g}")
+
+    def is_same_as(self, other: Witness) -> bool:
+        """Whether both are the same event."""
+        mine, its = ((one.candidate, one.sign, one.threshold) for one in (self, other))
+        return mine == its
 
     def happens(self, scores: Floats) -> NDArray[np.bool_]:
         """In which of the draws with these scores (the candidate's) the event happens."""
@@ -95,6 +96,9 @@ class _Scored:
         few = _REPEATED * len(first) <= len(draws)
         return cls(draws.select(first), places) if few else cls(draws, None)
 
+    def __len__(self) -> int:
+        return len(self.draws) if self.places is None else len(self.places)
+
     def by(self, candidate: Candidate) -> Floats:
         found = candidate.score(self.draws)
         return found if self.places is None else found[self.places]
@@ -113,6 +117,47 @@ def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
     return Candidate("log-likelihood ratio >= {threshold}", score, both_signs=False, fitted=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What there is to be certified in one direction.
+
+    witnesses: the most promising, the best first, each of another candidate. suspect: of one (epsilon, delta),
+    the event of the largest signed root, in standard errors above the claim, which is its promise.
+    """
+
+    witnesses: tuple[Witness, ...]
+    suspect: Witness | None
+
+
+@dataclass(slots=True)
+class _Scores:
+    """The scores that candidates give to both sides, by side. fresh: draws that none of them has learned from;
+    old: those that others than fitted ones are judged on as well. kept: of the last candidates asked to be."""
+
+    fresh: list[list[_Scored]]
+    old: list[list[_Scored]]
+    kept: dict[int, list[Floats]] = field(default_factory=dict)
+
+    def by(self, candidate: Candidate) -> list[Floats]:
+        if id(candidate) in self.kept:
+            return self.kept[id(candidate)]
+        sides = (
+            batches + ([] if candidate.fitted else old)
+            for batches, old in zip(self.fresh, self.old, strict=True)
+        )
+        return [np.concatenate([one.by(candidate) for one in batches]) for batches in sides]
+
+    def fresh_by(self, candidate: Candidate) -> list[Floats]:
+        """Those of the fresh draws alone, on which all candidates are judged alike."""
+        sizes = [sum(map(len, batches)) for batches in self.fresh]
+        return [one[:size] for one, size in zip(self.by(candidate), sizes, strict=True)]
+
+    def keep(self, candidate: Candidate, scores: list[Floats]) -> None:
+        self.kept[id(candidate)] = scores
+        while len(self.kept) > 2 * CONTENDERS:
+            del self.kept[next(iter(self.kept))]
+
+
 def choose(
     left: Sequence[Draws],
     right: Sequence[Draws],
@@ -122,7 +167,7 @@ def choose(
 ) -> tuple[Witness, Witness]:
     """The most promising event for either direction: left over right, right over left."""
     ours, theirs = ranked(left, right, candidates, task, learned_on)
-    return ours[0], theirs[0]
+    return ours.witnesses[0], theirs.witnesses[0]
 
 
 def ranked(
@@ -132,56 +177,117 @@ def ranked(
     task: Task,
     learned_on: tuple[Draws, Draws] | None = None,
     most: int = 1,
-) -> tuple[tuple[Witness, ...], tuple[Witness, ...]]:
-    """The ``most`` promising events for either direction, the best first, each of another candidate.
+    contenders: int = CONTENDERS,
+) -> tuple[Options, Options]:
+    """The ``most`` promising events for either direction, and the most suspicious one.
 
     ``left`` and ``right`` are batches of draws that no candidate has learned from; those that did
     not learn are judged on ``learned_on`` as well. A candidate with ``both_signs=False`` rises with
-    the odds of left.
+    the odds of left. contenders: so many of the most promising are compared once more, at the thresholds
+    that they would be certified at.
     """
+    scores = _Scores(
+        [[_Scored.of(draws) for draws in batches] for batches in (left, right)],
+        [[], []] if learned_on is None else [[_Scored.of(draws)] for draws in learned_on],
+    )
+    found, suspects = _judged(scores, candidates, task)
+
+    def options(side: int) -> Options:
+        best = _foremost(found[side], task, most)
+        if len(task.points) == 1 and not task.refute and most == 1 and contenders > 1:
+            best = [_compared(best[0], found[side], side, scores, task, contenders)]
+        witnesses = tuple(_finished(one, side, scores, task) for one in best)
+        suspect = suspects[side]
+        if suspect is not None:
+            suspect = _with(suspect, with_share, side, scores, task)
+        return Options(witnesses, suspect)
+
+    return options(0), options(1)
+
+
+def _judged(
+    scores: _Scores, candidates: Iterable[Candidate], task: Task
+) -> tuple[tuple[list[Witness], list[Witness]], list[Witness | None]]:
+    """Every candidate at the threshold that promises most, for either direction; and the largest signed roots."""
     found: tuple[list[Witness], list[Witness]] = ([], [])
-    fresh = [[_Scored.of(draws) for draws in batches] for batches in (left, right)]
-    more = [[], []] if learned_on is None else [[_Scored.of(draws)] for draws in learned_on]
-
-    def scored(candidate: Candidate) -> list[Floats]:
-        sides = (
-            batches + ([] if candidate.fitted else old)
-            for batches, old in zip(fresh, more, strict=True)
-        )
-        return [np.concatenate([one.by(candidate) for one in batches]) for batches in sides]
-
-    kept: dict[int, list[Floats]] = {}  # of those that promised more than all before
+    suspects: list[Witness | None] = [None, None]
     most_yet = [-np.inf, -np.inf]
     handicap = _OF_A_PROFILE if len(task.points) > 1 else _LEARNED[task.refute]
     for candidate in candidates:
-        scores = scored(candidate)
-        rising = [np.sort(one) for one in scores]
+        given = scores.by(candidate)
+        rising = [np.sort(one) for one in given]
         ordered = {1: rising, -1: [-one[::-1] for one in rising]}
         for side in (0, 1):
-            natural = 1 - 2 * side
-            for sign in (1, -1) if candidate.both_signs else (natural,):
+            for sign in (1, -1) if candidate.both_signs else (1 - 2 * side,):
                 own, other = ordered[sign][side], ordered[sign][1 - side]
-                threshold, aim, promise = _best_threshold(own, other, task)
-                if candidate.both_signs is False and threshold == np.inf:
-                    aim = Aim(aim.point, aim.share, impossible=True)
-                promise -= handicap * candidate.fitted
-                found[side].append(Witness(candidate, sign, threshold, aim, promise))
-                if promise > most_yet[side]:
-                    most_yet[side], kept[id(candidate)] = promise, scores
+                best, suspicious = best_thresholds(own, other, task)
+                witness = _witness(candidate, sign, best, handicap)
+                found[side].append(witness)
+                if witness.promise > most_yet[side] - _CLOSE:
+                    most_yet[side] = max(witness.promise, most_yet[side])
+                    scores.keep(candidate, given)
+                if len(task.points) == 1:
+                    other_one = _witness(candidate, sign, suspicious, _ROOT)
+                    suspects[side] = _larger(suspects[side], other_one)
+    return found, suspects
 
-    def calibrated(witness: Witness, side: int) -> Witness:
-        if witness.aim.impossible or witness.promise == -np.inf:
-            return witness
-        sides = kept.get(id(witness.candidate)) or scored(witness.candidate)
-        if not task.refute:
-            witness = _calibrated(witness, sides[side], sides[1 - side], task)
-        return _with_share(witness, sides[side], sides[1 - side], task)
 
-    ours, theirs = (
-        tuple(calibrated(one, side) for one in _foremost(found[side], task, most))
-        for side in (0, 1)
-    )
-    return ours, theirs
+def _witness(candidate: Candidate, sign: int, chosen: Chosen, handicap: float) -> Witness:
+    aim = chosen.aim
+    if candidate.both_signs is False and chosen.threshold == np.inf:
+        aim = replace(aim, impossible=True)
+    promise = chosen.promise - handicap * candidate.fitted
+    return Witness(candidate, sign, chosen.threshold, aim, promise)
+
+
+def _larger(before: Witness | None, now: Witness) -> Witness | None:
+    """The one of the larger promise, the plainer one first; only positive ones count."""
+    least = 0.0 if before is None else before.promise + _PLAINER
+    return now if now.promise > least and now.threshold < np.inf else before
+
+
+def _with(
+    witness: Witness,
+    change: Callable[[Chosen, Floats, Floats, Task], Chosen],
+    side: int,
+    scores: _Scores,
+    task: Task,
+) -> Witness:
+    """The witness with another threshold or aim, from its scores."""
+    if witness.aim.impossible or witness.promise == -np.inf:
+        return witness
+    sides = [witness.sign * one for one in scores.by(witness.candidate)]
+    chosen = Chosen(witness.threshold, witness.aim, witness.promise)
+    found = change(chosen, sides[side], sides[1 - side], task)
+    return replace(witness, threshold=found.threshold, aim=found.aim)
+
+
+def _finished(witness: Witness, side: int, scores: _Scores, task: Task) -> Witness:
+    """With its final threshold and share."""
+    if not task.refute or witness.promise < -_HOPELESS:
+        plain = replace(task, refute=False)
+        witness = _with(witness, lambda *given: moved(*given)[0], side, scores, plain)
+    return _with(witness, with_share, side, scores, task)
+
+
+def _compared(
+    best: Witness, found: Sequence[Witness], side: int, scores: _Scores, task: Task, number: int
+) -> Witness:
+    """Of those that promise nearly as much as the best the one that is worth most, the plainest where several
+    are worth the same."""
+    close = [one for one in found if best.promise - _CLOSE < one.promise]
+    close = sorted(close, key=lambda one: -one.promise)[:number]
+    most = -np.inf
+    for witness in sorted(close, key=found.index):
+        if witness.aim.impossible:
+            return best
+        sides = [witness.sign * one for one in scores.fresh_by(witness.candidate)]
+        chosen = Chosen(witness.threshold, witness.aim, witness.promise)
+        _, worth = moved(chosen, sides[side], sides[1 - side], task)
+        worth -= _HARDER * max(0.0, worth + task.points[0][0]) * witness.candidate.fitted
+        if worth > most + _PLAINER:
+            best, most = witness, worth
+    return best
 
 
 def _foremost(found: Sequence[Witness], task: Task, most: int) -> list[Witness]:
@@ -219,71 +325,3 @@ def along_curve(
 def _nothing(task: Task) -> Witness:
     everything = Candidate("everything", lambda draws: np.zeros(len(draws)), both_signs=True)
     return Witness(everything, 1, 0.0, Aim(task.points[0], share_of(1, 1)), -np.inf)
-
-
-def _best_threshold(own: Floats, other: Floats, task: Task) -> tuple[float, Aim, float]:
-    """The threshold t and the point for which {score >= t} promises most. own, other: scores in order."""
-    thresholds = np.unique(own[_ranks(len(own))])
-    hits = len(own) - np.searchsorted(own, thresholds, side="left")
-    other_hits = len(other) - np.searchsorted(other, thresholds, side="left")
-    promise = above_claimed if len(task.points) == 1 else standard_errors
-    promised = promise(hits, len(own), other_hits, len(other), task)
-    which, best = divmod(int(np.argmax(promised)), len(thresholds))
-    p, _ = estimate(hits[best], len(own), 0.0)
-    q, _ = estimate(other_hits[best], len(other), 0.0)
-    aim = _aimed(task.points[which], float(p), float(q))
-    return float(thresholds[best]), aim, float(promised[which][best])
-
-
-def _calibrated(witness: Witness, own: Floats, other: Floats, task: Task) -> Witness:
-    """With the threshold that promises most where odds are exponential in the score (``calibrating``).
-
-    own, other: the candidate's scores.
-    """
-    settled = witness.promise > 0
-    curve = linear_odds(witness.sign * own, witness.sign * other)
-    if curve is None:
-        return witness
-    counts = curve.hits, len(own), curve.other_hits, len(other)
-    if len(task.points) > 1:
-        promised = standard_errors(*counts, task, doubt=OPTIMISM)
-    else:
-        power = _SETTLED if settled else POWER
-        promised = above_claimed(*counts, task, power=power, optimism=0.0)
-        if promised.max() < witness.promise:
-            return witness  # a rare event apart from the rest, which a curve of two numbers cannot follow
-    which, best = divmod(int(np.argmax(promised)), len(curve.thresholds))
-    p, _ = estimate(curve.hits[best], len(own), 0.0)
-    q, _ = estimate(curve.other_hits[best], len(other), 0.0)
-    aim = _aimed(task.points[which], float(p), float(q))
-    return replace(witness, threshold=float(curve.thresholds[best]), aim=aim)
-
-
-def _with_share(witness: Witness, own: Floats, other: Floats, task: Task) -> Witness:
-    """Where few others are to be expected, with the share that certifies most of one (epsilon, delta): spreads
-    of logarithms say nothing then."""
-    there = [np.count_nonzero(witness.sign * side >= witness.threshold) for side in (own, other)]
-    hits, others = (
-        task.draws * k // len(side) for k, side in zip(there, (own, other), strict=True)
-    )
-    if len(task.points) > 1 or others >= _FEW_OTHERS or not hits:
-        return witness
-    counted = Counted(int(hits), task.draws, int(others), task.draws)
-    delta = witness.aim.point[1]
-    best = max(_SHARES, key=lambda s: region(counted, s, task.alpha).epsilon_at(delta))
-    return replace(witness, aim=replace(witness.aim, share=best))
-
-
-def _aimed(point: Point, p: float, q: float) -> Aim:
-    """At an event of these probabilities, by the spreads that they leave."""
-    surplus = max(p - point[1], TINY)
-    return Aim(point, share_of(math.sqrt(p * (1 - p)) / surplus, math.sqrt((1 - q) / q)))
-
-
-def _ranks(size: int) -> NDArray[np.intp]:
-    """Evenly spaced ranks, and finely in both tails: rare events count."""
-    if size <= _THRESHOLDS:
-        return np.arange(size)
-    tail = np.geomspace(1, size, _THRESHOLDS // 4).astype(np.intp) - 1
-    even = np.linspace(0, size - 1, _THRESHOLDS // 2).astype(np.intp)
-    return np.concatenate([tail, even, size - 1 - tail])

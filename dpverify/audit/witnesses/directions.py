@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.features import Score, by_rows, tame
@@ -21,6 +22,8 @@ _FOR_SCALES = 200_000  # numbers a side
 _LEAST_SCALE = 1e-290
 _LEAST_VARIANCE = 1e-12
 _EVIDENT = 1e4  # standard errors, where there is no error
+TELLING = 3.0
+"""Standard errors by which an entry among others differs, at least, to count."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +93,12 @@ class Moments:
     def noise(self) -> float:
         """What the largest of so many t is without any difference, about."""
         return math.sqrt(2 * math.log(max(2, len(self.t))))
+
+    def differ(self) -> NDArray[np.bool_]:
+        """In which columns the means or the variances differ beyond noise; of a single one it is less that counts."""
+        limit = max(TELLING, self.noise) if len(self.t) > 1 else self.noise
+        found: NDArray[np.bool_] = (np.abs(self.t) > limit) | (np.abs(self.t_variance) > limit)
+        return found
 
     def kept(self) -> Floats:
         """The difference of means without what may be noise."""
@@ -164,9 +173,7 @@ def distance(score: Score, own: Draws, other: Draws) -> Score:
 
 def diagonal_quadratic(scaling: Scaling, moments: Moments) -> Score:
     """The log-ratio of Gaussians of independent columns, of those that differ beyond noise."""
-    limit = moments.noise
-    differ = (np.abs(moments.t) > limit) | (np.abs(moments.t_variance) > limit)
-    used = np.flatnonzero(differ)
+    used = np.flatnonzero(moments.differ())
     part = Scaling(scaling.center[used], scaling.scale[used])
     m = [mean[used] for mean in moments.means]
     v = [np.maximum(variance[used], 1e-4) for variance in moments.variances]

@@ -52,6 +52,7 @@ from dpverify.audit.witnesses.features import (
     text_ratio,
 )
 from dpverify.audit.witnesses.inversion import inverted
+from dpverify.audit.witnesses.mixtures import mixture
 from dpverify.audit.witnesses.models import density, independent, label_and_number, logistic, trees
 from dpverify.audit.witnesses.texts import KIND, label_numbers, texts_of
 from dpverify.privacy.numbers import Floats
@@ -278,9 +279,10 @@ class _Task:
         for j in self.chosen[:_FIRST]:
             score = density(j, self.own, self.other)
             yield Candidate(f"log-ratio of number {j} >= {{threshold}}", score)
+        evident = [] if self.moments is None else np.flatnonzero(self.moments.differ()).tolist()
         yield Candidate(
             "log-ratio of independent entries >= {threshold}",
-            independent(self.chosen, self._independent_texts(), self.own, self.other),
+            independent(self.chosen, self._independent_texts(), self.own, self.other, evident),
         )
         mixed = label_and_number(self.own, self.other)
         if mixed is not None:
@@ -348,6 +350,9 @@ class _Task:
         if 1 < self.width <= _QUADRATIC_WIDTH and min(len(own), len(other)) > 5 * self.width:
             quadratic = full_quadratic(self.scaling, *self.scaled)
             yield Candidate("log-ratio of Gaussians >= {threshold}", quadratic)
+        if 1 < self.width <= _NARROW and min(len(own), len(other)) > 5 * self.width:
+            name, score = mixture(self.scaling, *self.scaled)
+            yield Candidate(f"{name} >= {{threshold}}", score)
         plain = [Feature(f"number {j}", number(j)) for j in self.chosen]
         plain += self._text_ratios(orders=False)
         made = [Feature(name, score) for name, score in projections]

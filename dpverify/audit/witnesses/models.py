@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from dpverify.audit.outputs.draws import PLAIN, Draws
-from dpverify.audit.witnesses.directions import Moments, Scaling, linear
+from dpverify.audit.outputs.draws import PLAIN, Codes, Draws, Labels
+from dpverify.audit.witnesses.directions import TELLING, Moments, Scaling, linear
 from dpverify.audit.witnesses.features import (
     Column,
     Feature,
     Score,
+    atoms_of,
     calibrated,
     matrix,
     number,
@@ -21,6 +23,7 @@ from dpverify.audit.witnesses.features import (
 from dpverify.privacy.numbers import Floats
 
 _FEWEST = 40
+_RANGES, _PLAINLY = 16, 4.0
 _MOST_GROUPS = 8
 _MANY_TREES, _FEW_TREES = 100, 20
 _LEAF, _LARGE_LEAF = 20, 200
@@ -37,10 +40,27 @@ def density(j: int, own: Draws, other: Draws) -> Score:
     return lambda draws: np.where(draws.marked(j).are(PLAIN), ratio(draws.column(j)), 0.0)
 
 
-def independent(columns: Sequence[int], texts: Sequence[Column], own: Draws, other: Draws) -> Score:
-    """The log-ratio of laws under which all numbers and texts are independent."""
-    parts = [density(j, own, other) for j in columns]
-    parts += [text_ratio(column, own, other) for column in texts]
+def independent(
+    columns: Sequence[int],
+    texts: Sequence[Column],
+    own: Draws,
+    other: Draws,
+    evident: Collection[int] = (),
+) -> Score:
+    """The log-ratio of laws under which all numbers and texts are independent.
+
+    Those that differ by no more than ``TELLING`` standard errors count zero: they would only add their noise.
+    evident: columns of which it is known from their moments that they differ by more.
+    """
+    parts = [
+        density(j, own, other)
+        for j in columns
+        if j in evident or _numbers_tell(own.column(j), other.column(j))
+    ]
+    for column in texts:
+        both = Labels.of([*column(own).array(), *column(other).array()])
+        if _tells(both.codes[: len(own)], both.codes[len(own) :]):
+            parts.append(text_ratio(column, own, other))
 
     def score(draws: Draws) -> Floats:
         total = np.zeros(len(draws))
@@ -49,6 +69,28 @@ def independent(columns: Sequence[int], texts: Sequence[Column], own: Draws, oth
         return total
 
     return score
+
+
+def _numbers_tell(own: Floats, other: Floats) -> bool:
+    """By sixteen ranges that are as common, or by a single value that repeats."""
+    pooled = np.sort(np.concatenate([own, other]))
+    edges = np.unique(pooled[np.linspace(0, len(pooled) - 1, _RANGES + 1).astype(np.intp)[1:-1]])
+    codes = [np.searchsorted(edges, side, side="right") for side in (own, other)]
+    if _tells(codes[0], codes[1]):
+        return True
+    return any(abs(found) > _PLAINLY for _, found in atoms_of(own, other, 1))
+
+
+def _tells(own: Codes, other: Codes) -> bool:
+    """Whether chi-square over the values is more than ``TELLING`` standard deviations above its mean."""
+    both = np.bincount(np.concatenate([own, other]))
+    hits, there, share = np.bincount(own, minlength=len(both)), both > 0, len(own) / both.sum()
+    freedom = int(np.count_nonzero(there)) - 1
+    if not freedom or not 0 < share < 1:
+        return False
+    wrong = (hits - share * both)[there] ** 2 / both[there]
+    found = float(wrong.sum()) / (share * (1 - share))
+    return bool(found > freedom + TELLING * math.sqrt(2 * freedom))
 
 
 def label_and_number(own: Draws, other: Draws) -> Score | None:

@@ -1,0 +1,152 @@
+"""Where the threshold of a score is put, and what the event then promises."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.audit.certificates import Aim, Point
+from dpverify.audit.regions import Counted, Counts, region, share_of
+from dpverify.audit.witnesses.calibrating import MOST_BENDS, fitted_odds
+from dpverify.audit.witnesses.promises import (
+    OPTIMISM,
+    TINY,
+    Task,
+    above_claimed,
+    estimate,
+    signed_root,
+    standard_errors,
+)
+from dpverify.privacy.numbers import Floats
+
+_THRESHOLDS = 400
+_MOVE = 0.01  # what the curve must promise more, of epsilon, for a threshold to be moved
+_NEARLY = 0.93  # of the largest signed root: as good
+_DOUBT, _MORE_DOUBT = (
+    0.5,
+    1.5,
+)  # standard errors less for the worth of a contender, on its curve and by counting
+_FEW_OTHERS, _SHARES = 10, (16, 24, 32, 40, 48, 54, 58, 61, 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A threshold t, what {score >= t} is to show, and its promise (``Witness``), or its signed root."""
+
+    threshold: float
+    aim: Aim
+    promise: float
+
+
+def best_thresholds(own: Floats, other: Floats, task: Task) -> tuple[Chosen, Chosen]:
+    """The threshold that promises most, and that of the largest signed root of one (epsilon, delta).
+
+    own, other: scores in order. Of a whole profile both are the same.
+    """
+    thresholds = np.unique(own[_ranks(len(own))])
+    hits = len(own) - np.searchsorted(own, thresholds, side="left")
+    other_hits = len(other) - np.searchsorted(other, thresholds, side="left")
+    counts = hits, len(own), other_hits, len(other)
+
+    if len(task.points) > 1:
+        found = _best(thresholds, *counts, standard_errors(*counts, task), task)
+        return found, found
+    ((epsilon, delta),) = task.points
+    above = hits.astype(np.float64) - delta * len(own)
+    roots = signed_root(above, other_hits, len(own) / len(other), epsilon)
+    return (
+        _best(thresholds, *counts, above_claimed(*counts, task), task),
+        _best(thresholds, *counts, _rarest(roots)[None, :], task),
+    )
+
+
+def _rarest(roots: Floats) -> Floats:
+    """Without those of commoner events that are hardly larger: by chance these have a few hits more, and none here
+    on the other side."""
+    if roots.max() <= 0:
+        return roots
+    near = np.flatnonzero(roots >= _NEARLY * roots.max())
+    return np.where(np.arange(len(roots)) >= near[-1], roots, -np.inf)
+
+
+def moved(chosen: Chosen, own: Floats, other: Floats, task: Task) -> tuple[Chosen, float]:
+    """With the threshold that promises most where odds follow a curve of the score (``calibrating``), and what
+    that is worth among others: a promise that is less cautious, and as good for rare events as for common ones.
+
+    own, other: the scores.
+    """
+    curve = fitted_odds(own, other, bends=0 if len(task.points) > 1 else MOST_BENDS)
+    sizes = len(own), len(other)
+    if len(task.points) > 1:
+        if curve is None:
+            return chosen, chosen.promise
+        counts = curve.hits, sizes[0], curve.other_hits, sizes[1]
+        found = _best(
+            curve.thresholds, *counts, standard_errors(*counts, task, doubt=OPTIMISM), task
+        )
+        return replace(found, promise=chosen.promise), chosen.promise
+    if curve is not None:
+        counts = curve.low_hits, sizes[0], curve.high_other_hits, sizes[1]
+        promised = above_claimed(*counts, task, power=0.0, optimism=0.0)
+        stays = int(np.argmin(np.abs(curve.thresholds - chosen.threshold)))
+        if promised.max() >= max(chosen.promise, float(promised[0, stays]) + _MOVE):
+            worth = above_claimed(*counts, task, power=0.0, optimism=_DOUBT)
+            found = _best(curve.thresholds, *counts, promised, task)
+            at = int(np.argmax(promised))
+            return replace(found, promise=chosen.promise), float(worth[0, at])
+        # else a rare event apart from the rest, which a curve of few numbers cannot follow
+    there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
+    raw = np.array(there[:1]), sizes[0], np.array(there[1:]), sizes[1]
+    worth = above_claimed(*raw, task, power=0.0, optimism=_MORE_DOUBT)
+    return chosen, max(chosen.promise, float(worth[0, 0]))
+
+
+def _best(
+    thresholds: Floats,
+    hits: Counts | Floats,
+    draws: int,
+    other_hits: Counts | Floats,
+    other_draws: int,
+    promised: Floats,
+    task: Task,
+) -> Chosen:
+    which, best = divmod(int(np.argmax(promised)), len(thresholds))
+    p, q = (
+        float(estimate(k[best], n, 0.0)[0]) for k, n in ((hits, draws), (other_hits, other_draws))
+    )
+    return Chosen(
+        float(thresholds[best]), _aimed(task.points[which], p, q), float(promised[which][best])
+    )
+
+
+def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
+    """Where few others are to be expected, with the share that certifies most of one (epsilon, delta): spreads
+    of logarithms say nothing then."""
+    there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
+    hits, others = (
+        task.draws * k // len(side) for k, side in zip(there, (own, other), strict=True)
+    )
+    if len(task.points) > 1 or others >= _FEW_OTHERS or not hits:
+        return chosen
+    counted = Counted(int(hits), task.draws, int(others), task.draws)
+    delta = chosen.aim.point[1]
+    best = max(_SHARES, key=lambda s: region(counted, s, task.alpha).epsilon_at(delta))
+    return replace(chosen, aim=replace(chosen.aim, share=best))
+
+
+def _aimed(point: Point, p: float, q: float) -> Aim:
+    """At an event of these probabilities, by the spreads that they leave."""
+    surplus = max(p - point[1], TINY)
+    return Aim(point, share_of(math.sqrt(p * (1 - p)) / surplus, math.sqrt((1 - q) / q)))
+
+
+def _ranks(size: int) -> NDArray[np.intp]:
+    """Evenly spaced ranks, and finely in both tails: rare events count."""
+    if size <= _THRESHOLDS:
+        return np.arange(size)
+    tail = np.geomspace(1, size, _THRESHOLDS // 4).astype(np.intp) - 1
+    even = np.linspace(0, size - 1, _THRESHOLDS // 2).astype(np.intp)
+    return np.concatenate([tail, even, size - 1 - tail])
