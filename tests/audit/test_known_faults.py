@@ -1,0 +1,95 @@
+"""Planted faults whose law is known, and parts that are attacked by themselves. Everything is seeded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify import Adjacency, BoundedMean, PureDP
+from dpverify.audit import Configuration, added
+from dpverify.audit.attack import FixedAttack
+from dpverify.audit.attacked import OPENING, WHOLE, attacked_in
+from dpverify.audit.faults import generic_faults
+from dpverify.audit.outputs.draws import Draws
+from dpverify.audit.outputs.laws import TranscriptDraws
+from dpverify.audit.subjects import Target
+from dpverify.audit.witnesses.features import Candidate
+from dpverify.audit.witnesses.learned import candidates
+from dpverify.grid import Transcripts
+from dpverify.plans import Law
+from dpverify.plans.noise import LogProbabilities
+from dpverify.randomness import Bits
+
+MEAN = BoundedMean.for_budget(PureDP(1), adjacency=Adjacency.REPLACE, lower=0, upper=1)
+HALVES = [0.0] * 20
+PAIRS = [added("one more", HALVES, 1.0)]
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A law that says the same of every draw."""
+
+    law: Law
+    latent: bool = False
+
+    def sample(self, bits: Bits, size: int) -> Transcripts:
+        """As it is."""
+        return self.law.sample(bits, size)
+
+    def log_likelihood(self, batch: Transcripts) -> LogProbabilities:
+        """Nothing."""
+        return np.zeros(len(batch))
+
+
+def attack(target: Target, planted: bool) -> tuple[bool, str]:
+    """Whether the claim is refuted, and by which event."""
+    fixed = FixedAttack(PureDP(1), PAIRS, 4000, 1e-6, seed=3, planted=planted)
+    tried = fixed.attempt(target, 1, [0]).tried
+    return tried[-1].refuted, tried[-1].event
+
+
+def dropped(data: Any) -> Law:
+    """The law without its noise."""
+    (fault,) = (one for one in generic_faults(MEAN) if "sum: noise dropped" in one.name)
+    law: Law = fault.law(data)
+    return law
+
+
+def test_a_fault_that_its_likelihood_does_not_see_is_learned() -> None:
+    """The outputs are apart with certainty, so no draw misses it."""
+    refuted, event = attack(lambda data: TranscriptDraws(Silent(dropped(data))), True)
+    assert refuted
+    assert "likelihood" not in event
+
+
+def test_where_the_likelihood_shows_a_fault_nothing_else_is_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the subject everything is: its implementation may not follow its law."""
+    learned = list[int]()
+
+    def counted(own: Draws, *others: Any, **options: Any) -> list[Candidate]:
+        learned.append(len(own))
+        return candidates(own, *others, **options)
+
+    def target(data: Any) -> TranscriptDraws:
+        return TranscriptDraws(dropped(data))
+
+    monkeypatch.setattr("dpverify.audit.attack.candidates", counted)
+    refuted, event = attack(target, True)
+    assert refuted
+    assert event.startswith("log-likelihood ratio")
+    assert not learned
+    assert attack(target, False)[0]
+    assert learned
+
+
+def test_fewer_quick_draws_are_for_the_whole_and_not_for_its_parts() -> None:
+    configuration = Configuration(
+        name="one", mechanism=MEAN, pairs=PAIRS, opening=PAIRS, quick_trials=5000
+    )
+    found = attacked_in(configuration)
+    assert {part: one.quick_trials for part, one in found.items()} == {WHOLE: 5000, OPENING: None}
