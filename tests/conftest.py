@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import threadpoolctl
@@ -13,7 +14,7 @@ from dpverify.suite.changed import Changed
 
 ROOT = Path(__file__).parents[1]
 
-FEWEST_TESTS = 7200
+FEWEST_TESTS = 12_000
 """Raise it as tests are added: a folder that silently stops being collected must be noticed."""
 
 settings.register_profile("dpverify", derandomize=True, deadline=None, print_blob=True)
@@ -46,6 +47,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def _no_times_of_other_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What is remembered of units is remembered elsewhere, also by processes that tests start."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process of ``-n`` a half of what another has left as soon as it has nothing to do.
+
+    By default tests are handed out in chunks, of which a last one of slow tests lets all but one process wait.
+    """
+    if config.getoption("dist") != "load":  # asked for otherwise
+        return None
+    from xdist.scheduler import WorkStealingScheduling  # a run without processes needs no xdist
+
+    return WorkStealingScheduling(config, log)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -14,6 +14,7 @@ import io
 import sys
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from dpverify.privacy import rules, sources_of
@@ -48,6 +49,7 @@ LEAVES = {
 """The rules that prove nothing themselves."""
 
 
+@cache
 def code_lines(text: str) -> int:
     """How many lines of a Python source carry code."""
     alone = {
