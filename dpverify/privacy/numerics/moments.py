@@ -116,17 +116,24 @@ Losses = tuple[tuple[Fraction, arb], ...]
 
 @lru_cache(maxsize=32)
 def losses_of(parts: Parts, most: int) -> Losses | None:
-    """Of parts with atoms; None where there might be more than ``most``."""
+    """Compose parts with atoms; None where there might be more than ``most`` losses.
+
+    Losses are added as integers over one denominator, which is many times as fast as adding fractions.
+    """
     size = 1
     for part, times in parts:
         reach = part.shift if isinstance(part, DiscreteLaplaceShift) else 1
         size *= 1 + times * reach
         if size > most or times > _MOST_PARTS:
             return None
-    found = {Fraction(0): arb(1)}
+    found = {0: arb(1)}
     with working_precision(2 * _PRECISION):
-        for part in (part for part, times in parts for _ in range(times)):
-            before, found = found, {}
-            for (x, p), (y, q) in product(before.items(), law_of(part)):
-                found[x + y] = found.get(x + y, arb(0)) + p * q
-    return tuple(found.items())
+        laws = [(law_of(part), times) for part, times in parts]
+        unit = math.lcm(*(x.denominator for law, _ in laws for x, _ in law))
+        for law, times in laws:
+            steps = [(x.numerator * (unit // x.denominator), mass) for x, mass in law]
+            for _ in range(times):
+                before, found = found, {}
+                for (x, p), (y, q) in product(before.items(), steps):
+                    found[x + y] = found.get(x + y, arb(0)) + p * q
+    return tuple((Fraction(x, unit), mass) for x, mass in found.items())
