@@ -103,7 +103,7 @@ def test_every_fault_can_produce_what_it_draws(key: str) -> None:
     data = configuration.pairs[0].left
     for fault in generic_faults(configuration.mechanism, thorough=True):
         law = fault.law(data)
-        batch = law.sample(SeededBits(1), 500)
+        batch = law.sample(SeededBits(1), 200)
         if isinstance(law, Law) and law.latent:
             continue  # with the coins of a filter no likelihood is known
         assert np.all(np.isfinite(law.log_likelihood(batch))), fault.name
