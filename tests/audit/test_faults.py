@@ -99,9 +99,12 @@ def _last(mechanism: Mechanism[Any]) -> Query:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_every_fault_can_produce_what_it_draws(key: str) -> None:
+    """Of the scales, which differ in a number alone, one is drawn from."""
     configuration = SUITE.configuration(key)
     data = configuration.pairs[0].left
     for fault in generic_faults(configuration.mechanism, thorough=True):
+        if fault.name.endswith(("scale x 0.5", "scale x 0.95")):
+            continue
         law = fault.law(data)
         batch = law.sample(SeededBits(1), 200)
         if isinstance(law, Law) and law.latent:

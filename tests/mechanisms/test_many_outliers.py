@@ -147,7 +147,7 @@ def test_the_error_bound_holds_with_more_outliers(at: float, full: str, gamma: s
     data = np.concatenate([inliers, np.full((outside, 2), at) * (1.0, 0.0)])
     beta = Fraction(1, 20)
     bound = float(spec.error_bound(made.parameters, 600, beta, Fraction(3)))
-    found = estimates(made, data, 3)
+    found = estimates(made, data, 3, 1000)
     assert all(isinstance(one, Estimate) for one in found)
     errors = [float(np.linalg.norm(one.value - inliers.mean(axis=0))) for one in found]
     assert fails_at_most(errors, bound, float(beta))

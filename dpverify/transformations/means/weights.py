@@ -86,7 +86,8 @@ class WeightedCoreMean:
     @property
     def shift(self) -> int:
         """g + t with P(noise >= t + 1) <= tail: a release above an agreement that is g less needs that."""
-        above = least(lambda t: self.noise.falls_short(t + 1, self.tail))
+        noise = self.noise
+        above = least(lambda t: noise.falls_short(t + 1, self.tail))
         return self.moves + above + self.slack
 
     def noise_of(self, transcript: Transcripts) -> Fraction:
@@ -100,5 +101,5 @@ class WeightedCoreMean:
 
     def minimum_n(self, beta: Fraction) -> int:
         """For records that are all friends."""
-        least_left = LEAST + self.shift
-        return least(lambda n: self.noise.falls_short(n - least_left + 1, beta))
+        noise, least_left = self.noise, LEAST + self.shift
+        return least(lambda n: noise.falls_short(n - least_left + 1, beta))
