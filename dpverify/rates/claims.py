@@ -92,7 +92,7 @@ class RateFault:
     """A planted fault: what else the mechanism could do, or estimate, at one setting.
 
     law: of (mechanism, data, value of the variable); None: the right one. estimate: of (mechanism,
-    transcript); None: the right one. grows: with the variable, so that it shows best at the last value.
+    transcript); None: the right one. grows: with the variable, so that it is looked for at the last value first.
     """
 
     name: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Protocol
@@ -37,7 +38,10 @@ def faults_of(claim: RateClaim) -> list[RateFault]:
     """The generic faults that this claim says something about, then its own."""
     found = []
     if claim.curve is not None or claim.upper is not None:
-        found.append(noise_times(LOST))
+        more = (
+            claim.variable == "noise_multiplier"
+        )  # beside sampling it shows where there is most noise
+        found.append(replace(noise_times(LOST), grows=more))
     if claim.exponent is not None:
         found.append(_drifting(claim, claim.exponent))
     return [*found, *claim.faults]

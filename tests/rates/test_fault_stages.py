@@ -52,6 +52,13 @@ def test_what_grows_is_looked_for_at_the_last_value() -> None:
     assert [index for index, *_ in asked] == [len(claim(curve=_CURVE).values) - 1]
 
 
+def test_lost_constants_are_looked_for_where_there_is_most_noise() -> None:
+    assert not _LOST.grows
+    values = {"variable": "noise_multiplier", "values": (1, 2, 4)}
+    (lost,) = faults_of(claim(curve=_CURVE, **values))
+    assert lost.grows
+
+
 def test_a_fine_fault_is_seen_with_all_releases() -> None:
     by, asked = _asked(claim(curve=_CURVE), _LOST, 3200)
     assert by
