@@ -43,6 +43,28 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if changed.affects(module) else True
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark of tests about one obligation."""
+    config.addinivalue_line("markers", "of_spec(name): about an obligation, 'theory.queries:...'")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --changed, and where specs alone changed: of the tests about one obligation those that it did for."""
+    changed = config.stash.get(_CHANGED, None)
+    if changed is None or changed.everything:
+        return
+    if not all(module.startswith("spec.") for module in changed.modules):
+        return
+
+    def concerned(item: pytest.Item) -> bool:
+        mark = item.get_closest_marker("of_spec")
+        return mark is None or changed.affects("spec." + mark.args[0].partition(":")[0])
+
+    others = [item for item in items if not concerned(item)]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if concerned(item)]
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _no_times_of_other_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What is remembered of units is remembered elsewhere, also by processes that tests start."""

@@ -38,8 +38,9 @@ class Changed:
         self.everything = any(file.name in _EVERYTHING for file in files)
         self.modules = {_module(file) for file in files if _is_module(file)}
         self._sources = Sources(root, find_root())
-        # the auditor and the judges import the package for its version and place, and no mechanism
-        self._judges = Sources(root, find_root(), _used={"dpverify": frozenset()})
+        # the auditor and the judges import these packages for a version and a place, and no mechanism
+        places = dict.fromkeys(("dpverify", "dpverify.mechanisms"), frozenset[str]())
+        self._judges = Sources(root, find_root(), _used=places)
         self._found = dict[tuple[str, str], set[str]]()
 
     def affected(self, units: Sequence[AnyUnit]) -> list[AnyUnit]:
@@ -51,8 +52,12 @@ class Changed:
         return [unit for unit in units if not changed.isdisjoint(self._modules(unit))]
 
     def affects(self, module: str) -> bool:
-        """True if a module, or one of those that it imports, changed."""
-        return self.everything or not self.modules.isdisjoint(self._sources.closure({module}))
+        """True if a module, or one of those that it imports, changed; what it loads by name is not followed."""
+        found = self._judges.closure({module})
+        own = {name for name in found if not name.startswith("dpverify.")}
+        if any("dpverify" in self._judges.uses(name) for name in own):  # all that the package has
+            found = self._sources.closure({module})
+        return self.everything or not self.modules.isdisjoint(found)
 
     def _modules(self, unit: Any) -> set[str]:
         if unit.kind == "obligation":

@@ -88,7 +88,7 @@ class Sources:
         """These modules and everything that they depend on."""
         found, waiting = set(modules), list(modules)
         while waiting:
-            new = self._uses(waiting.pop()) - found
+            new = self.uses(waiting.pop()) - found
             found |= new
             waiting += new
         return found
@@ -130,7 +130,7 @@ class Sources:
                 parts = file.relative_to(base).with_suffix("").parts
                 yield prefix + ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
-    def _uses(self, module: str) -> frozenset[str]:
+    def uses(self, module: str) -> frozenset[str]:
         """The modules that a module imports, at its top or in a function."""
         if module not in self._used:
             found = set[str]()

@@ -121,7 +121,11 @@ def _other(adjacency: Adjacency) -> Adjacency:
 
 @pytest.mark.parametrize(
     ("name", "twin"),
-    [(name, twin) for name, twins in _TWINS.items() for twin in twins],
+    [
+        pytest.param(name, twin, marks=pytest.mark.of_spec(name))
+        for name, twins in _TWINS.items()
+        for twin in twins
+    ],
 )
 def test_a_false_statement_fails_its_obligation(name: str, twin: str) -> None:
     with pytest.raises(ObligationFailed):
@@ -182,7 +186,12 @@ _FAULTS: dict[str, list[Plant]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "plant"), [(name, plant) for name, plants in _FAULTS.items() for plant in plants]
+    ("name", "plant"),
+    [
+        pytest.param(name, plant, marks=pytest.mark.of_spec(name))
+        for name, plants in _FAULTS.items()
+        for plant in plants
+    ],
 )
 def test_a_planted_fault_fails_the_obligation(
     name: str, plant: Plant, monkeypatch: pytest.MonkeyPatch
