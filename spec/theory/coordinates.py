@@ -39,13 +39,17 @@ def side_counts(
     records: Sequence[Record], highs: Sequence[Fraction], lows: Sequence[Fraction] | None = None
 ) -> Vector:
     """For each coordinate: the records above high or below low, minus those in between."""
-    ends = list(zip(highs if lows is None else lows, highs, strict=True))
     if lows is None:
-        return tuple(sum((r[j] > t) - (r[j] < t) for r in records) for j, (_, t) in enumerate(ends))
-    return tuple(
-        sum((not low <= r[j] <= high) - (low < r[j] < high) for r in records)
-        for j, (low, high) in enumerate(ends)
-    )
+        return tuple(sum(_side(r[j], t) for r in records) for j, t in enumerate(highs))
+    ends = list(zip(lows, highs, strict=True))
+    sides = [[(_side(r[j], a), _side(r[j], b)) for r in records] for j, (a, b) in enumerate(ends)]
+    return tuple(sum((a < 0 or b > 0) - (a > 0 > b) for a, b in column) for column in sides)
+
+
+def _side(x: Fraction, edge: Fraction) -> int:
+    """The sign of x - edge; faster than two comparisons."""
+    off = x.numerator * edge.denominator - edge.numerator * x.denominator
+    return (off > 0) - (off < 0)
 
 
 def side_counts_sensitivity(d: int, adjacency: Adjacency) -> int:
