@@ -158,7 +158,7 @@ def _filtered(
         pairs=pairs,
         faults=[plant(mechanism) for plant in (*_OF_FILTERS, *planted)],
         friendly=_friendly(mechanism, _N, shift + 1),
-        quick_trials=40_000,
+        quick_trials=16_000,
         opening=[pair for pair in pairs if "stranger" in pair.name] if opening else (),
     )
 
