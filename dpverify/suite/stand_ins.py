@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from operator import add, eq, gt, le, lt, mul, sub, truediv
+from operator import add, eq, ge, gt, le, lt, mul, sub, truediv
 from typing import Any
 
 ROOTS = (Fraction(1, 2), Fraction(2, 5))
@@ -50,6 +50,9 @@ class Several:
     def __pow__(self, power: int) -> Several:
         return Several(tuple(a**power for a in self.each))
 
+    def __neg__(self) -> Several:
+        return Several(tuple(-a for a in self.each))
+
     def __eq__(self, other: object) -> bool:
         return self._is(eq, other)
 
@@ -61,6 +64,9 @@ class Several:
 
     def __gt__(self, other: Any) -> bool:
         return self._is(gt, other)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._is(ge, other)
 
     def __bool__(self) -> bool:
         return self != 0

@@ -13,9 +13,9 @@ X, Y = (Fraction(1, 2), Fraction(2, 5)), (Fraction(3), Fraction(-7, 4))
 
 def test_arithmetic_is_by_each() -> None:
     x, y, c = Several(X), Several(Y), Fraction(5, 3)
-    found = [x + y, x - y, x * y, x / y, x + c, c + x, x - c, c - x, c * x, x / c, c / x, x**3]
+    found = [x + y, x - y, x * y, x / y, x + c, c + x, x - c, c - x, c * x, x / c, c / x, x**3, -x]
     expected = [
-        *((a + b, a - b, a * b, a / b, a + c, c + a, a - c, c - a, c * a, a / c, c / a, a**3)
+        *((a + b, a - b, a * b, a / b, a + c, c + a, a - c, c - a, c * a, a / c, c / a, a**3, -a)
           for a, b in zip(X, Y, strict=True)),
     ]  # fmt: skip
     assert [one.each for one in found] == list(zip(*expected, strict=True))
@@ -26,6 +26,7 @@ def test_comparisons_that_differ_say_nothing() -> None:
     x = Several(X)
     assert x < 1
     assert x > 0
+    assert x >= ROOTS[1]
     assert x == Several(X)
     assert x != Fraction(9, 10)
     assert Several((Fraction(0), Fraction(0))) == 0
