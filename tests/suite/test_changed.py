@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from dpverify.suite import changed
 from dpverify.suite.changed import Changed
 from dpverify.suite.runner import audit_units, prove_units
 from dpverify.suite.trees import load
+from tests import conftest
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,9 +106,43 @@ def test_an_auditor_or_a_sampler_is_under_every_audit(monkeypatch: pytest.Monkey
     names = {unit.name for unit in of_ours.affected(audits)}
     assert names == {key for key in suite.configurations if key.startswith("bounded_mean:")}
     assert "bounded_mean" in {unit.name for unit in of_ours.affected(proofs)}
+    assert of_ours.affects("tests.mechanisms.test_bounded_mean")
+    assert of_ours.affects("tests.privacy.test_forging")  # it imports the whole package
+    assert not of_ours.affects("tests.suite.test_times")  # the suite loads mechanisms by name
     of_ours.modules = {"dpverify.rates.fitting"}
     assert of_ours.affected(audits) == of_ours.affected(proofs) == []
     assert of_ours.affects("tests.rates.test_fitting")
+
+
+class _Item:
+    """A test about an obligation, or about none."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def get_closest_marker(self, name: str) -> Any:
+        return SimpleNamespace(args=self.names) if self.names else None
+
+
+@pytest.mark.parametrize(
+    ("changes", "fewer"),
+    [({"spec.theory.levels"}, True), ({"spec.theory.levels", "tests.spec.level_twins"}, False)],
+)
+def test_twins_of_other_specs_are_left_out_where_specs_alone_changed(
+    changes: set[str], fewer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changed, "_changed_in", lambda folder: set())
+    of_ours, out = Changed(ROOT), list[Any]()
+    of_ours.modules = changes
+    items: list[Any] = [
+        _Item("theory.levels:obligation_found"), _Item("large_variances:obligation_loss"),
+        _Item(), other := _Item("noisy_count:obligation_loss"),
+    ]  # fmt: skip
+    hook = SimpleNamespace(pytest_deselected=lambda items: out.extend(items))
+    config: Any = SimpleNamespace(stash={conftest._CHANGED: of_ours}, hook=hook)
+    conftest.pytest_collection_modifyitems(config, items)
+    assert (out == [other], other in items) == (fewer, not fewer)
+    assert len(items) == 4 - fewer
 
 
 def test_the_command_says_that_nothing_changed(
