@@ -56,7 +56,7 @@ CONFIGURATIONS = (
         shared.plane_replaced(),
         shared.exact_medians,
         shared.one_column,
-        quick_trials=16_000,
+        quick_trials=32_000,
     ),
 )
 

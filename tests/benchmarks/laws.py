@@ -44,7 +44,9 @@ def of_law(suite: Suite, key: str, size: int) -> list[str]:
     """A row: how wide an encoded draw is, and the two rates."""
     _, attacked = attacked_under(suite, key)
     pair = attacked.pairs[0]
-    left, right = (TranscriptDraws(attacked.mechanism.law(data)) for data in (pair.left, pair.right))
+    left, right = (
+        TranscriptDraws(attacked.mechanism.law(data)) for data in (pair.left, pair.right)
+    )
     width = left.draw(SeededBits(0), 2).numbers.shape[1]
     size = _LARGE if width == 1 else size
 
