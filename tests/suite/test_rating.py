@@ -263,10 +263,10 @@ def _listen_to_ctrl_c() -> None:
 
 
 def test_ctrl_c_leaves_a_file_to_resume_from(foreign: Path, tmp_path: Path) -> None:
-    """What is measured at epsilon = 3/10 waits for an hour; the rest finishes."""
+    """What is measured at epsilon = 3/10 waits for ten minutes; the rest finishes."""
     audits, file = foreign / "audits" / "my_count.py", tmp_path / "partial.jsonl"
     text = audits.read_text(encoding="utf-8")
-    waits = "    if setting['epsilon'] == _EPSILONS[3]:\n        __import__('time').sleep(3600)\n"
+    waits = "    if setting['epsilon'] == _EPSILONS[3]:\n        __import__('time').sleep(600)\n"
     waiting = text.replace(
         "    multiplier = 1 / Fraction(", f"{waits}    multiplier = 1 / Fraction("
     )
