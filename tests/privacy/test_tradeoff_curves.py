@@ -154,7 +154,7 @@ def _zcdp_curve(rho: Fraction, alpha: Fraction) -> Any:
     r, a = real(rho), real(alpha)
     first = 1 - _moment_bound(r, a)
     low, high = mp.mpf(-800), mp.mpf(0)  # ln of the least beta with 1 - alpha <= F(beta)
-    for _ in range(110):
+    for _ in range(66):  # to 16 digits
         middle = (low + high) / 2
         reached = _moment_bound(r, mp.exp(middle)) >= 1 - a
         low, high = (low, middle) if reached else (middle, high)
