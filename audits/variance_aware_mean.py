@@ -50,7 +50,7 @@ CONFIGURATIONS = (
         shared.exact_medians,
         shared.unpaid_weight,
         shared.unpaid_steps,
-        quick_trials=40_000,
+        quick_trials=64_000,
     ),
     shared.attacked(
         "plane",
