@@ -26,7 +26,7 @@ CONTENDERS, _CLOSE = (
     5,
     0.3,
 )  # how many are compared at their best thresholds; with so much less promise
-_HARDER = 0.1  # and what a fitted one of them must certify more, as a share of that
+_HARDER = 0.2, 0.5  # standard errors by counting that a later one must be worth more; a fitted one
 _HOPELESS = 0.1  # so far below the claim nothing is refuted: then the largest bound counts
 _NARROW, _REPEATED = 64, 4
 
@@ -283,8 +283,13 @@ def _compared(
             return best
         sides = [witness.sign * one for one in scores.fresh_by(witness.candidate)]
         chosen = Chosen(witness.threshold, witness.aim, witness.promise)
-        _, worth = moved(chosen, sides[side], sides[1 - side], task)
-        worth -= _HARDER * max(0.0, worth + task.points[0][0]) * witness.candidate.fitted
+        there, worth = moved(chosen, sides[side], sides[1 - side], task)
+        if (
+            most > -np.inf
+        ):  # those before are plainer, and this may look better by chance, the rarer the more
+            hits = [np.count_nonzero(one >= there.threshold) + 1 for one in sides]
+            worth -= _HARDER[witness.candidate.fitted] * math.sqrt(1 / hits[0] + 1 / hits[1])
+        worth -= _LEARNED[0] * witness.candidate.fitted
         if worth > most + _PLAINER:
             best, most = witness, worth
     return best
