@@ -1,8 +1,9 @@
 """The attack on a claim with a number of draws fixed beforehand.
 
-On every pair some draws choose an event for either direction, and the point of the claim that it is to
-refute; fresh draws certify it. Most of the false-alarm probability goes to the direction and pair
-that looked most promising on the first draws: that choice is free, since the second are independent.
+On every pair some draws choose an event for either direction, and the point of the claim that it
+is to refute; fresh draws certify it. Most of the false-alarm probability goes to the direction and
+pair that looked most promising on the first draws: that choice is free, since the second are
+independent.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ _LEARNING, _CHOOSING, _CERTIFYING, _AGAIN = range(4)
 class FaultResult:
     """Whether one planted fault was seen, and by which certificate (the strongest found).
 
-    trials: draws a side and pair with which it was caught, or missed. needs: of a missed one, about how many show
-    it by that event; infinite where none would, NaN of a caught one.
+    trials: draws a side and pair with which it was caught, or missed. needs: of a missed one,
+    about how many show it by that event; infinite where none would, NaN of a caught one.
     """
 
     name: str
@@ -87,7 +88,8 @@ class FaultResult:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What was certified of a fault, the strongest of its pair last; and the pairs, the most promising first."""
+    """What was certified of a fault, the strongest of its pair last; and the pairs, the most
+    promising first."""
 
     tried: list[Certificate]
     order: Sequence[int]
@@ -102,8 +104,9 @@ class Attempt:
 class Study:
     """What the first draws on a pair led to.
 
-    laws: of both sides. witnesses: an event for either direction; besides: after a second look, those that
-    promised most after it; suspects: those of the largest signed roots, where nothing promises a refutation;
+    laws: of both sides. witnesses: an event for either direction; besides: after a second look,
+    those that promised most after it; suspects: those of the largest signed roots, where nothing
+    promises a refutation;
     along: more of them on the curve. draws: how many are left to certify with.
     watch: what draws showed of noise that outputs share: nothing yet.
     guess: at either side of single calls, for a claim without delta, and what it promises.
@@ -131,7 +134,8 @@ class Study:
         return [*(witness.promise for witness in self.witnesses), *guess]
 
     def hope(self, side: int) -> tuple[float, float, float]:
-        """What goes before what: what promises a refutation, then what is suspicious, then what promises more."""
+        """What goes before what: what promises a refutation, then what is suspicious, then what
+        promises more."""
         suspect = self.suspects[side] if side != EITHER_SIDE else None
         root = 0.0 if suspect is None or suspect.promise < _SUSPICIOUS else suspect.promise
         return max(0.0, self.promises[side]), root, self.promises[side]
@@ -222,7 +226,8 @@ class FixedAttack:
         return tried[-1].refuted
 
     def shots(self, studies: Sequence[Study]) -> list[list[Shot]]:
-        """What is certified on every pair. Alpha follows the promises, made before any such draw."""
+        """What is certified on every pair. Alpha follows the promises, made before any such
+        draw."""
         alpha = self.alpha * (_WITHOUT_CURVE if self.curve else 1)
         promises = {
             (study.index, side): study.hope(side)
@@ -299,7 +304,8 @@ class FixedAttack:
     def _watch(
         self, pair: str, laws: tuple[AuditedLaw, AuditedLaw], phases: Sequence[Sequence[Draws]]
     ) -> Watch:
-        """What the first draws show of noise that outputs share. Raises InvalidRun where it is evident."""
+        """What the first draws show of noise that outputs share. Raises InvalidRun where it is
+        evident."""
         watch = Watch(laws)
         if are_functions(laws):
             drawn = [together(batches) for batches in zip(*phases, strict=True)]
@@ -332,7 +338,8 @@ class FixedAttack:
     def certify(self, stream: int, study: Study, shots: Sequence[Shot]) -> list[Certificate]:
         """Fresh draws on these events; another seed or stream gives other draws.
 
-        Raises InvalidRun where outputs share noise, or an event that would refute the claim comes in runs.
+        Raises InvalidRun where outputs share noise, or an event that would refute the claim comes
+        in runs.
         """
         address = (self.seed, stream, study.index)
         witnesses = [shot.witness for shot in shots]
@@ -379,7 +386,8 @@ def _direction(shot: Shot) -> str:
 def _guess_of(
     witnesses: tuple[Witness, Witness], draws: Sequence[Draws], task: Task
 ) -> tuple[Guess, float]:
-    """A guess at either side, which promises most if as many guesses of one side would show less."""
+    """A guess at either side, which promises most if as many guesses of one side would show
+    less."""
     options = guesses_of(witnesses)
     scale = task.draws / max(1, len(draws[0]))
     shown = []

@@ -86,7 +86,8 @@ def audit(
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
     trials: draws a side and pair: a sixteenth at most to learn events, a tenth to a sixth to choose among
-    them (twice where the first choice promises nothing), the rest to certify one or two. A fault gets a sixteenth
+    them (twice where the first choice promises nothing and more may teach), the rest to certify up to three.
+    A fault gets a sixteenth
     of it, then a quarter, all, four times as many, until it is caught; where one took more than ``trials``, the
     subject is attacked with as many besides, at a tenth of alpha.
     alpha: the chance that a sound subject is called VIOLATED; that any planted fault is called

@@ -1,4 +1,5 @@
-"""Counts that refute nothing and are beyond the claim all the same: shown, with the draws that would decide."""
+"""Counts that refute nothing and are beyond the claim all the same: shown, with the draws that
+would decide."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ _LARGEST = 700.0
 
 
 def unsettled(certificates: Sequence[Certificate]) -> tuple[Certificate, ...]:
-    """The events that would break the claim if probabilities were as they were counted, and hardly are so by chance:
-    seen often on one side and never on the other, or more often than the claim allows by three standard errors."""
+    """The events that would break the claim if probabilities were as they were counted, and
+    hardly are so by chance: seen often on one side and never on the other, or more often than
+    the claim allows by three standard errors."""
     return tuple(one for one in certificates if not one.refuted and _stands_out(one))
 
 
@@ -35,8 +37,8 @@ def _stands_out(seen: Certificate) -> bool:
 
 
 def draws_to_decide(seen: Certificate, guarantee: Guarantee, alpha: float) -> float:
-    """About how many draws a side refute the claim at this level if the event stays as common on both sides as it
-    was; infinite where more than ``MOST_DRAWS`` would be needed."""
+    """About how many draws a side refute the claim at this level if the event stays as common
+    on both sides as it was; infinite where more than ``MOST_DRAWS`` would be needed."""
 
     def decided(draws: int) -> bool:
         hits, others = (
@@ -62,8 +64,10 @@ def shown(certificates: Sequence[Certificate], guarantee: Guarantee, alpha: floa
     order = sorted(unsettled(certificates), key=lambda one: (one.other_hits, -one.hits))
     for one in order:
         needed = draws_to_decide(one, guarantee, alpha)
-        many = "more than 10^9 draws" if math.isinf(needed) else f"about {needed:,.0f} draws a side"
-        yield f"{one} decides nothing yet; if that is how it is, {many} show that the claim is false"
+        many = f"about {needed:,.0f} draws a side"
+        if math.isinf(needed):
+            many = "more than 10^9 draws a side"
+        yield f"{one} decides nothing yet; if so it is, {many} show that the claim is false"
 
 
 __all__ = ["draws_to_decide", "shown", "unsettled"]

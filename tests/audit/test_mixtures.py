@@ -1,4 +1,5 @@
-"""Mixtures: where thresholds go when odds bend, parts that move by a coin, entries that tell nothing."""
+"""Mixtures: where thresholds go when odds bend, parts that move by a coin, entries that tell
+nothing."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ def bound(threshold: float) -> float:
 
 
 def test_the_threshold_for_a_sampled_record_is_nearly_the_best() -> None:
-    """What is to be expected of the chosen event is at least .95 of the most, for 17 of 20 samples or more; without
-    bends in the curve it was for 2 of 20. Seeds are fixed."""
+    """What is to be expected of the chosen event is at least .95 of the most for 17 of 20 samples or
+    more (19 with these seeds); with a line instead of a curve that bends, for 5."""
     most = max(bound(float(t)) for t in np.linspace(2, 4.5, 126))
     candidate = Candidate("number 0 >= {threshold}", number(0), True, fitted=False)
     task, near = Task([(2.45, DELTA)], ALPHA, CERTIFYING), 0
@@ -55,8 +56,9 @@ def test_the_threshold_for_a_sampled_record_is_nearly_the_best() -> None:
 
 
 def test_a_curve_bends_where_the_odds_do() -> None:
-    """A line is 8 standard errors off at 3.2 (log-ratio of tails 1.70 against .9 or so); the curve, over 5 samples,
-    has a mean within .15 of it: five errors of a mean of five that are .07 each."""
+    """Chi-square refuses a line for every sample. The log-ratio of tails beyond 3.2, about 1.59, is
+    missed by the curve with a deviation of about .2, and by the mean of five samples with .09: an
+    error of .4 has probability 1e-5, and a flat curve, of odds 1, would be off by 1.6."""
     logs = []
     for seed in range(5):
         curve, line = fitted_odds(*sampled(seed)), fitted_odds(*sampled(seed), bends=0)
@@ -65,11 +67,10 @@ def test_a_curve_bends_where_the_odds_do() -> None:
         t = curve.thresholds[at]
         true = math.log(SHARE * ndtr(1 - t) / ndtr(-t) + 1 - SHARE)
         logs.append(math.log(curve.hits[at] / curve.other_hits[at]) - true)
-        if line is not None:
-            assert math.log(line.hits[at] / line.other_hits[at]) < true - 0.1
+        assert line is None
         assert (curve.low_hits <= curve.hits + 1e-9).all()
         assert (curve.high_other_hits >= curve.other_hits - 1e-9).all()
-    assert abs(np.mean(logs)) < 0.15
+    assert abs(np.mean(logs)) < 0.4
 
 
 def steps(rng: np.random.Generator, size: int, records: int) -> Floats:
@@ -81,8 +82,9 @@ def steps(rng: np.random.Generator, size: int, records: int) -> Floats:
 
 
 def test_the_parts_of_a_transcript_that_move_by_a_coin_are_told() -> None:
-    """The share and the length of the parts, whichever side has the record; on fresh draws the score is worth as much
-    as the true log-ratio but for .01 (areas of 20,000 draws have standard deviations below .003)."""
+    """The share and the length of the parts, whichever side has the record; on fresh draws the
+    score is worth as much as the true log-ratio but for .01 (areas of 20,000 draws have
+    standard deviations below .003)."""
     rng = np.random.default_rng(5)
     sides = [steps(rng, 8000, records) for records in (1, 0)]
     fresh = [encode(steps(rng, 20_000, records)) for records in (1, 0)]
@@ -102,8 +104,9 @@ def test_the_parts_of_a_transcript_that_move_by_a_coin_are_told() -> None:
 
 
 def test_entries_that_tell_nothing_count_zero() -> None:
-    """One of 20 entries moves. Of the others chi-square is 3 standard deviations above its mean once in 150 times:
-    more than two of 19 with probability 3e-4, and of 16 that move nothing the sum is nearly always 0."""
+    """One of 20 entries moves. Of the others chi-square is 3 standard deviations above its mean
+    once in 150 times: more than two of 19 with probability 3e-4, and of 16 that move nothing
+    the sum is nearly always 0."""
     rng = np.random.default_rng(6)
     sides = [rng.laplace(0, 1, (5000, 20)) for _ in range(2)]
     sides[0][:, 3] += 1

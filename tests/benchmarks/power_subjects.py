@@ -1,8 +1,10 @@
-"""Functions whose law the auditor does not know, and the best score or the event that tells each of them.
+"""Functions whose law the auditor does not know, and the best score or the event that tells each
+of them.
 
-Every subject moves by its record: the pairs are no record against one. Noise is rounded to multiples of 2^-16 before
-anything is added to it. Groups: ``built`` (settings of the auditor were chosen with these, on other seeds), ``fresh``
-(mixtures that were written down before, and not looked at), ``plain`` (where nothing may be lost).
+Every subject moves by its record: the pairs are no record against one. Noise is rounded to
+multiples of 2^-16 before anything is added to it. Groups: ``built`` (settings of the auditor were
+chosen with these, on other seeds), ``fresh`` (mixtures that were written down before, and not
+looked at), ``plain`` (where nothing may be lost).
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ _TOWARD = np.array([3.0, -1.0, 2.0, 0.0, 1.0]) / math.sqrt(15.0)
 
 
 def noisy_sgd(whole: bool) -> Draw:
-    """Ten steps in five dimensions; the record's gradient, if it is sampled, is a fixed unit vector."""
+    """Ten steps in five dimensions; the record's gradient, if it is sampled, is a fixed unit
+    vector."""
 
     def draw(rng: Rng, size: int, records: int) -> Any:
         kept = (rng.random((size, STEPS, 1)) < SHARE) * records

@@ -1,11 +1,14 @@
-"""What the auditor certifies of functions whose law it does not know: now, before, and with the best event known.
+"""What the auditor certifies of functions whose law it does not know: now, before, and with the
+best event known.
 
-Run by hand: python -m tests.benchmarks.power_tables [--seeds 20] [--before CHECKOUT] [--groups NAME...]
+Run by hand: python -m tests.benchmarks.power_tables [--seeds 20] [--before CHECKOUT] [--groups
+NAME...]
 
-"known": the event {log-likelihood ratio >= t}, for the t that certifies most of the laws themselves, on the very draws
-that certify what the auditor chose, at nine tenths of alpha. Bounds are medians over the seeds, in which the two sides'
-noise differs too; refuted: in how many of the runs. The setting of every row is in power_subjects. CHECKOUT: another
-state of the project, whose auditor is measured on the same seeds.
+"known": the event {log-likelihood ratio >= t}, for the t that certifies most of the laws
+themselves, on the very draws that certify what the auditor chose, at nine tenths of alpha. Bounds
+are medians over the seeds, in which the two sides' noise differs too; refuted: in how many of the
+runs. The setting of every row is in power_subjects. CHECKOUT: another state of the project, whose
+auditor is measured on the same seeds.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ def point_of(subject: Subject) -> tuple[float, float]:
 
 
 def known_event(subject: Subject, draws: int) -> Witness:
-    """The one that certifies most with so many draws a side, from probabilities by importance weights."""
+    """The one that certifies most with so many draws a side, from probabilities by importance
+    weights."""
     rng, found = np.random.default_rng(2), []
     for _ in range(8):
         found.append(subject.best(encode(subject.draw(rng, SAMPLE // 8, 1))))
@@ -111,8 +115,13 @@ def before(checkout: str, name: str, seeds: Sequence[int]) -> list[dict[str, Any
     command = [sys.executable, __file__, "--raw", name, "--first", str(seeds[0])]
     command += ["--seeds", str(len(seeds))]
     said = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": checkout}, cwd=checkout, check=True, capture_output=True, text=True
-    )  # fmt: skip
+        command,
+        env={**os.environ, "PYTHONPATH": checkout},
+        cwd=checkout,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     found: list[dict[str, Any]] = json.loads(said.stdout)
     return found
 
@@ -122,7 +131,8 @@ def cells(found: Sequence[dict[str, Any]]) -> list[str]:
     ours, known = (float(np.median([one[key] for one in found])) for key in ("ours", "known"))
     refuted, best = (sum(one[key] for one in found) for key in ("refuted", "known refuted"))
     seconds = float(np.median([one["seconds"] for one in found]))
-    return [f"{ours:.3f}", f"{known:.3f}", f"{ours / known:.3f}", f"{refuted}", f"{best}", f"{seconds:.1f}"]  # fmt: skip
+    bounds = [f"{ours:.3f}", f"{known:.3f}", f"{ours / known:.3f}"]
+    return [*bounds, f"{refuted}", f"{best}", f"{seconds:.1f}"]
 
 
 def main() -> None:
@@ -151,6 +161,7 @@ def main() -> None:
         start = [name, f"{subject.trials:,}", f"{subject.alpha:g}"]
         if given.before:
             lines.append([*start, "before", *cells(before(given.before, name, number))])
+            print("  ".join(lines[-1]), file=sys.stderr, flush=True)
         found = runs(name, number)
         lines.append([*start, f"now, {len(number)} seeds", *cells(found)])
         print("  ".join(lines[-1]), found[0]["event"], file=sys.stderr, flush=True)

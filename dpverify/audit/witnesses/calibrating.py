@@ -1,10 +1,11 @@
 """Odds that follow a curve of the score, fitted to all draws at once.
 
-The hits of single thresholds are noisy, and the best of many noisy ones is too rare or too common an
-event. Of many scores the logarithm of the odds is linear: of log-ratios, of projections of Gaussians, of
-what a regression learned. Of a mixture it bends: where a record is sampled by a coin, odds are flat until
-outputs are such as only the record makes, and rise from there. So a line is fitted, and bends are added as
-far as the draws call for them; a few numbers then say what each threshold is worth.
+The hits of single thresholds are noisy, and the best of many noisy ones is too rare or too common
+an event. Of many scores the logarithm of the odds is linear: of log-ratios, of projections of
+Gaussians, of what a regression learned. Of a mixture it bends: where a record is sampled by a
+coin, odds are flat until outputs are such as only the record makes, and rise from there. So a line
+is fitted, and bends are added as far as the draws call for them; a few numbers then say what each
+threshold is worth.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NEWTON, _RIDGE, _DONE = 25, 1e-6, 1e-7
 _UNLIKELY = 0.01  # so rarely a curve is refused that is right
 _BENDS = 0.7, 0.4, 0.2, 0.1, 0.04, 0.015, 0.005  # where there may be bends: shares of the draws
 MOST_BENDS = 3
-_EVIDENT = 6.0  # of twice the logarithm of the likelihood: a line gets a bend by chance once in twenty times
+_EVIDENT = 6.0  # of twice the logarithm of the likelihood: by chance once in twenty lines
 _DOUBT = (
     1.0  # standard errors of the curve that odds are taken down by: far out they are hardly known
 )
@@ -33,9 +34,11 @@ _DOUBT = (
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Thresholds from high to low, and how many draws of either side a fitted curve expects at least so high.
+    """Thresholds from high to low, and how many draws of either side a fitted curve expects at
+    least so high.
 
-    low_hits, high_other_hits: the same where all odds are a standard error lower: far out they are hardly known.
+    low_hits, high_other_hits: the same where all odds are a standard error lower: far out they are
+    hardly known.
     """
 
     thresholds: Floats
@@ -47,15 +50,16 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class _Levels:
-    """Levels of decreasing scores. scores: their means, centered and scaled; hits of the own side, draws of both."""
+    """Levels of decreasing scores. scores: their means, centered and scaled; hits of the own
+    side, draws of both."""
 
     scores: Floats
     hits: Floats
     both: Floats
 
     def bent(self, bends: list[float]) -> tuple[Floats, Floats, float]:
-        """The logarithm of the odds of every level by logistic regression on a curve with these bends, their standard
-        errors, and twice the logarithm of the likelihood."""
+        """The logarithm of the odds of every level by logistic regression on a curve with these
+        bends, their standard errors, and twice the logarithm of the likelihood."""
         slopes = [np.maximum(self.scores - bend, 0.0) for bend in bends]
         basis = np.column_stack([np.ones_like(self.scores), self.scores, *slopes])
         odds, errors = _fitted(basis, self.hits, self.both)
@@ -67,8 +71,8 @@ class _Levels:
 def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve | None:
     """The curve, from scores of draws that did not make the score; None if these contradict it.
 
-    bends: how many it may have. Of about 1% of the scores that it fits it is refused, by chi-square over levels of
-    the score.
+    bends: how many it may have. Of about 1% of the scores that it fits it is refused, by
+    chi-square over levels of the score.
     """
     scores = np.concatenate([own, other])
     if not np.isfinite(scores).all() or not (len(own) and len(other)):
@@ -102,8 +106,8 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
 
 
 def _simplest(levels: _Levels, possible: list[float], most: int) -> tuple[Floats, Floats, int]:
-    """The odds and their errors by a line, or by a curve with those bends that make them evidently likelier; and how many numbers
-    were fitted."""
+    """The odds and their errors by a line, or by a curve with those bends that make them
+    evidently likelier; and how many numbers were fitted."""
     bends: list[float] = []
     odds, errors, likely = levels.bent(bends)
     while len(bends) < most:
@@ -133,7 +137,8 @@ def _ends(scores: Floats) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
 
 
 def _fitted(basis: Floats, hits: Floats, both: Floats) -> tuple[Floats, Floats]:
-    """The logarithm of the own side's odds at every level, by logistic regression, and its standard error.
+    """The logarithm of the own side's odds at every level, by logistic regression, and its
+    standard error.
 
     basis: shape (levels, numbers).
     """

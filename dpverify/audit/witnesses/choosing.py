@@ -35,9 +35,10 @@ _NARROW, _REPEATED = 64, 4
 class Witness:
     """The event {sign * score >= threshold}; more likely on the side it was chosen for.
 
-    aim: what it is to show. promise: positive where a refutation is expected; for one (epsilon, delta)
-    the epsilon by which the certified bound will exceed the claimed one, for a whole profile the number
-    of standard errors to spare. Of a score that learned a little is taken off: by chance some look good.
+    aim: what it is to show. promise: positive where a refutation is expected; for one (epsilon,
+    delta) the epsilon by which the certified bound will exceed the claimed one, for a whole
+    profile the number of standard errors to spare. Of a score that learned a little is taken off:
+    by chance some look good.
     """
 
     candidate: Candidate
@@ -67,9 +68,11 @@ class Witness:
         return np.asarray(scores <= -self.threshold, dtype=np.bool_)
 
     def happenings(self, draws: Draws, scores: dict[int, Floats]) -> list[NDArray[np.bool_]]:
-        """In which of these draws the event happens, alone in a list; and no guess at the other side.
+        """In which of these draws the event happens, alone in a list; and no guess at the other
+        side.
 
-        scores: of these draws by the id of a candidate, so that events of one candidate share them.
+        scores: of these draws by the id of a candidate, so that events of one candidate share
+        them.
         """
         return [self.happens_in(draws, scores), np.zeros(len(draws), dtype=np.bool_)]
 
@@ -83,7 +86,8 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """A batch, with equal outputs scored once where there are many: a score is a function of one draw."""
+    """A batch, with equal outputs scored once where there are many: a score is a function of
+    one draw."""
 
     draws: Draws
     places: NDArray[np.intp] | None
@@ -121,8 +125,9 @@ def likelihood_ratio(left: AuditedLaw, right: AuditedLaw) -> Candidate:
 class Options:
     """What there is to be certified in one direction.
 
-    witnesses: the most promising, the best first, each of another candidate. suspect: of one (epsilon, delta),
-    the event of the largest signed root, in standard errors above the claim, which is its promise.
+    witnesses: the most promising, the best first, each of another candidate. suspect: of one
+    (epsilon, delta), the event of the largest signed root, in standard errors above the claim,
+    which is its promise.
     """
 
     witnesses: tuple[Witness, ...]
@@ -131,8 +136,10 @@ class Options:
 
 @dataclass(slots=True)
 class _Scores:
-    """The scores that candidates give to both sides, by side. fresh: draws that none of them has learned from;
-    old: those that others than fitted ones are judged on as well. kept: of the last candidates asked to be."""
+    """The scores that candidates give to both sides, by side. fresh: draws that none of them has
+    learned from;
+    old: those that others than fitted ones are judged on as well. kept: of the last candidates
+    asked to be."""
 
     fresh: list[list[_Scored]]
     old: list[list[_Scored]]
@@ -182,9 +189,9 @@ def ranked(
     """The ``most`` promising events for either direction, and the most suspicious one.
 
     ``left`` and ``right`` are batches of draws that no candidate has learned from; those that did
-    not learn are judged on ``learned_on`` as well. A candidate with ``both_signs=False`` rises with
-    the odds of left. contenders: so many of the most promising are compared once more, at the thresholds
-    that they would be certified at.
+    not learn are judged on ``learned_on`` as well. A candidate with ``both_signs=False`` rises
+    with the odds of left. contenders: so many of the most promising are compared once more, at the
+    thresholds that they would be certified at.
     """
     scores = _Scores(
         [[_Scored.of(draws) for draws in batches] for batches in (left, right)],
@@ -208,7 +215,8 @@ def ranked(
 def _judged(
     scores: _Scores, candidates: Iterable[Candidate], task: Task
 ) -> tuple[tuple[list[Witness], list[Witness]], list[Witness | None]]:
-    """Every candidate at the threshold that promises most, for either direction; and the largest signed roots."""
+    """Every candidate at the threshold that promises most, for either direction; and the
+    largest signed roots."""
     found: tuple[list[Witness], list[Witness]] = ([], [])
     suspects: list[Witness | None] = [None, None]
     most_yet = [-np.inf, -np.inf]
@@ -273,8 +281,8 @@ def _finished(witness: Witness, side: int, scores: _Scores, task: Task) -> Witne
 def _compared(
     best: Witness, found: Sequence[Witness], side: int, scores: _Scores, task: Task, number: int
 ) -> Witness:
-    """Of those that promise nearly as much as the best the one that is worth most, the plainest where several
-    are worth the same."""
+    """Of those that promise nearly as much as the best the one that is worth most, the plainest
+    where several are worth the same."""
     close = [one for one in found if best.promise - _CLOSE < one.promise]
     close = sorted(close, key=lambda one: -one.promise)[:number]
     most = -np.inf

@@ -1,9 +1,11 @@
-"""Scores of mixtures: parts of an output that move together, all or not at all, with some probability.
+"""Scores of mixtures: parts of an output that move together, all or not at all, with some
+probability.
 
-A record that is sampled by a coin, step after step, leaves parts of a transcript as if it were not there. Where part
-k moves by m_k with probability w and the noise is Gaussian, the logarithm of the density with the record over that
-without is the sum of ln(1 - w + w exp(<m_k, x_k> - |m_k|^2 / 2)), for x_k what is new in part k after those before,
-in units of the noise. The mean difference is w m_k, so w and the length of the parts are all that is left to try.
+A record that is sampled by a coin, step after step, leaves parts of a transcript as if it were not
+there. Where part k moves by m_k with probability w and the noise is Gaussian, the logarithm of the
+density with the record over that without is the sum of ln(1 - w + w exp(<m_k, x_k> - |m_k|^2 /
+2)), for x_k what is new in part k after those before, in units of the noise. The mean difference
+is w m_k, so w and the length of the parts are all that is left to try.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _LEAST_VARIANCE, _RIDGE = 1e-12, 1e-6
 class _Noise:
     """What the side without the record shows, of scaled numbers.
 
-    center: its mean. whitening: makes each number what is new in it after those before, with variance 1.
+    center: its mean. whitening: makes each number what is new in it after those before, with
+    variance 1.
     moves: by how much the mean of that is more on the side with the record.
     """
 

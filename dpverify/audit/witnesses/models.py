@@ -49,7 +49,8 @@ def independent(
 ) -> Score:
     """The log-ratio of laws under which all numbers and texts are independent.
 
-    Those that differ by no more than ``TELLING`` standard errors count zero: they would only add their noise.
+    Those that differ by no more than ``TELLING`` standard errors count zero: they would only add
+    their noise.
     evident: columns of which it is known from their moments that they differ by more.
     """
     parts = [
@@ -82,7 +83,8 @@ def _numbers_tell(own: Floats, other: Floats) -> bool:
 
 
 def _tells(own: Codes, other: Codes) -> bool:
-    """Whether chi-square over the values is more than ``TELLING`` standard deviations above its mean."""
+    """Whether chi-square over the values is more than ``TELLING`` standard deviations above its
+    mean."""
     both = np.bincount(np.concatenate([own, other]))
     hits, there, share = np.bincount(own, minlength=len(both)), both > 0, len(own) / both.sum()
     freedom = int(np.count_nonzero(there)) - 1
@@ -152,7 +154,8 @@ def trees(
 ) -> Score:
     """Gradient-boosted trees (scikit-learn's, by histograms).
 
-    few: a few trees with large leaves. Where two sides hardly differ, many small ones learn the noise.
+    few: a few trees with large leaves. Where two sides hardly differ, many small ones learn the
+    noise.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits

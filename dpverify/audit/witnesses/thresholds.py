@@ -34,7 +34,8 @@ _FEW_OTHERS, _SHARES = 10, (16, 24, 32, 40, 48, 54, 58, 61, 63)
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A threshold t, what {score >= t} is to show, and its promise (``Witness``), or its signed root."""
+    """A threshold t, what {score >= t} is to show, and its promise (``Witness``), or its signed
+    root."""
 
     threshold: float
     aim: Aim
@@ -42,7 +43,8 @@ class Chosen:
 
 
 def best_thresholds(own: Floats, other: Floats, task: Task) -> tuple[Chosen, Chosen]:
-    """The threshold that promises most, and that of the largest signed root of one (epsilon, delta).
+    """The threshold that promises most, and that of the largest signed root of one (epsilon,
+    delta).
 
     own, other: scores in order. Of a whole profile both are the same.
     """
@@ -64,8 +66,8 @@ def best_thresholds(own: Floats, other: Floats, task: Task) -> tuple[Chosen, Cho
 
 
 def _rarest(roots: Floats) -> Floats:
-    """Without those of commoner events that are hardly larger: by chance these have a few hits more, and none here
-    on the other side."""
+    """Without those of commoner events that are hardly larger: by chance these have a few hits
+    more, and none here on the other side."""
     if roots.max() <= 0:
         return roots
     near = np.flatnonzero(roots >= _NEARLY * roots.max())
@@ -73,8 +75,9 @@ def _rarest(roots: Floats) -> Floats:
 
 
 def moved(chosen: Chosen, own: Floats, other: Floats, task: Task) -> tuple[Chosen, float]:
-    """With the threshold that promises most where odds follow a curve of the score (``calibrating``), and what
-    that is worth among others: a promise that is less cautious, and as good for rare events as for common ones.
+    """With the threshold that promises most where odds follow a curve of the score
+    (``calibrating``), and what that is worth among others: a promise that is less cautious, and as
+    good for rare events as for common ones.
 
     own, other: the scores.
     """
@@ -123,8 +126,8 @@ def _best(
 
 
 def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
-    """Where few others are to be expected, with the share that certifies most of one (epsilon, delta): spreads
-    of logarithms say nothing then."""
+    """Where few others are to be expected, with the share that certifies most of one (epsilon,
+    delta): spreads of logarithms say nothing then."""
     there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
     hits, others = (
         task.draws * k // len(side) for k, side in zip(there, (own, other), strict=True)
