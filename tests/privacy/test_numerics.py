@@ -85,7 +85,7 @@ def profile_of(made: Atoms, epsilons: Sequence[Fraction]) -> list[Any]:
     """
     losses = []
     for i, mass in enumerate(made.masses.coeffs()):
-        if mass:
+        if not mass.is_zero():
             loss, p = made.lowest + i * made.step, number(mass)
             losses.append((loss, p, p * mp.exp(-real(loss))))
     found = []
