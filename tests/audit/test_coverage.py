@@ -175,7 +175,7 @@ def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(laws, "SeededBits", of_the_side)
     monkeypatch.setattr(attack, "study_sizes", lambda trials, *_: (0, trials // 2))
-    monkeypatch.setattr(choosing, "_calibrated", lambda witness, *_: witness)
+    monkeypatch.setattr(choosing, "moved", lambda chosen, *_: (chosen, chosen.promise))
     found = _measured("Gaussian, ours", certified=1)
     assert not found.passed, found
 
