@@ -38,7 +38,7 @@ class Curve:
     least so high.
 
     low_hits, high_other_hits: the same where all odds are a standard error lower: far out they are
-    hardly known.
+    hardly known. bends: how many it has.
     """
 
     thresholds: Floats
@@ -46,6 +46,7 @@ class Curve:
     other_hits: Floats
     low_hits: Floats
     high_other_hits: Floats
+    bends: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,12 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
     misfit = float((((hits - both * share) ** 2) / (both * share * (1 - share) + 1)).sum())
     if len(ends) <= numbers or chdtrc(len(ends) - numbers, misfit) < _UNLIKELY:
         return None
-    expected = [
+    hits, others, low, high = (
         np.minimum(np.cumsum(both * expit(sign * logs)), len(side))
         for logs in (odds, odds - errors)
         for sign, side in ((1, own), (-1, other))
-    ]
-    return Curve(scores[ends], *expected)
+    )
+    return Curve(scores[ends], hits, others, low, high, numbers - 2)
 
 
 def _simplest(levels: _Levels, possible: list[float], most: int) -> tuple[Floats, Floats, int]:

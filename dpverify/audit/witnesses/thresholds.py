@@ -79,10 +79,12 @@ def moved(chosen: Chosen, own: Floats, other: Floats, task: Task) -> tuple[Chose
     (``calibrating``), and what that is worth among others: a promise that is less cautious, and as
     good for rare events as for common ones.
 
-    own, other: the scores.
+    own, other: the scores. An event that nothing of the other side is in stays where odds bend:
+    the other side may end there, and no curve follows odds that become infinite.
     """
     curve = fitted_odds(own, other, bends=0 if len(task.points) > 1 else MOST_BENDS)
     sizes = len(own), len(other)
+    there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
     if len(task.points) > 1:
         if curve is None:
             return chosen, chosen.promise
@@ -91,7 +93,7 @@ def moved(chosen: Chosen, own: Floats, other: Floats, task: Task) -> tuple[Chose
             curve.thresholds, *counts, standard_errors(*counts, task, doubt=OPTIMISM), task
         )
         return replace(found, promise=chosen.promise), chosen.promise
-    if curve is not None:
+    if curve is not None and (there[1] or not curve.bends):
         counts = curve.low_hits, sizes[0], curve.high_other_hits, sizes[1]
         promised = above_claimed(*counts, task, power=0.0, optimism=0.0)
         stays = int(np.argmin(np.abs(curve.thresholds - chosen.threshold)))
@@ -101,7 +103,6 @@ def moved(chosen: Chosen, own: Floats, other: Floats, task: Task) -> tuple[Chose
             at = int(np.argmax(promised))
             return replace(found, promise=chosen.promise), float(worth[0, at])
         # else a rare event apart from the rest, which a curve of few numbers cannot follow
-    there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
     raw = np.array(there[:1]), sizes[0], np.array(there[1:]), sizes[1]
     worth = above_claimed(*raw, task, power=0.0, optimism=_MORE_DOUBT)
     return chosen, max(chosen.promise, float(worth[0, 0]))
