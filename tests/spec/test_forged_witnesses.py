@@ -111,7 +111,7 @@ FORGED_BETS: list[tuple[tuple[Any, ...], Any, str]] = [
     (("bets",), lambda bets: bets[:-1], "too little"),
     (("bets", -1, 2), 0.9, "lose everything"),
     (("bets", -1, 2), -0.1, "lose everything"),
-    (("bets", -1, 2), lambda stake: stake / 4, "too little"),
+    (("bets", -1, 2), lambda stake: stake / 1000, "too little"),
     (("bets", -1, 3), -1, "counts: "),
     (("bets", -1, 4), 0, "too little"),
     (("bets", -1, 4), 12.5, "counts: "),

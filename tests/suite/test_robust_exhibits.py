@@ -159,12 +159,12 @@ def test_an_exhibit_falls_and_its_bounds_agree_with_the_exact_delta(name: str) -
         sides = (np.asarray(pair.left), np.asarray(pair.right))
         exact_delta = _delta(_shift(sides, filtered, algorithm), n, algorithm)
         result = audit(
-            exhibit, claim=exhibit.claim, pairs=[pair], trials=20_000, alpha=1e-6, seed=1
+            exhibit, claim=exhibit.claim, pairs=[pair], trials=20_000, alpha=1e-6, seed=1, curve=4
         )
         assert result.verdict is Verdict.VIOLATED
         assert result.epsilon > 1.0
         assert 1 / n < result.delta_at(1.0) < exact_delta + 1e-3
-        assert result.delta_at(1.0) > 0.2 * exact_delta
+        assert result.delta_at(1.0) > 0.5 * exact_delta  # by the events along the curve
 
 
 def test_monte_carlo_at_the_stopping_rule() -> None:
