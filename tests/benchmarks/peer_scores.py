@@ -15,13 +15,13 @@ Score = Callable[[Floats], Floats]
 """From outputs, shape (size, columns), to log P(output | left) - log P(output | right)."""
 
 
-def laplace_score(left: Sequence[float], right: Sequence[float], scale: float) -> Score:
+def laplace_score(left: Sequence[Any], right: Sequence[Any], scale: float) -> Score:
     """Of independent Laplace noise in each column."""
     ours, theirs = np.asarray(left, np.float64), np.asarray(right, np.float64)
 
     def score(outputs: Floats) -> Floats:
         gaps = np.abs(outputs - theirs) - np.abs(outputs - ours)
-        return np.round(gaps.sum(axis=1) / scale, 9)  # equal up to floats: equal
+        return np.asarray(np.round(gaps.sum(axis=1) / scale, 9))  # equal up to floats: equal
 
     return score
 

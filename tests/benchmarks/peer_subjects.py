@@ -94,7 +94,7 @@ def _classical_score(one: Classical) -> Score:
     if isinstance(one.function, SparseVector):
         return tabled(one.function.probability, left, right)
     if one.name in ("Laplace", "NoisyHist1", "NoisyHist2"):
-        return laplace_score(left, right, 0.1 if one.name == "NoisyHist2" else 10.0)
+        return laplace_score([*left], [*right], 0.1 if one.name == "NoisyHist2" else 10.0)
     if one.name == "RAPPOR":
         return bits_score(set_probabilities(left[0]), set_probabilities(right[0]))
     kind: Any = "exponential" if one.name in ("RNM2", "RNM4") else "laplace"
@@ -137,7 +137,7 @@ def _truncated_geometric() -> Subject:
 
     def release(data: Any, size: int, rng: np.random.Generator) -> Floats:
         noise = rng.geometric(1 - keep, size) - rng.geometric(1 - keep, size)
-        return np.clip(data[0] + noise, 0, 5)
+        return np.asarray(np.clip(data[0] + noise, 0, 5), np.float64)
 
     def probability(data: Any, row: Sequence[int]) -> float:
         (value,), count = row, data[0]
@@ -187,7 +187,7 @@ def _numerical_svt() -> Subject:
     def score(outputs: Floats) -> Floats:
         first, values = outputs[:, 0].astype(np.int64), outputs[:, 1]
         gaps = np.abs(values - theirs[first]) - np.abs(values - ours[first])
-        return np.round(of_first(outputs[:, :1]) + gaps / scale, 9)
+        return np.asarray(np.round(of_first(outputs[:, :1]) + gaps / scale, 9))
 
     last = [FALSE] * 9 + [TRUE]
     ratio = vector.probability(left, last) / vector.probability(right, last)
@@ -228,7 +228,7 @@ def gaussian() -> list[Subject]:
         length = mu / math.sqrt(width)
 
         def score(outputs: Floats, length: float = length) -> Floats:
-            return length * outputs.sum(axis=1) - mu**2 / 2
+            return np.asarray(length * outputs.sum(axis=1) - mu**2 / 2)
 
         name = f"Gaussian, d = {width}"
         rows.append(Subject(name, normal(width), ONE_MORE, claim, score, 1.0, DELTA))
@@ -271,7 +271,7 @@ def _gradients(others: bool) -> Callable[[Any, int, np.random.Generator], tuple[
 def pull(iterate: Floats) -> Floats:
     """The other records' clipped gradient, which follows from the iterate."""
     away = 3 * iterate - 1.0
-    return away / np.maximum(1.0, np.linalg.norm(away, axis=1, keepdims=True))
+    return np.asarray(away / np.maximum(1.0, np.linalg.norm(away, axis=1, keepdims=True)))
 
 
 def _transcript() -> Subject:
