@@ -150,9 +150,9 @@ def certify(sides: Sides, claim: Guarantee, alpha: float) -> tuple[Certificate, 
     learned = candidates(*learning, law_known=False, difference=None, seed=0, effort=Effort.QUICK)
     task = Task(tested_points(claim), alpha / 2, min(map(len, final)))
     left, right = choose([choosing[0]], [choosing[1]], learned, task)
-    return tuple(  # type: ignore[return-value]  # of two
-        _certificate(sides, side, witness, final, alpha / 2, claim)
-        for side, witness in enumerate((left, right))
+    return (
+        _certificate(sides, 0, left, final, alpha / 2, claim),
+        _certificate(sides, 1, right, final, alpha / 2, claim),
     )
 
 
