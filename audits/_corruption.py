@@ -4,7 +4,7 @@ Normal records of deviation 1 about (1, ..., 1), of which a tenth is replaced. "
 half of the outliers are uniform on {0, 1}^d, the other half at (12, -2, 0, ...). Two are harder. "hidden":
 moved by 0.9 sqrt(d) in one random direction. "far": moved by 1e4 in every column.
 
-DH20 is M. Dhar and J. Huang, Designing Differentially Private Estimators in High Dimensions (2020).
+DH20 is A. Dhar and J. Huang, Designing Differentially Private Estimators in High Dimensions (2020).
 """
 
 from __future__ import annotations

@@ -313,7 +313,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         facts=lambda setting, data, truth: {"offset": float(np.linalg.norm(truth))},
-        source="DRS22, the Gaussian mechanism; ZZ25, Lemma 2.1",
+        source="DRS22, the Gaussian mechanism; OURS, a sum and a count under one noise",
         **own | claimed,
     )
 

@@ -35,7 +35,8 @@ _K19 = Source(
     "K19",
     "a Bernoulli mean to alpha from O(1 / alpha^2 + 1 / (alpha epsilon)) records",
     SourceStatus.CHANGED_CONSTANTS,
-    note="mu in the place of epsilon; the constants are 1/2 and 2",
+    note="the slides state it for (epsilon^2 / 2)-zCDP; here mu in the place of epsilon, and the "
+    "constants are 1/2 and 2",
 )
 
 

@@ -22,7 +22,7 @@ Record = Fraction | tuple[Fraction, ...]
 
 DEPARTURES = (
     Departure(
-        "ZZ25, Lemma 2.1",
+        "ZZ25, Lemma 2.1, trim, pad and shuffle",
         "records outside are left out and one noise is added to the sum and their number",
         "the noise needs no bound on how many are left out, and both adjacencies are covered",
     ),
@@ -32,12 +32,12 @@ DEPARTURES = (
         "floats would leak; the sensitivity pays for it, sqrt(d + 1) 2^-40 in mu",
     ),
     Departure(
-        "ZZ25, Lemma 2.1",
+        "DRS22, the Gaussian mechanism",
         "a record beyond 2^40 cells is first clamped in every coordinate, then clipped",
         "the integers stay within 64 bits; such a record keeps its signs, not its direction",
     ),
 )
-_MEAN = Source("ZZ25", "Lemma 2.1, joint release of sum and count; here with clipping, or a mask")
+_MEAN = Source("OURS", "a sum and a count under one noise", note="records clipped, or masked")
 _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .theory import centered
 from .theory.centered import GRAIN, TYPICAL, Prefix
@@ -33,12 +33,17 @@ DEPARTURES = (
         "d histograms need an event of probability delta each; the search is Gaussian DP alone",
     ),
     Departure(
-        "OURS, the ball of folklore",
+        "DJYZZ24, Section 1.2, the folklore estimator",
         "its radius has ln(1 / clipped) for a public share of clipped records, not ln(2 n / beta)",
         "under add-remove the radius may not follow the private number of records",
     ),
 )
-_FOLKLORE = Source("OURS", "a range for every column, then one ball and spherical noise")
+_FOLKLORE = Source(
+    "DJYZZ24",
+    "Section 1.2, the folklore estimator: a range for every column, then spherical noise",
+    SourceStatus.CHANGED_CONSTANTS,
+    note="one ball in place of the ranges; Gaussian DP",
+)
 _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
 
 

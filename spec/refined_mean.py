@@ -37,7 +37,7 @@ DEPARTURES = (
         "leans to where skewed data are dense does not show",
     ),
     Departure(
-        "ZZ25, Lemma 2.1",
+        "ZZ25, Lemma 2.1, trim, pad and shuffle",
         "records outside the ball are left out and one noise is added to the sum and their number",
         "the noise needs no bound on how many are left out, no shift, and no friends",
     ),

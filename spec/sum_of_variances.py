@@ -19,7 +19,7 @@ Parameters = Mapping[str, Any]
 DEPARTURES = (
     *_SHARED,
     Departure(
-        "DJYZZ24, Algorithm 6",
+        "DJYZZ24, Appendix A.4, SumVar",
         "a group needs as many pairs for a sum as for a single variance, whatever the dimension",
         "Chernoff's bound for one chi-square variable holds for every weighted mean of them",
     ),
@@ -37,7 +37,7 @@ def coordinates(parameters: Parameters) -> tuple[int, ...]:
     return tuple(range(parameters["d"])) if over is None else tuple(over)
 
 
-@states(Source("DJYZZ24", "Algorithm 6, SumVar", SourceStatus.CHANGED_CONSTANTS))
+@states(Source("DJYZZ24", "Appendix A.4, SumVar", SourceStatus.CHANGED_CONSTANTS))
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     """The thresholded histogram of the groups' buckets."""
     return group_votes.law_of(parameters, records, groups.sum_over(coordinates(parameters)))
@@ -60,7 +60,7 @@ def obligation_sum_over(
     return cases
 
 
-@states(Source("DJYZZ24", "Lemma on SumVar, within a factor 4", SourceStatus.CHANGED_CONSTANTS))
+@states(Source("DJYZZ24", "Lemma 4.6, SumVar within a factor 4", SourceStatus.CHANGED_CONSTANTS))
 def error_bound(parameters: Parameters, n: int) -> Any:
     """At most the probability that the estimate, from n normal records of any covariance, is not within a
     factor 4 of the sum of variances (``group_votes.failure``)."""

@@ -20,7 +20,7 @@ from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, textbook
 from dpverify.privacy.numbers import brief
 from dpverify.suite import lemmas, refutations
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
-from dpverify.suite.papers import Statement
+from dpverify.suite.papers import Statement, numbered_items
 from dpverify.suite.refutations import DIGEST, OPEN, attack
 from dpverify.suite.runner import names_of, selectable
 from dpverify.suite.trees import Suite
@@ -140,10 +140,19 @@ def show_papers(stated: Sequence[Statement], missing: Sequence[str]) -> int:
             print(f"  {item.item}: {item.status.value}{note}")
             for place in item.places:
                 print(f"      {place}")
+        _print_unstated(key)
         print()
     for place in missing:
         print(f"{place} says no source")
     return EXIT_REFUTED if missing else EXIT_HELD
+
+
+def _print_unstated(paper: str) -> None:
+    """The paper's numbered items that have no statement of their own, and where to look instead."""
+    for item in numbered_items():
+        if item.paper == paper and (item.stated_as or item.why):
+            where = f"see {item.stated_as}" if item.stated_as else f"not stated: {item.why}"
+            print(f"  {item.item}: {where}")
 
 
 def claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:

@@ -66,8 +66,8 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     at_least: abstain below this released count, by default 1.
     Under replace with "clip" the count is public and takes no noise.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: DRS22 (the Gaussian mechanism); ZZ25, Lemma 2.1, for which the masked joint release stands
-    in (OURS).
+    Source: DRS22 (the Gaussian mechanism); OURS (sum and count under one noise, which with a mask stands
+    in for trimming, padding and shuffling: ZZ25, Lemma 2.1).
     """
 
     center: PerColumn

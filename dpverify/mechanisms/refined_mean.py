@@ -74,7 +74,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     Claim: with the Gaussian filter approximate GDP, mu^2 = 1 / center_multiplier^2 +
     1 / noise_multiplier^2 and the rescaled mean's delta; with the basic one, the composition.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: OURS; ZZ25, Algorithm 1, is the first stage.
+    Source: OURS; DJYZZ24, Algorithm 1, is the first stage.
     """
 
     matrix: Numbers | Matrix

@@ -22,7 +22,7 @@ class SumOfVariances(GroupVotes):
     votes for the power of 4 of its sum.
     over: which numbers, counted from 0; by default all.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: DJYZZ24, Algorithm 6 (SumVar), with groups that keep it private when the number of records is
+    Source: DJYZZ24, Appendix A.4 (SumVar), with groups that keep it private when the number of records is
     (OURS).
     """
 

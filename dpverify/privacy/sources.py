@@ -237,7 +237,7 @@ PAPERS: dict[str, Paper] = {
             "DJYZZ24",
             "Dimension-free private mean estimation for anisotropic distributions",
             "Dagan, Jordan, Yang, Zakynthinou, Zhivotovskiy",
-            "NeurIPS 2024",
+            "NeurIPS 2024; items are numbered as on arXiv",
         ),
         Paper(
             "PH24",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from types import ModuleType
 
 from dpverify import transformations
@@ -23,6 +27,65 @@ class Statement:
     status: SourceStatus
     note: str
     places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedItem:
+    """One numbered item of a paper that this project implements, as ``numbered_items.toml`` lists it.
+
+    stated_as: "" if code states it; else the item under which it is stated, of this paper or "KEY, item".
+    why: why it is not stated apart, in place of that.
+    """
+
+    paper: str
+    item: str
+    stated_as: str
+    why: str
+
+
+@cache
+def numbered_items() -> tuple[NumberedItem, ...]:
+    """Every numbered item of the implemented papers, in the papers' order."""
+    text = (files("dpverify.suite") / "numbered_items.toml").read_text(encoding="utf-8")
+    return tuple(
+        NumberedItem(paper, item, entry.get("as", ""), entry.get("why", ""))
+        for paper, items in tomllib.loads(text).items()
+        for item, entry in items.items()
+    )
+
+
+def missing_items(stated: Sequence[Statement]) -> list[str]:
+    """Numbered items that nothing states and nothing explains, and statements of items that no paper has."""
+    listed = {(item.paper, item.item) for item in numbered_items()}
+    missing = []
+    for item in numbered_items():
+        if item.why and item.stated_as:
+            missing.append(f"{item.paper}, {item.item} is stated elsewhere and is not stated")
+        elif not item.why and not _stated_by(item, stated):
+            missing.append(
+                f"{item.paper}, {item.item} is stated nowhere ({item.stated_as or 'no alias'})"
+            )
+    for statement in stated:
+        number = _NUMBER.match(statement.item)
+        implemented = statement.paper in {paper for paper, _ in listed}
+        if number and implemented and (statement.paper, number[0]) not in listed:
+            missing.append(f"{statement.paper}, {statement.item}: the paper has no {number[0]}")
+    return missing
+
+
+_NUMBER = re.compile(
+    r"(Theorem|Lemma|Proposition|Corollary|Definition|Algorithm|Remark|Fact) [\w.]+\b"
+)
+
+
+def _stated_by(item: NumberedItem, stated: Sequence[Statement]) -> bool:
+    """Whether a statement begins with the item, or with what it is stated as."""
+    paper, begins = item.paper, item.stated_as or item.item
+    key, _, rest = begins.partition(", ")
+    if item.stated_as and rest and key in {statement.paper for statement in stated}:
+        paper, begins = key, rest
+    found = re.compile(rf"{re.escape(begins)}(?![\w.]*\w)")
+    return any(s.paper == paper and found.match(s.item) for s in stated)
 
 
 def statements(suite: Suite) -> list[Statement]:

@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from dpverify.privacy import Source, states
+from dpverify.privacy import Source, SourceStatus, states
 
 from .fingerprinting import records_needed_plainly
 from .laws import real
 from .obligations import require
 from .tracing_bound import records_needed
 
-BUCKETS = Source("DJYZZ24", "Theorem 5.3, buckets of like variances", note="with constants")
+BUCKETS = Source(
+    "DJYZZ24",
+    "Theorem 5.3, buckets of like variances",
+    SourceStatus.CHANGED_CONSTANTS,
+    note="a bucket's least deviation where the proof takes its largest: noise can only be added",
+)
 
 
 @states(BUCKETS)

@@ -14,7 +14,7 @@ from .obligations import require
 
 _BIAS = Source("ZZ25", "Proposition B.6, bias of a truncated mean", SourceStatus.CHANGED_CONSTANTS)
 _MASS = Source("OURS", "mass of a set under a nearby parameter", note="by Jensen's inequality")
-_TAIL = Source("ZZ25", "Claim A.8, statistics are subexponential")
+_TAIL = Source("ZZ25", "Proposition A.8, statistics are subexponential")
 
 
 _INTERVALS = ((-1.5, 1.5), (-0.3, 2.0), (0.5, 3.0), (-4.0, -0.7))

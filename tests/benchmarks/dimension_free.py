@@ -7,7 +7,7 @@ coordinates of the mean are within 100 of zero. All methods get the same data in
 that of one release, in L2 against the true mean. Cells: the median, and in brackets order statistics
 that hold the true median with probability 95%, and the number of runs (fewer than 6 have no interval).
 
-figure: what prototypes of Algorithm 1 of ZZ25 with a Gaussian filter, and of its refinement, reached in
+figure: what prototypes of Algorithm 1 of DJYZZ24 with a Gaussian filter, and of its refinement, reached in
 floats, which 1.10 times the upper end of ours must not exceed. best: the least error of any private
 method that those prototypes were compared with, both adjacencies, replace alone for some (Algorithm 1
 with a basic filter, with M = I, a coordinatewise mean, PLAN with known variances and as its authors

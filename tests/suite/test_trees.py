@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from dpverify.cli import main
 from dpverify.suite import judges
 from dpverify.suite.events import Judgment, Outcome
 from dpverify.suite.judges import Options
-from dpverify.suite.papers import statements, unsourced
+from dpverify.suite.papers import missing_items, statements, unsourced
 from dpverify.suite.runner import prove_units
 from dpverify.suite.trees import Suite, SuiteError, load
 
@@ -63,6 +64,7 @@ def test_our_own_trees_fit_together() -> None:
         "displayed_constants",
         "filtered_mean",
         "filtered_mean_published",
+        "gaussian_noise_is_pure",
         "radius_by_rows",
         "winsorized_half_range",
         "winsorized_half_scale",
@@ -208,3 +210,18 @@ def test_every_statement_of_a_paper_has_places_that_exist() -> None:
             path, _, name = place.partition(":")
             text = (ROOT / path).read_text(encoding="utf-8")
             assert not name or re.search(rf"^(def|class) {name}\b", text, re.MULTILINE), place
+
+
+def test_every_numbered_item_of_the_implemented_papers_is_stated_or_explained() -> None:
+    """One that lost its statement, one that no paper has, and one that points nowhere are named."""
+    found = statements(load())
+    assert missing_items(found) == []
+    without = [s for s in found if (s.paper, s.item.split(",")[0]) != ("ZZ25", "Theorem B.10")]
+    named = [text.split(" is stated")[0] for text in missing_items(without)]
+    assert named == [
+        f"ZZ25, {item}" for item in ("Condition 3.3", "Lemma B.8", "Algorithm B.2", "Theorem B.10")
+    ]
+    invented = replace(found[0], paper="ZZ25", item="Theorem 3.10, of nobody")
+    assert missing_items([*found, invented]) == [
+        "ZZ25, Theorem 3.10, of nobody: the paper has no Theorem 3.10"
+    ]
