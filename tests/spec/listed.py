@@ -17,6 +17,7 @@ from typing import Any, cast
 import pytest
 
 from . import test_obligations as tests
+from .more_twins import ELSEWHERE
 
 PAGE = Path(__file__).parents[2] / "docs" / "obligations.md"
 HEAD = """# What is proved by running it, and what would make it fail
@@ -53,7 +54,7 @@ def fails_for(name: str) -> list[str]:
         recorder = _Recorder()
         plant(cast(pytest.MonkeyPatch, recorder))
         found.append("wrong: " + ", ".join(f"`{part}`" for part in recorder.replaced))
-    if name in tests.ELSEWHERE:
+    if name in ELSEWHERE:
         found += [f"`{test}`" for test in _tests_that_call(name.partition(":")[2])]
     return list(dict.fromkeys(found))
 

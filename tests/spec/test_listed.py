@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from . import listed
 from . import test_obligations as tests
 
@@ -13,8 +11,8 @@ def test_the_page_is_current() -> None:
     assert written == listed.page(), "run `python -m tests.spec.listed --update`"
 
 
-@pytest.mark.parametrize("name", tests._OBLIGATIONS)
-def test_each_obligation_has_something_that_makes_it_fail(name: str) -> None:
-    reasons = listed.fails_for(name)
-    assert reasons
-    assert all(not reason.endswith(": ") for reason in reasons)
+def test_each_obligation_has_something_that_makes_it_fail() -> None:
+    for name in tests._OBLIGATIONS:
+        reasons = listed.fails_for(name)
+        assert reasons, name
+        assert all(not reason.endswith(": ") for reason in reasons), name
