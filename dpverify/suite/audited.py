@@ -6,10 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 from dpverify.audit import AuditResult, Verdict
+from dpverify.audit.curves import profile_points, tradeoff_regions
 from dpverify.audit.evidence import witness_of
 from dpverify.audit.result import needs
 from dpverify.audit.verdicts import MEANING
-from dpverify.privacy import ApproxDP, PerfectPrivacy, PureDP
+from dpverify.privacy import ApproxDP, Derivation, PerfectPrivacy, PureDP
 from dpverify.privacy.numbers import brief
 from dpverify.suite.events import Judgment, Outcome
 
@@ -40,6 +41,8 @@ def audited(result: AuditResult, unit: tuple[str, str], outcome: Outcome, verdic
         "mu": result.mu,
         "rho": result.rho,
         "curve": [asdict(one) for one in result.certificates],
+        "regions": tradeoff_regions(result.certificates),
+        "profile": profile_points(result),
         "strongest": asdict(best),
         "faults": [asdict(fault) for fault in result.faults],
     }
@@ -60,3 +63,13 @@ def _explained(result: AuditResult) -> tuple[str, ...]:
         f"a sound mechanism shows this with probability at most {best.alpha:.1e}",
         *(f"missed fault: {fault.name} ({needs(fault)})" for fault in result.missed),
     )
+
+
+def proof_of(derivation: Derivation[Any]) -> dict[str, Any]:
+    """The derivation tree as plain data: what each node says, the rule that gave it, its premises."""
+    shown = f"; shown by spec/{derivation.obligation}" if derivation.obligation else ""
+    return {
+        "statement": brief(str(derivation.conclusion)),
+        "rule": f"{derivation.rule} ({derivation.source}{shown})",
+        "premises": [proof_of(premise) for premise in derivation.premises],
+    }

@@ -22,9 +22,10 @@ from dpverify.audit import Configuration, Verdict, audit
 from dpverify.audit.attacked import BEHIND_THE_FILTER, OPENING, Attacked, attacked_in
 from dpverify.audit.oracle import hidden
 from dpverify.audit.subjects import claimed_of
+from dpverify.plans import Mechanism
 from dpverify.plans.plan import is_closed, is_filtered, is_latent
 from dpverify.privacy import point_of
-from dpverify.suite.audited import audited
+from dpverify.suite.audited import audited, proof_of
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.latent_profiles import judge_behind_the_filter, one_number_decides, summed
 from dpverify.suite.misstated import misstated
@@ -162,7 +163,15 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
     }[result.verdict]
     unit = name, options.replay(Unit("audit", name))
     judged = audited(result, unit, outcome, str(result.verdict))
-    return replace(judged, summary="; ".join((judged.summary, *not_planted(unseen))))
+    summary = "; ".join((judged.summary, *not_planted(unseen)))
+    return replace(
+        judged, summary=summary, data={**(judged.data or {}), **_derived(attacked.mechanism)}
+    )
+
+
+def _derived(subject: Any) -> dict[str, Any]:
+    """The derivation of a mechanism's claim; a part of a mechanism, and a function, has none of its own."""
+    return {"derivation": proof_of(subject.derivation)} if isinstance(subject, Mechanism) else {}
 
 
 def not_planted(unseen: Mapping[str, float]) -> Iterator[str]:
@@ -207,6 +216,15 @@ def _judge_obligation(suite: Suite, name: str, options: Options) -> Judgment:
 
 
 def _judge_profile(suite: Suite, name: str, options: Options) -> Judgment:
+    """The exact loss of every crafted pair, and why the claim holds for all others."""
+    mechanism = suite.configuration(name).mechanism
+    claim = mechanism.claim
+    about = {"guarantee": str(claim.guarantee), "adjacency": str(claim.adjacency)}
+    judged = _exact_profile(suite, name)
+    return replace(judged, data={**about, **_derived(mechanism)})
+
+
+def _exact_profile(suite: Suite, name: str) -> Judgment:
     """The exact loss of every crafted pair, both ways, against the claim."""
     configuration, entry = suite.configuration(name), suite.entries[name.partition(":")[0]]
     mechanism = configuration.mechanism
