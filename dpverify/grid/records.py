@@ -1,11 +1,23 @@
-"""How data enter: any array of real numbers becomes float64 records of the domain.
+"""How data enter: arrays and lists of real numbers become float64 records of the domain.
 
-What is refused here is refused from public facts (kind of numbers, dimensions, columns), with one
-documented exception: under nonfinite="refuse" a NaN or infinite record is a caller error.
+What can decide an exception:
+- under nonfinite="replace" public facts alone: the type of the container, the dtype of an array, and of an
+  array its dimensions and its columns. Every entry of a list or of an array of dtype object is private, and so
+  are its type and its length: whatever is no row of finite real numbers (None, pandas' NA and NaT, text,
+  a complex number, a row of another length, what a mask hides, an object whose conversion fails) is missing.
+  No warning depends on a record either. A dtype is public only if no record decides it: give a list, which is
+  read record by record, and not ``np.array(rows)``, whose dtype follows the oddest entry.
+- under nonfinite="refuse", in addition, each record: one that is missing is a caller error which names it.
+- where a domain has ``most_rows``, more rows than that.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from itertools import chain
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,60 +30,36 @@ Records = NDArray[np.float64]
 
 
 def ingest(data: ArrayLike, domain: Domain) -> Records:
-    """Records of shape (n, columns); one column may come as shape (n,).
+    """Convert data to records of shape (n, columns); one column may come as shape (n,).
 
-    Raises TypeError for anything but real numbers in a rectangular array, ValueError for the wrong
-    number of columns, for more rows than the domain has and, when it refuses them, for non-finite records.
+    Raises TypeError for containers that are no arrays or lists of real numbers, ValueError for arrays with
+    the wrong number of columns, for more rows than the domain has and, when it refuses them, TypeError or
+    ValueError for missing and non-finite records. The module says which of these a record can decide.
     """
-    array = _as_real_array(data)
-    if array.ndim == 1 and (domain.columns == 1 or not array.size):  # nobody is a dataset too
-        array = array.reshape(-1, domain.columns)
-    if array.ndim == 2 and array.shape[1] == domain.columns:
-        # What the conversion does to one record (overflow, a signaling NaN) must stay silent.
-        with np.errstate(all="ignore"):
-            records = _without_nonfinite(array.astype(np.float64) + 0.0, domain)
-        if domain.most_rows is not None and len(records) > domain.most_rows:
-            raise ValueError(_TOO_MANY.format(domain.most_rows))
-        return records
-    wanted = f"(n, {domain.columns})" + (" or (n,)" if domain.columns == 1 else "")
-    described = f"{array.ndim} dimensions" if array.ndim != 2 else f"{array.shape[1]} columns"
-    raise ValueError(
-        f"The data have {described}; this mechanism takes records of shape {wanted}. "
-        "Select the columns, or reshape, before the call."
-    )
+    # What a conversion does to one record (overflow, a signaling NaN) must stay silent.
+    with np.errstate(all="ignore"):
+        given = _entries_or_array(data)
+        if isinstance(given, list):
+            records = _from_entries(given, domain)
+        else:
+            records = _real(_shaped(given, domain), domain)
+        bad = ~np.isfinite(records).all(axis=1)
+    if bad.any() and domain.nonfinite == "refuse":
+        raise _refusal(given, int(np.flatnonzero(bad)[0]), domain)
+    records[bad] = domain.replacement
+    if domain.most_rows is not None and len(records) > domain.most_rows:
+        raise ValueError(_TOO_MANY.format(domain.most_rows))
+    return records
 
 
 _TOO_MANY = (
     "The data have more than {} rows, and this claim says nothing about so many. Refusing them reveals that "
     "there are more: take a sample by a rule that does not look at the data, or build the mechanism for more rows."
 )
-
-
-def _as_real_array(data: ArrayLike) -> NDArray[Any]:
-    if hasattr(data, "to_numpy"):
-        data = data.to_numpy()
-    if isinstance(data, np.ma.MaskedArray):
-        raise TypeError(
-            "The data are a masked array, whose hidden values would count; give a float64 array "
-            "instead, for example data.filled(np.nan) with nonfinite='replace'."
-        )
-    try:
-        array = np.asarray(data)
-    except ValueError:
-        raise TypeError(
-            "The data are ragged (rows of different lengths) or no numbers; give a rectangular "
-            "array of numbers."
-        ) from None
-    if array.dtype == object and isinstance(data, (list, tuple)):
-        array = _python_numbers(array)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"The data hold {_KINDS.get(array.dtype.kind, 'other things')}, not real numbers; give "
-            "a float64 array, made by a rule that looks at each record alone."
-        )
-    return array
-
-
+_NOT_REAL = (
+    "The data hold {}, not real numbers; give a float64 array, made by a rule that looks at each "
+    "record alone."
+)
 _KINDS = {
     "O": "Python objects (dtype object)",
     "c": "complex numbers",
@@ -81,38 +69,162 @@ _KINDS = {
     "m": "time differences",
     "V": "structured records",
 }
-_PLAIN = (int, float, np.integer, np.floating, np.bool_)
 
 
-def _python_numbers(array: NDArray[Any]) -> NDArray[Any]:
-    """A list of plain numbers is one whatever their size: Python integers may exceed 64 bits.
-
-    None counts as missing, like a NaN.
-    """
-    entries = list(array.flat)
-    if not all(entry is None or isinstance(entry, _PLAIN) for entry in entries):
-        return array
-    return np.array([_to_float(entry) for entry in entries], np.float64).reshape(array.shape)
-
-
-def _to_float(entry: Any) -> float:
-    if entry is None:
-        return np.nan
+def _entries_or_array(data: Any) -> list[Any] | NDArray[Any]:
+    """Return the records of a list, and of an array of objects, one by one; any other array as a plain one."""
+    foreign = hasattr(data, "__array__")
+    if not foreign and hasattr(data, "to_numpy"):
+        data = data.to_numpy()
+    elif not foreign and isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return list(data)
     try:
-        return float(entry)
-    except OverflowError:
-        return np.inf if entry > 0 else -np.inf
+        array = np.asanyarray(data)  # np.asarray would uncover what a mask hides
+    except Exception:  # of the container's own code, whose message may show a record
+        raise TypeError(
+            f"A {type(data).__name__} does not become an array; give a float64 array."
+        ) from None
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            "The data are a masked array, whose hidden values would count; give a float64 array "
+            "instead, for example data.filled(np.nan) with nonfinite='replace'."
+        )
+    array = np.asarray(array)
+    return list(array) if array.dtype == object and array.ndim == 1 else array
 
 
-def _without_nonfinite(records: Records, domain: Domain) -> Records:
-    bad = ~np.isfinite(records).all(axis=1)
-    if not bad.any():
-        return records
-    if domain.nonfinite == "replace":
-        records[bad] = domain.replacement
-        return records
-    raise ValueError(
-        f"Record {int(np.flatnonzero(bad)[0])} is not finite. Refusing it reveals that it is there: "
-        "clean the data by a rule that looks at each record alone, or build the mechanism with "
-        "nonfinite='replace', which counts such a record as a fixed public one."
+def _shaped(array: NDArray[Any], domain: Domain) -> NDArray[Any]:
+    """Return an array of shape (n, columns). What it is refused for is public."""
+    kinds = "biufO" if domain.nonfinite == "refuse" else "biufcO"  # see ``_real``
+    if array.dtype.kind not in kinds or (array.dtype == object and not array.ndim):
+        raise TypeError(_NOT_REAL.format(_KINDS.get(array.dtype.kind, "other things")))
+    if array.ndim == 1 and (domain.columns == 1 or not array.size):  # nobody is a dataset too
+        array = array.reshape(-1, domain.columns)
+    if array.ndim != 2:
+        raise _wrong_shape(f"{array.ndim} dimensions", domain)
+    if array.shape[1] != domain.columns:
+        raise _wrong_shape(f"{array.shape[1]} columns", domain)
+    return array
+
+
+def _real(array: NDArray[Any], domain: Domain) -> Records:
+    """Convert an array of any numbers, without -0.0. A number that is not real is missing."""
+    if array.dtype == object:
+        return _from_entries(array.tolist(), domain)
+    if array.dtype.kind != "c":
+        return array.astype(np.float64) + 0.0
+    # One complex number among real ones makes pandas call all of them complex.
+    real = array.real.astype(np.float64) + 0.0
+    real[array.imag != 0] = np.nan
+    return real
+
+
+_PLAIN = {float, int, bool, type(None), np.bool_, np.float64, np.float32, np.int64, np.int32}
+
+
+def _from_entries(entries: list[Any], domain: Domain) -> Records:
+    """Convert records one by one, each by itself, without -0.0. None of them raises or warns."""
+    shape = (len(entries), domain.columns)
+    kinds = set(map(type, entries))
+    if kinds == {np.ndarray}:
+        rows = {(entry.shape, entry.dtype.kind in "biuf") for entry in entries}
+        if rows == {((domain.columns,), True)}:
+            return np.array(entries, np.float64) + 0.0
+    flat = entries if domain.columns == 1 else []
+    if kinds <= {list, tuple} and set(map(len, entries)) <= {domain.columns}:
+        flat = list(chain.from_iterable(entries))
+        kinds = set(map(type, flat))
+    if kinds <= _PLAIN and len(flat) == len(entries) * domain.columns:
+        try:  # the same numbers as below, sooner
+            return np.array(flat, np.float64).reshape(shape) + 0.0
+        except OverflowError:  # an integer beyond all floats
+            pass
+    numbers = [_row(entry, domain.columns) for entry in entries]
+    return np.array(numbers, np.float64).reshape(shape) + 0.0
+
+
+def _row(entry: Any, columns: int) -> list[float]:
+    """Convert one record: ``columns`` numbers, all NaN unless there are as many."""
+    row = [_number(cell) for cell in _cells(entry, columns)]
+    return row if len(row) == columns else [np.nan] * columns
+
+
+def _cells(entry: Any, columns: int) -> Sequence[Any]:
+    """Return what a record consists of, unconverted; nothing where that is no row of ``columns``."""
+    if isinstance(entry, (Real, Decimal, str, bytes)) or entry is None:
+        return (entry,)
+    if _length(entry) not in (None, columns):  # before anything is made of a huge range
+        return ()
+    if isinstance(entry, (list, tuple)):
+        return entry
+    array = _foreign(np.asanyarray, entry)
+    if isinstance(array, np.ma.MaskedArray):
+        array = np.ma.filled(array.astype(object), np.nan)  # what a mask hides is missing
+    if array is None or array.ndim > 1:
+        return ()
+    return array.tolist() if array.ndim == 1 else (array.item(),)
+
+
+def _length(entry: Any) -> int | None:
+    """Count the entries of a row; None for what is no row."""
+    try:
+        return len(entry)
+    except Exception:  # of any object's own code
+        return None
+
+
+def _number(cell: Any) -> float:
+    """Convert one entry to the nearest float64: NaN unless it is a real number."""
+    if not isinstance(cell, (Real, Decimal)) and _length(cell) is None:
+        (cell,) = _cells(cell, 1) or (None,)  # of an array without dimensions its number
+    # A time difference of numpy calls itself an integer.
+    if not isinstance(cell, (Real, Decimal)) or isinstance(cell, np.timedelta64):
+        return np.nan
+    number = _foreign(float, cell)
+    return np.nan if number is None else number
+
+
+def _foreign(convert: Callable[[Any], Any], value: Any) -> Any:
+    """Convert by code that is not ours: None if it raises, and without its warnings."""
+    try:
+        if type(value) in _PLAIN:  # these do not warn
+            return convert(value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return convert(value)
+    except Exception:  # an overflow, a signaling NaN, or anything else that shows the record
+        return None
+
+
+def _wrong_shape(described: str, domain: Domain) -> ValueError:
+    wanted = f"(n, {domain.columns})" + (" or (n,)" if domain.columns == 1 else "")
+    return ValueError(
+        f"The data have {described}; this mechanism takes records of shape {wanted}. "
+        "Select the columns, or reshape, before the call."
     )
+
+
+def _refusal(given: list[Any] | NDArray[Any], index: int, domain: Domain) -> Exception:
+    """Say what is wrong with a record that is missing, where that is a caller error."""
+    if not isinstance(given, list) and given.dtype != object:
+        return ValueError(_NO_RECORD.format(index, "is not finite"))
+    lengths = {None if isinstance(entry, (str, bytes)) else _length(entry) for entry in given}
+    cells = _cells(given[index], domain.columns)
+    if len(cells) != domain.columns:
+        if len(lengths) > 1:
+            return TypeError(
+                "The data are ragged (rows of different lengths); give a rectangular array of numbers."
+            )
+        (length,) = lengths
+        if length is not None or domain.columns > 1:
+            return _wrong_shape("1 dimensions" if length is None else f"{length} columns", domain)
+    if not cells or not all(cell is None or isinstance(cell, (Real, Decimal)) for cell in cells):
+        return TypeError(_NO_RECORD.format(index, "holds what is no real number"))
+    return ValueError(_NO_RECORD.format(index, "is not finite"))
+
+
+_NO_RECORD = (
+    "Record {} {}. Refusing it reveals that it is there: clean the data by a rule that looks at each record "
+    "alone and give a float64 array, or build the mechanism with nonfinite='replace', which counts such a "
+    "record as a fixed public one."
+)

@@ -177,7 +177,8 @@ class Domain:
     nonfinite="refuse": records are finite. A record that is not is a caller error which names its
     row; that refusal reveals the row, so such data are outside the domain.
     nonfinite="replace": a record with a NaN or an infinity counts as ``replacement`` (public: a
-    number for every column, or one each), and the domain is every array. Which number that is says nothing
+    number for every column, or one each), as does an entry of a list that is no row of real numbers, and the
+    domain is every array and every list. Which number that is says nothing
     about which datasets are covered, so it does not take part in comparisons.
     most_rows: a claim that rests on a bound on the number of rows says nothing about larger datasets. They are
     refused, which reveals that they are larger.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -59,6 +60,12 @@ ACCEPTED: dict[str, tuple[Any, list[float]]] = {
     "beyond 64 bits": ([2**70, -(2**70), 1], [2.0**70, -(2.0**70), 1.0]),
     "beyond 64 bits, (n, 1)": ([[2**70], [3]], [2.0**70, 3.0]),
     "a huge int and a float": ([2**70, 0.5], [2.0**70, 0.5]),
+    "rows of one number among numbers": ([1.0, [2.0], np.array([3.0])], [1.0, 2.0, 3.0]),
+    "arrays without dimensions": ([np.array(1.0), [np.array(2)]], [1.0, 2.0]),
+    "object array": (np.array([1.0, 2.0], dtype=object), [1.0, 2.0]),
+    "object array of two dimensions": (np.array([[1], [2.5]], dtype=object), [1.0, 2.5]),
+    "object array of huge ints": (np.array([2**70], dtype=object), [2.0**70]),
+    "fractions and decimals": ([Fraction(1, 2), Decimal("0.1")], [0.5, 0.1]),
     "extremes": (
         [1e308, -1.7976931348623157e308, 5e-324],
         [1e308, -1.7976931348623157e308, 5e-324],
@@ -82,16 +89,15 @@ def test_two_columns_are_accepted_as_two_columns() -> None:
 
 WRONG_KINDS: dict[str, Any] = {
     "ragged": [[1.0], [2.0, 3.0]],
-    "ragged with scalars": [1.0, [2.0]],
-    "object array": np.array([1.0, 2.0], dtype=object),
-    "object array of huge ints": np.array([2**70], dtype=object),
-    "frame of objects": frame(np.array([1, None], dtype=object)),
+    "ragged with scalars": [1.0, [2.0, 3.0]],
+    "object array of strings": np.array([1.0, "2"], dtype=object),
+    "frame of objects": frame(np.array([1, object()], dtype=object)),
+    "complex array": np.array([1.0 + 0j]),
     "complex": [1.0 + 0j],
     "strings": ["1", "2"],
     "bytes": [b"1"],
     "a string": "12",
     "None": None,
-    "fractions": [Fraction(1, 2)],
     "a dict": {"a": 1.0},
     "a generator": (x for x in (1.0, 2.0)),
     "dates": np.array(["2020-01-01"], dtype="datetime64[D]"),
