@@ -15,7 +15,8 @@ import tomli_w
 
 from dpverify.audit import Configuration
 from dpverify.privacy import Guarantee, exact, parse_guarantee, render, sources_of
-from dpverify.suite import refutations
+from dpverify.suite import black_boxes, refutations
+from dpverify.suite.black_boxes import ASSERTED
 from dpverify.suite.refutations import DIGEST, FOUND, OPEN, Refutation
 from dpverify.suite.trees import Suite
 
@@ -38,8 +39,10 @@ class Difference:
     breaking: bool = False
 
 
-_ALWAYS_BREAKING = {"adjacency", "domain", "refuted_on"}
-_TRUST = ["refuted", "conjectured", "proved"]
+_ALWAYS_BREAKING = {"adjacency", "domain", "refuted_on", "rounded"}
+_ATTACKED_WITH = ("faults", "pairs")
+"""Of a black box: what a check of its claim loses where one of these is gone."""
+_TRUST = ["refuted", ASSERTED, "conjectured", "proved"]
 
 
 def path_of(suite: Suite) -> Path:
@@ -75,7 +78,8 @@ def promised(
 ) -> dict[str, Entry]:
     """Entries as the code has them now; of false claims as they are ``refuted``, or else on the pair and
     beyond the bound that are recorded, which are the witness's (``unshown``)."""
-    entries = {key: one for name in suite.entries for key, one in claims_of(suite, name).items()}
+    names = (*suite.entries, *suite.boxes)
+    entries = {key: one for name in names for key, one in claims_of(suite, name).items()}
     for name, exhibit in suite.exhibits.items():
         key = f"exhibits/{name}"
         found = {k: v for k, v in recorded.get(key, {}).items() if k in FOUND}
@@ -85,7 +89,9 @@ def promised(
 
 
 def claims_of(suite: Suite, name: str) -> dict[str, Entry]:
-    """Entries of one mechanism, as the code has them."""
+    """Entries of one mechanism, or of one file of black boxes, as the code has them."""
+    if name in suite.boxes:
+        return {key: black_boxes.entry_of(box) for key, box in suite.boxed(name).items()}
     entry = suite.entries[name]
     return {key: _claim_entry(entry.spec, one) for key, one in entry.keyed.items()}
 
@@ -184,6 +190,9 @@ def _breaks(name: str, old: Entry, new: Entry) -> bool:
             return float(new[name]) < float(old[name])
         except (KeyError, TypeError, ValueError):
             return True
+    if name in _ATTACKED_WITH:
+        had, has = old.get(name), new.get(name)
+        return not (isinstance(had, list) and isinstance(has, list) and all(x in has for x in had))
     return name in _ALWAYS_BREAKING
 
 

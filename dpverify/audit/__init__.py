@@ -8,7 +8,7 @@ from dpverify.audit import structure
 from dpverify.audit.auditing import FaultResult, InvalidRun, audit
 from dpverify.audit.calibration import CalibrationResult, Noise, audit_calibration
 from dpverify.audit.certificates import Certificate
-from dpverify.audit.configuration import Configuration, Exhibit, SmallInstance
+from dpverify.audit.configuration import BlackBox, Configuration, Exhibit, SmallInstance
 from dpverify.audit.evidence import witness_of, write_witness
 from dpverify.audit.faults import Fault, generic_faults
 from dpverify.audit.instances import Covariances, Gaussians
@@ -38,6 +38,7 @@ from dpverify.audit.verdicts import NotConsistent, Verdict
 
 __all__ = [
     "AuditResult",
+    "BlackBox",
     "Box",
     "CalibrationResult",
     "Certificate",

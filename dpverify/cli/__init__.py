@@ -15,7 +15,7 @@ from dpverify.cli import judging, rating, reading
 from dpverify.cli.shared import EXIT_CODES, Command, UsageError, refuse_unknown
 from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE
 from dpverify.suite.papers import statements, unsourced
-from dpverify.suite.trees import Suite, SuiteError, load
+from dpverify.suite.trees import NoSuite, Suite, SuiteError, load
 
 __all__ = ["UsageError", "main"]
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if command is judging.prove and options.check:
             return judging.check_lemmas(options)
         return command(options, load(options.suite), _OurConsole(soft_wrap=True))
-    except UsageError as error:
+    except (UsageError, NoSuite) as error:
         print(f"dpverify: {error}", file=sys.stderr)
         return EXIT_USAGE
     except BrokenPipeError:

@@ -40,7 +40,7 @@ from dpverify.suite.lemmas import FILE
 from dpverify.suite.measuring import MeasureOptions, coverage_units, power_units, run_measuring
 from dpverify.suite.resuming import known_units
 from dpverify.suite.runner import audit_units, provable, prove_units, run, selectable
-from dpverify.suite.trees import Suite, find_root
+from dpverify.suite.trees import Suite, find_root, is_borrowed
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -154,6 +154,7 @@ def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int
 
 def prove(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """Run the obligations, exact profiles and refinements that the names select."""
+    _refuse_boxes(options, suite)
     check_names(options.names, provable(suite))
     if options.update and options.changed:
         raise UsageError("--update runs what is not recorded for this code: leave --changed out.")
@@ -165,6 +166,16 @@ def prove(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     return run("prove", suite, units, shared, consumers, workers=workers_of(options))
 
 
+def _refuse_boxes(options: argparse.Namespace, suite: Suite) -> None:
+    """Raise UsageError for the name of a black box, of which nothing can be proved."""
+    for name in options.names:
+        if name.partition(":")[0] in suite.boxes:
+            raise UsageError(
+                f"{name} is a black box: its claim is asserted, and there is nothing to prove. Attack it with "
+                f"`dpverify audit {name}`."
+            )
+
+
 def _update(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """Run the obligations that are not recorded for this code, and record those that hold."""
     if options.digits != DEFAULT_DIGITS:
@@ -173,7 +184,10 @@ def _update(options: argparse.Namespace, suite: Suite, console: Console) -> int:
             "leave --digits out."
         )
     build, path = lemmas.Build(suite.root), lemmas.path_of(suite.root)
-    asked = [unit for unit in prove_units(suite, options.names) if unit.kind == "obligation"]
+    proved = [unit for unit in prove_units(suite, options.names) if unit.kind == "obligation"]
+    asked = [
+        one for one in proved if not is_borrowed(suite.root, f"{one.name.partition(':')[0]}.py")
+    ]
     lemmas.check_readable(build, suite, [lemmas.name_of(unit.name) for unit in asked])
     recorder = lemmas.Recorder(path, build)
     missing = lemmas.differences(recorder.entries, build)

@@ -18,11 +18,12 @@ from dpverify import ledger
 from dpverify.cli.shared import Command, Commands, add_command, check_names
 from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, textbook
 from dpverify.privacy.numbers import brief
-from dpverify.suite import lemmas, refutations
+from dpverify.suite import black_boxes, lemmas, refutations
+from dpverify.suite.black_boxes import ASSERTED
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
 from dpverify.suite.papers import Statement, numbered_items
 from dpverify.suite.refutations import DIGEST, OPEN, attack
-from dpverify.suite.runner import names_of, selectable
+from dpverify.suite.runner import names_of, names_of_boxes, selectable, selects
 from dpverify.suite.trees import Suite
 
 
@@ -58,7 +59,7 @@ def list_everything(options: argparse.Namespace, suite: Suite, console: Console)
     """A table of configurations and exhibits; of what the ledger has nothing of, as the code has it."""
     recorded = ledger.read(ledger.path_of(suite))
     rows = [("configuration", "claim", "status", "source")]
-    for name in suite.entries:
+    for name in (*suite.entries, *suite.boxes):
         own = {key: entry for key, entry in recorded.items() if _name(key) == name}
         rows += [_row(key, entry) for key, entry in (own or ledger.claims_of(suite, name)).items()]
     for key, name in ((f"exhibits/{name}", name) for name in suite.exhibits):
@@ -72,8 +73,9 @@ def list_everything(options: argparse.Namespace, suite: Suite, console: Console)
 def _row(key: str, entry: ledger.Entry) -> tuple[str, str, str, str]:
     """Of an entry that may have been written by hand; `claims --check` says what is missing there."""
     claim, status, source = (str(entry.get(k, "?")) for k in ("guarantee", "status", "source"))
-    papers = dict.fromkeys(re.split(r"[ ,]", one)[0] for one in source.split("; "))
-    return key, brief(claim), status, ", ".join(papers)
+    if status != ASSERTED:  # of papers their keys are enough
+        source = ", ".join(dict.fromkeys(re.split(r"[ ,]", one)[0] for one in source.split("; ")))
+    return key, brief(claim), status, source
 
 
 def _name(key: str) -> str:
@@ -84,10 +86,12 @@ def _check_explained(names: Sequence[str], suite: Suite) -> None:
     """UsageError for a name that is not known; everything is loaded only to say what is near it."""
     for name in names:
         kind, _, exhibit = name.partition("/")
-        entry = suite.entries.get(_name(name))
-        known = (
-            exhibit in suite.exhibits if kind == "exhibits" else entry and name in names_of(entry)
-        )
+        if kind == "exhibits":
+            known = exhibit in suite.exhibits
+        elif _name(name) in suite.boxes:
+            known = name in names_of_boxes(suite, _name(name))
+        else:
+            known = _name(name) in suite.entries and name in names_of(suite.entries[_name(name)])
         if not known:
             check_names([name], selectable(suite))
 
@@ -99,7 +103,7 @@ def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     asked = [name for name in suite.entries if name in {_name(name) for name in options.names}]
     keyed = (pair for name in asked for pair in suite.entries[name].keyed.items())
     for key, configuration in keyed:
-        if not any(key == name or key.startswith(f"{name}:") for name in options.names):
+        if not selects(options.names, key):
             continue
         derivation = configuration.mechanism.derivation
         delta = derivation.conclusion.guarantee.delta_floor or textbook.DELTA
@@ -114,6 +118,10 @@ def explain(options: argparse.Namespace, suite: Suite, console: Console) -> int:
         for departure in suite.entries[_name(key)].departures:
             print(f"departs from {departure.source}: {departure.what}\n  because {departure.why}")
         print()
+    for file in (name for name in suite.boxes if name in {_name(name) for name in options.names}):
+        for key, box in suite.boxed(file).items():
+            if selects(options.names, key):
+                print(f"{black_boxes.explained(key, box)}\n")
     for name in options.names:
         if name.startswith("exhibits/"):
             exhibit = suite.exhibits[name.removeprefix("exhibits/")]

@@ -25,6 +25,7 @@ from dpverify.audit.subjects import claimed_of
 from dpverify.plans import Mechanism
 from dpverify.plans.plan import is_closed, is_filtered, is_latent
 from dpverify.privacy import point_of
+from dpverify.suite import black_boxes, lemmas
 from dpverify.suite.audited import audited, proof_of
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.latent_profiles import judge_behind_the_filter, one_number_decides, summed
@@ -37,7 +38,7 @@ from dpverify.suite.refinement import (
     refine_loops,
 )
 from dpverify.suite.resuming import keyed
-from dpverify.suite.trees import Entry, Suite, load
+from dpverify.suite.trees import Entry, Suite, is_borrowed, load, module_of_boxes
 
 TOTAL_ALPHA = 1e-6
 """The false-alarm probability of everything a run of the suite certifies."""
@@ -78,13 +79,15 @@ class Options:
         """The share of one audit."""
         return TOTAL_ALPHA / (certified_units(suite) if self.audits is None else self.audits)
 
-    def extent(self, quick: int | None = None) -> dict[str, Any]:
+    def extent(self, quick: int | None = None, *, longer: int | None = None) -> dict[str, Any]:
         """How long an audit attacks: so many draws, or sequentially for so many seconds a unit.
 
-        quick: how many are enough for this unit under --quick, where it says so.
+        quick: how many are enough for this unit under --quick, where it says so; longer: without it.
         """
         if self.seconds is None:
             own = quick is not None and self.trials == QUICK_TRIALS and not self.thorough
+            if longer is not None and self.trials == THOROUGH_TRIALS:
+                return {"trials": longer}
             return {"trials": quick if own else self.trials}
         return {"trials": _ENDLESS, "sequential": True, "seconds": self.seconds, "curve": 0}
 
@@ -108,7 +111,16 @@ def run_unit(unit: Unit, options: Options) -> UnitFinished:
             return _JUDGES[unit.kind](_suite(options.suite), unit.name, options)
 
     done = finished(unit.kind, unit.name, options.replay(unit), judge, asked="judged")
-    return keyed(_suite(options.suite).root, done, options) if unit.kind in AUDITS else done
+    if unit.kind not in AUDITS:
+        return done
+    suite = _suite(options.suite)
+    return keyed(suite.root, done, options, rests_on(suite, unit))
+
+
+def rests_on(suite: Suite, unit: Unit) -> str:
+    """A digest of the code outside of the suite that a black box rests on; empty for any other unit."""
+    name = unit.name.partition(":")[0]
+    return black_boxes.digest_of(module_of_boxes(suite, name)) if name in suite.boxes else ""
 
 
 @cache
@@ -118,7 +130,7 @@ def _suite(root: Path | None) -> Suite:
 
 def certified_units(suite: Suite) -> int:
     """How many audits a full run does: TOTAL_ALPHA is divided among them, whichever are run."""
-    return len(audited_keys(suite)) + len(suite.exhibits)
+    return len(audited_keys(suite)) + len(suite.exhibits) + len(suite.black_boxes)
 
 
 def audited_keys(of: Suite | Entry) -> list[str]:
@@ -141,6 +153,8 @@ def seed_of(unit_name: str, seed: int) -> int:
 
 
 def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
+    if name.partition(":")[0] in suite.boxes:
+        return _judge_box(suite, name, options)
     _, attacked = attacked_under(suite, name)
     alpha, seed = options.alpha(suite), seed_of(name, options.seed)
     unseen: dict[str, float] = {}
@@ -172,6 +186,19 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
 def _derived(subject: Any) -> dict[str, Any]:
     """The derivation of a mechanism's claim; a part of a mechanism, and a function, has none of its own."""
     return {"derivation": proof_of(subject.derivation)} if isinstance(subject, Mechanism) else {}
+
+
+def _judge_box(suite: Suite, name: str, options: Options) -> Judgment:
+    box = suite.boxed(name.partition(":")[0])[name]
+    quick = box.quick_trials
+    longer = None if quick is None else black_boxes.LONGER * quick
+    return black_boxes.judge(
+        box,
+        (name, options.replay(Unit("audit", name))),
+        seed=seed_of(name, options.seed),
+        alpha=options.alpha(suite),
+        extent={"curve": CURVE, **options.extent(quick, longer=longer)},
+    )
 
 
 def not_planted(unseen: Mapping[str, float]) -> Iterator[str]:
@@ -206,6 +233,10 @@ def _judge_obligation(suite: Suite, name: str, options: Options) -> Judgment:
     obligation = suite.obligation(where)
     for reason in misstated(suite, where):
         return Judgment(Outcome.INVALID, "INVALID", f"a lemma says something else: {reason}")
+    known = lemmas.shipped(where) if is_borrowed(suite.root, where.partition(":")[0]) else None
+    if known is not None:
+        summary = f"{known.cases:,} cases, checked for this build of dpverify ({lemmas.FILE}); not run again"
+        return Judgment(Outcome.HELD, "HOLDS", summary, data={"cases": known.cases})
     try:
         cases = obligation()
     except AssertionError as failure:

@@ -15,13 +15,13 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import dpverify.transformations
 from dpverify.suite.dependencies import Sources
 from dpverify.suite.events import Event, Outcome, UnitFinished
-from dpverify.suite.trees import Suite, find_root, stems
+from dpverify.suite.trees import Suite, find_root, is_borrowed, stems
 
 FILE = "lemmas.toml"
 _HEADER = """\
@@ -69,10 +69,11 @@ class Build:
 
     @cached_property
     def obligations(self) -> tuple[str, ...]:
-        """Every obligation as lemmas name it, "theory/queries.py:obligation_count"."""
+        """Every obligation of the suite's own files, as lemmas name it, "theory/queries.py:obligation_count"."""
         return tuple(
             f"{path}:{name}"
             for path, sources in self._trees.items()
+            if not is_borrowed(self.root, path)
             for name in sources.functions(_module(path))
             if name.startswith("obligation_")
         )
@@ -97,14 +98,39 @@ class Build:
 
     def status(self, recorded: Mapping[str, Checked], obligation: str) -> str:
         """What a reader of a lemma is told of its obligation."""
+        if is_borrowed(self.root, obligation.partition(":")[0]):
+            checked = shipped(obligation)
+            return _NOT_CHECKED if checked is None else _shown_checked(checked)
         known = recorded.get(obligation)
         if (
             known is None
             or obligation not in self.obligations
             or known.digest != self.digest(obligation)
         ):
-            return "not checked for this build: run dpverify prove --update"
-        return f"checked for this build ({known.cases:,} cases)"
+            return _NOT_CHECKED
+        return _shown_checked(known)
+
+
+_NOT_CHECKED = "not checked for this build: run dpverify prove --update"
+
+
+def _shown_checked(known: Checked) -> str:
+    return f"checked for this build ({known.cases:,} cases)"
+
+
+@cache
+def _ours() -> tuple[Build, Mapping[str, Checked]]:
+    root = find_root()
+    return Build(root), read(path_of(root))
+
+
+def shipped(obligation: str) -> Checked | None:
+    """What this package's own lemmas.toml has of an obligation in its own spec/; None unless it is of this code."""
+    build, recorded = _ours()
+    known = recorded.get(obligation)
+    if known is None or obligation not in build.obligations:
+        return None
+    return known if known.digest == build.digest(obligation) else None
 
 
 def _module(path: str) -> str:

@@ -65,9 +65,9 @@ def coverage_units(names: Sequence[str] = ()) -> list[Unit]:
 
 
 def power_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
-    """One for every audit of a claim that is to hold, among these names; no names: all."""
+    """One for every audit of a mechanism's claim, whose law is known, among these names; no names: all."""
     chosen = [unit.name for unit in audit_units(suite, names) if unit.kind == "audit"]
-    return [Unit("power", name) for name in chosen]
+    return [Unit("power", name) for name in chosen if name.partition(":")[0] in suite.entries]
 
 
 def chance_of_failing_all(quick: bool) -> float:

@@ -62,15 +62,19 @@ def _digest_of(root: Path, code: Code) -> str:
     return digest.hexdigest()
 
 
-def keyed(root: Path, unit: UnitFinished, options: Any) -> UnitFinished:
-    """With its key, for a run that goes on."""
-    return replace(unit, data={**unit.data, "key": key_of_unit(root, unit, options)})
+def keyed(root: Path, unit: UnitFinished, options: Any, besides: str = "") -> UnitFinished:
+    """Attach the key of a finished unit, for a run that goes on. besides: as of ``key_of_unit``."""
+    return replace(unit, data={**unit.data, "key": key_of_unit(root, unit, options, besides)})
 
 
-def key_of_unit(root: Path, unit: Any, options: Any) -> str:
-    """Of an audit, or a measurement of the auditor, with these options (a dataclass with ``suite``)."""
+def key_of_unit(root: Path, unit: Any, options: Any, besides: str = "") -> str:
+    """Of an audit, or a measurement of the auditor, with these options (a dataclass with ``suite``).
+
+    besides: a digest of code outside of the package and the suite, where the unit rests on any.
+    """
     asked = repr(replace(options, suite=None))
-    return key_of(root, OF_AUDITS, [unit.kind, unit.name, asked])
+    words = [unit.kind, unit.name, asked, *[besides] * bool(besides)]
+    return key_of(root, OF_AUDITS, words)
 
 
 def known_parts(path: Path, kind: str) -> dict[str, dict[str, Any]]:

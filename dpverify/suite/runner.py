@@ -29,11 +29,13 @@ from dpverify.suite.judges import (
     Options,
     Unit,
     audited_keys,
+    rests_on,
     run_unit,
 )
+from dpverify.suite.pieces import obligations_of
 from dpverify.suite.resuming import key_of_unit
 from dpverify.suite.times import Times
-from dpverify.suite.trees import Entry, Suite, obligations_of
+from dpverify.suite.trees import Entry, Suite, find_root, is_borrowed
 
 PART = "rate-point"
 """The kind of what is only a piece of a unit, and is written down so that a run can be resumed."""
@@ -64,22 +66,23 @@ class Replays(Protocol[Contravariant]):
 
 def audit_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
     """The configurations and exhibits that these names select; no names: all of them."""
-    units = [Unit("audit", key) for key in audited_keys(suite)]
+    units = [Unit("audit", key) for key in (*audited_keys(suite), *suite.black_boxes)]
     units += [Unit("exhibit", f"exhibits/{name}") for name in suite.exhibits]
-    return [unit for unit in units if not names or _selects(names, unit.name)]
+    return [unit for unit in units if not names or selects(names, unit.name)]
 
 
 def prove_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
     """Per mechanism: its obligations, those its lemmas name, exact profiles, the refinement.
 
-    Without names also every other obligation in spec/theory.
+    Without names also every other obligation in the suite's own spec/theory, and of this package's suite what all
+    mechanisms share. Of what a suite borrows from this package only lemmas that it rests on are units.
     """
     units: list[Unit] = []
-    if not names or SHARED_LOOPS in names:
+    if _is_ours(suite) and (not names or SHARED_LOOPS in names):
         units.append(Unit("refinement", SHARED_LOOPS))
     for entry in suite.entries.values():
         keys = [key for key in suite.configurations if key.partition(":")[0] == entry.name]
-        chosen = [key for key in keys if not names or _selects(names, key)]
+        chosen = [key for key in keys if not names or selects(names, key)]
         if not chosen:
             continue
         units += [Unit("obligation", f"{entry.name}:{o}") for o in obligations_of(entry.spec)]
@@ -88,40 +91,63 @@ def prove_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
             for lemma in suite.configurations[key].mechanism.derivation.lemmas:
                 units.append(Unit("obligation", lemma.obligation.replace(".py:", ":")))
         units.append(Unit("refinement", entry.name))
-    for stem, module in suite.theory.items():
-        if not names or f"theory/{stem}" in names:
-            units += [Unit("obligation", f"theory/{stem}:{o}") for o in obligations_of(module)]
-    for stem, module in suite.transformations.items():
-        if not names or stem in names:
-            units += [Unit("obligation", f"{stem}:{o}") for o in obligations_of(module)]
+    for path in _beside_mechanisms(suite):
+        if not names or path in names:
+            units += [Unit("obligation", f"{path}:{o}") for o in _obligations_in(suite, path)]
     return list(dict.fromkeys(units))
 
 
-def _selects(names: Sequence[str], key: str) -> bool:
+def _beside_mechanisms(suite: Suite) -> list[str]:
+    """The suite's own files of theory, as "theory/queries", and of transformations."""
+    paths = [*(f"theory/{stem}" for stem in suite.theory), *suite.transformations]
+    return [path for path in paths if not is_borrowed(suite.root, f"{path}.py")]
+
+
+def _obligations_in(suite: Suite, path: str) -> Iterable[str]:
+    stem = path.removeprefix("theory/")
+    return obligations_of((suite.transformations if stem == path else suite.theory)[stem])
+
+
+def _is_ours(suite: Suite) -> bool:
+    return suite.root == find_root()
+
+
+def selects(names: Sequence[str], key: str) -> bool:
+    """Whether one of these names is this key, or that of a mechanism or an adjacency before its colon."""
     return any(key == name or key.startswith(f"{name}:") for name in names)
 
 
 def selectable(suite: Suite) -> list[str]:
     """Every name a command takes: mechanisms, configurations, exhibits."""
     audited = [name for entry in suite.entries.values() for name in names_of(entry)]
+    audited += [name for file in suite.boxes for name in names_of_boxes(suite, file)]
     return [*dict.fromkeys(audited), *(f"exhibits/{name}" for name in suite.exhibits)]
 
 
 def names_of(entry: Entry) -> Iterator[str]:
     """The mechanism, with each adjacency, and each of its audits."""
-    yield entry.name
-    for key in audited_keys(entry):
+    return _names(entry.name, audited_keys(entry))
+
+
+def names_of_boxes(suite: Suite, file: str) -> Iterator[str]:
+    """The file, with each adjacency, and each of its black boxes."""
+    return _names(file, suite.boxed(file))
+
+
+def _names(name: str, keys: Iterable[str]) -> Iterator[str]:
+    yield name
+    for key in keys:
         yield ":".join(key.split(":")[:2])
         yield key
 
 
 def provable(suite: Suite) -> list[str]:
-    """Every name ``prove`` takes: mechanisms, configurations, modules of theory, shared loops."""
-    theory = [f"theory/{stem}" for stem, module in suite.theory.items() if obligations_of(module)]
-    elsewhere = [name for name in selectable(suite) if name.startswith("exhibits/")]
-    elsewhere += [name for name in audited_keys(suite) if name not in suite.configurations]
-    configured = [name for name in selectable(suite) if name not in elsewhere]
-    return [*configured, *theory, *suite.transformations, SHARED_LOOPS]
+    """Every name ``prove`` takes: mechanisms, configurations, the suite's own theory, of ours the shared loops."""
+    configured = dict.fromkeys(
+        name for entry in suite.entries.values() for name in _names(entry.name, entry.keyed)
+    )
+    beside = [path for path in _beside_mechanisms(suite) if [*_obligations_in(suite, path)]]
+    return [*configured, *beside, *[SHARED_LOOPS] * _is_ours(suite)]
 
 
 def run(
@@ -147,7 +173,11 @@ def known_in(
     suite: Suite, known: Mapping[str, UnitFinished], options: Any
 ) -> Callable[[Any], UnitFinished | None]:
     """What an earlier run did of a unit, if it is among these, by key."""
-    return lambda unit: known.get(key_of_unit(suite.root, unit, options)) if known else None
+
+    def find(unit: Any) -> UnitFinished | None:
+        return known.get(key_of_unit(suite.root, unit, options, rests_on(suite, unit)))
+
+    return find if known else lambda unit: None
 
 
 def report(

@@ -1,9 +1,9 @@
 """The three trees: mechanisms, spec, audits. Discovery lists the folders; nothing is registered.
 
-A suite is a folder with spec/ and audits/ (and mechanisms/, for mechanisms of your own; without it
-they are this package's). Files are loaded by path under a private package name, so a suite can lie
-anywhere and two suites never collide; each is loaded when it is first asked for. A name that is missing in one
-tree is an error.
+A suite is a folder with audits/, and for mechanisms of your own mechanisms/ and spec/ (with spec/ alone the mechanisms are
+this package's). A file in audits/ without a mechanism and a spec of its name holds black boxes. Files are loaded by
+path under a private package name, so a suite can lie anywhere and two suites never collide; each is loaded when it is
+first asked for. A mechanism that is missing in one tree is an error.
 """
 
 from __future__ import annotations
@@ -12,22 +12,27 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import dpverify.mechanisms
 import dpverify.transformations
-from dpverify.audit import Configuration, Exhibit, SmallInstance
+from dpverify.audit import BlackBox, Configuration, Exhibit, SmallInstance
 from dpverify.plans import Mechanism
-from dpverify.plans.plan import is_filtered
 from dpverify.rates import Experiment, RateClaim
+from dpverify.suite import pieces
+from dpverify.suite.pieces import class_name_of, shapes_of, told
 
 
 class SuiteError(Exception):
     """The trees do not fit together, or a file in them cannot be loaded."""
+
+
+class NoSuite(SuiteError):
+    """The folder that was given is no suite."""
 
 
 T = TypeVar("T")
@@ -84,6 +89,18 @@ class Suite:
     theory: Mapping[str, ModuleType]
     exhibits: Mapping[str, Exhibit]
     transformations: Mapping[str, ModuleType]
+    boxes: Mapping[str, tuple[BlackBox, ...]] = field(default_factory=dict)
+
+    def boxed(self, name: str) -> dict[str, BlackBox]:
+        """The black boxes in the file of this name, by ledger key, "file:adjacency:name"; none of a mechanism's file."""
+        return {
+            f"{name}:{box.pairs[0].adjacency}:{box.name}": box for box in self.boxes.get(name, ())
+        }
+
+    @property
+    def black_boxes(self) -> dict[str, BlackBox]:
+        """All black boxes by ledger key."""
+        return {key: box for name in self.boxes for key, box in self.boxed(name).items()}
 
     def configuration(self, key: str) -> Configuration:
         """The configuration of this ledger key; raises KeyError."""
@@ -143,24 +160,30 @@ def key_of(name: str, configuration: Configuration) -> str:
 
 
 def find_root(given: Path | None = None) -> Path:
-    """``given``, else the checkout that contains this package, else the trees in the wheel."""
+    """``given``, else the checkout that contains this package, else the trees in the wheel. Raises NoSuite."""
+    if given is not None:
+        if not (given / "audits").is_dir():
+            raise NoSuite(
+                f"{given} is no suite: it has no folder audits/. `dpverify init DIR` writes a suite of your own."
+            )
+        return given.resolve()
     package = Path(dpverify.__file__).resolve().parent
-    candidates = [given] if given is not None else [package.parent, package / "_suite"]
-    for root in candidates:
+    for root in (package.parent, package / "_suite"):
         if (root / "spec").is_dir() and (root / "audits").is_dir():
             return root.resolve()
-    raise SuiteError(f"{candidates[-1]} has no spec/ and audits/ folders; give --suite PATH.")
+    raise NoSuite(f"{package} has no suite with spec/ and audits/ beside it; give --suite PATH.")
 
 
 def load(given: Path | None = None) -> Suite:
     """Find a suite. Raises SuiteError, naming a file that is missing; one that is broken is named when it is loaded."""
     root = find_root(given)
     base = _package_with_theory(root)
-    own = (root / "mechanisms").is_dir()
+    transformations = _transformations(root, base)
+    specs = [name for name in stems(root / "spec") if name not in transformations]
+    own = (root / "mechanisms").is_dir() or not specs
     where = root / "mechanisms" if own else Path(dpverify.mechanisms.__path__[0])
     prefix = f"{base}.mechanisms" if own else "dpverify.mechanisms"
-    transformations = _transformations(root, base)
-    names = _paired_names(where, root / "spec", root / "audits", set(transformations))
+    names, boxes = _by_kind(stems(where), specs, stems(root / "audits"))
     folder = Path(sys.modules[f"{base}.spec.theory"].__path__[0])
     return Suite(
         root,
@@ -168,22 +191,38 @@ def load(given: Path | None = None) -> Suite:
         LoadedLater(stems(folder), lambda stem: _import(f"{base}.spec.theory.{stem}")),
         LoadedLater(stems(root / "audits" / "exhibits"), partial(_exhibit, base)),
         transformations,
+        LoadedLater(boxes, partial(_boxes, base)),
     )
 
 
-def _paired_names(
-    mechanisms: Path, spec: Path, audits: Path, transformations: set[str]
-) -> list[str]:
-    specs = [name for name in stems(spec) if name not in transformations]
-    trees = {"mechanisms": stems(mechanisms), "spec": specs, "audits": stems(audits)}
-    everything = sorted(set().union(*trees.values()))
-    for name in everything:
-        missing = [tree for tree, names in trees.items() if name not in names]
-        if missing:
-            raise SuiteError(
-                f"{name} has no {missing[0]}/{name}.py; a mechanism is three files of one name."
-            )
-    return everything
+def is_borrowed(root: Path, path: str) -> bool:
+    """Whether a file of a suite's spec/, as "theory/queries.py", is this package's, for want of one in its folder."""
+    if root == find_root():
+        return False
+    if path.startswith("theory/"):
+        return not (root / "spec" / "theory").is_dir()
+    names = stems(Path(dpverify.transformations.__path__[0]))
+    return path.removesuffix(".py") in names and not _has_specs(root, names)
+
+
+def _has_specs(root: Path, names: Iterable[str]) -> bool:
+    return all((root / "spec" / f"{name}.py").is_file() for name in names)
+
+
+def _by_kind(
+    mechanisms: list[str], specs: list[str], audits: list[str]
+) -> tuple[list[str], list[str]]:
+    """The names of mechanisms, and of files of black boxes. Raises SuiteError, naming every file that is missing."""
+    names = sorted({*mechanisms, *specs})
+    trees = {"mechanisms": mechanisms, "spec": specs, "audits": audits}
+    missing = [(name, tree) for name in names for tree, has in trees.items() if name not in has]
+    if missing:
+        lines = (
+            "\n      ".join((f"  {name} has no {tree}/{name}.py; write", *shapes_of(tree, name)))
+            for name, tree in missing
+        )
+        raise SuiteError("\n".join(("a mechanism is three files of one name:", *lines)))
+    return names, [name for name in audits if name not in names]
 
 
 def stems(folder: Path) -> list[str]:
@@ -193,35 +232,40 @@ def stems(folder: Path) -> list[str]:
 
 def _private_package(root: Path) -> str:
     name = "_dpverify_suite_" + hashlib.sha256(str(root).encode()).hexdigest()[:12]
-    if name not in sys.modules:
-        package = ModuleType(name)
-        package.__path__ = [str(root)]
-        sys.modules[name] = package
+    _provide(name, [str(root)])
     return name
 
 
 def _provide_theory(base: str, root: Path) -> None:
     """A suite without spec/theory/ has ours, under the same name: ``from .theory import laws``."""
-    importlib.import_module(f"{base}.spec")
     name = f"{base}.spec.theory"
+    if (root / "spec").is_dir():
+        _import(f"{base}.spec")
+    else:
+        _provide(f"{base}.spec", [])
     if (root / "spec" / "theory").is_dir():
-        importlib.import_module(name)
-    elif name not in sys.modules:
+        _import(name)
+    else:
+        _provide(name, [str(find_root() / "spec" / "theory")])
+
+
+def _provide(name: str, path: list[str]) -> None:
+    """A package of this name, whose modules are in the folders of ``path``."""
+    if name not in sys.modules:
         package = ModuleType(name)
-        package.__path__ = [str(find_root() / "spec" / "theory")]
+        package.__path__ = path
         sys.modules[name] = package
 
 
 def _transformations(root: Path, base: str) -> Mapping[str, ModuleType]:
     """The specs of this package's transformations: the suite's own, or else ours."""
     names = stems(Path(dpverify.transformations.__path__[0]))
-    missing = [name for name in names if not (root / "spec" / f"{name}.py").is_file()]
-    if missing and root != find_root():
-        return _transformations(find_root(), _package_with_theory(find_root()))
-    if missing:
+    if not _has_specs(root, names):
+        if root != find_root():
+            return _transformations(find_root(), _package_with_theory(find_root()))
+        missing = next(name for name in names if not _has_specs(root, [name]))
         raise SuiteError(
-            f"transformations/{missing[0]}.py has no spec/{missing[0]}.py; a transformation is two "
-            "files of one name."
+            f"transformations/{missing}.py has no spec/{missing}.py; a transformation is two files of one name."
         )
     return LoadedLater(names, lambda name: _import(f"{base}.spec.{name}"))
 
@@ -241,67 +285,76 @@ def _import(name: str) -> ModuleType:
 
 
 def _entry(name: str, mechanism_module: str, base: str) -> Entry:
-    module = _import(mechanism_module)
-    class_name = "".join(part.capitalize() for part in name.split("_"))
-    mechanism = getattr(module, class_name, None)
-    if not (isinstance(mechanism, type) and issubclass(mechanism, Mechanism)):
-        raise SuiteError(f"mechanisms/{name}.py has no mechanism class named {class_name}")
-    spec = _import(f"{base}.spec.{name}")
-    if not callable(getattr(spec, "law", None)) or not obligations_of(spec):
-        raise SuiteError(f"spec/{name}.py needs a function law and at least one obligation_*")
-    audits = _import(f"{base}.audits.{name}")
-    configurations = _exported(audits, "CONFIGURATIONS", Configuration)
-    small = _exported(audits, "SMALL", SmallInstance)
-    for made in (*configurations, *small):
-        if type(made.mechanism) is not mechanism:
-            raise SuiteError(f"audits/{name}.py: {made.name!r} is not a {class_name}")
-    for made in configurations:
-        if is_filtered(made.mechanism.fixed_plan) and not made.friendly:
-            raise SuiteError(
-                f"audits/{name}.py: {made.name!r} has a filter and no friendly pairs; what runs "
-                "behind a filter is attacked on those."
-            )
-    rates, experiments = (
-        _exported(audits, exported, kind) if hasattr(audits, exported) else ()
-        for exported, kind in (("RATES", RateClaim), ("EXPERIMENTS", Experiment))
-    )
-    found = Entry(name, mechanism, spec, configurations, small, rates, experiments)
-    _refuse_same_names(found)
-    return found
-
-
-def _refuse_same_names(entry: Entry) -> None:
-    if len(entry.keyed) != len(entry.configurations):
-        raise SuiteError(
-            f"audits/{entry.name}.py: two configurations of one mechanism and adjacency have the same name"
+    """One mechanism. Raises SuiteError, naming every piece that is missing or wrong in its three files."""
+    files = {tree: f"{tree}/{name}.py" for tree in ("mechanisms", "spec", "audits")}
+    lacks = list[tuple[str, str]]()
+    module, spec, audits = (
+        _tried(path, file, lacks)
+        for path, file in zip(
+            (mechanism_module, f"{base}.spec.{name}", f"{base}.audits.{name}"),
+            files.values(),
+            strict=True,
         )
-    rated = [*(one.name for one in entry.rates), *(one.name for one in entry.experiments)]
-    if len({*rated}) != len(rated):
-        raise SuiteError(f"audits/{entry.name}.py: two rates of one mechanism have the same name")
+    )
+    mechanism: type[Mechanism[Any]] | None = getattr(module, class_name_of(name), None)
+    if module is not None:
+        lacks += ((files["mechanisms"], lack) for lack in pieces.lacks_of_mechanism(name, module))
+    if spec is not None:
+        lacks += ((files["spec"], lack) for lack in pieces.lacks_of_spec(spec))
+    if audits is not None:
+        known = mechanism if isinstance(mechanism, type) else None
+        lacks += ((files["audits"], one) for one in pieces.lacks_of_audits(name, audits, known))
+    if lacks or mechanism is None or spec is None or audits is None:
+        raise SuiteError(_lacking(name, lacks))
+
+    def exported(what: str, kind: type) -> Any:
+        return pieces.all_of(audits, what, kind) or ()
+
+    return Entry(
+        name,
+        mechanism,
+        spec,
+        exported("CONFIGURATIONS", Configuration),
+        exported("SMALL", SmallInstance),
+        exported("RATES", RateClaim),
+        exported("EXPERIMENTS", Experiment),
+    )
+
+
+def _tried(path: str, file: str, lacks: list[tuple[str, str]]) -> ModuleType | None:
+    try:
+        return _import(path)
+    except SuiteError as error:
+        lacks.append((file, f"{error}".removeprefix(f"{file}: ")))
+        return None
+
+
+def _lacking(name: str, lacks: list[tuple[str, str]]) -> str:
+    pieces_of = "1 piece is" if len(lacks) == 1 else f"{len(lacks)} pieces are"
+    return f"{name}: {pieces_of} missing or wrong\n{told(lacks)}"
 
 
 def _exhibit(base: str, stem: str) -> Exhibit:
-    exhibit: Exhibit = _exported(_import(f"{base}.audits.exhibits.{stem}"), "EXHIBIT", Exhibit)[0]
-    return exhibit
+    return cast(Exhibit, _only(f"{base}.audits.exhibits.{stem}", "EXHIBIT", Exhibit)[0])
 
 
-def _exported(module: ModuleType, name: str, kind: type) -> Any:
-    """What a file exports under this name, one or more of a kind, as a tuple."""
-    found = getattr(module, name, None)
-    if isinstance(found, kind):
-        return (found,)
-    if isinstance(found, (tuple, list)) and found and all(isinstance(x, kind) for x in found):
-        return tuple(found)
-    where = module.__name__.split(".", 1)[1].replace(".", "/")
-    raise SuiteError(f"{where}.py needs {name}: one or more {kind.__name__}")
+def _boxes(base: str, name: str) -> tuple[BlackBox, ...]:
+    module = _import(f"{base}.audits.{name}")
+    lacks = [(f"audits/{name}.py", lack) for lack in pieces.lacks_of_boxes(name, module)]
+    if lacks:
+        raise SuiteError(_lacking(name, lacks))
+    return pieces.all_of(module, "BLACK_BOXES", BlackBox) or ()
 
 
-def obligations_of(module: ModuleType) -> dict[str, Callable[[], int]]:
-    """The obligations defined in a module of spec/, by name."""
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if name.startswith("obligation_")
-        and callable(value)
-        and getattr(value, "__module__", None) == module.__name__
-    }
+def module_of_boxes(suite: Suite, name: str) -> ModuleType:
+    """The file audits/NAME.py of black boxes."""
+    return _import(f"{_private_package(suite.root)}.audits.{name}")
+
+
+def _only(path: str, name: str, kind: type) -> tuple[Any, ...]:
+    module = _import(path)
+    file = path.split(".", 1)[1].replace(".", "/")
+    lacks = [(f"{file}.py", lack) for lack in pieces.lacks_of_export(module, name, kind)]
+    if lacks:
+        raise SuiteError(_lacking(path.rpartition(".")[2], lacks))
+    return pieces.all_of(module, name, kind) or ()

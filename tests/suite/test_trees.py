@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from dpverify.cli import main
-from dpverify.suite import judges
+from dpverify.suite import judges, lemmas
 from dpverify.suite.events import Judgment, Outcome
 from dpverify.suite.judges import Options
+from dpverify.suite.lemmas import Checked
 from dpverify.suite.papers import missing_items, statements, unsourced
+from dpverify.suite.pieces import shapes_of
 from dpverify.suite.runner import prove_units
 from dpverify.suite.trees import Suite, SuiteError, load
 
@@ -90,7 +92,7 @@ def test_a_foreign_suite_works_whole(
     assert main(["audit", "--quick", "--seed", "1", "--workers", "1", *suite]) == 0
     assert main(["prove", "--workers", "1", *suite]) == 0
     assert {"my_count:obligation_loss", "theory/queries:obligation_count"} <= {*proved}
-    assert {"truncation", "degree_weights"} <= {name.partition(":")[0] for name in proved}
+    assert {name.partition(":")[0] for name in proved} == {"my_count", "theory/queries"}
     assert main(["claims", *suite]) == 1  # no ledger yet
     assert main(["claims", "--update", *suite]) == 0
     assert main(["claims", "--check", *suite]) == 0
@@ -99,16 +101,58 @@ def test_a_foreign_suite_works_whole(
     assert (foreign / "claims.toml").exists()
 
 
-def test_a_suite_without_theory_has_ours(foreign: Path) -> None:
-    """It is proved with them, and all of ours are among its units."""
+def test_a_suite_without_theory_has_ours_and_proves_its_own(
+    foreign: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ours the lemmas that it rests on: taken from lemmas.toml where that has them for this code, and else run."""
     shutil.rmtree(foreign / "spec" / "theory")
-    suite = load(foreign)
+    suite, run = load(foreign), list[str]()
     assert suite.theory.keys() == load(ROOT).theory.keys()
-    theory = [u for u in prove_units(load(ROOT), []) if u.name.startswith("theory/")]
-    assert {*theory} <= {*prove_units(suite, [])}
-    assert len(theory) > 80
-    names = ["my_count", "theory/queries"]
-    assert main(["prove", *names, "--suite", str(foreign), "--workers", "1"]) == 0
+    borrowed = [u.name for u in prove_units(suite, []) if not u.name.startswith("my_count")]
+    assert borrowed == ["theory/queries:obligation_count"]
+
+    def count() -> int:
+        run.append("obligation_count")
+        return 12
+
+    shown = suite.theory["queries"].obligation_count
+    count.__dict__.update(vars(shown))  # what it declares to show
+    monkeypatch.setattr(suite.theory["queries"], "obligation_count", count)
+    prove = ["prove", "--suite", str(foreign), "--workers", "1"]
+    monkeypatch.setattr("dpverify.suite.lemmas.shipped", lambda name: Checked("0", 17))
+    assert main(prove) == 0
+    assert "17 cases, checked for this build of dpverify" in capsys.readouterr().out
+    assert run == []
+    monkeypatch.setattr("dpverify.suite.lemmas.shipped", lambda name: None)
+    assert main(prove) == 0
+    assert "HOLDS  12 cases  " in capsys.readouterr().out
+    assert run == ["obligation_count"]
+    assert main([*prove, "theory/queries"]) == 2
+    assert main([*prove, "samplers"]) == 2
+
+
+def test_a_lemma_that_says_more_than_ours_shows_is_seen(
+    foreign: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taking an obligation from lemmas.toml does not take a lemma's word for what it shows."""
+    shutil.rmtree(foreign / "spec" / "theory")
+    monkeypatch.setattr("dpverify.suite.lemmas.shipped", lambda name: Checked("0", 17))
+    monkeypatch.setattr(judges, "misstated", lambda suite, where: iter(["a half is not shown"]))
+    assert main(["prove", "my_count", "--suite", str(foreign), "--workers", "1"]) == 3
+    assert "a lemma says something else: a half is not shown" in capsys.readouterr().out
+
+
+def test_what_is_taken_from_our_lemmas_is_of_this_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "theory/queries.py:obligation_count"
+    build = lemmas.Build(ROOT)
+    for recorded, expected in (
+        ({name: Checked(build.digest(name), 7)}, Checked(build.digest(name), 7)),
+        ({name: Checked("of another code", 7)}, None),
+        ({}, None),
+    ):
+        monkeypatch.setattr(lemmas, "_ours", lambda recorded=recorded: (build, recorded))
+        assert lemmas.shipped(name) == expected
+    assert lemmas.shipped("theory/queries.py:obligation_that_was") is None
 
 
 def test_a_file_that_exits_is_named(foreign: Path) -> None:
@@ -135,7 +179,7 @@ def test_a_file_is_loaded_when_it_is_asked_for(
     capsys.readouterr()
     for command in (["list"], ["explain", "my_cuont"], ["audit", "my_count"], ["claims"]):
         assert main([*command, *suite]) == 3
-        assert "my_sum.py has no mechanism class named MySum" in capsys.readouterr().err
+        assert "my_sum.py: there is no mechanism class named MySum" in capsys.readouterr().err
     assert main(["explain", "my_sum", *suite]) == 3
 
 
@@ -160,12 +204,18 @@ def test_a_missing_file_is_named(foreign: Path, tree: str) -> None:
 
 DEFECTS = [
     ("mechanisms", "class MyCount", "class YourCount", "no mechanism class named MyCount"),
-    ("spec", "def law(", "def lawn(", "needs a function law"),
-    ("spec", "obligation_", "observation_", "at least one obligation"),
-    ("audits", "CONFIGURATIONS =", "CONFIGURATION =", "needs CONFIGURATIONS"),
-    ("audits", "SMALL =", "LARGE =", "needs SMALL"),
+    ("spec", "def law(", "def lawn(", "there is no function law; write"),
+    ("spec", "obligation_", "observation_", "there is no function obligation_*; write"),
+    ("audits", "CONFIGURATIONS =", "CONFIGURATION =", "there is no CONFIGURATIONS; write"),
+    ("audits", "SMALL =", "LARGE =", "there is no SMALL; write"),
     ("audits", 'name="all"', 'name="within"', "have the same name"),
-    ("audits", "import Configuration", "import Confabulation", "audits/my_count.py: ImportError"),
+    ("spec", "def sensitivities(", "def sensitivity(", "there is no function sensitivities"),
+    ("spec", "def law(parameters: Parameters, ", "def law(", "law is law(records"),
+    ("spec", "claimed: Fraction = Fraction(1)", "claimed: Fraction", "called without arguments"),
+    ("mechanisms", "def estimate(", "def estimated(", "MyCount has no estimate; write"),
+    ("audits", "SMALL = (", "SMALL = (1,", "SMALL is (1, SmallInstance("),
+    ("audits", "CONFIGURATIONS = (", "BLACK_BOXES = CONFIGURATIONS = (", "a file of their own"),
+    ("audits", "import Configuration", "import Confabulation", "audits/my_count.py: ImportError:"),
 ]
 
 
@@ -180,6 +230,43 @@ def test_a_defect_is_named(foreign: Path, tree: str, old: str, new: str, message
         audits.write_text(audits.read_text(encoding="utf-8").replace("MyCount", "YourCount"))
     with pytest.raises(SuiteError, match=re.escape(message)):
         list(load(foreign).entries.values())
+
+
+def test_everything_that_is_missing_is_named_at_once_with_its_signature(foreign: Path) -> None:
+    (foreign / "spec" / "my_count.py").write_text("law = 3\n", encoding="utf-8")
+    text = "from dpverify import Adjacency\n\nCONFIGURATIONS = [Adjacency.REPLACE]\n"
+    (foreign / "audits" / "my_count.py").write_text(text, encoding="utf-8")
+    with pytest.raises(SuiteError) as raised:
+        list(load(foreign).entries.values())
+    law, sensitivities, obligation = shapes_of("spec", "my_count")
+    configurations, small = shapes_of("audits", "my_count")
+    assert str(raised.value).splitlines() == [
+        "my_count: 5 pieces are missing or wrong",
+        "  spec/my_count.py: law is 3; write",
+        f"      {law}",
+        "  spec/my_count.py: there is no function sensitivities; write",
+        f"      {sensitivities}",
+        "  spec/my_count.py: there is no function obligation_*; write",
+        f"      {obligation}",
+        "  audits/my_count.py: CONFIGURATIONS is [<Adjacency.REPLACE: 'replace'>], and must be one or more "
+        "Configuration; write",
+        f"      {configurations}",
+        "  audits/my_count.py: there is no SMALL; write",
+        f"      {small}",
+    ]
+
+
+def test_every_file_that_is_missing_is_named_at_once(foreign: Path) -> None:
+    for tree, name in (("mechanisms", "my_sum"), ("spec", "my_mean")):
+        (foreign / tree / f"{name}.py").write_text("", encoding="utf-8")
+    with pytest.raises(SuiteError) as raised:
+        load(foreign)
+    assert re.findall(r"(\w+) has no (\S+); write", str(raised.value)) == [
+        ("my_mean", "mechanisms/my_mean.py"),
+        ("my_mean", "audits/my_mean.py"),
+        ("my_sum", "spec/my_sum.py"),
+        ("my_sum", "audits/my_sum.py"),
+    ]
 
 
 def test_a_lemma_without_its_obligation_makes_the_run_invalid(

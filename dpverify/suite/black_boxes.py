@@ -1,0 +1,169 @@
+"""Black boxes judged: functions with a claim that nothing derives, attacked as any other subject is.
+
+What is recorded of them is that their claim is asserted. Nothing else is known: no law, no lemma, no stage.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, wraps
+from hashlib import sha256
+from importlib.metadata import distributions
+from inspect import getmodule
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from dpverify.audit import AuditResult, BlackBox, OutOfReachWarning, Verdict, audit
+from dpverify.suite.audited import audited
+from dpverify.suite.events import Judgment, Outcome
+
+ASSERTED = "asserted"
+"""The status of a claim that nothing derives."""
+LONGER = 5
+"""How many times the draws of --quick a black box gets without it."""
+_OUTCOMES = {
+    Verdict.CONSISTENT: Outcome.HELD,
+    Verdict.VIOLATED: Outcome.REFUTED,
+    Verdict.POWERLESS: Outcome.POWERLESS,
+}
+
+
+def judge(
+    box: BlackBox, unit: tuple[str, str], *, seed: int, alpha: float, extent: Mapping[str, Any]
+) -> Judgment:
+    """Attack a black box, and each of its faults. unit: its name, and the command that replays it.
+
+    extent: how long, as arguments of ``audit``.
+    """
+    result = _attacked(box, seed, {"alpha": alpha, **extent})
+    judged = audited(result, unit, _OUTCOMES[result.verdict], str(result.verdict))
+    remarks = (f"the claim is {ASSERTED}, nothing derives it", *result.remarks)
+    return replace(judged, summary="; ".join((judged.summary, *remarks)))
+
+
+def _attacked(box: BlackBox, seed: int, how: Mapping[str, Any]) -> AuditResult:
+    functions = (box.function, *box.faults)
+    subject, *faults = (_callable(box, one, (seed, i)) for i, one in enumerate(functions))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutOfReachWarning)  # it is among the remarks
+        return audit(
+            subject,
+            claim=box.claim,
+            pairs=box.pairs,
+            faults=faults,
+            seed=seed,
+            vectorized=box.vectorized,
+            rounded=box.rounded,
+            progress=False,
+            **how,
+        )
+
+
+def _callable(
+    box: BlackBox, function: Callable[..., Any], seed: tuple[int, int]
+) -> Callable[..., Any]:
+    """The function as an audit calls it; a seeded one with a generator that no other stream of the audit shares."""
+    if not box.seeded:
+        return function
+    words = sha256(f"noise of a black box, {seed}".encode()).digest()
+    rng = np.random.default_rng(np.frombuffer(words, dtype=np.uint32))
+
+    @wraps(function)
+    def seeded(*given: Any) -> Any:
+        return function(*given, rng)
+
+    return seeded
+
+
+def entry_of(box: BlackBox) -> dict[str, Any]:
+    """What the ledger has of a black box: what is asserted, and what it is attacked with."""
+    rounded = {} if box.rounded is None else {"rounded": str(box.rounded)}
+    return {
+        "guarantee": str(box.claim),
+        "adjacency": str(box.pairs[0].adjacency),
+        "function": box.function.__name__ if hasattr(box.function, "__name__") else str(box.name),
+        "pairs": [pair.name for pair in box.pairs],
+        "faults": [getattr(fault, "__name__", repr(fault)) for fault in box.faults],
+        "status": ASSERTED,
+        "source": box.source,
+        **rounded,
+    }
+
+
+def explained(key: str, box: BlackBox) -> str:
+    """What can be said of a black box's claim, for people."""
+    entry = entry_of(box)
+    about = getmodule(box.function)
+    where = Path(getattr(about, "__file__", None) or "unknown").name
+    return "\n".join(
+        (
+            key,
+            "",
+            f"{entry['guarantee']} under {entry['adjacency']} [{ASSERTED}]",
+            f"   by {box.source}; nothing here derives it. An audit can refute the claim, and cannot show it.",
+            "",
+            f"function: {entry['function']} in {where}",
+            f"attacked on: {'; '.join(entry['pairs'])}",
+            f"planted faults, which break the claim: {'; '.join(entry['faults'])}",
+        )
+    )
+
+
+def digest_of(module: ModuleType) -> str:
+    """A digest of the code that the black boxes of a file rest on outside of the suite's own trees.
+
+    Modules that the file imports at its top, with what these import, by their text; of installed packages the versions.
+    What a function imports when it is called is not followed.
+    """
+    found, waiting = dict[str, ModuleType](), [module]
+    while waiting:
+        one = waiting.pop()
+        if one.__name__ not in found and _is_theirs(one):
+            found[one.__name__] = one
+            waiting += _named_in(one)
+    digest = sha256(_installed().encode())
+    for name in sorted(set(found) - {module.__name__}):
+        digest.update(f"\n{name} ".encode() + sha256(_text(found[name])).digest())
+    return digest.hexdigest()
+
+
+def _named_in(module: ModuleType) -> Iterator[ModuleType]:
+    """The modules that a module's names are, or come from."""
+    for value in list(vars(module).values()):
+        kind = value if isinstance(value, (type, FunctionType)) else type(value)
+        one = value if isinstance(value, ModuleType) else sys.modules.get(str(kind.__module__))
+        if one is not None:
+            yield one
+
+
+def _is_theirs(module: ModuleType) -> bool:
+    """Whether it is neither of this package, nor installed, nor Python's own: those have versions."""
+    file = getattr(module, "__file__", None)
+    top = module.__name__.partition(".")[0]
+    return file is not None and top != "dpverify" and not _is_installed(str(Path(file).resolve()))
+
+
+def _is_installed(file: str) -> bool:
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    folders = {str(Path(sysconfig.get_path(kind)).resolve()) for kind in kinds}
+    return any(file.startswith(f"{folder}/") for folder in folders)
+
+
+def _text(module: ModuleType) -> bytes:
+    try:
+        return Path(str(module.__file__)).read_bytes()
+    except OSError:
+        return b""
+
+
+@cache
+def _installed() -> str:
+    found = {f"{one.metadata['Name']} {one.version}" for one in distributions()}
+    return " ".join(sorted(found))
