@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,12 +20,12 @@ import spec.noisy_count
 from dpverify import Adjacency
 from dpverify.cli import main
 from dpverify.rates import Curve, Point, RateFault, faults_of
-from dpverify.suite import rating, resuming, trees, verdicts
+from dpverify.suite import pieces, rating, resuming, verdicts
 from dpverify.suite.events import Outcome, UnitFinished
 from dpverify.suite.rating import RateOptions, RatePart, rate_results
 from dpverify.suite.resuming import OF_AUDITS, OF_RATES, known_parts
 from dpverify.suite.runner import PART
-from dpverify.suite.trees import Suite, SuiteError, load
+from dpverify.suite.trees import Suite, load
 
 ROOT = Path(__file__).parents[2]
 KEY = "noisy_count:error-against-n"
@@ -196,10 +197,14 @@ def test_a_rate_of_another_mechanism_is_invalid(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_two_rates_of_one_name_are_refused() -> None:
-    entry = load().entries["noisy_count"]
-    twice = replace(entry, rates=(entry.rates[0], entry.rates[0]))
-    with pytest.raises(SuiteError, match="two rates of one mechanism have the same name"):
-        trees._refuse_same_names(twice)
+    entry, module = load().entries["noisy_count"], ModuleType("audits.noisy_count")
+    exported = {"CONFIGURATIONS": entry.configurations, "SMALL": entry.small}
+    for rates, lacks in (
+        (entry.rates, []),
+        ((entry.rates[0], entry.rates[0]), ["two rates of one mechanism have the same name"]),
+    ):
+        vars(module).update(exported, RATES=rates)
+        assert [*pieces.lacks_of_audits("noisy_count", module, entry.mechanism)] == lacks
 
 
 def test_every_mechanism_has_rates_against_n_and_its_noise() -> None:
