@@ -113,7 +113,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     return cases
 
 
-@states(Source("DJYZZ24", "Lemma 4.5, KthLargest within a factor 4", SourceStatus.CHANGED_CONSTANTS))
+@states(
+    Source("DJYZZ24", "Lemma 4.5, KthLargest within a factor 4", SourceStatus.CHANGED_CONSTANTS)
+)
 def error_bound(parameters: Parameters, n: int) -> Any:
     """At most the probability that the estimate, from n normal records of any covariance, is not within a
     factor 4 of the k-th largest variance (``group_votes.failure``)."""

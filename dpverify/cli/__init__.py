@@ -1,4 +1,4 @@
-"""The command line: list, audit, prove, rates, explain, papers, claims."""
+"""The command line: list, audit, prove, rates, explain, papers, claims, report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 import dpverify
-from dpverify.cli import judging, rating, reading
+from dpverify.cli import judging, rating, reading, reporting
 from dpverify.cli.shared import EXIT_CODES, Command, UsageError, refuse_unknown
 from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE
 from dpverify.suite.papers import statements, unsourced
@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command: Command = options.command
         if command is judging.prove and options.check:
             return judging.check_lemmas(options)
+        if command is reporting.report:
+            return reporting.report_of(options)
         return command(options, load(options.suite), _OurConsole(soft_wrap=True))
     except (UsageError, NoSuite) as error:
         print(f"dpverify: {error}", file=sys.stderr)
@@ -71,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     judging.add(commands)
     rating.add(commands)
     reading.add(commands, papers=_papers)
+    reporting.add(commands)
     return parser
 
 

@@ -14,6 +14,8 @@ from rich.console import Console
 
 from dpverify.report.evidence import Evidence
 from dpverify.report.jsonl import JsonLines
+from dpverify.report.junit import JUnit
+from dpverify.report.page import HtmlReport
 from dpverify.report.terminal import Terminal
 from dpverify.suite.changed import Changed
 from dpverify.suite.events import Consumer
@@ -66,9 +68,11 @@ def add_command(
 
 
 def add_parallel(parser: argparse.ArgumentParser) -> None:
-    """``--workers`` and ``--jsonl``, for what runs units of work and emits events."""
+    """``--workers``, and the files that are written of events, for what runs units of work."""
     parser.add_argument("--workers", type=at_least(1), metavar="N", help="default: one a core")
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="also write the events")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="also write JUnit XML")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="also write an HTML report")
 
 
 def add_changed(parser: argparse.ArgumentParser) -> None:
@@ -140,13 +144,26 @@ def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> N
 def consumers_of(
     options: argparse.Namespace, console: Console, *, show_details: bool
 ) -> list[Consumer]:
-    """The terminal, the file of --jsonl, the folder of --evidence. Raises UsageError where they cannot be written."""
+    """The terminal, and a consumer for each file or folder that is asked for. Raises UsageError where one cannot be
+    written, or two are the same."""
     consumers: list[Consumer] = [Terminal(console, show_details=show_details)]
-    for option, consumer in (("jsonl", JsonLines), ("evidence", Evidence)):
-        path: Path | None = getattr(options, option, None)
-        if path is not None:
-            consumers.append(_written(option, consumer, path))
+    asked = [option for option in _WRITERS if getattr(options, option, None) is not None]
+    paths = [getattr(options, option).resolve() for option in asked]
+    for option, path in zip(asked, paths, strict=True):
+        if paths.count(path) > 1:
+            raise UsageError(f"--{option} {path} is asked for twice; give each its own file.")
+    # Files that appear at the end are checked before one is opened, and so emptied, at once.
+    for option in sorted(asked, key=("junit", "report", "evidence", "jsonl").index):
+        consumers.append(_written(option, _WRITERS[option], getattr(options, option)))
     return consumers
+
+
+_WRITERS: dict[str, Callable[[Path], Consumer]] = {
+    "jsonl": JsonLines,
+    "junit": JUnit,
+    "report": HtmlReport,
+    "evidence": Evidence,
+}
 
 
 def _written(option: str, consumer: Callable[[Path], Consumer], path: Path) -> Consumer:

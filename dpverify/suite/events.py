@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from time import perf_counter
 from typing import Any
@@ -110,6 +110,27 @@ def to_json(event: Event) -> dict[str, Any]:
     if isinstance(event, UnitFinished):
         plain["outcome"] = str(event.outcome)
     return {"event": _NAMES[type(event)], **plain}
+
+
+def from_json(plain: Mapping[str, Any]) -> Event:
+    """Read what ``to_json`` wrote; what a later version has added is left out. Raises ValueError for anything else."""
+    made = {name: of for of, name in _NAMES.items()}.get(plain.get("event", ""))
+    if made is None:
+        raise ValueError("no event of this name")
+    given = {one.name: plain[one.name] for one in fields(made) if one.name in plain}
+    if made is UnitFinished:
+        given["outcome"] = Outcome(given.get("outcome"))
+        given["details"] = tuple(map(str, given.get("details", ())))
+        given["summary"] = str(given.get("summary", ""))
+        if not all(isinstance(given.get(name), str) for name in ("kind", "name", "verdict")):
+            raise ValueError("a unit without kind, name or verdict")
+        if not isinstance(given.get("data", {}), dict):
+            raise ValueError("a unit whose data is no object")
+    try:
+        event: Event = made(**given)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return event
 
 
 def exit_code(outcomes: list[Outcome]) -> int:

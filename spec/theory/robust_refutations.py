@@ -179,7 +179,9 @@ def obligation_good_mean(claimed: Callable[[int, int], Any] = good_mean) -> int:
     return cases
 
 
-@states(Source("DH20", "Theorem 4.1, Algorithms 1 and 2 are (epsilon, tau)-DP", SourceStatus.REFUTED))
+@states(
+    Source("DH20", "Theorem 4.1, Algorithms 1 and 2 are (epsilon, tau)-DP", SourceStatus.REFUTED)
+)
 def obligation_no_delta(claimed: Callable[[Any, Any, Fraction], Any] = robust_claims.delta) -> int:
     """Neither algorithm is (epsilon, delta)-DP for any epsilon and delta < 1.
 

@@ -1,0 +1,55 @@
+"""``report``: the HTML report of runs whose events were kept."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from dpverify.cli.shared import Commands, UsageError, add_command
+from dpverify.report.jsonl import events_in
+from dpverify.report.page import page
+from dpverify.report.saving import check_writable, save
+from dpverify.suite.events import EXIT_EMPTY, EXIT_HELD, UnitFinished
+from dpverify.suite.trees import Suite
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    parser = add_command(
+        commands, "report", report, "one HTML page of runs whose events --jsonl kept",
+        example="dpverify report audit.jsonl prove.jsonl rates.jsonl -o report.html",
+    )  # fmt: skip
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="written by --jsonl")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="PAGE", help="the page to write"
+    )
+
+
+def report(options: argparse.Namespace, suite: Suite, console: Console) -> int:
+    """Write the page; of the suite nothing is asked."""
+    return report_of(options)
+
+
+def report_of(options: argparse.Namespace) -> int:
+    """Write the page from the files alone, wherever they come from."""
+    output: Path = options.output
+    if output.resolve() in [file.resolve() for file in options.files]:
+        raise UsageError(f"-o {output} would overwrite the events that it is made of.")
+    try:
+        check_writable(output)
+    except OSError as error:
+        raise UsageError(f"-o {output} cannot be written: {error.strerror}.") from error
+    events = []
+    for file in options.files:
+        try:
+            events += events_in(file)
+        except OSError as error:
+            raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    units = sum(isinstance(event, UnitFinished) for event in events)
+    save(output, page(events))
+    print(f"{output}: {units} units of {len(options.files)} files")
+    return EXIT_HELD if units else EXIT_EMPTY

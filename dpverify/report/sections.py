@@ -1,0 +1,214 @@
+"""Parts of the HTML report: what ran, the table of verdicts, and a section for each claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from dpverify.audit.verdicts import MEANING
+from dpverify.privacy.numbers import brief
+from dpverify.report.figures import Figure, Table, digits, figures_of
+from dpverify.report.markup import Child, tag
+from dpverify.report.svg import draw
+from dpverify.suite.events import Outcome, RunFinished, RunStarted, UnitFinished
+
+SIGNS = {
+    Outcome.HELD: "\N{CHECK MARK}",
+    Outcome.REFUTED: "\N{MULTIPLICATION SIGN}",
+    Outcome.POWERLESS: "?",
+    Outcome.INVALID: "!",
+}
+"""Beside the word and the color; powerless: nothing is known."""
+_KINDS = {
+    "audit": "Audit", "exhibit": "Exhibit", "profile": "Exact loss", "obligation": "Obligation",
+    "refinement": "Refinement", "rate": "Rate", "experiment": "Experiment",
+}  # fmt: skip
+
+
+def badge(unit: UnitFinished) -> Element:
+    """The verdict, as a sign, a word and a color."""
+    sign = tag("span", SIGNS[unit.outcome], aria_hidden="true")
+    return tag("span", sign, f" {unit.verdict}", class_=f"badge {unit.outcome}")
+
+
+def run_line(run: RunStarted, end: RunFinished | None) -> Element:
+    """One line about a run; says so where it was stopped or cut off."""
+    parts = [f"dpverify {run.version} {run.command}", f"{run.units} units"]
+    if run.alpha:
+        parts += [f"seed {run.seed}", f"false alarms of the whole suite ≤ {run.alpha:g}"]
+    if end is not None:
+        parts.append(f"{end.seconds:.0f} s")
+    stopped = end is None or end.interrupted
+    note = tag("strong", " Stopped before its end: what is here is valid, the rest is missing.")
+    return tag("p", " · ".join(parts), note if stopped else None)
+
+
+def counts(units: Sequence[UnitFinished]) -> Element:
+    """How many units ended how."""
+    tiles = []
+    for outcome in Outcome:
+        number = sum(unit.outcome is outcome for unit in units)
+        sign = tag("span", SIGNS[outcome], aria_hidden="true")
+        about = tag("span", sign, f" {outcome}", class_=f"badge {outcome}")
+        tiles.append(tag("li", tag("span", str(number), class_="count"), about))
+    return tag("ul", *tiles, class_="tiles")
+
+
+def meanings() -> Element:
+    """What the verdicts of audits mean."""
+    terms = [part for verdict, meaning in MEANING.items()
+             for part in (tag("dt", str(verdict)), tag("dd", f"{meaning}."))]  # fmt: skip
+    summary = tag("summary", "What the verdicts of audits mean")
+    return tag("details", summary, tag("dl", *terms, class_="meanings"))
+
+
+def verdict_table(units: Sequence[UnitFinished], anchors: Mapping[str, str]) -> Element:
+    """Every unit with its verdict; those with a section lead there."""
+    names = (("Verdict", ""), ("Unit", ""), ("Kind", "wide"), ("Seconds", "wide number"))
+    head = tag("tr", *(tag("th", name, scope="col", class_=look or None) for name, look in names))
+    rows = [_row(unit, anchors.get(unit.name)) for unit in units]
+    caption = tag("caption", "Verdicts")
+    body = tag("tbody", *rows)
+    return tag("table", caption, tag("thead", head), body, id="verdicts")
+
+
+def _row(unit: UnitFinished, anchor: str | None) -> Element:
+    name = tag("a", unit.name, href=f"#{anchor}") if anchor else tag("span", unit.name)
+    said = tag("div", brief(unit.summary), class_="said") if unit.summary else None
+    return tag(
+        "tr",
+        tag("td", badge(unit)),
+        tag("th", name, said, scope="row"),
+        tag("td", _kind(unit), class_="wide"),
+        tag("td", f"{unit.seconds:.1f}", class_="wide number"),
+        data_outcome=str(unit.outcome),
+    )
+
+
+def has_section(unit: UnitFinished) -> bool:
+    """Whether there is more to say of a unit than its row: a figure, a proof, or what went wrong."""
+    more = {"derivation", "curve", "points", "orders"} & set(unit.data)
+    return bool(more) or unit.outcome is not Outcome.HELD
+
+
+def claim_section(name: str, units: Sequence[UnitFinished], anchor: str) -> Element:
+    """Everything about one claim: facts, figures with their numbers, the derivation, replay lines."""
+    data = [unit.data for unit in units]
+    figures = [figure for one in data for figure in figures_of(one)]
+    drawn = [_figure(figure, f"{anchor}f{i}") for i, figure in enumerate(figures)]
+    proof = next((one["derivation"] for one in data if "derivation" in one), None)
+    return tag(
+        "section",
+        tag("h3", name, *(part for unit in units for part in (" ", badge(unit)))),
+        *(part for unit in units for part in _facts(unit)),
+        tag("div", *drawn, class_="figures") if drawn else None,
+        _numbers([figure.table for figure in figures], anchor) if figures else None,
+        _derivation(proof) if isinstance(proof, Mapping) else None,
+        *(_replay(unit) for unit in units if unit.replay),
+        id=anchor,
+        class_="claim",
+    )
+
+
+def _kind(unit: UnitFinished) -> str:
+    return _KINDS.get(unit.kind, unit.kind)
+
+
+def _facts(unit: UnitFinished) -> Iterator[Element]:
+    """What was claimed and seen, and the lines that explain it."""
+    terms: list[Element] = []
+    for term, text in _said(unit):
+        terms.append(tag("div", tag("dt", term), tag("dd", text)))
+    yield tag("dl", *terms, class_="facts")
+    yield from _faults(unit)
+    if unit.details:
+        lines = tag("pre", "\n".join(brief(line) for line in unit.details))
+        about = f"{_kind(unit)}: details"
+        unfolded = unit.outcome is not Outcome.HELD
+        yield tag("details", tag("summary", about), lines, open=unfolded)
+
+
+def _said(unit: UnitFinished) -> Iterator[tuple[str, str]]:
+    data = unit.data
+    if "guarantee" in data:
+        yield "Claim", f"{brief(str(data['guarantee']))}, under {data.get('adjacency', '?')}"
+    yield _kind(unit), brief(unit.summary)
+    strongest = data.get("strongest")
+    if isinstance(strongest, Mapping) and "pair" in strongest:
+        yield "Strongest on", f"{strongest['pair']}, {strongest.get('direction', '')}"
+    if "alpha" in data:
+        drawn = f"; {data['draws']:,} draws" if isinstance(data.get("draws"), int) else ""
+        yield "False alarm", f"probability at most {digits(data['alpha'])}{drawn}"
+    if "instance" in data:
+        setting = data.get("setting")
+        named = setting.items() if isinstance(setting, Mapping) else ()
+        parts = [str(data["instance"]), *(f"{name} = {value}" for name, value in named)]
+        yield "Measured on", "; ".join(parts)
+
+
+def _faults(unit: UnitFinished) -> Iterator[Element]:
+    """The planted faults, folded where all were caught."""
+    given = unit.data.get("faults")
+    planted = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
+    if planted:
+        caught = sum(bool(one.get("caught")) for one in planted)
+        summary = tag("summary", f"Planted faults: {caught} of {len(planted)} caught")
+        lines = (tag("li", _fault(one)) for one in planted)
+        yield tag("details", summary, tag("ul", *lines), open=caught < len(planted))
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    name = str(fault.get("name", fault.get("order", "fault")))
+    how = fault.get("by")
+    return f"{name}: {'caught' if fault.get('caught') else 'missed'}{f', {how}' if how else ''}"
+
+
+def _figure(figure: Figure, name: str) -> Element:
+    return tag("figure", tag("figcaption", figure.title), draw(figure, name))
+
+
+def _numbers(tables: Sequence[Table], anchor: str) -> Element:
+    shown: list[Child] = [_table(table, f"{anchor}n{i}") for i, table in enumerate(tables)]
+    return tag("details", tag("summary", "The numbers of these figures"), *shown)
+
+
+def _table(table: Table, name: str) -> Element:
+    """A table that scrolls by itself where it is too wide; by keyboard, too."""
+    head = tag("tr", *(tag("th", cell, scope="col") for cell in table.header))
+    rows = (tag("tr", *(tag("td", cell) for cell in row)) for row in table.rows)
+    caption = tag("caption", table.caption, id=name)
+    parts = caption, tag("thead", head), tag("tbody", *rows)
+    made = tag("table", *parts, class_=f"t{table.texts}")
+    return tag("div", made, class_="scroll", role="region", aria_labelledby=name, tabindex="0")
+
+
+def _derivation(proof: Mapping[str, Any]) -> Element:
+    size = _size(proof)
+    steps = f"{size} step{'s' * (size != 1)}"
+    return tag("details", tag("summary", f"Derivation, {steps}"), tag("ul", _node(proof), class_="tree"))  # fmt: skip
+
+
+def _premises(proof: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [one for one in proof.get("premises", ()) if isinstance(one, Mapping)]
+
+
+def _size(proof: Mapping[str, Any]) -> int:
+    return 1 + sum(map(_size, _premises(proof)))
+
+
+def _node(proof: Mapping[str, Any]) -> Element:
+    """A statement with the rule that gave it; its premises fold away under it."""
+    said = str(proof.get("statement", "?"))
+    rule = tag("span", f"by {proof.get('rule', '?')}", class_="rule")
+    premises = [_node(one) for one in _premises(proof)]
+    if not premises:
+        return tag("li", said, " ", rule)
+    summary = tag("summary", said, " ", rule)
+    return tag("li", tag("details", summary, tag("ul", *premises), open=True))
+
+
+def _replay(unit: UnitFinished) -> Element:
+    return tag(
+        "p", f"Replay the {_kind(unit).lower()}: ", tag("code", unit.replay), class_="replay"
+    )
