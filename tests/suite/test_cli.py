@@ -12,10 +12,13 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from dpverify.cli import main
+from dpverify.report.jsonl import events_in
+from dpverify.report.page import page
 from dpverify.suite import runner
 from dpverify.suite.events import Outcome, RunStarted, UnitFinished, exit_code, to_json
 from dpverify.suite.judges import Options, Unit
@@ -23,6 +26,7 @@ from dpverify.suite.trees import load
 
 _HERE = ("--workers", "1")
 """No processes besides this one: each would import everything again."""
+_KINDS = ("jsonl", "junit", "report")
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -43,7 +47,9 @@ def test_exit_codes_by_precedence() -> None:
     assert exit_code([held]) == 0
 
 
-@pytest.mark.parametrize("command", ["audit", "prove", "list", "explain", "papers", "claims"])
+@pytest.mark.parametrize(
+    "command", ["audit", "prove", "list", "explain", "papers", "claims", "report"]
+)
 def test_help_shows_exit_codes_and_an_example(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,7 +205,8 @@ def test_theory_and_exhibits_have_names_too(capsys: pytest.CaptureFixture[str]) 
 def test_events_are_json_lines_and_say_what_the_terminal_says(tmp_path: Path) -> None:
     file = tmp_path / "out.jsonl"
     arguments = ["noisy_count", "exhibits/count_silent_when_empty", "--seed", "3"]
-    assert main(["audit", *arguments, "--trials", "20000", "--jsonl", str(file), *_HERE]) == 0
+    arguments += [part for kind in _KINDS for part in (f"--{kind}", str(tmp_path / f"out.{kind}"))]
+    assert main(["audit", *arguments, "--trials", "20000", *_HERE]) == 0
     events = _lines(file)
     assert [e["event"] for e in events] == ["run-started", *["unit-finished"] * 4, "run-finished"]
     assert events[0]["seed"] == 3
@@ -209,6 +216,8 @@ def test_events_are_json_lines_and_say_what_the_terminal_says(tmp_path: Path) ->
     for event in events[1:-1]:
         assert event["data"]["faults"] or event["kind"] == "exhibit"
         assert event["data"]["alpha"] * len(load().configurations) < 1e-6
+    assert (tmp_path / "out.report").read_text(encoding="utf-8") == page(events_in(file))
+    assert (tmp_path / "out.junit").read_text(encoding="utf-8").count("<testcase ") == 4
 
 
 def test_events_carry_infinities_as_strings() -> None:
@@ -279,7 +288,8 @@ def test_ctrl_c_leaves_a_valid_partial_report(foreign: Path, tmp_path: Path, wor
     (exhibits / "count_that_waits.py").write_text(waiting, encoding="utf-8")
     command = [sys.executable, "-m", "dpverify", "audit", "--seed", "1", "--workers", workers]
     process = subprocess.Popen(
-        [*command, "--trials", "20000", "--jsonl", str(file), "--suite", str(foreign)],
+        [*command, "--trials", "20000", "--jsonl", str(file), "--suite", str(foreign),
+         "--junit", str(tmp_path / "partial.xml"), "--report", str(tmp_path / "partial.html")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=_listen_to_ctrl_c,
     )  # fmt: skip
@@ -292,6 +302,9 @@ def test_ctrl_c_leaves_a_valid_partial_report(foreign: Path, tmp_path: Path, wor
     assert events[-1]["event"] == "run-finished"
     assert events[-1]["interrupted"] is True
     assert sum(events[-1]["counts"].values()) == len(events) - 2 >= 1
+    cases = ElementTree.parse(tmp_path / "partial.xml").getroot().iter("testcase")
+    assert len(list(cases)) == len(events) - 2
+    assert "Stopped before its end" in (tmp_path / "partial.html").read_text(encoding="utf-8")
 
 
 def _wait_for(file: Path, text: str) -> None:
