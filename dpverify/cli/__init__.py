@@ -12,7 +12,7 @@ from rich.console import Console
 
 import dpverify
 from dpverify.cli import judging, rating, reading, reporting
-from dpverify.cli.shared import EXIT_CODES, Command, UsageError, refuse_unknown
+from dpverify.cli.shared import EXIT_CODES, Command, UsageError, check_outputs, refuse_unknown
 from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE
 from dpverify.suite.papers import statements, unsourced
 from dpverify.suite.trees import NoSuite, Suite, SuiteError, load
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.suite is not None and not options.suite.is_dir():
             raise UsageError(f"--suite {options.suite} is not a folder.")
+        check_outputs(options)
         command: Command = options.command
         if command is judging.prove and options.check:
             return judging.check_lemmas(options)

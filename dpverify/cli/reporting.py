@@ -10,7 +10,7 @@ from rich.console import Console
 from dpverify.cli.shared import Commands, UsageError, add_command
 from dpverify.report.jsonl import events_in
 from dpverify.report.page import page
-from dpverify.report.saving import check_writable, save
+from dpverify.report.saving import save
 from dpverify.suite.events import EXIT_EMPTY, EXIT_HELD, UnitFinished
 from dpverify.suite.trees import Suite
 
@@ -37,10 +37,6 @@ def report_of(options: argparse.Namespace) -> int:
     output: Path = options.output
     if output.resolve() in [file.resolve() for file in options.files]:
         raise UsageError(f"-o {output} would overwrite the events that it is made of.")
-    try:
-        check_writable(output)
-    except OSError as error:
-        raise UsageError(f"-o {output} cannot be written: {error.strerror}.") from error
     events = []
     for file in options.files:
         try:

@@ -16,6 +16,7 @@ from dpverify.report.evidence import Evidence
 from dpverify.report.jsonl import JsonLines
 from dpverify.report.junit import JUnit
 from dpverify.report.page import HtmlReport
+from dpverify.report.saving import check_writable
 from dpverify.report.terminal import Terminal
 from dpverify.suite.changed import Changed
 from dpverify.suite.events import Consumer
@@ -145,16 +146,12 @@ def consumers_of(
     options: argparse.Namespace, console: Console, *, show_details: bool
 ) -> list[Consumer]:
     """The terminal, and a consumer for each file or folder that is asked for. Raises UsageError where one cannot be
-    written, or two are the same."""
+    written."""
     consumers: list[Consumer] = [Terminal(console, show_details=show_details)]
-    asked = [option for option in _WRITERS if getattr(options, option, None) is not None]
-    paths = [getattr(options, option).resolve() for option in asked]
-    for option, path in zip(asked, paths, strict=True):
-        if paths.count(path) > 1:
-            raise UsageError(f"--{option} {path} is asked for twice; give each its own file.")
-    # Files that appear at the end are checked before one is opened, and so emptied, at once.
-    for option in sorted(asked, key=("junit", "report", "evidence", "jsonl").index):
-        consumers.append(_written(option, _WRITERS[option], getattr(options, option)))
+    for option, consumer in _WRITERS.items():
+        path: Path | None = getattr(options, option, None)
+        if path is not None:
+            consumers.append(_written(option, consumer, path))
     return consumers
 
 
@@ -164,6 +161,23 @@ _WRITERS: dict[str, Callable[[Path], Consumer]] = {
     "report": HtmlReport,
     "evidence": Evidence,
 }
+
+
+def check_outputs(options: argparse.Namespace) -> None:
+    """Raise UsageError before anything is loaded or run if two outputs are one file, or if one that appears at the
+    end of the run could not be written then."""
+    asked = {option: getattr(options, option, None) for option in (*_WRITERS, "output")}
+    paths = {option: path for option, path in asked.items() if path is not None}
+    for option, path in paths.items():
+        if [one.resolve() for one in paths.values()].count(path.resolve()) > 1:
+            raise UsageError(f"--{option} {path} is asked for twice; give each its own file.")
+        if option in ("junit", "report", "output"):
+            try:
+                check_writable(path)
+            except OSError as error:
+                raise UsageError(
+                    f"--{option} {path} cannot be written: {error.strerror}."
+                ) from error
 
 
 def _written(option: str, consumer: Callable[[Path], Consumer], path: Path) -> Consumer:

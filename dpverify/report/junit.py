@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 from dpverify.report.figures import digits
 from dpverify.report.markup import tag, xml
-from dpverify.report.saving import check_writable, save
+from dpverify.report.saving import save
 from dpverify.suite.events import Event, Outcome, RunFinished, RunStarted, UnitFinished
 from dpverify.suite.runner import PART
 
@@ -25,7 +25,6 @@ class JUnit:
     """A consumer that writes JUnit XML after the last event; also after Ctrl-C, of what there is."""
 
     def __init__(self, path: Path) -> None:
-        check_writable(path)
         self._path = path
         self._begun = datetime.now(UTC)
         self._started: RunStarted | None = None

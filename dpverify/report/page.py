@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from dpverify.report.markup import html, tag
-from dpverify.report.saving import check_writable, save
+from dpverify.report.saving import save
 from dpverify.report.sections import (
     claim_section,
     counts,
@@ -29,7 +29,6 @@ class HtmlReport:
     """A consumer that writes a page after the last event; also after Ctrl-C, of what there is."""
 
     def __init__(self, path: Path) -> None:
-        check_writable(path)
         self._path = path
         self._events: list[Event] = []
 

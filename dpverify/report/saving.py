@@ -10,16 +10,20 @@ from pathlib import Path
 
 def check_writable(path: Path) -> None:
     """Raise OSError now for a path that could not be written at the end of a run."""
+    folder = path.resolve().parent
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
-    if not path.parent.is_dir():
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "it is no file, and would be replaced by one")
+    if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "its folder does not exist")
-    if not os.access(path.parent, os.W_OK):
+    if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, "its folder cannot be written to")
 
 
 def save(path: Path, text: str) -> None:
     """Replace the file by this text in one step, so that nobody reads a part of it."""
+    path = path.resolve()  # a link stays one
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with open(descriptor, "w", encoding="utf-8") as file:

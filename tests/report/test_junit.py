@@ -159,3 +159,11 @@ def test_the_file_is_replaced_whole_or_not_at_all(
         written(path, RunStarted("prove", "0", "s", 0, 0, 0.0), ENDED)
     assert path.read_text(encoding="utf-8") == "of yesterday"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    target, link = tmp_path / "target.xml", tmp_path / "link.xml"
+    link.symlink_to(target)
+    written(link, STARTED, ENDED)
+    assert link.is_symlink()
+    assert problems(ElementTree.parse(target).getroot()) == []

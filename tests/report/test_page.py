@@ -215,9 +215,10 @@ def test_paths_that_cannot_be_written_are_refused_before_anything_runs(
         (tmp_path, "it is a folder"),
         (tmp_path / "no" / "out", "its folder does not exist"),
         (kept, "is asked for twice"),
+        (Path("/dev/null"), "it is no file"),
     ]
     for path, said in asked:
-        arguments = ["samplers", "--jsonl", str(kept), option, str(path)]
+        arguments = ["noisy_count", "--jsonl", str(kept), option, str(path)]
         assert main(["prove", *arguments]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert said in line
