@@ -87,6 +87,9 @@ def test_the_wheel_carries_its_trees_and_types(wheel: Path) -> None:
         "dpverify/_suite/audits/exhibits/witnesses/count_silent_when_empty.json",
         "dpverify/_suite/claims.toml",
         "dpverify/_suite/lemmas.toml",
+        "dpverify/_template/README.md",
+        "dpverify/_template/claims.toml",
+        "dpverify/_template/audits/private_total.py",
     ):
         assert needed in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"dpverify"}

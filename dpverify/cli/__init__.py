@@ -1,4 +1,4 @@
-"""The command line: list, audit, prove, rates, explain, papers, claims, report."""
+"""The command line: list, audit, prove, rates, explain, papers, claims, report, init, compare."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 import dpverify
-from dpverify.cli import judging, rating, reading, reporting
+from dpverify.cli import judging, rating, reading, reporting, starting
 from dpverify.cli.shared import EXIT_CODES, Command, UsageError, check_outputs, refuse_unknown
 from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE
 from dpverify.suite.papers import statements, unsourced
@@ -33,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, unknown = _parser().parse_known_args(arguments)
     refuse_unknown(options.parser, unknown)
     try:
+        if options.standalone is not None:
+            return int(options.standalone(options))
         if options.suite is not None and not options.suite.is_dir():
             raise UsageError(f"--suite {options.suite} is not a folder.")
         check_outputs(options)
@@ -75,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     rating.add(commands)
     reading.add(commands, papers=_papers)
     reporting.add(commands)
+    starting.add(commands)
     return parser
 
 

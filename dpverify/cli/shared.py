@@ -51,20 +51,43 @@ def add_command(
     example: str = "",
     names: bool = False,
 ) -> argparse.ArgumentParser:
-    """Declare a command; ``names``: it takes any number of NAMEs, by default everything."""
-    parser = commands.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=f"example: {example or 'dpverify ' + name}\n\n{EXIT_CODES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(command=function, parser=parser)
+    """Declare a command about a suite; ``names``: it takes any number of NAMEs, by default everything."""
+    parser = _declared(commands, name, summary, example, EXIT_CODES)
+    parser.set_defaults(command=function)
     parser.add_argument(
         "--suite", type=Path, metavar="PATH", help="a folder with mechanisms/, spec/ and audits/"
     )
     if names:
         parser.add_argument("names", nargs="*", metavar="NAME", help="default: everything")
+    return parser
+
+
+def add_standalone(
+    commands: Commands[argparse.ArgumentParser],
+    name: str,
+    function: Callable[[argparse.Namespace], int],
+    summary: str,
+    *,
+    example: str,
+    codes: str = EXIT_CODES,
+) -> argparse.ArgumentParser:
+    """Declare a command that needs no suite. codes: what its exit codes mean."""
+    parser = _declared(commands, name, summary, example, codes)
+    parser.set_defaults(standalone=function)
+    return parser
+
+
+def _declared(
+    commands: Commands[argparse.ArgumentParser], name: str, summary: str, example: str, codes: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"example: {example or 'dpverify ' + name}\n\n{codes}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(parser=parser, standalone=None)
     return parser
 
 

@@ -48,6 +48,6 @@ BLACK_BOXES = (
         faults=(*scaled_faults(private_total), without_clipping),
         vectorized=True,
         seeded=True,
-        quick_trials=40_000,
+        quick_trials=20_000,
     ),
 )
