@@ -41,8 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command: Command = options.command
         if command is judging.prove and options.check:
             return judging.check_lemmas(options)
-        if command is reporting.report:
-            return reporting.report_of(options)
         return command(options, load(options.suite), _OurConsole(soft_wrap=True))
     except (UsageError, NoSuite) as error:
         print(f"dpverify: {error}", file=sys.stderr)

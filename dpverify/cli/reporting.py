@@ -5,19 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rich.console import Console
-
-from dpverify.cli.shared import Commands, UsageError, add_command
+from dpverify.cli.shared import Commands, UsageError, add_standalone
 from dpverify.report.jsonl import events_in
 from dpverify.report.page import page
 from dpverify.report.saving import save
 from dpverify.suite.events import EXIT_EMPTY, EXIT_HELD, UnitFinished
-from dpverify.suite.trees import Suite
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
     """Declare the command."""
-    parser = add_command(
+    parser = add_standalone(
         commands, "report", report, "one HTML page of runs whose events --jsonl kept",
         example="dpverify report audit.jsonl prove.jsonl rates.jsonl -o report.html",
     )  # fmt: skip
@@ -27,12 +24,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     )
 
 
-def report(options: argparse.Namespace, suite: Suite, console: Console) -> int:
-    """Write the page; of the suite nothing is asked."""
-    return report_of(options)
-
-
-def report_of(options: argparse.Namespace) -> int:
+def report(options: argparse.Namespace) -> int:
     """Write the page from the files alone, wherever they come from."""
     output: Path = options.output
     if output.resolve() in [file.resolve() for file in options.files]:
