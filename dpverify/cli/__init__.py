@@ -33,11 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, unknown = _parser().parse_known_args(arguments)
     refuse_unknown(options.parser, unknown)
     try:
+        check_outputs(options)
         if options.standalone is not None:
             return int(options.standalone(options))
         if options.suite is not None and not options.suite.is_dir():
             raise UsageError(f"--suite {options.suite} is not a folder.")
-        check_outputs(options)
         command: Command = options.command
         if command is judging.prove and options.check:
             return judging.check_lemmas(options)
