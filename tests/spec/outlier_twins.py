@@ -11,7 +11,7 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import robust_mean
-from spec.theory import moving, outliers, regions, slabs
+from spec.theory import hidden_directions, moving, outliers, regions, slabs
 
 from .refined_twins import scaled
 
@@ -76,6 +76,21 @@ TWINS: dict[str, dict[str, Any]] = {
         "always open": lambda counts, deviation, noise: (0, 256 * len(counts)),
         "four bins at least": partial(slabs.slab, least=1024),
     },
+    "theory.hidden_directions:obligation_signal": {
+        "half": lambda hidden: hidden_directions.signal(hidden) / 2,
+        "a third more": lambda hidden: hidden_directions.signal(hidden) * 4 / 3,
+    },
+    "theory.hidden_directions:obligation_overlap": {
+        "four fifths of the information": lambda nats, d: hidden_directions.most_overlap(
+            nats * 4 / 5, d
+        ),
+        "in a third column": lambda nats, d: hidden_directions.most_overlap(nats, d + 1),
+        "no bound": lambda nats, d: 1,
+    },
+    "theory.hidden_directions:obligation_no_second_moment": {
+        "0.13": Fraction(13, 100),
+        "0.1": Fraction(1, 10),
+    },
     "robust_mean:obligation_loss": {"nine tenths": Fraction(9, 10), "double": Fraction(2)},
 }
 
@@ -87,6 +102,10 @@ FAULTS: dict[str, list[Plant]] = {
         lambda patch: patch.setattr(
             regions, "unit_sensitivity", lambda spread, width: int((2**40 / spread) ** 2)
         ),
+    ],
+    "theory.hidden_directions:obligation_no_second_moment": [
+        scaled(hidden_directions, "information", 2),
+        scaled(hidden_directions, "slab_error", Fraction(9, 10)),
     ],
     "robust_mean:obligation_bounds_are_in_order": [
         scaled(robust_mean, "lower_bound", 70),
