@@ -47,10 +47,10 @@ function sortable(head, column) {
 filterForm();
 [...table.tHead.rows[0].cells].forEach(sortable);
 
-// What is folded is printed unfolded, also by browsers whose style sheets cannot ask for it.
+// What is folded, but for numbers, is printed unfolded, also by browsers whose style sheets cannot ask for it.
 let folded = [];
 addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("details:not([open])")];
+  folded = [...document.querySelectorAll("details:not([open], .numbers)")];
   for (const one of folded) one.open = true;
 });
 addEventListener("afterprint", () => {

@@ -170,7 +170,8 @@ def _figure(figure: Figure, name: str) -> Element:
 
 def _numbers(tables: Sequence[Table], anchor: str) -> Element:
     shown: list[Child] = [_table(table, f"{anchor}n{i}") for i, table in enumerate(tables)]
-    return tag("details", tag("summary", "The numbers of these figures"), *shown)
+    summary = tag("summary", "The numbers of these figures")
+    return tag("details", summary, *shown, class_="numbers")
 
 
 def _table(table: Table, name: str) -> Element:
@@ -180,7 +181,7 @@ def _table(table: Table, name: str) -> Element:
     caption = tag("caption", table.caption, id=name)
     parts = caption, tag("thead", head), tag("tbody", *rows)
     made = tag("table", *parts, class_=f"t{table.texts}")
-    return tag("div", made, class_="scroll", role="region", aria_labelledby=name, tabindex="0")
+    return tag("div", made, class_="scroll", role="group", aria_labelledby=name, tabindex="0")
 
 
 def _derivation(proof: Mapping[str, Any]) -> Element:
