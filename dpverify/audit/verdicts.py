@@ -28,14 +28,18 @@ MEANING = {
 
 
 class NotConsistent(AssertionError):
-    """A claim that did not come out consistent; its text is the whole report, ``result`` what was found."""
+    """A claim that did not come out consistent.
 
-    def __init__(self, result: Asked) -> None:
-        super().__init__(result)
+    result: what was found. text: the report to show; by default that of the result.
+    """
+
+    def __init__(self, result: Asked, text: str = "") -> None:
+        super().__init__(result, text)
         self.result = result
+        self._text = text
 
     def __str__(self) -> str:
-        return str(self.result)
+        return self._text or str(self.result)
 
 
 class Asked:

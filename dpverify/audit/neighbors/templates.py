@@ -23,9 +23,9 @@ from dpverify.privacy.adjacency import Dataset
 from dpverify.privacy.numbers import Floats
 
 _FEW = 7
-_EXTREMES = (1e308, -1e308, 1e154, -1e154, 1.0, 5e-324, -5e-324, -0.0)
-_NOT_FINITE = (math.nan, math.inf, -math.inf)
-_ENDS = (2**63 - 1, 2**31 - 1, 2**53, 2**32 - 1, 2**15 - 1, 2**16 - 1, 127, 255)
+EXTREMES = (1e308, -1e308, 1e154, -1e154, 1.0, 5e-324, -5e-324, -0.0)
+NOT_FINITE = (math.nan, math.inf, -math.inf)
+INTEGER_ENDS = (2**63 - 1, 2**31 - 1, 2**53, 2**32 - 1, 2**15 - 1, 2**16 - 1, 127, 255)
 """The last integers of types; sums beyond wrap around, or round."""
 _MOST_CORNERS = 6
 
@@ -243,7 +243,7 @@ def _not_finite(box: Box, base: Sequence[Record], middle: Record) -> Iterator[Ch
     """Where the box allows it: a record of NaN, of infinities, and of both with a number beside."""
     if box.nonfinite != "replace" or box.integers:
         return
-    for value in _NOT_FINITE:
+    for value in NOT_FINITE:
         record = box.record([value] * box.columns)
         yield Change(f"a record of {value!r}", base, record, middle)
         yield Change(f"a record of {value!r} alone", [], record, middle)
@@ -255,7 +255,7 @@ def _not_finite(box: Box, base: Sequence[Record], middle: Record) -> Iterator[Ch
 def _extremes(box: Box, base: Sequence[Record], middle: Record) -> Iterator[Change]:
     """Where floats are odd, or integers end; those outside the box are left out."""
     if box.integers:
-        for end in _ENDS:
+        for end in INTEGER_ENDS:
             for value, step in (
                 (end, 1),
                 (-end - 1, -1),
@@ -264,7 +264,7 @@ def _extremes(box: Box, base: Sequence[Record], middle: Record) -> Iterator[Chan
                 yield Change(f"a step beyond {value}", [record], one, middle)
                 yield Change(f"a record of {value}", base, record, middle)
         return
-    for odd in _EXTREMES:
+    for odd in EXTREMES:
         record = box.record([odd] * box.columns)
         yield Change(f"a record of {odd!r}", base, record, middle)
         yield Change(f"a record of {odd!r} alone", [], record, middle)
@@ -276,4 +276,13 @@ def _with(numbers: Floats, column: int, value: float) -> Floats:
     return changed
 
 
-__all__ = ["Change", "apart", "check_bounds", "in_turn", "templates"]
+__all__ = [
+    "EXTREMES",
+    "INTEGER_ENDS",
+    "NOT_FINITE",
+    "Change",
+    "apart",
+    "check_bounds",
+    "in_turn",
+    "templates",
+]
