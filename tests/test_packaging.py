@@ -70,6 +70,15 @@ print(find_root())
 """
 
 
+_A_TEST = """
+from dpverify import ApproxDP
+from dpverify.testing import assert_calibrated
+
+def test(audited):
+    assert_calibrated(5, ApproxDP(1, "1e-5"), 1)
+"""
+
+
 def _root(dpverify: Path, folder: Path, program: str) -> str:
     """The suite that a program finds from another folder; the command itself finds its ledger from there."""
     folder.mkdir()
@@ -92,7 +101,8 @@ def test_the_wheel_carries_its_trees_and_types(wheel: Path) -> None:
         "dpverify/_template/audits/private_total.py",
     ):
         assert needed in names
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"dpverify"}
+    tops = {name.split("/")[0].split("-")[0] for name in names}
+    assert tops == {"dpverify", "_dpverify_pytest"}
 
 
 def test_the_wheel_works_from_a_foreign_folder(wheel: Path, tmp_path: Path) -> None:
@@ -100,6 +110,10 @@ def test_the_wheel_works_from_a_foreign_folder(wheel: Path, tmp_path: Path) -> N
     root = _root(dpverify, tmp_path / "elsewhere", _WORKS)
     assert root.endswith("dpverify/_suite")
     assert str(tmp_path / "venv") in root
+    (tmp_path / "elsewhere" / "test_one.py").write_text(_A_TEST, encoding="utf-8")
+    python = dpverify.parent / "python"
+    told = _run(python, "-m", "pytest", "-q", cwd=tmp_path / "elsewhere")
+    assert "dpverify: 1 CONSISTENT; " in told  # found by its entry point
 
 
 def test_the_editable_install_works_from_a_foreign_folder(tmp_path: Path) -> None:

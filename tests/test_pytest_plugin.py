@@ -1,0 +1,427 @@
+"""The pytest plugin, in runs of pytest within these tests: what fails, what it says, and what is reported.
+
+Seeds follow from names, so each run is the same every time. A run is checked by ``_check``, and every mistake
+that is planted in the plugin must make that check fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import _dpverify_pytest
+from dpverify import PureDP, testing
+from dpverify.audit import NotConsistent, added, scaled_faults
+from dpverify.testing import Finding, assert_private
+
+pytest_plugins = "pytester"
+ROOT = Path(__file__).parents[1]
+FACTS = ("claim", "seen", "pair", "chance", "replay")
+FAST = """
+    import pytest
+    from dpverify import Adjacency, ApproxDP, PureDP
+    from dpverify.audit import Box, OutputNorm, added
+    from dpverify.testing import assert_calibrated, assert_sensitivity
+
+    SEARCH = dict(norm=OutputNorm.L1, bound=1, adjacency=Adjacency.ADD_REMOVE, domain=Box(low=0, high=1))
+
+    def test_calibrated():
+        assert_calibrated(5, ApproxDP(1, "1e-5"), 1)
+
+    def test_too_little_noise():
+        assert_calibrated(1, ApproxDP("0.5", "1e-5"), 1)
+
+    @pytest.fixture(scope="module")
+    def found():
+        return assert_sensitivity(len, calls=100, **SEARCH)
+
+    def test_of_a_fixture(found):
+        assert found.is_consistent
+
+    def test_several(tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert_sensitivity(len, calls=100, **SEARCH)
+        assert_sensitivity(lambda x: 2.0 * len(x), calls=100, **SEARCH)
+
+    def test_raising(audited):
+        audited(lambda data: 1 / 0, claim=PureDP(1), pairs=[added("one", [0.0], 1.0)], trials=300)
+"""
+AUDITS = """
+    import random
+    import pytest
+    from dpverify import PureDP
+    from dpverify.audit import added
+
+    coins = random.Random(0)
+    PAIRS = [added("somebody enters", [], 1.0)]
+
+    def noisy(data):  # epsilon = log 3
+        return coins.random() < (0.75 if len(data) else 0.25)
+
+    def leaky(data):  # epsilon = log 99
+        return coins.random() < (0.99 if len(data) else 0.01)
+
+    def test_leaky(audited):
+        audited(leaky, claim=PureDP(2), pairs=PAIRS, trials=400)
+
+    @pytest.mark.xdist_group("g")  # whose name xdist adds to the node id
+    def test_sound(audited):
+        audited(noisy, claim=PureDP(2), pairs=PAIRS, faults=[leaky], trials=400)
+
+    def test_missed(audited):
+        audited(noisy, claim=PureDP(2), pairs=PAIRS, faults=[leaky, noisy], trials=400)
+"""
+
+
+@pytest.fixture
+def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder in which pytest finds the plugin by its entry point, as where dpverify is installed."""
+    info = pytester.mkdir("site") / "of_a_test-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: of-a-test\nVersion: 0\n")
+    (info / "entry_points.txt").write_text("[pytest11]\ndpverify = _dpverify_pytest\n")
+    pytester.syspathinsert(info.parent)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (info.parent, ROOT))))  # of workers
+    return pytester
+
+
+def _run(inner: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
+    """A run, and the lines of its report."""
+    result = inner.runpytest_inprocess("--dp-report=report.jsonl", "--junitxml=junit.xml", *options)
+    return result, _lines(inner)
+
+
+def _lines(inner: pytest.Pytester) -> list[dict[str, Any]]:
+    text = (inner.path / "report.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _units(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """The audits of a report by name, without what differs from run to run."""
+    units = [line for line in lines if line["event"] == "unit-finished"]
+    return {unit["name"]: {**unit, "seconds": None} for unit in units}
+
+
+def _check(inner: pytest.Pytester, *options: str) -> dict[str, Any]:
+    """Hold a run of FAST against what is promised: failures, their facts, the report, JUnit XML, seeds."""
+    inner.makepyfile(test_fast=FAST)
+    result, lines = _run(inner, *options)
+    result.assert_outcomes(passed=2, failed=3)
+    result.stdout.fnmatch_lines(
+        ["dpverify: 1 CONSISTENT, 1 INVALID, 2 VIOLATED, 2 nothing found; *"]
+    )
+    assert [line["event"] for line in lines] == [
+        "run-started",
+        *["unit-finished"] * 6,
+        "run-finished",
+    ]
+    assert lines[0]["units"] == 6
+    assert lines[-1]["exit_code"] == 3  # one is invalid
+    units = _units(lines)
+    ends = {name.partition("::")[2]: unit["outcome"] for name, unit in units.items()}
+    assert ends == {
+        "test_calibrated": "held",
+        "test_too_little_noise": "refuted",
+        "test_of_a_fixture": "held",
+        "test_several": "held",
+        "test_several#2": "refuted",
+        "test_raising": "invalid",
+    }
+    shown = result.stdout.str()
+    properties = _properties(inner.path / "junit.xml")
+    for name, unit in units.items():
+        test, _, number = name.partition("#")
+        facts = unit["data"]["facts"]
+        assert tuple(facts) == FACTS
+        assert facts["replay"].startswith(f"pytest {shlex.quote(test)}")
+        assert ("--dp-seed" in facts["replay"]) == (unit["kind"] != "calibration")
+        at = number and f"#{number}"
+        known = properties.get(test.rpartition("::")[2], {})
+        assert known.get(f"dpverify.verdict{at}") == unit["verdict"]
+        for fact in FACTS:
+            assert known.get(f"dpverify.{fact}{at}") == facts[fact]
+            if unit["outcome"] != "held":
+                assert re.search(rf"^E +{fact} +{re.escape(facts[fact])}$", shown, re.MULTILINE)
+    again = _units(_run(inner, *options)[1])
+    assert [unit["replay"] for unit in again.values()] == [one["replay"] for one in units.values()]
+    return units
+
+
+def _properties(path: Path) -> dict[str, dict[str, str]]:
+    cases = ElementTree.parse(path).getroot().iter("testcase")
+    return {
+        case.attrib["name"]: {
+            one.attrib["name"]: one.attrib["value"] for one in case.iter("property")
+        }
+        for case in cases
+    }
+
+
+def test_a_run_keeps_its_promises(inner: pytest.Pytester) -> None:
+    _check(inner)
+
+
+class _ForgetsEvents(_dpverify_pytest.AuditedTest):
+    def take_events(self) -> list[dict[str, Any]]:
+        return []
+
+
+class _OtherSeeds(_dpverify_pytest.AuditedTest):
+    def seed(self, given: int | None) -> int:
+        return random.SystemRandom().randrange(2**32)
+
+
+class _NoSeedInReplay(_dpverify_pytest.AuditedTest):
+    def replay(self, seed: int | None) -> str:
+        return super().replay(None)
+
+
+class _RecordsTheFirst(_dpverify_pytest.AuditedTest):
+    def record(self, finding: Finding) -> None:
+        if not self._audits:
+            super().record(finding)
+
+
+class _Unstated(Finding):
+    def __str__(self) -> str:
+        return self.verdict
+
+
+PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "a seed that changes from run to run": lambda patch: patch.setattr(
+        _dpverify_pytest, "AuditedTest", _OtherSeeds
+    ),
+    "a replay line without the seed": lambda patch: patch.setattr(
+        _dpverify_pytest, "AuditedTest", _NoSeedInReplay
+    ),
+    "events that are lost": lambda patch: patch.setattr(
+        _dpverify_pytest, "AuditedTest", _ForgetsEvents
+    ),
+    "a second audit that is not recorded": lambda patch: patch.setattr(
+        _dpverify_pytest, "AuditedTest", _RecordsTheFirst
+    ),
+    "a violation that is swallowed": lambda patch: patch.setattr(
+        "dpverify.audit.calibration.CalibrationResult.is_consistent", True
+    ),
+    "an error of an audit that is swallowed": lambda patch: patch.setattr(
+        "dpverify.testing.audit.__code__", (lambda *_, **__: None).__code__
+    ),
+    "a failure that does not say what was seen": lambda patch: patch.setattr(
+        "dpverify.testing.Finding", _Unstated
+    ),
+    "properties that JUnit does not get": lambda patch: patch.setattr(
+        "_pytest.junitxml._NodeReporter.add_property", lambda *_: None
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_mistakes_in_the_plugin_are_seen(
+    mistake: str, inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PLANTED[mistake](monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        _check(inner)
+
+
+def test_audits_of_functions_serially_and_in_workers(inner: pytest.Pytester) -> None:
+    """False alarms: the coins are seeded, so what this test sees it always sees."""
+    inner.makepyfile(test_audits=AUDITS)
+    result, lines = _run(inner)
+    result.assert_outcomes(passed=1, failed=2)
+    shown = result.stdout.str()
+    for fact in (
+        r"claim +pure\(2\) under add-remove, by leaky",
+        r"seen +epsilon >= [23]\.\d+ at delta 0 \(claimed: 2\), by the event .+: \d+/\d+ against \d+/\d+",
+        r"pair +'somebody enters', .+: \[1\.0\] and \[\]",
+        r"chance +a sound subject is refuted with probability at most 1e-06",
+        r"replay +pytest test_audits\.py::test_leaky --dp-seed \d+",
+        r"seen +epsilon >= .*; missed the planted fault noisy",
+        r"dpverify: 1 CONSISTENT, 1 POWERLESS, 1 VIOLATED; false-alarm probability 3e-06 in all; .*",
+    ):
+        assert re.search(rf"^(E +)?{fact}$", shown, re.MULTILINE), fact
+    units = _units(lines)
+    assert lines[0]["alpha"] == pytest.approx(3e-6)
+    assert units["test_audits.py::test_leaky"]["data"]["witness"]["claim"]["guarantee"] == "pure(2)"
+    seeds = {name: unit["data"]["seed"] for name, unit in units.items()}
+    named = hashlib.sha256(b"test_audits.py::test_sound").digest()
+    assert seeds["test_audits.py::test_sound"] == int.from_bytes(named[:4], "big")
+    # a process of its own, since workers take the path that xdist saw when it was imported
+    workers = inner.runpytest_subprocess("-n2", "--dist=loadgroup", "--dp-report=report.jsonl")
+    workers.assert_outcomes(passed=1, failed=2)
+    workers.stdout.fnmatch_lines(["dpverify: 1 CONSISTENT, 1 POWERLESS, 1 VIOLATED; *"])
+    merged = _units(_lines(inner))
+    assert [*merged] == [*units]
+    assert {name: unit["data"]["seed"] for name, unit in merged.items()} == seeds
+    assert [one["replay"] for one in merged.values()] == [one["replay"] for one in units.values()]
+
+
+def test_a_failure_is_replayed_by_its_line(inner: pytest.Pytester) -> None:
+    inner.mkdir("below")
+    (inner.path / "below" / "test_of it.py").write_text(
+        "import pytest\nfrom dpverify import PureDP\nfrom dpverify.audit import added\n"
+        "@pytest.mark.parametrize('by', ['a b', \"it's\"])\n"
+        "def test(audited, by):\n"
+        "    audited(lambda data: 1 / 0, claim=PureDP(1), pairs=[added('one', [0.0], 1.0)], trials=300)\n",
+    )
+    inner.makeini("[pytest]")
+    _, lines = _run(inner)
+    (first, second) = _units(lines).values()
+    assert first["replay"] != second["replay"]
+    elsewhere = inner.mkdir("elsewhere")
+    for unit in (first, second):
+        words = shlex.split(unit["replay"])
+        assert words[0] == "pytest"
+        _, again = _run(inner, *words[1:])
+        assert _units(again) == {unit["name"]: unit}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(elsewhere)
+        result = inner.runpytest_inprocess("..", "--dp-seed=7")
+    result.stdout.fnmatch_lines(
+        ["E *replay *pytest '../below/test_of it.py::test[[]a b]' --dp-seed 7"]
+    )
+
+
+def test_seeds_of_tests(inner: pytest.Pytester) -> None:
+    inner.makepyfile(
+        FAST.partition("    def test_calibrated")[0]
+        + """
+    def test_given():
+        assert assert_sensitivity(len, calls=100, seed=5, **SEARCH).seed == 5
+    """
+    )
+    inner.runpytest_inprocess().assert_outcomes(passed=1)
+    _, lines = _run(inner, "--dp-seed=9")
+    assert {unit["data"]["seed"] for unit in _units(lines).values()} == {9}
+
+
+def test_quick_runs_say_so(inner: pytest.Pytester) -> None:
+    inner.makepyfile(
+        FAST.partition("    def test_calibrated")[0]
+        + """
+    def test_draws(audited):
+        with pytest.raises(AssertionError, match="INVALID"):
+            audited(lambda data: 1 / 0, claim=PureDP(1), pairs=[added("one", [0.0], 1.0)])
+    """
+    )
+    result, lines = _run(inner, "--dp-quick")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["dpverify: *; fewer draws, by --dp-quick; written to *"])
+    assert all(unit["replay"].endswith(" --dp-quick") for unit in _units(lines).values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "asked"),
+    [
+        ("audit", {"claim": PureDP(1)}, {"trials": 20_000}),
+        ("audit", {"claim": PureDP(1), "trials": 500}, {"trials": 500}),
+        ("audit", {"claim": PureDP(7)}, {"trials": 41_908}),  # fewer could not refute it
+        ("audit", {"claim": "none"}, {}),  # for the audit to refuse
+        ("sensitivity", {}, {"calls": 4000}),
+        ("sensitivity", {"calls": 100}, {"calls": 100}),
+    ],
+)
+def test_quick_draws(kind: testing.Kind, options: dict[str, Any], asked: dict[str, int]) -> None:
+    given = {**options, "pairs": (added(name, [0.0], 1.0) for name in ("a", "b"))}
+    testing._shorten(kind, (len,), given)
+    assert {name: given[name] for name in ("trials", "calls") if name in given} == asked
+    assert len([*given["pairs"]]) == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--dp-seed=-1", "*argument --dp-seed: invalid*-1*"),
+        ("--dp-report=.", "*--dp-report * is a folder; give the path of a file.*"),
+        ("--dp-report=no/where", "*--dp-report * lies in no folder that exists; *"),
+    ],
+)
+def test_wrong_options_end_before_any_test(option: str, said: str, inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test(): pass")
+    result = inner.runpytest_inprocess(option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
+
+
+def test_a_report_that_cannot_be_written(inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test(): pass")
+    result = inner.runpytest_inprocess("--dp-report=/dev/full")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    result.stdout.fnmatch_lines(
+        ["dpverify: nothing was audited; --dp-report could not be written: *"]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_report_of_nothing(inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test(): pass")
+    result, lines = _run(inner)
+    assert result.ret == 0
+    assert [line["event"] for line in lines] == ["run-started", "run-finished"]
+    assert lines[-1]["exit_code"] == 5
+
+
+def test_the_plugin_is_inert_where_it_is_not_used(inner: pytest.Pytester) -> None:
+    """In a process of its own, which tells what was loaded."""
+    inner.makepyfile("import sys\ndef test(): assert not {'dpverify', 'numpy'} & {*sys.modules}")
+    site = [str(inner.path / "site"), str(ROOT)]
+    code = f"import sys; sys.path[:0] = {site}; import pytest; sys.exit(pytest.main(['-q', '-rA']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "1 passed" in done.stdout
+    assert "dpverify" not in done.stdout
+
+
+def test_without_the_plugin_there_is_no_fixture(inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test(audited): pass")
+    inner.runpytest_inprocess().assert_outcomes(passed=1)
+    result = inner.runpytest_inprocess("-p", "no:dpverify")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*fixture 'audited' not found*"])
+
+
+def test_a_result_is_no_truth_value(inner: pytest.Pytester) -> None:
+    inner.makepyfile(
+        """
+        from dpverify import ApproxDP
+        from dpverify.testing import assert_calibrated
+
+        def test():
+            assert assert_calibrated(5, ApproxDP(1, "1e-5"), 1)
+        """
+    )
+    result = inner.runpytest_inprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *TypeError: CalibrationResult is no truth value: *"])
+
+
+def test_assertions_need_no_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sound function is refuted with probability at most 1e-6; the seed is fixed."""
+    monkeypatch.delitem(sys.modules, "_dpverify_pytest")
+    coins = random.Random(1)
+
+    def flipped(data: Any, scale: float = 1.0) -> bool:
+        return coins.random() < (0.5 + 0.25 / scale if len(data) else 0.5 - 0.25 / scale)
+
+    given: dict[str, Any] = {
+        "claim": PureDP(2),
+        "pairs": [added("one enters", [], 1.0)],
+        "trials": 400,
+    }
+    faults = scaled_faults(flipped, factors=[0.51])
+    assert assert_private(flipped, faults=faults, seed=3, **given).is_consistent
+    with pytest.raises(NotConsistent, match=r"(?m)^replay +the same call with seed=3$") as caught:
+        assert_private(flipped, seed=3, **given)
+    assert "POWERLESS" in str(caught.value)
+    assert not caught.value.result.is_consistent
