@@ -23,6 +23,7 @@ from dpverify.suite.events import (
     RunStarted,
     UnitFinished,
     exit_code,
+    from_json,
     to_json,
 )
 from dpverify.testing import Finding
@@ -84,7 +85,8 @@ def write_report(
 
     seed: of ``--dp-seed``, 0 without it; each unit's command says its own.
     """
-    finished = [_unit_from(unit) for unit in sorted(units, key=lambda unit: str(unit["name"]))]
+    read = map(from_json, sorted(units, key=lambda unit: str(unit["name"])))
+    finished = [unit for unit in read if isinstance(unit, UnitFinished)]
     alpha = sum(float(unit.data.get("alpha", 0.0)) for unit in finished)
     counts = Counter(str(unit.outcome) for unit in finished)
     code = EXIT_INTERRUPTED if interrupted else exit_code([unit.outcome for unit in finished])
@@ -93,9 +95,3 @@ def write_report(
     for unit in finished:
         lines(unit)
     lines(RunFinished(code, dict(counts), seconds, interrupted))
-
-
-def _unit_from(plain: Mapping[str, Any]) -> UnitFinished:
-    fields = {name: value for name, value in plain.items() if name != "event"}
-    said = {"outcome": Outcome(fields["outcome"]), "details": tuple(fields["details"])}
-    return UnitFinished(**{**fields, **said})
