@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from dpverify.grid.shapes import symmetrized
 from dpverify.privacy.numbers import Floats, settle, whole
 
 _FRESH = 4000  # among which a record's place is found
@@ -53,8 +54,8 @@ class Gaussians:
             raise ValueError(
                 f"covariance has shape {given.shape}; give finite variances of shape (d,), or a (d, d) matrix."
             )
-        if square and not np.allclose(given, given.T):
-            raise ValueError("covariance is not symmetric; give (covariance + covariance.T) / 2.")
+        if square:
+            given = symmetrized(given, "covariance")
         values = np.linalg.eigvalsh(given) if square else given
         if values.min() < -1e-9 * max(values.max(), 0.0):
             raise ValueError(

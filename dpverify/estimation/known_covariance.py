@@ -23,6 +23,7 @@ from dpverify.estimation.kept_sets import HalfSpace, Kept
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.mapped import OfImages, RecordMap
+from dpverify.grid.shapes import symmetrized
 from dpverify.grid.vectors import OUTER_BOX
 from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.plan import with_stages
@@ -103,16 +104,14 @@ class Whitening:
 
 def covariance_matrix(value: Any, name: str) -> Rows:
     """Read a public matrix as rows of floats; raises TypeError or ValueError unless it is square,
-    finite, symmetric."""
+    finite, symmetric up to rounding, which is taken away."""
     listed = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(listed, (list, tuple)) or not listed:
         raise TypeError(f"{name} = {value!r}; give d rows of d numbers.")
     rows = tuple(numbers_of(row, name) for row in listed)
     if any(len(row) != len(rows) for row in rows):
         raise ValueError(f"{name}: rows of unlike lengths for {len(rows)} columns; give (d, d).")
-    if not np.array_equal(np.array(rows), np.array(rows).T):
-        raise ValueError(f"{name} is not symmetric; give (V + V.T) / 2.")
-    return rows
+    return tuple(tuple(row) for row in symmetrized(np.array(rows), name).tolist())
 
 
 def diagonal(deviations: Numbers) -> Rows:

@@ -218,11 +218,15 @@ def _refusal(given: list[Any] | NDArray[Any], index: int, domain: Domain) -> Exc
         (length,) = lengths
         if length is not None or domain.columns > 1:
             return _wrong_shape("1 dimensions" if length is None else f"{length} columns", domain)
-    if not cells or not all(cell is None or isinstance(cell, (Real, Decimal)) for cell in cells):
-        return TypeError(_NO_RECORD.format(index, "holds what is no real number"))
+    odd = [cell for cell in cells if not isinstance(cell, (Real, Decimal, type(None)))]
+    if odd or not cells:
+        kinds = [_KINDS[k] for kind, k in _TYPES.items() if odd and isinstance(odd[0], kind)]
+        held = f"holds {(kinds or ['other things'])[0]}, not real numbers"
+        return TypeError(_NO_RECORD.format(index, held))
     return ValueError(_NO_RECORD.format(index, "is not finite"))
 
 
+_TYPES = {str: "U", bytes: "S", complex: "c"}
 _NO_RECORD = (
     "Record {} {}. Refusing it reveals that it is there: clean the data by a rule that looks at each record "
     "alone and give a float64 array, or build the mechanism with nonfinite='replace', which counts such a "

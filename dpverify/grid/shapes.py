@@ -18,6 +18,12 @@ Matrix = tuple[Numbers, ...]
 _LARGEST_RATIO = 1e24
 _ZERO, _POSITIVE = 1e-11, 1e-9  # eigenvalues of a singular M, against the largest
 _STEPS = 200
+ROUNDING = Fraction(1, 2**20)
+"""How far from symmetric rounding leaves a matrix: |m_jk - m_kj| <= 2^-20 sqrt(|m_jj m_kk|).
+
+Single precision stays below. What is asymmetric by more was mistyped, or is the inverse of a matrix so nearly
+singular that its digits are noise; it is refused.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +86,7 @@ def shape_of(matrix: Any, origin: Any = None) -> tuple[Numbers | Matrix, Shape]:
         raise ValueError(
             f"matrix of shape {array.shape}; give M as (d, d), or its diagonal as (d,)."
         )
-    if not np.array_equal(array, array.T):
-        raise ValueError("matrix is not symmetric; give (M + M.T) / 2.")
+    array = symmetrized(array, "matrix")
     rows = tuple(tuple(row) for row in array.tolist())
     return rows, _matrix_shape(rows, None if origin is None else tuple(_real(origin).tolist()))
 
@@ -117,10 +122,35 @@ def _zeros(values: Floats, columns: int) -> int:
     return zeros
 
 
+def symmetrized(array: Floats, name: str) -> Floats:
+    """Replace a public matrix that is symmetric up to rounding by (M + M^T) / 2; one that is symmetric is kept.
+
+    array: shape (d, d), finite. Raises ValueError where entries differ by more than ``ROUNDING`` says.
+    """
+    if np.array_equal(array, array.T):
+        return array
+    with np.errstate(all="ignore"):
+        root = np.sqrt(np.abs(array.diagonal()))
+        apart = np.abs(array - array.T)
+        if not (apart <= float(ROUNDING) * np.outer(root, root)).all():
+            raise ValueError(_NOT_SYMMETRIC.format(name, f"{apart.max():.3g}"))
+        return np.asarray(array / 2 + array.T / 2)
+
+
+_NOT_SYMMETRIC = (
+    "{0} is not symmetric: two entries across the diagonal are {1} apart, more than rounding explains "
+    "(2^-20 of the deviations' product). If it should be, give ({0} + {0}.T) / 2."
+)
+
+
 def spectrum(covariance: Any) -> Floats:
     """The eigenvalues of a public covariance, given as a diagonal or a matrix."""
     array = _real(covariance)
-    return array if array.ndim == 1 else np.asarray(np.linalg.eigvalsh(array))
+    if array.ndim == 1:
+        return array
+    if array.ndim == 2 and array.shape[0] == array.shape[1]:
+        array = symmetrized(array, "covariance")
+    return np.asarray(np.linalg.eigvalsh(array))
 
 
 def tail_radius(eigenvalues: Floats, rare: float) -> float:

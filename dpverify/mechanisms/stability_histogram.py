@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
@@ -26,7 +26,7 @@ from dpverify.plans import (
     rarely_surfacing,
 )
 from dpverify.plans.parameters import Delta, one_of
-from dpverify.privacy import Adjacency, Domain
+from dpverify.privacy import Adjacency, ApproxDP, Domain, Guarantee
 from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, exact, settle, to_float
 
 _CELLS = 30  # a bin has 2^30 to 2^31 cells, and there are 2^29 bins or more on either side
@@ -99,6 +99,24 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
     delta: Delta
     origin: Exact = 0
     noise: Annotated[Literal["laplace", "gaussian"], one_of("laplace", "gaussian")] = "laplace"
+
+    @classmethod
+    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+        """The mechanism with the least noise whose claim is ``budget``, on the safe side.
+
+        delta: by default the budget's, of which Gaussian noise under an ApproxDP needs the other half. Raises
+        ValueError besides for a budget without a delta, under which no bin may surface.
+        """
+        if "delta" not in parameters and isinstance(budget, Guarantee):
+            given = exact(getattr(budget, "delta", 0), "delta")
+            if not given:
+                raise ValueError(
+                    f"budget = {budget}: bins that nobody listed surface with a probability that is a delta; "
+                    "give an ApproxDP budget."
+                )
+            halved = isinstance(budget, ApproxDP) and parameters.get("noise") == "gaussian"
+            parameters["delta"] = given / 2 if halved else given
+        return super(StabilityHistogram, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def check_parameters(self) -> None:
         """A positive width that floats can tell apart, an origin within reach of it."""

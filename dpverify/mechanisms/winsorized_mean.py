@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from flint import arb
@@ -48,7 +48,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import Share, one_of
 from dpverify.plans.search import Prefix
-from dpverify.privacy import Adjacency, Guarantee, Norm, PureDP
+from dpverify.privacy import Adjacency, Norm
 from dpverify.privacy.balls import ball, enclose
 from dpverify.privacy.numbers import root_down, to_float
 from dpverify.randomness.bits import IntArray
@@ -99,16 +99,6 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
                 "be public. Use Adjacency.REPLACE, or CoordinatewiseMean."
             )
         check_bounds(self.lower, self.upper, self.cells)
-
-    @classmethod
-    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """The mechanism with the least noise whose claim is ``budget``, on the safe side."""
-        if isinstance(budget, PureDP) and parameters.get("noise", "gaussian") == "gaussian":
-            raise ValueError(
-                f"budget = {budget}: no amount of Gaussian noise is pure DP; give noise='laplace', or an "
-                "ApproxDP or ZeroConcentratedDP budget."
-            )
-        return super(WinsorizedMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
         """The dimension."""

@@ -25,7 +25,17 @@ from dpverify.plans.plan import (
     gates_of,
     stages_of,
 )
-from dpverify.privacy import Adjacency, Derivation, Domain, Guarantee, PrivacyClaim, Status, rules
+from dpverify.privacy import (
+    Adjacency,
+    Derivation,
+    Domain,
+    GaussianDP,
+    Guarantee,
+    PrivacyClaim,
+    PureDP,
+    Status,
+    rules,
+)
 from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.calibration import Unreachable, least_integer
 from dpverify.privacy.numbers import Exact, settle
@@ -124,6 +134,13 @@ class Mechanism(ABC, Generic[Estimate]):
         if not isinstance(budget, Guarantee):
             raise TypeError(_NOT_A_BUDGET.format(budget))
         base = cls(adjacency=adjacency, noise_multiplier=Fraction(1), **parameters)
+
+        if isinstance(budget, PureDP) and isinstance(base.claim.guarantee, GaussianDP):
+            other = "noise='laplace', or " if "noise" in base.parameters else ""
+            raise ValueError(
+                f"budget = {budget}: no amount of Gaussian noise is pure DP; give {other}an ApproxDP or "
+                "ZeroConcentratedDP budget."
+            )
 
         def made(multiplier: Fraction) -> Guarantee:
             if multiplier == 1:

@@ -18,8 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpverify.audit.instances import Gaussians
+from dpverify.audit.sensitivity.norms import Mahalanobis
 from dpverify.estimation.friendly_means import isotropic_worst, mapped_spectrum
-from dpverify.grid.shapes import Shape, shape_of, spectrum, tail_radius
+from dpverify.estimation.known_covariance import covariance_matrix
+from dpverify.grid.shapes import Shape, shape_of, spectrum, symmetrized, tail_radius
 from dpverify.privacy.numbers import Floats
 
 RADIUS = Fraction(3, 2)
@@ -172,7 +175,11 @@ def test_an_origin_is_for_singular_matrices(matrix: Any, origin: Any, message: s
         ([1.0, math.nan], ValueError, "not finite"),
         ([[math.inf]], ValueError, "not finite"),
         ([1.0, 1e25], ValueError, "too far for one grid"),
-        ([[1.0, 0.5], [0.4, 1.0]], ValueError, "not symmetric; give (M + M.T) / 2"),
+        (
+            [[1.0, 0.5], [0.4, 1.0]],
+            ValueError,
+            "not symmetric: two entries across the diagonal are 0.1 apart",
+        ),
         ([[1.0, 2.0], [2.0, 1.0]], ValueError, "its least eigenvalue is -1"),
         ([[1.0, 1.0], [1.0, 1.0]], ValueError, "not positive definite, or not by enough"),
         ([[0.0]], ValueError, "not positive definite"),
@@ -292,3 +299,36 @@ def test_a_covariance_mapped_by_itself_has_the_square_roots() -> None:
     assert sorted(mapped_spectrum([1.0] * 3, turned)) == pytest.approx(values)
     assert sorted(spectrum(turned)) == pytest.approx(values)
     assert isinstance(shape_of(turned)[1], Shape)
+
+
+def test_asymmetry_by_rounding_is_taken_away_everywhere() -> None:
+    """A product of single precision, of which no entry is just its mirror image's; and nothing larger."""
+    rng = np.random.default_rng(5)
+    factor = rng.normal(size=(4, 4)) * np.array([1.0, 1e3, 1e-3, 1.0])
+    exact = factor.T @ factor
+    exact = (exact + exact.T) / 2
+    size = np.sqrt(np.outer(exact.diagonal(), exact.diagonal()))
+    off = np.triu(size * rng.uniform(0.5, 1, size=(4, 4)), 1)
+    rounded, more = exact + off * 2.0**-21, exact + off * 2.0**-19
+    expected = rounded / 2 + rounded.T / 2
+    assert not np.array_equal(rounded, rounded.T)
+    assert np.array(shape_of(rounded)[0]).tolist() == expected.tolist()
+    assert np.array(covariance_matrix(rounded, "covariance")).tolist() == expected.tolist()
+    assert np.asarray(Gaussians(n=3, covariance=rounded).covariance).tolist() == expected.tolist()
+    assert spectrum(rounded).tolist() == np.linalg.eigvalsh(expected).tolist()
+    halves = [[Fraction(a) / 2 + Fraction(b) / 2 for a, b in zip(x, y, strict=True)]
+              for x, y in zip(rounded.tolist(), rounded.T.tolist(), strict=True)]  # fmt: skip
+    assert [list(row) for row in np.asarray(Mahalanobis(rounded).covariance)] == halves
+    for taken in (shape_of, spectrum, Mahalanobis, lambda m: covariance_matrix(m, "covariance"),
+                  lambda m: Gaussians(n=3, covariance=m)):  # fmt: skip
+        with pytest.raises(ValueError, match="not symmetric"):
+            taken(more)
+
+
+def test_a_symmetric_matrix_is_kept_to_the_last_bit() -> None:
+    matrix = np.array([[1e308, 5e-324], [5e-324, 1e308]])
+    assert symmetrized(matrix, "matrix") is matrix
+    with pytest.raises(ValueError, match="not symmetric"):
+        symmetrized(np.array([[1e308, 1e308], [-1e308, 1e308]]), "matrix")
+    with pytest.raises(ValueError, match="not symmetric"):
+        symmetrized(np.array([[0.0, 5e-324], [0.0, 0.0]]), "matrix")

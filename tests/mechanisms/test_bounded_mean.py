@@ -126,7 +126,7 @@ def test_bad_parameters_are_refused(
         (1.0, ValueError),
         ([[1.0], [1.0, 2.0]], TypeError),
         (["1"], TypeError),
-        (np.array([1.0], dtype=object), TypeError),
+        (np.array(["1"], dtype=object), TypeError),
     ],
     ids=range(6),
 )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP, SeededBits
+from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP, PureDP, SeededBits
 from dpverify import VectorMeanEstimate as Estimate
 from dpverify.grid.transcripts import transcript
 from dpverify.plans import RoundedGaussian
@@ -85,7 +85,7 @@ def test_bad_parameters_are_refused(
         ([(1.0, 2.0, 3.0)], ValueError, "3 columns"),
         ([(1.0,), (1.0, 2.0)], TypeError, "ragged"),
         ([("1", "2")], TypeError, "strings"),
-        (np.array([(1, 2)], dtype=object), TypeError, "dtype object"),
+        (np.array([(1, "2")], dtype=object), TypeError, "strings"),
     ],
     ids=range(6),
 )
@@ -255,3 +255,10 @@ def test_a_power_of_two_common_to_matrix_and_radius_changes_nothing() -> None:
         scaled = tuple(tuple(entry * size for entry in row) for row in STRETCHED)
         other = mean(matrix=scaled, radius=0.75 * size)
         assert other._query() == mean(matrix=STRETCHED, radius=0.75)._query()
+
+
+def test_a_pure_budget_is_told_what_to_give() -> None:
+    with pytest.raises(
+        ValueError, match=r"no amount of Gaussian noise is pure DP; give an ApproxDP"
+    ):
+        ClippedMean.for_budget(PureDP(1), adjacency=ADD, center=(0, 0), radius=1)

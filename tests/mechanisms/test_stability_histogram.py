@@ -17,11 +17,14 @@ from dpverify import (
     Adjacency,
     ApproxDP,
     ApproximateGaussianDP,
+    GaussianDP,
     HistogramEstimate,
+    PureDP,
     SeededBits,
     StabilityHistogram,
 )
 from dpverify.grid.transcripts import transcript
+from dpverify.privacy import Guarantee
 from spec import stability_histogram as spec
 from spec.theory.laws import real
 from tests.mechanisms.helpers import (
@@ -268,6 +271,29 @@ def test_a_budget_is_met_and_hardly_more(adjacency: Adjacency) -> None:
         assert made.composed.implies(budget)
         less = made.noise_multiplier * Fraction(9999, 10**4)
         assert not replace(made, budget=None, noise_multiplier=less).composed.implies(budget)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_delta_is_the_budget_s_unless_it_is_given(adjacency: Adjacency) -> None:
+    """All of it beside Laplace noise, which has none; a half beside Gaussian noise under (epsilon, delta)."""
+    budget, delta = ApproxDP(1, "1e-6"), Fraction(1, 10**6)
+    laplace = StabilityHistogram.for_budget(budget, adjacency=adjacency, width=1)
+    gaussian = StabilityHistogram.for_budget(budget, adjacency=adjacency, width=1, noise="gaussian")
+    assert laplace.delta == delta
+    assert 1 - 1e-5 < laplace.noise_multiplier <= 1  # a threshold is a whole number
+    assert gaussian.delta == delta / 2
+    assert gaussian.claim.guarantee == laplace.claim.guarantee == budget
+    weak = ApproximateGaussianDP(1, "1e-7", 0)
+    made = StabilityHistogram.for_budget(weak, adjacency=adjacency, width=1, noise="gaussian")
+    assert (made.delta, made.claim.guarantee) == (Fraction(1, 10**7), weak)
+    small = StabilityHistogram.for_budget(budget, adjacency=adjacency, width=1, delta="1e-9")
+    assert small.delta == Fraction(1, 10**9)
+
+
+@pytest.mark.parametrize("budget", [PureDP(1), GaussianDP(1), ApproxDP(1, 0)])
+def test_a_budget_without_a_delta_is_told_what_it_lacks(budget: Guarantee) -> None:
+    with pytest.raises(ValueError, match="give an ApproxDP budget"):
+        StabilityHistogram.for_budget(budget, adjacency=ADD, width=1)
 
 
 def test_claims_are_those_of_the_rules() -> None:

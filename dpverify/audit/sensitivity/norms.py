@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from flint import fmpq, fmpq_mat
 from numpy.typing import ArrayLike
 
 from dpverify.audit.sensitivity.values import Numbers, Value, exactly
+from dpverify.grid.shapes import ROUNDING
 from dpverify.privacy import Norm, exact
 from dpverify.privacy.numbers import settle
 
@@ -50,7 +52,7 @@ class OutputNorm(Enum):
 class Mahalanobis:
     """The norm sqrt(v^T C^-1 v) of vectors v, for a public covariance matrix C.
 
-    covariance: shape (d, d), symmetric and positive definite, taken as exact rational numbers.
+    covariance: shape (d, d), symmetric up to rounding and positive definite, taken as exact rational numbers.
     Errors: TypeError for what is no matrix of numbers, ValueError for one of another kind.
     """
 
@@ -66,8 +68,10 @@ class Mahalanobis:
             )
         rows = tuple(tuple(exact(entry, "covariance") for entry in row) for row in array)
         size = len(rows)
-        if any(rows[i][j] != rows[j][i] for i in range(size) for j in range(i)):
-            raise ValueError("covariance is not symmetric; give (C + C.T) / 2.")
+        for i, j in combinations(range(size), 2):
+            if (rows[i][j] - rows[j][i]) ** 2 > ROUNDING**2 * abs(rows[i][i] * rows[j][j]):
+                raise ValueError("covariance is not symmetric; give (C + C.T) / 2.")
+        rows = tuple(tuple((rows[i][j] + rows[j][i]) / 2 for j in range(size)) for i in range(size))
         minors = ([row[:k] for row in rows[:k]] for k in range(1, size + 1))
         if any(_flint(minor).det() <= 0 for minor in minors):
             raise ValueError(
