@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from dpverify.cli import main
+from dpverify.cli import _parser, main
+from dpverify.cli.shared import check_outputs
 from dpverify.report.jsonl import JsonLines, events_in
 from dpverify.report.page import page
 from dpverify.suite.events import Event, Outcome, RunFinished, UnitFinished, from_json
@@ -223,3 +224,13 @@ def test_paths_that_cannot_be_written_are_refused_before_anything_runs(
         (line,) = capsys.readouterr().err.splitlines()
         assert said in line
     assert kept.read_text(encoding="utf-8") == "of yesterday\n"
+
+
+def test_the_commands_of_the_documentation_are_understood() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^dpverify (.+)$", text, re.MULTILINE)
+    assert len(lines) == 6
+    for line in lines:
+        options, unknown = _parser().parse_known_args(line.split())
+        assert unknown == []
+        check_outputs(options)
