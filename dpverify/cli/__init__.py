@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 import dpverify
-from dpverify.cli import judging, rating, reading, reporting, starting
+from dpverify.cli import comparing, judging, rating, reading, reporting, starting
 from dpverify.cli.shared import EXIT_CODES, Command, UsageError, check_outputs, refuse_unknown
 from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE
 from dpverify.suite.papers import statements, unsourced
@@ -76,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     reading.add(commands, papers=_papers)
     reporting.add(commands)
     starting.add(commands)
+    comparing.add(commands)
     return parser
 
 

@@ -1,0 +1,93 @@
+"""``compare``: two runs, and what got worse from one to the other."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from dpverify.cli.shared import Commands, UsageError, add_standalone
+from dpverify.report.jsonl import events_in
+from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED, Event
+from dpverify.suite.regressions import DEFAULT_LIMITS, METRICS, Line, Mark, compared
+
+_CODES = """\
+exit codes:
+  0    nothing got worse by more than is allowed
+  1    something did: it stands in a line that begins with FAIL
+  2    wrong usage, or a file that --jsonl did not write
+"""
+_COLUMNS = ("", "unit", "what", "old", "new", "")
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    parser = add_standalone(
+        commands, "compare", compare, "two runs whose events --jsonl kept: what got worse",
+        example="dpverify compare OLD.jsonl NEW.jsonl --fail epsilon:5% --fail seconds:50%",
+        codes=_CODES,
+    )  # fmt: skip
+    parser.add_argument("old", type=Path, metavar="OLD", help="written by --jsonl")
+    parser.add_argument("new", type=Path, metavar="NEW", help="likewise, by a later run")
+    parser.add_argument(
+        "--fail", action="append", type=_limit, metavar="WHAT:SHARE",
+        help=(
+            "fail if this grew by more than a share of the old value: epsilon and delta of the claim, certified (the "
+            "bound that an audit found), error (of a rate), seconds. May be given several times; by default epsilon:0%% and "
+            "delta:0%%. A worse verdict and a unit that is gone fail always"
+        ),
+    )  # fmt: skip
+
+
+def _limit(text: str) -> tuple[str, Fraction]:
+    """An argument type: a metric and a share, as epsilon:5%."""
+    match = re.fullmatch(r"([a-z]+):(\d+(?:\.\d+)?)%", text)
+    if match is None or match[1] not in METRICS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no limit; write epsilon:5%, say, of {', '.join(METRICS)}"
+        )
+    return match[1], Fraction(match[2]) / 100
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Print the table of differences, and say whether one of them fails."""
+    asked: list[tuple[str, Fraction]] = options.fail or [*DEFAULT_LIMITS.items()]
+    for metric, times in Counter(metric for metric, _ in asked).items():
+        if times > 1:
+            raise UsageError(f"--fail {metric}: is given {times} times; give one share of each.")
+    old, new = (_read(path) for path in (options.old, options.new))
+    try:
+        lines = compared(old, new, dict(asked))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if lines:
+        _print_table([_COLUMNS, *(line.cells for line in lines)])
+    return _said(lines, options.old, options.new)
+
+
+def _read(path: Path) -> list[Event]:
+    try:
+        return events_in(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def _said(lines: Sequence[Line], old: Path, new: Path) -> int:
+    counts = Counter(line.mark for line in lines)
+    if not counts[Mark.FAIL]:
+        print(f"nothing got worse by more than is allowed from {old} to {new}")
+        return EXIT_HELD
+    print(f"{counts[Mark.FAIL]} regressions from {old} to {new}")
+    return EXIT_REFUTED
