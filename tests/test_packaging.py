@@ -62,7 +62,7 @@ from dpverify.cli import main
 from dpverify.suite.trees import find_root
 
 here = ["--workers", "1"]
-assert main(["audit", "noisy_count", "--quick", "--seed", "1", *here]) == 0
+assert main(["audit", "noisy_count", "--quick", "--seed", "1", "--report", "page.html", *here]) == 0
 assert main(["prove", "randomized_response", *here]) == 0
 assert main(["claims", "--check"]) == 0
 assert main(["prove", "--check"]) == 0
@@ -90,6 +90,8 @@ def test_the_wheel_carries_its_trees_and_types(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for needed in (
         "dpverify/py.typed",
+        "dpverify/report/page.css",
+        "dpverify/report/page.js",
         "dpverify/_suite/spec/bounded_mean.py",
         "dpverify/_suite/spec/theory/laws.py",
         "dpverify/_suite/audits/exhibits/count_silent_when_empty.py",

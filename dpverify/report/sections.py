@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -30,6 +31,15 @@ def badge(unit: UnitFinished) -> Element:
     """The verdict, as a sign, a word and a color."""
     sign = tag("span", SIGNS[unit.outcome], aria_hidden="true")
     return tag("span", sign, f" {unit.verdict}", class_=f"badge {unit.outcome}")
+
+
+def breakable(name: str) -> Iterator[Child]:
+    """A name that may be broken between its parts, on a narrow screen."""
+    first, *others = re.split(r"(?<=[:/])", name)
+    yield first
+    for other in others:
+        yield tag("wbr")
+        yield other
 
 
 def run_line(run: RunStarted, end: RunFinished | None) -> Element:
@@ -74,7 +84,8 @@ def verdict_table(units: Sequence[UnitFinished], anchors: Mapping[str, str]) -> 
 
 
 def _row(unit: UnitFinished, anchor: str | None) -> Element:
-    name = tag("a", unit.name, href=f"#{anchor}") if anchor else tag("span", unit.name)
+    parts = breakable(unit.name)
+    name = tag("a", *parts, href=f"#{anchor}") if anchor else tag("span", *parts)
     said = tag("div", brief(unit.summary), class_="said") if unit.summary else None
     return tag(
         "tr",
@@ -100,7 +111,7 @@ def claim_section(name: str, units: Sequence[UnitFinished], anchor: str) -> Elem
     proof = next((one["derivation"] for one in data if "derivation" in one), None)
     return tag(
         "section",
-        tag("h3", name, *(part for unit in units for part in (" ", badge(unit)))),
+        tag("h3", *breakable(name), *(part for unit in units for part in (" ", badge(unit)))),
         *(part for unit in units for part in _facts(unit)),
         tag("div", *drawn, class_="figures") if drawn else None,
         _numbers([figure.table for figure in figures], anchor) if figures else None,

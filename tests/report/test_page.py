@@ -16,7 +16,7 @@ from dpverify.report.page import page
 from dpverify.suite.events import Event, Outcome, RunFinished, UnitFinished, from_json
 from tests.report.cases import ENDED, STARTED, audited, everything, unit, written
 
-_VOID = {"meta", "link"}
+_VOID = {"meta", "link", "wbr"}
 
 
 class _Read(HTMLParser):
