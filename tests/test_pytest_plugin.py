@@ -7,8 +7,6 @@ that is planted in the plugin must make that check fail.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import random
 import re
 import shlex
@@ -25,9 +23,10 @@ import _dpverify_pytest
 from dpverify import PureDP, testing
 from dpverify.audit import NotConsistent, added, scaled_faults
 from dpverify.testing import Finding, assert_private
+from tests.inner_runs import ROOT, inner, lines_of, run
 
+__all__ = ["inner"]  # a fixture
 pytest_plugins = "pytester"
-ROOT = Path(__file__).parents[1]
 FACTS = ("claim", "seen", "pair", "chance", "replay")
 FAST = """
     import pytest
@@ -85,29 +84,6 @@ AUDITS = """
 """
 
 
-@pytest.fixture
-def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A folder in which pytest finds the plugin by its entry point, as where dpverify is installed."""
-    info = pytester.mkdir("site") / "of_a_test-0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: of-a-test\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("[pytest11]\ndpverify = _dpverify_pytest\n")
-    pytester.syspathinsert(info.parent)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (info.parent, ROOT))))  # of workers
-    return pytester
-
-
-def _run(inner: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
-    """A run, and the lines of its report."""
-    result = inner.runpytest_inprocess("--dp-report=report.jsonl", "--junitxml=junit.xml", *options)
-    return result, _lines(inner)
-
-
-def _lines(inner: pytest.Pytester) -> list[dict[str, Any]]:
-    text = (inner.path / "report.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def _units(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """The audits of a report by name, without what differs from run to run."""
     units = [line for line in lines if line["event"] == "unit-finished"]
@@ -117,7 +93,7 @@ def _units(lines: list[dict[str, Any]]) -> dict[str, Any]:
 def _check(inner: pytest.Pytester, *options: str) -> dict[str, Any]:
     """Hold a run of FAST against what is promised: failures, their facts, the report, JUnit XML, seeds."""
     inner.makepyfile(test_fast=FAST)
-    result, lines = _run(inner, *options)
+    result, lines = run(inner, *options)
     result.assert_outcomes(passed=2, failed=3)
     result.stdout.fnmatch_lines(
         ["dpverify: 1 CONSISTENT, 1 INVALID, 2 VIOLATED, 2 nothing found; *"]
@@ -154,7 +130,7 @@ def _check(inner: pytest.Pytester, *options: str) -> dict[str, Any]:
             assert known.get(f"dpverify.{fact}{at}") == facts[fact]
             if unit["outcome"] != "held":
                 assert re.search(rf"^E +{fact} +{re.escape(facts[fact])}$", shown, re.MULTILINE)
-    again = _units(_run(inner, *options)[1])
+    again = _units(run(inner, *options)[1])
     assert [unit["replay"] for unit in again.values()] == [one["replay"] for one in units.values()]
     return units
 
@@ -239,7 +215,7 @@ def test_mistakes_in_the_plugin_are_seen(
 def test_audits_of_functions_serially_and_in_workers(inner: pytest.Pytester) -> None:
     """False alarms: the coins are seeded, so what this test sees it always sees."""
     inner.makepyfile(test_audits=AUDITS)
-    result, lines = _run(inner)
+    result, lines = run(inner)
     result.assert_outcomes(passed=1, failed=2)
     shown = result.stdout.str()
     for fact in (
@@ -262,7 +238,7 @@ def test_audits_of_functions_serially_and_in_workers(inner: pytest.Pytester) -> 
     workers = inner.runpytest_subprocess("-n2", "--dist=loadgroup", "--dp-report=report.jsonl")
     workers.assert_outcomes(passed=1, failed=2)
     workers.stdout.fnmatch_lines(["dpverify: 1 CONSISTENT, 1 POWERLESS, 1 VIOLATED; *"])
-    merged = _units(_lines(inner))
+    merged = _units(lines_of(inner))
     assert [*merged] == [*units]
     assert {name: unit["data"]["seed"] for name, unit in merged.items()} == seeds
     assert [one["replay"] for one in merged.values()] == [one["replay"] for one in units.values()]
@@ -277,14 +253,14 @@ def test_a_failure_is_replayed_by_its_line(inner: pytest.Pytester) -> None:
         "    audited(lambda data: 1 / 0, claim=PureDP(1), pairs=[added('one', [0.0], 1.0)], trials=300)\n",
     )
     inner.makeini("[pytest]")
-    _, lines = _run(inner)
+    _, lines = run(inner)
     (first, second) = _units(lines).values()
     assert first["replay"] != second["replay"]
     elsewhere = inner.mkdir("elsewhere")
     for unit in (first, second):
         words = shlex.split(unit["replay"])
         assert words[0] == "pytest"
-        _, again = _run(inner, *words[1:])
+        _, again = run(inner, *words[1:])
         assert _units(again) == {unit["name"]: unit}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(elsewhere)
@@ -303,7 +279,7 @@ def test_seeds_of_tests(inner: pytest.Pytester) -> None:
     """
     )
     inner.runpytest_inprocess().assert_outcomes(passed=1)
-    _, lines = _run(inner, "--dp-seed=9")
+    _, lines = run(inner, "--dp-seed=9")
     assert {unit["data"]["seed"] for unit in _units(lines).values()} == {9}
 
 
@@ -316,7 +292,7 @@ def test_quick_runs_say_so(inner: pytest.Pytester) -> None:
             audited(lambda data: 1 / 0, claim=PureDP(1), pairs=[added("one", [0.0], 1.0)])
     """
     )
-    result, lines = _run(inner, "--dp-quick")
+    result, lines = run(inner, "--dp-quick")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["dpverify: *; fewer draws, by --dp-quick; written to *"])
     assert all(unit["replay"].endswith(" --dp-quick") for unit in _units(lines).values())
@@ -367,7 +343,7 @@ def test_a_report_that_cannot_be_written(inner: pytest.Pytester) -> None:
 
 def test_a_report_of_nothing(inner: pytest.Pytester) -> None:
     inner.makepyfile("def test(): pass")
-    result, lines = _run(inner)
+    result, lines = run(inner)
     assert result.ret == 0
     assert [line["event"] for line in lines] == ["run-started", "run-finished"]
     assert lines[-1]["exit_code"] == 5
