@@ -39,6 +39,20 @@ class Difference:
     breaking: bool = False
 
 
+KINDS = {
+    "NEW": "promised by the code and not recorded",
+    "DROPPED": "recorded and not in the code; breaking",
+    "LOOSENED": "the guarantee promises less; breaking",
+    "TIGHTENED": "the guarantee promises more",
+    "INCOMPARABLE": "neither guarantee implies the other, or one cannot be read; breaking",
+    "STATUS": "proved, conjectured, asserted or refuted; breaking where it got weaker",
+    "NOISIER": "the noise multiplier is more than 1% larger",
+    "NOISE": "another noise multiplier",
+    "WITNESS": "a refuted claim's witness is missing, changed or refused; breaking",
+    "a field": "of any other field its name, as DOMAIN or LEMMAS; breaking for ADJACENCY, DOMAIN, REFUTED_ON, ROUNDED, "
+    "and where one of FAULTS or PAIRS is gone or CERTIFIED_EPSILON is less",
+}
+"""What a difference is called, and what that means. Every one of them makes ``claims --check`` exit with 1."""
 _ALWAYS_BREAKING = {"adjacency", "domain", "refuted_on", "rounded"}
 _ATTACKED_WITH = ("faults", "pairs")
 """Of a black box: what a check of its claim loses where one of these is gone."""

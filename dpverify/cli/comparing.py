@@ -89,5 +89,6 @@ def _said(lines: Sequence[Line], old: Path, new: Path) -> int:
     if not counts[Mark.FAIL]:
         print(f"nothing got worse by more than is allowed from {old} to {new}")
         return EXIT_HELD
-    print(f"{counts[Mark.FAIL]} regressions from {old} to {new}")
+    many = "1 regression" if counts[Mark.FAIL] == 1 else f"{counts[Mark.FAIL]} regressions"
+    print(f"{many} from {old} to {new}")
     return EXIT_REFUTED

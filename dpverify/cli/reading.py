@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import groupby
+from textwrap import wrap
 
 from rich.console import Console
 
@@ -38,11 +39,20 @@ def add(commands: Commands[argparse.ArgumentParser], papers: Command) -> None:
     add_command(commands, "papers", papers, "from each item of the sources to its file and status")
     promised = add_command(
         commands, "claims", claims, "the code against the ledger claims.toml",
-        example="dpverify claims --check",
+        example="dpverify claims --check", besides=_differences(),
     )  # fmt: skip
     mode = promised.add_mutually_exclusive_group()
     mode.add_argument("--check", action="store_true", help="exit 1 on any difference (default)")
     mode.add_argument("--update", action="store_true", help="write the ledger; review the diff")
+
+
+def _differences() -> str:
+    """What a difference from the ledger is called, for the help."""
+    kinds = (
+        "\n".join(wrap(f"  {kind:<13}{meaning}", 79, subsequent_indent=" " * 15))
+        for kind, meaning in ledger.KINDS.items()
+    )
+    return "\n".join(("\ndifferences, each of which is exit code 1:", *kinds))
 
 
 def add_list(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -50,12 +50,19 @@ def add_command(
     *,
     example: str = "",
     names: bool = False,
+    besides: str = "",
 ) -> argparse.ArgumentParser:
-    """Declare a command about a suite; ``names``: it takes any number of NAMEs, by default everything."""
-    parser = _declared(commands, name, summary, example, EXIT_CODES)
+    """Declare a command about a suite; ``names``: it takes any number of NAMEs, by default everything.
+
+    besides: what its help says after the exit codes.
+    """
+    parser = _declared(commands, name, summary, example, EXIT_CODES + besides)
     parser.set_defaults(command=function)
     parser.add_argument(
-        "--suite", type=Path, metavar="PATH", help="a folder with mechanisms/, spec/ and audits/"
+        "--suite",
+        type=Path,
+        metavar="PATH",
+        help="a folder with audits/, and mechanisms/ and spec/ for mechanisms",
     )
     if names:
         parser.add_argument("names", nargs="*", metavar="NAME", help="default: everything")

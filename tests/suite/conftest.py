@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from dpverify.suite import judges, trees
 
 ROOT = Path(__file__).parents[2]
 _THEORY = ("__init__", "laws", "lower_bounds", "obligations", "profiles", "queries")
@@ -26,3 +30,24 @@ def foreign(tmp_path: Path) -> Path:
     for stem in _THEORY:
         shutil.copy(ROOT / "spec" / "theory" / f"{stem}.py", tmp_path / "spec" / "theory")
     return tmp_path
+
+
+@pytest.fixture
+def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Forgets every suite but ours that this process has loaded, for tests whose files change.
+
+    No bytecode is written: of two texts of one length, written within a second, it would be taken for both.
+    """
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def forgotten() -> None:
+        judges._suite.cache_clear()
+        ours = trees._private_package(trees.find_root())
+        loaded = [name for name in sys.modules if name.startswith("_dpverify_suite_")]
+        for name in loaded:
+            if name.partition(".")[0] != ours:
+                del sys.modules[name]
+
+    forgotten()
+    yield forgotten
+    forgotten()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,21 +45,22 @@ def _changed(old: str, new: str) -> str:
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Path:
-    """A suite that is one file."""
+def suite(tmp_path: Path, forget: Callable[[], None]) -> Path:
+    """A suite that is one file, which tests change; of that nothing is left to other tests."""
     (tmp_path / "audits").mkdir()
     _write(tmp_path, _BOXES)
     return tmp_path
 
 
 def _write(suite: Path, text: str, name: str = "totals") -> None:
+    """Write a file of a suite, and forget the one that was loaded."""
     (suite / "audits" / f"{name}.py").write_text(text, encoding="utf-8")
+    judges._suite.cache_clear()
     for module in [module for module in sys.modules if module.endswith(f".audits.{name}")]:
         del sys.modules[module]
 
 
 def _main(suite: Path, *words: str) -> int:
-    judges._suite.cache_clear()  # a suite is loaded once in a process; here its files change
     return main([*words, "--suite", str(suite)])
 
 
@@ -135,10 +137,9 @@ def test_a_seeded_one_is_replayed_bit_for_bit(suite: Path, tmp_path: Path) -> No
     _write(suite, other, "more")
     assert _main(suite, "audit", *_QUICK, "--jsonl", str(first)) == 0
     (suite / "audits" / "more.py").unlink()
-    _write(suite, _BOXES)
+    judges._suite.cache_clear()
     replay = _units(first)[KEY]["replay"].split()[1:]
     assert replay[:3] == ["audit", KEY, "--seed"]
-    judges._suite.cache_clear()
     assert main([*replay, "--jsonl", str(again)]) == 0
     kept = ("epsilon", "strongest", "draws", "seed")
     # the other box had half of alpha, so bounds differ; the draws that they are counted in do not

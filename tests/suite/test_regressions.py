@@ -111,7 +111,8 @@ def test_what_got_worse_fails(
     (line,) = [line[2:] for line in failed if line[2] == said[0]]
     for cell, part in zip(line, said, strict=False):
         assert all(word in cell for word in part.split())
-    assert lines[-1][0].startswith(f"{len(failed)} regressions from")
+    many = "1 regression" if len(failed) == 1 else f"{len(failed)} regressions"
+    assert lines[-1][0].startswith(f"{many} from ")
 
 
 ALLOWED: list[tuple[UnitFinished, tuple[str, ...], set[str]]] = [
