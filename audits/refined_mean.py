@@ -23,6 +23,7 @@ from dpverify.plans import NoNoise, Stage
 from dpverify.randomness.bits import IntArray
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
+from . import _ladder
 from ._moving import Faulty, Value
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -184,6 +185,7 @@ def _attacked(
         radius=1,
         record_radius=1.02,
         n_max=n,
+        ladder_multiplier=None,
         **own,
     )
     core, one_way = mechanism.core(), adjacency is ADD
@@ -236,6 +238,9 @@ SMALL = (
         name="plane, a matrix, add-remove", mechanism=_small(ADD, matrix=_TURNED), data=_PLANE
     ),
     SmallInstance(name="nobody, replace", mechanism=_small(REPLACE), data=()),
+    *_ladder.followed(
+        RefinedMean, radius=1, record_radius=Fraction(3, 4), center_multiplier=Fraction(1, 2)
+    ),
 )
 
 

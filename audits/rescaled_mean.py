@@ -13,6 +13,7 @@ from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance,
 from dpverify.audit.friendly_core import FriendlyNeighbors, filtered_of
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, Population, RateClaim
 
+from . import _ladder
 from . import _rescaled_faults as faults
 from ._rescaled_faults import at, crowd
 
@@ -92,7 +93,8 @@ def _friendly(mechanism: RescaledMean, n: int, least: int) -> tuple[NeighboringP
 
 
 def _made(epsilon: int, adjacency: Adjacency, n_max: int, **own: Any) -> RescaledMean:
-    parameters: dict[str, Any] = {"matrix": (16.0,), "radius": 1, "n_max": n_max, **own}
+    given: dict[str, Any] = {"matrix": (16.0,), "radius": 1, "ladder_multiplier": None}
+    parameters = {**given, "n_max": n_max, **own}
     return RescaledMean.for_budget(ApproxDP(epsilon, "1e-6"), adjacency=adjacency, **parameters)
 
 
@@ -181,6 +183,7 @@ CONFIGURATIONS = (
     _by_weights("weights", _made(1, REPLACE, _FEW), 10_000),
     _by_scores(ADD),
     _by_coins(ADD),
+    *_ladder.configurations(),
 )
 
 
@@ -234,6 +237,7 @@ SMALL = (
         noise_multiplier=2,
     ),
     _small("gaussian, two of six no friends", _SIX, filter="gaussian", n_max=100, choices=20),
+    *_ladder.followed(RescaledMean, radius=1),
 )
 
 

@@ -16,7 +16,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
-from .theory import joint, moving, rescaled_laws
+from .theory import joint, moving, rescaled_laws, scale_ladder
 from .theory.core_means import Basic, Gaussian, Weights, gaussian_shift
 from .theory.filtered_laws import FilteredLaw
 from .theory.filters import Image, mean_noise
@@ -52,8 +52,9 @@ _FAR = 2**41
 
 
 def first_stage(parameters: Parameters) -> dict[str, Any]:
-    """Parameters of the rescaled mean that takes 1 / center_multiplier^2 of mu^2."""
-    return {**parameters, "noise_multiplier": Fraction(parameters["center_multiplier"])}
+    """Parameters of the rescaled mean that takes 1 / center_multiplier^2 of mu^2, on the stated radius."""
+    own = {"noise_multiplier": Fraction(parameters["center_multiplier"]), "ladder_multiplier": None}
+    return {**parameters, **own}
 
 
 @cache
@@ -84,6 +85,8 @@ def center(mean: Outcome, noise: Fraction) -> Image:
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """By stage; those of mean and sum squared, in one unit."""
+    if scale_ladder.has_ladder(parameters):
+        return scale_ladder.sensitivities(sensitivities(scale_ladder.on_rung(parameters, 0)))
     width = rescaled_laws.public_map(parameters).width + 1
     square = moving.unit_sensitivity(Fraction(parameters["noise_multiplier"]), width)
     return {**rescaled_mean.sensitivities(first_stage(parameters)), "sum and count": square}
@@ -91,7 +94,11 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 @states(_MEAN, Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw | FilteredLaw:
-    """That of the rescaled mean, with a sum and a number about it where it is released."""
+    """That of the rescaled mean, with a sum and a number about it where it is released; on the rung of a ladder, where
+    there is one."""
+    if scale_ladder.has_ladder(parameters):
+        mean: Any = law
+        return scale_ladder.law(parameters, records, mean)
     public = rescaled_laws.public_map(parameters)
     images = [public.image(record) for record in records]
     first = rescaled_laws.law(first_stage(parameters), records)
@@ -200,11 +207,13 @@ def _noise(parameters: Parameters, radius: int) -> Fraction:
 
 @states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """That of a rescaled mean with all of the budget, 1 / center_multiplier^2 + 1 / noise_multiplier^2."""
-    names = ("center_multiplier", "noise_multiplier")
+    """That of a rescaled mean with all of the budget, 1 / center_multiplier^2 + 1 / noise_multiplier^2 (and the ladder's)."""
+    names = ["center_multiplier", "noise_multiplier"]
+    names += ["ladder_multiplier"] if scale_ladder.has_ladder(parameters) else []
     square = sum(1 / Fraction(parameters[name]) ** 2 for name in names)
     whole = Fraction(math.isqrt(math.floor(4**40 / square)), 2**40)
-    return rescaled_mean.lower_bound({**parameters, "noise_multiplier": whole}, n)
+    own = {"noise_multiplier": whole, "ladder_multiplier": None}
+    return rescaled_mean.lower_bound({**parameters, **own}, n)
 
 
 # --- obligations --------------------------------------------------------------------------------

@@ -19,10 +19,10 @@ from .theory.laws import DiscreteLaplaceLaw, real, real_exponential
 from .theory.lower_bounds import tracing
 from .theory.obligations import Departure, require
 from .theory.profiles import gaussian_profile
-from .theory.rescaled_laws import ALGORITHM, WEIGHTS, law, public_map, setting_of, shares
+from .theory import rescaled_laws, scale_ladder
+from .theory.rescaled_laws import ALGORITHM, WEIGHTS, public_map, setting_of, shares
 from .theory.rescaling import quarter_root, rescaling, spectrum
 
-__all__ = ["law"]
 Parameters = Mapping[str, Any]
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 DEPARTURES = (
@@ -61,8 +61,19 @@ DEPARTURES = (
 _TAIL = Source("DJYZZ24", "Theorem 3.1, accuracy", SourceStatus.CHANGED_CONSTANTS, "explicit")
 
 
+@states(WEIGHTS, ALGORITHM)
+def law(parameters: Parameters, records: Sequence[Any]) -> Any:
+    """The agreement and the mean, or what a filter's coins hide; on the rung of a ladder, where there is one."""
+    if scale_ladder.has_ladder(parameters):
+        mean: Any = rescaled_laws.law
+        return scale_ladder.law(parameters, records, mean)
+    return rescaled_laws.law(parameters, records)
+
+
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """By stage, of the mean squared in one unit; behind a filter for friendly neighbors."""
+    if scale_ladder.has_ladder(parameters):
+        return scale_ladder.sensitivities(sensitivities(scale_ladder.on_rung(parameters, 0)))
     plan, width = shares(parameters), len(parameters["matrix"])
 
     def unit(spread: Fraction) -> int:
@@ -181,8 +192,10 @@ def _delta(parameters: Parameters, epsilon: Fraction) -> Any:
     times = rare[parameters["filter"]]
     if not times:
         return mp.mpf(1)
-    mu = 1 / Fraction(parameters["noise_multiplier"])
-    return gaussian_profile(mu**2, epsilon) + times * real(parameters["tail"])
+    square = 1 / Fraction(parameters["noise_multiplier"]) ** 2
+    if scale_ladder.has_ladder(parameters):
+        square += 1 / Fraction(parameters["ladder_multiplier"]) ** 2
+    return gaussian_profile(square, epsilon) + times * real(parameters["tail"])
 
 
 # --- obligations --------------------------------------------------------------------------------

@@ -28,6 +28,14 @@ from dpverify.estimation.friendly_means import (
 )
 from dpverify.estimation.handles import SUM_AND_COUNT
 from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.estimation.scale_ladder import (
+    ON_RUNG,
+    LadderMultiplier,
+    default_ladder,
+    ladder_plan,
+    on_rung,
+    rung_of,
+)
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
 from dpverify.grid.rounding import rounded_multiples
@@ -86,6 +94,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     filter: Filters = "weights"
     origin: Numbers | None = None
     center_epsilon: Fraction | None = None
+    ladder_multiplier: LadderMultiplier = None
 
     def check_parameters(self) -> None:
         """As for ``RescaledMean``; a center_epsilon for the basic filter alone."""
@@ -153,13 +162,18 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         return CORES[self.filter](*shared)
 
     def plan(self) -> Plan:
-        """The rescaled mean, then the masked sum and number around it."""
+        """The rescaled mean, then the masked sum and number around it; on the ladder's rung, where there is one."""
+        if self.ladder_multiplier is not None:
+            return ladder_plan(self, self.core().nearness, self.ladder_multiplier)
         return (*self.core().plan, Stage(SUM_AND_COUNT, self._sum(), RoundedGaussian(UNIT)))
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """center + noisy sum / noisy number; the center alone where the number is too small."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
+        if self.ladder_multiplier is not None:
+            here = on_rung(self, rung_of(transcript, self.ladder_multiplier))
+            return here.estimate(transcript.within(ON_RUNG))
         core, shape = self.core(), self._shape()
         total = self._stage(SUM_AND_COUNT).query
         assert isinstance(total, MovingSum)
@@ -260,22 +274,45 @@ def _shared(
         return _basic_share(budget, adjacency, shared)
     times = {"weights": 1, "gaussian": 3}[filter_]
     mu = calibrate(lambda mu: ApproximateGaussianDP(mu, times * tail, 0), budget)
-    ratio = parameters["record_radius"] / parameters["radius"]
-    found: list[tuple[bool, float, Fraction]] = []
-    for share in _SHARES:
-        square = Fraction(round(2**30 * to_float(mu.mu_squared) * share), 2**30)
-        multiplier = root_down(1 / square, 30) + Fraction(1, 2**30)
-        trial = RescaledMean(adjacency=adjacency, noise_multiplier=multiplier, **shared)
-        first = trial.expected_noise(trial.n_max) * math.sqrt(trial.columns())
-        abstains = trial.minimum_n() > trial.n_max
-        found.append((abstains, math.hypot(ratio, first) / math.sqrt(1 - share), multiplier))
-    _, least, multiplier = min(found)
+    whole_budget = mu.mu_squared
+    ladder, left = None, whole_budget
+    if filter_ != "weights":
+        shared.setdefault("ladder_multiplier", None)
+    if shared.setdefault("ladder_multiplier", "default") == "default":
+        ladder, left = default_ladder(whole_budget, adjacency, shared["n_max"])
+    elif shared["ladder_multiplier"] is not None:
+        ladder = exact(shared["ladder_multiplier"], "ladder_multiplier")
+        left = whole_budget - 1 / ladder**2
+    shared.pop("ladder_multiplier")
+    chosen = _best_share(left, adjacency, shared, parameters)
+    if chosen[0] and ladder is not None and "ladder_multiplier" not in parameters:
+        ladder, chosen = None, _best_share(whole_budget, adjacency, shared, parameters)
+    _, least, multiplier = chosen
     if not math.isfinite(least):
         raise ValueError(
             f"No share of {budget} leaves room for two stages at n_max = {shared['n_max']}; raise one "
             "of them, or use RescaledMean."
         )
-    return {"tail": tail, "center_multiplier": multiplier}
+    return {"tail": tail, "center_multiplier": multiplier, "ladder_multiplier": ladder}
+
+
+def _best_share(
+    mu_squared: Fraction,
+    adjacency: Adjacency,
+    shared: dict[str, Any],
+    parameters: dict[str, Any],
+) -> tuple[bool, float, Fraction]:
+    """Whether n_max records abstain often, the noise at them, and the center's multiplier: of a few shares the best."""
+    ratio = parameters["record_radius"] / parameters["radius"]
+    found: list[tuple[bool, float, Fraction]] = []
+    for share in _SHARES:
+        square = Fraction(round(2**30 * to_float(mu_squared) * share), 2**30)
+        multiplier = root_down(1 / square, 30) + Fraction(1, 2**30)
+        trial = RescaledMean(adjacency=adjacency, noise_multiplier=multiplier, **shared)
+        first = trial.expected_noise(trial.n_max) * math.sqrt(trial.columns())
+        abstains = trial.minimum_n() > trial.n_max
+        found.append((abstains, math.hypot(ratio, first) / math.sqrt(1 - share), multiplier))
+    return min(found)
 
 
 def _basic_share(budget: ApproxDP, adjacency: Adjacency, shared: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -21,11 +22,20 @@ from dpverify.estimation.friendly_means import (
     with_covariance,
 )
 from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.estimation.scale_ladder import (
+    ON_RUNG,
+    LadderMultiplier,
+    default_ladder,
+    ladder_plan,
+    on_rung,
+    rung_of,
+)
 from dpverify.grid.shapes import Matrix, Shape, shape_of
 from dpverify.plans import Abstained, Mechanism, Plan, Transcripts
 from dpverify.plans.parameters import probability
-from dpverify.privacy import Adjacency, ApproxDP, Guarantee
-from dpverify.privacy.numbers import Exact, exact, to_float
+from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
+from dpverify.privacy.guarantees import ApproximateGaussianDP
+from dpverify.privacy.numbers import Exact, exact, root_up, to_float, whole
 from dpverify.transformations.means import MEAN, CoreMean
 
 
@@ -48,9 +58,12 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     rows under add-remove. ``for_budget`` finds both from ``covariance`` and ``n_max``.
     filter: "weights", or, to compare, one of the random filters it stands for: "gaussian" (noise on
     every number of friends) or "basic" (coins); they have more noise for every number of records.
+    ladder_multiplier: the noise multiplier of a first stage, in which pairs of records vote for a radius: ``radius`` times a
+    power of two from 1/16 to 16, and ``radius`` itself unless another is plainly better; None uses ``radius`` as it is. With
+    it a spread that is stated up to ten times too small or too large costs accuracy, and no answer.
     n_max: about how many records are expected, public; it decides how the budget is shared. tail: the
     probability that each of the rare events may have which make the claim's delta.
-    Claim: approximate GDP of mu = 1 / noise_multiplier, with one tail for "weights" and 3 (add-remove)
+    Claim: approximate GDP, mu^2 = 1 / noise_multiplier^2 (+ 1 / ladder_multiplier^2), with one tail for "weights" and 3 (add-remove)
     or 2 (replace) for "gaussian"; for "basic" what the friendly lift gives.
     Errors: TypeError or ValueError for parameters and for data of another shape.
     Source: DJYZZ24, Algorithm 1, with weights (OURS) in place of its filter and other constants.
@@ -62,6 +75,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     tail: Tail
     filter: Filters = "weights"
     origin: Numbers | None = None
+    ladder_multiplier: LadderMultiplier = None
 
     def check_parameters(self) -> None:
         """A positive definite M, or an origin; a multiplier that some grid serves."""
@@ -82,6 +96,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         proxy (unless ``matrix`` is given) and the radius one that pairs exceed with probability at
         most 1 / n_max. trace, largest: of a covariance of which no more is known, with ``columns``: M
         is then the identity. tail: by default a tenth of what the filter can use of delta.
+        ladder_multiplier: by default a 20th of mu^2 for the votes, none where n_max records are too few for them.
         """
         with_covariance(parameters, covariance)
         chosen = parameters.get("filter", "weights")
@@ -89,6 +104,8 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
             parameters["tail"] = default_tail(budget, adjacency, chosen)
         elif isinstance(budget, ApproxDP):
             require_room(exact(parameters["tail"], "tail"), budget, adjacency, chosen)
+        if "ladder_multiplier" not in parameters:
+            parameters["ladder_multiplier"] = _ladder(budget, adjacency, chosen, parameters)
         return super(RescaledMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
@@ -96,8 +113,10 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         return len(self.matrix)
 
     def plan(self) -> Plan:
-        """Through the filter: the number of kept records, then their mean."""
-        return self.core().plan
+        """Through the filter: the number of kept records, then their mean; on the ladder's rung, where there is one."""
+        if self.ladder_multiplier is None:
+            return self.core().plan
+        return ladder_plan(self, self.core().nearness, self.ladder_multiplier)
 
     def core(self) -> CoreMean:
         """The filter's part, with what is known of it."""
@@ -109,6 +128,9 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         """The released mean, in the data's units."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
+        if self.ladder_multiplier is not None:
+            here = on_rung(self, rung_of(transcript, self.ladder_multiplier))
+            return here.estimate(transcript.within(ON_RUNG))
         core, shape = self.core(), self._shape()
         nearness, unit = core.nearness, to_float(core.noise_of(transcript))
         released = np.array([bounded_float(v) for v in transcript.numbers(MEAN)])
@@ -133,3 +155,20 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
 
     def _shape(self) -> Shape:
         return shape_of(self.matrix, self.origin)[1]
+
+
+def _ladder(
+    budget: Guarantee, adjacency: Adjacency, filter_: str, parameters: dict[str, Any]
+) -> Fraction | None:
+    """The votes' multiplier: none where about n_max records have too few pairs, or would abstain more often for it."""
+    if filter_ != "weights" or not isinstance(budget, ApproxDP):
+        return None
+    tail = exact(parameters["tail"], "tail")
+    mu = calibrate(lambda mu: ApproximateGaussianDP(mu, tail, 0), budget)
+    n_max = whole(parameters["n_max"], "n_max")
+    ladder, left = default_ladder(mu.mu_squared, adjacency, n_max)
+    if ladder is None:
+        return None
+    multiplier = root_up(1 / left, 30)
+    trial = RescaledMean(adjacency=adjacency, noise_multiplier=multiplier, **parameters)
+    return ladder if trial.minimum_n() <= n_max else None

@@ -1,0 +1,149 @@
+"""A mean whose radius is voted for, attacked: a record that moves a vote, and votes on the edge between two rungs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpverify import Adjacency, ApproxDP, RescaledMean
+from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.audit.faults import plan_fault
+from dpverify.estimation.scale_ladder import ON_RUNG, chosen_rung, on_rung
+from dpverify.grid import Transcripts, View, ingest
+from dpverify.grid.pair_rungs import PairRungs
+from dpverify.plans import Stage
+from dpverify.plans.law import Law
+from dpverify.randomness.bits import IntArray
+
+from ._moving import Faulty
+from ._rescaled_faults import at, crowd
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+_N = 400
+_EDGE = 43
+"""So many of 200 pairs four rungs higher leave the others' rung the better one; with one more it is the higher one."""
+_LAGS = 8
+
+
+def _votes(mechanism: RescaledMean) -> tuple[Stage, PairRungs]:
+    stage = mechanism.fixed_plan[0]
+    assert isinstance(stage, Stage)
+    assert isinstance(stage.query, PairRungs)
+    return stage, stage.query
+
+
+# --- planted faults -----------------------------------------------------------------------------
+
+
+def _overlapping(mechanism: RescaledMean) -> Fault:
+    """Every record votes with the next eight of the list: one more changes all of these pairs."""
+    stage, query = _votes(mechanism)
+
+    def value(base: PairRungs, view: View, before: Transcripts) -> IntArray:
+        images = view.images(base.nearness).images
+        total = np.zeros(base.width, np.int64)
+        for lag in range(1, _LAGS + 1):
+            first = np.arange(max(0, len(images) - lag))
+            total += base.counted(images, first, first + lag)
+        return total
+
+    wrong = dataclasses.replace(stage, query=Faulty.of(query, value))
+    return plan_fault("pairs that overlap", mechanism, (wrong, *mechanism.fixed_plan[1:]))
+
+
+def _from_the_data(mechanism: RescaledMean) -> Fault:
+    """The votes are released with noise, and the rung follows from those without."""
+    stage, query = _votes(mechanism)
+
+    def law(data: ArrayLike) -> Law:
+        records = ingest(data, mechanism.domain)
+        exact: Any = query.evaluate(View(records))
+        here = on_rung(mechanism, chosen_rung(exact.tolist(), Fraction(1)))
+        plan = (stage, here.part(ON_RUNG))
+        return Law(plan, records, mechanism.adjacency, mechanism.domain)
+
+    return Fault("the rung from votes without noise", law)
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+
+def _moving(mechanism: RescaledMean, base: Any) -> tuple[float, ...]:
+    """A record two rungs up that changes its group's pair; by the hash of a few that look alike one does."""
+    _, query = _votes(mechanism)
+    before = query.evaluate(View(ingest(base, mechanism.domain)))
+    for record in (at(mechanism, 1.5 + 0.001 * i) for i in range(200)):
+        after = query.evaluate(View(ingest([*base, record], mechanism.domain)))
+        if ((after - before) ** 2).sum() == 2:
+            return record
+    raise AssertionError("no record of 200 changes a vote")
+
+
+def _pairs(mechanism: RescaledMean) -> Iterator[NeighboringPair]:
+    same = crowd(mechanism, (0, _N))
+    rung = 2.0**-4
+    if mechanism.adjacency is ADD:
+        yield added("a pair moves to another rung", same, _moving(mechanism, same))
+        yield added("a friend on the lowest rung", same, at(mechanism, rung))
+        yield added("nobody against somebody", same[:0], at(mechanism, 0))
+        return
+    one, far = at(mechanism, 0), at(mechanism, 3)
+    yield replaced("a pair moves to another rung", same, at(mechanism, 1.5))
+    yield replaced("from end to end", [at(mechanism, rung), *same[1:]], at(mechanism, -rung))
+    rows = [one, one, *([one, far] * _EDGE), *([one] * (_N - 2 * _EDGE - 2))]
+    yield replaced("on the edge between two rungs", rows, far)
+
+
+def _laddered(adjacency: Adjacency, **own: Any) -> RescaledMean:
+    """Votes have about half of mu^2."""
+    given: dict[str, Any] = {"matrix": (16.0,), "radius": 1, "n_max": 200, **own}
+    given.setdefault("ladder_multiplier", Fraction(7, 4))
+    return RescaledMean.for_budget(ApproxDP(4, "1e-6"), adjacency=adjacency, **given)
+
+
+def _attacked(adjacency: Adjacency) -> Configuration:
+    mechanism = _laddered(adjacency)
+    pairs = tuple(_pairs(mechanism))
+    fault = _overlapping if adjacency is ADD else _from_the_data
+    return Configuration(
+        name="ladder",
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=[fault(mechanism)],
+        opening=[pair for pair in pairs if "moves" in pair.name],
+        quick_trials=20_000,
+    )
+
+
+def configurations() -> tuple[Configuration, ...]:
+    """Under either adjacency."""
+    return _attacked(ADD), _attacked(REPLACE)
+
+
+# --- small instances ----------------------------------------------------------------------------
+
+
+def followed(make: Any, **own: Any) -> Iterator[SmallInstance]:
+    """Records on three scales, some of them equal, under either adjacency and on several rungs."""
+    line = (0.0, 0.1, 1.0, 3.0, 50.0, 1e308) + (0.2, 0.2) * 30
+    datasets: dict[str, Any] = {"near": (0.0, 0.01) * 40, "scattered": line, "nobody": ()}
+    for adjacency in Adjacency:
+        for name, data in datasets.items():
+            mechanism = make(
+                adjacency=adjacency,
+                noise_multiplier=Fraction(1, 2),
+                ladder_multiplier=Fraction(1),
+                matrix=(16.0,),
+                n_max=40,
+                tail=Fraction(9, 100),
+                **own,
+            )
+            yield SmallInstance(
+                name=f"ladder, {name}, {adjacency}", mechanism=mechanism, data=data, followed=10
+            )
+

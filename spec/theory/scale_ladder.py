@@ -1,0 +1,200 @@
+"""A ladder of public radii: pairs of records count by the least one at which they are friends, and a noisy rung is chosen.
+
+Proof of the sensitivity. Under replace pairs are records 2 i and 2 i + 1, and one record is in one pair. Under
+add-remove a record's group is a public hash of it and of which of its equals it is, so one record more or less changes
+one group's members (spec/theory/groups.py), and a group's pair is its first two members. So one pair changes, appears or
+vanishes: at most two numbers move, by one each. QED.
+The rung follows from what is released and is public from then on; a mean with that radius is a part whose claim is the
+same on every rung, for its noise is in proportion to the radius: the composition is adaptive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from math import ceil
+from typing import Any
+
+from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
+
+from . import groups
+from .gaussian_laws import RoundedGaussianLaw
+from .laws import Outcome, TranscriptLaw
+from .obligations import neighbors, require
+from .rescaled_laws import public_map
+
+Parameters = Mapping[str, Any]
+Image = tuple[int, ...]
+Prefix = tuple[Outcome, ...]
+Pairs = list[tuple[Image, Image]]
+
+_OURS = Source("OURS", "a radius from a ladder by votes of pairs")
+RUNGS = range(-4, 5)
+"""The radius on rung k is 2^k times the stated one."""
+ROOT = Fraction(1414213563, 10**9)
+"""At least the square root of 2."""
+
+
+# --- the votes ----------------------------------------------------------------------------------
+
+
+def pairs_by_hash(images: Sequence[Image], by: Any) -> Pairs:
+    """The first two of each group that has two."""
+    return [(group[0], group[1]) for group in groups.members(images, by) if len(group) > 1]
+
+
+def pairs_by_index(images: Sequence[Image]) -> Pairs:
+    """Records 2 i and 2 i + 1."""
+    return list(zip(images[::2], images[1::2], strict=False))
+
+
+def counted(pairs: Pairs, radius: int, rungs: range = RUNGS) -> Outcome:
+    """How many pairs are friends on each rung and on none below it; at last, on none at all."""
+    numbers = [0] * (len(rungs) + 1)
+    for one, two in pairs:
+        square = sum((a - b) ** 2 for a, b in zip(one, two, strict=True))
+        friends = [square <= Fraction(4) ** k * radius**2 for k in rungs]
+        numbers[friends.index(True) if any(friends) else len(rungs)] += 1
+    return tuple(numbers)
+
+
+def votes(parameters: Parameters, images: Sequence[Image], radius: int) -> Outcome:
+    """By position under replace, by a hash into five groups for nine expected records under add-remove."""
+    if parameters["adjacency"] is Adjacency.REPLACE:
+        return counted(pairs_by_index(images), radius)
+    many = min(2**20, ceil(Fraction(5 * parameters["n_max"], 9)))
+    return counted(pairs_by_hash(images, groups.Hash(many)), radius)
+
+
+# --- the rung -----------------------------------------------------------------------------------
+
+
+def chosen(released: Outcome, scale: Fraction) -> int:
+    """The rung k of least 2^k / (7/8 - 4 p), p the share of pairs that are friends on higher rungs only.
+
+    From rung 0 on a number is looked at if it is four deviations of the noise, below if it is positive. The stated
+    radius stays where it is if another promises no quarter less noise, or if nothing was counted.
+    """
+    total = sum(released)
+    if total <= 0:
+        return 0
+    costs: dict[int, Fraction] = {}
+    for k in RUNGS:
+        least = ceil(4 * scale) if k >= 0 else 1
+        higher = [n for j, n in zip((*RUNGS, RUNGS[-1] + 1), released, strict=True) if j > k]
+        share = Fraction(sum(n for n in higher if n >= least), total)
+        if Fraction(7, 8) > 4 * share:
+            costs[k] = Fraction(2) ** k / (Fraction(7, 8) - 4 * share)
+    if not costs:
+        return RUNGS[-1]
+    best = min(costs, key=lambda k: costs[k])
+    return best if 0 not in costs or costs[best] <= Fraction(3, 4) * costs[0] else 0
+
+
+# --- the law ------------------------------------------------------------------------------------
+
+
+def on_rung(parameters: Parameters, k: int) -> dict[str, Any]:
+    """Without a ladder, the radii times 2^k."""
+    radii = [name for name in ("radius", "record_radius") if name in parameters]
+    scaled = {name: Fraction(parameters[name]) * Fraction(2) ** k for name in radii}
+    return {**parameters, "ladder_multiplier": None, "budget": None, **scaled}
+
+
+def has_ladder(parameters: Parameters) -> bool:
+    """Whether there is one."""
+    return parameters.get("ladder_multiplier") is not None
+
+
+@states(_OURS)
+def law(
+    parameters: Parameters,
+    records: Sequence[Any],
+    mean: Callable[[Parameters, Sequence[Any]], TranscriptLaw],
+) -> TranscriptLaw:
+    """The noisy votes; then the mean on the rung that they decide."""
+    public = public_map(parameters)
+    images = [public.image(record) for record in records]
+    scale = ROOT * Fraction(parameters["ladder_multiplier"])
+    noisy = RoundedGaussianLaw(votes(parameters, images, public.radius), scale)
+    known: dict[int, TranscriptLaw] = {}
+
+    def here(k: int) -> TranscriptLaw:
+        if k not in known:
+            known[k] = mean(on_rung(parameters, k), records)
+        return known[k]
+
+    def inner(i: int) -> Callable[[Prefix], Any]:
+        return lambda prefix: here(chosen(prefix[0], scale)).stages[i][1](prefix[1:])
+
+    declared = here(0)
+    parts = tuple((f"on rung/{name}", inner(i)) for i, (name, _) in enumerate(declared.stages))
+    nothing = (0,) * (len(RUNGS) + 1)
+    return TranscriptLaw((("rungs", lambda prefix: noisy), *parts), (nothing, *declared.example))
+
+
+def sensitivities(mean: Mapping[str, int]) -> dict[str, int]:
+    """Of the votes, squared, and of the mean's stages as parts."""
+    return {"rungs": moved_squared(), **{f"on rung/{name}": moved for name, moved in mean.items()}}
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+
+def moved_squared(pairs: str = "") -> int:
+    """One pair's number less, another's more; the same however pairs are chosen."""
+    return 2
+
+
+_SMALL = (*(groups.Hash(many, key) for many in (1, 2, 5) for key in (0, 7)), groups.Hash(3, 0, (0,)))
+
+
+@states(_OURS)
+@shows("PairRungs", Norm.SQUARED_L2, value=of_query(moved_squared, "pairs"))
+def obligation_pair_rungs(
+    claimed: Callable[[str], int] = moved_squared,
+    by_hash: Callable[[Sequence[Image], Any], Pairs] = pairs_by_hash,
+    by_index: Callable[[Sequence[Image]], Pairs] = pairs_by_index,
+) -> int:
+    """The numbers of all neighbors of at most 4 records, with duplicates, differ by at most ``claimed`` squared and by
+    that much somewhere: by position under replace, by each of several hashes under add-remove, one of which puts all
+    records into one place."""
+    cases = 0
+    for adjacency in Adjacency:
+        most, hashes = 0, _SMALL if adjacency is Adjacency.ADD_REMOVE else (None,)
+        universe = ((0,), (1,), (40,)) if adjacency is Adjacency.ADD_REMOVE else ((0,), (3,), (40,))
+        for by, sides in product(hashes, neighbors(universe, 4, adjacency)):
+            left, right = (
+                counted(by_index(side) if by is None else by_hash(side, by), 2) for side in sides
+            )
+            most = max(most, sum((a - b) ** 2 for a, b in zip(left, right, strict=True)))
+            cases += 1
+        require(most == claimed(str(adjacency)), f"{adjacency}: moved by {most}, squared")
+    return cases
+
+
+@states(_OURS)
+def obligation_chosen_rung(choose: Callable[[Outcome, Fraction], int] = chosen) -> int:
+    """Of 1000 pairs that all have one rung it is chosen; with a 50th of the pairs one rung higher too. Less than four
+    deviations on the rungs above the stated one are noise, and where nothing was counted the stated one stays."""
+    scale, cases = Fraction(26), 0
+    for k in RUNGS:
+        for higher in (0, 20):
+            row = [0] * (len(RUNGS) + 1)
+            row[RUNGS.index(k)] += 1000 - higher
+            row[RUNGS.index(k) + 1] += higher
+            require(choose(tuple(row), scale) == k, f"{row}: {choose(tuple(row), scale)}, not {k}")
+            cases += 1
+    stated = RUNGS.index(0)
+    for j in range(stated + 1, len(RUNGS) + 1):
+        row = [0] * (len(RUNGS) + 1)
+        row[stated], row[j] = 300, 103
+        require(choose(tuple(row), scale) == 0, f"{row}: {choose(tuple(row), scale)}")
+        row[stated], row[j] = 0, 300
+        require(choose(tuple(row), scale) == min(j - stated, 4), f"{row}")
+        cases += 2
+    for row in ([0] * 10, [-5] * 10, [-900, *[0] * 8, 800]):
+        require(choose(tuple(row), scale) == 0, f"{row}: {choose(tuple(row), scale)}")
+        cases += 1
+    return cases
