@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dpverify import Adjacency, ApproxDP, RescaledMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
-from dpverify.estimation.scale_ladder import ON_RUNG, chosen_rung, on_rung
+from dpverify.estimation.scale_ladder import ON_RUNG, chosen_rungs, on_rung
 from dpverify.grid import Transcripts, View, ingest
 from dpverify.grid.pair_rungs import PairRungs
 from dpverify.plans import Stage
@@ -62,8 +62,8 @@ def _from_the_data(mechanism: RescaledMean) -> Fault:
 
     def law(data: ArrayLike) -> Law:
         records = ingest(data, mechanism.domain)
-        exact: Any = query.evaluate(View(records))
-        here = on_rung(mechanism, chosen_rung(exact.tolist(), Fraction(1)))
+        exact = query.evaluate(View(records))
+        here = on_rung(mechanism, int(chosen_rungs(exact[np.newaxis], Fraction(1))[0]))
         plan = (stage, here.part(ON_RUNG))
         return Law(plan, records, mechanism.adjacency, mechanism.domain)
 
@@ -146,4 +146,3 @@ def followed(make: Any, **own: Any) -> Iterator[SmallInstance]:
             yield SmallInstance(
                 name=f"ladder, {name}, {adjacency}", mechanism=mechanism, data=data, followed=10
             )
-

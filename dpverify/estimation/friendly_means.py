@@ -52,6 +52,13 @@ def check_shared(mechanism: Any) -> None:
         settle(mechanism, origin=tuple(map(float, mechanism.origin)))
     name = "center_multiplier" if hasattr(mechanism, "center_multiplier") else "noise_multiplier"
     check_multiplier(mechanism, name)
+    if mechanism.ladder_multiplier is not None:
+        if mechanism.filter != "weights":
+            raise ValueError(
+                f"ladder_multiplier = {mechanism.ladder_multiplier} with filter={mechanism.filter!r}: only "
+                "filter='weights' has a ladder; leave one of them out."
+            )
+        check_multiplier(mechanism, "ladder_multiplier")
 
 
 def check_multiplier(mechanism: Any, name: str) -> None:

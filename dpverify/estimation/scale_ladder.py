@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dpverify.grid.groups import MOST_GROUPS
+from dpverify.grid.linear import Integers, largest
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.pair_rungs import PairRungs
 from dpverify.plans import (
@@ -34,7 +35,7 @@ from dpverify.randomness.bits import IntArray
 
 VOTES = Handle("rungs")
 ON_RUNG = "on rung"
-BELOW, ABOVE = 4, 4
+BELOW, ABOVE = 4, 6
 """Rungs under and over the stated radius, each half or twice the one before it."""
 _SHARE = Fraction(1, 20)
 _GROUPS_PER_RECORD = Fraction(5, 9)
@@ -44,6 +45,9 @@ _PLAIN = 4
 _ENOUGH = 8
 """Standard deviations that the expected number of pairs needs, for a ladder to be of use."""
 
+_WORD = 1 << 40
+"""Numbers of votes below it have sums and multiples within words of 64 bits."""
+
 LadderMultiplier = Annotated[Fraction, positive()] | None
 """The noise multiplier of the votes; None for no ladder: the stated radius is used."""
 
@@ -52,12 +56,13 @@ def ladder_plan(mechanism: Any, nearness: Nearness, multiplier: Fraction) -> Pla
     """Build the votes' stage, and as a part the same mechanism on the rung that they decide."""
 
     def part(k: int) -> Part:
-        return on_rung(mechanism, k).part(ON_RUNG)
+        return Part(ON_RUNG, on_rung(mechanism, k).fixed_plan)
 
     groups = min(MOST_GROUPS, math.ceil(_GROUPS_PER_RECORD * mechanism.n_max))
     query = PairRungs(nearness, BELOW, ABOVE, mechanism.adjacency, groups)
-    votes = Stage(VOTES, query, RoundedGaussian(ROOT_OF_TWO * multiplier))
-    rungs = Released((VOTES,), lambda before: _rungs(before, votes.noise.scale))
+    scale = ROOT_OF_TWO * multiplier
+    votes = Stage(VOTES, query, RoundedGaussian(scale))
+    rungs = Released((VOTES,), lambda before: chosen_rungs(before[VOTES], scale)[:, np.newaxis])
     for k in (-BELOW, ABOVE):  # refuses what no grid serves, before any data
         part(k)
     return votes, Adaptive(part(0), rungs, lambda row: part(row[0]))
@@ -73,37 +78,34 @@ def on_rung(mechanism: Any, k: int) -> Any:
 
 def rung_of(transcript: Transcripts, multiplier: Fraction) -> int:
     """Read from one transcript which rung its votes decided."""
-    return int(_rungs(transcript, ROOT_OF_TWO * multiplier)[0, 0])
+    return int(chosen_rungs(transcript[VOTES], ROOT_OF_TWO * multiplier)[0])
 
 
-def _rungs(before: Transcripts, scale: Fraction) -> IntArray:
-    rows = before[VOTES].tolist()
-    return np.array([[chosen_rung(row, scale)] for row in rows], np.int64)
+def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
+    """Choose for each row of released votes the rung of about the least noise, shape (size,).
 
-
-def chosen_rung(votes: list[int], scale: Fraction) -> int:
-    """Choose the rung of about the least noise from released numbers of votes; 0, the stated one, unless another is plain.
-
-    The noise on rung k is in proportion to 2^k / (1 - 4 p), p the share of pairs that are no friends there, less an eighth
-    for the agreement's shift. Above the stated radius numbers count from ``_PLAIN`` standard deviations on, so that noise
-    alone moves nothing; below it every positive number does, so that noise alone makes no radius too small.
+    0, the stated one, unless another is plainly better. The noise on rung k is in proportion to 2^k / (1 - 4 p), p the
+    share of pairs that are no friends there, less an eighth for the agreement's shift. Above the stated radius numbers
+    count from ``_PLAIN`` standard deviations on, so that noise alone moves nothing; below it every positive number does,
+    so that noise alone makes no radius too small.
     """
-    total, plain = sum(votes), math.ceil(_PLAIN * scale)
-    if total <= 0:
-        return 0
-
-    def left(k: int) -> int:
-        beyond = votes[k + BELOW + 1 :]
-        lost = sum(v for v in beyond if v >= (plain if k >= 0 else 1))
-        return 7 * total - 32 * lost
-
-    rungs = [k for k in range(-BELOW, ABOVE + 1) if left(k) > 0]
-    if not rungs:
-        return ABOVE
-    best = min(rungs, key=lambda k: Fraction(2) ** k / left(k))
+    rows = votes.astype(np.int64 if largest(votes) < _WORD else object)
+    total, plain = rows.sum(axis=1), math.ceil(_PLAIN * scale)
+    left = {}
+    for k in range(-BELOW, ABOVE + 1):
+        beyond = rows[:, k + BELOW + 1 :]
+        least = plain if k >= 0 else 1
+        left[k] = 7 * total - 32 * np.where(beyond >= least, beyond, 0).sum(axis=1)
+    none = np.zeros(len(rows), np.int64)
+    chosen, cost, room = none + ABOVE, none, none.astype(rows.dtype)  # 2^k, and what is left
+    for k, here in left.items():
+        weight = 1 << (k + BELOW)
+        better = (here > 0) & ((room <= 0) | (weight * room < cost * here))
+        chosen, cost = np.where(better, k, chosen), np.where(better, weight, cost)
+        room = np.where(better, here, room)
     # a quarter less noise, or the stated radius stays
-    stays = left(0) > 0 and 4 * Fraction(2) ** best * left(0) > 3 * left(best)
-    return 0 if stays else best
+    stays = (left[0] > 0) & (4 * cost * left[0] > 3 * room * (1 << BELOW))
+    return np.asarray(np.where(stays | (total <= 0), 0, chosen), np.int64)
 
 
 def default_ladder(

@@ -172,7 +172,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
         if self.ladder_multiplier is not None:
-            here = on_rung(self, rung_of(transcript, self.ladder_multiplier))
+            here: RefinedMean = on_rung(self, rung_of(transcript, self.ladder_multiplier))
             return here.estimate(transcript.within(ON_RUNG))
         core, shape = self.core(), self._shape()
         total = self._stage(SUM_AND_COUNT).query

@@ -59,7 +59,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     filter: "weights", or, to compare, one of the random filters it stands for: "gaussian" (noise on
     every number of friends) or "basic" (coins); they have more noise for every number of records.
     ladder_multiplier: the noise multiplier of a first stage, in which pairs of records vote for a radius: ``radius`` times a
-    power of two from 1/16 to 16, and ``radius`` itself unless another is plainly better; None uses ``radius`` as it is. With
+    power of two from 1/16 to 64, and ``radius`` itself unless another is plainly better; None uses ``radius`` as it is. With
     it a spread that is stated up to ten times too small or too large costs accuracy, and no answer.
     n_max: about how many records are expected, public; it decides how the budget is shared. tail: the
     probability that each of the rare events may have which make the claim's delta.
@@ -129,7 +129,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
         if self.ladder_multiplier is not None:
-            here = on_rung(self, rung_of(transcript, self.ladder_multiplier))
+            here: RescaledMean = on_rung(self, rung_of(transcript, self.ladder_multiplier))
             return here.estimate(transcript.within(ON_RUNG))
         core, shape = self.core(), self._shape()
         nearness, unit = core.nearness, to_float(core.noise_of(transcript))

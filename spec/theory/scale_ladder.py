@@ -30,7 +30,7 @@ Prefix = tuple[Outcome, ...]
 Pairs = list[tuple[Image, Image]]
 
 _OURS = Source("OURS", "a radius from a ladder by votes of pairs")
-RUNGS = range(-4, 5)
+RUNGS = range(-4, 7)
 """The radius on rung k is 2^k times the stated one."""
 ROOT = Fraction(1414213563, 10**9)
 """At least the square root of 2."""
@@ -147,15 +147,16 @@ def moved_squared(pairs: str = "") -> int:
     return 2
 
 
-_SMALL = (*(groups.Hash(many, key) for many in (1, 2, 5) for key in (0, 7)), groups.Hash(3, 0, (0,)))
+_SMALL = (
+    *(groups.Hash(many, key) for many in (1, 2, 5) for key in (0, 7)),
+    groups.Hash(3, 0, (0,)),
+)
 
 
 @states(_OURS)
 @shows("PairRungs", Norm.SQUARED_L2, value=of_query(moved_squared, "pairs"))
 def obligation_pair_rungs(
     claimed: Callable[[str], int] = moved_squared,
-    by_hash: Callable[[Sequence[Image], Any], Pairs] = pairs_by_hash,
-    by_index: Callable[[Sequence[Image]], Pairs] = pairs_by_index,
 ) -> int:
     """The numbers of all neighbors of at most 4 records, with duplicates, differ by at most ``claimed`` squared and by
     that much somewhere: by position under replace, by each of several hashes under add-remove, one of which puts all
@@ -166,7 +167,8 @@ def obligation_pair_rungs(
         universe = ((0,), (1,), (40,)) if adjacency is Adjacency.ADD_REMOVE else ((0,), (3,), (40,))
         for by, sides in product(hashes, neighbors(universe, 4, adjacency)):
             left, right = (
-                counted(by_index(side) if by is None else by_hash(side, by), 2) for side in sides
+                counted(pairs_by_index(side) if by is None else pairs_by_hash(side, by), 2)
+                for side in sides
             )
             most = max(most, sum((a - b) ** 2 for a, b in zip(left, right, strict=True)))
             cases += 1
@@ -175,7 +177,7 @@ def obligation_pair_rungs(
 
 
 @states(_OURS)
-def obligation_chosen_rung(choose: Callable[[Outcome, Fraction], int] = chosen) -> int:
+def obligation_chosen_rung(claimed: Callable[[Outcome, Fraction], int] = chosen) -> int:
     """Of 1000 pairs that all have one rung it is chosen; with a 50th of the pairs one rung higher too. Less than four
     deviations on the rungs above the stated one are noise, and where nothing was counted the stated one stays."""
     scale, cases = Fraction(26), 0
@@ -184,17 +186,19 @@ def obligation_chosen_rung(choose: Callable[[Outcome, Fraction], int] = chosen) 
             row = [0] * (len(RUNGS) + 1)
             row[RUNGS.index(k)] += 1000 - higher
             row[RUNGS.index(k) + 1] += higher
-            require(choose(tuple(row), scale) == k, f"{row}: {choose(tuple(row), scale)}, not {k}")
+            require(
+                claimed(tuple(row), scale) == k, f"{row}: {claimed(tuple(row), scale)}, not {k}"
+            )
             cases += 1
     stated = RUNGS.index(0)
     for j in range(stated + 1, len(RUNGS) + 1):
         row = [0] * (len(RUNGS) + 1)
         row[stated], row[j] = 300, 103
-        require(choose(tuple(row), scale) == 0, f"{row}: {choose(tuple(row), scale)}")
+        require(claimed(tuple(row), scale) == 0, f"{row}: {claimed(tuple(row), scale)}")
         row[stated], row[j] = 0, 300
-        require(choose(tuple(row), scale) == min(j - stated, 4), f"{row}")
+        require(claimed(tuple(row), scale) == min(j - stated, RUNGS[-1]), f"{row}")
         cases += 2
-    for row in ([0] * 10, [-5] * 10, [-900, *[0] * 8, 800]):
-        require(choose(tuple(row), scale) == 0, f"{row}: {choose(tuple(row), scale)}")
+    for row in ([0] * 12, [-5] * 12, [-900, *[0] * 10, 800]):
+        require(claimed(tuple(row), scale) == 0, f"{row}: {claimed(tuple(row), scale)}")
         cases += 1
     return cases

@@ -64,7 +64,9 @@ def test_a_budget_is_met_by_both_stages_together(adjacency: Adjacency, covarianc
     assert made.claim.guarantee == BUDGET
     composed = made.composed
     assert isinstance(composed, ApproximateGaussianDP)
-    square = sum(1 / x**2 for x in (made.center_multiplier, made.noise_multiplier))
+    assert made.ladder_multiplier is not None
+    multipliers = (made.center_multiplier, made.noise_multiplier, made.ladder_multiplier)
+    square = sum(1 / x**2 for x in multipliers)
     # what one-unit rounding adds to mu is below 2^-38 for such multipliers
     assert (
         square * (1 - Fraction(1, 2**20))

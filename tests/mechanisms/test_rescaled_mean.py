@@ -40,7 +40,8 @@ Floats = NDArray[np.float64]
 
 @cache
 def made(adjacency: Adjacency = ADD, **own: Any) -> RescaledMean:
-    parameters: dict[str, Any] = {"matrix": (1.0, 4.0), "radius": 2, "n_max": 300, **own}
+    given: dict[str, Any] = {"matrix": (1.0, 4.0), "radius": 2, "n_max": 300}
+    parameters = {**given, "ladder_multiplier": None, **own}
     return RescaledMean.for_budget(BUDGET, adjacency=adjacency, **parameters)
 
 

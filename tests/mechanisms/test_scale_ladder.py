@@ -1,0 +1,152 @@
+"""A stated spread that is wrong: the ladder of radii of ``rescaled_mean`` and ``refined_mean``."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpverify import (
+    Abstained,
+    Adjacency,
+    ApproxDP,
+    ApproximateGaussianDP,
+    RefinedMean,
+    RescaledMean,
+    SeededBits,
+)
+from dpverify.estimation.scale_ladder import chosen_rungs
+from dpverify.suite.refinement import RefinementFailed, compare_facts
+from spec import refined_mean as refined_spec
+from spec import rescaled_mean as rescaled_spec
+from spec.theory import scale_ladder as spec
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+KINDS: tuple[Any, ...] = (RescaledMean, RefinedMean)
+BUDGET = ApproxDP(1, "1e-6")
+N, D = 3700, 100
+VARIANCES = 1 / np.arange(1.0, D + 1) ** 2
+
+
+def made(kind: Any, stated: float, adjacency: Adjacency = ADD, **own: Any) -> Any:
+    """stated: times the true deviations."""
+    given = {"covariance": (VARIANCES * stated**2).tolist(), "n_max": N, **own}
+    return kind.for_budget(BUDGET, adjacency=adjacency, **given)
+
+
+def errors(mechanism: Any, runs: int, turn: Any = None) -> list[float]:
+    """Distances from the mean; infinite where it abstained."""
+    found = []
+    for run in range(runs):
+        records = np.random.default_rng(run).normal(3, np.sqrt(VARIANCES), (N, D))
+        mean = np.full(D, 3.0)
+        if turn is not None:
+            records, mean = records @ turn, mean @ turn
+        result = mechanism.release(records, SeededBits(run))
+        miss = isinstance(result, Abstained)
+        found.append(np.inf if miss else float(np.linalg.norm(result.value - mean)))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_spread_ten_times_off_costs_accuracy_and_no_answer(kind: Any) -> None:
+    """Seeds are fixed. Without a ladder 1/10 abstains always, and 10 is five to nine times off."""
+    right = np.mean(errors(made(kind, 1), 3))
+    for stated in (0.1, 0.3, 3.0, 10.0):
+        assert np.mean(errors(made(kind, stated), 3)) < 3 * right
+    without = made(kind, 0.1, ladder_multiplier=None)
+    assert errors(without, 1) == [np.inf]
+
+
+def test_a_diagonal_proxy_of_turned_records_gives_an_answer() -> None:
+    """Records whose covariance is far from the stated diagonal one, and ten times as large."""
+    turn, _ = np.linalg.qr(np.random.default_rng(7).normal(size=(D, D)))
+    assert max(errors(made(RefinedMean, 0.1), 2, turn)) < 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_the_votes_are_a_20th_of_mu_squared(kind: Any, adjacency: Adjacency) -> None:
+    mechanism = made(kind, 1, adjacency)
+    composed = mechanism.composed
+    assert isinstance(composed, ApproximateGaussianDP)
+    share = 1 / mechanism.ladder_multiplier**2 / composed.mu_squared
+    assert Fraction(49, 1000) < share < Fraction(51, 1000)
+    assert mechanism.claim.guarantee == BUDGET
+
+
+def test_few_records_have_no_ladder() -> None:
+    """Too few pairs for their noise, or a budget that the votes would take from the agreement."""
+    for n_max in (50, 300, 700):
+        assert made(RescaledMean, 1, n_max=n_max).ladder_multiplier is None
+    assert made(RescaledMean, 1, filter="basic").ladder_multiplier is None
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"filter": "gaussian", "ladder_multiplier": 3}, "only filter='weights' has a ladder"),
+        ({"ladder_multiplier": 0}, "not positive"),
+        ({"ladder_multiplier": "1e10"}, "1e-100 to 1e9"),
+    ],
+)
+def test_bad_ladders_are_refused(own: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        made(RescaledMean, 1, **own)
+
+
+# --- against the spec ---------------------------------------------------------------------------
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.integers(-300, 3000) | st.integers(-(10**15), 10**15), min_size=12, max_size=12
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from([Fraction(1, 4), Fraction(26), Fraction(10**9, 3)]),
+)
+def test_the_rung_is_the_specs(votes: list[list[int]], scale: Fraction) -> None:
+    found = chosen_rungs(np.array(votes), scale).tolist()
+    assert found == [spec.chosen(tuple(row), scale) for row in votes]
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_facts_are_the_specs(kind: Any, adjacency: Adjacency) -> None:
+    """Votes, centers, noise and sensitivities on extreme data; and not with another radius."""
+    edge = [0.0, -0.0, 5e-324, 1e308, -1e308, 2.0**-1022, 7.3, 7.3, 7.4, 8.5]
+    rows = np.array([(x, y) for x in edge for y in edge])
+    datasets: list[Any] = [*(rows[:n] for n in (0, 1, 2, 3)), rows, np.repeat(rows, 3, axis=0)]
+    module: Any = rescaled_spec if kind is RescaledMean else refined_spec
+    own = {} if kind is RescaledMean else {"center_multiplier": 1, "record_radius": 1}
+    mechanism = kind(
+        adjacency=adjacency,
+        noise_multiplier=1,
+        ladder_multiplier=2,
+        matrix=((2.0, 0.5), (0.5, 0.3)),
+        radius="0.3",
+        n_max=90,
+        tail="1e-3",
+        **own,
+    )
+    with mp.workdps(50):
+        assert compare_facts(module, mechanism, datasets) > 2 * len(datasets)
+
+    class Twin:
+        sensitivities = staticmethod(module.sensitivities)
+
+        @staticmethod
+        def law(parameters: Any, records: Any) -> Any:
+            return module.law({**parameters, "radius": 1}, records)
+
+    twin: Any = Twin
+    with mp.workdps(50), pytest.raises(RefinementFailed):
+        compare_facts(twin, mechanism, datasets)
