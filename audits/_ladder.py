@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpverify import Adjacency, ApproxDP, RescaledMean
-from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.audit import Configuration, Fault, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.estimation.scale_ladder import ON_RUNG, chosen_rungs, on_rung
 from dpverify.grid import Transcripts, View, ingest
@@ -24,9 +24,9 @@ from ._moving import Faulty
 from ._rescaled_faults import at, crowd
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-_N = 400
-_EDGE = 43
-"""So many of 200 pairs four rungs higher leave the others' rung the better one; with one more it is the higher one."""
+_FEW, _MANY = 60, 1000
+_EDGE = 107
+"""So many of 500 pairs six rungs higher leave the others' rung the better one; with one more the higher one is."""
 _LAGS = 8
 
 
@@ -84,45 +84,58 @@ def _moving(mechanism: RescaledMean, base: Any) -> tuple[float, ...]:
     raise AssertionError("no record of 200 changes a vote")
 
 
-def _pairs(mechanism: RescaledMean) -> Iterator[NeighboringPair]:
-    same = crowd(mechanism, (0, _N))
-    rung = 2.0**-4
-    if mechanism.adjacency is ADD:
-        yield added("a pair moves to another rung", same, _moving(mechanism, same))
-        yield added("a friend on the lowest rung", same, at(mechanism, rung))
-        yield added("nobody against somebody", same[:0], at(mechanism, 0))
-        return
-    one, far = at(mechanism, 0), at(mechanism, 3)
-    yield replaced("a pair moves to another rung", same, at(mechanism, 1.5))
-    yield replaced("from end to end", [at(mechanism, rung), *same[1:]], at(mechanism, -rung))
-    rows = [one, one, *([one, far] * _EDGE), *([one] * (_N - 2 * _EDGE - 2))]
-    yield replaced("on the edge between two rungs", rows, far)
-
-
-def _laddered(adjacency: Adjacency, **own: Any) -> RescaledMean:
-    """Votes have about half of mu^2."""
-    given: dict[str, Any] = {"matrix": (16.0,), "radius": 1, "n_max": 200, **own}
-    given.setdefault("ladder_multiplier", Fraction(7, 4))
-    return RescaledMean.for_budget(ApproxDP(4, "1e-6"), adjacency=adjacency, **given)
-
-
-def _attacked(adjacency: Adjacency) -> Configuration:
-    mechanism = _laddered(adjacency)
-    pairs = tuple(_pairs(mechanism))
-    fault = _overlapping if adjacency is ADD else _from_the_data
+def _voting() -> Configuration:
+    """Nine tenths of mu^2 for the votes, and so few records that no mean is taken."""
+    mechanism = _laddered(ADD, n_max=_FEW, ladder_multiplier=Fraction(5, 4))
+    same = crowd(mechanism, (0, _FEW))
+    two = crowd(mechanism, (0, _FEW // 2), (3, _FEW // 2))
+    pairs = (
+        added("a pair moves to another rung", same, _moving(mechanism, same)),
+        added("a pair of two crowds moves", two, _moving(mechanism, two)),
+    )
     return Configuration(
-        name="ladder",
+        name="votes",
         mechanism=mechanism,
         pairs=pairs,
-        faults=[fault(mechanism)],
-        opening=[pair for pair in pairs if "moves" in pair.name],
-        quick_trials=20_000,
+        faults=[_overlapping(mechanism)],
+        attacked=frozenset({"rungs"}),
+        quick_trials=10_000,
     )
 
 
+def _averaging() -> Configuration:
+    """A 20th for the votes, most of the rest for the mean, on whatever rung they decide."""
+    mechanism = _laddered(REPLACE, n_max=_MANY)
+    same, rung = crowd(mechanism, (0, _MANY)), 2.0**-4
+    one, far = at(mechanism, 0), at(mechanism, 3)
+    edge = [one, one, *([one, far] * _EDGE), *([one] * (_MANY - 2 * _EDGE - 2))]
+    pairs = (
+        replaced("from end to end", [at(mechanism, rung), *same[1:]], at(mechanism, -rung)),
+        replaced("on the edge between two rungs", edge, far),
+        replaced("one of a clique for a stranger", same, far),
+        replaced(
+            "around the least number", same[: mechanism.core().minimum_n(Fraction(1, 2))], far
+        ),
+    )
+    return Configuration(
+        name="rungs",
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=[_from_the_data(mechanism)],
+        attacked=frozenset({"on rung/agreement", "on rung/mean"}),
+        elsewhere=frozenset({"on rung/agreement"}),
+        quick_trials=10_000,
+    )
+
+
+def _laddered(adjacency: Adjacency, **own: Any) -> RescaledMean:
+    given: dict[str, Any] = {"matrix": (16.0,), "radius": 1, **own}
+    return RescaledMean.for_budget(ApproxDP(4, "1e-6"), adjacency=adjacency, **given)
+
+
 def configurations() -> tuple[Configuration, ...]:
-    """Under either adjacency."""
-    return _attacked(ADD), _attacked(REPLACE)
+    """The votes by themselves, by a hash; and the mean after votes of pairs by position."""
+    return _voting(), _averaging()
 
 
 # --- small instances ----------------------------------------------------------------------------

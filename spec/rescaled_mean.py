@@ -12,6 +12,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
+from .theory import rescaled_laws, scale_ladder
 from .theory.core_means import Basic, Gaussian, Weights, gaussian_shift, laplace_shift
 from .theory.filters import gaussian_probability, mean_noise
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
@@ -19,7 +20,6 @@ from .theory.laws import DiscreteLaplaceLaw, real, real_exponential
 from .theory.lower_bounds import tracing
 from .theory.obligations import Departure, require
 from .theory.profiles import gaussian_profile
-from .theory import rescaled_laws, scale_ladder
 from .theory.rescaled_laws import ALGORITHM, WEIGHTS, public_map, setting_of, shares
 from .theory.rescaling import quarter_root, rescaling, spectrum
 
