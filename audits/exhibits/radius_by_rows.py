@@ -34,6 +34,7 @@ def radius_by_rows(data: Sequence[Any], size: int, bits: Bits) -> Sequence[Any]:
         adjacency=Adjacency.ADD_REMOVE,
         matrix=(1.0,),
         radius=_radius(len(records)),
+        ladder_multiplier=None,
         n_max=_N,
     )
     law: Law = mechanism.law(records)
