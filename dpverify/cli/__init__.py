@@ -1,4 +1,4 @@
-"""The command line: list, audit, prove, rates, explain, papers, claims, report, init, compare."""
+"""The command line: list, audit, prove, rates, merge, explain, papers, claims, report, init, compare."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from rich.console import Console
 
 import dpverify
-from dpverify.cli import comparing, judging, rating, reading, reporting, starting
+from dpverify.cli import comparing, judging, merging, rating, reading, reporting, starting
 from dpverify.cli.shared import EXIT_CODES, Command, UsageError, check_outputs, refuse_unknown
+from dpverify.suite.engines import EngineRefused
 from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE
 from dpverify.suite.papers import statements, unsourced
+from dpverify.suite.stored import NotEvents
 from dpverify.suite.trees import NoSuite, Suite, SuiteError, load
 
 __all__ = ["UsageError", "main"]
@@ -36,13 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_outputs(options)
         if options.standalone is not None:
             return int(options.standalone(options))
-        if options.suite is not None and not options.suite.is_dir():
-            raise UsageError(f"--suite {options.suite} is not a folder.")
+        if options.suite is not None:
+            if not options.suite.is_dir():
+                raise UsageError(f"--suite {options.suite} is not a folder.")
+            # workers elsewhere have another current folder
+            options.suite = options.suite.absolute()
         command: Command = options.command
         if command is judging.prove and options.check:
             return judging.check_lemmas(options)
         return command(options, load(options.suite), _OurConsole(soft_wrap=True))
-    except (UsageError, NoSuite) as error:
+    except (UsageError, NoSuite, NotEvents, EngineRefused) as error:
         print(f"dpverify: {error}", file=sys.stderr)
         return EXIT_USAGE
     except BrokenPipeError:
@@ -73,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     reading.add_list(commands)
     judging.add(commands)
     rating.add(commands)
+    merging.add(commands)
     reading.add(commands, papers=_papers)
     reporting.add(commands)
     starting.add(commands)

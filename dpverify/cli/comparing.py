@@ -10,9 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpverify.cli.shared import Commands, UsageError, add_standalone
-from dpverify.report.jsonl import events_in
-from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED, Event
+from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
 from dpverify.suite.regressions import DEFAULT_LIMITS, METRICS, Line, Mark, compared
+from dpverify.suite.stored import read
 
 _CODES = """\
 exit codes:
@@ -58,7 +58,7 @@ def compare(options: argparse.Namespace) -> int:
     for metric, times in Counter(metric for metric, _ in asked).items():
         if times > 1:
             raise UsageError(f"--fail {metric}: is given {times} times; give one share of each.")
-    old, new = (_read(path) for path in (options.old, options.new))
+    old, new = (read(path).events for path in (options.old, options.new))
     try:
         lines = compared(old, new, dict(asked))
     except ValueError as error:
@@ -66,15 +66,6 @@ def compare(options: argparse.Namespace) -> int:
     if lines:
         _print_table([_COLUMNS, *(line.cells for line in lines)])
     return _said(lines, options.old, options.new)
-
-
-def _read(path: Path) -> list[Event]:
-    try:
-        return events_in(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,9 +24,10 @@ from dpverify.cli.shared import (
     chosen,
     consumers_of,
     duration,
+    engine_of,
     resumed_from,
     seed_from,
-    workers_of,
+    shard_of,
 )
 from dpverify.suite import lemmas
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED, UnitFinished
@@ -112,12 +114,14 @@ def audit(options: argparse.Namespace, suite: Suite, console: Console) -> int:
         audits=certified_units(suite),
     )
     units = chosen(options, suite, audit_units(suite, options.names))
-    if options.time is not None:
-        each = options.time * min(workers_of(options), len(units)) / max(1, len(units))
-        shared = replace(shared, seconds=each)
-    earlier = _earlier(options)
-    consumers = consumers_of(options, console, show_details=False)
-    return run("audit", suite, units, shared, consumers, workers=workers_of(options), known=earlier)
+    earlier, shard = _earlier(options), shard_of(options)
+    with engine_of(options, suite) as engine:
+        if options.time is not None:
+            own = math.ceil(len(units) / shard.count)  # the same in all shards
+            each = options.time * min(engine.workers, own) / max(1, own)
+            shared = replace(shared, seconds=each)
+        consumers = consumers_of(options, console, show_details=False)
+        return run("audit", suite, units, shared, consumers, engine, known=earlier, shard=shard)
 
 
 def _earlier(options: argparse.Namespace) -> dict[str, UnitFinished]:
@@ -145,11 +149,10 @@ def _measure(options: argparse.Namespace, suite: Suite, console: Console) -> int
     )
     choose = coverage_units if options.self_check else partial(power_units, suite)
     units = choose(options.names)
-    earlier = _earlier(options)
-    consumers = consumers_of(options, console, show_details=options.power)
-    return run_measuring(
-        suite, units, shared, consumers, workers=workers_of(options), known=earlier
-    )
+    earlier, shard = _earlier(options), shard_of(options)
+    with engine_of(options, suite) as engine:
+        consumers = consumers_of(options, console, show_details=options.power)
+        return run_measuring(suite, units, shared, consumers, engine, known=earlier, shard=shard)
 
 
 def prove(options: argparse.Namespace, suite: Suite, console: Console) -> int:
@@ -158,12 +161,16 @@ def prove(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     check_names(options.names, provable(suite))
     if options.update and options.changed:
         raise UsageError("--update runs what is not recorded for this code: leave --changed out.")
+    if options.update and options.shard is not None:
+        raise UsageError("--update records what holds in one file: leave --shard out.")
     if options.update:
         return _update(options, suite, console)
     shared = Options(suite=options.suite, digits=options.digits)
     units = chosen(options, suite, prove_units(suite, options.names))
-    consumers = consumers_of(options, console, show_details=options.verbose)
-    return run("prove", suite, units, shared, consumers, workers=workers_of(options))
+    shard = shard_of(options)
+    with engine_of(options, suite) as engine:
+        consumers = consumers_of(options, console, show_details=options.verbose)
+        return run("prove", suite, units, shared, consumers, engine, shard=shard)
 
 
 def _refuse_boxes(options: argparse.Namespace, suite: Suite) -> None:
@@ -194,9 +201,10 @@ def _update(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     units = [unit for unit in asked if lemmas.name_of(unit.name) in missing]
     code = EXIT_HELD
     if units:
-        shared, workers = Options(suite=options.suite), workers_of(options)
-        consumers = consumers_of(options, console, show_details=options.verbose)
-        code = run("prove", suite, units, shared, [*consumers, recorder], workers=workers)
+        with engine_of(options, suite) as engine:
+            consumers = consumers_of(options, console, show_details=options.verbose)
+            shared = Options(suite=options.suite)
+            code = run("prove", suite, units, shared, [*consumers, recorder], engine)
     left = len(lemmas.differences(recorder.entries, build))
     print(
         f"{len(units)} obligations were run, {len(asked) - len(units)} needed no run; {path} has {len(recorder.entries)}, and "

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from itertools import chain
 
 from rich.console import Console
 
-import dpverify
 from dpverify.cli.shared import (
     Commands,
     add_command,
@@ -16,16 +14,17 @@ from dpverify.cli.shared import (
     add_seed,
     check_names,
     consumers_of,
+    engine_of,
     resumed_from,
     seed_from,
-    workers_of,
+    shard_of,
 )
-from dpverify.suite.events import Consumer, Event, RunStarted, UnitFinished
-from dpverify.suite.experimenting import experiment_names, experiment_results, units_of
+from dpverify.suite.events import Consumer, Event, UnitFinished
 from dpverify.suite.judges import TOTAL_ALPHA
-from dpverify.suite.rating import THOROUGH, RateOptions, rate_names, rate_results
+from dpverify.suite.rate_parts import Rates
+from dpverify.suite.rating import THOROUGH, RateOptions
+from dpverify.suite.reporting import PART, report, started_by
 from dpverify.suite.resuming import known_parts
-from dpverify.suite.runner import PART, report
 from dpverify.suite.trees import Suite
 
 
@@ -47,24 +46,23 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 def rates(options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """Measure the named rates, or what is missing of them."""
     check_names(options.names, [*suite.entries, *suite.rates, *suite.experiments])
-    earlier = resumed_from(options)
-    seed = seed_from(options)
-    shared = RateOptions(options.suite, seed, options.quick)
+    earlier, shard = resumed_from(options), shard_of(options)
+    shared = RateOptions(options.suite, seed_from(options), options.quick)
     known = {} if earlier is None else known_parts(earlier, PART)
-    names = rate_names(suite, options.names)
-    experiments = experiment_names(suite, options.names)
-    units = len(names) + units_of(suite, experiments, shared)
-    started = RunStarted("rates", dpverify.__version__, str(suite.root), seed, units, TOTAL_ALPHA)
-    workers = workers_of(options)
-    finishing = chain(
-        rate_results(suite, names, shared, workers=workers, known=known),
-        experiment_results(suite, experiments, shared, workers=workers, known=known),
-    )
-    terminal, *files = consumers_of(options, console, show_details=True)
-    return report(started, finishing, [_whole_units(terminal), *files])
+    asked = Rates(suite, options.names, shared)
+    is_whole = shard.count == 1
+    units = asked.units if is_whole else None
+    about = "rates", suite, asked.parts, shared, TOTAL_ALPHA, shard
+    started = started_by(*about, reported=units, names=options.names)
+    with engine_of(options, suite) as engine:
+        parts = asked.measured(shard.of(asked.parts), engine, known)
+        terminal, *files = consumers_of(options, console, show_details=True)
+        if is_whole:
+            return report(started, asked.judged(parts), [whole_units(terminal), *files])
+        return report(started, parts, [terminal, *files])
 
 
-def _whole_units(consumer: Consumer) -> Consumer:
+def whole_units(consumer: Consumer) -> Consumer:
     """Without the parts, which are for resuming."""
 
     def take(event: Event) -> None:

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from dpverify.cli.shared import Commands, UsageError, add_standalone
-from dpverify.report.jsonl import events_in
 from dpverify.report.page import page
 from dpverify.report.saving import save
-from dpverify.suite.events import EXIT_EMPTY, EXIT_HELD, UnitFinished
+from dpverify.suite.events import EXIT_EMPTY, EXIT_HELD, Event, UnitFinished
+from dpverify.suite.stored import read
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -29,14 +29,9 @@ def report(options: argparse.Namespace) -> int:
     output: Path = options.output
     if output.resolve() in [file.resolve() for file in options.files]:
         raise UsageError(f"-o {output} would overwrite the events that it is made of.")
-    events = []
+    events = list[Event]()
     for file in options.files:
-        try:
-            events += events_in(file)
-        except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+        events += read(file).events
     units = sum(isinstance(event, UnitFinished) for event in events)
     save(output, page(events))
     print(f"{output}: {units} units of {len(options.files)} files")

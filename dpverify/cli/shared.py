@@ -8,19 +8,27 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from dpverify.report.evidence import Evidence
-from dpverify.report.jsonl import JsonLines
+from dpverify.report.jsonl import InUse, JsonLines
 from dpverify.report.junit import JUnit
 from dpverify.report.page import HtmlReport
 from dpverify.report.saving import check_writable
 from dpverify.report.terminal import Terminal
 from dpverify.suite.changed import Changed
-from dpverify.suite.events import Consumer
+from dpverify.suite.engines import Engine
+from dpverify.suite.engines.cluster import Cluster
+from dpverify.suite.engines.processes import Processes
+from dpverify.suite.engines.serial import Serial
+from dpverify.suite.events import Consumer, Outcome
 from dpverify.suite.judges import Unit
+from dpverify.suite.resuming import code_of
+from dpverify.suite.sharding import WHOLE, Shard
+from dpverify.suite.stored import read
 from dpverify.suite.trees import Suite
 
 Commands = argparse._SubParsersAction  # of ArgumentParser; argparse has no public name for it
@@ -32,9 +40,10 @@ exit codes:
   1    a claim refuted, an obligation false, or the ledger or lemmas.toml disagrees
   2    wrong usage
   3    internal error, or an invalid run
-  4    powerless: nothing refuted, but not everything planted was seen
+  4    powerless: nothing refuted, but not everything planted was seen, or not everything was done
   5    nothing collected
   130  stopped by Ctrl-C, with a valid partial report
+  143  stopped by SIGTERM, likewise
 """
 
 
@@ -99,8 +108,20 @@ def _declared(
 
 
 def add_parallel(parser: argparse.ArgumentParser) -> None:
-    """``--workers``, and the files that are written of events, for what runs units of work."""
-    parser.add_argument("--workers", type=at_least(1), metavar="N", help="default: one a core")
+    """``--workers``, ``--cluster``, ``--shard`` and ``--jsonl``, for what runs units of work and emits events."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=at_least(1), metavar="N", help="default: one a core")
+    where.add_argument(
+        "--cluster", metavar="ADDRESS", help="have a Dask cluster do it: tcp://HOST:8786, say"
+    )
+    parser.add_argument(
+        "--shard", type=_index_and_count, metavar="I/N",
+        help="do the I-th of N shares alone; `dpverify merge` puts their --jsonl files together",
+    )  # fmt: skip
+    parser.add_argument(
+        "--times", type=Path, metavar="FILE",
+        help="events of an earlier run, the same for all shards: they are to take equally long",
+    )  # fmt: skip
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="also write the events")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also write JUnit XML")
     parser.add_argument("--report", type=Path, metavar="FILE", help="also write an HTML report")
@@ -178,8 +199,11 @@ def consumers_of(
     """The terminal, and a consumer for each file or folder that is asked for. Raises UsageError where one cannot be
     written."""
     consumers: list[Consumer] = [Terminal(console, show_details=show_details)]
+    resumed: Path | None = getattr(options, "resume", None)
     for option, consumer in _WRITERS.items():
         path: Path | None = getattr(options, option, None)
+        if path is not None and option == "jsonl" and resumed is not None and _same(resumed, path):
+            consumer = partial(JsonLines, held=_keys(resumed))
         if path is not None:
             consumers.append(_written(option, consumer, path))
     return consumers
@@ -210,18 +234,61 @@ def check_outputs(options: argparse.Namespace) -> None:
                 ) from error
 
 
+def _same(one: Path, other: Path) -> bool:
+    return other.exists() and one.samefile(other)
+
+
+def _keys(path: Path) -> set[str]:
+    """Keys of the results that a run which goes on in this file must not lose; invalid ones are done again."""
+    done = (unit for unit in read(path).units if unit.outcome is not Outcome.INVALID)
+    return {str(unit.data["key"]) for unit in done if "key" in unit.data}
+
+
 def _written(option: str, consumer: Callable[[Path], Consumer], path: Path) -> Consumer:
     try:
         return consumer(path)
     except OSError as error:
+        hint = "Give a file of its own." if isinstance(error, InUse) else _ELSEWHERE
         raise UsageError(
-            f"--{option} {path} cannot be written: {error.strerror}. Give a path in a folder that exists."
+            f"--{option} {path} cannot be written: {error.strerror}. {hint}"
         ) from error
 
 
-def workers_of(options: argparse.Namespace) -> int:
-    """As given, else one a core."""
-    return options.workers or os.cpu_count() or 1
+_ELSEWHERE = "Give a path in a folder that exists."
+
+
+def engine_of(options: argparse.Namespace, suite: Suite) -> Engine:
+    """Start the engine that is asked for; by default a worker process a core."""
+    if options.cluster is not None:
+        return Cluster(options.cluster, code_of(suite.root))
+    workers = options.workers or os.cpu_count() or 1
+    return Serial() if workers == 1 else Processes(workers)
+
+
+def shard_of(options: argparse.Namespace) -> Shard:
+    """Return the shard that is asked for; by default all there is."""
+    if options.shard is None:
+        if options.times is not None:
+            raise UsageError("--times balances shards: give --shard I/N, too.")
+        return WHOLE
+    if options.jsonl is None:
+        raise UsageError("--shard I/N needs --jsonl FILE, which `dpverify merge` takes.")
+    if getattr(options, "seed", 0) is None:
+        raise UsageError("--shard I/N needs --seed N, the same for all shards.")
+    index, count = options.shard
+    seconds = {}
+    if options.times is not None:
+        units = read(options.times).units
+        seconds = {f"{unit.kind} {unit.name}": unit.seconds for unit in units}
+    return Shard(index, count, seconds)
+
+
+def _index_and_count(text: str) -> tuple[int, int]:
+    """An argument type: 2/8, the second of eight."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 2/8 for the second of eight")
+    return int(match[1]), int(match[2])
 
 
 def duration(text: str) -> float:

@@ -12,7 +12,7 @@ from dpverify.report.figures import digits
 from dpverify.report.markup import tag, xml
 from dpverify.report.saving import save
 from dpverify.suite.events import Event, Outcome, RunFinished, RunStarted, UnitFinished
-from dpverify.suite.runner import PART
+from dpverify.suite.reporting import PART
 
 _ELEMENTS = {
     Outcome.REFUTED: "failure",

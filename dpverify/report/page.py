@@ -20,7 +20,7 @@ from dpverify.report.sections import (
     verdict_table,
 )
 from dpverify.suite.events import Event, Outcome, RunFinished, RunStarted, UnitFinished
-from dpverify.suite.runner import PART
+from dpverify.suite.reporting import PART
 
 _WORST_FIRST = (Outcome.INVALID, Outcome.REFUTED, Outcome.POWERLESS, Outcome.HELD)
 

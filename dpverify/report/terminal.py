@@ -102,9 +102,10 @@ class Terminal:
         if self._progress is not None:
             self._progress.stop()
         counts = ", ".join(f"{count} {name}" for name, count in event.counts.items()) or "none"
-        line = f"{_ENDINGS[event.exit_code]} {counts}; {event.seconds:.1f}s"
+        ending = event.ending or _ENDINGS[event.exit_code]
+        line = f"{ending} {counts}; {event.seconds:.1f}s"
         self._console.print(line, highlight=False, soft_wrap=True)
-        if self._command == "audit" and event.exit_code in (0, 1, 4):
+        if self._command == "audit" and event.exit_code in (0, 1, 4) and not event.ending:
             for verdict, meaning in MEANING.items():
                 text = f"[dim]{verdict}: {meaning}.[/]"
                 self._console.print(text, highlight=False, soft_wrap=True)

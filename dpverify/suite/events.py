@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import Enum
 from time import perf_counter
 from typing import Any
@@ -22,7 +22,7 @@ class Outcome(Enum):
 
 
 EXIT_HELD, EXIT_REFUTED, EXIT_USAGE, EXIT_INVALID, EXIT_POWERLESS, EXIT_EMPTY = 0, 1, 2, 3, 4, 5
-EXIT_INTERRUPTED = 130
+EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
 # When several hold the first wins.
 _PRECEDENCE = (
     (Outcome.INVALID, EXIT_INVALID),
@@ -35,7 +35,9 @@ _PRECEDENCE = (
 class RunStarted:
     """Before the first unit. alpha: the false-alarm probability of everything the suite certifies.
 
-    expected: seconds that units took last time, by kind and name, where that is known.
+    expected: seconds that units took last time, by kind and name, where that is known. shard: which of how many
+    this run is, "2/8". planned: every unit of all shards, by kind and name. code: digest of the package and of
+    the suite. asked: options that decide results, beside the seed.
     """
 
     command: str
@@ -45,6 +47,10 @@ class RunStarted:
     units: int
     alpha: float
     expected: Mapping[str, float] = field(default_factory=dict)
+    shard: str = "1/1"
+    planned: tuple[str, ...] = ()
+    code: str = ""
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +96,16 @@ def finished(
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """After the last unit, or after Ctrl-C (``interrupted``): the counts so far are valid."""
+    """After the last unit, or where a run was stopped (``interrupted``): the counts so far are valid.
+
+    ending: why it was stopped, where the exit code does not say so.
+    """
 
     exit_code: int
     counts: Mapping[str, int]
     seconds: float
     interrupted: bool
+    ending: str = ""
 
 
 Event = RunStarted | UnitFinished | RunFinished
@@ -112,25 +122,48 @@ def to_json(event: Event) -> dict[str, Any]:
     return {"event": _NAMES[type(event)], **plain}
 
 
-def from_json(plain: Mapping[str, Any]) -> Event:
+_READ: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "Outcome": (Outcome,),
+    "tuple[str, ...]": (tuple,),
+    "Mapping[str, Any]": (dict,),
+    "Mapping[str, int]": (dict,),
+    "Mapping[str, float]": (dict,),
+}
+"""What the annotation of an event's field stands for, read back from JSON."""
+_MAY_BE_MISSING = ("summary",)
+
+
+def from_json(plain: Any) -> Event:
     """Read what ``to_json`` wrote; what a later version has added is left out. Raises ValueError for anything else."""
-    made = {name: of for of, name in _NAMES.items()}.get(plain.get("event", ""))
+    name = plain.get("event") if isinstance(plain, dict) else None
+    made = {name: of for of, name in _NAMES.items()}.get(name if isinstance(name, str) else "")
     if made is None:
         raise ValueError("no event of this name")
-    given = {one.name: plain[one.name] for one in fields(made) if one.name in plain}
-    if made is UnitFinished:
-        given["outcome"] = Outcome(given.get("outcome"))
-        given["details"] = tuple(map(str, given.get("details", ())))
-        given["summary"] = str(given.get("summary", ""))
-        if not all(isinstance(given.get(name), str) for name in ("kind", "name", "verdict")):
-            raise ValueError("a unit without kind, name or verdict")
-        if not isinstance(given.get("data", {}), dict):
-            raise ValueError("a unit whose data is no object")
-    try:
-        event: Event = made(**given)
-    except TypeError as error:
-        raise ValueError(str(error)) from None
+    given = {}
+    for one in fields(made):
+        if one.name in plain:
+            given[one.name] = _read_back(one.name, str(one.type), plain[one.name])
+        elif one.name in _MAY_BE_MISSING:
+            given[one.name] = ""
+        elif one.default is MISSING and one.default_factory is MISSING:
+            raise ValueError(f"it has no {one.name!r}")
+    event: Event = made(**given)
     return event
+
+
+def _read_back(name: str, annotation: str, value: Any) -> Any:
+    if annotation == "Outcome":
+        value = Outcome(value)
+    elif annotation.startswith("tuple") and isinstance(value, list):
+        value = tuple(map(str, value))
+    kinds = _READ[annotation]
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise ValueError(f"its {name!r} is a {type(value).__name__}")
+    return value
 
 
 def exit_code(outcomes: list[Outcome]) -> int:

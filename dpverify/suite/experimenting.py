@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
 from dpverify.rates import (
@@ -26,8 +26,8 @@ from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import TOTAL_ALPHA, seed_of
 from dpverify.suite.panels import Study, cell_in, panel_unit, verdict
 from dpverify.suite.rating import RateOptions, loaded, selected
+from dpverify.suite.reporting import PART
 from dpverify.suite.resuming import OF_RATES, key_of
-from dpverify.suite.runner import PART, results
 from dpverify.suite.trees import Suite
 
 
@@ -66,55 +66,46 @@ def units_of(suite: Suite, names: Sequence[str], options: RateOptions) -> int:
     return sum(1 + len(chosen(suite, key, options).panels) for key in names)
 
 
-def experiment_results(
-    suite: Suite,
-    names: Sequence[str],
-    options: RateOptions,
-    *,
-    workers: int = 1,
-    known: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Iterator[UnitFinished]:
-    """Every part as it finishes, every panel, and every verdict; ``known`` parts are not redone."""
-    for key in names:
-        yield from _results(suite, key, options, workers, known or {})
+class ExperimentJudge:
+    """An experiment whose cells and faults come in, in any order: a panel is shown with its last cell, and the
+    orders are judged with the last part of all."""
 
+    def __init__(self, suite: Suite, key: str, options: RateOptions) -> None:
+        entry, whole = suite.experiments[key]
+        experiment = chosen(suite, key, options)
+        replay = options.replay(CellPart(key))
+        alpha = _alpha(suite, experiment)
+        self._study = Study(key, experiment, whole, options.seed, alpha, replay)
+        self._refused = ""
+        try:
+            _check_runs(self._study)
+            check_methods(experiment, entry.mechanism)
+        except Exception as error:  # a factory of somebody else's may do anything
+            said = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            self._refused = f"{said}{error}"
+        self._cells, self._faults = ([], []) if self._refused else _parts(key, experiment)
+        self._done, self._waiting = dict[str, UnitFinished](), list(experiment.panels)
 
-def _results(
-    suite: Suite,
-    key: str,
-    options: RateOptions,
-    workers: int,
-    known: Mapping[str, Mapping[str, Any]],
-) -> Iterator[UnitFinished]:
-    entry, whole = suite.experiments[key]
-    experiment = chosen(suite, key, options)
-    replay = options.replay(CellPart(key))
-    study = Study(key, experiment, whole, options.seed, _alpha(suite, experiment), replay)
-    try:
-        _check_runs(study)
-        check_methods(experiment, entry.mechanism)
-    except Exception as error:  # a factory of somebody else's may do anything
-        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        yield verdict(study, {}, [], {}, reason)
-        return
-    cells, faults = _parts(key, experiment)
-    earlier, missing = list[UnitFinished](), list[CellPart]()
-    for part in (*cells, *faults):
-        data = known.get(key_of_cell(suite, part, options))
-        if data is None:
-            missing.append(part)
-        else:
-            earlier.append(_known(part, options, data))
-    found, waiting = dict[str, UnitFinished](), list(experiment.panels)
-    for done in chain(earlier, results(missing, options, run_cell, workers)):
-        yield done
-        found[done.name] = done
-        for panel in list(waiting):
-            own = [part for part in cells if part.panel == panel]
-            if all(part.name in found for part in own):
-                waiting.remove(panel)
-                yield panel_unit(study, panel, _by(own, found))
-    yield _judged(study, cells, faults, found)
+    @property
+    def parts(self) -> Sequence[CellPart]:
+        """What is to be measured; nothing, where the experiment is refused."""
+        return [*self._cells, *self._faults]
+
+    def begin(self) -> Iterator[UnitFinished]:
+        """Yield the verdict on an experiment that is refused."""
+        if self._refused:
+            yield verdict(self._study, {}, [], {}, self._refused)
+
+    def take(self, done: UnitFinished) -> Iterator[UnitFinished]:
+        """Take a part that finished; yield what can be judged now."""
+        self._done[done.name] = done
+        for panel in list(self._waiting):
+            own = [part for part in self._cells if part.panel == panel]
+            if all(part.name in self._done for part in own):
+                self._waiting.remove(panel)
+                yield panel_unit(self._study, panel, _by(own, self._done))
+        if len(self._done) == len(self.parts):
+            yield _judged(self._study, self._cells, self._faults, self._done)
 
 
 def _check_runs(study: Study) -> None:
@@ -204,7 +195,8 @@ def run_cell(part: CellPart, options: RateOptions) -> UnitFinished:
     return finished(PART, part.name, options.replay(part), measured)
 
 
-def _known(part: CellPart, options: RateOptions, data: Mapping[str, Any]) -> UnitFinished:
+def known_cell(part: CellPart, options: RateOptions, data: Mapping[str, Any]) -> UnitFinished:
+    """Return a part that was measured by an earlier run, from its data."""
     return finished(PART, part.name, options.replay(part), partial(_measured, part, data))
 
 

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import dpverify
 from dpverify.audit.cases import cases
 from dpverify.audit.coverage import Coverage, chance_of_failing, measure, repeats_of
 from dpverify.audit.neighbors.pairs import NeighboringPair
@@ -18,7 +17,8 @@ from dpverify.audit.oracle import Oracle, draws_needed, hidden, oracle
 from dpverify.audit.outputs.laws import is_known
 from dpverify.audit.power import ENOUGH, Effort, Frequency, PlantedFault, Survey
 from dpverify.audit.subjects import claimed_of
-from dpverify.suite.events import Consumer, Judgment, Outcome, RunStarted, UnitFinished, finished
+from dpverify.suite.engines import Engine
+from dpverify.suite.events import Consumer, Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import (
     QUICK_TRIALS,
     THOROUGH_TRIALS,
@@ -29,8 +29,10 @@ from dpverify.suite.judges import (
     not_planted,
     seed_of,
 )
+from dpverify.suite.reporting import report, started_by
 from dpverify.suite.resuming import keyed
-from dpverify.suite.runner import audit_units, known_in, report, results
+from dpverify.suite.runner import audit_units, known_in, results
+from dpverify.suite.sharding import WHOLE, Shard
 from dpverify.suite.trees import Suite, load
 
 _LESS = Fraction(1, 2)  # noise missing where the pair that shows it best is looked for
@@ -80,20 +82,18 @@ def run_measuring(
     units: Sequence[Unit],
     options: MeasureOptions,
     consumers: Sequence[Consumer],
+    engine: Engine,
     *,
-    workers: int = 1,
     known: Mapping[str, UnitFinished] | None = None,
+    shard: Shard = WHOLE,
 ) -> int:
     """Measure all units but the ``known`` ones and return the exit code; after Ctrl-C what is there is valid."""
     coverage = bool(units) and units[0].kind == "coverage"
     chance = chance_of_failing_all(options.quick) if coverage else TOTAL_ALPHA
     command = "self-check" if coverage else "power"
-    started = RunStarted(
-        command, dpverify.__version__, str(suite.root), options.seed, len(units), chance
-    )
-    finishing = results(
-        units, options, measure_unit, workers, known_in(suite, known or {}, options)
-    )
+    started = started_by(command, suite, units, options, chance, shard)
+    own = shard.of(units)
+    finishing = results(own, options, measure_unit, engine, known_in(suite, known or {}, options))
     return report(started, finishing, consumers)
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,8 +31,8 @@ from dpverify.rates import (
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import TOTAL_ALPHA, seed_of
 from dpverify.suite.refinement import exact_records
+from dpverify.suite.reporting import PART
 from dpverify.suite.resuming import OF_RATES, key_of
-from dpverify.suite.runner import PART, results
 from dpverify.suite.trees import Entry, Suite, SuiteError, load
 from dpverify.suite.verdicts import Run, curves_of, judge
 
@@ -100,47 +99,21 @@ def parts_of(rate: str, claim: RateClaim) -> list[RatePart]:
     return [*points, *(RatePart(rate, fault=fault.name) for fault in faults_of(claim))]
 
 
-def rate_results(
-    suite: Suite,
-    names: Sequence[str],
-    options: RateOptions,
-    *,
-    workers: int = 1,
-    known: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Iterator[UnitFinished]:
-    """Every part as it finishes, and every rate after its last part; ``known`` parts are not redone."""
-    missing, waiting = list[RatePart](), dict[str, _Waiting]()
-    earlier = list[UnitFinished]()
-    for rate in names:
-        parts = parts_of(rate, suite.rates[rate][1])
-        waiting[rate] = _Waiting(len(parts))
-        for part in parts:
-            data = (known or {}).get(key_of_part(suite, part, options))
-            if data is None:
-                missing.append(part)
-            else:
-                earlier.append(_known(part, options, data))
-    for part_done in chain(earlier, results(missing, options, run_part, workers)):
-        yield part_done
-        rate = str(part_done.data["rate"]) if part_done.data else _rate_in(part_done, names)
-        done = waiting[rate]
-        done.parts.append(part_done)
-        if len(done.parts) == done.expected:
-            claim, alpha = suite.rates[rate][1], _alpha(suite, suite.rates[rate][1])
-            yield judge(
-                claim, done.parts, Run(rate, options.seed, alpha, options.replay(RatePart(rate)))
-            )
+class RateJudge:
+    """A rate whose parts come in, in any order, and which is judged with the last of them."""
 
+    def __init__(self, suite: Suite, rate: str, options: RateOptions) -> None:
+        self._claim = suite.rates[rate][1]
+        self.parts: Sequence[RatePart] = parts_of(rate, self._claim)
+        alpha = _alpha(suite, self._claim)
+        self._run = Run(rate, options.seed, alpha, options.replay(RatePart(rate)))
+        self._done = list[UnitFinished]()
 
-def _rate_in(finished: UnitFinished, names: Sequence[str]) -> str:
-    """Of a part whose worker died: it has no data."""
-    return next(name for name in names if finished.name.startswith(f"{name} "))
-
-
-@dataclass(slots=True)
-class _Waiting:
-    expected: int
-    parts: list[UnitFinished] = field(default_factory=list)
+    def take(self, done: UnitFinished) -> Iterator[UnitFinished]:
+        """Take a part that finished; yield the rate if it was the last one."""
+        self._done.append(done)
+        if len(self._done) == len(self.parts):
+            yield judge(self._claim, self._done, self._run)
 
 
 # --- measuring ----------------------------------------------------------------------------------
@@ -158,7 +131,8 @@ def run_part(part: RatePart, options: RateOptions) -> UnitFinished:
     return finished(PART, part.name, options.replay(part), measured)
 
 
-def _known(part: RatePart, options: RateOptions, data: Mapping[str, Any]) -> UnitFinished:
+def known_point(part: RatePart, options: RateOptions, data: Mapping[str, Any]) -> UnitFinished:
+    """Return a part that was measured by an earlier run, from its data."""
     return finished(PART, part.name, options.replay(part), partial(_measured, part, data))
 
 

@@ -16,7 +16,7 @@ from dpverify.privacy import ApproxDP, Guarantee, PureDP, parse_guarantee, point
 from dpverify.privacy.numbers import brief
 from dpverify.suite.events import Event, Outcome, RunFinished, RunStarted, UnitFinished
 from dpverify.suite.judges import AUDITS
-from dpverify.suite.runner import PART
+from dpverify.suite.reporting import PART
 
 Number = Fraction | float
 _RANK = (Outcome.HELD, Outcome.POWERLESS, Outcome.INVALID, Outcome.REFUTED)

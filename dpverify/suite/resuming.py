@@ -6,8 +6,7 @@ A result is taken if it has the same key: a digest of what was asked, of the see
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
@@ -17,6 +16,8 @@ from typing import Any
 import dpverify
 from dpverify.suite.dependencies import TRUSTED
 from dpverify.suite.events import Outcome, UnitFinished
+from dpverify.suite.stored import read
+from dpverify.suite.trees import find_root
 
 _TREES = ("mechanisms", "spec", "audits")
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "python-flint", "mpmath")
@@ -37,6 +38,17 @@ OF_AUDITS = Code(
     (*TRUSTED, "audit"),
     ("judges.py", "audited.py", "latent_profiles.py", "refinement.py", "measuring.py"),
 )
+
+EVERYTHING = Code((*TRUSTED, "audit", "rates", "suite"), ())
+
+
+def code_of(root: Path) -> str:
+    """Return the digest of all code that any result of the suite in this folder can depend on.
+
+    A suite of somebody else's may borrow from this package's, which then counts as well.
+    """
+    own = dict.fromkeys((root, find_root()))
+    return hashlib.sha256("".join(_digest_of(one, EVERYTHING) for one in own).encode()).hexdigest()
 
 
 def key_of(root: Path, code: Code, text: Sequence[str]) -> str:
@@ -78,33 +90,24 @@ def key_of_unit(root: Path, unit: Any, options: Any, besides: str = "") -> str:
 
 
 def known_parts(path: Path, kind: str) -> dict[str, dict[str, Any]]:
-    """The data of all units of this kind in a file of events, by key."""
-    units = (unit for unit in _units(path) if unit["kind"] == kind)
-    return {unit["data"]["key"]: unit["data"] for unit in units if "key" in unit["data"]}
+    """The data of all units of this kind in a file of events, by key. Raises NotEvents."""
+    units = (unit for unit in read(path).units if unit.kind == kind)
+    return parts_by_key(units)
+
+
+def parts_by_key(units: Iterable[UnitFinished]) -> dict[str, dict[str, Any]]:
+    """The data of these units by key; those whose worker died have none."""
+    return {unit.data["key"]: dict(unit.data) for unit in units if _is_keyed(unit)}
 
 
 def known_units(path: Path) -> dict[str, UnitFinished]:
-    """The units in a file of events, by key, but for invalid ones, which are to be done again."""
-    found = dict[str, UnitFinished]()
-    for unit in _units(path):
-        outcome, details = Outcome(unit.pop("outcome")), tuple(unit.pop("details"))
-        if outcome is not Outcome.INVALID and "key" in unit["data"]:
-            found[unit["data"]["key"]] = UnitFinished(outcome=outcome, details=details, **unit)
-    return found
+    """The units in a file of events, by key, but for invalid ones, which are to be done again. Raises NotEvents."""
+    return {
+        unit.data["key"]: unit
+        for unit in read(path).units
+        if unit.outcome is not Outcome.INVALID and _is_keyed(unit)
+    }
 
 
-def _units(path: Path) -> Iterator[dict[str, Any]]:
-    """What finished, as plain data. A last line that was cut off is left out."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, 1):
-        try:
-            event: dict[str, Any] = json.loads(line)
-            kind = event.pop("event")
-        except (json.JSONDecodeError, AttributeError, KeyError, TypeError):
-            if number == len(lines):
-                return
-            raise ValueError(
-                f"{path}:{number} is no event; give a file that --jsonl wrote."
-            ) from None
-        if kind == "unit-finished":
-            yield event
+def _is_keyed(unit: UnitFinished) -> bool:
+    return isinstance(unit.data.get("key"), str)

@@ -1,28 +1,12 @@
-"""Running units, here or in worker processes, and emitting one stream of events."""
+"""Choosing units, having them done by an engine, and emitting one stream of events."""
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-import threadpoolctl
-
-import dpverify
-from dpverify.suite.events import (
-    EXIT_INTERRUPTED,
-    Consumer,
-    Outcome,
-    RunFinished,
-    RunStarted,
-    UnitFinished,
-    exit_code,
-)
+from dpverify.suite.engines import AnyUnit, Engine, Replays
+from dpverify.suite.events import Consumer, UnitFinished
 from dpverify.suite.judges import (
     SHARED_LOOPS,
     TOTAL_ALPHA,
@@ -33,35 +17,11 @@ from dpverify.suite.judges import (
     run_unit,
 )
 from dpverify.suite.pieces import obligations_of
+from dpverify.suite.reporting import report, started_by
 from dpverify.suite.resuming import key_of_unit
+from dpverify.suite.sharding import WHOLE, Shard
 from dpverify.suite.times import Times
 from dpverify.suite.trees import Entry, Suite, find_root, is_borrowed
-
-PART = "rate-point"
-"""The kind of what is only a piece of a unit, and is written down so that a run can be resumed."""
-
-
-class Work(Protocol):
-    """A unit of work, as plain data."""
-
-    @property
-    def kind(self) -> str:
-        """Which judge it is for."""
-
-    @property
-    def name(self) -> str:
-        """What it is about."""
-
-
-AnyUnit = TypeVar("AnyUnit", bound=Work)
-Contravariant = TypeVar("Contravariant", bound=Work, contravariant=True)
-
-
-class Replays(Protocol[Contravariant]):
-    """Options that know the command that does a unit again."""
-
-    def replay(self, unit: Contravariant) -> str:
-        """The command."""
 
 
 def audit_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
@@ -156,16 +116,16 @@ def run(
     units: Sequence[Unit],
     options: Options,
     consumers: Sequence[Consumer],
+    engine: Engine,
     *,
-    workers: int = 1,
     known: Mapping[str, UnitFinished] | None = None,
+    shard: Shard = WHOLE,
 ) -> int:
-    """Do all units but the ``known`` ones, by key, and return the exit code. Ctrl-C ends the run with a valid
-    partial report."""
-    alpha = TOTAL_ALPHA if command == "audit" else 0.0
-    about = command, dpverify.__version__, str(suite.root), options.seed, len(units), alpha
-    started = RunStarted(*about, expected=Times().expected(units, options))
-    finishing = results(units, options, run_unit, workers, known_in(suite, known or {}, options))
+    """Do the shard's units but the ``known`` ones, by key, and return the exit code. A run that is stopped
+    leaves a valid partial report."""
+    alpha, own = TOTAL_ALPHA if command == "audit" else 0.0, shard.of(units)
+    started = started_by(command, suite, units, options, alpha, shard)
+    finishing = results(own, options, run_unit, engine, known_in(suite, known or {}, options))
     return report(started, finishing, consumers)
 
 
@@ -180,105 +140,22 @@ def known_in(
     return find if known else lambda unit: None
 
 
-def report(
-    started: RunStarted, finishing: Iterable[UnitFinished], consumers: Sequence[Consumer]
-) -> int:
-    """Emit a run's events as its units finish, and return the exit code.
-
-    A unit of kind PART is a piece of another one: it has no say in the exit code or the counts.
-    """
-    start, outcomes, interrupted = perf_counter(), list[Outcome](), False
-
-    def emit(event: RunStarted | UnitFinished | RunFinished) -> None:
-        for consumer in consumers:
-            consumer(event)
-
-    emit(started)
-    try:
-        for finished in finishing:
-            if finished.kind != PART:
-                outcomes.append(finished.outcome)
-            emit(finished)
-    except KeyboardInterrupt:
-        interrupted = True
-    code = EXIT_INTERRUPTED if interrupted else exit_code(outcomes)
-    counts = Counter(str(outcome) for outcome in outcomes)
-    emit(RunFinished(code, dict(counts), perf_counter() - start, interrupted))
-    return code
-
-
 def results(
     units: Sequence[AnyUnit],
     options: Replays[AnyUnit],
     do: Callable[[AnyUnit, Any], UnitFinished],
-    workers: int,
+    engine: Engine,
     known: Callable[[AnyUnit], UnitFinished | None] = lambda unit: None,
 ) -> Iterator[UnitFinished]:
-    """Do all units, here or in worker processes, after those that are known; ``do`` is a function that a module
-    has by name. Workers begin with those that were slow last time, so that none of them waits at the end."""
+    """Yield the known results, then those of all other units, done by the engine with ``do``, a function of a
+    module. Several workers begin with what was slow last time, so that none of them waits at the end."""
     earlier = {unit: found for unit in units if (found := known(unit)) is not None}
     yield from earlier.values()
     units, times = [unit for unit in units if unit not in earlier], Times()
-    doing = (
-        (do(unit, options) for unit in units)
-        if workers <= 1 or len(units) <= 1
-        else _by_workers(times.slow_first(units, options), options, do, workers)
-    )
+    ordered = units if engine.workers == 1 else times.slow_first(units, options)
     try:
-        for found in doing:
+        for found in engine.run(ordered, do, options):
             times.took(found)
             yield found
     finally:
         times.save()
-
-
-def _by_workers(
-    units: Sequence[AnyUnit],
-    options: Replays[AnyUnit],
-    do: Callable[[AnyUnit, Any], UnitFinished],
-    workers: int,
-) -> Iterator[UnitFinished]:
-    """As they finish, in no order."""
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_set_up_worker)
-    try:
-        of = {pool.submit(do, unit, options): unit for unit in units}
-        pending: set[Future[UnitFinished]] = set(of)
-        while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield _finished(future, of[future], options)
-    except KeyboardInterrupt:
-        for process in list(pool._processes.values()):
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _finished(
-    future: Future[UnitFinished], unit: AnyUnit, options: Replays[AnyUnit]
-) -> UnitFinished:
-    """The unit's result; a worker that died (out of memory, killed) makes it INVALID."""
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        summary = "the worker process died before it finished; try --workers 1"
-        return UnitFinished(
-            unit.kind,
-            unit.name,
-            Outcome.INVALID,
-            "INVALID",
-            summary,
-            replay=options.replay(unit),
-        )
-
-
-def _set_up_worker() -> None:
-    """The parent alone decides what Ctrl-C means, and each worker computes in one thread.
-
-    Ctrl-C reaches the whole process group. Workers whose linear algebra takes all cores each slow one
-    another down up to twentyfold.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threadpoolctl.threadpool_limits(1)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dpverify.report.figures import Figure, Layer, Look, figures_of
-from dpverify.report.jsonl import events_in
 from dpverify.suite.events import UnitFinished
+from dpverify.suite.stored import read
 
 _WIDTH, _HEIGHT = 4.0, 3.6  # inches of a figure
 _STYLES: dict[Look, dict[str, Any]] = {
@@ -70,7 +70,7 @@ def _stairs(mark: tuple[float, float], corners: Sequence[tuple[float, float]]) -
 def main(paths: Sequence[str]) -> None:
     """Draw every figure of the units in these files, in their order."""
     *kept, picture = map(Path, paths)
-    units = [e for path in kept for e in events_in(path) if isinstance(e, UnitFinished)]
+    units = [e for path in kept for e in read(path).events if isinstance(e, UnitFinished)]
     draw([figure for unit in units for figure in figures_of(unit.data)], picture)
 
 

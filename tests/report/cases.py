@@ -8,7 +8,7 @@ from typing import Any
 
 from dpverify.suite.events import Event, Outcome, RunFinished, RunStarted, UnitFinished
 from dpverify.suite.judges import Options, Unit, run_unit
-from dpverify.suite.runner import PART
+from dpverify.suite.reporting import PART
 
 NASTY = (
     "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>\"'&\x1b[31m\ud800"

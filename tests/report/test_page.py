@@ -11,9 +11,10 @@ import pytest
 
 from dpverify.cli import _parser, main
 from dpverify.cli.shared import check_outputs
-from dpverify.report.jsonl import JsonLines, events_in
+from dpverify.report.jsonl import JsonLines
 from dpverify.report.page import page
 from dpverify.suite.events import Event, Outcome, RunFinished, UnitFinished, from_json
+from dpverify.suite.stored import read
 from tests.report.cases import ENDED, STARTED, audited, everything, unit, written
 
 _VOID = {"meta", "link", "wbr"}
@@ -137,7 +138,7 @@ def _kept(path: Path) -> Path:
 
 def test_events_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     kept, again = _kept(tmp_path / "kept"), tmp_path / "again"
-    events = events_in(kept)
+    events = read(kept).events
     assert len(events) == len(everything()) - 2
     consumer = JsonLines(again)
     for event in events:

@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,11 +15,9 @@ from xml.etree import ElementTree
 import pytest
 
 from dpverify.cli import main
-from dpverify.report.jsonl import events_in
 from dpverify.report.page import page
-from dpverify.suite import runner
 from dpverify.suite.events import Outcome, RunStarted, UnitFinished, exit_code, to_json
-from dpverify.suite.judges import Options, Unit
+from dpverify.suite.stored import read
 from dpverify.suite.trees import load
 
 _HERE = ("--workers", "1")
@@ -185,14 +181,6 @@ def test_a_closed_pipe_is_not_all_held(foreign: Path) -> None:
     assert errors == ""
 
 
-def test_a_worker_that_dies_makes_its_units_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
-    future: Future[UnitFinished] = Future()
-    future.set_exception(BrokenProcessPool("killed"))
-    finished = runner._finished(future, Unit("audit", "x"), Options())
-    assert finished.outcome is Outcome.INVALID
-    assert finished.replay == "dpverify audit x --seed 0 --quick"
-
-
 def test_theory_and_exhibits_have_names_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prove", "theory/queries", "samplers", *_HERE]) == 0
     assert "every retry followed" in capsys.readouterr().out
@@ -216,7 +204,7 @@ def test_events_are_json_lines_and_say_what_the_terminal_says(tmp_path: Path) ->
     for event in events[1:-1]:
         assert event["data"]["faults"] or event["kind"] == "exhibit"
         assert event["data"]["alpha"] * len(load().configurations) < 1e-6
-    assert (tmp_path / "out.report").read_text(encoding="utf-8") == page(events_in(file))
+    assert (tmp_path / "out.report").read_text(encoding="utf-8") == page(read(file).events)
     assert (tmp_path / "out.junit").read_text(encoding="utf-8").count("<testcase ") == 4
 
 
@@ -234,18 +222,6 @@ def test_the_replay_line_replays(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main([*line.split(), "--jsonl", str(again), *_HERE]) == 4
     of = {e["name"]: e["data"] for e in _lines(first) if e["event"] == "unit-finished"}
     assert [e["data"] for e in _lines(again) if e.get("name") == key] == [of[key]]
-
-
-def test_workers_do_not_change_the_result(foreign: Path, tmp_path: Path) -> None:
-    results = []
-    for workers in ("1", "2"):
-        file = tmp_path / workers
-        main(["audit", "--trials", "2000", "--seed", "4", "--workers", workers,
-              "--jsonl", str(file), "--suite", str(foreign)])  # fmt: skip
-        units = [e for e in _lines(file) if e["event"] == "unit-finished"]
-        results.append({e["name"]: e["data"] for e in units})
-    assert len(results[0]) == 3
-    assert results[0] == results[1]
 
 
 def test_explain_shows_long_fractions_briefly_and_in_full_where_asked(

@@ -23,11 +23,11 @@ from audits._corruption import CORRUPTIONS, DH20, corrupted, records
 from dpverify import RobustMean
 from dpverify.cli import main
 from dpverify.rates import check_methods, measure_cell
-from dpverify.suite import experimenting
+from dpverify.suite import experimenting, rate_parts
 from dpverify.suite.experimenting import CellPart, chosen, key_of_cell
 from dpverify.suite.rating import RateOptions
+from dpverify.suite.reporting import PART
 from dpverify.suite.resuming import known_parts
-from dpverify.suite.runner import PART
 from dpverify.suite.trees import SuiteError, load
 
 ROOT = Path(__file__).parents[2]
@@ -214,7 +214,7 @@ def test_a_resumed_run_redoes_no_cell(
         done.append(part)
         return right(part, options)
 
-    monkeypatch.setattr(experimenting, "run_cell", counted)
+    monkeypatch.setattr(rate_parts, "run_cell", counted)
     assert main([*_run(toy), "--resume", str(file), "--jsonl", str(file)]) == 0
     assert len(done) == len(parts) - 20
     assert known_parts(file, PART) == known_parts(whole, PART)

@@ -18,6 +18,7 @@ from dpverify.audit.regions import Counted, Region, region
 from dpverify.cli import main
 from dpverify.report.jsonl import JsonLines
 from dpverify.suite import measuring
+from dpverify.suite.engines.serial import Serial
 from dpverify.suite.events import Event, Outcome, RunFinished, UnitFinished
 from dpverify.suite.judges import Unit, attacked_under, audited_keys
 from dpverify.suite.measuring import (
@@ -77,7 +78,7 @@ def test_a_broken_auditor_is_refuted(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(certificates, "region", _careless)
     suite, written = load(), tmp_path / "events.jsonl"
     units = [Unit("coverage", "four values"), CASE]
-    assert run_measuring(suite, units, QUICK, [JsonLines(written)]) == 1
+    assert run_measuring(suite, units, QUICK, [JsonLines(written)], Serial()) == 1
     events = [json.loads(line) for line in written.read_text().splitlines()]
     assert events[0]["command"] == "self-check"
     assert [event["outcome"] for event in events[1:3]] == ["refuted", "refuted"]
@@ -103,7 +104,7 @@ def test_after_an_interrupt_the_table_is_valid(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(measuring, "measure_unit", second_is_interrupted)
     events: list[Event] = []
     units = [CASE, Unit("coverage", "Laplace")]
-    assert run_measuring(load(), units, QUICK, [events.append]) == 130
+    assert run_measuring(load(), units, QUICK, [events.append], Serial()) == 130
     assert [event.name for event in events if isinstance(event, UnitFinished)] == [CASE.name]
     assert isinstance(events[-1], RunFinished)
     assert events[-1].interrupted
@@ -149,7 +150,7 @@ def test_a_fault_that_cannot_be_seen_is_powerless(monkeypatch: pytest.MonkeyPatc
     only = replace(suite, entries={"noisy_count": entry})
     monkeypatch.setattr(measuring, "_suite", lambda root: only)
     events: list[Event] = []
-    assert run_measuring(only, power_units(only, []), QUICK, [events.append]) == 4
+    assert run_measuring(only, power_units(only, []), QUICK, [events.append], Serial()) == 4
     (found,) = [event for event in events if isinstance(event, UnitFinished)]
     assert found.outcome is Outcome.POWERLESS
     (line,) = [line for line in found.details if line.startswith("  changes nothing")]

@@ -20,11 +20,13 @@ import spec.noisy_count
 from dpverify import Adjacency
 from dpverify.cli import main
 from dpverify.rates import Curve, Point, RateFault, faults_of
-from dpverify.suite import pieces, rating, resuming, verdicts
+from dpverify.suite import pieces, rate_parts, rating, resuming, verdicts
+from dpverify.suite.engines.serial import Serial
 from dpverify.suite.events import Outcome, UnitFinished
-from dpverify.suite.rating import RateOptions, RatePart, rate_results
+from dpverify.suite.rate_parts import Rates
+from dpverify.suite.rating import RateOptions, RatePart
+from dpverify.suite.reporting import PART
 from dpverify.suite.resuming import OF_AUDITS, OF_RATES, known_parts
-from dpverify.suite.runner import PART
 from dpverify.suite.trees import Suite, load
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +101,7 @@ def test_a_resumed_run_is_the_same_bit_for_bit(
         done.append(part)
         return right(part, options)
 
-    monkeypatch.setattr(rating, "run_part", counted)
+    monkeypatch.setattr(rate_parts, "run_part", counted)
     assert main([*RUN, "--resume", str(file), "--jsonl", str(file)]) == 0
     assert len(parts) == 6
     assert len(done) == 3
@@ -161,7 +163,8 @@ def _only(**changed: Any) -> Suite:
 
 def _judged(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> UnitFinished:
     monkeypatch.setattr(rating, "loaded", lambda root: suite)
-    *_, last = rate_results(suite, [KEY], OPTIONS)
+    asked = Rates(suite, [KEY], OPTIONS)
+    *_, last = asked.judged(asked.measured(asked.parts, Serial(), {}))
     assert last.kind == "rate"
     return last
 
@@ -249,7 +252,7 @@ def test_a_file_of_something_else_cannot_be_resumed(
 ) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("not an event\n{}\n", encoding="utf-8")
-    assert main([*RUN, "--resume", str(file)]) == 3
+    assert main([*RUN, "--resume", str(file)]) == 2
     assert "notes.txt:1 is no event" in capsys.readouterr().err
 
 
@@ -284,7 +287,7 @@ def test_ctrl_c_leaves_a_file_to_resume_from(foreign: Path, tmp_path: Path) -> N
         preexec_fn=_listen_to_ctrl_c,
     )  # fmt: skip
     for _ in range(6000):
-        if file.exists() and PART in file.read_text(encoding="utf-8"):
+        if file.exists() and f'"{PART}"' in file.read_text(encoding="utf-8"):
             break
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from dpverify.cli import main
 from dpverify.report.jsonl import JsonLines
 from dpverify.suite.events import Event, Outcome, RunFinished, RunStarted, UnitFinished
-from dpverify.suite.runner import PART
+from dpverify.suite.reporting import PART
 
 STARTED = RunStarted("audit", "1.0", "suite", 7, 2, 1e-6)
 FINISHED = RunFinished(0, {"held": 2}, 3.0, False)
@@ -42,7 +43,7 @@ def _write(path: Path, events: list[Event]) -> Path:
     for event in events:
         consumer(event)
     if not isinstance(events[-1], RunFinished):
-        consumer._file.close()
+        os.close(consumer._file)
     return path
 
 

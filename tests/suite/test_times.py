@@ -10,6 +10,7 @@ from rich.console import Console
 
 from dpverify.report.terminal import Terminal
 from dpverify.suite import runner
+from dpverify.suite.engines.serial import Serial
 from dpverify.suite.events import Outcome, RunStarted, UnitFinished
 from dpverify.suite.judges import Options, Unit
 from dpverify.suite.times import Times
@@ -83,7 +84,7 @@ def test_one_worker_keeps_the_order_and_an_interrupt_the_times() -> None:
             raise KeyboardInterrupt
         return _done(unit, options, 7.0)
 
-    doing = runner.results(UNITS, Options(), do, 1)
+    doing = runner.results(UNITS, Options(), do, Serial())
     assert [next(doing).name for _ in range(3)] == ["quick", "slow", "new"]
     with pytest.raises(KeyboardInterrupt):
         next(doing)

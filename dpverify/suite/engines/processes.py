@@ -1,0 +1,124 @@
+"""The engine of worker processes on this machine.
+
+Each of N threads has a pool of one process. Where a process dies, the unit that killed it is known, no other unit
+is lost, and the thread starts another process. One pool of N processes breaks as a whole.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from types import TracebackType
+from typing import Any
+
+import threadpoolctl
+
+from dpverify.suite.engines import ATTEMPTS, AnyUnit, Replays, crashed, killed
+from dpverify.suite.events import UnitFinished
+
+_ALONE = "try --workers 1, or fewer workers"
+
+
+class Processes:
+    """Units are done in so many processes, each of which loads the suite once."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="dpverify-worker")
+        self._own = threading.local()
+        self._pools = set[ProcessPoolExecutor]()
+        self._stopped = threading.Event()
+
+    def run(
+        self,
+        units: Sequence[AnyUnit],
+        do: Callable[[AnyUnit, Any], UnitFinished],
+        options: Replays[AnyUnit],
+    ) -> Iterator[UnitFinished]:
+        """Yield results as they come, in no order."""
+        doing: list[Future[UnitFinished]] = [
+            self._threads.submit(self._tried, do, unit, options) for unit in units
+        ]
+        try:
+            for future in as_completed(doing):
+                yield future.result()
+        finally:
+            for future in doing:
+                future.cancel()
+
+    def _tried(
+        self,
+        do: Callable[[AnyUnit, Any], UnitFinished],
+        unit: AnyUnit,
+        options: Replays[AnyUnit],
+    ) -> UnitFinished:
+        """Do a unit in this thread's process, and again in a new one where that dies."""
+        for _ in range(ATTEMPTS):
+            try:
+                return self._pool().submit(do, unit, options).result()
+            except BrokenProcessPool:
+                self._discard()
+            except Exception as error:  # of what cannot be sent to a process, say
+                return crashed(unit, options, error)
+            if self._stopped.is_set():
+                break
+        return killed(unit, options, _ALONE)
+
+    def _pool(self) -> ProcessPoolExecutor:
+        """Return the pool of this thread, made when it is first needed."""
+        found: ProcessPoolExecutor | None = getattr(self._own, "pool", None)
+        if found is None:
+            context = multiprocessing.get_context("spawn")
+            found = ProcessPoolExecutor(1, mp_context=context, initializer=_set_up_worker)
+            self._own.pool = found
+            self._pools.add(found)
+        return found
+
+    def _discard(self) -> None:
+        pool = self._own.pool
+        self._own.pool = None
+        pool.shutdown(wait=True)
+        self._pools.discard(pool)
+
+    def __enter__(self) -> Processes:
+        """Return the engine."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Kill the workers that are busy, and wait until all are gone."""
+        self._stopped.set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for pool in list(self._pools):
+            for process in list((pool._processes or {}).values()):
+                process.kill()  # what it does is given up; it may be in a loop that hears nothing else
+        self._threads.shutdown(wait=True)
+        for pool in list(self._pools):
+            pool.shutdown(wait=True)
+
+
+def _set_up_worker() -> None:
+    """Leave Ctrl-C to the parent, compute in one thread, and end with the parent, however that ends.
+
+    Ctrl-C reaches the whole process group. Workers whose linear algebra takes all cores each slow one
+    another down up to twentyfold.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpoolctl.threadpool_limits(1)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,201 @@
+"""Engines: the same results from each, and what remains when a worker, a scheduler or we ourselves are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpverify.cli import main
+from dpverify.suite.engines import ATTEMPTS, Engine, EngineRefused
+from dpverify.suite.engines.cluster import Cluster
+from dpverify.suite.engines.processes import Processes
+from dpverify.suite.engines.serial import Serial
+from dpverify.suite.events import Outcome, RunStarted, UnitFinished
+from dpverify.suite.reporting import report
+from dpverify.suite.resuming import code_of
+from dpverify.suite.trees import find_root
+from tests.suite.engine_units import Options, Unit, do
+
+ROOT = Path(__file__).parents[2]
+HELD = [Unit("held", f"held-{i}") for i in range(6)]
+BAD = [Unit("dies once", "once"), Unit("always dies", "always"), Unit("raises", "raises")]
+
+
+class _Scheduler:
+    """A LocalCluster of processes in a process of its own, started when it is asked for and not there."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._address = ""
+
+    @property
+    def address(self) -> str:
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.suite.engine_units"], cwd=ROOT, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            assert self._process.stdout is not None
+            self._address = self._process.stdout.readline().strip()
+        return self._address
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[_Scheduler]:
+    started = _Scheduler()
+    yield started
+    started.kill()
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    (tmp_path / "marks").mkdir()
+    return Options(tmp_path / "marks")
+
+
+def _by_name(engine: Engine, units: list[Unit], options: Options) -> dict[str, UnitFinished]:
+    found = list(engine.run(units, do, options))
+    assert sorted(one.name for one in found) == sorted(unit.name for unit in units)
+    return {one.name: one for one in found}
+
+
+def _check_bad(found: dict[str, UnitFinished], options: Options) -> None:
+    """One unit died once and was done again, one always died; nothing else was lost, or done twice."""
+    assert found["once"].outcome is Outcome.HELD
+    assert options.begun("once") == 2
+    assert (found["always"].outcome, found["raises"].outcome) == (Outcome.INVALID,) * 2
+    assert "every worker that it was given to died" in found["always"].summary
+    assert "could not be done: RuntimeError: a bug of ours" in found["raises"].summary
+    assert found["always"].replay == "do always"
+    assert {found[unit.name].outcome for unit in HELD} == {Outcome.HELD}
+
+
+def test_a_process_that_dies_loses_its_unit_only(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL in the middle of a unit; afterwards the same engine does more, and none of its processes is left."""
+    assert ATTEMPTS == 3
+    monkeypatch.setattr("dpverify.suite.engines.processes.ATTEMPTS", 2)  # a process takes a second
+    with Processes(2) as engine:
+        found = _by_name(engine, [*BAD, Unit("unsendable", "unsendable"), *HELD], options)
+        again = _by_name(engine, [Unit("held", "later")], options)
+    _check_bad(found, options)
+    assert options.begun("always") == 2
+    assert [options.begun(unit.name) for unit in HELD] == [1] * len(HELD)
+    assert found["unsendable"].outcome is Outcome.INVALID
+    processes = {found[unit.name].data["process"] for unit in HELD}
+    assert os.getpid() not in processes
+    for process in {*processes, again["later"].data["process"]}:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+
+
+def test_here_what_raises_is_invalid_and_the_rest_is_done(options: Options) -> None:
+    found = _by_name(Serial(), [BAD[2], *HELD], options)
+    assert found["raises"].outcome is Outcome.INVALID
+    assert {found[unit.name].data["process"] for unit in HELD} == {os.getpid()}
+
+
+def test_a_cluster_that_loses_workers_loses_their_units_only(
+    scheduler: _Scheduler, options: Options
+) -> None:
+    """Its scheduler blames all units of a worker that dies; those that did nothing are cleared."""
+    with Cluster(scheduler.address, code_of(find_root())) as engine:
+        assert engine.workers == 2
+        found = _by_name(engine, [*BAD, *HELD], options)
+    _check_bad(found, options)
+    assert len({found[unit.name].data["process"] for unit in HELD} - {os.getpid()}) >= 2
+
+
+def test_workers_with_other_code_do_nothing(scheduler: _Scheduler, options: Options) -> None:
+    with Cluster(scheduler.address, "another digest") as engine:
+        found = _by_name(engine, HELD[:1], options)
+    assert "has another version of the code" in found["held-0"].summary
+    assert options.begun("held-0") == 0
+
+
+def test_all_engines_have_the_same_results(
+    foreign: Path, tmp_path: Path, scheduler: _Scheduler
+) -> None:
+    """Here, in processes, on a cluster, and in three shards that are merged."""
+    run = ["audit", "--trials", "2000", "--seed", "4", "--suite", str(foreign)]
+    here = ["--workers", "1"]
+
+    def lines(name: str, *engine: str) -> list[str]:
+        assert main([*run, *engine, "--jsonl", str(tmp_path / name)]) == 0
+        return _lines(tmp_path / name)
+
+    serial = lines("serial", *here)
+    assert len(serial) == 3
+    assert lines("processes", "--workers", "2") == serial
+    assert lines("cluster", "--cluster", scheduler.address) == serial
+    shards = [str(tmp_path / f"shard-{i}") for i in (1, 2, 3)]
+    for i, file in enumerate(shards, 1):
+        main([*run, *here, "--shard", f"{i}/3", "--jsonl", file])
+        assert len(_lines(Path(file))) == 1
+    assert main(["merge", *shards, "-o", str(tmp_path / "merged")]) == 0
+    assert _lines(tmp_path / "merged") == serial
+
+
+def _lines(path: Path) -> list[str]:
+    """The results as text, without how long they took, in an order of their own."""
+    units = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return sorted(
+        json.dumps({**unit, "seconds": 0}, sort_keys=True)
+        for unit in units
+        if unit["event"] == "unit-finished"
+    )
+
+
+def test_a_scheduler_that_is_killed_leaves_a_valid_partial_report(
+    scheduler: _Scheduler, options: Options
+) -> None:
+    """After the first result: the run ends with exit code 4, and says so."""
+    events: list[Any] = []
+
+    def take(event: Any) -> None:
+        events.append(event)
+        if isinstance(event, UnitFinished):
+            scheduler.kill()
+
+    units = [HELD[0], *(Unit("waits", f"waits-{i}") for i in range(3))]
+    started = RunStarted("audit", "0", "s", 1, len(units), 0.0)
+    with Cluster(scheduler.address, code_of(find_root())) as engine:
+        assert report(started, engine.run(units, do, options), [take]) == 4
+    assert [type(event).__name__ for event in events] == [
+        "RunStarted", "UnitFinished", "RunFinished"
+    ]  # fmt: skip
+    assert events[-1].interrupted
+    assert "went away" in events[-1].ending
+    assert events[-1].counts == {"held": 1}
+
+
+def test_a_cluster_that_is_not_there_is_wrong_usage(
+    foreign: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dpverify.suite.engines.cluster.REACHED_WITHIN", 0.5)
+    for address, said in (
+        ("tcp://127.0.0.1:9", "did not answer within 0.5 seconds"),
+        ("nowhere", "is no address"),
+    ):
+        assert main(["audit", "--suite", str(foreign), "--cluster", address]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"--cluster {address} {said}; give what the scheduler prints" in line
+
+
+def test_a_cluster_without_dask_is_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(EngineRefused, match=r"run `pip install 'dpverify\[cluster\]'`"):
+        Cluster("tcp://127.0.0.1:9", "code")
