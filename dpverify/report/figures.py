@@ -11,17 +11,23 @@ Point = tuple[float, float]
 Points = tuple[Point, ...]
 Look = Literal["claim", "certified", "upper", "lower", "refuted", "nothing"]
 """What something drawn stands for; each has its color, its dashes and its marker."""
+_SMALLEST, _LARGEST = 1e-300, 1e300  # on an axis
 _NONE = "\N{EN DASH}"  # in a table
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A name and a range, on a logarithmic axis if ``log``."""
+    """A name and a range, on a logarithmic axis if ``log``. Raises ValueError for a range that has no places."""
 
     label: str
     low: float
     high: float
     log: bool = False
+
+    def __post_init__(self) -> None:
+        least = _SMALLEST if self.log else -_LARGEST
+        if not least <= self.low < self.high <= _LARGEST:
+            raise ValueError(f"an axis from {self.low} to {self.high}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ def figures_of(data: Mapping[str, Any]) -> Iterator[Figure]:
     for make in (tradeoff, profile, rate):
         try:
             yield make(data)
-        except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError):
+        except (LookupError, TypeError, ValueError, ArithmeticError):
             continue
 
 
@@ -134,7 +140,8 @@ def _events(events: Sequence[Mapping[str, Any]], regions: Mapping[int, Any]) -> 
         corners = regions[id(one)] or [[math.nan, math.nan]]
         ends = number(corners[-1][0]), number(corners[0][1])
         shown = (digits(first), digits(ends[0]), digits(second), digits(ends[1]))
-        rows.append((one["pair"], one["direction"], one["event"], *shown, digits(one["epsilon"])))
+        where = (str(one[name]) for name in ("pair", "direction", "event"))
+        rows.append((*where, *shown, digits(one["epsilon"])))
     return Table("Certified events, with the ends of their regions", header, tuple(rows), texts=3)
 
 
@@ -245,6 +252,6 @@ def digits(value: Any) -> str:
     """Write a number with four significant digits; of what is no number a dash, or what it says."""
     try:
         shown = number(value)
-    except (TypeError, ValueError):
-        return str(value)
+    except (TypeError, ValueError, OverflowError):
+        return f"{value!s:.20}"
     return _NONE if math.isnan(shown) else f"{shown:.4g}".replace("inf", "∞")

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from dpverify.audit.verdicts import MEANING
-from dpverify.privacy.numbers import brief
+from dpverify.privacy import numbers
 from dpverify.report.figures import Figure, Table, digits, figures_of
 from dpverify.report.markup import Child, tag
 from dpverify.report.svg import draw
@@ -25,6 +25,14 @@ _KINDS = {
     "audit": "Audit", "exhibit": "Exhibit", "profile": "Exact loss", "obligation": "Obligation",
     "refinement": "Refinement", "rate": "Rate", "experiment": "Experiment",
 }  # fmt: skip
+
+
+def brief(text: str) -> str:
+    """Shorten long fractions, where the text has any: a text of others may look like a fraction and be none."""
+    try:
+        return numbers.brief(text)
+    except ArithmeticError:
+        return text
 
 
 def badge(unit: UnitFinished) -> Element:
@@ -201,19 +209,28 @@ def _derivation(proof: Mapping[str, Any]) -> Element:
     return tag("details", tag("summary", f"Derivation, {steps}"), tag("ul", _node(proof), class_="tree"))  # fmt: skip
 
 
+_DEEPEST = 80  # of proofs that are shown: several times as deep as any of ours
+
+
 def _premises(proof: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [one for one in proof.get("premises", ()) if isinstance(one, Mapping)]
+    given = proof.get("premises")
+    return [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
 
 
 def _size(proof: Mapping[str, Any]) -> int:
-    return 1 + sum(map(_size, _premises(proof)))
+    """The number of nodes, which may be nested deeper than calls may be."""
+    left, size = [proof], 0
+    while left:
+        size, premises = size + 1, _premises(left.pop())
+        left += premises
+    return size
 
 
-def _node(proof: Mapping[str, Any]) -> Element:
+def _node(proof: Mapping[str, Any], depth: int = 1) -> Element:
     """A statement with the rule that gave it; its premises fold away under it."""
     said = str(proof.get("statement", "?"))
     rule = tag("span", f"by {proof.get('rule', '?')}", class_="rule")
-    premises = [_node(one) for one in _premises(proof)]
+    premises = [_node(one, depth + 1) for one in _premises(proof)] if depth < _DEEPEST else []
     if not premises:
         return tag("li", said, " ", rule)
     summary = tag("summary", said, " ", rule)

@@ -69,3 +69,24 @@ def written(path: Path, text: str) -> Path:
     """A file with this text."""
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     return path
+
+
+def places(data: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The keys that lead to each part of nested data."""
+    inner = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, (list, tuple))
+        else ()
+    )
+    return [here, *(place for key, part in inner for place in places(part, (*here, key)))]
+
+
+def spoiled(data: Any, place: tuple[Any, ...], by: Any) -> Any:
+    """The data with something else in one place."""
+    if not place:
+        return by
+    made = dict(data) if isinstance(data, dict) else list(data)
+    made[place[0]] = spoiled(data[place[0]], place[1:], by)
+    return made

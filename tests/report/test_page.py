@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies
 
 from dpverify.cli import _parser, main
 from dpverify.cli.shared import check_outputs
 from dpverify.report.jsonl import JsonLines
+from dpverify.report.junit import JUnit
 from dpverify.report.page import page
 from dpverify.suite.events import Event, Outcome, RunFinished, UnitFinished, from_json
 from dpverify.suite.stored import read
-from tests.report.cases import ENDED, STARTED, audited, everything, unit, written
+from tests.report.cases import ENDED, STARTED, audited, everything, places, spoiled, unit, written
 
 _VOID = {"meta", "link", "wbr"}
 
@@ -123,6 +128,35 @@ def test_an_empty_run_is_a_page() -> None:
     assert _Read(page([])).open == []
 
 
+_BAD: list[Any] = [None, "", "x", True, -1, 1e308, 5e-324, math.nan, math.inf, "-inf", 10**400, "1" * 30 + "/" + "0" * 30, [], {}, [[]]]  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(strategies.data())
+def test_whatever_a_place_of_the_data_holds_there_is_a_page(drawn: strategies.DataObject) -> None:
+    """And a JUnit file: what other versions, other projects and by-passers write is no reason to lose a report."""
+    units = [event for event in everything() if isinstance(event, UnitFinished) and event.data]
+    chosen = drawn.draw(strategies.sampled_from(units))
+    place = drawn.draw(strategies.sampled_from(places(chosen.data)[1:]))
+    by = drawn.draw(strategies.sampled_from(_BAD))
+    data = spoiled(chosen.data, place, by)
+    events: list[Event] = [STARTED, replace(chosen, data=data), ENDED]
+    assert _Read(page(events)).count("tr") >= 2
+    with TemporaryDirectory() as folder:
+        consumer = JUnit(Path(folder) / "out.xml")
+        for event in events:
+            consumer(event)
+
+
+def test_a_derivation_without_end_is_cut_off() -> None:
+    proof: dict[str, Any] = {"statement": "the last"}
+    for _ in range(900):
+        proof = {"statement": "one more", "premises": [proof]}
+    text = _Read(page([STARTED, unit(Outcome.HELD, derivation=proof), ENDED])).text
+    assert "Derivation, 901 steps" in text
+    assert "the last" not in text
+
+
 # --- kept lines ---------------------------------------------------------------------------------
 
 
@@ -170,6 +204,8 @@ def test_what_a_later_version_adds_is_left_out_and_what_it_lacks_is_empty() -> N
         '{"event": "from-elsewhere"}',
         "[1]",
         "3",
+        '{"event": ' + "1" * 5000 + "}",
+        "[" * 100_000,
         '{"event": "unit-finished", "kind": "audit"}',
         '{"event": "unit-finished", "kind": 1, "name": "n", "outcome": "held", "verdict": "V"}',
         '{"event": "unit-finished", "kind": "k", "name": "n", "outcome": "held", "verdict": "V", "data": 3}',
