@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 Point = tuple[float, float]
 Points = tuple[Point, ...]
-Look = Literal["claim", "certified", "upper", "lower", "refuted", "nothing"]
+Look = Literal["claim", "certified", "fitted", "upper", "lower", "refuted", "nothing"]
 """What something drawn stands for; each has its color, its dashes and its marker."""
 _SMALLEST, _LARGEST = 1e-300, 1e300  # on an axis
 _NONE = "\N{EN DASH}"  # in a table
@@ -76,7 +76,7 @@ def figures_of(data: Mapping[str, Any]) -> Iterator[Figure]:
     for make in (tradeoff, profile, rate):
         try:
             yield make(data)
-        except (LookupError, TypeError, ValueError, ArithmeticError):
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             continue
 
 
@@ -186,7 +186,7 @@ def _falling(points: Sequence[Point], low: float) -> Points:
 def rate(data: Mapping[str, Any]) -> Figure:
     """Error against the variable: measured with intervals, theory, upper and lower bounds."""
     points, what = data["points"], str(data["variable"])
-    layers = [_measured(points)]
+    layers = [_measured(points), *_fitted(data)]
     names: tuple[tuple[str, str, Look], ...] = (
         ("predicted", "theory", "claim"),
         ("upper", "upper bound", "upper"),
@@ -217,6 +217,23 @@ def _measured(points: Sequence[Mapping[str, Any]]) -> Layer:
     marks = tuple((number(p["value"]), number(p["measured"])) for p in finite)
     bars = tuple((number(p["low"]), number(p["high"])) for p in finite)
     return Layer("measured, 95% interval", "certified", marks=marks, bars=bars)
+
+
+def _fitted(data: Mapping[str, Any]) -> Iterator[Layer]:
+    """The fitted power of the variable, through the center of the points that it was fitted to."""
+    slope, exponent = data["slope"], data["exponent"] or {}
+    start, end = number(exponent.get("start", 0.0)), number(exponent.get("end", math.inf))
+    logs = [
+        (math.log(number(p["value"])), math.log(number(p["measured"])))
+        for p in (data["points"] if slope is not None else ())
+        if max(start, _SMALLEST) <= number(p["value"]) <= end
+        and 0 < number(p["measured"]) < math.inf
+    ]
+    if len(logs) > 1:
+        x, y = (math.fsum(one) / len(logs) for one in zip(*logs, strict=True))
+        ends = min(logs)[0], max(logs)[0]
+        line = tuple((math.exp(e), math.exp(y + number(slope["value"]) * (e - x))) for e in ends)
+        yield Layer("fitted slope", "fitted", line=line)
 
 
 def _slope(data: Mapping[str, Any]) -> str:

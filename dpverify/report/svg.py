@@ -10,7 +10,7 @@ from dpverify.report.figures import Axis, Figure, Layer, Point
 from dpverify.report.markup import tag
 
 _WIDTH, _PLOT = 360, 236
-_LEFT, _RIGHT, _TOP, _BELOW = 52, 10, 10, 40
+_LEFT, _RIGHT, _TOP, _BELOW = 52, 18, 10, 40
 _LEGEND = 19  # a line of it
 _TICKS = 5  # at most about so many
 _SIZE = 3.5  # half the width of a cross

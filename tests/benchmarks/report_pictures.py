@@ -18,6 +18,7 @@ _WIDTH, _HEIGHT = 4.0, 3.6  # inches of a figure
 _STYLES: dict[Look, dict[str, Any]] = {
     "claim": {"color": "#1b2430", "linestyle": "-"},
     "certified": {"color": "#0b63b0", "linestyle": "--", "marker": "o", "markersize": 4},
+    "fitted": {"color": "#0b63b0", "linestyle": (0, (1, 1)), "linewidth": 3},
     "upper": {"color": "#8a5300", "linestyle": "-."},
     "lower": {"color": "#6b3fa0", "linestyle": ":"},
     "refuted": {"color": "#b3261e", "linestyle": "none", "marker": "x"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -94,7 +95,7 @@ def test_a_drawn_region_leaves_no_corner_out() -> None:
     (area,) = (e for e in draw(figure, "f").iter("path") if e.get("class") == "area certified")
     drawn = _corners(area)
     assert len(drawn) < len(stairs)
-    left, right, top, bottom = 52, 350, 10, 196
+    left, right, top, bottom = 52, 342, 10, 196
     for x, y in stairs:
         across, down = left + x * (right - left), bottom - y * (bottom - top)
         assert any(across <= a + 0.06 and down >= b - 0.06 for a, b in drawn)
@@ -125,7 +126,17 @@ def test_a_profile_falls_to_the_end_of_its_axis_and_shows_what_is_refuted() -> N
 def test_a_rate_is_drawn_with_intervals_bounds_and_its_slope() -> None:
     figure = rate(RATE)
     assert figure.title == "Error against n: slope -1.010 [-1.050, -0.970]; claimed -1"
-    assert {layer.look for layer in figure.layers} == {"certified", "claim", "upper", "lower"}
+    assert {layer.look for layer in figure.layers} == {
+        "certified",
+        "fitted",
+        "claim",
+        "upper",
+        "lower",
+    }
+    (left, high), (right, low) = _layer(figure, "fitted").line
+    assert (left, right) == pytest.approx((100, 10_000))
+    assert math.log(high / low) / math.log(left / right) == pytest.approx(-1.01)
+    assert math.sqrt(high * low) == pytest.approx(1e-3)  # through the center of the points
     assert _layer(figure, "certified").bars[0] == pytest.approx((0.009, 0.012))
     assert figure.x.log
     assert figure.y.low <= 0.3e-4 < 0.03 <= figure.y.high
@@ -173,10 +184,28 @@ def test_a_figure_tells_its_title_description_and_numbers() -> None:
     assert svg.get("aria-labelledby") == "f7t f7d"
     assert [(e.tag, e.get("id")) for e in svg][:2] == [("title", "f7t"), ("desc", "f7d")]
     legend = [group.findtext("text") for group in svg.iter("g")]
-    assert legend == ["measured, 95% interval", "theory", "upper bound", "lower bound"]
+    assert legend == [
+        "measured, 95% interval",
+        "fitted slope",
+        "theory",
+        "upper bound",
+        "lower bound",
+    ]
 
 
 def test_numbers_are_short_and_what_is_none_is_said() -> None:
     assert [digits(x) for x in (0.123456, 1e-9, "inf", math.nan, "?", None)] == [
         "0.1235", "1e-09", "\N{INFINITY}", "\N{EN DASH}", "?", "None",
     ]  # fmt: skip
+
+
+def test_matplotlib_draws_the_same_figures_with_the_same_bytes(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from tests.benchmarks import report_pictures
+
+    figures = [*figures_of(audited("noisy_count:add-remove:all").data), rate(RATE)]
+    for name in ("first.svg", "second.svg"):
+        report_pictures.draw(figures, tmp_path / name)
+    first, second = ((tmp_path / name).read_bytes() for name in ("first.svg", "second.svg"))
+    assert first == second
+    assert first.count(b'id="axes_') == 3
