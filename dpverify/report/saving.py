@@ -22,8 +22,14 @@ def check_writable(path: Path) -> None:
 
 
 def save(path: Path, text: str) -> None:
-    """Replace the file by this text in one step, so that nobody reads a part of it."""
-    path = path.resolve()  # a link stays one
+    """Replace the file by this text in one step, so that nobody reads a part of it. Raises OSError naming the file."""
+    try:
+        _replace(path.resolve(), text)  # a link stays one
+    except OSError as error:
+        raise OSError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _replace(path: Path, text: str) -> None:
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with open(descriptor, "w", encoding="utf-8") as file:

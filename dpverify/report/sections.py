@@ -55,10 +55,15 @@ def run_line(run: RunStarted, end: RunFinished | None) -> Element:
     parts = [f"dpverify {run.version} {run.command}", f"{run.units} units"]
     if run.alpha:
         parts += [f"seed {run.seed}", f"false alarms of the whole suite ≤ {run.alpha:g}"]
+    if run.shard != "1/1":
+        parts.append(f"shard {run.shard}")
     if end is not None:
         parts.append(f"{end.seconds:.0f} s")
     stopped = end is None or end.interrupted
-    note = tag("strong", " Stopped before its end: what is here is valid, the rest is missing.")
+    why = f"{end.ending} " if end is not None and end.ending else ""
+    note = tag(
+        "strong", f" {why}Stopped before its end: what is here is valid, the rest is missing."
+    )
     return tag("p", " · ".join(parts), note if stopped else None)
 
 

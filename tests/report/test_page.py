@@ -124,6 +124,13 @@ def test_a_run_that_did_not_end_says_so(ended: list[Event], stopped: bool) -> No
     assert ("Stopped before its end" in text) is stopped
 
 
+def test_a_shard_and_why_a_run_was_stopped_are_said() -> None:
+    end = RunFinished(4, {}, 1.0, interrupted=True, ending="The cluster went away.")
+    text = _Read(page([replace(STARTED, shard="2/8"), end])).text
+    assert "shard 2/8" in text
+    assert "The cluster went away. Stopped before its end" in text
+
+
 def test_an_empty_run_is_a_page() -> None:
     assert _Read(page([])).open == []
 
