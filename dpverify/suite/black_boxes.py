@@ -10,10 +10,9 @@ import sysconfig
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache, wraps
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import distributions
-from inspect import getmodule
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dpverify.audit import AuditResult, BlackBox, OutOfReachWarning, Verdict, audit
+from dpverify.audit.subjects import name_of
 from dpverify.suite.audited import audited
 from dpverify.suite.events import Judgment, Outcome
 
@@ -69,17 +69,17 @@ def _attacked(box: BlackBox, seed: int, how: Mapping[str, Any]) -> AuditResult:
 def _callable(
     box: BlackBox, function: Callable[..., Any], seed: tuple[int, int]
 ) -> Callable[..., Any]:
-    """The function as an audit calls it; a seeded one with a generator that no other stream of the audit shares."""
-    if not box.seeded:
-        return function
-    words = sha256(f"noise of a black box, {seed}".encode()).digest()
-    rng = np.random.default_rng(np.frombuffer(words, dtype=np.uint32))
+    """The function as an audit calls it, under its name; a seeded one with a generator of its own."""
+    generators: tuple[np.random.Generator, ...] = ()
+    if box.seeded:  # no other stream of the audit is seeded by these words
+        words = sha256(f"noise of a black box, {seed}".encode()).digest()
+        generators = (np.random.default_rng(np.frombuffer(words, dtype=np.uint32)),)
 
-    @wraps(function)
-    def seeded(*given: Any) -> Any:
-        return function(*given, rng)
+    def called(*given: Any) -> Any:
+        return function(*given, *generators)
 
-    return seeded
+    called.__name__ = name_of(function)
+    return called
 
 
 def entry_of(box: BlackBox) -> dict[str, Any]:
@@ -88,9 +88,9 @@ def entry_of(box: BlackBox) -> dict[str, Any]:
     return {
         "guarantee": str(box.claim),
         "adjacency": str(box.pairs[0].adjacency),
-        "function": box.function.__name__ if hasattr(box.function, "__name__") else str(box.name),
+        "function": name_of(box.function),
         "pairs": [pair.name for pair in box.pairs],
-        "faults": [getattr(fault, "__name__", repr(fault)) for fault in box.faults],
+        "faults": [name_of(fault) for fault in box.faults],
         "status": ASSERTED,
         "source": box.source,
         **rounded,
@@ -100,8 +100,6 @@ def entry_of(box: BlackBox) -> dict[str, Any]:
 def explained(key: str, box: BlackBox) -> str:
     """What can be said of a black box's claim, for people."""
     entry = entry_of(box)
-    about = getmodule(box.function)
-    where = Path(getattr(about, "__file__", None) or "unknown").name
     return "\n".join(
         (
             key,
@@ -109,7 +107,7 @@ def explained(key: str, box: BlackBox) -> str:
             f"{entry['guarantee']} under {entry['adjacency']} [{ASSERTED}]",
             f"   by {box.source}; nothing here derives it. An audit can refute the claim, and cannot show it.",
             "",
-            f"function: {entry['function']} in {where}",
+            f"function: {entry['function']}, of audits/{key.partition(':')[0]}.py",
             f"attacked on: {'; '.join(entry['pairs'])}",
             f"planted faults, which break the claim: {'; '.join(entry['faults'])}",
         )

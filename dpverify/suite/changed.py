@@ -44,12 +44,21 @@ class Changed:
         self._found = dict[tuple[str, str], set[str]]()
 
     def affected(self, units: Sequence[AnyUnit]) -> list[AnyUnit]:
-        """The units that depend on a module that changed."""
+        """The units that depend on a module that changed; of black boxes all, since their code is anywhere."""
         if self.everything:
             return list(units)
         # no audit and no proof rests on a rate, though rates are declared in the same files
         changed = {name for name in self.modules if not name.startswith("dpverify.rates")}
-        return [unit for unit in units if not changed.isdisjoint(self._modules(unit))]
+        return [
+            unit
+            for unit in units
+            if self._is_boxed(unit) or not changed.isdisjoint(self._modules(unit))
+        ]
+
+    def _is_boxed(self, unit: Any) -> bool:
+        """Whether a unit is a black box: an audit without a spec."""
+        name = unit.name.partition(":")[0]
+        return unit.kind == "audit" and self._sources.file(f"spec.{name}") is None
 
     def affects(self, module: str) -> bool:
         """True if a module, or one of those that it imports, changed; what it loads by name is not followed."""

@@ -98,9 +98,10 @@ class Options:
             size = "" if self.trials == THOROUGH_TRIALS else f" --trials {self.trials}"
             size = " --quick" if self.trials == QUICK_TRIALS and not self.thorough else size
             size = f" --time {self.seconds:g}s" if self.seconds is not None else size
-            return f"dpverify audit {unit.name} --seed {self.seed}{size}{suite}"
+            return f"dpverify audit {shlex.quote(unit.name)} --seed {self.seed}{size}{suite}"
         digits = f" --digits {self.digits}" if self.digits != DEFAULT_DIGITS else ""
-        return f"dpverify prove {unit.name.partition(':obligation_')[0]}{digits}{suite}"
+        name = shlex.quote(unit.name.partition(":obligation_")[0])
+        return f"dpverify prove {name}{digits}{suite}"
 
 
 def run_unit(unit: Unit, options: Options) -> UnitFinished:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from dpverify.audit import BlackBox, Configuration, NeighboringPair, SmallInstance
+from dpverify.audit import BlackBox, Configuration, Fault, NeighboringPair, SmallInstance
+from dpverify.audit.subjects import name_of
 from dpverify.plans import Mechanism
 from dpverify.plans.plan import is_filtered
 from dpverify.privacy import Guarantee
@@ -103,6 +104,9 @@ def lacks_of_audits(name: str, module: ModuleType, mechanism: type | None) -> It
             yield f"{made.name!r} is not of a {mechanism.__name__}: mechanism={_shown(made.mechanism)}"
     for one in configurations:
         yield from _lacks_of_pairs(one.name, one.pairs)
+        for fault in one.faults:
+            if not isinstance(fault, Fault):
+                yield f"{one.name!r}: the fault {_shown(fault)} is none; write Fault(name, law)"
         if (
             isinstance(one.mechanism, Mechanism)
             and is_filtered(one.mechanism.fixed_plan)
@@ -172,7 +176,7 @@ def _lacks_of_box(box: BlackBox) -> Iterator[str]:
     for fault in faults:
         if not callable(fault) or not _takes(fault, arguments):
             yield f"the fault {_shown(fault)} is not called as {call}"
-    names = Counter(getattr(fault, "__name__", repr(fault)) for fault in faults)
+    names = Counter(map(name_of, faults))
     for name, times in names.items():
         if times > 1:
             yield f"{times} faults are named {name!r}; give each a name: define it with def"

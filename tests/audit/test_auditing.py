@@ -247,6 +247,14 @@ def test_the_curve_has_points_that_hold_together() -> None:
     assert 0.2 < result.rho <= 0.5
 
 
+def test_a_function_that_is_called_singly_has_a_curve() -> None:
+    """A coin decides the side of each call, so the sides have unequal numbers; every output is the same event."""
+    result = audit(lambda data: 1, claim=PureDP(1), pairs=[PAIR], trials=1000, seed=0, curve=6)
+    assert result.verdict is Verdict.POWERLESS
+    assert len(result.certificates) > 2
+    assert result.epsilon == 0
+
+
 def test_wide_outputs_are_drawn_in_chunks() -> None:
     asked = []
 

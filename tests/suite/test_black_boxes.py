@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from dpverify import ledger
 from dpverify.cli import main
-from dpverify.suite import black_boxes, judges
+from dpverify.suite import black_boxes, changed, judges
 from dpverify.suite.judges import rests_on
 from dpverify.suite.runner import audit_units
 from dpverify.suite.trees import SuiteError, load
@@ -264,6 +265,36 @@ def test_they_stand_beside_mechanisms(foreign: Path) -> None:
     assert [*suite.entries] == ["my_count"]
     assert [unit.name for unit in audit_units(suite, [])][-1] == KEY
     assert [unit.name for unit in audit_units(suite, ["totals"])] == [KEY]
+
+
+def test_what_has_no_name_is_named_by_its_class_and_replays_are_quoted(
+    suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The name of an object tells where it lies in memory, which no ledger can record."""
+    text = _changed(
+        "def honest",
+        "class Same:\n    def __call__(self, data, size, rng):\n        return total(data, size, rng)\n\ndef honest",
+    )
+    text = text.replace("scaled_faults(total, factors=[0.5])", "(Same(),)").replace(
+        '"sum"', '"a sum"'
+    )
+    _write(suite, text)
+    assert _main(suite, "claims", "--update") == 0
+    assert ledger.read(suite / "claims.toml")["totals:add-remove:a sum"]["faults"] == ["Same"]
+    assert _main(suite, "audit", "--trials", "300", "--seed", "1") == 4
+    (replay,) = re.findall("replay: (.*)", capsys.readouterr().out)
+    words = shlex.split(replay)
+    assert words[:3] == ["dpverify", "audit", "totals:add-remove:a sum"]
+    assert main(words[1:]) == 4
+
+
+def test_changed_leaves_no_black_box_out(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they rest on is anywhere; a mechanism that nothing changed under is left out."""
+    _write(foreign, _BOXES)
+    monkeypatch.setattr(changed, "_changed_in", lambda folder: {Path("tests/of_theirs.py")})
+    units = audit_units(load(foreign), [])
+    assert len(units) > 1
+    assert [unit.name for unit in changed.Changed(foreign).affected(units)] == [KEY]
 
 
 # --- what is missing ------------------------------------------------------------------------------

@@ -213,6 +213,7 @@ DEFECTS = [
     ("spec", "def law(parameters: Parameters, ", "def law(", "law is law(records"),
     ("spec", "claimed: Fraction = Fraction(1)", "claimed: Fraction", "called without arguments"),
     ("mechanisms", "def estimate(", "def estimated(", "MyCount has no estimate; write"),
+    ("audits", 'name="all",', 'name="all", faults=(max,),', "'all': the fault max"),
     ("audits", "SMALL = (", "SMALL = (1,", "SMALL is (1, SmallInstance("),
     ("audits", "CONFIGURATIONS = (", "BLACK_BOXES = CONFIGURATIONS = (", "a file of their own"),
     ("audits", "import Configuration", "import Confabulation", "audits/my_count.py: ImportError:"),

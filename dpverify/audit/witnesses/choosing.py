@@ -328,7 +328,10 @@ def along_curve(
     found = []
     for threshold in np.unique(np.quantile(scores[1], 1 - rates, method="higher")):
         happens = [np.count_nonzero(side >= threshold) for side in scores]
-        (p, _), (q, _) = (estimate(np.asarray(h), len(own), 0.0) for h in happens)
+        (p, _), (q, _) = (
+            estimate(np.asarray(hits), len(side), 0.0)  # of single calls a side has its own number
+            for hits, side in zip(happens, scores, strict=True)
+        )
         aim = replace(witness.aim, share=share_of(math.sqrt((1 - p) / p), math.sqrt((1 - q) / q)))
         aim = replace(aim, impossible=False)
         found.append(replace(witness, threshold=float(threshold), aim=aim))
