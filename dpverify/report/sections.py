@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -125,6 +125,7 @@ def claim_section(name: str, units: Sequence[UnitFinished], anchor: str) -> Elem
     return tag(
         "section",
         tag("h3", *breakable(name), *(part for unit in units for part in (" ", badge(unit)))),
+        _claim(data, proof),
         *(part for unit in units for part in _facts(unit)),
         tag("div", *drawn, class_="figures") if drawn else None,
         _numbers([figure.table for figure in figures], anchor) if figures else None,
@@ -139,12 +140,26 @@ def _kind(unit: UnitFinished) -> str:
     return _KINDS.get(unit.kind, unit.kind)
 
 
+def _claim(data: Sequence[Mapping[str, Any]], proof: Any) -> Element | None:
+    """The claim, once for all units of this name: what was derived, and the stronger guarantee that was attacked."""
+    known = [one for one in data if "guarantee" in one]
+    tested = dict.fromkeys(f"{one['guarantee']} under {one.get('adjacency', '?')}" for one in known)
+    derived = str(proof.get("statement", "")) if isinstance(proof, Mapping) else ""
+    terms = [("Claim", derived)] if derived else []
+    for text in map(brief, tested):
+        if not derived.startswith(text):
+            terms.append(("Attacked as" if derived else "Claim", text))
+    return _terms(terms) if terms else None
+
+
+def _terms(given: Iterable[tuple[str, str]]) -> Element:
+    rows = (tag("div", tag("dt", term), tag("dd", text)) for term, text in given)
+    return tag("dl", *rows, class_="facts")
+
+
 def _facts(unit: UnitFinished) -> Iterator[Element]:
-    """What was claimed and seen, and the lines that explain it."""
-    terms: list[Element] = []
-    for term, text in _said(unit):
-        terms.append(tag("div", tag("dt", term), tag("dd", text)))
-    yield tag("dl", *terms, class_="facts")
+    """What was seen of a unit, and the lines that explain it."""
+    yield _terms(_said(unit))
     yield from _faults(unit)
     if unit.details:
         lines = tag("pre", "\n".join(brief(line) for line in unit.details))
@@ -155,8 +170,6 @@ def _facts(unit: UnitFinished) -> Iterator[Element]:
 
 def _said(unit: UnitFinished) -> Iterator[tuple[str, str]]:
     data = unit.data
-    if "guarantee" in data:
-        yield "Claim", f"{brief(str(data['guarantee']))}, under {data.get('adjacency', '?')}"
     yield _kind(unit), brief(unit.summary)
     strongest = data.get("strongest")
     if isinstance(strongest, Mapping) and "pair" in strongest:
@@ -234,7 +247,7 @@ def _size(proof: Mapping[str, Any]) -> int:
 def _node(proof: Mapping[str, Any], depth: int = 1) -> Element:
     """A statement with the rule that gave it; its premises fold away under it."""
     said = str(proof.get("statement", "?"))
-    rule = tag("span", f"by {proof.get('rule', '?')}", class_="rule")
+    rule = tag("span", f"by {brief(str(proof.get('rule', '?')))}", class_="rule")
     premises = [_node(one, depth + 1) for one in _premises(proof)] if depth < _DEEPEST else []
     if not premises:
         return tag("li", said, " ", rule)

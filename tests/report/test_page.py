@@ -68,7 +68,7 @@ def test_what_results_say_is_text(whole: _Read) -> None:
     assert whole.count("script") == 1
     assert whole.count("img") == 0
     assert not [key for _, given in whole.seen for key in given if key.startswith("on")]
-    assert whole.text.count("<script>window.hacked = 1</script>") == 8
+    assert whole.text.count("<script>window.hacked = 1</script>") == 9
 
 
 def test_nothing_is_fetched_and_a_policy_forbids_it(whole: _Read) -> None:
@@ -107,6 +107,17 @@ def test_one_claim_proved_and_audited_is_one_section() -> None:
     assert read.count("section") == 1
     assert read.text.count("Derivation, 1 step") == 1
     assert "Exact loss" in read.text
+    assert read.text.count("Claim") == 1
+
+
+def test_a_section_says_the_claim_and_what_was_attacked_of_it() -> None:
+    proof = {"statement": "approx(1, 1e-6) under replace, for lists [proved]"}
+    stronger = unit(Outcome.HELD, guarantee="gaussian(1/4)", adjacency="replace", derivation=proof)
+    text = _Read(page([STARTED, stronger, ENDED])).text
+    assert "Claimapprox(1, 1e-6) under replace, for lists [proved]" in text
+    assert "Attacked asgaussian(1/4) under replace" in text
+    alone = unit(Outcome.HELD, guarantee="pure(1)", adjacency="replace", curve=[])
+    assert "Claimpure(1) under replace" in _Read(page([STARTED, alone, ENDED])).text
 
 
 @pytest.mark.parametrize(
