@@ -27,7 +27,8 @@ class RoughCovariance:
     @property
     def matrix(self) -> tuple[float, ...]:
         """The diagonal, each number the nearest float."""
-        return tuple(float(root**2) for root in self.roots)
+        squares = {root: float(root**2) for root in {*self.roots}}
+        return tuple(squares[root] for root in self.roots)
 
 
 def rough(
@@ -44,22 +45,23 @@ def rough(
     times the edges (Hsu, Kakade and Zhang 2012).
     """
     m = d - len(levels)
-    roots = {column: Fraction(2) ** b for column, b in levels.items()}
-    trace = sum(roots.values(), Fraction(0))
-    squares = sum((root**2 for root in roots.values()), Fraction(0))
-    most = max(roots.values(), default=Fraction(0))
+    named = {column: Fraction(2) ** b for column, b in levels.items()}
+    trace = sum(named.values(), Fraction(0))
+    squares = sum((root**2 for root in named.values()), Fraction(0))
+    most = max(named.values(), default=Fraction(0))
+    roots = [Fraction(0)] * d
     if m:
         total, edge = Fraction(4) ** others, Fraction(4) ** (below - 1)
         spread = min(Fraction(2) ** others / root_down(m, 20), Fraction(2) ** below)
         spread = max(spread, Fraction(2) ** (below - 8))
         summed, single = total / spread, min(edge, total) / spread
         trace, squares, most = trace + summed, squares + summed * single, max(most, single)
-        roots |= {column: spread for column in range(d) if column not in levels}
+        roots = [cell * spread] * d  # one object: thousands of columns may share it
     log = LN_2 * n_max.bit_length()
     square = EXCESS * (trace + 2 * root_above(squares * log) + 2 * most * log)
-    return RoughCovariance(
-        tuple(cell * roots[column] for column in range(d)), root_above(square * cell)
-    )
+    for column, root in named.items():
+        roots[column] = cell * root
+    return RoughCovariance(tuple(roots), root_above(square * cell))
 
 
 def root_above(square: Fraction) -> Fraction:

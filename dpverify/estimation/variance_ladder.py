@@ -76,22 +76,27 @@ class Ladder:
 
     def rounds(self) -> Plan:
         """One stage a report."""
-        return tuple(self.prefix(i).part(self._round(i)) for i in range(self.reports))
+        names = tuple(map(name_of, range(self.reports)))
+        return tuple(
+            self._prefix(names[:i]).part(self._round(i, name)) for i, name in enumerate(names)
+        )
 
     def prefix(self, reports: int) -> Prefix:
         """What was released before a round: the top bucket if it was, then the places of reports."""
+        return self._prefix(tuple(map(name_of, range(reports))))
+
+    def _prefix(self, names: tuple[Handle, ...]) -> Prefix:
+        """What was released before a round, after the reports of these names."""
         found = Prefix()
         if self.start is None:
             found = found.also(buckets_from(VOTES), (0,))
-        if not reports:
+        if not names:
             return found
-
-        names = tuple(map(name_of, range(reports)))
 
         def places(before: Transcripts) -> IntArray:
             return np.concatenate([before[name] for name in names], axis=1)
 
-        return found.also(Released(names, places), (0,) * reports)
+        return found.also(Released(names, places), (0,) * len(names))
 
     def levels(self, row: Row) -> tuple[int, ...]:
         """Buckets, from the highest down."""
@@ -104,14 +109,14 @@ class Ladder:
         levels, d = self.levels(row), self.grouping.columns
         places = row[0 if self.start is not None else 1 :]
         columns: dict[int, int] = {}
-        for place in places:
+        for place in dict.fromkeys(places):
             if place < self.asked:
                 columns.setdefault(place % d, levels[place // d])
         last = places[-1] if places else 0
         whole_levels = (last + 1) // d if last < self.asked else self.depth
         return columns, levels[0] - whole_levels + 1
 
-    def _round(self, reports: int) -> Callable[[Row], Stage]:
+    def _round(self, reports: int, name: Handle) -> Callable[[Row], Stage]:
         moved = 2 if self.adjacency is Adjacency.REPLACE else 1
         scale = 2 * self.multiplier * moved
 
@@ -119,9 +124,7 @@ class Ladder:
             columns, _ = self.found(row)
             begin = min(row[-1] + 1, self.asked) if reports else 0
             query = LevelCounts(self.grouping, self.levels(row), tuple(sorted(columns)))
-            return Stage(
-                name_of(reports), query, AboveThreshold(self.threshold, scale, 2 * scale, begin)
-            )
+            return Stage(name, query, AboveThreshold(self.threshold, scale, 2 * scale, begin))
 
         return build
 

@@ -44,10 +44,9 @@ class LevelCounts(Query):
         levels = [whole(b, "levels") for b in self.levels]
         if not levels or any(low >= high for high, low in pairwise(levels)):
             raise ValueError(f"levels = {self.levels}; give buckets from the highest down.")
-        if not {whole(i, "hidden") for i in self.hidden} <= {*range(self.grouping.columns)}:
-            raise ValueError(
-                f"hidden = {self.hidden}: name columns from 0 to {self.grouping.columns - 1}."
-            )
+        columns = self.grouping.columns
+        if not all(0 <= whole(i, "hidden") < columns for i in self.hidden):
+            raise ValueError(f"hidden = {self.hidden}: name columns from 0 to {columns - 1}.")
 
     @property
     def width(self) -> int:
@@ -55,9 +54,13 @@ class LevelCounts(Query):
         return len(self.levels) * self.grouping.columns
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Shape (width,), from the groups' buckets."""
-        table = bucket_table(self.grouping, view)
-        found = np.array([(table >= b).sum(axis=0) for b in self.levels], np.int64)
+        """Shape (width,), from the groups' buckets; counted once for all queries of these levels of a view."""
+
+        def counts() -> NDArray[np.int64]:
+            table = bucket_table(self.grouping, view)
+            return np.array([(table >= b).sum(axis=0) for b in self.levels], np.int64)
+
+        found = view.once(("levels", self.grouping, self.levels), counts).copy()
         found[:, list(self.hidden)] = -self.grouping.groups
         return found.ravel()
 

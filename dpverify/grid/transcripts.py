@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -181,7 +182,7 @@ class Released(Generic[_Value]):
 
 def joined(*parts: Released[Integers]) -> Released[Integers]:
     """Return the integers of all parts side by side, shape (size, total)."""
-    reads = tuple(dict.fromkeys(name for part in parts for name in part.reads))
+    reads = tuple(dict.fromkeys(chain.from_iterable(part.reads for part in parts)))
 
     def of(before: Transcripts) -> Integers:
         found: Integers = np.concatenate([part(before) for part in parts], axis=1)

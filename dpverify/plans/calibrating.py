@@ -17,7 +17,9 @@ from dpverify.privacy.guarantees import ApproximateGaussianDP
 
 _CLOSE = 2.0**-49  # of a logarithm: nearer guesses are no better than floats
 _WIDTHS = (48, 44, 36)  # brackets about a guess, in negative powers of two
-_MOST_GUESSES = 10
+_MOST_GUESSES = 24
+_FIRST_STEP = 1.5
+"""Where no two guesses enclose the answer yet, a step goes no further than this; then twice as far, and so on."""
 
 
 def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -> Fraction:
@@ -79,7 +81,7 @@ def _guessed(known: _Known) -> Fraction | None:
     """Where the budget is just met, by secants through logarithms; None where floats know no better."""
     excess = _Excess(known.budget)
     points: list[tuple[float, float]] = []
-    at, guess = 0.0, Fraction(1)
+    at, guess, reach = 0.0, Fraction(1), _FIRST_STEP
     for _ in range(_MOST_GUESSES):
         try:
             over = excess(known.made(guess))
@@ -88,7 +90,8 @@ def _guessed(known: _Known) -> Fraction | None:
         if over is None or not math.isfinite(over):
             return None
         points.append((at, over))
-        step = _step(points)
+        step = _within(_step(points), points, reach)
+        reach *= 2
         if not math.isfinite(step) or abs(at + step) > 500:
             return None
         at, guess = at + step, guess * Fraction(math.exp(step))
@@ -105,6 +108,21 @@ def _step(points: list[tuple[float, float]]) -> float:
         if over != other and at != before and (over - other) / (at - before) < 0:
             return -over * (at - before) / (over - other)
     return over
+
+
+def _within(step: float, points: list[tuple[float, float]], reach: float) -> float:
+    """Return the step, or a shorter one: far from the answer an excess hardly says where it is.
+
+    Between a guess of too little noise and one of enough a step that leaves the two is replaced by one to the middle.
+    """
+    at = points[-1][0]
+    low = max((x for x, over in points if over > 0), default=-math.inf)
+    high = min((x for x, over in points if over <= 0), default=math.inf)
+    if low == -math.inf or high == math.inf:
+        return max(-reach, min(step, reach))
+    if low <= at + step <= high:
+        return step
+    return (low + high) / 2 - at
 
 
 class _Excess:

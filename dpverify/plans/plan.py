@@ -453,8 +453,10 @@ def _reads(element: Element) -> tuple[str, ...]:
 
 def _require_read(element: Element, before: Mapping[str, Stage], path: str) -> None:
     """Refuse what follows from a stage that is not released before."""
-    wanted = [name.removeprefix(path) for name in _reads(element) if name.startswith(path)]
-    wrong = [name for name in wanted if name not in before]
+    reads = _reads(element)
+    if path:
+        reads = tuple(name.removeprefix(path) for name in reads if name.startswith(path))
+    wrong = [] if before.keys() >= {*reads} else [name for name in reads if name not in before]
     wrong += element.missing(before) if isinstance(element, Blocks) else ()
     for name in wrong:
         raise ValueError(

@@ -103,6 +103,8 @@ def root_up(square: Fraction | int, bits: int) -> Fraction:
 
 def whole(value: object, name: str) -> int:
     """An integer parameter as an int; raises TypeError for anything but an integer."""
+    if type(value) is int:
+        return value
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} = {value!r} is a {type(value).__name__}; give an integer.")
     return int(value)
