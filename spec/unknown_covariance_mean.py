@@ -130,6 +130,21 @@ def inside(mean: Mapping[str, int]) -> dict[str, int]:
     return {f"mean/{name}": moved for name, moved in mean.items()}
 
 
+def reports_by_rule(parameters: Parameters) -> int:
+    """How many reports a mechanism for a budget has by default, given its multiplier: see ``for_budget``.
+
+    The most with which noise hides a column at n_max with probability at most 1/20; at least 1, at most d, and no more
+    than the larger of 64 and d / 4, rounded up.
+    """
+    d = parameters["d"]
+    low, high = 1, min(d, max(64, -(-d // 4))) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        hidden = large_variances.noise_missed(ladder_part({**parameters, "reports": middle}))
+        low, high = (middle, high) if hidden <= mp.mpf(1) / 20 else (low, middle)
+    return low
+
+
 # --- the law ------------------------------------------------------------------------------------
 
 
@@ -334,3 +349,41 @@ def obligation_lower_bound_is_below_error(claimed: int = 150) -> int:
         require(bound <= error <= claimed * bound, f"{adjacency}, {d}, {power}: {bound}, {error}")
         cases += 1
     return cases
+
+
+def worst_noise(
+    parameters: Parameters, n: int, reports: Callable[[Parameters], int] = reports_by_rule
+) -> Any:
+    """The larger ``noise_error`` over the sum of the columns' deviations, of K equal columns and others of nothing, K
+    a little above 3/2 and 2 times the default number of reports for n_max = n: where the bound of ``most_lost`` is met."""
+    given = {**parameters, "n_max": n}
+    d, k = given["d"], reports(given)
+    own, found = {**given, "reports": k}, []
+    for size in (min(d, 3 * k // 2 + 1), min(d, 2 * k + 1)):
+        variances = [mp.mpf(2)] * size + [mp.mpf(10) ** -16] * (d - size)
+        noise = refined_mean.expected_error(mean_part(own, typical(own, variances)), n)
+        found.append(noise / (size * mp.sqrt(2)))
+    return max(found)
+
+
+def records_for(d: int, alpha: Any, reports: Callable[[Parameters], int] = reports_by_rule) -> Any:
+    """The least n = 2^(j / 16) whose ``worst_noise`` is at most alpha, for the default parameters."""
+    given = _model(Adjacency.ADD_REMOVE, d, 1, noise_multiplier=Fraction(17, 4))
+    low, high = 16 * 17, 16 * 22
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = worst_noise(given, int(mp.power(2, middle / mp.mpf(16))), reports) <= alpha
+        low, high = (low, middle) if enough else (middle, high)
+    require(16 * 17 + 1 < high < 16 * 22, f"d = {d}: n is outside of what was searched")
+    return mp.power(2, high / mp.mpf(16))
+
+
+@states(Source("DJYZZ24", "Theorem 4.1, the term of d^(1/4)", note="up to logarithms"))
+def obligation_exponent(claimed: Callable[[Parameters], int] = reports_by_rule) -> int:
+    """The mechanism as ``for_budget`` makes it at (1, 1e-6), multiplier 4.25: from d = 512 to 8192 the records that make
+    its worst noise 6e-5 of the sum of deviations grow as d^(1/4), to 0.05; ``claimed`` says how many reports it has."""
+    ds = (512, 8192)
+    logs = [mp.log(records_for(d, mp.mpf("6e-5"), claimed), 16) for d in ds]
+    slope = logs[1] - logs[0]  # d goes by a factor of 16
+    require(abs(slope - mp.mpf("0.25")) <= mp.mpf("0.05"), f"{ds}: exponent {mp.nstr(slope, 6)}")
+    return len(ds)

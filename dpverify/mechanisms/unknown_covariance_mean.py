@@ -55,7 +55,7 @@ MEAN_PART = "mean"
 NO_SUM = "no bucket of the sum of the other variances has enough groups"
 _MOST_EXPONENT = 400  # squares of what variances there may be are floats
 _DEEPEST = 30
-_MOST_REPORTS = 64
+_ALWAYS_WORTH = 64  # rounds of few columns take no time
 _RARE = 1 / 20  # that noise hides a column, where the rule chooses how many reports there are
 _SHARES = ("votes_share", "ladder_share", "center_share")
 _tail = rational(
@@ -118,7 +118,8 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         """The mechanism with the least noise whose claim is ``budget``, on the safe side.
 
         tail: by default a 20th of the budget's delta. reports: by default as many as at n_max noise hides a
-        column with probability at most 1/20, up to 64 and d, at least 1. From public numbers alone.
+        column with probability at most 1/20, at least 1; and no more than 64 or d / 4, whichever is larger, for then
+        the noise is at most 3/2 of what it is with d reports, whatever the variances. From public numbers alone.
         """
         if "tail" not in parameters:
             if not isinstance(budget, ApproxDP):
@@ -162,10 +163,14 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
 
     def ladder(self) -> Ladder:
         """The reports."""
+        return self.ladder_of(self.reports)
+
+    def ladder_of(self, reports: int) -> Ladder:
+        """The ladder that so many reports would have."""
         groups = ladder_groups(self.n_max) if self.groups is None else self.groups
         depth = default_depth(self.d) if self.depth is None else self.depth
-        own = self.noise_multiplier * root_down(self.reports / self.ladder_share, ROOT_BITS)
-        return Ladder(self._query(groups), self.adjacency, self.reports, depth, None, own)
+        own = self.noise_multiplier * root_down(reports / self.ladder_share, ROOT_BITS)
+        return Ladder(self._query(groups), self.adjacency, reports, depth, None, own)
 
     def mean_for(self, row: Row) -> RefinedMean:
         """The refined mean after these released numbers: the ladder's, then the others' bucket."""
@@ -267,10 +272,14 @@ def _refined(mechanism: UnknownCovarianceMean, rough: RoughCovariance) -> Refine
 
 
 def _most_reports(trial: UnknownCovarianceMean) -> int:
-    """The most that are rarely wrong at n_max; 1 if none are."""
-    most = min(_MOST_REPORTS, trial.d)
+    """The most that are rarely wrong at n_max, and worth it; 1 if none are.
+
+    With k of d reports the noise S + sqrt((d - k) sum of s_j^2 of the others) is at most (1 + sqrt(d / k)) / 2 of
+    the sum of all s_j (proof in spec/theory/rough_covariance.py), so a quarter of the columns is enough.
+    """
+    most = min(trial.d, max(_ALWAYS_WORTH, -(-trial.d // 4)))
 
     def too_many(reports: int) -> bool:
-        return reports > most or noise_missed(replace(trial, reports=reports).ladder()) > _RARE
+        return reports > most or noise_missed(trial.ladder_of(reports)) > _RARE
 
     return least_integer(too_many, above=1) - 1

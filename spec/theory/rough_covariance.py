@@ -142,43 +142,30 @@ def obligation_one_mean(claimed: Fraction = Fraction(1)) -> int:
     return cases
 
 
-_MULTIPLIER = 5
+@states(_OURS)
+def most_lost(d: int, k: int) -> Any:
+    """A bound on (S + T) / (sum of all roots) if the k largest of d roots are reported: (1 + sqrt(d / k)) / 2.
 
-
-def reports_at(n: Any, d: Any) -> Any:
-    """How many rounds n records carry: their noise is below a margin of n / 40, of ladder_share 1/8."""
-    log = mp.log(20 * d * (mp.log(d, 2) + 3))
-    return (n / (240 * mp.sqrt(8) * _MULTIPLIER * log)) ** 2
-
-
-def records_for(d: Any, alpha: Any) -> Any:
-    """About how many records make the noise at most alpha where the deviations add up to 1 and those that are
-    not reported are all alike: the n with 2 multipliers times sqrt(d) |s_bottom|_2 / n = alpha, by bisection.
-
-    |s_bottom|_2 <= 1 / sqrt(k) if k deviations are reported, for each other one is at most 1 / k.
+    Let the roots s_1 >= ... >= s_d add up to 1, x be the sum of the first k, S = x, and T = sqrt((d - k) sum of
+    s_j^2 over the others). Each other root is at most s_k <= x / k and they add up to 1 - x, so T^2 <= r x (1 - x)
+    with r = d / k - 1, and x + sqrt(r x (1 - x)) is at most (1 + sqrt(1 + r)) / 2: with x = (1 + cos a) / 2 it is
+    1/2 + (cos a + sqrt(r) sin a) / 2. QED.
     """
-    low, high = mp.mpf(1), mp.mpf(10) ** 30
-    for _ in range(200):
-        middle = mp.sqrt(low * high)
-        k = max(mp.mpf(1), reports_at(middle, d))
-        noise = 2 * _MULTIPLIER * mp.sqrt(d / k) / middle
-        low, high = (low, middle) if noise <= alpha else (middle, high)
-    return high
+    return (1 + mp.sqrt(mp.mpf(d) / k)) / 2
 
 
-@states(Source("DJYZZ24", "Theorem 4.1, the term of d^(1/4)", note="up to logarithms"))
-def obligation_exponent(claimed: Fraction = Fraction(1, 4)) -> int:
-    """From d = 10^2 to 10^8 at fixed alpha and epsilon the number of records grows with the exponent
-    ``claimed``, up to 0.04 for the logarithm of the number of answers."""
-    ds = [mp.mpf(10) ** i for i in range(2, 9)]
-    for alpha in (mp.mpf("1e-3"), mp.mpf("5e-4"), mp.mpf("2e-4")):
-        needed = [records_for(d, alpha) for d in ds]
-        for d, n in zip(ds, needed, strict=True):
-            require(1 < reports_at(n, d) < d, f"{alpha}: at d = {d} the others do not dominate")
-        logs = [mp.log(n) for n in needed]
-        x = [mp.log(d) for d in ds]
-        middle = [mp.fsum(v) / len(ds) for v in (x, logs)]
-        slope = mp.fsum((a - middle[0]) * (b - middle[1]) for a, b in zip(x, logs, strict=True))
-        slope /= mp.fsum((a - middle[0]) ** 2 for a in x)
-        require(abs(slope - real(claimed)) <= mp.mpf("0.04"), f"{alpha}: {mp.nstr(slope, 6)}")
-    return 3 * len(ds)
+@states(_OURS)
+def obligation_most_lost(claimed: Callable[[int, int], Any] = most_lost) -> int:
+    """No spectrum of a few shapes is above ``claimed``, and K equal columns with x near the worst are within 3%."""
+    cases = 0
+    for d, k in product((64, 256), (1, 4, 16)):
+        bound, most = claimed(d, k), mp.mpf(0)
+        shapes = [[1] * size + [0] * (d - size) for size in range(k, d + 1)]
+        shapes += [[mp.mpf(j) ** -p for j in range(1, d + 1)] for p in (mp.mpf(1) / 2, 1, 2)]
+        for roots_ in shapes:
+            rest = mp.fsum(s * s for s in roots_[k:])
+            noise = mp.fsum(roots_[:k]) + mp.sqrt((d - k) * rest)
+            most, cases = max(most, noise / mp.fsum(roots_)), cases + 1
+        require(most <= bound * (1 + mp.mpf(10) ** -20), f"{d}, {k}: {most} is above {bound}")
+        require(k == 1 or most >= bound * mp.mpf("0.97"), f"{d}, {k}: {most}, far below {bound}")
+    return cases

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -23,6 +24,8 @@ from dpverify.estimation.variance_ladder import bucket_from, buckets_from
 from dpverify.grid.groups import SumOver
 from dpverify.grid.transcripts import Transcripts, transcript
 from dpverify.plans import stages_of
+from dpverify.privacy import calibrate
+from dpverify.privacy.guarantees import ApproximateGaussianDP
 from spec import unknown_covariance_mean as spec
 from spec.theory import rough_covariance
 from tests.mechanisms.helpers import EDGE_DATA
@@ -168,6 +171,16 @@ def test_reports_by_the_rule() -> None:
     assert numbers[0] < numbers[1] < numbers[2] == 50
     assert all(one.claim.guarantee == budget for one in found)
     assert found[2].minimum_n(beta="0.1") <= 10**6
+
+
+@pytest.mark.parametrize(("d", "n"), [(3, 400), (50, 100_000), (1000, 100_000), (300, 4 * 10**6)])
+def test_reports_by_the_specs_rule(d: int, n: int) -> None:
+    """The default number of reports is the spec's, with no bound of its own below a quarter of the columns."""
+    mechanism = UnknownCovarianceMean.for_budget(ApproxDP(1, "1e-6"), adjacency=ADD, d=d, n_max=n)
+    mu = calibrate(lambda mu: ApproximateGaussianDP(mu, 3 * mechanism.tail, 0), ApproxDP(1, "1e-6"))
+    multiplier = Fraction(1 / math.sqrt(float(mu.mu_squared)))  # as if reports were Gaussian
+    given = {**mechanism.parameters, "noise_multiplier": multiplier}
+    assert mechanism.reports == spec.reports_by_rule(given)
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,13 @@ TWINS: dict[str, dict[str, Any]] = {
         "half": Fraction(1, 2),
         "a little more": Fraction(101, 100),
     },
-    "theory.rough_covariance:obligation_exponent": {
-        "a half": Fraction(1, 2),
-        "none": Fraction(0),
-        "a fifth": Fraction(1, 5),
+    "theory.rough_covariance:obligation_most_lost": {
+        "half": lambda d, k: rough_covariance.most_lost(d, k) / 2,
+        "twice": lambda d, k: 2 * rough_covariance.most_lost(d, k),
+        "as for all": lambda d, k: 1,
+    },
+    "unknown_covariance_mean:obligation_exponent": {
+        "at most 64 reports": lambda parameters: min(64, unknown.reports_by_rule(parameters)),
     },
     "unknown_covariance_mean:obligation_shares": {
         "twice": lambda parameters: 2 * unknown.mu_squared(parameters),
