@@ -84,9 +84,25 @@ def column_sums(x: ArrayLike) -> Integers:
 def squared_norms(x: ArrayLike) -> Integers:
     """The exact squared Euclidean norm of each row, shape (n,)."""
     rows = integers(x)
-    size = _Size(largest(rows), rows.shape[1] * largest(rows) ** 2)
-    if rows.dtype != object and size.squares < WORD:
+    top = largest(rows)
+    if rows.dtype != object and rows.shape[1] * top**2 < WORD:
         return _inner(rows, rows)
+    if rows.dtype == object or top >= WORD:
+        return _long_norms(rows)
+    floats = rows.astype(np.float64)
+    # int64 is exact modulo 2^64, so a norm that is below 2^62 is right; of rounded numbers see ``_refined``
+    short = np.einsum("ij,ij->i", floats, floats) < WORD * (1 - (rows.shape[1] + 8) * 2.0**-52)
+    norms = _inner(rows, rows)
+    if short.all():
+        return norms
+    long: Integers = norms.astype(object)
+    long[~short] = _long_norms(rows[~short])
+    return long
+
+
+def _long_norms(rows: Integers) -> Integers:
+    """``squared_norms`` in Python integers."""
+    size = _Size(largest(rows), 0)
     if size.largest >= WORD or rows.shape[1] * size.word(3) ** 2 >= WORD:
         return _python_squares(rows)
     count = 2 if rows.shape[1] * size.word(2) ** 2 < WORD else 3

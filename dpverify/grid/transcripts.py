@@ -58,7 +58,10 @@ class Transcripts:
         """Return what a stage released in all draws, or one draw."""
         if isinstance(which, str):
             return self.values[which]
-        return self.select(np.array([which], np.intp))
+        place = range(len(self))[which]
+        one = slice(place, place + 1)
+        values = {name: column[one] for name, column in self.values.items()}
+        return Transcripts(values, self.reached[one], self.stopped_by[one], self.reasons)
 
     def select(self, rows: Rows) -> Transcripts:
         """Return the same batch with only these draws."""
@@ -140,7 +143,9 @@ class Transcripts:
 
     def numbers(self, stage: str) -> tuple[int, ...]:
         """Return what a stage released in a single draw."""
-        return tuple(int(v) for v in self._only(self.values[stage]))
+        row = self._only(self.values[stage])
+        plain = isinstance(row, np.ndarray) and row.dtype == np.int64
+        return tuple(row.tolist() if plain else map(int, row))
 
     def number(self, stage: str) -> int:
         """Return the one number that a stage of width 1 released in a single draw."""

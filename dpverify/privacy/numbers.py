@@ -11,7 +11,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +42,15 @@ def exact(value: Exact, name: str) -> Fraction:
     """
     if isinstance(value, bool):
         raise TypeError(f"{name} = {value!r} is a truth value; give a number such as 1 or '0.5'.")
-    result = _read(value, name)
+    result = value if _is_plain(value) else _read(value, name)
     if max(result.numerator.bit_length(), result.denominator.bit_length()) > _MOST_BITS:
         raise ValueError(f"{name} has more than {_MOST_DIGITS} digits; give a shorter number.")
     return result
+
+
+def _is_plain(value: Exact) -> TypeGuard[Fraction]:
+    """Whether it is a fraction of Python's integers already, as nearly all are: these never change."""
+    return type(value) is Fraction and type(value.numerator) is type(value.denominator) is int
 
 
 def _read(value: Exact, name: str) -> Fraction:
@@ -87,6 +92,14 @@ def to_float(value: Fraction) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+def quotient(numerator: int, denominator: int) -> float:
+    """The float nearest to a quotient of integers, denominator > 0: ``to_float`` without the fraction."""
+    try:
+        return numerator / denominator  # Python rounds it correctly
+    except OverflowError:
+        return math.inf if numerator > 0 else -math.inf
 
 
 def root_down(square: Fraction | int, bits: int) -> Fraction:

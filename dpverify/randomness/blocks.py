@@ -80,7 +80,7 @@ class Blocks:
     def integer(self, block: int, offset: int) -> int:
         """|x| as an integer; ``offset`` is the first ``offset_bits`` of where in the block it is."""
         if not self.rounded:
-            return int(self.left(block)) + offset if block else 0
+            return ((block - 1) << self.shift) + 1 + offset if block else 0
         if self.shift >= 0:
             return (block << self.shift) + ((offset + 1) >> 1)
         return (block + (1 << (-self.shift - 1))) >> -self.shift

@@ -10,6 +10,7 @@ U chooses the block, U' accepts, the offset says where in its block the value li
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -76,7 +77,7 @@ def table(blocks: Blocks, word_bits: int = 64, cell_bits: int = CELL_BITS) -> Ta
             f"2^{blocks.shift} need {_LEAST_ACCEPTANCE_BITS - acceptance_bits} more."
         )
     rows = _rows(np.array(found, dtype=np.uint64), word_bits, cell_bits)
-    limits = [_limit(blocks, block, acceptance_bits) for block in range(len(found))]
+    limits = _limits(blocks, len(found), acceptance_bits)
     bases = [base for block in range(len(found)) for base in _bases(blocks, block)]
     return Table(
         blocks,
@@ -100,17 +101,27 @@ def _rows(found: NDArray[np.uint64], word_bits: int, cell_bits: int) -> NDArray[
     return rows.reshape(-1)
 
 
-def _limit(blocks: Blocks, block: int, acceptance_bits: int) -> int:
-    """U' < 1 - largest excess <= exp(-excess), as a limit of the bits of U' and the offset.
+def _limits(blocks: Blocks, count: int, acceptance_bits: int) -> list[int]:
+    """For each block U' < 1 - largest excess <= exp(-excess), as a limit of the bits of U' and the offset.
 
+    From block 1 on blocks have one width, and h is a polynomial of degree at most 2. So the largest excess of
+    block 1 + j is (first + j step) / one, in integers, and never falls with j.
     Raises ArithmeticError for an excess that the polynomial of the second stage is not made for.
     """
-    excess = blocks.largest_excess(block)
-    if excess > LARGEST_EXCESS:
-        raise ArithmeticError(f"block {block} of {blocks} has an excess of {excess} > 1/2")
-    if not blocks.rounded and not block and blocks.shift:
-        return 0  # the number 0 has no offset: a later stage knows
-    return int((1 << acceptance_bits) * (1 - excess)) << blocks.offset_bits
+    largest = [blocks.largest_excess(block) for block in (0, 1, 2)]
+    one = math.lcm(*(excess.denominator for excess in largest))
+    zero, first, second = (int(excess * one) for excess in largest)
+    excesses = [zero, *(first + j * (second - first) for j in range(count - 1))]
+    if max(zero, excesses[-1]) > LARGEST_EXCESS * one:
+        raise ArithmeticError(
+            f"a block of {count} of {blocks} has an excess above {LARGEST_EXCESS}"
+        )
+    limits = [
+        ((one - excess) << acceptance_bits) // one << blocks.offset_bits for excess in excesses
+    ]
+    if not blocks.rounded and blocks.shift:
+        limits[0] = 0  # the number 0 has no offset: a later stage knows
+    return limits
 
 
 def _bases(blocks: Blocks, block: int) -> tuple[int, int]:
