@@ -102,8 +102,7 @@ def test_a_script_that_is_smuggled_in_is_refused(browser: Browser) -> None:
     assert "Content Security Policy" in browser.driver.get_log("browser")[0]["message"]
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("phone", [False, True])
+@pytest.mark.parametrize(("dark", "phone"), [(False, False), (True, True)])
 def test_axe_has_no_objection(browser: Browser, dark: bool, phone: bool) -> None:
     browser.open(dark=dark, phone=phone)
     browser.driver.execute_script(
