@@ -14,10 +14,11 @@ import dpverify
 from dpverify.cli import comparing, judging, merging, rating, reading, reporting, starting
 from dpverify.cli.shared import EXIT_CODES, Command, UsageError, check_outputs, refuse_unknown
 from dpverify.suite.engines import EngineRefused
+from dpverify.suite.entries import SuiteError
 from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE
 from dpverify.suite.papers import statements, unsourced
 from dpverify.suite.stored import NotEvents
-from dpverify.suite.trees import NoSuite, Suite, SuiteError, load
+from dpverify.suite.trees import NoSuite, Suite, load
 
 __all__ = ["UsageError", "main"]
 

@@ -27,6 +27,7 @@ from dpverify.plans.plan import is_closed, is_filtered, is_latent
 from dpverify.privacy import point_of
 from dpverify.suite import black_boxes, lemmas
 from dpverify.suite.audited import audited, proof_of
+from dpverify.suite.entries import Entry
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.latent_profiles import judge_behind_the_filter, one_number_decides, summed
 from dpverify.suite.misstated import misstated
@@ -38,7 +39,7 @@ from dpverify.suite.refinement import (
     refine_loops,
 )
 from dpverify.suite.resuming import keyed
-from dpverify.suite.trees import Entry, Suite, is_borrowed, load, module_of_boxes
+from dpverify.suite.trees import Suite, is_borrowed, load, module_of_boxes
 
 TOTAL_ALPHA = 1e-6
 """The false-alarm probability of everything a run of the suite certifies."""

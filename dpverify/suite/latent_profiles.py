@@ -14,9 +14,10 @@ from dpverify.grid import OneUnit
 from dpverify.plans import AboveThreshold
 from dpverify.plans.plan import Plan, stages_of
 from dpverify.privacy import point_of
+from dpverify.suite.entries import Entry
 from dpverify.suite.events import Judgment, Outcome
 from dpverify.suite.refinement import exact_records
-from dpverify.suite.trees import Entry, Suite
+from dpverify.suite.trees import Suite
 
 
 def judge_behind_the_filter(suite: Suite, entry: Entry, configuration: Configuration) -> Judgment:

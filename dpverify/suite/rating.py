@@ -28,12 +28,13 @@ from dpverify.rates import (
     measure,
     row_of,
 )
+from dpverify.suite.entries import Entry, SuiteError
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import TOTAL_ALPHA, seed_of
 from dpverify.suite.refinement import exact_records
 from dpverify.suite.reporting import PART
 from dpverify.suite.resuming import OF_RATES, key_of
-from dpverify.suite.trees import Entry, Suite, SuiteError, load
+from dpverify.suite.trees import Suite, load
 from dpverify.suite.verdicts import Run, curves_of, judge
 
 THOROUGH = 4

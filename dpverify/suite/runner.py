@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpverify.suite.engines import AnyUnit, Engine, Replays
+from dpverify.suite.entries import Entry
 from dpverify.suite.events import Consumer, UnitFinished
 from dpverify.suite.judges import (
     SHARED_LOOPS,
@@ -21,7 +22,7 @@ from dpverify.suite.reporting import report, started_by
 from dpverify.suite.resuming import key_of_unit
 from dpverify.suite.sharding import WHOLE, Shard
 from dpverify.suite.times import Times
-from dpverify.suite.trees import Entry, Suite, find_root, is_borrowed
+from dpverify.suite.trees import Suite, find_root, is_borrowed
 
 
 def audit_units(suite: Suite, names: Sequence[str]) -> list[Unit]:

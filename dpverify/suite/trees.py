@@ -9,26 +9,27 @@ first asked for. A mechanism that is missing in one tree is an error.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 import dpverify.mechanisms
 import dpverify.transformations
-from dpverify.audit import BlackBox, Configuration, Exhibit, SmallInstance
-from dpverify.plans import Mechanism
+from dpverify.audit import BlackBox, Configuration, Exhibit
 from dpverify.rates import Experiment, RateClaim
-from dpverify.suite import pieces
-from dpverify.suite.pieces import class_name_of, shapes_of, told
-
-
-class SuiteError(Exception):
-    """The trees do not fit together, or a file in them cannot be loaded."""
+from dpverify.suite.entries import (
+    Entry,
+    SuiteError,
+    import_file,
+    load_boxes,
+    load_entry,
+    load_exhibit,
+)
+from dpverify.suite.pieces import shapes_of
 
 
 class NoSuite(SuiteError):
@@ -55,29 +56,6 @@ class LoadedLater(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One mechanism: its class, its spec, its configurations, small instances, rates, experiments."""
-
-    name: str
-    mechanism: type[Mechanism[Any]]
-    spec: ModuleType
-    configurations: tuple[Configuration, ...]
-    small: tuple[SmallInstance, ...]
-    rates: tuple[RateClaim, ...] = ()
-    experiments: tuple[Experiment, ...] = ()
-
-    @property
-    def keyed(self) -> dict[str, Configuration]:
-        """The configurations by ledger key, "mechanism:adjacency:name"."""
-        return {key_of(self.name, one): one for one in self.configurations}
-
-    @property
-    def departures(self) -> tuple[Any, ...]:
-        """Where the spec says it differs from its sources: objects with source, what and why."""
-        return tuple(getattr(self.spec, "DEPARTURES", ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +132,6 @@ class Suite:
         return result
 
 
-def key_of(name: str, configuration: Configuration) -> str:
-    """The ledger key of a configuration."""
-    return f"{name}:{configuration.mechanism.adjacency}:{configuration.name}"
-
-
 def find_root(given: Path | None = None) -> Path:
     """``given``, else the checkout that contains this package, else the trees in the wheel. Raises NoSuite."""
     if given is not None:
@@ -187,11 +160,11 @@ def load(given: Path | None = None) -> Suite:
     folder = Path(sys.modules[f"{base}.spec.theory"].__path__[0])
     return Suite(
         root,
-        LoadedLater(names, lambda name: _entry(name, f"{prefix}.{name}", base)),
-        LoadedLater(stems(folder), lambda stem: _import(f"{base}.spec.theory.{stem}")),
-        LoadedLater(stems(root / "audits" / "exhibits"), partial(_exhibit, base)),
+        LoadedLater(names, lambda name: load_entry(name, f"{prefix}.{name}", base)),
+        LoadedLater(stems(folder), lambda stem: import_file(f"{base}.spec.theory.{stem}")),
+        LoadedLater(stems(root / "audits" / "exhibits"), partial(load_exhibit, base)),
         transformations,
-        LoadedLater(boxes, partial(_boxes, base)),
+        LoadedLater(boxes, partial(load_boxes, base)),
     )
 
 
@@ -240,11 +213,11 @@ def _provide_theory(base: str, root: Path) -> None:
     """A suite without spec/theory/ has ours, under the same name: ``from .theory import laws``."""
     name = f"{base}.spec.theory"
     if (root / "spec").is_dir():
-        _import(f"{base}.spec")
+        import_file(f"{base}.spec")
     else:
         _provide(f"{base}.spec", [])
     if (root / "spec" / "theory").is_dir():
-        _import(name)
+        import_file(name)
     else:
         _provide(name, [str(find_root() / "spec" / "theory")])
 
@@ -267,7 +240,7 @@ def _transformations(root: Path, base: str) -> Mapping[str, ModuleType]:
         raise SuiteError(
             f"transformations/{missing}.py has no spec/{missing}.py; a transformation is two files of one name."
         )
-    return LoadedLater(names, lambda name: _import(f"{base}.spec.{name}"))
+    return LoadedLater(names, lambda name: import_file(f"{base}.spec.{name}"))
 
 
 def _package_with_theory(root: Path) -> str:
@@ -276,85 +249,6 @@ def _package_with_theory(root: Path) -> str:
     return base
 
 
-def _import(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        file = name.split(".", 1)[1].replace(".", "/") if name.startswith("_") else name
-        raise SuiteError(f"{file}.py: {type(error).__name__}: {error}") from error
-
-
-def _entry(name: str, mechanism_module: str, base: str) -> Entry:
-    """One mechanism. Raises SuiteError, naming every piece that is missing or wrong in its three files."""
-    files = {tree: f"{tree}/{name}.py" for tree in ("mechanisms", "spec", "audits")}
-    lacks = list[tuple[str, str]]()
-    module, spec, audits = (
-        _tried(path, file, lacks)
-        for path, file in zip(
-            (mechanism_module, f"{base}.spec.{name}", f"{base}.audits.{name}"),
-            files.values(),
-            strict=True,
-        )
-    )
-    mechanism: type[Mechanism[Any]] | None = getattr(module, class_name_of(name), None)
-    if module is not None:
-        lacks += ((files["mechanisms"], lack) for lack in pieces.lacks_of_mechanism(name, module))
-    if spec is not None:
-        lacks += ((files["spec"], lack) for lack in pieces.lacks_of_spec(spec))
-    if audits is not None:
-        known = mechanism if isinstance(mechanism, type) else None
-        lacks += ((files["audits"], one) for one in pieces.lacks_of_audits(name, audits, known))
-    if lacks or mechanism is None or spec is None or audits is None:
-        raise SuiteError(_lacking(name, lacks))
-
-    def exported(what: str, kind: type) -> Any:
-        return pieces.all_of(audits, what, kind) or ()
-
-    return Entry(
-        name,
-        mechanism,
-        spec,
-        exported("CONFIGURATIONS", Configuration),
-        exported("SMALL", SmallInstance),
-        exported("RATES", RateClaim),
-        exported("EXPERIMENTS", Experiment),
-    )
-
-
-def _tried(path: str, file: str, lacks: list[tuple[str, str]]) -> ModuleType | None:
-    try:
-        return _import(path)
-    except SuiteError as error:
-        lacks.append((file, f"{error}".removeprefix(f"{file}: ")))
-        return None
-
-
-def _lacking(name: str, lacks: list[tuple[str, str]]) -> str:
-    pieces_of = "1 piece is" if len(lacks) == 1 else f"{len(lacks)} pieces are"
-    return f"{name}: {pieces_of} missing or wrong\n{told(lacks)}"
-
-
-def _exhibit(base: str, stem: str) -> Exhibit:
-    return cast(Exhibit, _only(f"{base}.audits.exhibits.{stem}", "EXHIBIT", Exhibit)[0])
-
-
-def _boxes(base: str, name: str) -> tuple[BlackBox, ...]:
-    module = _import(f"{base}.audits.{name}")
-    lacks = [(f"audits/{name}.py", lack) for lack in pieces.lacks_of_boxes(name, module)]
-    if lacks:
-        raise SuiteError(_lacking(name, lacks))
-    return pieces.all_of(module, "BLACK_BOXES", BlackBox) or ()
-
-
 def module_of_boxes(suite: Suite, name: str) -> ModuleType:
     """The file audits/NAME.py of black boxes."""
-    return _import(f"{_private_package(suite.root)}.audits.{name}")
-
-
-def _only(path: str, name: str, kind: type) -> tuple[Any, ...]:
-    module = _import(path)
-    file = path.split(".", 1)[1].replace(".", "/")
-    lacks = [(f"{file}.py", lack) for lack in pieces.lacks_of_export(module, name, kind)]
-    if lacks:
-        raise SuiteError(_lacking(path.rpartition(".")[2], lacks))
-    return pieces.all_of(module, name, kind) or ()
+    return import_file(f"{_private_package(suite.root)}.audits.{name}")

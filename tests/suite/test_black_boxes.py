@@ -15,9 +15,10 @@ import pytest
 from dpverify import ledger
 from dpverify.cli import main
 from dpverify.suite import black_boxes, changed, judges
+from dpverify.suite.entries import SuiteError
 from dpverify.suite.judges import rests_on
 from dpverify.suite.runner import audit_units
-from dpverify.suite.trees import SuiteError, load
+from dpverify.suite.trees import load
 
 _BOXES = """
 import numpy as np

@@ -24,11 +24,12 @@ from dpverify import RobustMean
 from dpverify.cli import main
 from dpverify.rates import check_methods, measure_cell
 from dpverify.suite import experimenting, rate_parts
+from dpverify.suite.entries import SuiteError
 from dpverify.suite.experimenting import CellPart, chosen, key_of_cell
 from dpverify.suite.rating import RateOptions
 from dpverify.suite.reporting import PART
 from dpverify.suite.resuming import known_parts
-from dpverify.suite.trees import SuiteError, load
+from dpverify.suite.trees import load
 
 ROOT = Path(__file__).parents[2]
 KEY = "my_count:counts"
@@ -287,7 +288,7 @@ def test_what_is_wrong_is_seen(
         ('worse="zero"', 'worse="nobody"', "is not about two of"),
         ('faulty="count"', 'faulty="zero"', "lest it could never be refuted"),
         ('name="counts"', 'name="error-against-n"', "two rates of one mechanism have the same name"),
-        ("EXPERIMENTS = Experiment(", "EXPERIMENTS = dict(", "needs EXPERIMENTS: one or more Exp"),
+        ("EXPERIMENTS = Experiment(", "EXPERIMENTS = dict(", "must be one or more Experiment; write"),
     ],
 )  # fmt: skip
 def test_a_defect_is_named_when_the_file_is_loaded(

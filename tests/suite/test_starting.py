@@ -51,6 +51,7 @@ def test_everything_in_it_passes_at_once(written: Path, capsys: pytest.CaptureFi
     assert "EQUAL  36 outcomes" in printed
     assert main(["claims", "--check", *suite]) == 0
     assert main(["list", *suite]) == 0
+    assert main(["papers", *suite]) == 0
 
 
 def test_its_own_tests_pass(written: Path) -> None:

@@ -11,13 +11,14 @@ import pytest
 
 from dpverify.cli import main
 from dpverify.suite import judges, lemmas
+from dpverify.suite.entries import SuiteError
 from dpverify.suite.events import Judgment, Outcome
 from dpverify.suite.judges import Options
 from dpverify.suite.lemmas import Checked
 from dpverify.suite.papers import missing_items, statements, unsourced
 from dpverify.suite.pieces import shapes_of
 from dpverify.suite.runner import prove_units
-from dpverify.suite.trees import Suite, SuiteError, load
+from dpverify.suite.trees import Suite, load
 
 ROOT = Path(__file__).parents[2]
 
