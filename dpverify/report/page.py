@@ -110,9 +110,12 @@ def _claims(units: Sequence[UnitFinished], anchors: dict[str, str]) -> list[Elem
     for group, names in groups.items():
         parts.append(tag("h2", group))
         parts += [claim_section(name, of[name], anchors[name]) for name in names]
+        parts.append(
+            tag("p", tag("a", "To the table of verdicts", href="#verdicts"), class_="back")
+        )
     return parts
 
 
 def _group(name: str) -> str:
     """The mechanism that a configuration, an obligation or a rate belongs to; the file of a test."""
-    return name.partition(":")[0].partition("/")[0] if name.startswith("exhibits/") else name.partition(":")[0]  # fmt: skip
+    return "exhibits" if name.startswith("exhibits/") else name.partition(":")[0]
