@@ -226,11 +226,12 @@ def _facts_of_audit(result: AuditResult) -> dict[str, str]:
         f"epsilon >= {result.epsilon:.4g} at delta {best.delta:.4g} (claimed: {best.claimed:.4g})"
     )
     missed = "".join(f"; missed the planted fault {fault.name}" for fault in result.missed)
+    remarks = "".join(f"; {remark}" for remark in result.remarks)
     refuted = result.verdict is Verdict.VIOLATED
     chance = f"a sound subject is refuted with probability at most {result.alpha:g}"
     return {
         "claim": f"{brief(str(result.guarantee))} under {result.adjacency}{about}",
-        "seen": f"{seen}, by the event {best.event}: {counts}{missed}",
+        "seen": f"{seen}, by the event {best.event}: {counts}{missed}{remarks}",
         "pair": f"{best.pair!r}, {best.direction}{_datasets(result.pairs, best.pair)}",
         "chance": chance if refuted else f"nothing was refuted; {chance}",
     }

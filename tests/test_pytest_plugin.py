@@ -46,6 +46,7 @@ FAST = """
     def found():
         return assert_sensitivity(len, calls=100, **SEARCH)
 
+    @pytest.mark.xdist_group("g")  # whose name xdist adds to the node id
     def test_of_a_fixture(found):
         assert found.is_consistent
 
@@ -59,8 +60,7 @@ FAST = """
 """
 AUDITS = """
     import random
-    import pytest
-    from dpverify import PureDP
+    from dpverify import ApproxDP, PureDP
     from dpverify.audit import added
 
     coins = random.Random(0)
@@ -75,9 +75,12 @@ AUDITS = """
     def test_leaky(audited):
         audited(leaky, claim=PureDP(2), pairs=PAIRS, trials=400)
 
-    @pytest.mark.xdist_group("g")  # whose name xdist adds to the node id
     def test_sound(audited):
         audited(noisy, claim=PureDP(2), pairs=PAIRS, faults=[leaky], trials=400)
+
+    def test_out_of_reach(audited):
+        claim = ApproxDP(2, "1e-12")
+        audited(noisy, claim=claim, pairs=PAIRS, faults=[leaky], trials=400)
 
     def test_missed(audited):
         audited(noisy, claim=PureDP(2), pairs=PAIRS, faults=[leaky, noisy], trials=400)
@@ -212,11 +215,28 @@ def test_mistakes_in_the_plugin_are_seen(
         _check(inner)
 
 
-def test_audits_of_functions_serially_and_in_workers(inner: pytest.Pytester) -> None:
+def test_workers_give_the_same_seeds_and_one_report(inner: pytest.Pytester) -> None:
+    inner.makepyfile(test_fast=FAST)
+    _, lines = run(inner)
+    named = hashlib.sha256(b"test_fast.py::test_of_a_fixture").digest()
+    units = _units(lines)
+    first = units["test_fast.py::test_of_a_fixture"]["data"]["seed"]
+    assert first == int.from_bytes(named[:4], "big")
+    # a process of its own, since workers take the path that xdist saw when it was imported
+    result = inner.runpytest_subprocess("-n2", "--dist=loadgroup", "--dp-report=report.jsonl")
+    result.assert_outcomes(passed=2, failed=3)
+    result.stdout.fnmatch_lines(
+        ["dpverify: 1 CONSISTENT, 1 INVALID, 2 VIOLATED, 2 nothing found; *"]
+    )
+    assert [*_units(lines_of(inner)).items()] == [*units.items()]
+
+
+def test_audits_of_functions(inner: pytest.Pytester) -> None:
     """False alarms: the coins are seeded, so what this test sees it always sees."""
     inner.makepyfile(test_audits=AUDITS)
+    inner.makeini("[pytest]\nfilterwarnings = default")
     result, lines = run(inner)
-    result.assert_outcomes(passed=1, failed=2)
+    result.assert_outcomes(passed=2, failed=2, warnings=1)
     shown = result.stdout.str()
     for fact in (
         r"claim +pure\(2\) under add-remove, by leaky",
@@ -225,23 +245,15 @@ def test_audits_of_functions_serially_and_in_workers(inner: pytest.Pytester) -> 
         r"chance +a sound subject is refuted with probability at most 1e-06",
         r"replay +pytest test_audits\.py::test_leaky --dp-seed \d+",
         r"seen +epsilon >= .*; missed the planted fault noisy",
-        r"dpverify: 1 CONSISTENT, 1 POWERLESS, 1 VIOLATED; false-alarm probability 3e-06 in all; .*",
+        r"dpverify: 2 CONSISTENT, 1 POWERLESS, 1 VIOLATED; false-alarm probability 4e-06 in all; .*",
+        r" +.*OutOfReachWarning: delta = 1e-12 is out of reach: .*",
     ):
-        assert re.search(rf"^(E +)?{fact}$", shown, re.MULTILINE), fact
-    units = _units(lines)
-    assert lines[0]["alpha"] == pytest.approx(3e-6)
-    assert units["test_audits.py::test_leaky"]["data"]["witness"]["claim"]["guarantee"] == "pure(2)"
-    seeds = {name: unit["data"]["seed"] for name, unit in units.items()}
-    named = hashlib.sha256(b"test_audits.py::test_sound").digest()
-    assert seeds["test_audits.py::test_sound"] == int.from_bytes(named[:4], "big")
-    # a process of its own, since workers take the path that xdist saw when it was imported
-    workers = inner.runpytest_subprocess("-n2", "--dist=loadgroup", "--dp-report=report.jsonl")
-    workers.assert_outcomes(passed=1, failed=2)
-    workers.stdout.fnmatch_lines(["dpverify: 1 CONSISTENT, 1 POWERLESS, 1 VIOLATED; *"])
-    merged = _units(lines_of(inner))
-    assert [*merged] == [*units]
-    assert {name: unit["data"]["seed"] for name, unit in merged.items()} == seeds
-    assert [one["replay"] for one in merged.values()] == [one["replay"] for one in units.values()]
+        assert re.search(rf"^(E )? *{fact}$", shown, re.MULTILINE), fact
+    assert lines[0]["alpha"] == pytest.approx(4e-6)
+    beyond = _units(lines)["test_audits.py::test_out_of_reach"]
+    assert "; delta = 1e-12 is out of reach: " in beyond["data"]["facts"]["seen"]
+    leaky = _units(lines)["test_audits.py::test_leaky"]
+    assert leaky["data"]["witness"]["claim"]["guarantee"] == "pure(2)"
 
 
 def test_a_failure_is_replayed_by_its_line(inner: pytest.Pytester) -> None:

@@ -42,7 +42,7 @@ CASES: list[tuple[Neighboring, Domain | Box]] = [
     *((adjacency, domain) for adjacency in OF_RECORDS for domain in DOMAINS),
     *VECTORS,
 ]
-FEW = settings(max_examples=10, database=None, phases=[Phase.generate])
+FEW = settings(max_examples=6, database=None, phases=[Phase.generate])
 THOROUGH = settings(FEW, suppress_health_check=[*HealthCheck])
 
 
@@ -84,7 +84,7 @@ def test_neighbors_of_the_domain(adjacency: Neighboring, domain: Domain | Box) -
             assert all(box.contains(row) for row in side)
 
     check()
-    assert len({*seen}) >= 3
+    assert len({*seen}) >= 2
 
 
 NASTY: dict[str, Callable[[list[list[float]]], bool]] = {
