@@ -139,7 +139,8 @@ class _Emitting:
         """Raise ReportFailed for a consumer that could not take the last event."""
         for error in self._failing.values():
             raise ReportFailed(
-                f"{error}: that report is not complete; free space, and run it again."
+                f"{error}: that report is not complete; free space, and run it again, with --resume FILE "
+                "where there is a file of events."
             )
 
 
