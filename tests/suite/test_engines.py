@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,40 +20,15 @@ from dpverify.suite.events import Outcome, RunStarted, UnitFinished
 from dpverify.suite.reporting import report
 from dpverify.suite.resuming import code_of
 from dpverify.suite.trees import find_root
-from tests.suite.engine_units import Options, Unit, do
+from tests.suite.engine_units import Options, Scheduler, Unit, do
 
-ROOT = Path(__file__).parents[2]
 HELD = [Unit("held", f"held-{i}") for i in range(6)]
 BAD = [Unit("dies once", "once"), Unit("always dies", "always"), Unit("raises", "raises")]
 
 
-class _Scheduler:
-    """A LocalCluster of processes in a process of its own, started when it is asked for and not there."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-        self._address = ""
-
-    @property
-    def address(self) -> str:
-        if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.suite.engine_units"], cwd=ROOT, text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            assert self._process.stdout is not None
-            self._address = self._process.stdout.readline().strip()
-        return self._address
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-
-
 @pytest.fixture(scope="module")
-def scheduler() -> Iterator[_Scheduler]:
-    started = _Scheduler()
+def scheduler() -> Iterator[Scheduler]:
+    started = Scheduler()
     yield started
     started.kill()
 
@@ -109,7 +83,7 @@ def test_here_what_raises_is_invalid_and_the_rest_is_done(options: Options) -> N
 
 
 def test_a_cluster_that_loses_workers_loses_their_units_only(
-    scheduler: _Scheduler, options: Options
+    scheduler: Scheduler, options: Options
 ) -> None:
     """Its scheduler blames all units of a worker that dies; those that did nothing are cleared."""
     with Cluster(scheduler.address, code_of(find_root())) as engine:
@@ -119,7 +93,7 @@ def test_a_cluster_that_loses_workers_loses_their_units_only(
     assert len({found[unit.name].data["process"] for unit in HELD} - {os.getpid()}) >= 2
 
 
-def test_workers_with_other_code_do_nothing(scheduler: _Scheduler, options: Options) -> None:
+def test_workers_with_other_code_do_nothing(scheduler: Scheduler, options: Options) -> None:
     with Cluster(scheduler.address, "another digest") as engine:
         found = _by_name(engine, HELD[:1], options)
     assert "has another version of the code" in found["held-0"].summary
@@ -127,7 +101,7 @@ def test_workers_with_other_code_do_nothing(scheduler: _Scheduler, options: Opti
 
 
 def test_all_engines_have_the_same_results(
-    foreign: Path, tmp_path: Path, scheduler: _Scheduler
+    foreign: Path, tmp_path: Path, scheduler: Scheduler
 ) -> None:
     """Here, in processes, on a cluster, and in three shards that are merged."""
     run = ["audit", "--trials", "2000", "--seed", "4", "--suite", str(foreign)]
@@ -160,7 +134,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def test_a_scheduler_that_is_killed_leaves_a_valid_partial_report(
-    scheduler: _Scheduler, options: Options
+    scheduler: Scheduler, options: Options
 ) -> None:
     """After the first result: the run ends with exit code 4, and says so."""
     events: list[Any] = []
