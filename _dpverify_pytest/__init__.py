@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NODE = pytest.StashKey[str]()
 _AUDITED = pytest.StashKey["AuditedTest"]()
+_REPORTER = "dpverify-reporter"
 _running: list[AuditedTest] = []
 """The tests in progress, the innermost last: a test of a plugin runs pytest within pytest."""
 
@@ -123,7 +124,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if path.is_dir() or not path.parent.is_dir():
             wrong = "is a folder" if path.is_dir() else "lies in no folder that exists"
             raise pytest.UsageError(f"--dp-report {path} {wrong}; give the path of a file.")
-    config.pluginmanager.register(_Reporter(config, path), "dpverify-reporter")
+    config.pluginmanager.register(_Reporter(config, path), _REPORTER)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -134,12 +135,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Let audits find the test that they are made in."""
-    item.stash[_AUDITED] = AuditedTest(item)
-    _running.append(item.stash[_AUDITED])
+    test = item.stash[_AUDITED] = AuditedTest(item)
+    _running.append(test)
     try:
         return (yield)
     finally:
         _running.pop()
+        reporter = item.config.pluginmanager.get_plugin(_REPORTER)
+        if reporter is not None:
+            reporter.events += test.take_events()  # of a test that was stopped: it has no report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -162,12 +166,12 @@ class _Reporter:
         self._config = config
         self._path = path
         self._start = perf_counter()
-        self._events: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
         self._written = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the audits out of a report, wherever its test ran."""
-        self._events += getattr(report, "dpverify", [])
+        self.events += getattr(report, "dpverify", [])
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the report, also after Ctrl-C and where nothing was audited."""
@@ -179,7 +183,7 @@ class _Reporter:
         seconds, seed = perf_counter() - self._start, self._config.option.dp_seed or 0
         root = str(self._config.rootpath)
         try:
-            write_report(self._path, self._events, root, seed, seconds, interrupted=interrupted)
+            write_report(self._path, self.events, root, seed, seconds, interrupted=interrupted)
             self._written = f"; written to {self._path}"
         except OSError as error:
             self._written = f"; --dp-report could not be written: {error}"
@@ -188,13 +192,13 @@ class _Reporter:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print a line about the audits, if there were any or a report of them was asked for."""
-        if not self._events:
+        if not self.events:
             if self._written:
                 terminalreporter.write_line(f"dpverify: nothing was audited{self._written}")
             return
-        verdicts = [event["verdict"] for event in self._events]
+        verdicts = [event["verdict"] for event in self.events]
         counts = ", ".join(f"{verdicts.count(one)} {one}" for one in sorted({*verdicts}))
-        alpha = sum(event["data"].get("alpha", 0.0) for event in self._events)
+        alpha = sum(event["data"].get("alpha", 0.0) for event in self.events)
         quick = "; fewer draws, by --dp-quick" if self._config.option.dp_quick else ""
         terminalreporter.write_line(
             f"dpverify: {counts}; false-alarm probability {alpha:.2g} in all{quick}{self._written}"

@@ -361,6 +361,18 @@ def test_a_report_of_nothing(inner: pytest.Pytester) -> None:
     assert lines[-1]["exit_code"] == 5
 
 
+def test_a_run_that_is_stopped_is_reported(inner: pytest.Pytester) -> None:
+    """With the audits of the test in which it was stopped."""
+    stop = "    pytest.exit('enough')\n\n    def test_of_a_fixture"
+    inner.makepyfile(FAST.replace("def test_of_a_fixture", f"def test_stopped(found):\n    {stop}"))
+    result, lines = run(inner)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    names = [name.partition("::")[2] for name in _units(lines)]
+    assert names == ["test_calibrated", "test_stopped", "test_too_little_noise"]
+    assert lines[-1]["interrupted"] is True
+    assert lines[-1]["exit_code"] == 130
+
+
 def test_the_plugin_is_inert_where_it_is_not_used(inner: pytest.Pytester) -> None:
     """In a process of its own, which tells what was loaded."""
     inner.makepyfile("import sys\ndef test(): assert not {'dpverify', 'numpy'} & {*sys.modules}")
