@@ -9,6 +9,7 @@ touches privacy. Source: OURS, by the delta method; it is exact as n grows with 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 from scipy.special import chdtr, chdtrc
@@ -38,12 +39,23 @@ def expected_error(
         weight = 0.0 if how == "clip" else 1.0 if moves == 2 else 0.125
     scale = math.sqrt(max(moves, 1 + weight**2)) * bound / (n * mu)
     of_count = scale / (weight * bound) if weight else 0.0
-    parts = _clipped if how == "clip" else _masked
-    return math.sqrt(parts(d, n, bound, scale, of_count))
+    across, along = (_clipped if how == "clip" else _masked)(d, n, bound, scale, of_count)
+    return math.sqrt((d * (d + 1) // 2 - 1) * across + along)
 
 
-def _clipped(d: int, n: float, bound: float, scale: float, of_count: float) -> float:
-    """Add up the variances of a clipped release, psi = min(r^2, bound).
+@lru_cache(maxsize=256)
+def excess(d: int, bound: float, how: How) -> tuple[float, float]:
+    """Compute n times the variance of (estimate without noise - second moments of all n records), near the identity.
+
+    In each direction of length 1, off the identity and along it. The second moments of all normal records are
+    efficient, with the variance 2 / n, so it is the estimate's variance less that.
+    """
+    across, along = (_clipped if how == "clip" else _masked)(d, 1, bound, 0.0, 0.0)
+    return max(across - 2, 0.0), max(along - 2, 0.0)
+
+
+def _clipped(d: int, n: float, bound: float, scale: float, of_count: float) -> tuple[float, float]:
+    """Compute the variances of a clipped release, psi = min(r^2, bound), off the identity and along it.
 
     Without trace, in D = d (d + 1) / 2 - 1 directions: a covariance I + e U moves the moments by a e U,
     a = E psi r^2 / (d (d + 2)); one record has the variance 2 E psi^2 / (d (d + 2)) along U; noise has s^2. Along I: a
@@ -59,24 +71,24 @@ def _clipped(d: int, n: float, bound: float, scale: float, of_count: float) -> f
     slope = (square - (d + bound) * low + d * bound * mass) / 2
     variance = square - 2 * bound * low + bound**2 * mass - (bound * mass - low) ** 2
     trace = variance / n + d * scale**2 + (first * of_count) ** 2
-    return (d * (d + 1) // 2 - 1) * without_trace + d * _over(trace, slope**2)
+    return without_trace, d * _over(trace, slope**2)
 
 
-def _masked(d: int, n: float, bound: float, scale: float, of_count: float) -> float:
-    """Add up the variances of a masked release: as for a clipped one, of the n P records inside, conditionally.
+def _masked(d: int, n: float, bound: float, scale: float, of_count: float) -> tuple[float, float]:
+    """Compute the variances of a masked release: as for a clipped one, of the n P records inside, conditionally.
 
     a = E(r^4 | inside) / (d (d + 2)); the trace over the count, c = E(r^2 | inside), moves by e Var(r^2 | inside) / 2, and has
     the variance Var(r^2 | inside) / (n P); noise of the sum and of the count are over P, the latter times c.
     """
     mass = float(chdtr(d, bound))
     if mass < _LEAST_MASS:
-        return math.inf
+        return math.inf, math.inf
     first, fourth = _moment(d, 1, bound) / mass, _moment(d, 2, bound) / mass
     a = fourth / (d * (d + 2))
     without_trace = (2 * a / (n * mass) + (scale / mass) ** 2) / a**2
     spread = fourth - first**2
     trace = spread / (n * mass) + (d * scale**2 + (first * of_count) ** 2) / mass**2
-    return (d * (d + 1) // 2 - 1) * without_trace + d * _over(trace, (spread / 2) ** 2)
+    return without_trace, d * _over(trace, (spread / 2) ** 2)
 
 
 def _moment(d: int, k: int, bound: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,7 +23,9 @@ class CovarianceEstimate(MatrixEstimate):
 
     ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a symmetric
     matrix, with standard deviation ``spread`` on its diagonal and spread / sqrt(2) above it, but
-    ``trace_spread`` in place of ``spread`` along the identity. ``count``: the (noisy or public) number of
+    ``trace_spread`` in place of ``spread`` along the identity. What clipping adds to the error beside the second
+    moments of all records, if these are normal, is such a matrix with ``cut`` and ``trace_cut`` in place of these; the
+    deviations and the interval contain both. ``count``: the (noisy or public) number of
     records. ``location``: the center, shape (d,); estimated if it was not public. ``beyond``: the (noisy)
     share of records outside the ellipsoid that holds nine tenths of a normal law with this covariance,
     and ``beyond_deviation`` of its noise (None where it was not asked). ``certificate``: factors (low,
@@ -34,18 +36,21 @@ class CovarianceEstimate(MatrixEstimate):
     beyond: float | None = None
     beyond_deviation: float | None = None
     certificate: tuple[float, float] | None = None
+    cut: float = field(default=0.0, repr=False, kw_only=True)
+    trace_cut: float = field(default=0.0, repr=False, kw_only=True)
 
     @property
     def standard_deviation(self) -> Floats:
-        """Standard deviation of the noise in each entry, to first order, shape (d, d)."""
+        """Standard deviation of noise and clipping in each entry, to first order, shape (d, d)."""
         return self._relative * self._sizes
 
     @property
     def _relative(self) -> Floats:
         """The same, where all columns have the deviation 1."""
         square = self.correlation**2
-        along = (self.trace_spread**2 - self.spread**2) * square / len(self.value)
-        return np.asarray(np.sqrt(np.maximum(self.spread**2 * (1 + square) / 2 + along, 0)))
+        across = self.spread**2 + self.cut**2
+        along = (self.trace_spread**2 + self.trace_cut**2 - across) * square / len(self.value)
+        return np.asarray(np.sqrt(np.maximum(across * (1 + square) / 2 + along, 0)))
 
     @property
     def deviations(self) -> Floats:
@@ -54,7 +59,7 @@ class CovarianceEstimate(MatrixEstimate):
 
     @property
     def deviations_noise(self) -> Floats:
-        """Standard deviation of the noise in ``deviations``, to first order, shape (d,)."""
+        """Standard deviation of noise and clipping in ``deviations``, to first order, shape (d,)."""
         return np.asarray(np.diag(self._relative) / 2 * self._lengths)
 
     @property
@@ -94,7 +99,7 @@ class CovarianceEstimate(MatrixEstimate):
         return np.asarray(self.location + normal @ self.factor.T)
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of shape (d, d): each entry of the covariance without noise, to first order.
+        """Compute (low, high), each of shape (d, d): each entry of the covariance without noise and clipping, to first order.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """

@@ -80,8 +80,10 @@ class Whitening:
             places = np.array([to_float(c) for c in self.center])
             value = np.clip(places + self.back @ found.value, -LARGEST_FLOAT, LARGEST_FLOAT)
             spread, along = self.back @ np.asarray(found.spread), self.back @ found.along
+            own = np.broadcast_to(found.cut, found.along.shape)
+            cut = np.linalg.norm(self.back * own, axis=1) if own.any() else 0.0
         return VectorMeanEstimate(
-            value, found.count, spread, along, count_deviation=found.count_deviation
+            value, found.count, spread, along, count_deviation=found.count_deviation, cut=cut
         )
 
     def length(self) -> float:

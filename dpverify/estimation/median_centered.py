@@ -114,7 +114,8 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         self, transcript: Transcripts, *, jointly: bool = False
     ) -> VectorMeanEstimate | Abstained:
         """The estimate; with ``jointly``, how columns vary together where the reading says it."""
-        stretch, radius = self.ball(self.before_sum().row(transcript))
+        before = self.before_sum().row(transcript)
+        stretch, radius = self.ball(before)
         scale, noise = radius * self.sum_scale(), Fraction(0)
         if self.joint():
             *total, counted = transcript.numbers(SUM_AND_COUNT)
@@ -138,8 +139,11 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
             else:
                 spread = unit * (to_float(scale / count) * found.widened)
             from_count = found.along * unit * to_float(noise / count)
-        own = to_float(noise)
-        return VectorMeanEstimate(value, to_float(count), spread, from_count, count_deviation=own)
+            own = self.cut(before, found, radius, to_float(count))
+            cut = unit * own if np.any(own) else 0.0
+        return VectorMeanEstimate(
+            value, to_float(count), spread, from_count, count_deviation=to_float(noise), cut=cut
+        )
 
     def too_few(self, count: Fraction) -> Abstained | None:
         """The outcome for this (noisy or public) number of records that the sum rests on, if there are too few."""
@@ -151,6 +155,14 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         """What noisy sum / noisy count says of the mean: itself, moved into the ball."""
         offset = in_ball(ratio, radius * GRAIN)
         return Reading(offset, 1.0, offset)
+
+    def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
+        """Compute the deviation of what clipping adds to the error of normal records, in images.
+
+        row: what was released before the sum, as for ``ball``; radius: of the ball, in grains; count:
+        how many records the sum rests on. Zero unless a kind of mean computes it.
+        """
+        return 0.0
 
     def length_of(
         self, units: tuple[tuple[int, ...], tuple[int, ...]], radius: int, n: int

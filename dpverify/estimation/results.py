@@ -14,12 +14,15 @@ from dpverify.privacy.numbers import Exact, Floats
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class VectorMeanEstimate(Result):
-    """A private mean of shape (d,), with the covariance of its (public) noise.
+    """A private mean of shape (d,), with the covariance of its (public) noise, and of what clipping adds.
 
     ``value`` is in the data's units. ``count`` is the (noisy or public) number of records it rests on.
     The noise is that of the sum, ``spread`` times a standard vector of the law ``noise`` (a number, d numbers or a
     (d, d) matrix), and that of the count along ``along``; neither contains the sampling error.
-    ``count_deviation`` is that of the count's noise, in records.
+    ``count_deviation`` is that of the count's noise, in records. ``cut`` is the standard deviation, in each
+    coordinate, of what clipping records or leaving some out adds to the error, if they are normal of the
+    deviations that the mechanism was told or found; 0 where it was told of none, as ``ClippedMean``, whose value
+    is the mean of the clipped records. Deviations, covariance and intervals contain it.
     """
 
     value: Floats
@@ -28,14 +31,17 @@ class VectorMeanEstimate(Result):
     along: Floats = field(repr=False)
     count_deviation: float = field(default=0.0, repr=False, kw_only=True)
     noise: NoiseLaw = field(default="gaussian", repr=False, kw_only=True)
+    cut: float | Floats = field(default=0.0, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         d = len(self.value)
         if self.along.shape != (d,) or np.shape(self.spread) not in ((), (d,), (d, d)):
             raise ValueError(f"spread or along is not of the shape of a value of {d} numbers.")
+        if np.shape(self.cut) not in ((), (d,)):
+            raise ValueError(f"cut is not of the shape of a value of {d} numbers.")
 
     def interval(self, level: Exact = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
-        """Compute (low, high), each of shape (d,): in every coordinate the mean without noise.
+        """Compute (low, high), each of shape (d,): in every coordinate the mean without noise and ``cut``.
 
         simultaneous: at this level for all coordinates together, by Bonferroni's bound.
         The level is exact, by Fieller (to first order, where the mean is no linear function of the sum): with (noisy sum) / (noisy count) = o, a mean m is left out where o - m is
@@ -49,28 +55,30 @@ class VectorMeanEstimate(Result):
         if not left > 0:
             return np.full_like(self.value, -np.inf), np.full_like(self.value, np.inf)
         with np.errstate(all="ignore"):
-            reach = z * np.hypot(self._own() * math.sqrt(left), self.along) / left
+            noise = np.hypot(self._own() * math.sqrt(left), self.along)
+            reach = z * np.hypot(noise / left, self.cut)
             middle = self.value + self.along * (z * part / left)
             ends = [np.where(reach < np.inf, middle + s * reach, s * np.inf) for s in (-1, 1)]
         return ends[0], ends[1]
 
     @property
     def covariance(self) -> Floats:
-        """Of the noise, shape (d, d)."""
+        """Of the noise and of ``cut``, which is taken to be independent between coordinates, shape (d, d)."""
         with np.errstate(all="ignore"):
             spread = np.asarray(self.spread)
             if spread.ndim < 2:
                 own = np.diag(np.broadcast_to(spread * spread, len(self.value)))
             else:
                 own = spread @ spread.T
-            total: Floats = own + np.outer(self.along, self.along)
+            cut = np.diag(np.broadcast_to(np.square(self.cut), len(self.value)))
+            total: Floats = own + np.outer(self.along, self.along) + cut
         return total
 
     @property
     def standard_deviation(self) -> Floats:
-        """Of the noise in each coordinate, shape (d,)."""
+        """Of the noise and of ``cut`` in each coordinate, shape (d,)."""
         with np.errstate(all="ignore"):
-            return np.asarray(np.hypot(self._own(), self.along))
+            return np.asarray(np.hypot(np.hypot(self._own(), self.along), self.cut))
 
     def _own(self) -> Floats:
         """The sum's part of it."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dpverify.estimation.budget_shares import ROOT_BITS
+from dpverify.estimation.clip_bounds import excess
 from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.clipping import PerColumn, finite
 from dpverify.estimation.column_grids import PublicCell, exponents_of
@@ -212,6 +213,10 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         along = own.along_identity(float(fit.values.sum()))
         sides = to_float(own.side_noise(self.check_share)) / count
         beyond = in_units(transcript[BEYOND][:, 0], 1 / UNIT)
+        bound = len(fit.variances) / float(fit.variances.sum())
+        cut, trace_cut = (
+            math.sqrt(one / count) for one in excess(self.columns(), bound, self.outside)
+        )
         with np.errstate(all="ignore"):
             image = fit.factor * sphere.long * own.radius(sphere)
             factor = solved(sphere.row, self.columns(), image) * self._cells()[:, np.newaxis]
@@ -222,6 +227,8 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
                 count=count,
                 spread=fit.spread * noise,
                 trace_spread=fit.trace_spread * noise * along,
+                cut=cut,
+                trace_cut=trace_cut,
                 factor=factor,
                 location=location,
                 location_deviation=deviation,

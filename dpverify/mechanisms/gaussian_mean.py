@@ -16,6 +16,7 @@ from dpverify.estimation.clip_schedule import in_units
 from dpverify.estimation.clipped_response import Outside, best_masked_bound
 from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.column_grids import GRAIN
+from dpverify.estimation.cutting import solved_excess
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.kept_sets import Kept, check_columns, check_mass, kept_set
 from dpverify.estimation.known_covariance import (
@@ -37,7 +38,7 @@ from dpverify.grid.vector_queries import VectorQuery
 from dpverify.plans import UNIT, Abstained, Handle, Plan, Released, Stage, Transcripts
 from dpverify.plans.parameters import Share, one_of, whole_from
 from dpverify.plans.search import Prefix, Search
-from dpverify.privacy.numbers import Exact, exact, settle, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, settle, to_float
 
 WARM = Handle("warm sum")
 _WIDEST = 1 << 19  # deviations: the reach, unless it is given
@@ -175,6 +176,19 @@ class GaussianMean(CenteredMean):
     def reading(self, ratio: list[float], stretch: Stretch, radius: int) -> Reading | Abstained:
         """The mean whose limited records have this one."""
         return self._images().reading(ratio, stretch, radius)
+
+    def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
+        """Compute what clipping adds to the error of the mean of all records, in every column alike.
+
+        Zero for records of which some were not ``kept``: their mean is not what is estimated.
+        """
+        if self.kept is not None:
+            return 0.0
+        length = radius * GRAIN / self._deviation()
+        excess = solved_excess(self.columns(), length, self.outside)
+        if self.outside == "mask":
+            excess *= self._images().response(radius).at(0.0).inside
+        return np.full(self.columns(), self._deviation() * math.sqrt(excess / count))
 
     def expected_error(self, n: int) -> float:
         """For n records of the model, whose search succeeded, about the center that it found: the noise's root mean square length, in the

@@ -28,6 +28,7 @@ from dpverify.estimation.contamination import (
     core_of,
     sure_share,
 )
+from dpverify.estimation.cutting import left_out
 from dpverify.estimation.directional_cuts import MOST, MOST_BINS, bins_for, cuts, directions, eigen
 from dpverify.estimation.friendly_means import (
     balls,
@@ -290,6 +291,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             certificate,
             count_deviation=off,
             deviations=self.deviations,
+            cut=self._back(self._left_out(transcript, radius, number, step)),
         )
 
     def expected_error(self, n: int) -> float:
@@ -400,6 +402,21 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         if not self.directions:
             return 0
         return int((self._slabs(batch)[1] < self.bins * PARTS).sum())
+
+    def _left_out(self, batch: Transcripts, radius: int, number: float, step: Floats) -> Floats:
+        """Compute, in cells, what leaving out records beyond the ball and the slabs adds to the error."""
+        exponent, halves, axes = self._nearness().exponent, np.zeros(0), np.zeros((0, len(step)))
+        if self.directions:
+            widths = self._slabs(batch)[1][0]
+            cut = widths < self.bins * PARTS
+            per = part_of(radius, self.bins) * 2.0**-DIRECTION_BITS
+            halves = np.ldexp(widths[cut] * per, exponent)
+            axes = self._along(batch)[0][cut] * 2.0**-DIRECTION_BITS
+        with np.errstate(all="ignore"):
+            length = float(np.ldexp(float(radius), exponent))
+            found = left_out(self.columns(), length, halves.tolist(), axes)
+            own = found.deviation(number, np.ldexp(step, exponent))
+            return np.asarray(np.ldexp(own, -exponent))
 
     def _back(self, cells: Floats) -> Floats:
         """From cells to the data's units."""

@@ -14,9 +14,11 @@ from scipy.special import gammaincc
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clipping import Numbers
 from dpverify.estimation.column_grids import GRAIN, TYPICAL, stretch_to, units_of
+from dpverify.estimation.cutting import clipped_deviation
 from dpverify.estimation.median_centered import (
     NOISE,
     CenteredMean,
+    Reading,
     positive_numbers,
     rationals_of,
 )
@@ -28,7 +30,7 @@ from dpverify.plans import UNIT, Handle, Plan, Released, Stage, Transcripts
 from dpverify.plans.parameters import Share, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, root_down, settle, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, root_down, settle, to_float
 from dpverify.randomness.bits import IntArray
 
 _HALF_NORMAL = Fraction("0.6745")  # half of all normal records are within so many deviations
@@ -135,6 +137,11 @@ class VarianceAwareMean(CenteredMean):
     def ball(self, row: Row) -> tuple[Stretch, int]:
         """Column j in units of sqrt(deviation_j), and the chosen radius."""
         return self._stretch(row[:-1]), self._edges()[row[-1]]
+
+    def cut(self, row: Row, found: Reading, radius: int, count: float) -> float | Floats:
+        """Compute what clipping adds to the error, for columns of the deviations that were given or found."""
+        spreads, length = np.array(self._deviations(row[:-1]).floats()), TYPICAL * GRAIN
+        return length * clipped_deviation(spreads, radius / TYPICAL, count, found.offset / length)
 
     def expected_error(self, n: int, *, deviations: Numbers | None = None) -> float:
         """For n independent normal columns of these deviations, whose medians and spreads were found; in their units.

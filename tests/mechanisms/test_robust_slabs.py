@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -102,7 +103,8 @@ def test_the_certificate_s_room_is_the_spec_s() -> None:
         s = [v / 2**40 for v in released[2]]
         largest = np.linalg.eigvalsh([[s[0], s[2] * 169 / 239], [s[2] * 169 / 239, s[1]]])[-1]
         total = (largest + float(spec.noise_room(2))) * float(noise * public.cell**2)
-        deviation = one.standard_deviation[0] * 8 / float(region.radius * public.cell)
+        deviation = math.hypot(np.asarray(one.spread)[0], one.along[0])
+        deviation *= 8 / float(region.radius * public.cell)
         fewest = one.count - 3.1 * deviation * one.count
         stated = float(outliers.leaning(Fraction(1, 10), Fraction(total / fewest)))
         assert abs(one.certificate**2 / stated - 1) < 0.02

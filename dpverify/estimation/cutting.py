@@ -1,0 +1,117 @@
+"""What clipping normal records, or leaving some out, adds to the error of their mean; from public
+numbers and what was released.
+
+For normal records the mean of all is the efficient estimate. So the difference between it and any
+other regular estimate has the variance of that one less 1 / n; with moments of clipped or masked
+records both follow from chi-square laws. Lengths are in deviations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import gammainc, gammaincc, gammaln
+
+from dpverify.estimation.clipped_response import Outside, moment
+from dpverify.privacy.numbers import Floats
+
+_LEAST_RESPONSE = 0.01  # of a limited mean to the mean: beyond, the ball is far from the records
+_NEAR_ZERO = 1e-3  # half the degrees less one, which divides
+_LEAST = 1e-12  # of a share or a response, below which a float tells nothing
+
+
+@lru_cache(maxsize=256)
+def solved_excess(d: int, radius: float, outside: Outside) -> float:
+    """Compute n times the variance, in each coordinate, of (solved mean - mean of all n records).
+
+    The solved mean is that of the normal law whose records, clipped to a ball about its mean or
+    counted inside of it, have the mean that was measured. Clipped, E y min(1, r / |y|) follows the
+    mean with the slope a, and a record has the variance E min(|y|, r)^2 / d; of the share F of the
+    records that are inside the mean has the slope a, which is a record's variance, too.
+    """
+    at = moment(d, radius, 0.0, outside)
+    if outside == "mask":
+        return max(1 / max(at.inside * at.ratio, _LEAST) - 1, 0.0)
+    half, square = d / 2, radius * radius / 2
+    own = float(gammainc(half + 1, square)) + radius * radius / d * float(gammaincc(half, square))
+    return max(own / max(at.ratio, _LEAST) ** 2 - 1, 0.0)
+
+
+def clipped_deviation(spreads: Floats, radius: float, count: float, offset: Floats) -> Floats:
+    """Compute the deviation of (mean of clipped records - mean of all), shape (d,), in column j over
+    the length of a record, whose mean square is 1.
+
+    Column j of a record has variance v_j, spreads_j over their sum; radius: of the ball; offset: of
+    the clipped mean from the ball's center. E y_j^2 f(|y|^2) = v_j E f(Q_j) for every f, Q_j being
+    |y|^2 and v_j times a chi-square of 2 degrees. So what is cut off by chance has the variance
+    v_j E (1 - r / sqrt(Q_j))^2 where that is positive; and by E (1 - r / sqrt(Q_j)) the clipped mean
+    follows the mean by less than one for one (Stein's identity).
+    """
+    part = spreads / spreads.max()
+    part /= part.sum()
+    means, squares = 1 + 2 * part, 2 * float(part @ part) + 4 * part**2
+    lost, less = _cut_off(2 * means**2 / squares, means, radius)
+    moved = less / np.maximum(1 - less, _LEAST_RESPONSE) * offset
+    return np.asarray(np.hypot(np.sqrt(part * (lost / count)), moved))
+
+
+def _cut_off(degrees: Floats, means: Floats, radius: float) -> tuple[Floats, Floats]:
+    """Compute E (1 - r / sqrt(Q))^2 and E (1 - r / sqrt(Q)), both where Q > r^2, for Q of these
+    means, taken for multiples of chi-squares of these degrees, at least 1.
+
+    With a = degrees / 2 - 1, E 1 / Q needs the upper incomplete gamma function at a, which below 0
+    follows from that at a + 1 by parts.
+    """
+    less = degrees / 2 - 1
+    less = np.where(np.abs(less) < _NEAR_ZERO, _NEAR_ZERO, less)
+    half, scale = less + 1, means / (2 * less + 2)
+    square = radius * radius / scale / 2
+    beyond = gammaincc(half, square)
+    inverse = np.exp(gammaln(half - 0.5) - gammaln(half)) / np.sqrt(2 * scale)
+    first = radius * inverse * gammaincc(half - 0.5, square)
+    density = np.exp(less * np.log(square) - square - gammaln(half))
+    upper = np.where(less > 0, gammaincc(np.abs(less), square), beyond - density) / less
+    second = radius * radius / (2 * scale) * upper
+    return np.maximum(beyond - 2 * first + second, 0.0), np.clip(beyond - first, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What leaving records out, beyond a ball and slabs about their mean, does to the mean.
+
+    follows: by how much the mean of what is left moves with the mean, away from slabs. excess: the
+    variance in each coordinate, shape (d,), of (mean of these - mean of all), times the number of
+    records that are left.
+    """
+
+    follows: float
+    excess: Floats
+
+    def deviation(self, count: float, step: Floats) -> Floats:
+        """Compute the deviation that ``count`` records have of it, shape (d,), where the mean of what
+        is left was ``step`` from the ball's center."""
+        moved = (1 - self.follows) / max(self.follows, _LEAST_RESPONSE) * step
+        return np.asarray(np.hypot(np.sqrt(self.excess / count), moved))
+
+
+def left_out(d: int, radius: float, halves: Sequence[float], axes: Floats) -> LeftOut:
+    """Compute it for slabs of these half widths across ``axes``, of shape (slabs, d).
+
+    With F the share of all n records that is left, and V their variance, (mean of these - mean of
+    all) has the variance (I - 2 V + V / F) / n: the mean of all is 1 / n times the sum of these and
+    of the rest, whose second moments are what I has beside F V. Ball and slabs count as independent.
+    """
+    inside = float(gammainc(d / 2, radius * radius / 2))
+    follows = float(gammainc(d / 2 + 1, radius * radius / 2)) / max(inside, _LEAST)
+    left, lost = inside, np.zeros(d)
+    for half, axis in zip(halves, axes, strict=True):
+        part = math.erf(half / math.sqrt(2))
+        density = math.exp(-half * half / 2) / math.sqrt(2 * math.pi)
+        left *= part
+        lost += 2 * half * density / max(part, _LEAST) * np.square(axis)
+    own = follows * np.clip(1 - lost, 0.0, 1.0)
+    return LeftOut(follows, np.maximum(left + own * (1 - 2 * left), 0.0))

@@ -1,0 +1,192 @@
+"""How often estimates are within two of the deviations that they report, on normal records.
+
+A case is a mechanism at (1, 1e-6), an adjacency, n normal records of d columns. For each of so
+many datasets the mechanism's law is executed once and many releases are drawn from it. Of every
+number that is estimated, the error is divided by the deviation that is reported for it; "within
+two" is the share of all such ratios within -2 and 2 (95.4% for a normal law), with an interval of
+95% from the spread between datasets, since releases about one dataset share what clipping makes
+of it; "rms" is the ratios' root mean square (1 for a normal law).
+
+The truth is what the estimate would be without noise, clipping and cuts: the mean of all records,
+or their second moments about the known center. Where a result reports the deviation of sampling
+too, the truth is the parameter of the law, and both deviations are taken together. A release that
+abstains is left out, and counted.
+
+    python -m tests.benchmarks.deviations [--datasets 40] [--draws 25] [--only ROBUST]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import dpverify
+from dpverify import Abstained, Adjacency, ApproxDP, SeededBits
+from tests.benchmarks.timing import header, table
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+BUDGET = ApproxDP(1, "1e-6")
+AIM = 0.94
+Ratios = Callable[[Any, Any], Any]
+
+
+def means(result: Any, data: Any) -> Any:
+    """Divide the distances from the mean of all records by the reported deviations."""
+    return (result.value - data.mean(axis=0)) / result.standard_deviation
+
+
+def moments(result: Any, data: Any) -> Any:
+    """Divide the errors of second moments about 0, on and above the diagonal, by the reported
+    deviations."""
+    above = np.triu_indices(data.shape[1])
+    off = result.value - data.T @ data / len(data)
+    return off[above] / result.standard_deviation[above]
+
+
+def normal_law(result: Any, data: Any) -> Any:
+    """Divide the errors of mean and logarithm of the deviation by noise and sampling together."""
+    mean = (result.value - 0.3) / math.hypot(result.spread, result.sampling)
+    own = math.hypot(result.relative_spread, result.relative_sampling)
+    return np.array([mean, math.log(result.deviation) / own])
+
+
+def location_scale(result: Any, data: Any) -> Any:
+    """Divide the errors of both parameters by noise and sampling together."""
+    off = np.subtract(result.value, (0.3, 1.0))
+    return off / np.hypot(result.spread, result.sampling)
+
+
+def one_parameter(result: Any, data: Any) -> Any:
+    """Divide the error of the mean's parameter by noise and sampling together."""
+    return np.array([(result.value - 0.3) / math.hypot(result.spread, result.sampling)])
+
+
+def scale(result: Any, data: Any) -> Any:
+    """Divide the error of the scale's logarithm by noise and sampling together."""
+    return np.array([math.log(result.value) / math.hypot(result.spread, result.sampling)])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism with what it is told of n normal records of d columns, mean 0.3, deviation 1."""
+
+    name: str
+    kind: str
+    adjacency: Adjacency
+    n: int
+    d: int
+    parameters: dict[str, Any]
+    ratios: Ratios = means
+    center: float = 0.3
+    """The mean of every column."""
+
+    def mechanism(self) -> Any:
+        """Build it for the budget."""
+        made: Any = getattr(dpverify, self.kind)
+        return made.for_budget(BUDGET, adjacency=self.adjacency, **self.parameters)
+
+    def data(self, run: int) -> Any:
+        """Draw the dataset of a run: shape (n, d), or (n,) for one column of a mechanism of
+        numbers."""
+        shape = (self.n, self.d) if self.d else (self.n,)
+        return np.random.default_rng([self.n, self.d, run]).normal(self.center, 1.0, shape)
+
+
+def _both(name: str, kind: str, n: int, d: int, **own: Any) -> Iterator[Case]:
+    ratios = own.pop("ratios", means)
+    center = own.pop("mean", 0.3)
+    for adjacency in (ADD, REPLACE):
+        yield Case(f"{name}, {adjacency}", kind, adjacency, n, d, own, ratios, center)
+
+
+def cases() -> Iterator[Case]:
+    """Every mechanism whose result reports a deviation for numbers of normal records."""
+    for n, d in ((1000, 3), (3000, 3), (3000, 10)):
+        zero, one = [0.0] * d, [1.0] * d
+        at = f"{n} x {d}"
+        ball: dict[str, Any] = {"center": zero, "radius": 2 * math.sqrt(d) + 2}
+        yield from _both(f"clipped {at}", "ClippedMean", n, d, **ball)
+        small: dict[str, Any] = {"center": zero, "radius": math.sqrt(d)}
+        yield from _both(f"clipped at sqrt(d) {at}", "ClippedMean", n, d, mean=0.0, **small)
+        yield from _both(f"iterative {at}", "IterativeMean", n, d, center=zero, radius=50)
+        far: dict[str, Any] = {"center": zero, "reach": 50}
+        yield from _both(f"coordinatewise {at}", "CoordinatewiseMean", n, d, deviations=one, **far)
+        yield from _both(f"variance-aware {at}", "VarianceAwareMean", n, d, deviations=one, **far)
+        yield from _both(f"gaussian {at}", "GaussianMean", n, d, center=zero, deviations=one)
+        mask: dict[str, Any] = {"center": zero, "deviations": one, "outside": "mask"}
+        yield from _both(f"gaussian, mask {at}", "GaussianMean", n, d, **mask)
+        friends: dict[str, Any] = {"covariance": one, "n_max": n}
+        if n > 1000:
+            searched = {**far, "least_deviation": 0.1}
+            yield from _both(
+                f"variance-aware, searched {at}", "VarianceAwareMean", n, d, **searched
+            )
+            yield from _both(f"rescaled {at}", "RescaledMean", n, d, **friends)
+            yield from _both(f"refined {at}", "RefinedMean", n, d, **friends)
+            yield from _both(f"robust {at}", "RobustMean", n, d, deviations=one, n_max=n)
+            wide = {"lower": [-20.0] * d, "upper": [20.0] * d}
+            yield Case(f"winsorized {at}", "WinsorizedMean", REPLACE, n, d, wide)
+            known = {"center": zero, "cell": 2.0**-10, "ratios": moments, "mean": 0.0}
+            yield from _both(f"covariance {at}", "GaussianCovariance", n, d, **known)
+            yield from _both(f"shape {at}", "SignCovariance", n, d, **{**known, "ratios": shapes})
+    for n in (500, 3000):
+        yield from _both(f"bounded {n}", "BoundedMean", n, 0, lower=-4, upper=5)
+        yield from _both(f"normal law {n}", "UnivariateGaussian", n, 0, ratios=normal_law)
+        box = {"location": (-20, 20), "scale": (0.1, 10)}
+        yield from _both(
+            f"location-scale {n}",
+            "LocationScale",
+            n,
+            0,
+            family="normal",
+            **box,
+            ratios=location_scale,
+        )
+
+
+def measured(case: Case, datasets: int, draws: int) -> list[str]:
+    """Measure a row of the table."""
+    mechanism, shares, squares, missing = case.mechanism(), [], [], 0
+    for run in range(datasets):
+        data = case.data(run)
+        batch = mechanism.law(data).sample(SeededBits(run), draws)
+        results = [mechanism.estimate(batch[i]) for i in range(draws)]
+        found = [one for one in results if not isinstance(one, Abstained)]
+        missing += draws - len(found)
+        if found:
+            ratios = np.array([case.ratios(one, data) for one in found])
+            shares.append(float((np.abs(ratios) <= 2).mean()))
+            squares.append(float((ratios**2).mean()))
+    if not shares:
+        return [case.name, "-", "-", "-", str(missing), "-"]
+    share = float(np.mean(shares))
+    off = 1.96 * float(np.std(shares, ddof=1)) / math.sqrt(len(shares))
+    verdict = "ok" if share >= AIM else ("open" if share + off >= AIM else "below")
+    rms = math.sqrt(np.mean(squares))
+    return [case.name, f"{share:.3f}", f"{off:.3f}", f"{rms:.3f}", str(missing), verdict]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="Do reported deviations cover?")
+    parser.add_argument("--datasets", type=int, default=40)
+    parser.add_argument("--draws", type=int, default=25)
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    rows = []
+    for case in cases():
+        if given.only in case.name:
+            rows.append(measured(case, given.datasets, given.draws))
+            print(*rows[-1], flush=True)
+    header("coverage of reported deviations", "python -m tests.benchmarks.deviations")
+    print(f"\n{__doc__}")
+    table(["case", "within two", "+-", "rms", "abstained", f"aim {AIM}"], rows)
+
+
+if __name__ == "__main__":
+    main()
