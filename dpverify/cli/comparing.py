@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpverify.cli.shared import Commands, UsageError, add_standalone
+from dpverify.cli.tables import print_table
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
 from dpverify.suite.regressions import DEFAULT_LIMITS, METRICS, Line, Mark, compared
 from dpverify.suite.stored import read
@@ -64,15 +65,8 @@ def compare(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     if lines:
-        _print_table([_COLUMNS, *(line.cells for line in lines)])
+        print_table([_COLUMNS, *(line.cells for line in lines)])
     return _said(lines, options.old, options.new)
-
-
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True))
-        print("  ".join(cells).rstrip())
 
 
 def _said(lines: Sequence[Line], old: Path, new: Path) -> int:

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from dpverify import ledger
 from dpverify.cli.shared import Command, Commands, add_command, check_names
+from dpverify.cli.tables import print_table
 from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, textbook
 from dpverify.privacy.numbers import brief
 from dpverify.suite import black_boxes, lemmas, refutations
@@ -74,9 +75,7 @@ def list_everything(options: argparse.Namespace, suite: Suite, console: Console)
         rows += [_row(key, entry) for key, entry in (own or ledger.claims_of(suite, name)).items()]
     for key, name in ((f"exhibits/{name}", name) for name in suite.exhibits):
         rows.append(_row(key, recorded.get(key) or refutations.facts(name, suite.exhibits[name])))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        print("  ".join(cell.ljust(w) for cell, w in zip(row, (*widths, 0), strict=True)).rstrip())
+    print_table(rows)
     return EXIT_HELD
 
 

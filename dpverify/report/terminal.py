@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     Progress,
@@ -16,10 +17,13 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from dpverify.audit.verdicts import MEANING
 from dpverify.suite.events import EXIT_EMPTY, Event, Outcome, RunFinished, RunStarted, UnitFinished
 
+_BESIDE_THE_BAR = 42
+"""Columns of a terminal that are left for the numbers beside the bar."""
 _MARKS = {
     Outcome.HELD: "[green]ok  [/]",
     Outcome.REFUTED: "[bold red]FAIL[/]",
@@ -65,7 +69,7 @@ class Terminal:
         if self._console.is_terminal:
             self._progress = Progress(
                 TextColumn(event.command),
-                BarColumn(),
+                BarColumn(bar_width=max(8, min(40, self._console.width - _BESIDE_THE_BAR))),
                 TextColumn("{task.fields[done]}/{task.fields[units]}"),
                 TimeElapsedColumn(),
                 TextColumn("left"),
@@ -81,11 +85,7 @@ class Terminal:
             self._progress.start()
 
     def _unit(self, event: UnitFinished) -> None:
-        text = (
-            f"{_MARKS[event.outcome]} {event.kind:<10} {escape(event.name)}  "
-            f"[bold]{escape(event.verdict)}[/]  {escape(event.summary)}  [dim]{event.seconds:.1f}s[/]"
-        )
-        self._console.print(text, highlight=False, soft_wrap=True)
+        self._print_unit(event)
         if self._details or event.outcome is not Outcome.HELD:
             for detail in event.details:
                 self._console.print(f"       {escape(detail)}", highlight=False, soft_wrap=True)
@@ -97,6 +97,18 @@ class Terminal:
             (task,) = self._progress.tasks
             share = self._expected.get(f"{event.kind} {event.name}", self._usual)
             self._progress.update(task.id, advance=share, done=task.fields["done"] + 1)
+
+    def _print_unit(self, event: UnitFinished) -> None:
+        """Print a line, or on a terminal that is too narrow for it a line and an indented paragraph."""
+        first = f"{_MARKS[event.outcome]} {event.kind:<10} {escape(event.name)}"
+        second = f"[bold]{escape(event.verdict)}[/]  {escape(event.summary)}  [dim]{event.seconds:.1f}s[/]"
+        whole = Text.from_markup(f"{first}  {second}")
+        if not self._console.is_terminal or len(whole) <= self._console.width:
+            self._console.print(whole, highlight=False, soft_wrap=True)
+            return
+        self._console.print(first, highlight=False, soft_wrap=True)
+        said = Padding(Text.from_markup(second), (0, 0, 0, 5))
+        self._console.print(said, highlight=False, soft_wrap=False)
 
     def _finish(self, event: RunFinished) -> None:
         if self._progress is not None:

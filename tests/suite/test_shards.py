@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from dpverify.cli import main
+from dpverify.cli import _parser, main
+from dpverify.cli.shared import EXIT_CODES
 from dpverify.report.jsonl import JsonLines
 from dpverify.suite.events import Event, Outcome, RunFinished, RunStarted, UnitFinished
 from dpverify.suite.judges import Unit
@@ -176,6 +178,28 @@ def test_rates_are_measured_in_shards_and_judged_when_merged(foreign: Path, tmp_
     assert len([unit for unit in read(merged).units if unit.kind == "rate"]) == 1
     assert main(["merge", files[0], "--suite", str(foreign)]) == 4
     assert main(["merge", *files]) == 2  # judged by other code than measured
+
+
+def test_the_page_about_running_is_right(
+    foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its options exist; its shards, on a small suite, are merged to what the whole run has."""
+    text = (Path(__file__).parents[2] / "docs" / "running.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^dpverify (.+)$", text, re.MULTILINE)
+    assert len(lines) == 6
+    for line in lines:
+        assert _parser().parse_known_args(line.split())[1] == []
+    monkeypatch.chdir(tmp_path)
+    few = ["--suite", str(foreign)]
+    for line in lines:
+        if "--cluster" in line:
+            continue
+        command = line.replace("--quick", "--trials 300").replace("--workers 2", "").split()
+        here = [] if command[0] == "merge" else ["--workers", "1"]
+        assert main([*command, *few, *here]) in (0, 4)
+    assert _results(Path("both.jsonl")) == _results(Path("audit.jsonl"))
+    for code in EXIT_CODES.splitlines()[1:]:
+        assert re.search(rf"^\| .*\b{code.split()[0]}\b", text, re.MULTILINE), code
 
 
 def _results(path: Path) -> list[str]:

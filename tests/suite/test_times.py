@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from dpverify.cli.tables import table
 from dpverify.report.terminal import Terminal
 from dpverify.suite import runner
 from dpverify.suite.engines.serial import Serial
@@ -90,6 +93,47 @@ def test_one_worker_keeps_the_order_and_an_interrupt_the_times() -> None:
         next(doing)
     known = Times().expected(UNITS, Options())
     assert known == {"audit quick": 7.0, "audit slow": 7.0, "audit new": 7.0}
+
+
+def _narrow() -> Console:
+    return Console(force_terminal=True, width=60, file=io.StringIO())
+
+
+def _plain(console: Console) -> list[str]:
+    """What was printed, without colors, line by line."""
+    assert isinstance(console.file, io.StringIO)
+    return re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue()).splitlines()
+
+
+def test_the_bar_fits_on_a_narrow_terminal() -> None:
+    terminal, other = Terminal(_narrow()), _narrow()
+    terminal(RunStarted("self-check", "0", "s", 1, 114, 0.0))
+    assert terminal._progress is not None
+    terminal._progress.stop()
+    other.print(terminal._progress.get_renderable())
+    (bar,) = _plain(other)
+    assert re.fullmatch(r"self-check \S{8,} 0/114 0:00:00 left -:--:-- *", bar)
+
+
+def test_a_unit_is_a_paragraph_on_a_narrow_terminal() -> None:
+    """Whole words, indented below its name."""
+    console, summary = _narrow(), "claim pure(1), certified epsilon >= 0.982; 3/3 planted faults"
+    Terminal(console)(replace(_done(UNITS[0], Options()), name="a:add-remove:b", summary=summary))
+    first, *others = _plain(console)
+    assert first == "ok   audit      a:add-remove:b"
+    assert len(others) == 2
+    assert all(line.startswith("     ") and len(line) <= 60 for line in others)
+    assert " ".join(" ".join(others).split()) == f"CONSISTENT {summary} 1.0s"
+
+
+def test_tables_are_stacked_where_they_are_too_wide() -> None:
+    rows = [("configuration", "claim", "status"), ("bounded_mean:add-remove:height", "pure(1)", "proved")]  # fmt: skip
+    whole = ["configuration                   claim    status", "bounded_mean:add-remove:height  pure(1)  proved"]  # fmt: skip
+    assert table(rows) == table(rows, 60) == whole
+    assert table(rows, 40) == [
+        "bounded_mean:add-remove:height", "    claim: pure(1)", "    status: proved"
+    ]  # fmt: skip
+    assert max(map(len, table([("a", "b"), ("x " * 90, "y " * 90)], 40))) <= 40
 
 
 def test_the_bar_grows_by_seconds() -> None:
