@@ -289,3 +289,11 @@ def test_the_commands_of_the_documentation_are_understood() -> None:
         options, unknown = _parser().parse_known_args(line.split())
         assert unknown == []
         check_outputs(options)
+
+
+def test_a_claim_takes_little_room() -> None:
+    """A page of 150 such claims, and a row for each of 500 other units, stays below 3 MB."""
+    count = audited("noisy_count:add-remove:all")
+    sizes = [len(page([STARTED, *units, ENDED])) for units in ([], [count], [unit(Outcome.HELD)])]
+    assert sizes[1] - sizes[0] < 18_000
+    assert sizes[2] - sizes[0] < 1_000
