@@ -6,6 +6,7 @@ A package of its own, since pytest loads a plugin in every session and importing
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import shlex
@@ -90,18 +91,17 @@ def audited() -> Callable[..., Any]:
     return assert_private
 
 
-def _whole(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed; give a whole number, at least 0")
+    return int(text)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options."""
     group = parser.getgroup("dpverify", "privacy audits (dpverify)")
     group.addoption(
-        "--dp-seed", type=_whole, metavar="N",
+        "--dp-seed", type=_seed, metavar="N",
         help="seed of every audit, a whole number of at least 0 (default: by the name of its test)",
     )  # fmt: skip
     group.addoption(

@@ -331,7 +331,7 @@ def test_quick_draws(kind: testing.Kind, options: dict[str, Any], asked: dict[st
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--dp-seed=-1", "*argument --dp-seed: invalid*-1*"),
+        ("--dp-seed=-1", "*argument --dp-seed: '-1' is no seed; give a whole number, at least 0"),
         ("--dp-report=.", "*--dp-report * is a folder; give the path of a file.*"),
         ("--dp-report=no/where", "*--dp-report * lies in no folder that exists; *"),
     ],
