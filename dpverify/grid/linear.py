@@ -116,6 +116,52 @@ def _long_norms(rows: Integers) -> Integers:
     return total
 
 
+def ceiling_norms(x: ArrayLike) -> tuple[Integers, NDArray[np.bool_]]:
+    """The least integer s >= |y| for each row y, shape (n,), exactly; and where |y| is that integer.
+
+    Of k columns, the float of N = |y|^2 is off by less than (k + 3) 2^-53 of itself, so its rounded root s by
+    e < (k + 6) 2^-54 s + 1. If N (k + 8) < 2^114, then |N - s^2| < 2 s e + e^2 < 2^63: it is known modulo 2^64,
+    and so s can be moved to where it belongs, a few steps away.
+    """
+    rows = integers(x)
+    if rows.dtype == object:
+        return _ceiling_roots(squared_norms(rows))
+    floats = rows.astype(np.float64)
+    about = np.einsum("ij,ij->i", floats, floats)
+    if not about.max(initial=0.0) * (rows.shape[1] + 8) < 2.0**114:
+        return _ceiling_roots(squared_norms(rows))
+    roots = np.rint(np.sqrt(about)).astype(np.int64)
+    over = _inner(rows, rows) - roots * roots  # N - s^2, modulo 2^64 on the way
+    while (low := over > 0).any():
+        roots[low] += 1
+        over[low] -= 2 * roots[low] - 1
+    while (high := (over <= 1 - 2 * roots) & (roots > 0)).any():
+        over[high] += 2 * roots[high] - 1
+        roots[high] -= 1
+    return roots, over == 0
+
+
+def _ceiling_roots(squares: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+    roots = np.empty(len(squares), object)
+    roots[:] = [math.isqrt(square - 1) + 1 if square else 0 for square in squares.tolist()]
+    return roots, np.asarray(roots * roots == squares, dtype=np.bool_)
+
+
+def norms_at_most(x: ArrayLike, square: int) -> NDArray[np.bool_]:
+    """Which rows have a squared norm of at most ``square``, decided in integers."""
+    rows = integers(x)
+    if rows.dtype == object:
+        return np.asarray(squared_norms(rows) <= square, dtype=np.bool_)
+    floats = rows.astype(np.float64)
+    about = np.einsum("ij,ij->i", floats, floats)
+    # what is longer by more than floats are off (see ``_refined``) need not be looked at
+    near: NDArray[np.bool_] = about <= min(square, 1 << 200) * (1 + (rows.shape[1] + 8) * 2.0**-51)
+    if near.all():
+        return np.asarray(squared_norms(rows) <= square, dtype=np.bool_)
+    near[near] = squared_norms(rows[near]) <= square
+    return near
+
+
 def squared_distances(x: ArrayLike, y: ArrayLike | None = None) -> Integers:
     """The exact squared distance of each row of x to each row of y (or of x), shape (n, m)."""
     left = integers(x)

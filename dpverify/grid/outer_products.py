@@ -12,10 +12,11 @@ import numpy as np
 from dpverify.grid.linear import (
     WORD,
     Integers,
+    ceiling_norms,
     check_word_budget,
     column_sums,
+    norms_at_most,
     second_moments,
-    squared_norms,
 )
 from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.transcripts import NOTHING, Released, Transcripts
@@ -161,7 +162,7 @@ class _Moments(ImageQuery):
             return clip_to_ball(image, self.radius, reach)
         if reach is None:
             return np.asarray(image[inside_ball(image, self.radius)])
-        return clip_to_ball(image[squared_norms(image) <= reach**2], self.radius, reach)
+        return clip_to_ball(image[norms_at_most(image, reach**2)], self.radius, reach)
 
     def unclipped(self) -> Query:
         """The same sum of the images as they are."""
@@ -300,9 +301,8 @@ class LengthSides(ImageQuery):
 
     def value(self, public: IntegerMap, more: Vector, view: View) -> list[int]:
         """Compute it; the lengths once for each map."""
-        squares = view.once((public, "squares"), lambda: _squares(public, view))
-        threshold = more[0] ** 2 if more[0] >= 0 else -1
-        longer, shorter = squares > threshold, squares < threshold
+        lengths = view.once((public, "lengths"), lambda: _lengths(public, view))
+        longer, shorter = lengths > 2 * more[0], lengths < 2 * more[0]
         return [int(np.count_nonzero(longer)) - int(np.count_nonzero(shorter))]
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
@@ -328,7 +328,11 @@ def moved_squared(radius: int, weight: int, how: How, adjacency: Adjacency) -> i
     return DIAGONAL**2 * (max(both, one) if how == "mask" else both)
 
 
-def _squares(public: IntegerMap, view: View) -> Integers:
-    """The squared length of every image, in no particular order."""
-    found = [squared_norms(image) for image in public.images(view.records)]
+def _lengths(public: IntegerMap, view: View) -> Integers:
+    """Twice the length of every image, in no particular order; an odd integer stands for all between its neighbors.
+
+    So it is above, at or below an even one just as twice the length is.
+    """
+    norms = [ceiling_norms(image) for image in public.images(view.records)]
+    found = [2 * ceiling - ~whole for ceiling, whole in norms]
     return np.concatenate(found) if found else np.zeros(0, np.int64)

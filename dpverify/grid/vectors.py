@@ -7,7 +7,6 @@ integer remainders correct them. What the maps are, on rationals, is in spec/the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +19,12 @@ from dpverify.grid.cells import quantize
 from dpverify.grid.linear import (
     WORD,
     Integers,
+    ceiling_norms,
     check_word_budget,
     integers,
     largest,
     matmul,
-    squared_norms,
+    norms_at_most,
 )
 from dpverify.grid.records import Records
 from dpverify.privacy.numbers import settle, whole
@@ -60,7 +60,7 @@ def clip_to_box(cells: ArrayLike, radius: int) -> NDArray[np.int64]:
 def inside_ball(cells: ArrayLike, radius: int) -> NDArray[np.bool_]:
     """Which rows have a norm of at most the radius, shape (n,): decided in integers."""
     square = checked_radius(radius) ** 2
-    return np.asarray(squared_norms(cells) <= square, dtype=np.bool_)
+    return norms_at_most(cells, square)
 
 
 def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDArray[np.int64]:
@@ -273,7 +273,8 @@ def _shrunk(rows: Integers, radius: int, reach: int = 1) -> Integers:
     too large, its row would go on toward 0, a cell in every coordinate at a time; that ends, for 0
     is inside.
     """
-    lengths = np.maximum(_ceiling_roots(squared_norms(rows)), reach)
+    norms, _ = ceiling_norms(rows)
+    lengths = np.maximum(norms if reach < WORD else norms.astype(object), reach)
     shrunk = np.sign(rows) * _quotients(np.abs(rows), radius, lengths)
     while not (inside := inside_ball(shrunk, radius)).all():
         shrunk[~inside] -= np.sign(shrunk[~inside])
@@ -295,16 +296,3 @@ def _quotients(sizes: Integers, radius: int, lengths: Integers) -> Integers:
     products = sizes.view(np.uint64) * np.uint64(radius)
     remainders = (products - quotients.view(np.uint64) * divisors.view(np.uint64)).view(np.int64)
     return quotients + (remainders >= divisors) - (remainders < 0)
-
-
-def _ceiling_roots(squares: Integers) -> Integers:
-    """The least integer whose square is not below, for each that is not negative."""
-    if squares.dtype == object:
-        roots = np.empty(len(squares), object)
-        roots[:] = [math.isqrt(square - 1) + 1 if square else 0 for square in squares.tolist()]
-        return roots
-    # For N <= k^2 < 2^62 the float of N is at most k^2 (1 + 2^-53), whose root rounds to k: never
-    # above. It is less than one below.
-    found = np.ceil(np.sqrt(squares.astype(np.float64))).astype(np.int64)
-    found += found**2 < squares
-    return found

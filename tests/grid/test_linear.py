@@ -22,6 +22,7 @@ from dpverify.grid import (
     squared_distances,
     squared_norms,
 )
+from dpverify.grid.linear import ceiling_norms, norms_at_most
 
 Rng = np.random.Generator
 Product = Callable[[Any, Any], Any]
@@ -244,6 +245,42 @@ def test_the_number_of_threads_does_not_matter() -> None:
 
 
 # --- what is refused -------------------------------------------------------------------------------
+
+
+def next_to_squares() -> list[list[int]]:
+    """Rows whose squared norm is a square, (2 m^2 + 1)^2, and one below and above; up to 2^122."""
+    roots = [*(1 << bits for bits in range(30)), *generator(0).integers(1, 2**29, 300).tolist()]
+    return [[2 * m * m, 2 * m, *last] for m in roots for last in ((0, 0), (1, 0), (1, 1))]
+
+
+def ceilings(rows: list[list[int]]) -> tuple[list[int], list[bool]]:
+    squares = [sum(v * v for v in row) for row in rows]
+    roots = [math.isqrt(square - 1) + 1 if square else 0 for square in squares]
+    return roots, [root * root == square for root, square in zip(roots, squares, strict=True)]
+
+
+def by_floats(x: Any) -> tuple[Any, Any]:
+    """Planted: a root of a float is believed."""
+    norms = np.minimum(np.linalg.norm(x.astype(float), axis=1), 1e18)
+    return np.ceil(norms).astype(np.int64), norms == np.ceil(norms)
+
+
+def test_norms_round_up_wherever_they_lie() -> None:
+    rng, wrong = generator(3), 0
+    rows = next_to_squares()
+    cases = [np.array(rows), np.array(rows) << 1, np.array(rows[:60]), np.array(rows)[:, ::-1]]
+    cases += [entries(rng, 4, int(k), int(bits)) for k, bits in rng.integers(0, 64, (200, 2))]
+    cases += [rng.integers(-(2**45), 2**45, (3, 5000)), np.zeros((2, 3), np.int64)]
+    for x in cases:
+        expected = ceilings(rows_of(x))
+        for given in (x, x.astype(object)):
+            assert tuple(part.tolist() for part in ceiling_norms(given)) == expected
+        wrong += tuple(part.tolist() for part in by_floats(x)) != expected
+        for square in {n + step for n in map(int, squared_norms(x)[:40]) for step in (-1, 0, 1)}:
+            most = [int(n) <= square for n in squared_norms(x)]
+            assert norms_at_most(x, square).tolist() == most
+        assert norms_at_most(x, 1 << 5000).all()
+    assert wrong > 50
 
 
 @pytest.mark.parametrize("bad", [[[1.0]], np.ones((2, 2)), [["1"]], [[True]]], ids=str)

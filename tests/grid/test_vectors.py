@@ -269,15 +269,6 @@ def test_quotients_that_are_too_large_still_end_inside(monkeypatch: pytest.Monke
     assert found[3].tolist() == [0, 0, 5]
 
 
-def test_roots_round_up() -> None:
-    rng = np.random.default_rng(0)
-    roots = [*(1 << bits for bits in range(31)), *rng.integers(1, 2**31, 3000).tolist()]
-    squares = [max(1, root**2 + step) for root in roots for step in (-1, 0, 1)]
-    for kind in (np.int64, object):
-        found = vectors._ceiling_roots(np.array(squares, kind)).tolist()
-        assert found == [math.isqrt(square - 1) + 1 for square in squares]
-
-
 def test_quotients_are_exact_next_to_integers() -> None:
     """Where size * radius is a multiple of the length, or one more or less: floats cannot tell."""
     rng = np.random.default_rng(0)
