@@ -253,8 +253,9 @@ def _facts_of_error(
     error: Exception, given: Any, options: dict[str, Any], test: RunningTest | None
 ) -> dict[str, str]:
     subject = name_of(given[0]) if given else "what was given"
+    claim = options.get("claim")
     return {
-        "claim": f"{options.get('claim', 'as declared')}, by {subject}",
+        "claim": f"{'as declared' if claim is None else claim}, by {subject}",
         "seen": f"{type(error).__name__}: {error}",
         "pair": "none",
         "chance": "nothing was refuted: nothing was audited",
