@@ -2,7 +2,8 @@
 
 What a lemma says is proved by its obligation, which a release does not run. This file lets a reader of a claim
 see whether that was done for the code at hand. It is a record for people: no claim, and nothing in the
-ledger, depends on it, and ``dpverify prove`` runs every obligation whatever it says.
+ledger, depends on it, and ``dpverify prove`` runs every obligation of a suite's own files whatever it says. Only of
+what a suite borrows from this package is an obligation taken as it is recorded there, if that is of this code.
 
 The digest of an obligation is that of its spec, of the modules of the trusted core that state a lemma under its
 name, and of everything that these import (dpverify/suite/dependencies.py). It is taken from sources alone, so
