@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from dpverify import ledger
-from dpverify.cli import main
+from dpverify.cli import _parser, main
 from dpverify.suite import black_boxes, changed, judges
 from dpverify.suite.entries import SuiteError
-from dpverify.suite.judges import rests_on
+from dpverify.suite.judges import Options, Unit, rests_on
 from dpverify.suite.runner import audit_units
 from dpverify.suite.trees import load
 
@@ -133,26 +133,19 @@ def test_a_claim_beyond_all_draws_and_hidden_bits_are_said(
 
 
 def test_a_seeded_one_is_replayed_bit_for_bit(suite: Path, tmp_path: Path) -> None:
-    """Also beside others: what it draws hangs on the run's seed and its name alone."""
+    """Whatever ran before it: what it draws hangs on the run's seed and its name alone."""
     first, again = tmp_path / "1", tmp_path / "2"
-    other = _changed('name="sum"', 'name="another"')
-    _write(suite, other, "more")
-    assert _main(suite, "audit", *_QUICK, "--jsonl", str(first)) == 0
-    (suite / "audits" / "more.py").unlink()
-    judges._suite.cache_clear()
-    replay = _units(first)[KEY]["replay"].split()[1:]
-    assert replay[:3] == ["audit", KEY, "--seed"]
-    assert main([*replay, "--jsonl", str(again)]) == 0
-    kept = ("epsilon", "strongest", "draws", "seed")
-    # the other box had half of alpha, so bounds differ; the draws that they are counted in do not
-    assert (
-        _units(again)[KEY]["data"]["strongest"]["event"]
-        == _units(first)[KEY]["data"]["strongest"]["event"]
-    )
-    assert main([*replay, "--jsonl", str(first)]) == 0
-    assert [_units(first)[KEY]["data"][k] for k in kept] == [
-        _units(again)[KEY]["data"][k] for k in kept
-    ]
+    leaking = _changed("scale=1.0):", "scale=0.5):")
+    _write(suite, leaking)
+    _write(suite, leaking.replace('name="sum"', 'name="another"'), "earlier")
+    assert _main(suite, "audit", *_QUICK, "--jsonl", str(first)) == 1
+    assert [*_units(first)] == ["earlier:add-remove:another", KEY]
+    replay = [*shlex.split(_units(first)[KEY]["replay"]), "--workers", "1"]
+    assert main([*replay[1:], "--jsonl", str(again)]) == 1
+    assert _units(again)[KEY]["data"] == _units(first)[KEY]["data"]
+    other = ["--seed", "2" if replay[replay.index("--seed") + 1] == "1" else "1"]
+    assert main([*replay[1:], *other, "--jsonl", str(again)]) == 1
+    assert _units(again)[KEY]["data"]["strongest"] != _units(first)[KEY]["data"]["strongest"]
 
 
 def test_a_run_goes_on_unless_code_changed_wherever_it_is(
@@ -268,25 +261,24 @@ def test_they_stand_beside_mechanisms(foreign: Path) -> None:
     assert [unit.name for unit in audit_units(suite, ["totals"])] == [KEY]
 
 
-def test_what_has_no_name_is_named_by_its_class_and_replays_are_quoted(
-    suite: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_has_no_name_is_named_by_its_class(suite: Path) -> None:
     """The name of an object tells where it lies in memory, which no ledger can record."""
-    text = _changed(
-        "def honest",
-        "class Same:\n    def __call__(self, data, size, rng):\n        return total(data, size, rng)\n\ndef honest",
+    weak = (
+        "class Weak:\n    def __call__(self, data, size, rng):\n        return data\n\ndef honest"
     )
-    text = text.replace("scaled_faults(total, factors=[0.5])", "(Same(),)").replace(
-        '"sum"', '"a sum"'
+    _write(
+        suite,
+        _changed("def honest", weak).replace("scaled_faults(total, factors=[0.5])", "(Weak(),)"),
     )
-    _write(suite, text)
-    assert _main(suite, "claims", "--update") == 0
-    assert ledger.read(suite / "claims.toml")["totals:add-remove:a sum"]["faults"] == ["Same"]
-    assert _main(suite, "audit", "--trials", "300", "--seed", "1") == 4
-    (replay,) = re.findall("replay: (.*)", capsys.readouterr().out)
+    assert black_boxes.entry_of(load(suite).black_boxes[KEY])["faults"] == ["Weak"]
+
+
+def test_replays_of_names_with_spaces_are_quoted(suite: Path) -> None:
+    name = f"{KEY} of all"
+    replay = Options(suite=suite, seed=3).replay(Unit("audit", name))
     words = shlex.split(replay)
-    assert words[:3] == ["dpverify", "audit", "totals:add-remove:a sum"]
-    assert main(words[1:]) == 4
+    assert words[:5] == ["dpverify", "audit", name, "--seed", "3"]
+    assert _parser().parse_known_args(words[1:])[0].names == [name]
 
 
 def test_changed_leaves_no_black_box_out(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
