@@ -10,6 +10,36 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
+FAST = """
+    import pytest
+    from dpverify import Adjacency, ApproxDP, PureDP
+    from dpverify.audit import Box, OutputNorm, added
+    from dpverify.testing import assert_calibrated, assert_sensitivity
+
+    SEARCH = dict(norm=OutputNorm.L1, bound=1, adjacency=Adjacency.ADD_REMOVE, domain=Box(low=0, high=1))
+
+    def test_calibrated():
+        assert_calibrated(5, ApproxDP(1, "1e-5"), 1)
+
+    def test_too_little_noise():
+        assert_calibrated(1, ApproxDP("0.5", "1e-5"), 1)
+
+    @pytest.fixture(scope="module")
+    def found():
+        return assert_sensitivity(len, calls=100, **SEARCH)
+
+    @pytest.mark.xdist_group("g")  # whose name xdist adds to the node id
+    def test_of_a_fixture(found):
+        assert found.is_consistent
+
+    def test_several(tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert_sensitivity(len, calls=100, **SEARCH)
+        assert_sensitivity(lambda x: 2.0 * len(x), calls=100, **SEARCH)
+
+    def test_raising(audited):
+        audited(lambda data: 1 / 0, claim=PureDP(1), pairs=[added("one", [0.0], 1.0)], trials=300)
+"""
 
 
 @pytest.fixture
@@ -34,3 +64,9 @@ def lines_of(inner: pytest.Pytester) -> list[dict[str, Any]]:
     """The lines of the last report."""
     text = (inner.path / "report.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
+
+
+def units_of(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """The audits of a report by name, without what differs from run to run."""
+    units = [line for line in lines if line["event"] == "unit-finished"]
+    return {unit["name"]: {**unit, "seconds": None} for unit in units}

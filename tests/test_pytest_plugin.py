@@ -20,44 +20,12 @@ from xml.etree import ElementTree
 import pytest
 
 import _dpverify_pytest
-from dpverify import PureDP, testing
-from dpverify.audit import NotConsistent, added, scaled_faults
-from dpverify.testing import Finding, assert_private
-from tests.inner_runs import ROOT, inner, lines_of, run
+from dpverify.testing import Finding
+from tests.inner_runs import FAST, ROOT, inner, lines_of, run, units_of
 
 __all__ = ["inner"]  # a fixture
 pytest_plugins = "pytester"
 FACTS = ("claim", "seen", "pair", "chance", "replay")
-FAST = """
-    import pytest
-    from dpverify import Adjacency, ApproxDP, PureDP
-    from dpverify.audit import Box, OutputNorm, added
-    from dpverify.testing import assert_calibrated, assert_sensitivity
-
-    SEARCH = dict(norm=OutputNorm.L1, bound=1, adjacency=Adjacency.ADD_REMOVE, domain=Box(low=0, high=1))
-
-    def test_calibrated():
-        assert_calibrated(5, ApproxDP(1, "1e-5"), 1)
-
-    def test_too_little_noise():
-        assert_calibrated(1, ApproxDP("0.5", "1e-5"), 1)
-
-    @pytest.fixture(scope="module")
-    def found():
-        return assert_sensitivity(len, calls=100, **SEARCH)
-
-    @pytest.mark.xdist_group("g")  # whose name xdist adds to the node id
-    def test_of_a_fixture(found):
-        assert found.is_consistent
-
-    def test_several(tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        assert_sensitivity(len, calls=100, **SEARCH)
-        assert_sensitivity(lambda x: 2.0 * len(x), calls=100, **SEARCH)
-
-    def test_raising(audited):
-        audited(lambda data: 1 / 0, claim=PureDP(1), pairs=[added("one", [0.0], 1.0)], trials=300)
-"""
 AUDITS = """
     import random
     from dpverify import ApproxDP, PureDP
@@ -87,12 +55,6 @@ AUDITS = """
 """
 
 
-def _units(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """The audits of a report by name, without what differs from run to run."""
-    units = [line for line in lines if line["event"] == "unit-finished"]
-    return {unit["name"]: {**unit, "seconds": None} for unit in units}
-
-
 def _check(inner: pytest.Pytester, *options: str) -> dict[str, Any]:
     """Hold a run of FAST against what is promised: failures, their facts, the report, JUnit XML, seeds."""
     inner.makepyfile(test_fast=FAST)
@@ -108,7 +70,7 @@ def _check(inner: pytest.Pytester, *options: str) -> dict[str, Any]:
     ]
     assert lines[0]["units"] == 6
     assert lines[-1]["exit_code"] == 3  # one is invalid
-    units = _units(lines)
+    units = units_of(lines)
     ends = {name.partition("::")[2]: unit["outcome"] for name, unit in units.items()}
     assert ends == {
         "test_calibrated": "held",
@@ -133,7 +95,7 @@ def _check(inner: pytest.Pytester, *options: str) -> dict[str, Any]:
             assert known.get(f"dpverify.{fact}{at}") == facts[fact]
             if unit["outcome"] != "held":
                 assert re.search(rf"^E +{fact} +{re.escape(facts[fact])}$", shown, re.MULTILINE)
-    again = _units(run(inner, *options)[1])
+    again = units_of(run(inner, *options)[1])
     assert [unit["replay"] for unit in again.values()] == [one["replay"] for one in units.values()]
     return units
 
@@ -219,7 +181,7 @@ def test_workers_give_the_same_seeds_and_one_report(inner: pytest.Pytester) -> N
     inner.makepyfile(test_fast=FAST)
     _, lines = run(inner)
     named = hashlib.sha256(b"test_fast.py::test_of_a_fixture").digest()
-    units = _units(lines)
+    units = units_of(lines)
     first = units["test_fast.py::test_of_a_fixture"]["data"]["seed"]
     assert first == int.from_bytes(named[:4], "big")
     # a process of its own, since workers take the path that xdist saw when it was imported
@@ -228,7 +190,7 @@ def test_workers_give_the_same_seeds_and_one_report(inner: pytest.Pytester) -> N
     result.stdout.fnmatch_lines(
         ["dpverify: 1 CONSISTENT, 1 INVALID, 2 VIOLATED, 2 nothing found; *"]
     )
-    assert [*_units(lines_of(inner)).items()] == [*units.items()]
+    assert [*units_of(lines_of(inner)).items()] == [*units.items()]
 
 
 def test_audits_of_functions(inner: pytest.Pytester) -> None:
@@ -250,9 +212,9 @@ def test_audits_of_functions(inner: pytest.Pytester) -> None:
     ):
         assert re.search(rf"^(E )? *{fact}$", shown, re.MULTILINE), fact
     assert lines[0]["alpha"] == pytest.approx(4e-6)
-    beyond = _units(lines)["test_audits.py::test_out_of_reach"]
+    beyond = units_of(lines)["test_audits.py::test_out_of_reach"]
     assert "; delta = 1e-12 is out of reach: " in beyond["data"]["facts"]["seen"]
-    leaky = _units(lines)["test_audits.py::test_leaky"]
+    leaky = units_of(lines)["test_audits.py::test_leaky"]
     assert leaky["data"]["witness"]["claim"]["guarantee"] == "pure(2)"
 
 
@@ -266,111 +228,20 @@ def test_a_failure_is_replayed_by_its_line(inner: pytest.Pytester) -> None:
     )
     inner.makeini("[pytest]")
     _, lines = run(inner)
-    (first, second) = _units(lines).values()
+    (first, second) = units_of(lines).values()
     assert first["replay"] != second["replay"]
     elsewhere = inner.mkdir("elsewhere")
     for unit in (first, second):
         words = shlex.split(unit["replay"])
         assert words[0] == "pytest"
         _, again = run(inner, *words[1:])
-        assert _units(again) == {unit["name"]: unit}
+        assert units_of(again) == {unit["name"]: unit}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(elsewhere)
         result = inner.runpytest_inprocess("..", "--dp-seed=7")
     result.stdout.fnmatch_lines(
         ["E *replay *pytest '../below/test_of it.py::test[[]a b]' --dp-seed 7"]
     )
-
-
-def test_seeds_of_tests(inner: pytest.Pytester) -> None:
-    inner.makepyfile(
-        FAST.partition("    def test_calibrated")[0]
-        + """
-    def test_given():
-        assert assert_sensitivity(len, calls=100, seed=5, **SEARCH).seed == 5
-    """
-    )
-    inner.runpytest_inprocess().assert_outcomes(passed=1)
-    _, lines = run(inner, "--dp-seed=9")
-    assert {unit["data"]["seed"] for unit in _units(lines).values()} == {9}
-
-
-def test_quick_runs_say_so(inner: pytest.Pytester) -> None:
-    inner.makepyfile(
-        FAST.partition("    def test_calibrated")[0]
-        + """
-    def test_draws(audited):
-        with pytest.raises(AssertionError, match="INVALID"):
-            audited(lambda data: 1 / 0, claim=PureDP(1), pairs=[added("one", [0.0], 1.0)])
-    """
-    )
-    result, lines = run(inner, "--dp-quick")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["dpverify: *; fewer draws, by --dp-quick; written to *"])
-    assert all(unit["replay"].endswith(" --dp-quick") for unit in _units(lines).values())
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "asked"),
-    [
-        ("audit", {"claim": PureDP(1)}, {"trials": 20_000}),
-        ("audit", {"claim": PureDP(1), "trials": 500}, {"trials": 500}),
-        ("audit", {"claim": PureDP(7)}, {"trials": 41_908}),  # fewer could not refute it
-        ("audit", {"claim": "none"}, {}),  # for the audit to refuse
-        ("sensitivity", {}, {"calls": 4000}),
-        ("sensitivity", {"calls": 100}, {"calls": 100}),
-    ],
-)
-def test_quick_draws(kind: testing.Kind, options: dict[str, Any], asked: dict[str, int]) -> None:
-    given = {**options, "pairs": (added(name, [0.0], 1.0) for name in ("a", "b"))}
-    testing._shorten(kind, (len,), given)
-    assert {name: given[name] for name in ("trials", "calls") if name in given} == asked
-    assert len([*given["pairs"]]) == 2
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("--dp-seed=-1", "*argument --dp-seed: '-1' is no seed; give a whole number, at least 0"),
-        ("--dp-report=.", "*--dp-report * is a folder; give the path of a file.*"),
-        ("--dp-report=no/where", "*--dp-report * lies in no folder that exists; *"),
-    ],
-)
-def test_wrong_options_end_before_any_test(option: str, said: str, inner: pytest.Pytester) -> None:
-    inner.makepyfile("def test(): pass")
-    result = inner.runpytest_inprocess(option)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([said])
-
-
-def test_a_report_that_cannot_be_written(inner: pytest.Pytester) -> None:
-    inner.makepyfile("def test(): pass")
-    result = inner.runpytest_inprocess("--dp-report=/dev/full")
-    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
-    result.stdout.fnmatch_lines(
-        ["dpverify: nothing was audited; --dp-report could not be written: *"]
-    )
-    result.stdout.no_fnmatch_line("*Traceback*")
-
-
-def test_a_report_of_nothing(inner: pytest.Pytester) -> None:
-    inner.makepyfile("def test(): pass")
-    result, lines = run(inner)
-    assert result.ret == 0
-    assert [line["event"] for line in lines] == ["run-started", "run-finished"]
-    assert lines[-1]["exit_code"] == 5
-
-
-def test_a_run_that_is_stopped_is_reported(inner: pytest.Pytester) -> None:
-    """With the audits of the test in which it was stopped."""
-    stop = "    pytest.exit('enough')\n\n    def test_of_a_fixture"
-    inner.makepyfile(FAST.replace("def test_of_a_fixture", f"def test_stopped(found):\n    {stop}"))
-    result, lines = run(inner)
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    names = [name.partition("::")[2] for name in _units(lines)]
-    assert names == ["test_calibrated", "test_stopped", "test_too_little_noise"]
-    assert lines[-1]["interrupted"] is True
-    assert lines[-1]["exit_code"] == 130
 
 
 def test_the_plugin_is_inert_where_it_is_not_used(inner: pytest.Pytester) -> None:
@@ -389,39 +260,3 @@ def test_without_the_plugin_there_is_no_fixture(inner: pytest.Pytester) -> None:
     result = inner.runpytest_inprocess("-p", "no:dpverify")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*fixture 'audited' not found*"])
-
-
-def test_a_result_is_no_truth_value(inner: pytest.Pytester) -> None:
-    inner.makepyfile(
-        """
-        from dpverify import ApproxDP
-        from dpverify.testing import assert_calibrated
-
-        def test():
-            assert assert_calibrated(5, ApproxDP(1, "1e-5"), 1)
-        """
-    )
-    result = inner.runpytest_inprocess()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E *TypeError: CalibrationResult is no truth value: *"])
-
-
-def test_assertions_need_no_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sound function is refuted with probability at most 1e-6; the seed is fixed."""
-    monkeypatch.delitem(sys.modules, "_dpverify_pytest")
-    coins = random.Random(1)
-
-    def flipped(data: Any, scale: float = 1.0) -> bool:
-        return coins.random() < (0.5 + 0.25 / scale if len(data) else 0.5 - 0.25 / scale)
-
-    given: dict[str, Any] = {
-        "claim": PureDP(2),
-        "pairs": [added("one enters", [], 1.0)],
-        "trials": 400,
-    }
-    faults = scaled_faults(flipped, factors=[0.51])
-    assert assert_private(flipped, faults=faults, seed=3, **given).is_consistent
-    with pytest.raises(NotConsistent, match=r"(?m)^replay +the same call with seed=3$") as caught:
-        assert_private(flipped, seed=3, **given)
-    assert "POWERLESS" in str(caught.value)
-    assert not caught.value.result.is_consistent
