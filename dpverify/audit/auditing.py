@@ -6,6 +6,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dpverify.audit.attack import FaultResult, FixedAttack, study_sizes
@@ -18,6 +19,7 @@ from dpverify.audit.independence import InvalidRun
 from dpverify.audit.last_bits import BITS_TRIALS, OF_BITS, on_bits, real, step_of
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.opening import Opening
+from dpverify.audit.parts import SUBJECT, Together
 from dpverify.audit.progress import Meter, Progress, shown
 from dpverify.audit.reach import beyond_draws, warned
 from dpverify.audit.result import AuditResult
@@ -43,6 +45,7 @@ FEWEST_TRIALS = 100
 FAULT_TRIALS = 400_000
 """Draws a side and pair for each planted fault of a sequential audit, at most."""
 _LEAST_ALPHA = 1e-280
+_TOGETHER = Together()
 _FIRST = (
     0.9  # of alpha; the rest is for another attack with as many draws as a planted fault needed
 )
@@ -66,6 +69,7 @@ def audit(
     fresh: Callable[[], Callable[[Any], Any]] | None = None,
     rounded: float | None = None,
     progress: Progress = None,
+    parts: Together = _TOGETHER,
 ) -> AuditResult:
     """Attack ``subject`` on every pair, in both directions, and unless that refutes its claim each planted
     fault likewise.
@@ -103,6 +107,7 @@ def audit(
     progress: on a terminal, by default, the time of a call (of a mechanism: of a draw) is measured first, what takes
     more than ten seconds says how long, and a bar is shown; True: elsewhere too, False: never, or a function that is
     called with how many calls are done and how many there are at most.
+    parts: which attacks are done here, and which were done elsewhere; by default all are done here.
 
     Raises TypeError or ValueError for a missing claim, no pairs, two of one name, pairs of another
     adjacency, too few trials (with how many are needed), a class for a mechanism, or a parameter of
@@ -121,7 +126,7 @@ def audit(
     limit, chosen = _limit(seconds, sequential, go_on), _seed(seed)
     in_all, alpha = alpha, alpha * (1 - OF_BITS) if step else alpha
     remarks = _remarks(subject, guarantee, alpha)
-    run = _Run(guarantee, listed, trials, alpha, chosen, sequential, limit, go_on, curve)
+    run = _Run(guarantee, listed, trials, alpha, chosen, sequential, limit, go_on, curve, parts)
     most = 2 * trials * len(listed)
     with shown(progress, name_of(subject), most, advice=_advice(sequential)) as meter:
         counted = _counted(subject, meter, vectorized)
@@ -152,6 +157,7 @@ class _Run:
     limit: float
     go_on: bool
     curve: int
+    parts: Together
 
     def all(
         self, target: Target, planted: Sequence[tuple[str, Target]], meter: Meter
@@ -168,7 +174,8 @@ class _Run:
         else:
             first = self.alpha * _FIRST if planted else self.alpha
             attack = FixedAttack(self.guarantee, listed, trials, first, self.seed, self.curve)
-            certificates, draws = attack.all_pairs(target, 0), 2 * trials * len(listed)
+            certificates = self.parts.result(SUBJECT, lambda: attack.all_pairs(target, 0))
+            draws = 2 * trials * len(listed)
         attacked = (
             [] if _violated(certificates) else planted
         )  # they show that silence means something
@@ -192,7 +199,8 @@ class _Run:
         for i, (name, target) in enumerate(attacked):
             most = sum(draws for _, draws in staged.stages()) * 2 * len(self.pairs)
             meter.begin(f"planted fault {i + 1} of {len(attacked)}: {name}", most)
-            results.append(staged.fault(name, target, i))
+            one = partial(staged.fault, name, target, i)
+            results.append(self.parts.result(SUBJECT + 1 + i, one))
         return tuple(results)
 
 

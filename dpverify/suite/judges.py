@@ -21,12 +21,14 @@ import mpmath as mp
 from dpverify.audit import Configuration, Verdict, audit
 from dpverify.audit.attacked import BEHIND_THE_FILTER, OPENING, Attacked, attacked_in
 from dpverify.audit.oracle import hidden
+from dpverify.audit.parts import Together
 from dpverify.audit.subjects import claimed_of
 from dpverify.plans import Mechanism
 from dpverify.plans.plan import is_closed, is_filtered, is_latent
 from dpverify.privacy import point_of
 from dpverify.suite import black_boxes, lemmas
 from dpverify.suite.audited import audited, proof_of
+from dpverify.suite.engines import Work
 from dpverify.suite.entries import Entry
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.latent_profiles import judge_behind_the_filter, one_number_decides, summed
@@ -48,6 +50,7 @@ SHARED_LOOPS = "samplers"
 """The refinement unit of what all mechanisms share."""
 DEFAULT_DIGITS = 50
 _ENDLESS = 10**12
+_TOGETHER = Together()
 CURVE = 8
 """Certified points of the trade-off curve, for the report."""
 QUICK_TRIALS, THOROUGH_TRIALS = 400_000, 2_000_000
@@ -92,7 +95,7 @@ class Options:
             return {"trials": quick if own else self.trials}
         return {"trials": _ENDLESS, "sequential": True, "seconds": self.seconds, "curve": 0}
 
-    def replay(self, unit: Unit) -> str:
+    def replay(self, unit: Work) -> str:
         """The command that does this unit again."""
         suite = f" --suite {shlex.quote(str(self.suite))}" if self.suite is not None else ""
         if unit.kind in AUDITS:
@@ -110,12 +113,12 @@ def run_unit(unit: Unit, options: Options) -> UnitFinished:
 
     def judge() -> Judgment:
         with mp.workdps(options.digits):
-            return _JUDGES[unit.kind](_suite(options.suite), unit.name, options)
+            return _JUDGES[unit.kind](loaded_suite(options.suite), unit.name, options)
 
     done = finished(unit.kind, unit.name, options.replay(unit), judge, asked="judged")
     if unit.kind not in AUDITS:
         return done
-    suite = _suite(options.suite)
+    suite = loaded_suite(options.suite)
     return keyed(suite.root, done, options, rests_on(suite, unit))
 
 
@@ -126,7 +129,8 @@ def rests_on(suite: Suite, unit: Unit) -> str:
 
 
 @cache
-def _suite(root: Path | None) -> Suite:
+def loaded_suite(root: Path | None) -> Suite:
+    """Return the suite, loaded once a process."""
     return load(root)
 
 
@@ -154,7 +158,8 @@ def seed_of(unit_name: str, seed: int) -> int:
     return int.from_bytes(digest[:8])
 
 
-def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
+def judge_audit(suite: Suite, name: str, options: Options, parts: Together = _TOGETHER) -> Judgment:
+    """Attack one of ``audited_keys``, or a black box. parts: which attacks were done elsewhere."""
     if name.partition(":")[0] in suite.boxes:
         return _judge_box(suite, name, options)
     _, attacked = attacked_under(suite, name)
@@ -170,6 +175,7 @@ def _judge_audit(suite: Suite, name: str, options: Options) -> Judgment:
         faults=[fault for fault in planted if fault.name not in unseen],
         alpha=alpha,
         seed=seed,
+        parts=parts,
         **{"curve": CURVE, **options.extent(attacked.quick_trials)},
     )
     outcome = {
@@ -397,7 +403,7 @@ def _judge_loops() -> Judgment:
 
 
 _JUDGES: dict[str, Callable[[Suite, str, Options], Judgment]] = {
-    "audit": _judge_audit,
+    "audit": judge_audit,
     "exhibit": _judge_exhibit,
     "obligation": _judge_obligation,
     "profile": _judge_profile,

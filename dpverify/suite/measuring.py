@@ -17,6 +17,7 @@ from dpverify.audit.oracle import Oracle, draws_needed, hidden, oracle
 from dpverify.audit.outputs.laws import is_known
 from dpverify.audit.power import ENOUGH, Effort, Frequency, PlantedFault, Survey
 from dpverify.audit.subjects import claimed_of
+from dpverify.suite.doing import results
 from dpverify.suite.engines import Engine
 from dpverify.suite.events import Consumer, Judgment, Outcome, UnitFinished, finished
 from dpverify.suite.judges import (
@@ -31,7 +32,7 @@ from dpverify.suite.judges import (
 )
 from dpverify.suite.reporting import report, started_by
 from dpverify.suite.resuming import keyed
-from dpverify.suite.runner import audit_units, known_in, results
+from dpverify.suite.runner import audit_units, known_in
 from dpverify.suite.sharding import WHOLE, Shard
 from dpverify.suite.trees import Suite, load
 

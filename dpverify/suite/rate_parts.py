@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dpverify.suite.doing import results
 from dpverify.suite.engines import Engine
 from dpverify.suite.events import UnitFinished
 from dpverify.suite.experimenting import (
@@ -25,7 +26,6 @@ from dpverify.suite.rating import (
     rate_names,
     run_part,
 )
-from dpverify.suite.runner import results
 from dpverify.suite.trees import Suite
 
 Part = RatePart | CellPart

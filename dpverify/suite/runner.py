@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dpverify.suite.engines import AnyUnit, Engine, Replays
+from dpverify.suite.engines import Engine
 from dpverify.suite.entries import Entry
 from dpverify.suite.events import Consumer, UnitFinished
 from dpverify.suite.judges import (
@@ -17,11 +17,11 @@ from dpverify.suite.judges import (
     rests_on,
     run_unit,
 )
+from dpverify.suite.large import unit_results
 from dpverify.suite.pieces import obligations_of
 from dpverify.suite.reporting import report, started_by
 from dpverify.suite.resuming import key_of_unit
 from dpverify.suite.sharding import WHOLE, Shard
-from dpverify.suite.times import Times
 from dpverify.suite.trees import Suite, find_root, is_borrowed
 
 
@@ -126,8 +126,8 @@ def run(
     leaves a valid partial report."""
     alpha, own = TOTAL_ALPHA if command == "audit" else 0.0, shard.of(units)
     started = started_by(command, suite, units, options, alpha, shard)
-    finishing = results(own, options, run_unit, engine, known_in(suite, known or {}, options))
-    return report(started, finishing, consumers)
+    found = known_in(suite, known or {}, options)
+    return report(started, unit_results(suite, own, options, run_unit, engine, found), consumers)
 
 
 def known_in(
@@ -139,24 +139,3 @@ def known_in(
         return known.get(key_of_unit(suite.root, unit, options, rests_on(suite, unit)))
 
     return find if known else lambda unit: None
-
-
-def results(
-    units: Sequence[AnyUnit],
-    options: Replays[AnyUnit],
-    do: Callable[[AnyUnit, Any], UnitFinished],
-    engine: Engine,
-    known: Callable[[AnyUnit], UnitFinished | None] = lambda unit: None,
-) -> Iterator[UnitFinished]:
-    """Yield the known results, then those of all other units, done by the engine with ``do``, a function of a
-    module. Several workers begin with what was slow last time, so that none of them waits at the end."""
-    earlier = {unit: found for unit in units if (found := known(unit)) is not None}
-    yield from earlier.values()
-    units, times = [unit for unit in units if unit not in earlier], Times()
-    ordered = units if engine.workers == 1 else times.slow_first(units, options)
-    try:
-        for found in engine.run(ordered, do, options):
-            times.took(found)
-            yield found
-    finally:
-        times.save()

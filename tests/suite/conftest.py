@@ -41,7 +41,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def forgotten() -> None:
-        judges._suite.cache_clear()
+        judges.loaded_suite.cache_clear()
         ours = trees._private_package(trees.find_root())
         loaded = [name for name in sys.modules if name.startswith("_dpverify_suite_")]
         for name in loaded:

@@ -57,7 +57,7 @@ def suite(tmp_path: Path, forget: Callable[[], None]) -> Path:
 def _write(suite: Path, text: str, name: str = "totals") -> None:
     """Write a file of a suite, and forget the one that was loaded."""
     (suite / "audits" / f"{name}.py").write_text(text, encoding="utf-8")
-    judges._suite.cache_clear()
+    judges.loaded_suite.cache_clear()
     for module in [module for module in sys.modules if module.endswith(f".audits.{name}")]:
         del sys.modules[module]
 

@@ -158,7 +158,7 @@ def test_an_exhibit_that_does_not_fall_is_powerless(monkeypatch: pytest.MonkeyPa
     exhibit = SUITE.exhibits["count_silent_when_empty"]
     weak = replace(exhibit, pairs=exhibit.pairs[1:])  # the pair that shows nothing
     suite = replace(SUITE, exhibits={"count_silent_when_empty": weak})
-    monkeypatch.setattr(judges, "_suite", lambda root: suite)
+    monkeypatch.setattr(judges, "loaded_suite", lambda root: suite)
     finished = run_unit(Unit("exhibit", "exhibits/count_silent_when_empty"), Options())
     assert finished.outcome is Outcome.POWERLESS
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dpverify.cli.tables import table
 from dpverify.report.terminal import Terminal
-from dpverify.suite import runner
+from dpverify.suite import doing
 from dpverify.suite.engines.serial import Serial
 from dpverify.suite.events import Outcome, RunStarted, UnitFinished
 from dpverify.suite.judges import Options, Unit
@@ -87,10 +87,10 @@ def test_one_worker_keeps_the_order_and_an_interrupt_the_times() -> None:
             raise KeyboardInterrupt
         return _done(unit, options, 7.0)
 
-    doing = runner.results(UNITS, Options(), do, Serial())
-    assert [next(doing).name for _ in range(3)] == ["quick", "slow", "new"]
+    running = doing.results(UNITS, Options(), do, Serial())
+    assert [next(running).name for _ in range(3)] == ["quick", "slow", "new"]
     with pytest.raises(KeyboardInterrupt):
-        next(doing)
+        next(running)
     known = Times().expected(UNITS, Options())
     assert known == {"audit quick": 7.0, "audit slow": 7.0, "audit new": 7.0}
 
