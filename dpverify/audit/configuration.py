@@ -1,4 +1,4 @@
-"""What a file in audits/ exports: configurations of a mechanism, black boxes, and false claims to refute."""
+"""What a file in audits/ exports: configurations, black boxes, and false claims to refute."""
 
 from __future__ import annotations
 
@@ -72,17 +72,20 @@ class Exhibit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlackBox:
-    """Any function with a privacy claim that nothing here derives: an audit attacks it, and no spec says its law.
+    """Any function with a privacy claim that nothing derives: audits attack it, no spec has its law.
 
     name: unique in its file; with the file's name and the pairs' adjacency it is the ledger's key.
-    function: f(dataset); with ``vectorized=True`` f(dataset, size), which returns ``size`` independent outputs.
-    claim: the guarantee that is asserted of the function. pairs: crafted neighbors, all under one adjacency.
-    faults: functions like it, each with a name of its own, that are known to break the claim; at least one.
-    seeded: the function and its faults take a numpy.random.Generator as their last argument, from which all their
-    randomness comes. Then a replay draws the same; otherwise it repeats the attack on fresh draws.
-    rounded: a step, far below the noise, to which floats are rounded before they are looked at, as in ``audit``.
-    quick_trials: draws a side and pair under ``--quick``, for a function that is slow or needs fewer than usual;
-    a run without ``--quick`` then takes five times as many.
+    function: f(dataset); with ``vectorized=True`` f(dataset, size), which returns ``size`` independent
+    outputs.
+    claim: the guarantee that is asserted of the function.
+    pairs: crafted neighbors, all under one adjacency.
+    faults: functions like it, each of its own name, that are known to break the claim; at least one.
+    seeded: the function and its faults take a numpy.random.Generator as their last argument, from
+    which all their randomness comes. Then a replay draws the same; otherwise it repeats the attack on
+    fresh draws.
+    rounded: a step, far below the noise, to which floats are rounded first, as in ``audit``.
+    quick_trials: draws a side and pair under ``--quick``, for a function that is slow or needs fewer
+    than usual; a run without ``--quick`` then takes five times as many.
     source: who asserts the claim, and where.
     """
 

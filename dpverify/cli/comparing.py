@@ -36,9 +36,10 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--fail", action="append", type=_limit, metavar="WHAT:SHARE",
         help=(
-            "fail if this grew by more than a share of the old value: epsilon and delta of the claim, certified (the "
-            "bound that an audit found), error (of a rate), seconds. May be given several times; by default epsilon:0%% and "
-            "delta:0%%. A worse verdict and a unit that is gone fail always"
+            "fail if this grew by more than a share of the old value: epsilon and delta of the "
+            "claim, certified (the bound that an audit found), error (of a rate), seconds. May be "
+            "given several times; by default epsilon:0%% and delta:0%%. A worse verdict and a unit "
+            "that is gone fail always"
         ),
     )  # fmt: skip
 

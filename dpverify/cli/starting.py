@@ -32,7 +32,6 @@ def init(options: argparse.Namespace) -> int:
     for file in files:
         print(f"wrote {folder / file}")
     suite = shlex.quote(str(folder))
-    print(
-        f"now run `dpverify audit --quick --suite {suite}`; {folder / 'README.md'} says what is what"
-    )
+    readme = folder / "README.md"
+    print(f"now run `dpverify audit --quick --suite {suite}`; {readme} says what is what")
     return EXIT_HELD

@@ -1,6 +1,6 @@
-"""Black boxes judged: functions with a claim that nothing derives, attacked as any other subject is.
+"""Judge black boxes: functions with a claim that nothing derives, attacked as any other subject.
 
-What is recorded of them is that their claim is asserted. Nothing else is known: no law, no lemma, no stage.
+The ledger records that their claim is asserted. Of such a function no law, lemma or stage is known.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _attacked(box: BlackBox, seed: int, how: Mapping[str, Any]) -> AuditResult:
 def _callable(
     box: BlackBox, function: Callable[..., Any], seed: tuple[int, int]
 ) -> Callable[..., Any]:
-    """The function as an audit calls it, under its name; a seeded one with a generator of its own."""
+    """Wrap a function as an audit calls it, under its name; a seeded one gets its generator."""
     generators: tuple[np.random.Generator, ...] = ()
     if box.seeded:  # no other stream of the audit is seeded by these words
         words = sha256(f"noise of a black box, {seed}".encode()).digest()
@@ -83,7 +83,7 @@ def _callable(
 
 
 def entry_of(box: BlackBox) -> dict[str, Any]:
-    """What the ledger has of a black box: what is asserted, and what it is attacked with."""
+    """Build the ledger's entry: what is asserted of a black box, and what it is attacked with."""
     rounded = {} if box.rounded is None else {"rounded": str(box.rounded)}
     return {
         "guarantee": str(box.claim),
@@ -98,14 +98,15 @@ def entry_of(box: BlackBox) -> dict[str, Any]:
 
 
 def explained(key: str, box: BlackBox) -> str:
-    """What can be said of a black box's claim, for people."""
+    """Say in text what is known of a black box's claim."""
     entry = entry_of(box)
     return "\n".join(
         (
             key,
             "",
             f"{entry['guarantee']} under {entry['adjacency']} [{ASSERTED}]",
-            f"   by {box.source}; nothing here derives it. An audit can refute the claim, and cannot show it.",
+            f"   by {box.source}; nothing here derives it. An audit can refute the claim, and cannot "
+            "show it.",
             "",
             f"function: {entry['function']}, of audits/{key.partition(':')[0]}.py",
             f"attacked on: {'; '.join(entry['pairs'])}",
@@ -115,10 +116,10 @@ def explained(key: str, box: BlackBox) -> str:
 
 
 def digest_of(module: ModuleType) -> str:
-    """A digest of the code that the black boxes of a file rest on outside of the suite's own trees.
+    """Hash the code that the black boxes of a file rest on outside of the suite's own trees.
 
-    Modules that the file imports at its top, with what these import, by their text; of installed packages the versions.
-    What a function imports when it is called is not followed.
+    Modules that the file imports at its top, and what these import, count by their text; installed
+    packages by their versions. What a function imports when it is called is not followed.
     """
     found, waiting = dict[str, ModuleType](), [module]
     while waiting:
@@ -133,7 +134,7 @@ def digest_of(module: ModuleType) -> str:
 
 
 def _named_in(module: ModuleType) -> Iterator[ModuleType]:
-    """The modules that a module's names are, or come from."""
+    """Yield the modules that a module's names are, or come from."""
     for value in list(vars(module).values()):
         kind = value if isinstance(value, (type, FunctionType)) else type(value)
         one = value if isinstance(value, ModuleType) else sys.modules.get(str(kind.__module__))
@@ -142,7 +143,7 @@ def _named_in(module: ModuleType) -> Iterator[ModuleType]:
 
 
 def _is_theirs(module: ModuleType) -> bool:
-    """Whether it is neither of this package, nor installed, nor Python's own: those have versions."""
+    """Whether a module is user code: not of this package, not installed, not Python's own."""
     file = getattr(module, "__file__", None)
     top = module.__name__.partition(".")[0]
     return file is not None and top != "dpverify" and not _is_installed(str(Path(file).resolve()))

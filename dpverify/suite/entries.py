@@ -1,6 +1,6 @@
-"""What a suite's files hold, loaded: a mechanism of three files, an exhibit, a file of black boxes.
+"""Load what a suite's files hold: a mechanism of three files, an exhibit, a file of black boxes.
 
-Whatever one of them lacks is named at once, with its signature.
+Everything that one of them lacks is named at once, with its signature.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SuiteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One mechanism: its class, its spec, its configurations, small instances, rates, experiments."""
+    """One mechanism: its class, spec, configurations, small instances, rates and experiments."""
 
     name: str
     mechanism: type[Mechanism[Any]]
@@ -50,7 +50,7 @@ def key_of(name: str, configuration: Configuration) -> str:
 
 
 def load_entry(name: str, mechanism_module: str, base: str) -> Entry:
-    """One mechanism. Raises SuiteError, naming every piece that is missing or wrong in its three files."""
+    """Load one mechanism; SuiteError names every piece that its three files lack."""
     files = {tree: f"{tree}/{name}.py" for tree in ("mechanisms", "spec", "audits")}
     lacks = list[tuple[str, str]]()
     module, spec, audits = (
@@ -100,12 +100,12 @@ def _lacking(name: str, lacks: list[tuple[str, str]]) -> str:
 
 
 def load_exhibit(base: str, stem: str) -> Exhibit:
-    """One exhibit. Raises SuiteError, naming every piece that is missing or wrong in its file."""
+    """Load one exhibit; SuiteError names what its file lacks."""
     return cast(Exhibit, _only(f"{base}.audits.exhibits.{stem}", "EXHIBIT", Exhibit)[0])
 
 
 def load_boxes(base: str, name: str) -> tuple[BlackBox, ...]:
-    """The black boxes of a file. Raises SuiteError, naming every piece that is missing or wrong in it."""
+    """Load the black boxes of a file; SuiteError names every piece that it lacks."""
     module = import_file(f"{base}.audits.{name}")
     lacks = [(f"audits/{name}.py", lack) for lack in pieces.lacks_of_boxes(name, module)]
     if lacks:
@@ -123,7 +123,7 @@ def _only(path: str, name: str, kind: type) -> tuple[Any, ...]:
 
 
 def import_file(name: str) -> ModuleType:
-    """A file of a suite, by its private name. Raises SuiteError, naming the file, whatever goes wrong in it."""
+    """Import a file of a suite by its private name; any failure is a SuiteError that names it."""
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:

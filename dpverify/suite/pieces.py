@@ -1,4 +1,4 @@
-"""What the files of a suite must hold, and everything that one of them lacks, told at once."""
+"""Check what the files of a suite must hold, and tell everything that one of them lacks at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _SHAPES = {
         'BLACK_BOXES = (BlackBox(name="...", function=f, claim=PureDP(1), pairs=(...,), '
         "faults=(broken_f,)),)"
     ),
-    "EXHIBIT": 'EXHIBIT = Exhibit(name="...", function=f, claim=conjecture(...), pairs=(...,), why="...")',
+    "EXHIBIT": (
+        'EXHIBIT = Exhibit(name="...", function=f, claim=conjecture(...), pairs=(...,), why="...")'
+    ),
 }
 _REQUIRED = ("CONFIGURATIONS", "SMALL")
 _METHODS = {
@@ -39,12 +41,12 @@ _METHODS = {
 
 
 def class_name_of(name: str) -> str:
-    """The name of the mechanism's class in a file of this name."""
+    """Name the mechanism's class in a file of this name."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
 def shapes_of(tree: str, name: str) -> tuple[str, ...]:
-    """What a file of this name in mechanisms/, spec/ or audits/ must hold, as signatures."""
+    """List what a file in mechanisms/, spec/ or audits/ must hold, as signatures."""
     return {
         "mechanisms": (_class_shape(name), *(f"    {shape}" for shape in _METHODS.values())),
         "spec": (_LAW, _SENSITIVITIES, _OBLIGATION),
@@ -57,17 +59,18 @@ def _class_shape(name: str) -> str:
 
 
 def lacks_of_mechanism(name: str, module: ModuleType) -> Iterator[str]:
-    """What is missing or wrong in mechanisms/NAME.py."""
+    """Yield what is missing or wrong in mechanisms/NAME.py."""
     found = getattr(module, class_name_of(name), None)
     if not (isinstance(found, type) and issubclass(found, Mechanism)):
-        yield f"there is no mechanism class named {class_name_of(name)}; write\n{_class_shape(name)}"
+        missing = f"there is no mechanism class named {class_name_of(name)}"
+        yield f"{missing}; write\n{_class_shape(name)}"
         return
     for method in sorted(getattr(found, "__abstractmethods__", ())):
         yield f"{found.__name__} has no {method}; write\n{_METHODS[method]}"
 
 
 def lacks_of_spec(module: ModuleType) -> Iterator[str]:
-    """What is missing or wrong in spec/NAME.py."""
+    """Yield what is missing or wrong in spec/NAME.py."""
     yield from _lacks_of_function(module, "law", 2, _LAW)
     yield from _lacks_of_function(module, "sensitivities", 1, _SENSITIVITIES)
     obligations = obligations_of(module)
@@ -87,7 +90,10 @@ def _lacks_of_function(module: ModuleType, name: str, arguments: int, shape: str
 
 
 def lacks_of_audits(name: str, module: ModuleType, mechanism: type | None) -> Iterator[str]:
-    """What is missing or wrong in audits/NAME.py of a mechanism; None for a class that is missing itself."""
+    """Yield what is missing or wrong in a mechanism's audits/NAME.py.
+
+    mechanism: its class; None where that is missing itself.
+    """
     for exported, kind in (
         ("CONFIGURATIONS", Configuration),
         ("SMALL", SmallInstance),
@@ -97,11 +103,14 @@ def lacks_of_audits(name: str, module: ModuleType, mechanism: type | None) -> It
         if exported in _REQUIRED or hasattr(module, exported):
             yield from lacks_of_export(module, exported, kind)
     if hasattr(module, "BLACK_BOXES"):
-        yield f"black boxes have a file of their own, without mechanisms/{name}.py and spec/{name}.py"
+        yield (
+            f"black boxes have a file of their own, without mechanisms/{name}.py and spec/{name}.py"
+        )
     configurations = list(all_of(module, "CONFIGURATIONS", Configuration) or ())
     for made in (*configurations, *(all_of(module, "SMALL", SmallInstance) or ())):
         if mechanism is not None and type(made.mechanism) is not mechanism:
-            yield f"{made.name!r} is not of a {mechanism.__name__}: mechanism={_shown(made.mechanism)}"
+            given = _shown(made.mechanism)
+            yield f"{made.name!r} is not of a {mechanism.__name__}: mechanism={given}"
     for one in configurations:
         yield from _lacks_of_pairs(one.name, one.pairs)
         for fault in one.faults:
@@ -113,8 +122,8 @@ def lacks_of_audits(name: str, module: ModuleType, mechanism: type | None) -> It
             and not one.friendly
         ):
             yield (
-                f"{one.name!r} has a filter and no friendly pairs; what runs behind a filter is attacked on those: "
-                "write friendly=(...,)"
+                f"{one.name!r} has a filter and no friendly pairs; what runs behind a filter is "
+                "attacked on those: write friendly=(...,)"
             )
     yield from _same_names(configurations, module)
 
@@ -134,14 +143,14 @@ def _same_names(configurations: Sequence[Configuration], module: ModuleType) -> 
 
 
 def lacks_of_boxes(name: str, module: ModuleType) -> Iterator[str]:
-    """What is missing or wrong in audits/NAME.py of black boxes."""
+    """Yield what is missing or wrong in audits/NAME.py of black boxes."""
     if not hasattr(module, "BLACK_BOXES"):
         configured = hasattr(module, "CONFIGURATIONS") or hasattr(module, "SMALL")
         also = (
             f"it is a mechanism's, and there are no mechanisms/{name}.py and spec/{name}.py"
             if configured
-            else f"it exports neither black boxes nor, with mechanisms/{name}.py and spec/{name}.py beside it, "
-            "CONFIGURATIONS and SMALL of a mechanism"
+            else f"it exports neither black boxes nor, with mechanisms/{name}.py and "
+            f"spec/{name}.py beside it, CONFIGURATIONS and SMALL of a mechanism"
         )
         yield f"{also}; write those, or\n{_SHAPES['BLACK_BOXES']}"
         return
@@ -161,7 +170,8 @@ def _lacks_of_box(box: BlackBox) -> Iterator[str]:
     if not (isinstance(box.name, str) and box.name and ":" not in box.name):
         yield f"name={box.name!r} is no name; write a text without a colon"
     if not callable(box.function) or not _takes(box.function, arguments):
-        yield f"function={_shown(box.function)} is not called as {call}; see vectorized= and seeded="
+        given = _shown(box.function)
+        yield f"function={given} is not called as {call}; see vectorized= and seeded="
     if not isinstance(box.claim, Guarantee):
         yield f"claim={_shown(box.claim)} is no guarantee; write claim=PureDP(1), say"
     yield from _lacks_of_pairs("", box.pairs)
@@ -170,8 +180,9 @@ def _lacks_of_box(box: BlackBox) -> Iterator[str]:
     faults = box.faults if isinstance(box.faults, (tuple, list)) else ()
     if not faults:
         yield (
-            f"faults={_shown(box.faults)}; an audit's silence means something only if it catches functions that are "
-            "known to be broken: write faults=(broken_f,), or faults=scaled_faults(f)"
+            f"faults={_shown(box.faults)}; an audit's silence means something only if it catches "
+            "functions that are known to be broken: write faults=(broken_f,), or "
+            "faults=scaled_faults(f)"
         )
     for fault in faults:
         if not callable(fault) or not _takes(fault, arguments):
@@ -198,7 +209,7 @@ def _lacks_of_pairs(name: str, pairs: Any) -> Iterator[str]:
 
 
 def lacks_of_export(module: ModuleType, name: str, kind: type) -> Iterator[str]:
-    """What is missing or wrong of the things that a file exports under this name."""
+    """Yield what is missing or wrong of the things that a file exports under this name."""
     if not hasattr(module, name):
         yield f"there is no {name}; write\n{_SHAPES[name]}"
     elif all_of(module, name, kind) is None:
@@ -207,7 +218,7 @@ def lacks_of_export(module: ModuleType, name: str, kind: type) -> Iterator[str]:
 
 
 def all_of(module: ModuleType, name: str, kind: type) -> tuple[Any, ...] | None:
-    """What a file exports under this name, one or more of a kind; None if it is anything else."""
+    """Read what a file exports under this name, one or more of a kind; None for anything else."""
     found = getattr(module, name, None)
     if isinstance(found, kind):
         return (found,)
@@ -217,7 +228,7 @@ def all_of(module: ModuleType, name: str, kind: type) -> tuple[Any, ...] | None:
 
 
 def _takes(function: Callable[..., Any], arguments: int) -> bool:
-    """Whether a function can be called with so many arguments; one that shows no signature is believed."""
+    """Whether a function takes so many arguments; one without a signature is believed."""
     try:
         inspect.signature(function).bind(*[None] * arguments)
     except TypeError:
@@ -238,13 +249,13 @@ def _shown(given: object) -> str:
 
 
 def told(lacks: Iterable[tuple[str, str]]) -> str:
-    """Everything that is missing or wrong, by file; a signature stands on a line of its own."""
+    """Format all that is missing or wrong, by file; each signature stands on its own line."""
     lines = [f"  {file}: " + lack.replace("\n", "\n      ") for file, lack in lacks]
     return "\n".join(lines)
 
 
 def obligations_of(module: ModuleType) -> dict[str, Callable[[], int]]:
-    """The obligations defined in a module of spec/, by name."""
+    """Collect the obligations defined in a module of spec/, by name."""
     return {
         name: value
         for name, value in vars(module).items()

@@ -1,7 +1,8 @@
-"""Two runs compared, unit by unit: what got worse, and whether by more than is allowed.
+"""Compare two runs, unit by unit: what got worse, and whether by more than is allowed.
 
-A claim is compared as a promise, at points (epsilon, delta) of the old one: which epsilon the new claim has at that delta, and
-which delta at that epsilon, on the safe side. So a claim that changes its kind is compared, too.
+A claim is compared as a promise, at points (epsilon, delta) of the old claim: which epsilon the new
+claim has at that delta, and which delta at that epsilon, on the safe side. So a claim that changes
+its kind is compared, too.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Mark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table: a unit, what of it is compared, its old and new value, and what that means."""
+    """One line of the table: a unit, what of it is compared, both values, and what that means."""
 
     mark: Mark
     unit: str
@@ -57,16 +58,17 @@ class Line:
 def compared(
     old: Sequence[Event], new: Sequence[Event], limits: Mapping[str, Fraction]
 ) -> list[Line]:
-    """Every difference between two runs. limits: by which share each of METRICS may grow before that fails.
+    """List every difference between two runs.
 
-    A verdict that got worse, a unit that is gone and a result that cannot be compared fail always. Raises ValueError if a run
-    has a unit twice, or if no unit of the old run is in the new one.
+    limits: by which share of its old value each of METRICS may grow before that fails. A worse
+    verdict, a unit that is gone and a result that cannot be compared fail always. Raises ValueError
+    if a run has a unit twice, or if no unit of the old run is in the new one.
     """
     before, after = (_units(events, which) for events, which in ((old, "OLD"), (new, "NEW")))
     if not before or before.keys().isdisjoint(after):
         raise ValueError(
-            f"OLD has {len(before)} finished units and NEW {len(after)}, and none of OLD's is in NEW: there is nothing "
-            "to compare. Give two runs of one command and one suite."
+            f"OLD has {len(before)} finished units and NEW {len(after)}, and none of OLD's is in NEW: "
+            "there is nothing to compare. Give two runs of one command and one suite."
         )
     lines = [*_notes(old, new)]
     for key in dict.fromkeys((*before, *after)):
@@ -95,7 +97,7 @@ def _name(unit: UnitFinished) -> str:
 
 
 def _notes(old: Sequence[Event], new: Sequence[Event]) -> Iterator[Line]:
-    """How the runs differ as wholes, and whether one was stopped."""
+    """Yield how the runs differ as wholes, and whether one was stopped."""
     starts = [[e for e in events if isinstance(e, RunStarted)] for events in (old, new)]
     if all(starts):
         for what in ("command", "version", "seed"):
@@ -132,7 +134,7 @@ def _differences(
 def _measured(
     old: UnitFinished, new: UnitFinished, limits: Mapping[str, Fraction]
 ) -> Iterator[Line]:
-    """What is worse or better of the claims, and of what was measured."""
+    """Yield what is worse or better of the claims, and of what was measured."""
     name = _name(new)
     if (claims := _claims(old, new)) is not None:
         yield _implied(name, *claims, exactly=limits.get("epsilon") == 0)
@@ -144,7 +146,10 @@ def _measured(
 
 
 def _implied(name: str, old: Guarantee, new: Guarantee, *, exactly: bool) -> Line:
-    """Whether the new claim promises all that the old one did; exactly: anything less fails."""
+    """Say whether the new claim promises all that the old one did.
+
+    exactly: a claim that promises anything less fails.
+    """
     texts = brief(str(old)), brief(str(new))
     if new.implies(old):
         return Line(Mark.BETTER, name, "claim", *texts, "promises no less")
@@ -167,7 +172,7 @@ def _lost_faults(old: UnitFinished, new: UnitFinished) -> Iterator[Line]:
 def _grown(
     name: str, metric: str, pairs: Sequence[tuple[Number, Number]], limit: Fraction | None
 ) -> Iterator[Line]:
-    """A line where a value changed, of these old and new ones the one that grew by the largest share."""
+    """Yield a line if a value changed: of these pairs the one that grew by the largest share."""
     if not pairs:
         return
     old, new = max(pairs, key=lambda pair: _share(*pair))
@@ -182,7 +187,7 @@ def _grown(
 
 
 def _share(old: Number, new: Number) -> Number:
-    """By which share of the old value the new one is larger; infinite where the old one is 0."""
+    """Compute by which share of the old value the new one is larger; infinite where it was 0."""
     if old == new:
         return 0
     if old == math.inf:
@@ -201,7 +206,7 @@ Pairs = list[tuple[Number, Number]]
 
 
 def _claims(old: UnitFinished, new: UnitFinished) -> tuple[Guarantee, Guarantee] | None:
-    """Both claims; None where there are none, or the same. Raises ValueError for what is no guarantee."""
+    """Read both claims; None where there are none, or the same. Raises ValueError otherwise."""
     texts = [unit.data.get("guarantee") for unit in (old, new)]
     if texts[0] is None or texts[0] == texts[1]:
         return None
@@ -210,12 +215,15 @@ def _claims(old: UnitFinished, new: UnitFinished) -> tuple[Guarantee, Guarantee]
 
 
 def _epsilons(old: Guarantee, new: Guarantee) -> Pairs:
-    """The claims' epsilons, at deltas of the old one."""
+    """Pair the claims' epsilons, at deltas of the old one."""
     return [(epsilon, _epsilon_at(new, delta)) for epsilon, delta in points_of(old)]
 
 
 def _epsilon_at(claim: Guarantee, delta: Fraction) -> Number:
-    """An epsilon of the claim at this delta; as written where it is written, for a search ends a hair above it."""
+    """Find an epsilon of the claim at this delta.
+
+    One that is written in the claim is taken as written; a search would end a hair above it.
+    """
     if isinstance(claim, (PureDP, ApproxDP)) and claim.delta == delta:
         return claim.epsilon
     try:
@@ -225,12 +233,12 @@ def _epsilon_at(claim: Guarantee, delta: Fraction) -> Number:
 
 
 def _deltas(old: Guarantee, new: Guarantee) -> Pairs:
-    """The claims' deltas, at epsilons of the old one."""
+    """Pair the claims' deltas, at epsilons of the old one."""
     return [(delta, new.delta_at(epsilon).upper) for epsilon, delta in points_of(old)]
 
 
 def _certified(old: UnitFinished, new: UnitFinished) -> Pairs:
-    """The certified lower bounds: on epsilon, or on mu for a claim with a whole profile."""
+    """Pair the certified lower bounds: on epsilon, or on mu for a claim with a whole profile."""
     if old.kind not in AUDITS:
         return []
     text = str(old.data["guarantee"])
@@ -239,7 +247,7 @@ def _certified(old: UnitFinished, new: UnitFinished) -> Pairs:
 
 
 def _errors(old: UnitFinished, new: UnitFinished) -> Pairs:
-    """The errors of a rate, at each value that was measured in both runs."""
+    """Pair the errors of a rate, at each value that was measured in both runs."""
     before, after = (
         {float(point["value"]): float(point["measured"]) for point in unit.data.get("points", ())}
         for unit in (old, new)

@@ -1,4 +1,4 @@
-"""A first suite of somebody's own, copied from this package's template."""
+"""Write a first suite of somebody's own, copied from this package's template."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KINDS = (".py", ".md", ".toml")
 
 
 def template_files() -> dict[str, str]:
-    """The text of every file of a first suite, by its path from the suite's root."""
+    """Read every file of a first suite, by its path from the suite's root."""
     files = (file for file in sorted(_TEMPLATE.rglob("*")) if file.suffix in _KINDS)
     return {
         file.relative_to(_TEMPLATE).as_posix(): file.read_text(encoding="utf-8") for file in files
@@ -19,7 +19,7 @@ def template_files() -> dict[str, str]:
 
 
 def write_suite(folder: Path) -> list[str]:
-    """Write a working suite into a folder that is empty or not there yet, and return the paths of its files.
+    """Write a working suite into a folder that is empty or not there yet; return its files' paths.
 
     Raises ValueError for a folder with anything in it, and OSError where it cannot be written.
     """
@@ -27,7 +27,8 @@ def write_suite(folder: Path) -> list[str]:
         raise ValueError(f"{folder} is a file; give a folder that is empty or not there yet.")
     if folder.is_dir() and any(folder.iterdir()):
         raise ValueError(
-            f"{folder} is not empty, and nothing in it is overwritten; give a folder that is empty or not there yet."
+            f"{folder} is not empty, and nothing in it is overwritten; give a folder that is empty "
+            "or not there yet."
         )
     files = template_files()
     for path, text in files.items():

@@ -1,9 +1,10 @@
 """The three trees: mechanisms, spec, audits. Discovery lists the folders; nothing is registered.
 
-A suite is a folder with audits/, and for mechanisms of your own mechanisms/ and spec/ (with spec/ alone the mechanisms are
-this package's). A file in audits/ without a mechanism and a spec of its name holds black boxes. Files are loaded by
-path under a private package name, so a suite can lie anywhere and two suites never collide; each is loaded when it is
-first asked for. A mechanism that is missing in one tree is an error.
+A suite is a folder with audits/, and for mechanisms of your own mechanisms/ and spec/ (with spec/
+alone the mechanisms are this package's). A file in audits/ without a mechanism and a spec of its
+name holds black boxes. Files are loaded by path under a private package name, so a suite can lie
+anywhere and two suites never collide; each is loaded when it is first asked for. A mechanism that
+is missing in one tree is an error.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ T = TypeVar("T")
 
 
 class LoadedLater(Mapping[str, T], Generic[T]):
-    """Contents of files by name, each loaded when it is first asked for; that may raise SuiteError."""
+    """Contents of files by name, each loaded when it is first asked for (or SuiteError raised)."""
 
     def __init__(self, names: Iterable[str], one: Callable[[str], T]) -> None:
         self._names = dict.fromkeys(names)
@@ -60,7 +61,7 @@ class LoadedLater(Mapping[str, T], Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Everything found in one root folder, by name. Whatever loads a file may raise SuiteError, which names it."""
+    """Everything in one root folder, by name; loading a broken file raises SuiteError."""
 
     root: Path
     entries: Mapping[str, Entry]
@@ -70,7 +71,10 @@ class Suite:
     boxes: Mapping[str, tuple[BlackBox, ...]] = field(default_factory=dict)
 
     def boxed(self, name: str) -> dict[str, BlackBox]:
-        """The black boxes in the file of this name, by ledger key, "file:adjacency:name"; none of a mechanism's file."""
+        """Collect the black boxes in a file by ledger key, "file:adjacency:name".
+
+        A mechanism's file has none.
+        """
         return {
             f"{name}:{box.pairs[0].adjacency}:{box.name}": box for box in self.boxes.get(name, ())
         }
@@ -133,11 +137,15 @@ class Suite:
 
 
 def find_root(given: Path | None = None) -> Path:
-    """``given``, else the checkout that contains this package, else the trees in the wheel. Raises NoSuite."""
+    """Find the suite: ``given``, else the checkout that contains this package, else the wheel's.
+
+    Raises NoSuite.
+    """
     if given is not None:
         if not (given / "audits").is_dir():
             raise NoSuite(
-                f"{given} is no suite: it has no folder audits/. `dpverify init DIR` writes a suite of your own."
+                f"{given} is no suite: it has no folder audits/. `dpverify init DIR` writes a suite "
+                "of your own."
             )
         return given.resolve()
     package = Path(dpverify.__file__).resolve().parent
@@ -148,7 +156,10 @@ def find_root(given: Path | None = None) -> Path:
 
 
 def load(given: Path | None = None) -> Suite:
-    """Find a suite. Raises SuiteError, naming a file that is missing; one that is broken is named when it is loaded."""
+    """Find a suite and list its files; a missing one is a SuiteError that names it.
+
+    A broken file is named when it is loaded.
+    """
     root = find_root(given)
     base = _package_with_theory(root)
     transformations = _transformations(root, base)
@@ -169,7 +180,10 @@ def load(given: Path | None = None) -> Suite:
 
 
 def is_borrowed(root: Path, path: str) -> bool:
-    """Whether a file of a suite's spec/, as "theory/queries.py", is this package's, for want of one in its folder."""
+    """Whether the suite takes a file of spec/ from this package, for want of its own.
+
+    path: from spec/, as "theory/queries.py".
+    """
     if root == find_root():
         return False
     if path.startswith("theory/"):
@@ -185,7 +199,7 @@ def _has_specs(root: Path, names: Iterable[str]) -> bool:
 def _by_kind(
     mechanisms: list[str], specs: list[str], audits: list[str]
 ) -> tuple[list[str], list[str]]:
-    """The names of mechanisms, and of files of black boxes. Raises SuiteError, naming every file that is missing."""
+    """Split names into mechanisms and files of black boxes; SuiteError names every missing file."""
     names = sorted({*mechanisms, *specs})
     trees = {"mechanisms": mechanisms, "spec": specs, "audits": audits}
     missing = [(name, tree) for name in names for tree, has in trees.items() if name not in has]
@@ -250,5 +264,5 @@ def _package_with_theory(root: Path) -> str:
 
 
 def module_of_boxes(suite: Suite, name: str) -> ModuleType:
-    """The file audits/NAME.py of black boxes."""
+    """Import the file audits/NAME.py of black boxes."""
     return import_file(f"{_private_package(suite.root)}.audits.{name}")

@@ -1,4 +1,5 @@
-"""Black boxes in a suite: judged as mechanisms are, recorded as asserted, and refused where pieces are missing."""
+"""Black boxes in a suite: judged as mechanisms are, recorded as asserted, and refused where pieces
+are missing."""
 
 from __future__ import annotations
 
@@ -151,7 +152,8 @@ def test_a_seeded_one_is_replayed_bit_for_bit(suite: Path, tmp_path: Path) -> No
 def test_a_run_goes_on_unless_code_changed_wherever_it_is(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The function is imported from a project of somebody's own, which is neither installed nor in the suite."""
+    """The function is imported from a project of somebody's own, which is neither installed nor in
+    the suite."""
     project = tmp_path / "project"
     project.mkdir()
     (project / "their_scales.py").write_text("SCALE = 1.0\n", encoding="utf-8")

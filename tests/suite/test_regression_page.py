@@ -1,4 +1,5 @@
-"""docs/regression.md does what it says, and the files for CI that it names are what their readers expect."""
+"""docs/regression.md does what it says, and the files for CI that it names are what their readers
+expect."""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ def test_every_input_of_the_action_is_used_and_none_is_put_into_a_script() -> No
 
 
 def _asked(step: dict[str, Any], folder: Path, inputs: dict[str, str]) -> list[list[str]]:
-    """The commands that a step's script runs, with programs that only write down how they are called."""
+    """The commands that a step's script runs, with programs that only write down how they are
+    called."""
     for program in ("dpverify", "python"):
         file = folder / program
         file.write_text(_STUB, encoding="utf-8")

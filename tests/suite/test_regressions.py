@@ -1,4 +1,5 @@
-"""``dpverify compare``: what got worse from one run to another is seen, named, and failed where it is not allowed."""
+"""``dpverify compare``: what got worse from one run to another is seen, named, and failed where it
+is not allowed."""
 
 from __future__ import annotations
 

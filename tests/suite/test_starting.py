@@ -1,4 +1,5 @@
-"""``dpverify init``: what it writes passes everything at once, and nothing that is there is touched."""
+"""``dpverify init``: what it writes passes everything at once, and nothing that is there is
+touched."""
 
 from __future__ import annotations
 

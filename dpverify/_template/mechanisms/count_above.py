@@ -14,10 +14,11 @@ COUNT = "count"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountAbove(Mechanism[int]):
-    """The number of records that are at least ``threshold``, plus discrete Laplace noise; an integer.
+    """The number of records that are at least ``threshold``, with discrete Laplace noise.
 
-    Data: one column. Claim: PureDP(1 / noise_multiplier), derived from the plan's only stage. Errors: TypeError or
-    ValueError for parameters and for data that are not a real column.
+    Data: one column. Output: an integer. Claim: PureDP(1 / noise_multiplier), derived from the
+    plan's only stage. Errors: TypeError or ValueError for parameters and for data that are no real
+    column.
     """
 
     threshold: float

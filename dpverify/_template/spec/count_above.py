@@ -1,4 +1,4 @@
-"""Spec of ``count_above``: what its law is, said again without a line of the code that draws from it."""
+"""Spec of ``count_above``: its law, written without a line of the code that draws from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records the loss is at most claimed / multiplier, and for a pair exactly that."""
+    """Show that the loss is at most claimed / multiplier for neighbors, and for some exactly that.
+
+    All datasets of at most 2 records of three values are enumerated.
+    """
     cases, largest = 0, mp.mpf(0)
     for adjacency in Adjacency:
         parameters = {"threshold": 1.0, "adjacency": adjacency, "noise_multiplier": Fraction(3, 2)}
