@@ -9,8 +9,10 @@ of it; "rms" is the ratios' root mean square (1 for a normal law).
 
 The truth is what the estimate would be without noise, clipping and cuts: the mean of all records,
 or their second moments about the known center. Where a result reports the deviation of sampling
-too, the truth is the parameter of the law, and both deviations are taken together. A release that
-abstains is left out, and counted.
+too, the truth is the parameter of the law, and both deviations are taken together. Of a shape,
+whose deviation is of the noise alone, it is the same mechanism's value with hardly any noise; of
+``ClippedMean`` with a ball that clips many records, the mean of the clipped ones, which is what
+it is said to estimate. A release that abstains is left out, and counted.
 
     python -m tests.benchmarks.deviations [--datasets 40] [--draws 25] [--only ROBUST]
 """
@@ -19,14 +21,16 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 import dpverify
-from dpverify import Abstained, Adjacency, ApproxDP, SeededBits
+from dpverify import Abstained, Adjacency, ApproxDP, SeededBits, families
 from tests.benchmarks.timing import header, table
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -40,12 +44,31 @@ def means(result: Any, data: Any) -> Any:
     return (result.value - data.mean(axis=0)) / result.standard_deviation
 
 
+def clipped_means(result: Any, data: Any) -> Any:
+    """Divide the distances from the mean of the records clipped to sqrt(d) by the reported
+    deviations."""
+    length = np.linalg.norm(data, axis=1, keepdims=True)
+    return means(result, data * np.minimum(1, math.sqrt(data.shape[1]) / length))
+
+
 def moments(result: Any, data: Any) -> Any:
     """Divide the errors of second moments about 0, on and above the diagonal, by the reported
     deviations."""
     above = np.triu_indices(data.shape[1])
     off = result.value - data.T @ data / len(data)
     return off[above] / result.standard_deviation[above]
+
+
+def entries(result: Any, truth: Any) -> Any:
+    """Divide the distances from another matrix, on and above the diagonal, by the reported
+    deviations."""
+    above = np.triu_indices(len(truth))
+    return (result.value - truth)[above] / result.standard_deviation[above]
+
+
+def own_moments(result: Any, data: Any) -> Any:
+    """Do that about the mean of all records."""
+    return moments(result, data - data.mean(axis=0))
 
 
 def normal_law(result: Any, data: Any) -> Any:
@@ -62,7 +85,7 @@ def location_scale(result: Any, data: Any) -> Any:
 
 
 def one_parameter(result: Any, data: Any) -> Any:
-    """Divide the error of the mean's parameter by noise and sampling together."""
+    """Divide the error of the mean by noise and sampling together."""
     return np.array([(result.value - 0.3) / math.hypot(result.spread, result.sampling)])
 
 
@@ -84,6 +107,8 @@ class Case:
     ratios: Ratios = means
     center: float = 0.3
     """The mean of every column."""
+    quiet: bool = False
+    """Whether the truth is the release of the same mechanism with hardly any noise."""
 
     def mechanism(self) -> Any:
         """Build it for the budget."""
@@ -111,8 +136,9 @@ def cases() -> Iterator[Case]:
         at = f"{n} x {d}"
         ball: dict[str, Any] = {"center": zero, "radius": 2 * math.sqrt(d) + 2}
         yield from _both(f"clipped {at}", "ClippedMean", n, d, **ball)
-        small: dict[str, Any] = {"center": zero, "radius": math.sqrt(d)}
-        yield from _both(f"clipped at sqrt(d) {at}", "ClippedMean", n, d, mean=0.0, **small)
+        small: dict[str, Any] = {"center": zero, "radius": math.sqrt(d), "mean": 0.0}
+        small["ratios"] = clipped_means
+        yield from _both(f"clipped at sqrt(d) {at}", "ClippedMean", n, d, **small)
         yield from _both(f"iterative {at}", "IterativeMean", n, d, center=zero, radius=50)
         far: dict[str, Any] = {"center": zero, "reach": 50}
         yield from _both(f"coordinatewise {at}", "CoordinatewiseMean", n, d, deviations=one, **far)
@@ -133,20 +159,44 @@ def cases() -> Iterator[Case]:
             yield Case(f"winsorized {at}", "WinsorizedMean", REPLACE, n, d, wide)
             known = {"center": zero, "cell": 2.0**-10, "ratios": moments, "mean": 0.0}
             yield from _both(f"covariance {at}", "GaussianCovariance", n, d, **known)
-            yield from _both(f"shape {at}", "SignCovariance", n, d, **{**known, "ratios": shapes})
-    for n in (500, 3000):
+            scaled = {"scale": 1.0, "cell": 2.0**-10, "ratios": own_moments, "center": zero}
+            yield from _both(
+                f"covariance, center searched {at}", "GaussianCovariance", n, d, **scaled
+            )
+            turned = {"center": zero, "cell": 2.0**-10}
+            for adjacency in (ADD, REPLACE):
+                name = f"shape {at}, {adjacency}"
+                yield Case(name, "SignCovariance", adjacency, n, d, turned, entries, 0.0, True)
+    yield from columns()
+
+
+def columns() -> Iterator[Case]:
+    """Mechanisms for one column."""
+    cell, box = {"cell": 2.0**-10}, ((-20.0, 20.0), (0.1, 10.0))
+    for n in (500, 1000, 3000):
         yield from _both(f"bounded {n}", "BoundedMean", n, 0, lower=-4, upper=5)
-        yield from _both(f"normal law {n}", "UnivariateGaussian", n, 0, ratios=normal_law)
-        box = {"location": (-20, 20), "scale": (0.1, 10)}
-        yield from _both(
-            f"location-scale {n}",
-            "LocationScale",
-            n,
-            0,
-            family="normal",
-            **box,
-            ratios=location_scale,
-        )
+        if n > 500:
+            yield from _both(
+                f"normal law {n}", "UnivariateGaussian", n, 0, **cell, ratios=normal_law
+            )
+            own: dict[str, Any] = {"family": families.NormalFamily(), "ranges": box}
+            own["ratios"] = location_scale
+            yield from _both(f"location-scale {n}", "LocationScale", n, 0, **own)
+            half = {"family": "half_normal", "ratios": scale, "mean": 0.0}
+            yield from _both(f"scale {n}", "ScaleFamily", n, 0, **half)
+            rate: dict[str, Any] = {"family": families.Normal(1.0), "ratios": one_parameter}
+            yield from _both(
+                f"one parameter {n}", "TruncatedMle", n, 0, **rate, lowest=-9, highest=9
+            )
+
+
+def quiet_value(mechanism: Any, data: Any) -> Any:
+    """Release the value with hardly any noise, which needs no privacy here."""
+    return (
+        replace(mechanism, noise_multiplier=Fraction(1, 1000), budget=None)
+        .release(data, SeededBits(0))
+        .value
+    )
 
 
 def measured(case: Case, datasets: int, draws: int) -> list[str]:
@@ -159,7 +209,8 @@ def measured(case: Case, datasets: int, draws: int) -> list[str]:
         found = [one for one in results if not isinstance(one, Abstained)]
         missing += draws - len(found)
         if found:
-            ratios = np.array([case.ratios(one, data) for one in found])
+            truth = quiet_value(mechanism, data) if case.quiet else data
+            ratios = np.array([case.ratios(one, truth) for one in found])
             shares.append(float((np.abs(ratios) <= 2).mean()))
             squares.append(float((ratios**2).mean()))
     if not shares:
@@ -182,7 +233,7 @@ def main() -> None:
     for case in cases():
         if given.only in case.name:
             rows.append(measured(case, given.datasets, given.draws))
-            print(*rows[-1], flush=True)
+            print(*rows[-1], file=sys.stderr, flush=True)
     header("coverage of reported deviations", "python -m tests.benchmarks.deviations")
     print(f"\n{__doc__}")
     table(["case", "within two", "+-", "rms", "abstained", f"aim {AIM}"], rows)
