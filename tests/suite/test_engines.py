@@ -64,13 +64,15 @@ def test_a_process_that_dies_loses_its_unit_only(
     monkeypatch.setattr("dpverify.suite.engines.processes.ATTEMPTS", 2)  # a process takes a second
     with Processes(2) as engine:
         found = _by_name(engine, [*BAD, Unit("unsendable", "unsendable"), *HELD], options)
-        again = _by_name(engine, [Unit("held", "later")], options)
+        again = _by_name(engine, [Unit("held", "later"), Unit("held", "last")], options)
+        alone = _by_name(engine, [Unit("held", "alone")], options)
     _check_bad(found, options)
     assert options.begun("always") == 2
     assert [options.begun(unit.name) for unit in HELD] == [1] * len(HELD)
     assert found["unsendable"].outcome is Outcome.INVALID
     processes = {found[unit.name].data["process"] for unit in HELD}
     assert os.getpid() not in processes
+    assert alone["alone"].data["process"] == os.getpid()
     for process in {*processes, again["later"].data["process"]}:
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)
@@ -82,6 +84,11 @@ def test_here_what_raises_is_invalid_and_the_rest_is_done(options: Options) -> N
     assert {found[unit.name].data["process"] for unit in HELD} == {os.getpid()}
 
 
+def _prefixes(dask_scheduler: Any) -> set[str]:
+    """What the dashboard groups tasks by."""
+    return set(dask_scheduler.task_prefixes)
+
+
 def test_a_cluster_that_loses_workers_loses_their_units_only(
     scheduler: Scheduler, options: Options
 ) -> None:
@@ -89,8 +96,10 @@ def test_a_cluster_that_loses_workers_loses_their_units_only(
     with Cluster(scheduler.address, code_of(find_root())) as engine:
         assert engine.workers == 2
         found = _by_name(engine, [*BAD, *HELD], options)
+        shown = engine._client.run_on_scheduler(_prefixes)
+    assert {"held", "raises"} <= shown
     _check_bad(found, options)
-    assert len({found[unit.name].data["process"] for unit in HELD} - {os.getpid()}) >= 2
+    assert os.getpid() not in {found[unit.name].data["process"] for unit in HELD}
 
 
 def test_workers_with_other_code_do_nothing(scheduler: Scheduler, options: Options) -> None:

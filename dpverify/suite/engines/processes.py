@@ -19,6 +19,7 @@ from typing import Any
 import threadpoolctl
 
 from dpverify.suite.engines import ATTEMPTS, AnyUnit, Replays, crashed, killed
+from dpverify.suite.engines.serial import Serial
 from dpverify.suite.events import UnitFinished
 
 _ALONE = "try --workers 1, or fewer workers"
@@ -40,7 +41,10 @@ class Processes:
         do: Callable[[AnyUnit, Any], UnitFinished],
         options: Replays[AnyUnit],
     ) -> Iterator[UnitFinished]:
-        """Yield results as they come, in no order."""
+        """Yield results as they come, in no order. A single unit is not worth a process, and is done here."""
+        if len(units) <= 1:
+            yield from Serial().run(units, do, options)
+            return
         doing: list[Future[UnitFinished]] = [
             self._threads.submit(self._tried, do, unit, options) for unit in units
         ]
