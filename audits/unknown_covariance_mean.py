@@ -200,23 +200,50 @@ def _unknown(setting: Mapping[str, Any]) -> UnknownCovarianceMean:
         noise_multiplier=Fraction(setting["noise_multiplier"]),
         d=setting["d"],
         n_max=6000,
-        reports=3,
+        reports=setting.get("reports", setting.get("count", 3)),
         tail=Fraction(1, 10**7),
     )
 
 
-def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
-    """Normal columns about 3 of a variance in the middle of a level; the error is a distance."""
+_ALIKE = Instance(kind="gaussian", parameters={"mean": 3.0, "deviation": "deviation"})
+_ALIKE_CURVE = Curve(function="noise_error", arguments=("parameters", "n", "deviation", "power"))
+_FEW = Instance(
+    kind="few_large", parameters={"mean": 3.0, "deviation": "deviation", "count": "count"}
+)
+_FEW_CURVE = Curve(function="noise_few_large", arguments=("parameters", "n", "deviation", "count"))
+_FALLING = Instance(
+    kind="geometric", parameters={"mean": 3.0, "deviation": "deviation", "ratio": "ratio"}
+)
+_FALLING_CURVE = Curve(
+    function="noise_geometric", arguments=("parameters", "n", "deviation", "ratio")
+)
+_FIXED: dict[str, Any] = {
+    "n": 4000,
+    "deviation": 1.4,
+    "noise_multiplier": Fraction(1, 4),
+    "adjacency": ADD,
+}
+
+
+def _rate(
+    name: str,
+    variable: str,
+    values: tuple[Any, ...],
+    instance: Instance = _ALIKE,
+    curve: Curve = _ALIKE_CURVE,
+    **claimed: Any,
+) -> RateClaim:
+    """Normal columns about 3 of variances in the middle of a level; the error is a distance."""
     return RateClaim(
         name=name,
         mechanism=_unknown,
         variable=variable,
         values=values,
-        instance=Instance(kind="gaussian", parameters={"mean": 3.0, "deviation": "deviation"}),
+        instance=instance,
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         source="DJYZZ24, Algorithm 2: a mean of unknown covariance",
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
-        curve=Curve(function="noise_error", arguments=("parameters", "n", "deviation", "power")),
+        curve=curve,
         **claimed,
     )
 
@@ -243,5 +270,34 @@ RATES = (
         setting={"n": 8000, "d": 8, "deviation": 1.4, "power": 0, "adjacency": REPLACE},
         exponent=Exponent(value=1, tolerance=0.1),
         repeats=300,
+    ),
+    _rate(  # three large columns and others of 1 / d: the noise does not follow the dimension
+        "noise-against-d, few large columns",
+        "d",
+        (8, 36, 144),
+        _FEW,
+        _FEW_CURVE,
+        setting={**_FIXED, "count": 3},
+        exponent=Exponent(value=0, tolerance=0.1),
+        repeats=200,
+    ),
+    _rate(  # variances that fall by factors of 4: neither does it here
+        "noise-against-d, geometric variances",
+        "d",
+        (8, 36, 144),
+        _FALLING,
+        _FALLING_CURVE,
+        setting={**_FIXED, "ratio": 0.5, "reports": 5},
+        exponent=Exponent(value=0, tolerance=0.1),
+        repeats=200,
+    ),
+    _rate(  # but it does the number of large columns
+        "noise-against-large-columns",
+        "count",
+        (4, 8, 16),
+        _FEW,
+        _FEW_CURVE,
+        setting={**_FIXED, "d": 48},
+        repeats=200,
     ),
 )

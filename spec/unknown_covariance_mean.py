@@ -219,8 +219,26 @@ def _variances(parameters: Parameters, deviation: Any, power: Any) -> list[Any]:
 def noise_error(parameters: Parameters, n: int, deviation: Any, power: Any) -> Any:
     """The root mean squared |estimate - mean of the records| of n normal records with columns of deviations
     deviation j^-power, to first order: the refined mean's for the typical levels."""
-    variances = _variances(parameters, deviation, power)
+    return _noise_of(parameters, n, _variances(parameters, deviation, power))
+
+
+def _noise_of(parameters: Parameters, n: int, variances: Sequence[Any]) -> Any:
+    """To first order, for the typical levels of columns of these variances."""
     return refined_mean.expected_error(mean_part(parameters, typical(parameters, variances)), n)
+
+
+@states(_OURS)
+def noise_few_large(parameters: Parameters, n: int, deviation: Any, count: int) -> Any:
+    """As ``noise_error``, for ``count`` columns of this deviation and others of it divided by d."""
+    d, top = parameters["d"], mp.mpf(deviation) ** 2
+    return _noise_of(parameters, n, [top] * count + [top / d**2] * (d - count))
+
+
+@states(_OURS)
+def noise_geometric(parameters: Parameters, n: int, deviation: Any, ratio: Any) -> Any:
+    """As ``noise_error``, for columns of deviation, deviation ratio, deviation ratio^2, ..."""
+    top, falls = mp.mpf(deviation) ** 2, mp.mpf(ratio) ** 2
+    return _noise_of(parameters, n, [top * falls**j for j in range(parameters["d"])])
 
 
 @states(_OURS)
@@ -361,8 +379,7 @@ def worst_noise(
     own, found = {**given, "reports": k}, []
     for size in (min(d, 3 * k // 2 + 1), min(d, 2 * k + 1)):
         variances = [mp.mpf(2)] * size + [mp.mpf(10) ** -16] * (d - size)
-        noise = refined_mean.expected_error(mean_part(own, typical(own, variances)), n)
-        found.append(noise / (size * mp.sqrt(2)))
+        found.append(_noise_of(own, n, variances) / (size * mp.sqrt(2)))
     return max(found)
 
 

@@ -39,6 +39,21 @@ def decaying(rng: Generator, n: int, d: int, *, mean: float, power: float) -> Fl
     return mean + rng.normal(size=(n, d)) * np.arange(1.0, d + 1) ** -power
 
 
+def few_large(
+    rng: Generator, n: int, d: int, *, mean: float, deviation: float, count: int
+) -> Floats:
+    """Independent normal coordinates: ``count`` of this deviation, the others of it divided by d."""
+    own = np.where(np.arange(d) < count, deviation, deviation / d)
+    return mean + rng.normal(size=(n, d)) * own
+
+
+def geometric(
+    rng: Generator, n: int, d: int, *, mean: float, deviation: float, ratio: float
+) -> Floats:
+    """Independent normal coordinates of deviation, deviation ratio, deviation ratio^2, ..."""
+    return mean + rng.normal(size=(n, d)) * (deviation * ratio ** np.arange(d))
+
+
 def contaminated(
     rng: Generator, n: int, d: int, *, mean: float, share: float, offset: float
 ) -> Floats:
@@ -131,6 +146,8 @@ KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
             gamma,
             poisson,
             decaying,
+            few_large,
+            geometric,
             contaminated,
             uniform,
             evenly,
