@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,19 +14,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpverify import Adjacency, KthLargestVariance, NumberOfReports, SumOfVariances
 from dpverify.audit import Configuration, Fault, NeighboringPair, added, replaced
-from dpverify.grid import View, ingest
+from dpverify.grid import ingest
 from dpverify.grid.groups import GroupBuckets, ReportsWorth
 from dpverify.grid.records import Records
-from dpverify.grid.transcripts import transcript
 from dpverify.plans import Law, Stage, ThresholdedGaussian, ThresholdedLaplace
-from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+from dpverify.plans.faulty import FaultyLaw
+from dpverify.privacy.calibration import least_integer
+from dpverify.rates import Curve, Empirical, Instance, Metric, RateClaim, RateFault
 
 GroupVotes = KthLargestVariance | SumOfVariances | NumberOfReports
 Rows = list[list[float]]
 _FAR = float(3 * 2**17)  # a near and a far record have a variance of 1.1 times 2^36
 _CANDIDATES = 6000
-_RECORDS_A_GROUP = 20
-"""In rates."""
 
 
 def parts_of(mechanism: GroupVotes) -> tuple[Stage, GroupBuckets, Any]:
@@ -162,59 +162,74 @@ def configuration(name: str, mechanism: GroupVotes) -> Configuration:
 # --- rates --------------------------------------------------------------------------------------
 
 
-def _votes(mechanism: GroupVotes, data: Any) -> dict[float, int]:
-    """The exact numbers of groups, by the names that an estimate gives to buckets."""
-    _, query, _ = parts_of(mechanism)
-    table = query.evaluate(View(ingest(data, mechanism.domain)))
-    shown = mechanism.estimate(transcript({"votes": tuple(table.ravel().tolist())}))
-    found: dict[float, int] = dict(getattr(shown, "votes", {}))
-    return found
+def factor_off(value: float, truth: float) -> float:
+    """By which factor a positive number is off, at least 1; infinite for a number that is not positive."""
+    return max(value / truth, truth / value) if value > 0 else math.inf
 
 
-def _of_the_fullest(estimate: Any, votes: dict[float, int]) -> float:
-    """Of its vote count, over the number of records; what is withheld counts as 0."""
-    fullest = max(votes, key=votes.__getitem__)
-    seen = getattr(estimate, "votes", {}).get(fullest, 0)
-    return float(abs(seen - votes[fullest]) / (_RECORDS_A_GROUP * sum(votes.values())))
+def enough_groups(noise: Any, allowed: float) -> int:
+    """The least number of groups whose common bucket is withheld with probability at most ``allowed``."""
+    return least_integer(lambda m: noise.below(noise.threshold - m) <= allowed, above=0)
 
 
-def rates(kind: type[GroupVotes], **fixed: Any) -> tuple[RateClaim, ...]:
-    """The noise of the fullest bucket's votes over the number of records; against that and epsilon.
+def few_groups(mechanism: Any, data: ArrayLike, value: Any) -> Law:
+    """A planted fault: half of the groups, and the threshold for all of them."""
+    (stage,) = mechanism.fixed_plan
+    query = dataclasses.replace(stage.query, groups=stage.query.groups // 2)
+    plan = (dataclasses.replace(stage, query=query),)
+    return FaultyLaw(plan, ingest(data, mechanism.domain), mechanism.adjacency, mechanism.domain)
 
-    There are as many groups as records allow: a public 20th of them.
+
+FEW_GROUPS = RateFault(name="half of the groups", law=few_groups)
+SHARE_MISSED = 0.8
+"""Of beta: the groups of a rate miss with this probability, so that 1.3 times the noise misses too often."""
+DEVIATION = 2**0.5  # the variance is 2, in the middle of [1, 4)
+
+
+def rates(kind: type[GroupVotes], truth: float, **fixed: Any) -> tuple[RateClaim, ...]:
+    """Groups in proportion to ln(1 / (delta beta)) / epsilon give an answer within a factor of 4, but with probability
+    beta: over epsilon, delta, ln(1 / beta) and d.
+
+    The groups are the fewest for which it may hold: all of them but rare ones name one bucket, which is withheld with
+    probability 0.8 beta. truth: what is estimated, for columns of variance 2.
     """
-    curve = Curve(function="expected_error", arguments=("parameters",), per="n")
-    normal = Instance(kind="gaussian", parameters={"mean": 50.0, "deviation": 1.4})
 
-    def make(setting: Mapping[str, Any]) -> GroupVotes:
+    def made(setting: Mapping[str, Any], groups: int | None) -> GroupVotes:
         return kind(
             adjacency=Adjacency.ADD_REMOVE,
             noise_multiplier=1 / Fraction(setting["epsilon"]),
             noise="laplace",
             d=setting["d"],
-            groups=setting["n"] // _RECORDS_A_GROUP,
-            delta=Fraction(1, 100),
+            groups=groups,
+            delta=Fraction(setting["delta"]),
             **fixed,
         )
 
-    def rate(name: str, variable: str, values: tuple[Any, ...], **setting: Any) -> RateClaim:
+    def make(setting: Mapping[str, Any]) -> GroupVotes:
+        noise = parts_of(made(setting, None))[2]
+        return made(setting, enough_groups(noise, SHARE_MISSED * math.exp(-setting["t"])))
+
+    def rate(variable: str, values: tuple[Any, ...]) -> RateClaim:
+        setting = {"n": 80_000, "d": 2, "t": 3.0, "epsilon": Fraction(1, 16), "delta": 0.01}
         return RateClaim(
-            name=name,
+            name=f"within-a-factor-of-4-against-{variable}",
             mechanism=make,
             variable=variable,
             values=values,
-            setting={"d": 2, **setting},
-            instance=normal,
-            target=Empirical(_votes),
-            error=_of_the_fullest,
-            exponent=Exponent(value=-1, tolerance=0.1),
-            curve=curve,
-            repeats=6000,
-            source="DJYZZ24, Algorithm 5: the noise of the votes",
+            setting={name: number for name, number in setting.items() if name != variable},
+            instance=Instance(kind="gaussian", parameters={"mean": 50.0, "deviation": DEVIATION}),
+            target=Empirical(lambda mechanism, data: truth),
+            error=lambda estimate, true: factor_off(estimate.value, true),
+            metric=Metric("misses", beyond=4.0),
+            upper=Curve(function="allowed", arguments=("t",), margin=1.0),
+            faults=(FEW_GROUPS,),
+            repeats=10_000,
+            source="DJYZZ24, Lemmas 4.5 and 4.6: groups in proportion to log(1 / (delta beta)) / epsilon",
         )
 
-    half = Fraction(1, 2)
     return (
-        rate("error-against-n", "n", (2400, 4800, 9600), epsilon=half),
-        rate("error-against-epsilon", "epsilon", (half / 2, half, 2 * half), n=4000),
+        rate("epsilon", tuple(Fraction(1, k) for k in (16, 8, 4))),
+        rate("delta", (1e-6, 1e-4, 1e-2)),
+        rate("t", (1.5, 2.25, 3.0)),
+        rate("d", (2, 8, 32)),
     )

@@ -48,4 +48,4 @@ SMALL = (
     ),
 )
 
-RATES = rates(KthLargestVariance)
+RATES = rates(KthLargestVariance, 2.0)

@@ -8,6 +8,7 @@ rise in some columns and fall in others.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,13 +18,14 @@ import numpy as np
 from dpverify import Adjacency, LargeVariances, PureDP, UnknownCovarianceMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
-from dpverify.grid import View
+from dpverify.grid import View, ingest
 from dpverify.grid.levels import LevelCounts, bucket_table
 from dpverify.plans import AboveThreshold, Stage
+from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.plan import with_stages
-from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+from dpverify.rates import Curve, Empirical, Instance, Metric, RateClaim, RateFault
 
-from ._groups import GroupsByIndex
+from ._groups import DEVIATION, SHARE_MISSED, GroupsByIndex, factor_off
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _LEVEL = 4**11
@@ -192,71 +194,62 @@ SMALL = (
 
 # --- rates --------------------------------------------------------------------------------------
 
-_COLUMNS = 16
-_POWER = -0.25
-"""Column j of 1, 2, ... has the variance j^(1/2): up to 4, where two fifths of the groups are above 4."""
+_LEVEL_ASKED = 16
+"""All columns have variance 2, below half of this public bound, so none is to be reported."""
+
+
+def _groups_for(setting: Mapping[str, Any]) -> int:
+    """With noise of 2 / epsilon on the threshold and 4 / epsilon on d answers of 0, two fifths of the groups off.
+
+    Some noise of an answer reaches it with probability d 2/3 e^(-epsilon m / 10) at most, about; 0.8 beta here.
+    """
+    beta = math.exp(-setting["t"])
+    chance = SHARE_MISSED * beta / (setting["d"] * 2 / 3)
+    return math.ceil(10 / float(setting["epsilon"]) * math.log(1 / chance))
 
 
 def _ladder(setting: Mapping[str, Any]) -> LargeVariances:
     return LargeVariances(
-        adjacency=setting["adjacency"],
+        adjacency=ADD,
         noise_multiplier=1 / Fraction(setting["epsilon"]),
-        d=_COLUMNS,
+        d=setting["d"],
         reports=1,
         n_max=setting["n"],
-        largest=4,
+        groups=_groups_for(setting),
+        largest=_LEVEL_ASKED,
         depth=1,
     )
 
 
-def _answers(mechanism: LargeVariances, data: Any) -> Any:
-    """For each column how many groups are above 4."""
-    stage = mechanism.fixed_plan[0]
-    assert isinstance(stage, Stage)
-    return stage.query.evaluate(View(np.asarray(data)))
+def _few_groups(mechanism: LargeVariances, data: Any, value: Any) -> Any:
+    """A planted fault: half of the groups, and a threshold of two fifths of these."""
+    half = dataclasses.replace(mechanism, groups=mechanism.ladder().grouping.groups // 2)
+    return FaultyLaw(half.fixed_plan, ingest(data, half.domain), half.adjacency, half.domain)
 
 
-def _rate(
-    name: str, variable: str, values: tuple[Any, ...], setting: Mapping[str, Any], exponent: Any
-) -> RateClaim:
-    def target(mechanism: LargeVariances, data: Any) -> tuple[Any, int, int]:
-        return _answers(mechanism, data), mechanism.ladder().threshold, len(data)
-
-    def off(estimate: Any, known: Any) -> float:
-        """How far the reported answer is from the threshold; if there is none, the largest; over n."""
-        answers, threshold, n = known
-        reported = next(iter(estimate.variances), int(np.argmax(answers)))
-        return float(abs(answers[reported] - threshold) / n)
-
+def _rate(variable: str, values: tuple[Any, ...]) -> RateClaim:
+    setting = {"n": 40_000, "d": 16, "t": 3.0, "epsilon": Fraction(1, 4)}
     return RateClaim(
-        name=name,
+        name=f"within-a-factor-of-4-against-{variable}",
         mechanism=_ladder,
         variable=variable,
         values=values,
-        setting={"d": _COLUMNS, **setting},
-        exponent=exponent,
-        instance=Instance(kind="decaying", parameters={"mean": 5.0, "power": _POWER}),
-        target=Empirical(target),
-        error=off,
-        curve=Curve(function="expected_error", arguments=("parameters", "records"), per="n"),
-        repeats=3000,
-        source="DR14, Theorem 3.24: an answer that is reported is near the threshold",
+        setting={name: number for name, number in setting.items() if name != variable},
+        instance=Instance(kind="gaussian", parameters={"mean": 5.0, "deviation": DEVIATION}),
+        target=Empirical(lambda mechanism, data: DEVIATION**2),
+        error=lambda estimate, truth: max(
+            [1.0, *(factor_off(value, truth) for value in estimate.variances.values())]
+        ),
+        metric=Metric("misses", beyond=4.0),
+        upper=Curve(function="allowed", arguments=("t",), margin=1.0),
+        faults=(RateFault(name="half of the groups", law=_few_groups),),
+        repeats=10_000,
+        source="DJYZZ24, Lemma 4.7, and DR14, Theorem 3.24: log(d / beta) / epsilon groups find what is large",
     )
 
 
 RATES = (
-    _rate(
-        "error-against-epsilon",
-        "epsilon",
-        tuple(map(Fraction, ("1/4", "1/2", "1"))),
-        {"n": 1200, "adjacency": ADD},
-        Exponent(value=-1, tolerance=0.2),
-    ),
-    _rate(
-        "error-against-n",
-        "n",
-        (600, 1200, 2400),
-        {"epsilon": Fraction(1, 2), "adjacency": ADD},
-        Exponent(value=-1, tolerance=0.2),
-    ),
+    _rate("epsilon", tuple(Fraction(1, k) for k in (8, 4, 2))),
+    _rate("t", (1.5, 2.25, 3.0)),
+    _rate("d", (4, 16, 64)),
 )

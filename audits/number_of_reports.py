@@ -43,4 +43,4 @@ SMALL = (
     ),
 )  # fmt: skip
 
-RATES = rates(NumberOfReports)
+RATES = rates(NumberOfReports, 1.0)

@@ -40,4 +40,4 @@ SMALL = (
     ),
 )
 
-RATES = rates(SumOfVariances, over=(0,))
+RATES = rates(SumOfVariances, 2.0, over=(0,))

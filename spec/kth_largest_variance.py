@@ -123,7 +123,7 @@ def error_bound(parameters: Parameters, n: int) -> Any:
     return group_votes.failure(parameters, n, lambda pairs: group_votes.exactly_off(k, d, pairs))
 
 
-expected_error = group_votes.expected_error
+allowed = group_votes.allowed
 lower_bound = group_votes.lower_bound
 
 

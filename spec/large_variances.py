@@ -229,15 +229,7 @@ def error_bound(parameters: Parameters, n: int) -> Any:
     return min(missed, mp.mpf(1))
 
 
-def expected_error(parameters: Parameters, records: Sequence[Any]) -> Any:
-    """The root mean square, exactly, of how far the first answer reported is from the threshold; of no
-    report: how far the largest answer is."""
-    ((_, first), *_) = law(parameters, records).stage_laws()
-    assert isinstance(first, AboveThresholdLaw)
-    answers = (*first.answers, max(first.answers))
-    masses = first.masses(real_exponential)
-    squares = ((a - first.threshold) ** 2 * mass for a, mass in zip(answers, masses, strict=True))
-    return mp.sqrt(mp.fsum(squares))
+allowed = group_votes.allowed
 
 
 @states(Source("HT10", "packing argument", note="of one column that varies"))

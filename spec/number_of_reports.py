@@ -79,5 +79,5 @@ def error_bound(parameters: Parameters, n: int) -> Any:
     return law_.below(law_.threshold - votes, e)
 
 
-expected_error = group_votes.expected_error
+allowed = group_votes.allowed
 lower_bound = group_votes.lower_bound

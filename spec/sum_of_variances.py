@@ -67,5 +67,5 @@ def error_bound(parameters: Parameters, n: int) -> Any:
     return group_votes.failure(parameters, n, group_votes.off_by_two)
 
 
-expected_error = group_votes.expected_error
+allowed = group_votes.allowed
 lower_bound = group_votes.lower_bound

@@ -16,7 +16,7 @@ FEWEST_REPEATS = 200
 """Below it an interval of a root mean square says little."""
 LARGEST_SHARE = 0.05
 """Of the sum of squares: where one error has more of it, the normal law says nothing of the mean."""
-_KINDS = ("rms", "median", "quantile")
+_KINDS = ("rms", "median", "quantile", "misses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Interval:
 class Metric:
     """Of errors e >= 0: "rms" (root mean square), "median", or "quantile" of a level in (0, 1).
 
+    "misses" is the share of errors above ``beyond``; what abstains is a miss.
     tail: in place of a level, the name of a number t > 0 of the setting: the quantile that is
     exceeded with probability exp(-t), so that a claim can run over t = ln(1 / beta).
     """
@@ -39,6 +40,7 @@ class Metric:
     kind: str = "rms"
     level: float = 0.5
     tail: str = ""
+    beyond: float = math.inf
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -51,10 +53,17 @@ class Metric:
             )
         if self.tail and self.level != 0.5:
             raise ValueError(f"level = {self.level}, tail = {self.tail!r}: give one of them.")
+        if (self.kind == "misses") is (self.beyond == math.inf):
+            raise ValueError(
+                f"{self.kind!r} with beyond = {self.beyond}: misses are errors above a finite number, and no other "
+                "metric has one. Give beyond=4, say, for misses alone."
+            )
 
     def __str__(self) -> str:
         if self.tail:
             return f"1 - exp(-{self.tail}) quantile"
+        if self.kind == "misses":
+            return f"share above {self.beyond:g}"
         return f"{self.level:g} quantile" if self.kind == "quantile" else self.kind
 
     def at(self, setting: Mapping[str, Any]) -> Metric:
@@ -77,8 +86,8 @@ class Metric:
         of the sum of squares: a few errors then carry the mean, and nothing can be said of it. A
         tail so rare that no error of it was drawn cannot be noticed: the true value may be far
         above, and no interval from finitely many errors excludes it. Take the median where tails
-        are heavy. median, quantile: at least 1 - alpha for every law (``order_statistics``). Raises
-        ValueError where the level is still to be read from a setting.
+        are heavy. median, quantile: at least 1 - alpha for every law (``order_statistics``). misses: exact
+        for a binomial number (Clopper and Pearson). Raises ValueError where the level is still to be read from a setting.
         """
         if self.tail:
             raise ValueError(f"The level follows {self.tail!r} of a setting; take .at(setting).")
@@ -87,6 +96,8 @@ class Metric:
             if math.isfinite(found.value) and _largest_share(errors) > LARGEST_SHARE:
                 return Interval(math.sqrt(found.value), 0.0, math.inf)
             return Interval(math.sqrt(found.value), math.sqrt(found.low), math.sqrt(found.high))
+        if self.kind == "misses":
+            return share(int(np.sum(errors > self.beyond)), len(errors), alpha)
         return order_statistics(errors, self.level, alpha)
 
 
@@ -97,6 +108,13 @@ def _largest_share(errors: Floats) -> float:
     """The largest square over the sum of all."""
     squares = np.square(errors)
     return float(squares.max() / squares.sum())
+
+
+def share(misses: int, n: int, alpha: float) -> Interval:
+    """The share of misses among n independent errors, with Clopper's and Pearson's interval of level 1 - alpha."""
+    low = scipy.special.betaincinv(misses, n - misses + 1, alpha / 2) if misses else 0.0
+    high = scipy.special.betaincinv(misses + 1, n - misses, 1 - alpha / 2) if misses < n else 1.0
+    return Interval(misses / n, float(low), float(high))
 
 
 def mean_square(errors: Floats, alpha: float) -> Interval:

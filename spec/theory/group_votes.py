@@ -14,7 +14,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Adjacency, Source, states
+from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .chi_square import interval, tail, upper
 from .groups import Cells, Hash, members, moved, votes
@@ -188,15 +188,43 @@ def _binomial(n: int, m: int, i: int) -> Any:
     return comb(n, i) * mp.power(mp.mpf(1) / m, i) * mp.power(1 - mp.mpf(1) / m, n - i)
 
 
-def expected_error(parameters: Parameters) -> Any:
-    """The root mean squared error of a vote count that surely surfaces: the noise's deviation.
+def allowed(t: float) -> Any:
+    """beta, the probability with which an answer may be off by more than a factor of 4, for t = ln(1 / beta)."""
+    return mp.exp(-mp.mpf(t))
 
-    Laplace: sqrt(2 w) / (1 - w), w = e^(-1 / scale). Gaussian: sqrt(scale^2 + 1/12), from scale 1 on.
+
+@states(
+    Source("DJYZZ24", "Lemma 4.5, KthLargest within a factor 4", SourceStatus.CHANGED_CONSTANTS)
+)
+def enough(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
+    """So many groups with one common bucket show it but with probability beta: ln(1 / (delta beta)) times 2 / epsilon.
+
+    Under add-remove, for Laplace noise of scale s = 2 / epsilon: with w = e^(-1 / s) it is below -t with probability
+    w^(t + 1) / (1 + w) <= beta for t >= s ln(1 / beta), and the threshold is at most 2 + s ln(1 / delta).
     """
-    if parameters["noise"] == "laplace":
-        w = e(1 / scale(parameters))
-        return mp.sqrt(2 * w) / (1 - w)
-    return mp.sqrt(real(scale(parameters)) ** 2 + mp.mpf(1) / 12)
+    return 3 + int(mp.ceil(2 * mp.log(1 / (real(delta) * real(beta))) / real(epsilon)))
+
+
+def obligation_enough(
+    claimed: Callable[[Fraction, Fraction, Fraction], int] = enough,
+) -> int:
+    """With ``claimed`` groups the bucket is withheld with probability at most beta, with 2 / epsilon fewer than
+    nine tenths of them more often, and ``lower_bound`` is at most ``claimed`` and at least a 40th of it."""
+    cases = 0
+    for epsilon, delta, beta in product(
+        map(Fraction, ("1/100", "1/8", "1")), ("1e-12", "1e-6", "1/100"), ("1/1000", "1/10")
+    ):
+        given = base(Adjacency.ADD_REMOVE, "laplace", delta) | {"noise_multiplier": 1 / epsilon}
+        law, share = model(given, (), threshold_of(given)), Fraction(beta)
+        m = claimed(epsilon, Fraction(delta), share)
+        case = f"{epsilon}, {delta}, {beta}: {m} groups"
+        require(law.below(law.threshold - m, e) <= real(share), case)
+        fewer = m * 9 // 10 - 3 - int(2 / epsilon)
+        require(law.below(law.threshold - fewer, e) > real(share), f"{case} are too many")
+        least = lower_bound(epsilon, Fraction(delta), share)
+        require(least <= m <= 40 * least, f"{case}, but at least {least}")
+        cases += 1
+    return cases
 
 
 @states(Source("OURS", "no mechanism shows a key much earlier"))

@@ -148,3 +148,30 @@ def test_a_level_is_read_from_the_setting() -> None:
             metric.at(setting)
     with pytest.raises(ValueError, match=r"take .at\(setting\)"):
         metric.measure(errors, 0.05)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3])
+def test_a_share_of_misses_is_covered(share: float) -> None:
+    """Clopper and Pearson: each end misses at most as often as stated; abstentions, being infinite, are misses."""
+
+    def errors(rng: Any, size: int) -> Any:
+        return np.where(rng.random(size) < share, math.inf, 1.0)
+
+    misses = Metric("misses", beyond=4.0)
+    below, above = _misses(errors, 200, share, lambda e: misses.measure(e, ALPHA))
+    assert max(below, above) <= _at_most(ALPHA / 2)
+
+
+def test_a_share_of_misses_at_its_ends() -> None:
+    misses = Metric("misses", beyond=4.0)
+    none, all_ = (misses.measure(np.full(100, e), ALPHA) for e in (4.0, 4.5))
+    assert (none.value, none.low) == (0.0, 0.0)
+    assert (all_.value, all_.high) == (1.0, 1.0)
+    assert none.high == pytest.approx(1 - 0.025**0.01)
+    assert str(misses) == "share above 4"
+
+
+@pytest.mark.parametrize("given", [{"kind": "misses"}, {"kind": "rms", "beyond": 4.0}])
+def test_misses_alone_have_a_number_to_be_beyond(given: Any) -> None:
+    with pytest.raises(ValueError, match="beyond"):
+        Metric(**given)

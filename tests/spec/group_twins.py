@@ -36,6 +36,13 @@ TWINS: dict[str, dict[str, Any]] = {
         "always two": lambda adjacency: 2,
         "adjacencies swapped": lambda adjacency: 1 if adjacency is Adjacency.REPLACE else 2,
     },
+    "theory.group_votes:obligation_enough": {
+        "a quarter more": lambda *given: group_votes.enough(*given) * 5 // 4,
+        "a quarter fewer": lambda *given: group_votes.enough(*given) * 3 // 4,
+        "whatever beta": lambda epsilon, delta, beta: group_votes.enough(
+            epsilon, delta, Fraction(1)
+        ),
+    },
     "theory.group_votes:obligation_off_by_two": {
         "a third": lambda pairs: group_votes.off_by_two(pairs) / 3,
         "above twice alone": lambda pairs: mp.exp(-pairs * (1 - mp.log(2)) / 2),
