@@ -109,7 +109,7 @@ def obligation_outlier_part(
     claimed: Callable[[Fraction, Any], Any] = robust_claims.outlier_part,
     most: Fraction = robust_claims.LITERALLY,
 ) -> int:
-    """Lemma 3.3 by its second proof: first that a part of a set is near its mean, exactly, then that
+    """Lemma 3.3 by its second proof: first how far a part of a set is from the others, exactly, then that
     the constants suffice for all gamma in thousandths up to ``most``."""
     cases = 0
     for values in _sets():
@@ -117,12 +117,14 @@ def obligation_outlier_part(
         spread = n * sum(x * x for x in values) - total**2  # n^2 times the variance
         for k in range(1, n):
             part = sum(sorted(values)[:k])
-            require((n * part - k * total) ** 2 <= spread * k * n, f"E = the least {k} of {values}")
+            apart = Fraction(part, k) - Fraction(total - part, n - k)
+            require(k * (n - k) * apart**2 <= spread, f"E = the least {k} of {values}")
             cases += 1
     for gamma in (Fraction(i, 1000) for i in range(1, int(1000 * most) + 1)):
         a = real(2 * gamma / (1 - 2 * gamma))
         for top in (0, mp.mpf("1e-3"), 1, 4, 10**9):
-            reached = (mp.sqrt(a * top) + a * robust_claims.kappa(gamma)) / (1 - a)
+            r = a / (1 - a)
+            reached = mp.sqrt(r * top) + r * robust_claims.kappa(gamma)
             case = f"gamma = {gamma}, largest eigenvalue {top}: {reached} > {claimed(gamma, top)}"
             require(reached <= claimed(gamma, top), case)
             cases += 1
