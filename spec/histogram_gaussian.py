@@ -276,13 +276,15 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     parameters, cases = _parameters(), 0
     epsilon, delta = claimed / parameters["noise_multiplier"], real(parameters["delta"]) / 2
     reached = dict.fromkeys((OCTAVES, BINS, MEAN, SQUARES), mp.mpf(0))
+    # by places in the universe, which are looked up faster than fractions
     own: Any = cache(
-        lambda records, place, octave: histogram(parameters, _CROWD + records, place, octave)
+        lambda which, place, octave: histogram(parameters, _CROWD + _records(which), place, octave)
     )
-    sums: Any = cache(lambda records, octave: clamped(parameters, records, octave, 0))
-    about: Any = cache(lambda records, far: squares(parameters, records, 0, 0, far))
+    sums: Any = cache(lambda which, octave: clamped(parameters, _records(which), octave, 0))
+    about: Any = cache(lambda which, far: squares(parameters, _records(which), 0, 0, far))
+    ratio = cache(_ratio)
     known = set[Any]()
-    for pair in neighbors(_UNIVERSE, 4, Adjacency.REPLACE):
+    for pair in neighbors(range(len(_UNIVERSE)), 4, Adjacency.REPLACE):
         for place, octave in ((OCTAVES, 0), (BINS, 0), (BINS, 3), (BINS, pairs.TIE)):
             ours, theirs = (own(one, place, octave) for one in pair)
             moved = tuple(ours.differing(theirs))
@@ -294,10 +296,11 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
                 reached[place] = max(reached[place], ours.largest_loss(theirs) or 0)
         for octave in (pairs.TIE, 2):
             ours, theirs = (sums(one, octave) for one in pair)
-            reached[MEAN] = max(reached[MEAN], _ratio(ours, theirs))
+            reached[MEAN] = max(reached[MEAN], ratio(abs(ours.center - theirs.center), ours.scale))
         for far in (-(10**9), 0, 10**9):
             ours, theirs = (about(one, far) for one in pair)
-            reached[SQUARES] = max(reached[SQUARES], _ratio(ours, theirs))
+            moved_by = abs(ours.center - theirs.center)
+            reached[SQUARES] = max(reached[SQUARES], ratio(moved_by, ours.scale))
         cases += 1
     for place in reached:
         stated = real(epsilon * parameters["shares"][place - 1])
@@ -307,9 +310,13 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     return cases
 
 
-def _ratio(ours: DiscreteLaplaceLaw, theirs: DiscreteLaplaceLaw) -> Any:
-    """The largest loss between the two."""
-    return real(abs(ours.center - theirs.center) / ours.scale)
+def _records(which: tuple[int, ...]) -> tuple[Fraction, ...]:
+    return tuple(_UNIVERSE[i] for i in which)
+
+
+def _ratio(moved: int, scale: Fraction) -> Any:
+    """The largest loss between discrete Laplace laws whose centers are so far apart."""
+    return real(moved / scale)
 
 
 @states(_KV18)
