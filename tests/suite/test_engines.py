@@ -143,7 +143,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def test_a_scheduler_that_is_killed_leaves_a_valid_partial_report(
-    scheduler: Scheduler, options: Options
+    scheduler: Scheduler, options: Options, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """After the first result: the run ends with exit code 4, and says so."""
     events: list[Any] = []
@@ -163,6 +163,7 @@ def test_a_scheduler_that_is_killed_leaves_a_valid_partial_report(
     assert events[-1].interrupted
     assert "went away" in events[-1].ending
     assert events[-1].counts == {"held": 1}
+    assert capfd.readouterr() == ("", "")  # no traceback of a lost connection
 
 
 def test_a_cluster_that_is_not_there_is_wrong_usage(

@@ -47,7 +47,7 @@ class Cluster:
         """Connect. code: digest of the code that workers must have. Raises EngineRefused."""
         self._address, self._code = address, code
         self._distributed = _imported()
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we say what happened, once
+        _hush()
         try:
             self._distributed.comm.get_address_host(address)
             self._client = self._distributed.Client(
@@ -179,6 +179,13 @@ def _imported() -> Any:
             "--cluster needs Dask, which is not installed; run `pip install 'dpverify[cluster]'`."
         ) from None
     return distributed
+
+
+def _hush() -> None:
+    """Keep Dask's loggers silent: they show a traceback for each lost connection, and we say once what happened."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 _ONE_AT_A_TIME = threading.Lock()
