@@ -130,7 +130,7 @@ def _followed(
         *numbers, mean = (*opening, *prefix)
         noise = center_noise(first, public.radius, tuple(number for (number,) in numbers))
         radius = ball_radius(parameters, public, noise)
-        total = moving.sum_about(counts, center(mean, noise), radius)
+        total = moving.drawn_in_sum(counts, center(mean, noise), radius)
         deviation = moving.noise(radius, adjacency, multiplier)
         return RoundedGaussianLaw(moving.in_unit(total, deviation), UNIT)
 

@@ -30,7 +30,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import positive
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import ROOT_OF_TWO, exact, root_down, to_float
+from dpverify.privacy.numbers import ROOT_OF_TWO, exact, root_down
 from dpverify.randomness.bits import IntArray
 
 VOTES = Handle("rungs")
@@ -39,11 +39,12 @@ BELOW, ABOVE = 4, 6
 """Rungs under and over the stated radius, each half or twice the one before it."""
 _SHARE = Fraction(1, 20)
 _GROUPS_PER_RECORD = Fraction(5, 9)
-_VOTES_PER_RECORD = {Adjacency.ADD_REMOVE: 0.29, Adjacency.REPLACE: 0.5}
+_VOTES_PER_RECORD = {Adjacency.ADD_REMOVE: Fraction(29, 100), Adjacency.REPLACE: Fraction(1, 2)}
 _PLAIN = 4
 """Standard deviations from which on a number is taken for more than noise."""
-_ENOUGH = 8
-"""Standard deviations that the expected number of pairs needs, for a ladder to be of use."""
+_LEAST, _ENOUGH, _PLENTY = 10, 16, 320
+"""Standard deviations that all votes together need to decide anything, that their expected number needs for a ladder to be
+of use, and that are enough even if n_max is ten times too large."""
 
 _WORD = 1 << 40
 """Numbers of votes below it have sums and multiples within words of 64 bits."""
@@ -84,7 +85,7 @@ def rung_of(transcript: Transcripts, multiplier: Fraction) -> int:
 def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
     """Choose for each row of released votes the rung of about the least noise, shape (size,).
 
-    0, the stated one, unless another is plainly better. The noise on rung k is in proportion to 2^k / (1 - 4 p), p the
+    0, the stated one, where there are few votes, and unless another is plainly better. The noise on rung k is in proportion to 2^k / (1 - 4 p), p the
     share of pairs that are no friends there, less an eighth for the agreement's shift. Above the stated radius numbers
     count from ``_PLAIN`` standard deviations on, so that noise alone moves nothing; below it every positive number does,
     so that noise alone makes no radius too small.
@@ -105,15 +106,19 @@ def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
         room = np.where(better, here, room)
     # a quarter less noise, or the stated radius stays
     stays = (left[0] > 0) & (4 * cost * left[0] > 3 * room * (1 << BELOW))
-    return np.asarray(np.where(stays | (total <= 0), 0, chosen), np.int64)
+    return np.asarray(np.where(stays | (total < math.ceil(_LEAST * scale)), 0, chosen), np.int64)
 
 
 def default_ladder(
     mu_squared: Fraction, adjacency: Adjacency, n_max: int
 ) -> tuple[Fraction | None, Fraction]:
-    """Give the votes a 20th of mu^2, and what is left of it; None where so many records have too few pairs for a vote."""
-    multiplier = root_down(1 / (mu_squared * _SHARE), 30) + Fraction(1, 1 << 30)
+    """Choose the votes' multiplier, and give what it leaves of mu^2; None where so many records have too few pairs.
+
+    A 20th of mu^2, or less where the expected number of pairs is then more than ``_PLENTY`` deviations.
+    """
     pairs = _VOTES_PER_RECORD[adjacency] * n_max
-    if pairs < _ENOUGH * to_float(ROOT_OF_TWO * multiplier):
+    multiplier = root_down(1 / (mu_squared * _SHARE), 30) + Fraction(1, 1 << 30)
+    if pairs < _ENOUGH * ROOT_OF_TWO * multiplier:
         return None, mu_squared
+    multiplier = max(multiplier, pairs / (_PLENTY * ROOT_OF_TWO))
     return multiplier, mu_squared - 1 / multiplier**2

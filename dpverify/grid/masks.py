@@ -109,7 +109,7 @@ def sums_in_balls(data: Counted, centers: Integers, radii: Integers) -> tuple[In
     if data.rising:
         _in_order(data, centers[:, 0], radii, (sums, numbers))
         return sums, numbers
-    vectors, counts, about = _near(data, centers, radii)
+    vectors, counts, about = near_balls(data, centers, radii)
     step = max(1, _BLOCK // max(1, len(vectors)))
     for start in range(0, len(centers) if len(vectors) else 0, step):
         rows = slice(start, start + step)
@@ -126,7 +126,9 @@ def _fits(data: Counted, radii: Integers) -> bool:
     return bool(data.number * reach < WORD >> 1)
 
 
-def _near(data: Counted, centers: Integers, radii: Integers) -> tuple[Integers, Integers, Integers]:
+def near_balls(
+    data: Counted, centers: Integers, radii: Integers
+) -> tuple[Integers, Integers, Integers]:
     """The vectors in a box about all balls, from its lowest corner: far ones would need longer words."""
     most = radii.max(initial=0)
     low, high = centers.min(axis=0) - most, centers.max(axis=0) + most

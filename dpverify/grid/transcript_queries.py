@@ -21,7 +21,7 @@ from dpverify.privacy.hypotheses import Quantity
 from dpverify.privacy.numbers import render, root_up
 from dpverify.privacy.rules import sensitivity_lemma
 
-_FEW = 8  # so many balls are not worth a sort of the records
+FEW = 8  # so many balls are not worth a sort of the records
 
 
 Place = Released[tuple[Integers, Integers]]
@@ -82,7 +82,7 @@ class MovingSum(Query):
         self, images: Images, points: Integers, radii: Integers, before: Transcripts
     ) -> tuple[Integers, Integers]:
         """The sums about the points, shape (size, width - 1), and the numbers, shape (size,)."""
-        few = len(points) < _FEW
+        few = len(points) < FEW
         return sums_in_balls(each_once(images.images) if few else images.distinct, points, radii)
 
     def unit(self, radius: int) -> Fraction:

@@ -36,11 +36,12 @@ from dpverify.estimation.scale_ladder import (
     on_rung,
     rung_of,
 )
+from dpverify.grid.drawn_in import DrawnInSum
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
 from dpverify.grid.rounding import rounded_multiples
 from dpverify.grid.shapes import Matrix, Shape, shape_of, tail_radius
-from dpverify.grid.transcript_queries import MovingSum, weight_of
+from dpverify.grid.transcript_queries import weight_of
 from dpverify.mechanisms.rescaled_mean import RescaledMean
 from dpverify.plans import (
     UNIT,
@@ -56,12 +57,13 @@ from dpverify.plans.parameters import positive, probability
 from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
-from dpverify.privacy.numbers import Exact, Floats, exact, root_down, settle, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, root_down, settle, to_float, whole
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import MEAN, BasicCoreMean, CoreMean
 
-_SHARES = (0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
+_SHARES = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
 _RARE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)
+_MOST_RARE = 0.1  # of the records that are drawn in to the ball
 _MOST = 1e140  # stands for every larger number in estimates: sums and squares of such are finite
 
 
@@ -69,14 +71,14 @@ _MOST = 1e140  # stands for every larger number in estimates: sums and squares o
 class RefinedMean(Mechanism[VectorMeanEstimate]):
     """The mean of vectors, with no bound on where it is: ``RescaledMean``, then once more around it.
 
-    A rescaled mean of a small share of the budget is a public center; then the records within a radius
-    of it (after the map M^(-1/4)) are summed and counted under one noise. One record moves that sum by
-    the radius, not by the reach of friends, and the number needs no shift: at large n the noise is
-    about two thirds of the rescaled mean's.
+    A rescaled mean of a small share of the budget is a public center; then the records about it (after the map
+    M^(-1/4)) are summed and counted under one noise: those outside of a ball are drawn in to it, and those beyond twice
+    its radius, outliers, left out. One record moves that sum by the radius, not by the reach of friends, and the
+    number needs no shift: at large n the noise is about half of the rescaled mean's.
 
     Data, output, matrix, origin, radius, n_max, tail, filter: as for ``RescaledMean``.
-    record_radius: how far a record is from the mean at most after the map; the released radius adds
-    the center's own error in quadrature.
+    record_radius: of the ball, after the map; the released radius adds the center's own error in quadrature. Few records
+    should be outside: of skewed ones what these have beyond the ball is lost.
     center_multiplier: the noise multiplier of the first stage. center_epsilon: with the basic filter,
     the epsilon that the first stage claims. ``for_budget`` chooses them for the least noise at n_max.
     Claim: with the Gaussian filter approximate GDP, mu^2 = 1 / center_multiplier^2 +
@@ -114,14 +116,15 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         """The mechanism whose claim is ``budget``, with the shares of least noise at n_max records.
 
         covariance, or columns, trace, largest: as for ``RescaledMean``; the record_radius is then one
-        that a record exceeds with probability at most 1 / n_max, and the radius the one with the least
-        noise on the center: the center may lean to the bulk of skewed data, what is summed around it
-        does not. Parameters that are given are kept.
+        that a record exceeds with probability at most 2 / sqrt(n_max), and at most 1/10, so that what is lost of skewed
+        data is below the sampling error; and the radius the one with the least noise on the center, which may lean
+        to the bulk of skewed data. Parameters that are given are kept.
         """
         own_radius = "radius" in parameters
         values = with_covariance(parameters, covariance)
         if values is not None:
-            parameters.setdefault("record_radius", tail_radius(values, 1 / parameters["n_max"]))
+            rare = min(_MOST_RARE, 2 / math.sqrt(whole(parameters["n_max"], "n_max")))
+            parameters.setdefault("record_radius", tail_radius(values, rare))
             if not own_radius:
                 parameters["radius"] = center_radius(values)
         chosen = parameters.setdefault("filter", "weights")
@@ -176,7 +179,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
             return here.estimate(transcript.within(ON_RUNG))
         core, shape = self.core(), self._shape()
         total = self._stage(SUM_AND_COUNT).query
-        assert isinstance(total, MovingSum)
+        assert isinstance(total, DrawnInSum)
         ((numbers,), _) = _numbers(transcript, total.reads)
         noise, radius = ball_after(core, self._share(), numbers)
         mean = rounded_multiples(transcript[MEAN], [noise / UNIT])
@@ -217,10 +220,10 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         allowed = probability(beta, "beta")
         return self.core().minimum_n(allowed)
 
-    def _sum(self) -> MovingSum:
+    def _sum(self) -> DrawnInSum:
         core = self.core()
         place = Released(tuple(stage.name for stage in stages_of(core.plan)), self._places)
-        return MovingSum(core.nearness, self.noise_multiplier, self.adjacency, place)
+        return DrawnInSum(core.nearness, self.noise_multiplier, self.adjacency, place)
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Where the masked sum is taken, from what was released: centers and radii, in cells."""
@@ -274,19 +277,18 @@ def _shared(
         return _basic_share(budget, adjacency, shared)
     times = {"weights": 1, "gaussian": 3}[filter_]
     mu = calibrate(lambda mu: ApproximateGaussianDP(mu, times * tail, 0), budget)
-    whole_budget = mu.mu_squared
-    ladder, left = None, whole_budget
+    ladder, left = None, mu.mu_squared
     if filter_ != "weights":
         shared.setdefault("ladder_multiplier", None)
     if shared.setdefault("ladder_multiplier", "default") == "default":
-        ladder, left = default_ladder(whole_budget, adjacency, shared["n_max"])
+        ladder, left = default_ladder(mu.mu_squared, adjacency, shared["n_max"])
     elif shared["ladder_multiplier"] is not None:
         ladder = exact(shared["ladder_multiplier"], "ladder_multiplier")
-        left = whole_budget - 1 / ladder**2
+        left = mu.mu_squared - 1 / ladder**2
     shared.pop("ladder_multiplier")
     chosen = _best_share(left, adjacency, shared, parameters)
     if chosen[0] and ladder is not None and "ladder_multiplier" not in parameters:
-        ladder, chosen = None, _best_share(whole_budget, adjacency, shared, parameters)
+        ladder, chosen = None, _best_share(mu.mu_squared, adjacency, shared, parameters)
     _, least, multiplier = chosen
     if not math.isfinite(least):
         raise ValueError(

@@ -96,7 +96,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         proxy (unless ``matrix`` is given) and the radius one that pairs exceed with probability at
         most 1 / n_max. trace, largest: of a covariance of which no more is known, with ``columns``: M
         is then the identity. tail: by default a tenth of what the filter can use of delta.
-        ladder_multiplier: by default a 20th of mu^2 for the votes, none where n_max records are too few for them.
+        ladder_multiplier: by default a 20th of mu^2 for the votes or less, none where n_max records are too few.
         """
         with_covariance(parameters, covariance)
         chosen = parameters.get("filter", "weights")

@@ -17,9 +17,10 @@ from dpverify.privacy import Adjacency, Norm, Sensitivity, Source, shows, states
 
 from .gaussian_laws import UNIT
 from .obligations import neighbors, require
-from .vectors import Vector, masked_sum_sensitivity, squared_distance
+from .vectors import Vector, clip_to_ball, masked_sum_sensitivity, squared_distance, squared_norm
 
 _MOVING = Source("OURS", "a masked sum about a released point")
+_DRAWN_IN = Source("OURS", "a sum about a released point, drawn in to a ball")
 
 
 def weight(radius: int) -> int:
@@ -33,6 +34,16 @@ def sum_about(images: Mapping[Vector, int], point: Vector, radius: int) -> Vecto
     inside = {y: k for y, k in images.items() if squared_distance(y, point) <= radius**2}
     moved = (sum(k * (y[i] - c) for y, k in inside.items()) for i, c in enumerate(point))
     return (*moved, weight(radius) * sum(inside.values()))
+
+
+def drawn_in_sum(images: Mapping[Vector, int], point: Vector, radius: int) -> Vector:
+    """The sum of clip(y - point) over the images y within two radii of the point, clip drawing what is outside of the
+    radius in to it; then weight times their number."""
+    moved = {tuple(v - c for v, c in zip(y, point, strict=True)): k for y, k in images.items()}
+    near = {z: k for z, k in moved.items() if squared_norm(z) <= 4 * radius**2}
+    drawn = [(clip_to_ball(z, radius), k) for z, k in near.items()]
+    total = (sum(k * z[i] for z, k in drawn) for i in range(len(point)))
+    return (*total, weight(radius) * sum(near.values()))
 
 
 @states(_MOVING)
@@ -103,18 +114,29 @@ _ALL = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
 
 def _universe(point: Vector, radius: int) -> list[Vector]:
     """The point, both ends, one cell beyond, far away; in the plane a pair off the axes as well."""
-    steps: list[Vector] = [(0,), (radius,), (-radius,), (radius + 1,), (2**42,)]
+    steps: list[Vector] = [(0,), (radius,), (-radius,), (radius + 1,), (-2 * radius,), (2**42,)]
     if len(point) > 1:
-        steps = [(0, 0), (radius, 0), (-radius, 0), (0, radius), (radius, 1), (radius // 2, -1)]
+        steps = [
+            (0, 0),
+            (radius, 0),
+            (-radius, 0),
+            (0, radius),
+            (radius, 1),
+            (radius // 2, -1),
+            (-radius, -radius),
+        ]
     return [tuple(c + z for c, z in zip(point, step, strict=True)) for step in steps]
 
 
+Sum = Callable[[Mapping[Vector, int], Vector, int], Vector]
+
+
 def _moves(
-    point: Vector, radius: int, adjacency: Adjacency
+    point: Vector, radius: int, adjacency: Adjacency, total: Sum
 ) -> Iterator[tuple[Vector, Vector, int]]:
     """The sums of neighbors of at most two records, and how far apart they are, squared."""
     for left, right in neighbors(_universe(point, radius), 2, adjacency):
-        sums = tuple(sum_about(Counter(side), point, radius) for side in (left, right))
+        sums = tuple(total(Counter(side), point, radius) for side in (left, right))
         yield sums[0], sums[1], squared_distance(*sums)
 
 
@@ -123,13 +145,26 @@ def _moves(
 def obligation_moving_sum(
     claimed: Callable[[int, Adjacency], int] = reach,
 ) -> int:
-    """For every point and radius the largest move over neighbors of at most two records is ``claimed``,
+    """``sum_about``: for every point and radius the largest move over neighbors of at most two records is ``claimed``,
     as is what a masked sum may move by; and no move in the unit of the noise is above ``unit_sensitivity``,
     while one is as far but for what rounding may take away again."""
+    return _shown_to_move(sum_about, claimed)
+
+
+@states(_DRAWN_IN)
+@shows("DrawnInSum", Norm.SQUARED_L2, value=stated_for_unit)
+def obligation_drawn_in_sum(
+    claimed: Callable[[int, Adjacency], int] = reach,
+) -> int:
+    """``drawn_in_sum``: the same, for a record counts by a vector of the ball and by a number, or nowhere."""
+    return _shown_to_move(drawn_in_sum, claimed)
+
+
+def _shown_to_move(total: Sum, claimed: Callable[[int, Adjacency], int]) -> int:
     cases = 0
     for point, radius, adjacency in product(_POINTS, _RADII, _ALL):
         where = f"about {point} within {radius}, {adjacency}"
-        moves = list(_moves(point, radius, adjacency))
+        moves = list(_moves(point, radius, adjacency, total))
         most = claimed(radius, adjacency)
         found = max(square for *_, square in moves)
         require(found == most, f"{where}: the sum moves by {found} squared, not {most}")

@@ -74,10 +74,11 @@ def chosen(released: Outcome, scale: Fraction) -> int:
     """The rung k of least 2^k / (7/8 - 4 p), p the share of pairs that are friends on higher rungs only.
 
     From rung 0 on a number is looked at if it is four deviations of the noise, below if it is positive. The stated
-    radius stays where it is if another promises no quarter less noise, or if nothing was counted.
+    radius stays where it is if another promises no quarter less noise, or if
+    all numbers together are less than ten deviations.
     """
     total = sum(released)
-    if total <= 0:
+    if total < ceil(10 * scale):
         return 0
     costs: dict[int, Fraction] = {}
     for k in RUNGS:
@@ -179,7 +180,7 @@ def obligation_pair_rungs(
 @states(_OURS)
 def obligation_chosen_rung(claimed: Callable[[Outcome, Fraction], int] = chosen) -> int:
     """Of 1000 pairs that all have one rung it is chosen; with a 50th of the pairs one rung higher too. Less than four
-    deviations on the rungs above the stated one are noise, and where nothing was counted the stated one stays."""
+    deviations on the rungs above the stated one are noise, and where little was counted the stated one stays."""
     scale, cases = Fraction(26), 0
     for k in RUNGS:
         for higher in (0, 20):
@@ -198,7 +199,7 @@ def obligation_chosen_rung(claimed: Callable[[Outcome, Fraction], int] = chosen)
         row[stated], row[j] = 0, 300
         require(claimed(tuple(row), scale) == min(j - stated, RUNGS[-1]), f"{row}")
         cases += 2
-    for row in ([0] * 12, [-5] * 12, [-900, *[0] * 10, 800]):
+    for row in ([0] * 12, [-5] * 12, [259, *[0] * 11], [-900, *[0] * 10, 800]):
         require(claimed(tuple(row), scale) == 0, f"{row}: {claimed(tuple(row), scale)}")
         cases += 1
     return cases

@@ -20,15 +20,17 @@ def _other(adjacency: Adjacency) -> Adjacency:
     return replace if adjacency is add else add
 
 
+REACHES: dict[str, Any] = {
+    "half": lambda radius, adjacency: moving.reach(radius, adjacency) // 4,
+    "double": lambda radius, adjacency: 4 * moving.reach(radius, adjacency),
+    "adjacencies swapped": lambda radius, adjacency: moving.reach(radius, _other(adjacency)),
+    "the number is free": lambda radius, adjacency: (
+        4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2
+    ),
+}
 TWINS: dict[str, dict[str, Any]] = {
-    "theory.moving:obligation_moving_sum": {
-        "half": lambda radius, adjacency: moving.reach(radius, adjacency) // 4,
-        "double": lambda radius, adjacency: 4 * moving.reach(radius, adjacency),
-        "adjacencies swapped": lambda radius, adjacency: moving.reach(radius, _other(adjacency)),
-        "the number is free": lambda radius, adjacency: (
-            4 * radius**2 if adjacency is Adjacency.REPLACE else radius**2
-        ),
-    },
+    "theory.moving:obligation_moving_sum": REACHES,
+    "theory.moving:obligation_drawn_in_sum": REACHES,
     "refined_mean:obligation_loss": {"nine tenths": Fraction(9, 10), "double": Fraction(2)},
 }
 
@@ -43,6 +45,10 @@ def scaled(where: Any, name: str, factor: int | Fraction) -> Plant:
 
 
 FAULTS: dict[str, list[Plant]] = {
+    "theory.moving:obligation_drawn_in_sum": [
+        lambda patch: patch.setattr(moving, "clip_to_ball", lambda vector, radius: vector),
+        lambda patch: patch.setattr(moving, "weight", lambda radius: 1 + radius),
+    ],
     "theory.moving:obligation_moving_sum": [
         lambda patch: patch.setattr(
             moving, "unit_sensitivity", lambda spread, width: int((2**40 / spread) ** 2)

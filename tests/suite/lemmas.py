@@ -28,6 +28,7 @@ from dpverify.grid.coordinates import (
     SideCounts,
     Stretch,
 )
+from dpverify.grid.drawn_in import DrawnInSum
 from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
@@ -35,6 +36,7 @@ from dpverify.grid.mapped import OfImages, RecordMap
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.orthants import BitSums
 from dpverify.grid.outer_products import FirstMoments, LengthSides, SecondMoments
+from dpverify.grid.pair_rungs import PairRungs
 from dpverify.grid.pairs import ClampedSquares, PairOctaves
 from dpverify.grid.public_sets import Slab
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
@@ -149,6 +151,8 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
     for near in (ADD, REPLACE):
         yield WeightedMean(NEAR, SPREAD, near), ONE
         yield MovingSum(PLANE, SPREAD, near, where), TWO
+        yield DrawnInSum(PLANE, SPREAD, near, where), TWO
+        yield PairRungs(NEAR, 2, 3, near, 7), ONE
         yield MovingMoments(PLANE, SPREAD, near, where), TWO
         yield SlabSum(PLANE, SPREAD, near, where, 4, where, where), TWO
     yield MovingHistogram(PLANE, 4, 3, where, where), TWO

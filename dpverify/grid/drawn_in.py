@@ -1,0 +1,84 @@
+"""Sums about released points in which records outside a ball are drawn in to it, and those far outside are left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpverify.grid.image_view import Images
+from dpverify.grid.linear import Integers, squared_distances
+from dpverify.grid.masks import Counted, each_once, near_balls, sums_in_balls
+from dpverify.grid.transcript_queries import FEW, MovingSum
+from dpverify.grid.transcripts import Transcripts
+from dpverify.grid.vector_queries import unit_sensitivity
+from dpverify.grid.vectors import clip_to_ball
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
+from dpverify.privacy.numbers import render
+from dpverify.privacy.rules import sensitivity_lemma
+
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnInSum(MovingSum):
+    """As ``MovingSum``, with records up to two radii from the point drawn in to the ball, as ``clip_to_ball`` does.
+
+    Their number counts all within two radii. What is masked at a radius leans to the bulk of skewed records by about the
+    radius times their share outside; drawn in they lose what they are beyond it. Outliers count nowhere.
+    """
+
+    def totals(
+        self, images: Images, points: Integers, radii: Integers, before: Transcripts
+    ) -> tuple[Integers, Integers]:
+        """Exactly."""
+        few = len(points) < FEW
+        data = each_once(images.images) if few else images.distinct
+        return drawn_in_sums(data, points, radii)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """That of a ``MovingSum``: drawn in, a record is within the radius."""
+        if adjacency is not self.adjacency:
+            raise ValueError(f"the sum is in units for {self.adjacency}, not {adjacency}.")
+        return sensitivity_lemma(
+            Quantity.of(
+                "the sum of records drawn in to a ball and the number within twice its radius, in 2^-40 of "
+                f"{render(self.spread)} of its bound",
+                "DrawnInSum",
+                spread=self.spread,
+                width=self.width,
+                unit=str(self.adjacency),
+            ),
+            norm=Norm.SQUARED_L2,
+            value=unit_sensitivity(self.spread, self.width),
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/moving.py:obligation_drawn_in_sum",
+            source=Source("OURS", "a sum about a released point, drawn in to a ball"),
+        )
+
+
+def drawn_in_sums(data: Counted, centers: Integers, radii: Integers) -> tuple[Integers, Integers]:
+    """(sum of vector - center, drawn in to the radius, number) over the vectors within two radii of each center.
+
+    As ``sums_in_balls``, to whose sums those of the vectors between one radius and two are added.
+    """
+    sums, numbers = sums_in_balls(data, centers, radii)
+    vectors, counts, about = near_balls(data, centers, 2 * radii)
+    step = max(1, _BLOCK // max(1, len(vectors)))
+    for start in range(0, len(centers) if len(vectors) else 0, step):
+        rows = slice(start, start + step)
+        here = centers[rows] - about
+        squares = squared_distances(here, vectors)
+        limits = radii[rows, np.newaxis].astype(squares.dtype) ** 2
+        ring = np.asarray((squares > limits) & (squares <= 4 * limits), np.bool_)
+        draw, vector = np.nonzero(ring)
+        moved = vectors[vector] - here[draw]
+        for radius in np.unique(radii[rows][draw]).tolist():
+            some = radii[rows][draw] == radius
+            drawn = clip_to_ball(moved[some], radius).astype(sums.dtype)
+            often = counts[vector[some]]
+            np.add.at(sums, start + draw[some], drawn * often[:, np.newaxis].astype(sums.dtype))
+            np.add.at(numbers, start + draw[some], often)
+    return sums, numbers
