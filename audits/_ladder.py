@@ -24,9 +24,9 @@ from ._moving import Faulty
 from ._rescaled_faults import at, crowd
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-_FEW, _MANY = 60, 1000
-_EDGE = 107
-"""So many of 500 pairs six rungs higher leave the others' rung the better one; with one more the higher one is."""
+_FEW, _MANY = 60, 2000
+_EDGE = 215
+"""So many of 1000 pairs six rungs higher leave the others' rung the better one; with one more the higher one is."""
 _LAGS = 8
 
 
@@ -124,7 +124,7 @@ def _averaging() -> Configuration:
         faults=[_from_the_data(mechanism)],
         attacked=frozenset({"on rung/agreement", "on rung/mean"}),
         elsewhere=frozenset({"on rung/agreement"}),
-        quick_trials=10_000,
+        quick_trials=30_000,
     )
 
 

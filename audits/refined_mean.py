@@ -142,12 +142,12 @@ def _on_a_line(x: float, _: float) -> tuple[float, ...]:
 def _pairs_added(to: To, n: int, edge: float, least: int) -> tuple[NeighboringPair, ...]:
     """edge: radius of the ball. least: so many friends that the first stage is about to abstain."""
     zero, crowd = to(0.0, 0.0), [to(0.0, 0.0)] * n
-    rim = [zero] * (n - _RIM) + [to(edge + 0.5 / n, 0.0)] * _RIM
+    rim = [zero] * (n - _RIM) + [to(2 * edge + 0.5 / n, 0.0)] * _RIM
     return (
         added("a friend at the end of its reach", crowd, to(1.0, 0.0)),
         added("a stranger inside the ball", crowd, to(_STRANGER, 0.0)),
         added("an outlier", crowd, to(_FAR, -_FAR)),
-        added("some on the rim of the ball", rim, to(1.0, 0.0)),
+        added("some on the rim of twice the ball", rim, to(1.0, 0.0)),
         added("about to abstain", crowd[:least], to(_STRANGER, 0.0)),
     )
 
@@ -155,13 +155,13 @@ def _pairs_added(to: To, n: int, edge: float, least: int) -> tuple[NeighboringPa
 def _pairs_replaced(to: To, n: int, edge: float, least: int) -> tuple[NeighboringPair, ...]:
     """As before."""
     zero, crowd = to(0.0, 0.0), [to(0.0, 0.0)] * (n - 1)
-    rim = [zero] * (n - _RIM - 1) + [to(edge, 0.0)] * _RIM
+    rim = [zero] * (n - _RIM - 1) + [to(2 * edge, 0.0)] * _RIM
     return (
         replaced("from end to end of its reach", [to(1.0, 0.0), *crowd], to(-1.0, 0.0)),
         replaced("a friend by a stranger", [to(-1.0, 0.0), *crowd], to(_STRANGER, 0.0)),
         replaced("an outlier comes in", [to(-_FAR, _FAR), *crowd], to(1.0, 0.0)),
         replaced("an outlier by its opposite", [to(-_FAR, 0.0), *crowd], to(_FAR, 0.0)),
-        replaced("some on the rim of the ball", [to(1.0, 0.0), *rim], to(-1.0, 0.0)),
+        replaced("some on the rim of twice the ball", [to(1.0, 0.0), *rim], to(-1.0, 0.0)),
         replaced("about to abstain", crowd[:least], to(_STRANGER, 0.0)),
     )
 

@@ -61,7 +61,7 @@ from dpverify.privacy.numbers import Exact, Floats, exact, root_down, settle, to
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.means import MEAN, BasicCoreMean, CoreMean
 
-_SHARES = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
+_SHARES = (0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
 _RARE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)
 _MOST_RARE = 0.1  # of the records that are drawn in to the ball
 _MOST = 1e140  # stands for every larger number in estimates: sums and squares of such are finite
