@@ -42,9 +42,9 @@ _GROUPS_PER_RECORD = Fraction(5, 9)
 _VOTES_PER_RECORD = {Adjacency.ADD_REMOVE: Fraction(29, 100), Adjacency.REPLACE: Fraction(1, 2)}
 _PLAIN = 4
 """Standard deviations from which on a number is taken for more than noise."""
-_LEAST, _ENOUGH, _PLENTY = 10, 16, 320
-"""Standard deviations that all votes together need to decide anything, that their expected number needs for a ladder to be
-of use, and that are enough even if n_max is ten times too large."""
+_LEAST, _SURE, _ENOUGH, _PLENTY = 10, 20, 16, 320
+"""Standard deviations that all votes together need to decide anything, and to make the radius smaller; that their expected
+number needs for a ladder to be of use; and that are enough even if n_max is ten times too large."""
 
 _WORD = 1 << 40
 """Numbers of votes below it have sums and multiples within words of 64 bits."""
@@ -99,7 +99,9 @@ def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
         left[k] = 7 * total - 32 * np.where(beyond >= least, beyond, 0).sum(axis=1)
     none = np.zeros(len(rows), np.int64)
     chosen, cost, room = none + ABOVE, none, none.astype(rows.dtype)  # 2^k, and what is left
-    for k, here in left.items():
+    sure = total >= math.ceil(_SURE * scale)
+    for k, room_here in left.items():
+        here = room_here if k >= 0 else np.where(sure, room_here, 0)
         weight = 1 << (k + BELOW)
         better = (here > 0) & ((room <= 0) | (weight * room < cost * here))
         chosen, cost = np.where(better, k, chosen), np.where(better, weight, cost)

@@ -75,13 +75,13 @@ def chosen(released: Outcome, scale: Fraction) -> int:
 
     From rung 0 on a number is looked at if it is four deviations of the noise, below if it is positive. The stated
     radius stays where it is if another promises no quarter less noise, or if
-    all numbers together are less than ten deviations.
+    all numbers together are less than ten deviations; with less than twenty no lower one is taken.
     """
     total = sum(released)
     if total < ceil(10 * scale):
         return 0
     costs: dict[int, Fraction] = {}
-    for k in RUNGS:
+    for k in RUNGS if total >= ceil(20 * scale) else RUNGS[-RUNGS[0] :]:
         least = ceil(4 * scale) if k >= 0 else 1
         higher = [n for j, n in zip((*RUNGS, RUNGS[-1] + 1), released, strict=True) if j > k]
         share = Fraction(sum(n for n in higher if n >= least), total)

@@ -26,6 +26,7 @@ BUDGET = ApproxDP(1, "1e-6")
 N, D = 3700, 100
 VARIANCES = 1 / np.arange(1.0, D + 1) ** 2
 KINDS: tuple[Any, ...] = (RescaledMean, RefinedMean)
+_BOTH: tuple[dict[str, Any], ...] = ({"ladder_multiplier": None}, {})
 FACTORS = (1 / 10, 1 / 3, 1 / 2, 1.0, 2.0, 3.0, 10.0)
 
 
@@ -71,7 +72,7 @@ def reach(runs: int, seed: int) -> None:
         for factor in FACTORS:
             cells = []
             for kind in KINDS:
-                for own in ({"ladder_multiplier": None}, {}):
+                for own in _BOTH:
                     mechanism = made(kind, adjacency, factor, **own)
                     count = runs if not own else max(4, runs // 10)
                     cells.append(shown(errors(mechanism, N, count, seed, turned)))

@@ -1,0 +1,47 @@
+"""Sums of records that are drawn in to a ball, against the spec's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify.grid.drawn_in import drawn_in_sums
+from dpverify.grid.masks import distinct, each_once
+from spec.theory import moving
+
+FAR = 2**41
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5])
+@pytest.mark.parametrize("radius", [1, 9, 2**20 + 3, FAR])
+def test_the_sums_are_the_specs(columns: int, radius: int) -> None:
+    """Of records inside, on the rims of the ball and of twice the ball, between and far away; about many centers at once."""
+    rng = np.random.default_rng(columns)
+    scale = min(2 * radius, 2**40 - 1)
+    rows = rng.integers(-scale, scale + 1, (60, columns))
+    rows[:4] = [
+        [0] * columns,
+        [scale] + [0] * (columns - 1),
+        [-(2**40)] * columns,
+        [2**40] * columns,
+    ]
+    rows[4:8] = rows[:4]
+    centers = np.vstack([np.zeros((1, columns), np.int64), rows[5:9], np.full((1, columns), FAR)])
+    radii = np.array([radius, max(1, radius // 3), radius, 1, radius, FAR], np.int64)
+    for data in (each_once(rows), distinct(rows)):
+        sums, numbers = drawn_in_sums(data, centers, radii)
+        for i, (center, own) in enumerate(zip(centers.tolist(), radii.tolist(), strict=True)):
+            images: Any = Counter(map(tuple, rows.tolist()))
+            *total, weighted = moving.drawn_in_sum(images, tuple(center), own)
+            assert [int(v) for v in sums[i]] == total
+            assert int(numbers[i]) * moving.weight(own) == weighted
+
+
+def test_nobody_has_a_sum_of_zero() -> None:
+    nobody = each_once(np.zeros((0, 2), np.int64))
+    sums, numbers = drawn_in_sums(nobody, np.zeros((3, 2), np.int64), np.full(3, 5))
+    assert not sums.any()
+    assert not numbers.any()
