@@ -214,7 +214,9 @@ def test_every_mechanism_has_rates_against_n_and_its_noise() -> None:
     suite = load()
     for entry in suite.entries.values():
         variables = {claim.variable for claim in entry.rates}
-        if all(claim.metric.kind == "misses" for claim in entry.rates):  # how many groups are enough
+        if all(
+            claim.metric.kind == "misses" for claim in entry.rates
+        ):  # how many groups are enough
             assert {"epsilon", "t", "d"} <= variables, entry.name
             continue
         assert "n" in variables, entry.name
