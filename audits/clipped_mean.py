@@ -13,7 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP
-from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
+from dpverify.audit import (
+    Configuration,
+    Fault,
+    Gaussians,
+    NeighboringPair,
+    SmallInstance,
+    Traced,
+    added,
+    replaced,
+)
 from dpverify.audit.faults import plan_fault
 from dpverify.grid import NOTHING, MaskedSum, OneUnit, Records, Transcripts, VectorQuery, View
 from dpverify.grid.joint import WithCount
@@ -220,10 +229,15 @@ def _attacked(
     mechanism: ClippedMean,
     pairs: Sequence[NeighboringPair],
     *faults: Callable[[ClippedMean], Fault],
+    traced: Traced | None = None,
 ) -> Configuration:
-    planted = [fault(mechanism) for fault in faults]
     return Configuration(
-        name=name, mechanism=mechanism, pairs=pairs, faults=planted, quick_trials=100_000
+        name=name,
+        mechanism=mechanism,
+        pairs=pairs,
+        faults=[fault(mechanism) for fault in faults],
+        quick_trials=100_000,
+        traced=traced,
     )
 
 
@@ -242,9 +256,15 @@ _ELLIPSE = _mean(
 # With the default weight the other adjacency needs the same noise to 2^-20: no fault to plant there.
 _INTERVAL = _mean(_APPROX, REPLACE, (0.0,), radius=1, outside="mask", count_weight=1)
 
+_TRACED = Traced(
+    mechanism=_mean(_APPROX, REPLACE, (0.0,) * 200, radius=20),
+    instance=Gaussians(50, np.ones(200)),
+    runs=60,
+)
+
 CONFIGURATIONS = (
     _attacked("ball", _BALL, _ball_added(), _box, _own_center, _unpaid_weight, _exact_gate),
-    _attacked("ball", _DISK, _ball_replaced(), _box, _own_center),
+    _attacked("ball", _DISK, _ball_replaced(), _box, _own_center, traced=_TRACED),
     _attacked(
         "ellipse",
         _ELLIPSE,

@@ -8,7 +8,13 @@ from dpverify.audit import structure
 from dpverify.audit.auditing import FaultResult, InvalidRun, audit
 from dpverify.audit.calibration import CalibrationResult, Noise, audit_calibration
 from dpverify.audit.certificates import Certificate
-from dpverify.audit.configuration import BlackBox, Configuration, Exhibit, SmallInstance
+from dpverify.audit.configuration import (
+    BlackBox,
+    Configuration,
+    Exhibit,
+    SmallInstance,
+    Traced,
+)
 from dpverify.audit.evidence import witness_of, write_witness
 from dpverify.audit.faults import Fault, generic_faults
 from dpverify.audit.instances import Covariances, Gaussians
@@ -61,6 +67,7 @@ __all__ = [
     "SearchResult",
     "SensitivityResult",
     "SmallInstance",
+    "Traced",
     "TracingResult",
     "Verdict",
     "added",

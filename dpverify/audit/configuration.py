@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpverify.audit.faults import Fault
+from dpverify.audit.instances import Instance
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.plans import Mechanism
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim
@@ -27,6 +28,7 @@ class Configuration:
     attacked: the stages whose generic faults are planted here, where several configurations share them;
     None: all of them.
     quick_trials: draws of the whole a side and pair under ``--quick``, where fewer than usual show every fault.
+    traced: what tracing attacks besides, a mechanism of the same kind and adjacency for many columns.
     """
 
     name: str
@@ -38,6 +40,16 @@ class Configuration:
     elsewhere: frozenset[str] = frozenset()
     attacked: frozenset[str] | None = None
     quick_trials: int | None = None
+    traced: Traced | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """An estimate whose records ``audit_tracing`` traces, with so many runs; its planted fault is the same without noise."""
+
+    mechanism: Mechanism[Any]
+    instance: Instance
+    runs: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

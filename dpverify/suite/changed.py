@@ -71,7 +71,7 @@ class Changed:
     def _modules(self, unit: Any) -> set[str]:
         if unit.kind == "obligation":
             return self._under("obligation", unit.name)
-        kind = "attack" if unit.kind in ("audit", "exhibit") else "proof"
+        kind = "attack" if unit.kind in ("audit", "exhibit", "tracing") else "proof"
         return self._under(kind, unit.name.partition(":")[0].replace("/", "."))
 
     def _under(self, kind: str, name: str) -> set[str]:

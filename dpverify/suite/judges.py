@@ -23,6 +23,7 @@ from dpverify.audit.attacked import BEHIND_THE_FILTER, OPENING, Attacked, attack
 from dpverify.audit.oracle import hidden
 from dpverify.audit.parts import Together
 from dpverify.audit.subjects import claimed_of
+from dpverify.audit.tracing import audit_tracing
 from dpverify.plans import Mechanism
 from dpverify.plans.plan import is_closed, is_filtered, is_latent
 from dpverify.privacy import point_of
@@ -45,12 +46,19 @@ from dpverify.suite.trees import Suite, is_borrowed, load, module_of_boxes
 
 TOTAL_ALPHA = 1e-6
 """The false-alarm probability of everything a run of the suite certifies."""
-AUDITS = ("audit", "exhibit")
+AUDITS = ("audit", "exhibit", "tracing")
+TRACED = ":traced"
+"""Ends the name of an audit by tracing."""
 SHARED_LOOPS = "samplers"
 """The refinement unit of what all mechanisms share."""
 DEFAULT_DIGITS = 50
 _ENDLESS = 10**12
 _TOGETHER = Together()
+_OUTCOMES = {
+    Verdict.CONSISTENT: Outcome.HELD,
+    Verdict.VIOLATED: Outcome.REFUTED,
+    Verdict.POWERLESS: Outcome.POWERLESS,
+}
 CURVE = 8
 """Certified points of the trade-off curve, for the report."""
 QUICK_TRIALS, THOROUGH_TRIALS = 400_000, 2_000_000
@@ -136,13 +144,20 @@ def loaded_suite(root: Path | None) -> Suite:
 
 def certified_units(suite: Suite) -> int:
     """How many audits a full run does: TOTAL_ALPHA is divided among them, whichever are run."""
-    return len(audited_keys(suite)) + len(suite.exhibits) + len(suite.black_boxes)
+    audits = len(audited_keys(suite)) + len(traced_keys(suite))
+    return audits + len(suite.exhibits) + len(suite.black_boxes)
 
 
 def audited_keys(of: Suite | Entry) -> list[str]:
     """The configurations; what runs behind the filter of those that have one; openings."""
     keyed = of.configurations if isinstance(of, Suite) else of.keyed
     return [key + part for key, one in keyed.items() for part in attacked_in(one)]
+
+
+def traced_keys(of: Suite | Entry) -> list[str]:
+    """Those of the configurations that tracing attacks, too."""
+    keyed = of.configurations if isinstance(of, Suite) else of.keyed
+    return [key + TRACED for key, one in keyed.items() if one.traced is not None]
 
 
 def attacked_under(suite: Suite, key: str) -> tuple[Configuration, Attacked]:
@@ -178,11 +193,7 @@ def judge_audit(suite: Suite, name: str, options: Options, parts: Together = _TO
         parts=parts,
         **{"curve": CURVE, **options.extent(attacked.quick_trials)},
     )
-    outcome = {
-        Verdict.CONSISTENT: Outcome.HELD,
-        Verdict.VIOLATED: Outcome.REFUTED,
-        Verdict.POWERLESS: Outcome.POWERLESS,
-    }[result.verdict]
+    outcome = _OUTCOMES[result.verdict]
     unit = name, options.replay(Unit("audit", name))
     judged = audited(result, unit, outcome, str(result.verdict))
     summary = "; ".join((judged.summary, *not_planted(unseen)))
@@ -214,6 +225,26 @@ def not_planted(unseen: Mapping[str, float]) -> Iterator[str]:
     for name, draws in unseen.items():
         needs = f"the best event needs {draws:,.0f} draws a side"
         yield f"not planted: {name} ({'no event shows it' if math.isinf(draws) else needs})"
+
+
+def _judge_tracing(suite: Suite, name: str, options: Options) -> Judgment:
+    """Trace the records of an estimate; its planted fault is the estimate without noise."""
+    traced = suite.configuration(name.removesuffix(TRACED)).traced
+    assert traced is not None
+    result = audit_tracing(
+        traced.mechanism,
+        instance=traced.instance,
+        runs=traced.runs,
+        alpha=options.alpha(suite),
+        seed=seed_of(name, options.seed),
+    )
+    summary = (
+        f"epsilon >= {result.epsilon:.3g} at delta {result.delta:.3g} (claimed: {result.claimed:.3g}) from "
+        f"{result.runs} runs; without noise >= {result.fault:.3g}"
+    )
+    outcome = _OUTCOMES[result.verdict]
+    details = () if outcome is Outcome.HELD else tuple(str(result).splitlines())
+    return Judgment(outcome, result.verdict.name, summary, details)
 
 
 def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
@@ -405,6 +436,7 @@ def _judge_loops() -> Judgment:
 _JUDGES: dict[str, Callable[[Suite, str, Options], Judgment]] = {
     "audit": judge_audit,
     "exhibit": _judge_exhibit,
+    "tracing": _judge_tracing,
     "obligation": _judge_obligation,
     "profile": _judge_profile,
     "refinement": _judge_refinement,

@@ -16,6 +16,7 @@ from dpverify.suite.judges import (
     audited_keys,
     rests_on,
     run_unit,
+    traced_keys,
 )
 from dpverify.suite.large import unit_results
 from dpverify.suite.pieces import obligations_of
@@ -28,6 +29,7 @@ from dpverify.suite.trees import Suite, find_root, is_borrowed
 def audit_units(suite: Suite, names: Sequence[str]) -> list[Unit]:
     """The configurations and exhibits that these names select; no names: all of them."""
     units = [Unit("audit", key) for key in (*audited_keys(suite), *suite.black_boxes)]
+    units += [Unit("tracing", key) for key in traced_keys(suite)]
     units += [Unit("exhibit", f"exhibits/{name}") for name in suite.exhibits]
     return [unit for unit in units if not names or selects(names, unit.name)]
 
@@ -87,7 +89,7 @@ def selectable(suite: Suite) -> list[str]:
 
 def names_of(entry: Entry) -> Iterator[str]:
     """The mechanism, with each adjacency, and each of its audits."""
-    return _names(entry.name, audited_keys(entry))
+    return _names(entry.name, [*audited_keys(entry), *traced_keys(entry)])
 
 
 def names_of_boxes(suite: Suite, file: str) -> Iterator[str]:
