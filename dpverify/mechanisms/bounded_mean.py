@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from dpverify.estimation.answers import (
     Result,
@@ -139,18 +140,20 @@ class BoundedMean(Mechanism[MeanEstimate]):
         """center + noisy sum / noisy count, clipped to the bounds."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
-        total, count = self._sum(), transcript.number(COUNT)
+        stage, count_noise = self._stage(SUM), self._stage(COUNT).noise  # made once, with the plan
+        total: Any = stage.query
+        count = transcript.number(COUNT)
         offset = Fraction(transcript.number(SUM), count)
         value = (total.center + offset) * Fraction(2) ** total.exponent
         value = min(max(value, Fraction(self.lower)), Fraction(self.upper))
-        from_sum = DiscreteLaplace(self._sum_scale(total)).standard_deviation
+        from_sum = stage.noise.standard_deviation
         reach = to_float(min(abs(offset), Fraction(total.radius)))
-        from_count = reach * self._count_noise().standard_deviation if reach else 0.0
+        from_count = reach * count_noise.standard_deviation if reach else 0.0
         noise, from_sum = (
             _ldexp(of / to_float(Fraction(count)), total.exponent) if math.isfinite(of) else of
             for of in (math.hypot(from_sum, from_count), from_sum)
         )
-        own = self._count_noise().standard_deviation, self.lower, self.upper
+        own = count_noise.standard_deviation, self.lower, self.upper
         return MeanEstimate(float(value), noise, count, from_sum, *own)
 
     def expected_error(self, n: int) -> float:

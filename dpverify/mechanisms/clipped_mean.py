@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from dpverify.plans import (
 )
 from dpverify.plans.parameters import AtLeast, one_of, probability
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, root_down, settle, to_float
+from dpverify.privacy.numbers import Exact, exact, quotient, root_down, settle, to_float
 
 _LARGEST_WEIGHT = 1 << 42
 
@@ -111,17 +111,17 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
 
     def estimate(self, transcript: Transcripts) -> VectorMeanEstimate | Abstained:
         """center + noisy sum / noisy count, moved into the ball."""
-        scale, total = self._scale(), self._sum()
+        total, (scale, weight) = self._sum(), self._released()
         if self._counts_itself():
             *released, counted = transcript.numbers(SUM_AND_COUNT)
-            count, count_noise = counted * scale / (UNIT * self._weight()), scale / self._weight()
+            count, count_noise = Fraction(counted, UNIT * weight) * scale, scale / weight
         else:
             released = list(transcript.numbers(SUM))
             count, count_noise = Fraction(transcript.number(COUNT)), Fraction(0)
         if count < self.at_least:
             return Abstained(f"fewer than {self.at_least} records, by the released count")
         per_unit = scale / (UNIT * count)
-        noisy = [to_float(value * per_unit) for value in released]
+        noisy = [quotient(value * per_unit.numerator, per_unit.denominator) for value in released]
         back = 1.0 if total.matrix is None else inverse(total.matrix)
         with np.errstate(all="ignore"):
             offset = in_ball(noisy, total.radius)
@@ -158,6 +158,11 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
 
     def _counts_itself(self) -> bool:
         return self.outside == "mask" or self.adjacency is Adjacency.ADD_REMOVE
+
+    def _released(self) -> tuple[Fraction, int]:
+        """The noise's scale and the weight of a record, as the plan has them; the weight is 0 where the count is public."""
+        query: Any = self._stage(SUM_AND_COUNT if self._counts_itself() else SUM).query
+        return query.scale, getattr(query.query, "weight", 0)
 
     def _sum(self) -> VectorSum:
         return vector_sum(self.center, exact(self.radius, "radius"), self.matrix)
