@@ -216,7 +216,7 @@ def measured(case: Case, datasets: int, draws: int) -> list[str]:
             ratios = np.array([case.ratios(one, truth) for one in found])
             shares.append(float((np.abs(ratios) <= 2).mean()))
             squares.append(float((ratios**2).mean()))
-    if not shares:
+    if len(shares) < 2:
         return [case.name, "-", "-", "-", str(missing), "-"]
     share = float(np.mean(shares))
     off = 1.96 * float(np.std(shares, ddof=1)) / math.sqrt(len(shares))
