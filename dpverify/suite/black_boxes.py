@@ -5,6 +5,7 @@ The ledger records that their claim is asserted. Of such a function no law, lemm
 
 from __future__ import annotations
 
+import ast
 import sys
 import sysconfig
 import warnings
@@ -13,6 +14,7 @@ from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import distributions
+from importlib.util import resolve_name
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -22,6 +24,7 @@ import numpy as np
 from dpverify.audit import AuditResult, BlackBox, OutOfReachWarning, Verdict, audit
 from dpverify.audit.subjects import name_of
 from dpverify.suite.audited import audited
+from dpverify.suite.dependencies import imports_at_the_top
 from dpverify.suite.events import Judgment, Outcome
 
 ASSERTED = "asserted"
@@ -134,12 +137,32 @@ def digest_of(module: ModuleType) -> str:
 
 
 def _named_in(module: ModuleType) -> Iterator[ModuleType]:
-    """Yield the modules that a module's names are, or come from."""
+    """Yield the modules that a module's names are, or come from, and those that its text imports.
+
+    Neither has the other: a name may be bound by no import, and a number does not say where it is from.
+    """
     for value in list(vars(module).values()):
         kind = value if isinstance(value, (type, FunctionType)) else type(value)
         one = value if isinstance(value, ModuleType) else sys.modules.get(str(kind.__module__))
         if one is not None:
             yield one
+    for name in _imported_by(module):
+        if name in sys.modules:
+            yield sys.modules[name]
+
+
+def _imported_by(module: ModuleType) -> Iterator[str]:
+    """Yield what may be modules, of all that a module's text imports outside of functions."""
+    for node in imports_at_the_top(_text(module)):
+        if isinstance(node, ast.Import):
+            below, base = [alias.name for alias in node.names], ""
+        else:
+            base = "." * node.level + (node.module or "")
+            base = resolve_name(base, module.__package__ or "") if node.level else base
+            below = [f"{base}.{alias.name}" for alias in node.names]
+        for name in (base, *below):
+            parts = name.split(".")
+            yield from (".".join(parts[: i + 1]) for i in range(len(parts)))
 
 
 def _is_theirs(module: ModuleType) -> bool:

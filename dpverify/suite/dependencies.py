@@ -202,18 +202,31 @@ def _imports(text: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
     return tuple(node for node in found if isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
+def imports_at_the_top(text: bytes) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """All imports but those in functions; none in what is no Python text."""
+    try:
+        found = _statements(ast.parse(text), ast.FunctionDef, ast.AsyncFunctionDef)
+        return tuple(node for node in found if isinstance(node, (ast.Import, ast.ImportFrom)))
+    except (SyntaxError, ValueError):
+        return ()
+
+
 @cache
 def _passed_on(text: str) -> tuple[ast.ImportFrom, ...]:
     """The imports at the top by which a package passes names on."""
     return tuple(node for node in _tree(text).body if isinstance(node, ast.ImportFrom))
 
 
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements in a node. Expressions, which hold most of a tree and no import, are not entered."""
+def _statements(node: ast.AST, *closed: type[ast.stmt]) -> Iterator[ast.AST]:
+    """All statements in a node, but for those in statements that are closed.
+
+    Expressions, which hold most of a tree and no import, are not entered.
+    """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
             yield child
-            yield from _statements(child)
+            if not isinstance(child, closed):
+                yield from _statements(child, *closed)
 
 
 @cache

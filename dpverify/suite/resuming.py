@@ -36,7 +36,15 @@ OF_RATES = Code(
 )
 OF_AUDITS = Code(
     (*TRUSTED, "audit"),
-    ("judges.py", "audited.py", "latent_profiles.py", "refinement.py", "measuring.py"),
+    (
+        "judges.py",
+        "audited.py",
+        "latent_profiles.py",
+        "refinement.py",
+        "measuring.py",
+        "black_boxes.py",
+        "large.py",
+    ),
 )
 
 EVERYTHING = Code((*TRUSTED, "audit", "rates", "suite"), ())

@@ -166,6 +166,12 @@ def test_a_run_goes_on_unless_code_changed_wherever_it_is(
     assert rests_on(load(suite), unit) == before
     (project / "their_sums.py").write_text(source + "# changed\n", encoding="utf-8")
     assert rests_on(load(suite), unit) != before
+    (project / "their_sums.py").write_text(source, encoding="utf-8")
+    assert rests_on(load(suite), unit) == before
+    (project / "their_scales.py").write_text("SCALE = 2.0\n", encoding="utf-8")
+    assert rests_on(load(suite), unit) != before  # a number, which does not say where it is from
+    (project / "their_scales.py").write_text("SCALE = 1.0\n", encoding="utf-8")
+    (project / "their_sums.py").write_text(source + "# changed\n", encoding="utf-8")
 
     out = tmp_path / "out.jsonl"
     assert _main(suite, "audit", *_QUICK, "--jsonl", str(out)) == 0
@@ -176,6 +182,34 @@ def test_a_run_goes_on_unless_code_changed_wherever_it_is(
     (project / "their_sums.py").write_text(source, encoding="utf-8")
     assert _main(suite, "audit", *_QUICK, "--resume", str(out)) == 3  # judged again, by a stub
     assert asked == ["judged"]
+
+
+def test_imports_of_all_kinds_are_followed(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "their_package"
+    (package / "inner").mkdir(parents=True)
+    files = {
+        "__init__.py": "from .core import base\n",
+        "core.py": "from functools import lru_cache\nfrom .inner import deep\n"
+        "@lru_cache\ndef base(n):\n    return n * deep.FACTOR\n",
+        "inner/__init__.py": "",
+        "inner/deep.py": "try:\n    import their_package.limits as _\nfinally:\n    FACTOR = 1\n",
+        "limits.py": "LIMIT = 1\n",
+    }
+    for name, text in files.items():
+        (package / name).write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _write(
+        suite, _changed("import numpy as np", "import numpy as np\nfrom their_package import base")
+    )
+    (unit,) = audit_units(load(suite), [])
+    before = rests_on(load(suite), unit)
+    for name, text in files.items():
+        (package / name).write_text(text + "# changed\n", encoding="utf-8")
+        assert rests_on(load(suite), unit) != before, name
+        (package / name).write_text(text, encoding="utf-8")
+    assert rests_on(load(suite), unit) == before
 
 
 def test_without_quick_it_gets_five_times_the_draws(suite: Path, tmp_path: Path) -> None:
