@@ -32,6 +32,8 @@ Pairs = list[tuple[Image, Image]]
 _OURS = Source("OURS", "a radius from a ladder by votes of pairs")
 RUNGS = range(-4, 7)
 """The radius on rung k is 2^k times the stated one."""
+MOVED = 2
+"""Squared: by one record more or less, or one for another."""
 ROOT = Fraction(1414213563, 10**9)
 """At least the square root of 2."""
 
@@ -137,15 +139,15 @@ def law(
 
 def sensitivities(mean: Mapping[str, int]) -> dict[str, int]:
     """Of the votes, squared, and of the mean's stages as parts."""
-    return {"rungs": moved_squared(), **{f"on rung/{name}": moved for name, moved in mean.items()}}
+    return {"rungs": MOVED, **{f"on rung/{name}": moved for name, moved in mean.items()}}
 
 
 # --- obligations --------------------------------------------------------------------------------
 
 
-def moved_squared(pairs: str = "") -> int:
-    """One pair's number less, another's more; the same however pairs are chosen."""
-    return 2
+def moved_squared(pairs: str, adjacency: Adjacency) -> int | None:
+    """One pair's number less, another's more; nothing if the pairs were chosen for the other adjacency."""
+    return MOVED if pairs == str(adjacency) else None
 
 
 _SMALL = (
@@ -157,7 +159,7 @@ _SMALL = (
 @states(_OURS)
 @shows("PairRungs", Norm.SQUARED_L2, value=of_query(moved_squared, "pairs"))
 def obligation_pair_rungs(
-    claimed: Callable[[str], int] = moved_squared,
+    claimed: Callable[[str, Adjacency], int | None] = moved_squared,
 ) -> int:
     """The numbers of all neighbors of at most 4 records, with duplicates, differ by at most ``claimed`` squared and by
     that much somewhere: by position under replace, by each of several hashes under add-remove, one of which puts all
@@ -173,7 +175,9 @@ def obligation_pair_rungs(
             )
             most = max(most, sum((a - b) ** 2 for a, b in zip(left, right, strict=True)))
             cases += 1
-        require(most == claimed(str(adjacency)), f"{adjacency}: moved by {most}, squared")
+        require(
+            most == claimed(str(adjacency), adjacency), f"{adjacency}: moved by {most}, squared"
+        )
     return cases
 
 

@@ -30,9 +30,9 @@ def _put(name: str, value: Any) -> Plant:
 
 TWINS: dict[str, dict[str, Any]] = {
     "theory.scale_ladder:obligation_pair_rungs": {
-        "one": lambda pairs: 1,
-        "four": lambda pairs: 4,
-        "none": lambda pairs: 0,
+        "one": lambda pairs, adjacency: 1,
+        "four": lambda pairs, adjacency: 4,
+        "none": lambda pairs, adjacency: 0,
     },
     "theory.scale_ladder:obligation_chosen_rung": {
         "the stated one": lambda released, scale: 0,
