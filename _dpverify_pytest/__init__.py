@@ -174,8 +174,8 @@ class _Reporter:
         self.events += getattr(report, "dpverify", [])
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the report, also after Ctrl-C and where nothing was audited."""
-        if self._path is None:
+        """Write the report, also after Ctrl-C and where nothing was audited; not where no test is run."""
+        if self._path is None or self._config.option.collectonly:
             return
         from dpverify.pytest_plugin import write_report
 

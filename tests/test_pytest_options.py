@@ -71,6 +71,16 @@ def test_a_report_of_nothing(inner: pytest.Pytester) -> None:
     assert lines[-1]["exit_code"] == 5
 
 
+def test_collecting_overwrites_no_report(inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test(): pass")
+    kept = inner.path / "kept.jsonl"
+    kept.write_text("kept", encoding="utf-8")
+    result = inner.runpytest_inprocess("--collect-only", f"--dp-report={kept}")
+    assert result.ret == 0
+    assert kept.read_text(encoding="utf-8") == "kept"
+    result.stdout.no_fnmatch_line("dpverify: *")
+
+
 def test_a_run_that_is_stopped_is_reported(inner: pytest.Pytester) -> None:
     """With the audits of the test in which it was stopped."""
     stop = "    pytest.exit('enough')\n\n    def test_of_a_fixture"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -188,8 +189,10 @@ def claims(options: argparse.Namespace, suite: Suite, console: Console) -> int:
         print(f"wrote {len(current)} entries to {path}; review the diff")
         return EXIT_HELD
     if differences:
-        print(f"{len(differences)} differences from {path}; if they are meant, run "
-              "`dpverify claims --update` and have the diff reviewed")  # fmt: skip
+        many = "1 difference" if len(differences) == 1 else f"{len(differences)} differences"
+        own = "" if options.suite is None else f" --suite {shlex.quote(str(options.suite))}"
+        print(f"{many} from {path}; if meant, run `dpverify claims --update{own}` and have the "
+              "diff reviewed")  # fmt: skip
         return EXIT_REFUTED
     print(f"{len(current)} entries agree with {path}")
     _print_witnesses(recorded)

@@ -120,14 +120,14 @@ def _differences(
             Mark.FAIL if ranks[1] > ranks[0] else Mark.BETTER if ranks[1] < ranks[0] else Mark.NOTE
         )
         yield Line(mark, name, "verdict", old.verdict, new.verdict)
-    for what in ("adjacency", "trials"):
+    for what in ("adjacency", "trials", "bound"):
         a, b = (str(unit.data.get(what, "-")) for unit in (old, new))
         if a != b:
             yield Line(Mark.FAIL if what == "adjacency" else Mark.NOTE, name, what, a, b)
     yield from _lost_faults(old, new)
     try:
         yield from _measured(old, new, limits)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         yield Line(Mark.FAIL, name, "result", "", "", f"cannot be compared: {error}")
 
 
@@ -173,9 +173,12 @@ def _grown(
     name: str, metric: str, pairs: Sequence[tuple[Number, Number]], limit: Fraction | None
 ) -> Iterator[Line]:
     """Yield a line if a value changed: of these pairs the one that grew by the largest share."""
-    if not pairs:
+    known = [pair for pair in pairs if any(value == value for value in pair)]
+    if any(old != old or new != new for old, new in known):
+        raise ValueError(f"its {metric} is not a number in one of the runs")
+    if not known:
         return
-    old, new = max(pairs, key=lambda pair: _share(*pair))
+    old, new = max(known, key=lambda pair: _share(*pair))
     share = _share(old, new)
     if not share:
         return
@@ -207,7 +210,8 @@ Pairs = list[tuple[Number, Number]]
 
 def _claims(old: UnitFinished, new: UnitFinished) -> tuple[Guarantee, Guarantee] | None:
     """Read both claims; None where there are none, or the same. Raises ValueError otherwise."""
-    texts = [unit.data.get("guarantee") for unit in (old, new)]
+    named = "claim" if old.kind == new.kind == "calibration" else "guarantee"
+    texts = [unit.data.get(named) for unit in (old, new)]
     if texts[0] is None or texts[0] == texts[1]:
         return None
     a, b = (parse_guarantee(str(text)) for text in texts)

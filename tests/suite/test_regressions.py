@@ -34,6 +34,10 @@ RATE = UnitFinished(
     data={"points": [{"value": v, "measured": m} for v, m in ((10, 4.0), (100, 2.0))]},
 )  # fmt: skip
 
+NOISE = UnitFinished(
+    "calibration", "test_noise", Outcome.HELD, "CONSISTENT", "", data={"claim": "approx(1, 1e-6)"}
+)  # of a test suite: ``--dp-report``
+
 
 def _run(*units: UnitFinished, started: RunStarted = STARTED, ended: bool = True) -> list[Event]:
     return [started, *units, *[FINISHED] * ended]
@@ -68,7 +72,8 @@ def _with(**data: Any) -> UnitFinished:
 
 
 def test_a_run_is_no_worse_than_itself(compare: Any) -> None:
-    run = _run(SUM, PROOF, RATE)
+    unknown = replace(RATE, name="unknown", data={"points": [{"value": 1, "measured": math.nan}]})
+    run = _run(SUM, PROOF, RATE, NOISE, unknown)
     for fail in ([], ["epsilon:0%", "delta:0%", "certified:0%", "error:0%", "seconds:0%"]):
         code, lines = compare(run, run, *fail)
         assert code == 0
@@ -89,6 +94,11 @@ WORSE: list[tuple[UnitFinished, UnitFinished, tuple[str, ...], list[str]]] = [
     (SUM, _with(epsilon=0.99), ("certified:10%",), ["certified", "0.8", "0.99", "+23.7%; 10% allowed"]),
     (SUM, _with(epsilon=math.inf), ("certified:10%",), ["certified", "0.8", "inf", "infinitely more; 10% allowed"]),
     (SUM, _with(epsilon="much"), ("certified:10%",), ["result", "cannot be compared"]),
+    (SUM, _with(epsilon=math.nan), ("certified:10%",), ["result", "cannot be compared"]),
+    (SUM, _with(guarantee="pure(1e400)"), (), ["result", "cannot be compared"]),
+    (NOISE, replace(NOISE, data={"claim": "approx(5, 1e-6)"}), (), ["epsilon", "1", "5", "0% allowed"]),
+    (RATE, replace(RATE, data={"points": [{"value": 10, "measured": math.nan}, {"value": 100, "measured": 9.0}]}),
+     ("error:20%",), ["result", "cannot be compared"]),
     (_with(guarantee="gaussian(1)"), _with(guarantee="gaussian(1)", mu=1.0), ("certified:10%",),
      ["certified", "0.9", "1", "+11.1%; 10% allowed"]),
     (SUM, replace(SUM, outcome=Outcome.POWERLESS, verdict="POWERLESS"), (), ["verdict", "CONSISTENT", "POWERLESS"]),
@@ -125,6 +135,7 @@ ALLOWED: list[tuple[UnitFinished, tuple[str, ...], set[str]]] = [
     (_with(epsilon=0.88), ("certified:10%",), {"worse"}),
     (_with(epsilon=0.7), ("certified:0%",), {"better"}),
     (_with(trials=4000), (), {"note"}),
+    (_with(bound="100"), (), {"note"}),
     (_with(faults=[{"name": "noise dropped"}]), (), {"note"}),
     (replace(SUM, seconds=3.0), ("seconds:50%",), {"worse"}),
     (replace(SUM, seconds=300.0), (), set()),
