@@ -116,8 +116,10 @@ def sums_in_balls(data: Counted, centers: Integers, radii: Integers) -> tuple[In
         squares = squared_distances(centers[rows] - about, vectors)
         inside = counts * (squares <= radii[rows, np.newaxis].astype(squares.dtype) ** 2)
         numbers[rows] = inside.sum(axis=1)
-        moved = (centers[rows] - about).astype(sums.dtype) * numbers[rows, np.newaxis]
-        sums[rows] = matmul(inside, vectors) - moved
+        total = matmul(inside, vectors)
+        # far from the corner both may leave a word: in words they differ by the sum modulo 2^64
+        kind = object if object in (total.dtype, sums.dtype) else np.int64
+        sums[rows] = total - (centers[rows] - about).astype(kind) * numbers[rows, np.newaxis]
     return sums, numbers
 
 

@@ -124,29 +124,38 @@ _PLAIN = {float, int, bool, type(None), np.bool_, np.float64, np.float32, np.int
 
 def _from_entries(entries: list[Any], domain: Domain) -> Records:
     """Convert records one by one, each by itself, without -0.0. None of them raises or warns."""
-    shape = (len(entries), domain.columns)
+    try:
+        found = _at_once(entries, domain.columns)
+    except Exception:  # an integer beyond all floats, a class whose hash fails: see them one by one
+        found = None
+    if found is None:
+        found = np.array([_row(entry, domain.columns) for entry in entries], np.float64)
+    return found.reshape(len(entries), domain.columns) + 0.0
+
+
+def _at_once(entries: list[Any], columns: int) -> Records | None:
+    """Convert records as ``_row`` does, but sooner; None unless all are plain numbers or arrays of them."""
     kinds = set(map(type, entries))
     if kinds == {np.ndarray}:
         rows = {(entry.shape, entry.dtype.kind in "biuf") for entry in entries}
-        if rows == {((domain.columns,), True)}:
-            return np.array(entries, np.float64) + 0.0
-    flat = entries if domain.columns == 1 else []
-    if kinds <= {list, tuple} and set(map(len, entries)) <= {domain.columns}:
+        if rows == {((columns,), True)}:
+            return np.array(entries, np.float64)
+    flat = entries if columns == 1 else []
+    if kinds <= {list, tuple} and set(map(len, entries)) <= {columns}:
         flat = list(chain.from_iterable(entries))
         kinds = set(map(type, flat))
-    if kinds <= _PLAIN and len(flat) == len(entries) * domain.columns:
-        try:  # the same numbers as below, sooner
-            return np.array(flat, np.float64).reshape(shape) + 0.0
-        except OverflowError:  # an integer beyond all floats
-            pass
-    numbers = [_row(entry, domain.columns) for entry in entries]
-    return np.array(numbers, np.float64).reshape(shape) + 0.0
+    if kinds <= _PLAIN and len(flat) == len(entries) * columns:
+        return np.array(flat, np.float64)
+    return None
 
 
 def _row(entry: Any, columns: int) -> list[float]:
-    """Convert one record: ``columns`` numbers, all NaN unless there are as many."""
-    row = [_number(cell) for cell in _cells(entry, columns)]
-    return row if len(row) == columns else [np.nan] * columns
+    """Convert one record: ``columns`` numbers, all NaN unless there are as many.
+
+    A record is code that is not ours even where it is only looked at: ``isinstance`` asks it for its class.
+    """
+    row = _foreign(lambda whole: [_number(cell) for cell in _cells(whole, columns)], entry)
+    return row if row is not None and len(row) == columns else [np.nan] * columns
 
 
 def _cells(entry: Any, columns: int) -> Sequence[Any]:
@@ -176,7 +185,8 @@ def _length(entry: Any) -> int | None:
 def _number(cell: Any) -> float:
     """Convert one entry to the nearest float64: NaN unless it is a real number."""
     if not isinstance(cell, (Real, Decimal)) and _length(cell) is None:
-        (cell,) = _cells(cell, 1) or (None,)  # of an array without dimensions its number
+        inside = _cells(cell, 1)  # of an array without dimensions its number
+        cell = inside[0] if len(inside) == 1 else None
     # A time difference of numpy calls itself an integer.
     if not isinstance(cell, (Real, Decimal)) or isinstance(cell, np.timedelta64):
         return np.nan
@@ -206,6 +216,12 @@ def _wrong_shape(described: str, domain: Domain) -> ValueError:
 
 def _refusal(given: list[Any] | NDArray[Any], index: int, domain: Domain) -> Exception:
     """Say what is wrong with a record that is missing, where that is a caller error."""
+    found: Exception | None = _foreign(lambda data: _described(data, index, domain), given)
+    odd = TypeError(_NO_RECORD.format(index, "holds other things, not real numbers"))
+    return odd if found is None else found
+
+
+def _described(given: list[Any] | NDArray[Any], index: int, domain: Domain) -> Exception:
     if not isinstance(given, list) and given.dtype != object:
         return ValueError(_NO_RECORD.format(index, "is not finite"))
     lengths = {None if isinstance(entry, (str, bytes)) else _length(entry) for entry in given}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpverify.grid.drawn_in import drawn_in_sums
-from dpverify.grid.masks import distinct, each_once
+from dpverify.grid.masks import Counted, distinct, each_once, sums_in_balls
 from spec.theory import moving
 
 FAR = 2**41
@@ -45,3 +45,14 @@ def test_nobody_has_a_sum_of_zero() -> None:
     sums, numbers = drawn_in_sums(nobody, np.zeros((3, 2), np.int64), np.full(3, 5))
     assert not sums.any()
     assert not numbers.any()
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("total", [drawn_in_sums, sums_in_balls])
+def test_many_records_far_from_another_center_have_their_sum(columns: int, total: Any) -> None:
+    """2^24 records, counted from the corner of a box that reaches to a center 2^40 cells away, leave a word."""
+    data = Counted(np.array([[0] * columns, [5] * columns]), np.array([2**24, 1]), columns == 1)
+    centers = np.array([[0] * columns, [-(2**40)] * columns])
+    sums, numbers = total(data, centers, np.array([9, 9]))
+    assert sums.tolist() == [[5] * columns, [0] * columns]
+    assert numbers.tolist() == [2**24 + 1, 0]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import itertools
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from pickle import PickleBuffer
 from typing import Any
 
 import numpy as np
@@ -58,6 +60,34 @@ class Warning_(float):
 class Unsized:
     def __len__(self) -> int:
         raise RuntimeError("a record")
+
+
+def unknown(_: Any) -> Any:
+    """What asking a weak reference to what is gone does, even for its class."""
+    raise RuntimeError("a record")
+
+
+Classless = type("Classless", (), {"__class__": property(unknown)})
+
+
+class Unlisted(list[float]):
+    def __iter__(self) -> Any:
+        raise RuntimeError("a record")
+
+
+class Warning_Length:
+    def __len__(self) -> int:
+        warnings.warn("a record", stacklevel=2)
+        return 1
+
+
+class Unhashed(type):
+    def __hash__(cls) -> int:
+        raise RuntimeError("a record")
+
+
+class OfUnhashed(metaclass=Unhashed):
+    pass
 
 
 class NotAvailable:
@@ -134,6 +164,13 @@ MISSING: dict[str, Any] = {
     "raises": Arrayed(ValueError("a record")),
     "no number": Raising(),
     "unsized": Unsized(),
+    "arrayed row": Arrayed(np.array([1.0, 2.0, 3.0])),
+    "buffer": PickleBuffer(b"ab"),
+    "classless": Classless(),
+    "gone": weakref.proxy(Unsized()),
+    "unlisted": Unlisted([1.0]),
+    "a length that warns": Warning_Length(),
+    "class without a hash": OfUnhashed(),
     "mapping": {0: 1.0},
     "set": {1.0},
     "type": float,
