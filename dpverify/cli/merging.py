@@ -10,11 +10,11 @@ from rich.console import Console
 
 from dpverify.cli.rating import whole_units
 from dpverify.cli.shared import Commands, UsageError, add_command, consumers_of
+from dpverify.suite.judges import code_behind
 from dpverify.suite.merging import Merged, NotOneRun, merge
 from dpverify.suite.rate_parts import Rates
 from dpverify.suite.rating import RateOptions
 from dpverify.suite.reporting import report
-from dpverify.suite.resuming import code_of
 from dpverify.suite.trees import Suite
 
 
@@ -49,7 +49,7 @@ def merging(options: argparse.Namespace, suite: Suite, console: Console) -> int:
 def _rates(merged: Merged, options: argparse.Namespace, suite: Suite, console: Console) -> int:
     """Judge rates and experiments from the parts of all shards."""
     started = merged.started
-    if started.code != code_of(suite.root):
+    if started.code != code_behind(suite):
         raise NotOneRun(
             f"{options.files[0]} was measured with another version of the code, or for another suite; "
             "merge with the code that measured, and give --suite PATH where it was given."

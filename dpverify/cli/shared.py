@@ -25,8 +25,7 @@ from dpverify.suite.engines.cluster import Cluster
 from dpverify.suite.engines.processes import Processes
 from dpverify.suite.engines.serial import Serial
 from dpverify.suite.events import Consumer, Outcome
-from dpverify.suite.judges import Unit
-from dpverify.suite.resuming import code_of
+from dpverify.suite.judges import Unit, code_behind
 from dpverify.suite.sharding import WHOLE, Shard
 from dpverify.suite.stored import read
 from dpverify.suite.trees import Suite
@@ -203,17 +202,17 @@ def consumers_of(
     for option, consumer in _WRITERS.items():
         path: Path | None = getattr(options, option, None)
         if path is not None and option == "jsonl" and resumed is not None and _same(resumed, path):
-            consumer = partial(JsonLines, held=_keys(resumed))
+            consumer = partial(JsonLines, held=_keys(resumed, options.seed))
         if path is not None:
             consumers.append(_written(option, consumer, path))
     return consumers
 
 
 _WRITERS: dict[str, Callable[[Path], Consumer]] = {
+    "evidence": Evidence,  # first: what is refused here has opened no other file
     "jsonl": JsonLines,
     "junit": JUnit,
     "report": HtmlReport,
-    "evidence": Evidence,
 }
 
 
@@ -238,9 +237,19 @@ def _same(one: Path, other: Path) -> bool:
     return other.exists() and one.samefile(other)
 
 
-def _keys(path: Path) -> set[str]:
-    """Keys of the results that a run which goes on in this file must not lose; invalid ones are done again."""
-    done = (unit for unit in read(path).units if unit.outcome is not Outcome.INVALID)
+def _keys(path: Path, seed: int) -> set[str]:
+    """Keys of the results that a run which goes on in this file must not lose; invalid ones are done again.
+
+    Raises UsageError for results of another seed, none of which the run would take or keep.
+    """
+    stored = read(path)
+    others = {one.seed for one in stored.started} - {seed}
+    if others:
+        raise UsageError(
+            f"--resume {path} has results of seed {min(others)}, which --jsonl would replace by those of seed {seed}; "
+            f"give --seed {min(others)}, or --jsonl another file."
+        )
+    done = (unit for unit in stored.units if unit.outcome is not Outcome.INVALID)
     return {str(unit.data["key"]) for unit in done if "key" in unit.data}
 
 
@@ -260,7 +269,7 @@ _ELSEWHERE = "Give a path in a folder that exists."
 def engine_of(options: argparse.Namespace, suite: Suite) -> Engine:
     """Start the engine that is asked for; by default a worker process a core."""
     if options.cluster is not None:
-        return Cluster(options.cluster, code_of(suite.root))
+        return Cluster(options.cluster, code_behind(suite))
     workers = options.workers or os.cpu_count() or 1
     return Serial() if workers == 1 else Processes(workers)
 

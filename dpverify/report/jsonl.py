@@ -39,12 +39,16 @@ class JsonLines:
         self._locked = _opened(path)
         self._beside = path.with_name(f"{path.name}.{os.getpid()}") if self._held else None
         self._file = self._locked if self._beside is None else _opened(self._beside)
-        self._left = b""
-        if stat.S_ISREG(os.fstat(self._file).st_mode):
-            os.ftruncate(self._file, 0)
+        self._left, self._begun = b"", False
 
     def __call__(self, event: Event) -> None:
         """Take one event. Raises OSError where it, or one before it, cannot be written."""
+        if (
+            not self._begun
+        ):  # a run that is refused before its first event leaves the file as it was
+            self._begun = True
+            if stat.S_ISREG(os.fstat(self._file).st_mode):
+                os.ftruncate(self._file, 0)
         if self._beside is not None:
             self._look(event, self._beside)
         line = json.dumps(_finite(to_json(event)), allow_nan=False) + "\n"

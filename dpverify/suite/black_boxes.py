@@ -119,10 +119,17 @@ def explained(key: str, box: BlackBox) -> str:
 
 
 def digest_of(module: ModuleType) -> str:
-    """Hash the code that the black boxes of a file rest on outside of the suite's own trees.
+    """Hash the code that the audits of a file rest on outside of the suite's own trees.
 
-    Modules that the file imports at its top, and what these import, count by their text; installed
-    packages by their versions. What a function imports when it is called is not followed.
+    As ``text_digest_of``, and installed packages count by their versions.
+    """
+    return sha256(f"{_installed()}\n{text_digest_of(module)}".encode()).hexdigest()
+
+
+def text_digest_of(module: ModuleType) -> str:
+    """Hash the text of the modules that a file imports at its top, and of what these import.
+
+    What a function imports when it is called is not followed.
     """
     found, waiting = dict[str, ModuleType](), [module]
     while waiting:
@@ -130,7 +137,7 @@ def digest_of(module: ModuleType) -> str:
         if one.__name__ not in found and _is_theirs(one):
             found[one.__name__] = one
             waiting += _named_in(one)
-    digest = sha256(_installed().encode())
+    digest = sha256()
     for name in sorted(set(found) - {module.__name__}):
         digest.update(f"\n{name} ".encode() + sha256(_text(found[name])).digest())
     return digest.hexdigest()

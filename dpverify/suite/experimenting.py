@@ -23,7 +23,7 @@ from dpverify.rates import (
     measure_cell,
 )
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
-from dpverify.suite.judges import TOTAL_ALPHA, seed_of
+from dpverify.suite.judges import TOTAL_ALPHA, rests_on, seed_of
 from dpverify.suite.panels import Study, cell_in, panel_unit, verdict
 from dpverify.suite.rating import RateOptions, loaded, selected
 from dpverify.suite.reporting import PART
@@ -251,6 +251,7 @@ def key_of_cell(suite: Suite, part: CellPart, options: RateOptions) -> str:
     """Everything a part depends on, hashed. A cell is the same in a quick run; a fault is not."""
     experiment = chosen(suite, part.rate, options)
     text = [part.rate, part.order, str(experiment.repeats), str(options.seed)]
+    text.append(rests_on(suite, part.rate))
     if part.order:
         order = next(one for one in experiment.orders if one.name == part.order)
         where = {panel: list(map(str, values)) for panel, values in order.where.items()}

@@ -41,8 +41,8 @@ from dpverify.suite.refinement import (
     refine,
     refine_loops,
 )
-from dpverify.suite.resuming import keyed
-from dpverify.suite.trees import Suite, is_borrowed, load, module_of_boxes
+from dpverify.suite.resuming import code_of, keyed
+from dpverify.suite.trees import Suite, find_root, is_borrowed, load, module_of_audits
 
 TOTAL_ALPHA = 1e-6
 """The false-alarm probability of everything a run of the suite certifies."""
@@ -127,13 +127,36 @@ def run_unit(unit: Unit, options: Options) -> UnitFinished:
     if unit.kind not in AUDITS:
         return done
     suite = loaded_suite(options.suite)
-    return keyed(suite.root, done, options, rests_on(suite, unit))
+    return keyed(suite.root, done, options, rests_on(suite, unit.name))
 
 
-def rests_on(suite: Suite, unit: Unit) -> str:
-    """A digest of the code outside of the suite that a black box rests on; empty for any other unit."""
-    name = unit.name.partition(":")[0]
-    return black_boxes.digest_of(module_of_boxes(suite, name)) if name in suite.boxes else ""
+def rests_on(suite: Suite, name: str) -> str:
+    """Hash the code outside of a suite of somebody's own that an audit, a rate or an experiment in it rests on.
+
+    Empty for this package's suite, and for what measures the auditor: these rest on the package alone.
+    """
+    file = name.partition(":")[0]
+    if suite.root == find_root() or file not in _files_of_audits(suite):
+        return ""
+    return black_boxes.digest_of(module_of_audits(suite, file))
+
+
+def _files_of_audits(suite: Suite) -> list[str]:
+    return [*suite.entries, *suite.boxes, *(f"exhibits/{name}" for name in suite.exhibits)]
+
+
+def code_behind(suite: Suite) -> str:
+    """Hash all code that results rest on: the package, the suite, and what files in its audits/ import.
+
+    Runs of different code are not merged, and a cluster's workers need this one. Installed packages do not count,
+    since machines differ in those that no result rests on.
+    """
+    code = code_of(suite.root)
+    if suite.root == find_root():
+        return code
+    modules = (module_of_audits(suite, name) for name in _files_of_audits(suite))
+    own = map(black_boxes.text_digest_of, modules)
+    return hashlib.sha256("\n".join((code, *own)).encode()).hexdigest()
 
 
 @cache

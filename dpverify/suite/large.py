@@ -23,6 +23,7 @@ from dpverify.suite.judges import (
     attacked_under,
     judge_audit,
     loaded_suite,
+    rests_on,
     run_unit,
 )
 from dpverify.suite.resuming import keyed
@@ -143,4 +144,5 @@ def run_joined(unit: AuditOfParts, options: Options) -> UnitFinished:
             return judge_audit(suite, unit.name, options, Given(unit.parts))
 
     done = finished("audit", unit.name, options.replay(whole), judge, asked="judged")
-    return keyed(suite.root, replace(done, seconds=done.seconds + unit.seconds), options)
+    done = replace(done, seconds=done.seconds + unit.seconds)
+    return keyed(suite.root, done, options, rests_on(suite, unit.name))

@@ -28,6 +28,7 @@ from dpverify.suite.judges import (
     attacked_under,
     certified_units,
     not_planted,
+    rests_on,
     seed_of,
 )
 from dpverify.suite.reporting import report, started_by
@@ -107,7 +108,8 @@ def measure_unit(unit: Unit, options: MeasureOptions) -> UnitFinished:
         return _judge_power(_suite(options.suite), unit.name, options)
 
     done = finished(unit.kind, unit.name, options.replay(unit), judge)
-    return keyed(_suite(options.suite).root, done, options)
+    suite = _suite(options.suite)
+    return keyed(suite.root, done, options, rests_on(suite, unit.name))
 
 
 @cache

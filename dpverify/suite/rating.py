@@ -30,7 +30,7 @@ from dpverify.rates import (
 )
 from dpverify.suite.entries import Entry, SuiteError
 from dpverify.suite.events import Judgment, Outcome, UnitFinished, finished
-from dpverify.suite.judges import TOTAL_ALPHA, seed_of
+from dpverify.suite.judges import TOTAL_ALPHA, rests_on, seed_of
 from dpverify.suite.refinement import exact_records
 from dpverify.suite.reporting import PART
 from dpverify.suite.resuming import OF_RATES, key_of
@@ -229,5 +229,6 @@ def key_of_part(suite: Suite, part: RatePart, options: RateOptions) -> str:
         str(options.repeats(claim)),
         str(options.seed),
         repr(_alpha(suite, claim)),
+        rests_on(suite, part.rate),
     ]
     return key_of(suite.root, OF_RATES, text)

@@ -25,7 +25,7 @@ from dpverify.suite.events import (
     UnitFinished,
     exit_code,
 )
-from dpverify.suite.resuming import code_of
+from dpverify.suite.judges import code_behind
 from dpverify.suite.sharding import WHOLE, Shard
 from dpverify.suite.times import Times
 from dpverify.suite.trees import Suite
@@ -64,7 +64,7 @@ def started_by(
         expected=Times().expected(own, options) if reported is None else {},
         shard=str(shard),
         planned=tuple(f"{unit.kind} {unit.name}" for unit in units),
-        code=code_of(suite.root),
+        code=code_behind(suite),
         asked=asked,
     )
 

@@ -138,6 +138,6 @@ def known_in(
     """What an earlier run did of a unit, if it is among these, by key."""
 
     def find(unit: Any) -> UnitFinished | None:
-        return known.get(key_of_unit(suite.root, unit, options, rests_on(suite, unit)))
+        return known.get(key_of_unit(suite.root, unit, options, rests_on(suite, unit.name)))
 
     return find if known else lambda unit: None

@@ -263,6 +263,6 @@ def _package_with_theory(root: Path) -> str:
     return base
 
 
-def module_of_boxes(suite: Suite, name: str) -> ModuleType:
-    """Import the file audits/NAME.py of black boxes."""
-    return import_file(f"{_private_package(suite.root)}.audits.{name}")
+def module_of_audits(suite: Suite, name: str) -> ModuleType:
+    """Import the file audits/NAME.py of a mechanism or of black boxes, or of "exhibits/NAME"."""
+    return import_file(f"{_private_package(suite.root)}.audits.{name.replace('/', '.')}")

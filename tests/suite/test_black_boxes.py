@@ -17,7 +17,7 @@ from dpverify import ledger
 from dpverify.cli import _parser, main
 from dpverify.suite import black_boxes, changed, judges
 from dpverify.suite.entries import SuiteError
-from dpverify.suite.judges import Options, Unit, rests_on
+from dpverify.suite.judges import Options, Unit, code_behind, rests_on
 from dpverify.suite.runner import audit_units
 from dpverify.suite.trees import load
 
@@ -162,14 +162,18 @@ def test_a_run_goes_on_unless_code_changed_wherever_it_is(
     monkeypatch.syspath_prepend(str(project))
     _write(suite, _changed("import numpy as np", "import numpy as np, their_sums"))
     (unit,) = audit_units(load(suite), [])
-    before = rests_on(load(suite), unit)
-    assert rests_on(load(suite), unit) == before
+    before, asked_of_workers = rests_on(load(suite), unit.name), code_behind(load(suite))
+    assert rests_on(load(suite), unit.name) == before
+    assert code_behind(load(suite)) == asked_of_workers
     (project / "their_sums.py").write_text(source + "# changed\n", encoding="utf-8")
-    assert rests_on(load(suite), unit) != before
+    assert rests_on(load(suite), unit.name) != before
+    assert code_behind(load(suite)) != asked_of_workers  # nor are runs of both merged
     (project / "their_sums.py").write_text(source, encoding="utf-8")
-    assert rests_on(load(suite), unit) == before
+    assert rests_on(load(suite), unit.name) == before
     (project / "their_scales.py").write_text("SCALE = 2.0\n", encoding="utf-8")
-    assert rests_on(load(suite), unit) != before  # a number, which does not say where it is from
+    assert (
+        rests_on(load(suite), unit.name) != before
+    )  # a number, which does not say where it is from
     (project / "their_scales.py").write_text("SCALE = 1.0\n", encoding="utf-8")
     (project / "their_sums.py").write_text(source + "# changed\n", encoding="utf-8")
 
@@ -204,12 +208,12 @@ def test_imports_of_all_kinds_are_followed(
         suite, _changed("import numpy as np", "import numpy as np\nfrom their_package import base")
     )
     (unit,) = audit_units(load(suite), [])
-    before = rests_on(load(suite), unit)
+    before = rests_on(load(suite), unit.name)
     for name, text in files.items():
         (package / name).write_text(text + "# changed\n", encoding="utf-8")
-        assert rests_on(load(suite), unit) != before, name
+        assert rests_on(load(suite), unit.name) != before, name
         (package / name).write_text(text, encoding="utf-8")
-    assert rests_on(load(suite), unit) == before
+    assert rests_on(load(suite), unit.name) == before
 
 
 def test_without_quick_it_gets_five_times_the_draws(suite: Path, tmp_path: Path) -> None:

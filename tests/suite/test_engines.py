@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,10 +180,22 @@ def test_a_cluster_that_is_not_there_is_wrong_usage(
     for address, said in (
         ("tcp://127.0.0.1:9", "did not answer within 0.5 seconds"),
         ("nowhere", "is no address"),
+        ("tls://127.0.0.1:9", "is encrypted: name its certificates"),
     ):
         assert main(["audit", "--suite", str(foreign), "--cluster", address]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert f"--cluster {address} {said}; give what the scheduler prints" in line
+        assert f"--cluster {address} {said}" in line
+
+
+def test_what_answers_and_is_no_scheduler_is_wrong_usage(
+    foreign: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The port of a dashboard, say: Dask's own client waits for it without end."""
+    monkeypatch.setattr("dpverify.suite.engines.cluster.REACHED_WITHIN", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        assert main(["audit", "--suite", str(foreign), "--cluster", address]) == 2
+    assert f"--cluster {address} did not answer within 0.5 s" in capsys.readouterr().err
 
 
 def test_a_cluster_without_dask_is_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,6 +146,25 @@ def test_what_cannot_be_written_is_wrong_usage(
     assert "cannot be written: Not a directory." in capsys.readouterr().err
 
 
+def test_what_is_refused_leaves_the_file_as_it_was(
+    whole: tuple[list[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where another output cannot be written, and where a run in the same file is of another seed."""
+    command, file = whole
+    again = tmp_path / "again.jsonl"
+    again.write_bytes(file.read_bytes())
+    evidence = tmp_path / "evidence"
+    evidence.touch()
+    into = ["--jsonl", str(again)]
+    if command[0] == "audit" and "--power" not in command:
+        assert main([*command, *SEED, *into, "--evidence", str(evidence)]) == 2
+        assert "cannot be written" in capsys.readouterr().err
+    assert main([*command, "--seed", "5", *into, "--resume", str(again)]) == 2
+    assert "give --seed 4, or --jsonl another file" in capsys.readouterr().err
+    assert again.read_bytes() == file.read_bytes()
+    assert not list(tmp_path.glob("again.jsonl.*"))
+
+
 def test_a_file_is_no_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "mine.py"]) == 2
     assert "a function is audited from Python" in capsys.readouterr().err

@@ -5,10 +5,12 @@ Dask is asked for with ``--cluster`` alone, and imported here alone.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
 from types import TracebackType
@@ -28,8 +30,7 @@ from dpverify.suite.engines import (
     killed,
 )
 from dpverify.suite.events import UnitFinished
-from dpverify.suite.resuming import code_of
-from dpverify.suite.trees import find_root
+from dpverify.suite.judges import code_behind, loaded_suite
 
 REACHED_WITHIN = 10
 """Seconds in which the scheduler must answer, and have a worker."""
@@ -37,6 +38,9 @@ WORKERS_BACK_WITHIN = 60
 """Seconds that a run waits for a first worker to come back when all are gone."""
 _LOOK_AFTER = 1.0
 _LIKE_THIS = "give what the scheduler prints, tcp://HOST:8786, say."
+_OTHER_CODE = (
+    "the cluster's worker has another version of the code; start workers anew, with this one"
+)
 _ALONE = "try a cluster whose workers have more memory"
 
 
@@ -50,11 +54,21 @@ class Cluster:
         _hush()
         try:
             self._distributed.comm.get_address_host(address)
+            answered = asyncio.run(asyncio.wait_for(self._who_answers(), REACHED_WITHIN))
+            if answered != "Scheduler":
+                raise EngineRefused(f"--cluster {address} is a {answered}'s; {_LIKE_THIS}")
             self._client = self._distributed.Client(
                 address, timeout=REACHED_WITHIN, set_as_default=False, name="dpverify"
             )
+        except EngineRefused:
+            raise
         except ValueError:
             raise EngineRefused(f"--cluster {address} is no address; {_LIKE_THIS}") from None
+        except TypeError:  # for want of certificates
+            raise EngineRefused(
+                f"--cluster {address} is encrypted: name its certificates in Dask's configuration, "
+                "under distributed.comm.tls."
+            ) from None
         except OSError:
             raise EngineRefused(
                 f"--cluster {address} did not answer within {REACHED_WITHIN} seconds; {_LIKE_THIS}"
@@ -68,6 +82,15 @@ class Cluster:
                 f"`dask worker {address} --nthreads 1` first."
             ) from None
         self.workers = len(self._client.nthreads())
+
+    async def _who_answers(self) -> str:
+        """Return "Scheduler", or what else there is; a client waits forever for what does not speak Dask's tongue."""
+        comm = await self._distributed.comm.connect(self._address, timeout=REACHED_WITHIN)
+        try:
+            await comm.write({"op": "identity", "reply": True})
+            return str((await comm.read())["type"])
+        finally:
+            comm.abort()
 
     def run(
         self,
@@ -202,15 +225,21 @@ def _on_worker(
     with _ONE_AT_A_TIME:
         _compute_in_one_thread()
         try:
-            own = code_of(find_root(options.suite))
+            own = _own_code(options.suite)
         except Exception as error:
             return crashed(unit, options, error)
         if own != code:
-            return failed(unit, options, "the cluster's worker has another version of the code")
+            return failed(unit, options, _OTHER_CODE)
         try:
             return do(unit, options)
         except Exception as error:
             return crashed(unit, options, error)
+
+
+@cache
+def _own_code(suite: Path | None) -> str:
+    """Hash the code as it is when this worker loads it: later changes do not reach a process that runs."""
+    return code_behind(loaded_suite(suite))
 
 
 @cache
