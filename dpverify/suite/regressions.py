@@ -22,7 +22,7 @@ from dpverify.suite.reporting import PART
 Number = Fraction | float
 _RANK = (Outcome.HELD, Outcome.POWERLESS, Outcome.INVALID, Outcome.REFUTED)
 DEFAULT_LIMITS = {"epsilon": Fraction(0), "delta": Fraction(0)}
-"""What fails where nothing is asked for: any claim that promises less."""
+"""What fails where nothing is asked for of claims: any that promises less."""
 
 
 class Mark(Enum):

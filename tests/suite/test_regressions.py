@@ -86,6 +86,7 @@ WORSE: list[tuple[UnitFinished, UnitFinished, tuple[str, ...], list[str]]] = [
     (SUM, _with(guarantee="approx(1.1, 1e-6)"), ("epsilon:5%",), ["epsilon", "1", "1.1", "+10.0%; 5% allowed"]),
     (SUM, _with(guarantee="approx(1, 2e-6)"), (), ["delta", "1e-06", "2e-06", "+100.0%; 0% allowed"]),
     (SUM, _with(guarantee="approx(1, 2e-6)"), ("epsilon:5%",), ["epsilon", "1", "inf", "infinitely more; 5% allowed"]),
+    (SUM, _with(guarantee="approx(1.1, 1e-6)"), ("seconds:50%",), ["epsilon", "1", "1.1", "0% allowed"]),
     (SUM, _with(guarantee="zcdp(1)"), ("epsilon:50%",), ["epsilon", "1", "", "50% allowed"]),
     (_with(guarantee="gaussian(1)"), _with(guarantee="gaussian(1.2)"), ("epsilon:10%",), ["epsilon", "", "", ""]),
     (SUM, _with(guarantee="no guarantee"), (), ["result", "cannot be compared"]),
