@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import Enum
@@ -163,6 +164,8 @@ def _read_back(name: str, annotation: str, value: Any) -> Any:
     kinds = _READ[annotation]
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise ValueError(f"its {name!r} is a {type(value).__name__}")
+    if annotation == "float" and isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise ValueError(f"its {name!r} is beyond all floats")
     return value
 
 

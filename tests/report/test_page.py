@@ -226,6 +226,9 @@ def test_what_a_later_version_adds_is_left_out_and_what_it_lacks_is_empty() -> N
         "[" * 100_000,
         '{"event": "unit-finished", "kind": "audit"}',
         '{"event": "unit-finished", "kind": 1, "name": "n", "outcome": "held", "verdict": "V"}',
+        '{"event": "run-finished", "exit_code": 0, "counts": {}, "seconds": 1'
+        + "0" * 400
+        + ', "interrupted": false}',
         '{"event": "unit-finished", "kind": "k", "name": "n", "outcome": "held", "verdict": "V", "data": 3}',
         '{"event": "unit-finished", "kind": "k", "name": "n", "outcome": "fine", "verdict": "V"}',
         '{"event": "run-started"}',

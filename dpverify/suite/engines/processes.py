@@ -117,6 +117,7 @@ def _set_up_worker() -> None:
     another down up to twentyfold.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["OMP_NUM_THREADS"] = "1"  # for what is loaded later
     threadpoolctl.threadpool_limits(1)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
