@@ -79,6 +79,10 @@ TWINS: dict[str, dict[str, Any]] = {
     "theory.hidden_directions:obligation_signal": {
         "half": lambda hidden: hidden_directions.signal(hidden) / 2,
         "a third more": lambda hidden: hidden_directions.signal(hidden) * 4 / 3,
+        "along u alone": lambda hidden: abs(hidden_directions._part_along(hidden) - 1 / hidden.d),
+        "of outliers that are far": lambda hidden: (
+            hidden_directions._part_along(hidden) - Fraction(int(hidden.low > 1), hidden.d)
+        ),
     },
     "theory.hidden_directions:obligation_overlap": {
         "four fifths of the information": lambda nats, d: hidden_directions.most_overlap(
