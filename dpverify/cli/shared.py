@@ -271,7 +271,7 @@ def engine_of(options: argparse.Namespace, suite: Suite) -> Engine:
     if options.cluster is not None:
         return Cluster(options.cluster, code_behind(suite))
     workers = options.workers or os.cpu_count() or 1
-    return Serial() if workers == 1 else Processes(workers)
+    return Serial() if workers == 1 else Processes(workers, one_here=options.workers is None)
 
 
 def shard_of(options: argparse.Namespace) -> Shard:

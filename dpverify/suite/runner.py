@@ -83,7 +83,7 @@ def selects(names: Sequence[str], key: str) -> bool:
 def selectable(suite: Suite) -> list[str]:
     """Every name a command takes: mechanisms, configurations, exhibits."""
     audited = [name for entry in suite.entries.values() for name in names_of(entry)]
-    audited += [name for file in suite.boxes for name in names_of_boxes(suite, file)]
+    audited += [name for file, _ in suite.boxes.items() for name in names_of_boxes(suite, file)]
     return [*dict.fromkeys(audited), *(f"exhibits/{name}" for name in suite.exhibits)]
 
 

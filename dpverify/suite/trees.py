@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -58,6 +58,26 @@ class LoadedLater(Mapping[str, T], Generic[T]):
     def __len__(self) -> int:
         return len(self._names)
 
+    def values(self) -> ValuesView[T]:
+        """Load everything; SuiteError tells what is wrong with each file that is broken."""
+        self._load_all()
+        return super().values()
+
+    def items(self) -> ItemsView[str, T]:
+        """Load everything; SuiteError tells what is wrong with each file that is broken."""
+        self._load_all()
+        return super().items()
+
+    def _load_all(self) -> None:
+        wrong = list[str]()
+        for name in self:
+            try:
+                self[name]
+            except SuiteError as error:
+                wrong.append(str(error))
+        if wrong:
+            raise SuiteError("\n".join(wrong))
+
 
 @dataclass(frozen=True, slots=True)
 class Suite:
@@ -82,7 +102,7 @@ class Suite:
     @property
     def black_boxes(self) -> dict[str, BlackBox]:
         """All black boxes by ledger key."""
-        return {key: box for name in self.boxes for key, box in self.boxed(name).items()}
+        return {key: box for name, _ in self.boxes.items() for key, box in self.boxed(name).items()}
 
     def configuration(self, key: str) -> Configuration:
         """The configuration of this ledger key; raises KeyError."""

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from audits._groups import GroupsByIndex
-from dpverify.audit import Box, NotConsistent
+from dpverify.audit import Box, InvalidRun, NotConsistent
 from dpverify.audit.sensitivity import (
     Excess,
     OutputNorm,
@@ -227,6 +227,20 @@ def test_a_random_query_is_refused() -> None:
         attack(lambda _: rng.normal(), ADD, ONE, norm=L1, bound=1)
     with pytest.raises(ValueError, match="two values for one dataset"):  # not on the probe
         attack(lambda x: rng.normal() * (len(x) > 1), ADD, ONE, norm=L1, bound=1)
+
+
+def test_a_query_that_raises_on_all_data_is_invalid() -> None:
+    """On some it is an infinite distance; on all nothing was measured, and no claim refuted."""
+
+    def on_some(x: Array) -> float:
+        return 1 / (len(x) - 1)
+
+    def on_all(x: Array) -> float:
+        raise KeyError("age")
+
+    assert attack(on_some, ADD, ONE, norm=L1, bound=1).violated
+    with pytest.raises(InvalidRun, match=r"raised KeyError.* on all data, so nothing was measured"):
+        attack(on_all, ADD, ONE, norm=L1, bound=1)
 
 
 @pytest.mark.parametrize("output", [None, "1", {"a": 1}, 1j, [1, "2"], np.array(["a"])])

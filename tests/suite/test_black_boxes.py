@@ -370,3 +370,15 @@ def test_a_mechanism_without_its_spec_is_no_black_box(foreign: Path) -> None:
     (foreign / "spec" / "my_count.py").unlink()
     with pytest.raises(SuiteError, match=re.escape("my_count has no spec/my_count.py")):
         load(foreign)
+
+
+def test_all_files_that_are_broken_are_told_of_at_once(
+    suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write(suite, "BLACK_BOXES = 3\n", "wrong")
+    _write(suite, "NOTHING = 1\n", "empty")
+    assert _main(suite, "audit", *_QUICK) == 3
+    told = capsys.readouterr().err
+    assert "wrong: " in told
+    assert "empty: " in told
+    assert "totals: " not in told

@@ -67,14 +67,17 @@ def test_a_process_that_dies_loses_its_unit_only(
     with Processes(2) as engine:
         found = _by_name(engine, [*BAD, Unit("unsendable", "unsendable"), *HELD], options)
         again = _by_name(engine, [Unit("held", "later"), Unit("held", "last")], options)
-        alone = _by_name(engine, [Unit("held", "alone")], options)
+        alone = _by_name(engine, [Unit("always dies", "alone")], options)
+    with Processes(2, one_here=True) as engine:
+        here = _by_name(engine, [Unit("held", "here")], options)
     _check_bad(found, options)
     assert options.begun("always") == 2
     assert [options.begun(unit.name) for unit in HELD] == [1] * len(HELD)
     assert found["unsendable"].outcome is Outcome.INVALID
     processes = {found[unit.name].data["process"] for unit in HELD}
     assert os.getpid() not in processes
-    assert alone["alone"].data["process"] == os.getpid()
+    assert alone["alone"].outcome is Outcome.INVALID
+    assert here["here"].data["process"] == os.getpid()
     for process in {*processes, again["later"].data["process"]}:
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)

@@ -16,7 +16,7 @@ from dpverify.audit.sensitivity.datasets import Candidate, Space
 from dpverify.audit.sensitivity.norms import AnyNorm, Distance
 from dpverify.audit.sensitivity.result import SensitivityPair, SensitivityResult
 from dpverify.audit.sensitivity.searching import search
-from dpverify.audit.sensitivity.subjects import metered, of_function, of_grid
+from dpverify.audit.sensitivity.subjects import Noted, metered, of_function, of_grid
 from dpverify.grid import Query
 from dpverify.privacy import Adjacency, Exact, exact
 from dpverify.privacy.numbers import to_float, whole
@@ -55,7 +55,7 @@ def audit_sensitivity(
     exact arithmetic, so a violation is one for the values as the query returns them, be it by one
     rounding of a float: the result says which (``excess_of``). Warnings of the query are silenced.
     Errors: TypeError and ValueError for bad parameters, for a norm that does not fit the query's
-    value, and for a query that changes its input or is random.
+    value, and for a query that changes its input or is random; InvalidRun for one that raises on all data.
     """
     if not isinstance(adjacency, Adjacency):
         raise TypeError(
@@ -84,8 +84,10 @@ def audit_sensitivity(
     )
     allowed = _at_least(calls, FEWEST_CALLS, "calls")
     chosen = secrets.randbelow(2**32) if seed is None else _at_least(seed, 0, "seed")
+    noted = Noted()
     with shown(progress, f"sensitivity of {subject.name}", allowed) as meter:
-        found = search(metered(subject, meter), space, calls=allowed, seed=chosen)
+        found = search(metered(noted.by(subject), meter), space, calls=allowed, seed=chosen)
+    noted.require_a_value()
     return SensitivityResult(
         query=subject.name,
         norm=subject.measure.norm,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpverify.audit.independence import InvalidRun
 from dpverify.audit.progress import Meter
 from dpverify.audit.sensitivity.norms import AnyNorm, Measure, measure_of
 from dpverify.audit.sensitivity.values import Value, nothing, read
@@ -22,6 +23,7 @@ from dpverify.privacy.numbers import Floats
 
 Aligned = Callable[[Value, Value], tuple[Value, Value]]
 _FARTHEST = 1e300
+_RAISED = "missing, for the query raised "
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def of_function(
         try:
             value = read(query(given))
         except Exception as error:
-            value = nothing(f"missing, for the query raised {describe(error)}")
+            value = nothing(_RAISED + describe(error))
         if given.tobytes() != before:
             raise ValueError(
                 f"The query {_name(query)} changes the array that it is given, so that its next value "
@@ -93,11 +95,40 @@ def of_grid(
         try:
             return read(query.evaluate(View(ingest(rows, domain))))
         except Exception as error:
-            return nothing(f"missing, for the query raised {describe(error)}")
+            return nothing(_RAISED + describe(error))
 
     return Subject(
         repr(query), measure_of(norm), _bound(bound), evaluate, _aligned(query), _values_of(query)
     )
+
+
+@dataclass(slots=True)
+class Noted:
+    """Whether a query had a value on any data that it was given."""
+
+    valued: bool = False
+    problem: str = ""
+
+    def by(self, subject: Subject) -> Subject:
+        """The same subject, whose values are noted."""
+
+        def evaluate(rows: Floats) -> Value:
+            value = subject.evaluate(rows)
+            if value.problem.startswith(_RAISED):
+                self.problem = value.problem.removeprefix(_RAISED)
+            else:
+                self.valued = True
+            return value
+
+        return replace(subject, evaluate=evaluate)
+
+    def require_a_value(self) -> None:
+        """Raise InvalidRun if the query raised on all data: nothing was measured."""
+        if not self.valued:
+            raise InvalidRun(
+                f"The query raised {self.problem} on all data, so nothing was measured. Call it once on data of the "
+                "domain; it is given an array of shape (n, columns), or (n,) for one column."
+            )
 
 
 def metered(subject: Subject, meter: Meter) -> Subject:

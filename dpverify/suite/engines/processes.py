@@ -26,10 +26,14 @@ _ALONE = "try --workers 1, or fewer workers"
 
 
 class Processes:
-    """Units are done in so many processes, each of which loads the suite once."""
+    """Units are done in so many processes, each of which loads the suite once.
 
-    def __init__(self, workers: int) -> None:
+    one_here: a run of a single unit starts no process: it is done here, and what kills it kills the command.
+    """
+
+    def __init__(self, workers: int, one_here: bool = False) -> None:
         self.workers = workers
+        self._one_here = one_here
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="dpverify-worker")
         self._own = threading.local()
         self._pools = set[ProcessPoolExecutor]()
@@ -41,8 +45,8 @@ class Processes:
         do: Callable[[AnyUnit, Any], UnitFinished],
         options: Replays[AnyUnit],
     ) -> Iterator[UnitFinished]:
-        """Yield results as they come, in no order. A single unit is not worth a process, and is done here."""
-        if len(units) <= 1:
+        """Yield results as they come, in no order."""
+        if not units or (self._one_here and len(units) == 1):
             yield from Serial().run(units, do, options)
             return
         doing: list[Future[UnitFinished]] = [
