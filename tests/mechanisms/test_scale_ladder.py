@@ -151,3 +151,19 @@ def test_the_facts_are_the_specs(kind: Any, adjacency: Adjacency) -> None:
     twin: Any = Twin
     with mp.workdps(50), pytest.raises(RefinementFailed):
         compare_facts(twin, mechanism, datasets)
+
+
+def test_the_order_of_records_matters_under_replace_alone() -> None:
+    """Sorted records have neighbors that are close, so that the lowest rung is taken and nobody agrees."""
+    records = np.random.default_rng(3).normal(size=(N, 1))
+    answers: dict[Any, list[float] | None] = {}
+    for adjacency in Adjacency:
+        mechanism = made(RescaledMean, 1, adjacency, covariance=[1.0])
+        for name, data in (("as drawn", records), ("sorted", np.sort(records, axis=0))):
+            result = mechanism.release(data, SeededBits(0))
+            answers[adjacency, name] = (
+                None if isinstance(result, Abstained) else result.value.tolist()
+            )
+    assert answers[ADD, "sorted"] == answers[ADD, "as drawn"] is not None
+    assert answers[REPLACE, "as drawn"] is not None
+    assert answers[REPLACE, "sorted"] is None
