@@ -223,7 +223,8 @@ def _ball(rows: Integers, left: Indices, radius: int) -> _Ball:
         squares = squared_norms(offsets[boxed])
         near[part.start + boxed] = inside = squares <= reach**2
         core[part.start + boxed] = squares <= (reach - radius) ** 2
-        sure[part.start + boxed] = 4 * squares <= radius**2  # core: 4 radii are in reach
+        # core: 4 radii are in reach; four squares may leave a word
+        sure[part.start + boxed] = squares <= radius**2 // 4
         square = max(square, largest(squares[inside]))
     if near.all():
         core = near
