@@ -15,7 +15,7 @@ from dpverify.audit import Configuration, Fault, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.estimation.scale_ladder import ON_RUNG, chosen_rungs, on_rung
 from dpverify.grid import Transcripts, View, ingest
-from dpverify.grid.pair_rungs import PairRungs
+from dpverify.grid.pair_rungs import PairRungs, scattered
 from dpverify.plans import Stage
 from dpverify.plans.law import Law
 from dpverify.randomness.bits import IntArray
@@ -103,12 +103,20 @@ def _voting() -> Configuration:
     )
 
 
+def _in_pairs(records: list[Any]) -> list[Any]:
+    """An even number of records in an order in which those two after two are paired, the first with place 0."""
+    pairs = scattered(len(records)).reshape(-1, 2).tolist()
+    pairs.sort(key=lambda places: 0 not in places)
+    placed = dict(zip((place for places in pairs for place in places), records, strict=True))
+    return [placed[place] for place in range(len(records))]
+
+
 def _averaging() -> Configuration:
     """A 20th for the votes, most of the rest for the mean, on whatever rung they decide."""
     mechanism = _laddered(REPLACE, n_max=_MANY)
     same, rung = crowd(mechanism, (0, _MANY)), 2.0**-4
     one, far = at(mechanism, 0), at(mechanism, 3)
-    edge = [one, one, *([one, far] * _EDGE), *([one] * (_MANY - 2 * _EDGE - 2))]
+    edge = _in_pairs([one, one, *([one, far] * _EDGE), *([one] * (_MANY - 2 * _EDGE - 2))])
     pairs = (
         replaced("from end to end", [at(mechanism, rung), *same[1:]], at(mechanism, -rung)),
         replaced("on the edge between two rungs", edge, far),
@@ -134,7 +142,7 @@ def _laddered(adjacency: Adjacency, **own: Any) -> RescaledMean:
 
 
 def configurations() -> tuple[Configuration, ...]:
-    """The votes by themselves, by a hash; and the mean after votes of pairs by position."""
+    """The votes by themselves, by a hash; and the mean after votes of pairs by place."""
     return _voting(), _averaging()
 
 

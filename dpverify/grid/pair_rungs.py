@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.groups import MOST_GROUPS, GroupBuckets, KthLargest
+from dpverify.grid.hashes import GOLDEN, mixed
 from dpverify.grid.linear import Integers, squared_norms
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.queries import Query
@@ -21,13 +22,20 @@ from dpverify.privacy.rules import sensitivity_lemma
 _MOST_RUNGS = 16
 
 
+def scattered(n: int) -> NDArray[np.intp]:
+    """Order the places 0 to n - 1 by a public hash of each, a bijection of words, so that there are no ties."""
+    words = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+    return np.argsort(mixed(words), kind="stable")
+
+
 @dataclass(frozen=True, slots=True)
 class PairRungs(Query):
     """How many pairs of records are friends from each rung on; the last number counts those that are on none.
 
     Rung k, from -below to above, has the radius 2^k R, with R the radius of ``nearness`` in cells. A pair counts at the
     least rung with |y - y'| <= 2^k R, for y the images of its records.
-    Under replace the pairs are records 2 i and 2 i + 1. Under add-remove each of ``groups`` groups has one pair, or none:
+    Under replace places in the list are paired by a public hash of theirs, so that sorted records are not paired with their
+    nearest. Under add-remove each of ``groups`` groups has one pair, or none:
     a record's group and its place in it are a public hash of its image and of which of its equals it is, and the pair
     is of the first two.
     """
@@ -76,8 +84,9 @@ class PairRungs(Query):
     def pairs(self, images: Integers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Name the records of each pair, shape (pairs,) twice."""
         if self.adjacency is Adjacency.REPLACE:
-            first = np.arange(0, len(images) - 1, 2)
-            return first, first + 1
+            order = scattered(len(images))
+            half = len(order) // 2
+            return order[: 2 * half : 2], order[1 : 2 * half : 2]
         # cells of 2^0 of an image are the image: its integers are below 2^41, so exact as floats
         grouping = GroupBuckets(KthLargest(1), self.nearness.width, self.groups, 0)
         members = grouping.members(images.astype(np.float64))

@@ -61,8 +61,6 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     ladder_multiplier: the noise multiplier of a first stage, in which pairs of records vote for a radius: ``radius`` times a
     power of two from 1/16 to 64, and ``radius`` itself unless another is plainly better; None uses ``radius`` as it is. With
     it a spread that is stated up to ten times too small or too large costs accuracy, and no answer.
-    Under replace the pairs are neighbors in the list: where records are sorted, or equal ones are side by side, they look
-    closer than they are, and it abstains. Shuffle such records by a rule that does not look at them, or give None.
     n_max: about how many records are expected, public; it decides how the budget is shared. tail: the
     probability that each of the rare events may have which make the claim's delta.
     Claim: approximate GDP, mu^2 = 1 / noise_multiplier^2 (+ 1 / ladder_multiplier^2), with one tail for "weights" and 3 (add-remove)

@@ -35,7 +35,7 @@ Statistic = Callable[[Sequence[int]], int]
 ZERO = -1024
 """The bucket of zero."""
 _WORD = 2**64
-_GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN = 0x9E3779B97F4A7C15
 
 
 # --- a record's group ---------------------------------------------------------------------------
@@ -60,20 +60,20 @@ class Hash:
         """The sum of an odd number for each column times its cell, modulo 2^64."""
         found = 0
         for i, cell in enumerate(record):
-            factor = mixed(((i + 1) * _GOLDEN + mixed(self.key)) % _WORD) | 1
+            factor = mixed(((i + 1) * GOLDEN + mixed(self.key)) % _WORD) | 1
             found += cell * (factor if self.factors is None else self.factors[i])
         return found % _WORD
 
     def group(self, slot: Slot) -> int:
         """0..groups - 1."""
         record, copy = slot
-        return mixed((self.fingerprint(record) + (2 * copy + 1) * _GOLDEN) % _WORD) % self.groups
+        return mixed((self.fingerprint(record) + (2 * copy + 1) * GOLDEN) % _WORD) % self.groups
 
     def place(self, slot: Slot) -> tuple[Any, ...]:
         """By the second hash; ties by what was hashed."""
         record, copy = slot
         own = self.fingerprint(record)
-        return mixed((own + (2 * copy + 2) * _GOLDEN) % _WORD), own, record, copy
+        return mixed((own + (2 * copy + 2) * GOLDEN) % _WORD), own, record, copy
 
 
 def slots(records: Sequence[Cells]) -> list[Slot]:

@@ -1,6 +1,6 @@
 """A ladder of public radii: pairs of records count by the least one at which they are friends, and a noisy rung is chosen.
 
-Proof of the sensitivity. Under replace pairs are records 2 i and 2 i + 1, and one record is in one pair. Under
+Proof of the sensitivity. Under replace a public order of the places in the list is cut into pairs, and one record is in one pair. Under
 add-remove a record's group is a public hash of it and of which of its equals it is, so one record more or less changes
 one group's members (spec/theory/groups.py), and a group's pair is its first two members. So one pair changes, appears or
 vanishes: at most two numbers move, by one each. QED.
@@ -47,8 +47,10 @@ def pairs_by_hash(images: Sequence[Image], by: Any) -> Pairs:
 
 
 def pairs_by_index(images: Sequence[Image]) -> Pairs:
-    """Records 2 i and 2 i + 1."""
-    return list(zip(images[::2], images[1::2], strict=False))
+    """Two after two in the order of a hash of their places, which are counted from 1."""
+    places = sorted(range(len(images)), key=lambda i: groups.mixed((i + 1) * groups.GOLDEN % 2**64))
+    order = [images[i] for i in places]
+    return list(zip(order[::2], order[1::2], strict=False))
 
 
 def counted(pairs: Pairs, radius: int, rungs: range = RUNGS) -> Outcome:
@@ -62,7 +64,7 @@ def counted(pairs: Pairs, radius: int, rungs: range = RUNGS) -> Outcome:
 
 
 def votes(parameters: Parameters, images: Sequence[Image], radius: int) -> Outcome:
-    """By position under replace, by a hash into five groups for nine expected records under add-remove."""
+    """By a hash of places under replace, of records into five groups for nine expected records under add-remove."""
     if parameters["adjacency"] is Adjacency.REPLACE:
         return counted(pairs_by_index(images), radius)
     many = min(2**20, ceil(Fraction(5 * parameters["n_max"], 9)))
@@ -162,7 +164,7 @@ def obligation_pair_rungs(
     claimed: Callable[[str, Adjacency], int | None] = moved_squared,
 ) -> int:
     """The numbers of all neighbors of at most 4 records, with duplicates, differ by at most ``claimed`` squared and by
-    that much somewhere: by position under replace, by each of several hashes under add-remove, one of which puts all
+    that much somewhere: by places under replace, by each of several hashes under add-remove, one of which puts all
     records into one place."""
     cases = 0
     for adjacency in Adjacency:
