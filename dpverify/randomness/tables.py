@@ -10,7 +10,6 @@ U chooses the block, U' accepts, the offset says where in its block the value li
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -109,7 +108,7 @@ def _limits(blocks: Blocks, count: int, acceptance_bits: int) -> list[int]:
     Raises ArithmeticError for an excess that the polynomial of the second stage is not made for.
     """
     largest = [blocks.largest_excess(block) for block in (0, 1, 2)]
-    one = math.lcm(*(excess.denominator for excess in largest))
+    one = largest[0].denominator * largest[1].denominator * largest[2].denominator
     zero, first, second = (int(excess * one) for excess in largest)
     excesses = [zero, *(first + j * (second - first) for j in range(count - 1))]
     if max(zero, excesses[-1]) > LARGEST_EXCESS * one:

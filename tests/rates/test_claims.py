@@ -60,6 +60,8 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "gamma": {"shape": 4.0, "scale": 0.5},
     "poisson": {"rate": 3.0},
     "decaying": {"mean": 1.0, "power": 0.5},
+    "few_large": {"mean": 1.0, "deviation": 2.0, "count": 1},
+    "geometric": {"mean": 1.0, "deviation": 2.0, "ratio": 0.5},
     "contaminated": {"mean": 1.0, "share": 0.1, "offset": 5.0},
     "uniform": {"low": -1.0, "high": 3.0},
     "evenly": {"low": 0.0, "high": 1.0},
@@ -84,6 +86,8 @@ def test_every_kind_of_data_is_tested_here() -> None:
         ("gamma", 2.0, 1.0),
         ("poisson", 3.0, math.sqrt(3)),
         ("decaying", 1.0, 1.0),
+        ("few_large", 1.0, 2.0),
+        ("geometric", 1.0, 2.0),
         ("contaminated", 1.5, 1.0),  # besides the shift, the same for every draw
         ("uniform", 1.0, 4 / math.sqrt(12)),
         ("evenly", 0.5, 1e-9),
@@ -107,6 +111,13 @@ def test_deviations_decay_as_stated() -> None:
     instance = Instance(kind="decaying", parameters=_PARAMETERS["decaying"], seed=5)
     found = instance.data({"n": 20_000, "d": 4}).std(axis=0)
     assert np.allclose(found[[0, 1, 3]], [1, 0.5**0.5, 0.5], rtol=0.03)
+
+
+def test_large_deviations_are_few_or_fall_as_stated() -> None:
+    """2 and 2 / 4 three times; 2, 1, 1/2, 1/4; to 6 of their relative sd 1/200."""
+    for kind, stated in (("few_large", [2, 0.5, 0.5, 0.5]), ("geometric", [2, 1, 0.5, 0.25])):
+        data = Instance(kind=kind, parameters=_PARAMETERS[kind], seed=5).data({"n": 20_000, "d": 4})
+        assert np.allclose(data.std(axis=0), stated, rtol=0.03)
 
 
 def test_an_instance_is_plain_data_and_the_same_in_every_process() -> None:

@@ -41,6 +41,15 @@ class _Kept:
         self.events.append(event)
 
 
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """A background job of a shell starts with Ctrl-C ignored, and so would its tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_never_cuts_an_event_in_two(sent: signal.Signals, code: int) -> None:
     """It comes while the first of two consumers takes the second unit: both have it, and neither has the third."""
@@ -55,6 +64,7 @@ def test_a_signal_never_cuts_an_event_in_two(sent: signal.Signals, code: int) ->
     assert signal.getsignal(sent) is before
 
 
+@pytest.mark.usefixtures("listening")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_unit_in_its_middle(sent: signal.Signals) -> None:
     def finishing() -> Iterator[UnitFinished]:
