@@ -52,10 +52,10 @@ KINDS = {
     "a field": "of any other field its name, as DOMAIN or LEMMAS; breaking for ADJACENCY, DOMAIN, REFUTED_ON, ROUNDED, "
     "and where one of FAULTS or PAIRS is gone or CERTIFIED_EPSILON is less",
 }
-"""What a difference is called, and what that means. Every one of them makes ``claims --check`` exit with 1."""
+"""Names of differences, and their meanings. Every one of them makes ``claims --check`` exit with 1."""
 _ALWAYS_BREAKING = {"adjacency", "domain", "refuted_on", "rounded"}
 _ATTACKED_WITH = ("faults", "pairs")
-"""Of a black box: what a check of its claim loses where one of these is gone."""
+"""Parts of a black box, and what a check of its claim loses where one of them is gone."""
 _TRUST = ["refuted", ASSERTED, "conjectured", "proved"]
 
 

@@ -45,7 +45,7 @@ _ROOM = 80  # characters for a dataset
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one assertion found, for reports.
+    """A finding of one assertion, for reports.
 
     facts: what was claimed, what was seen, on which pair, how likely a sound subject shows that, and how to
     run it again: "claim", "seen", "pair", "chance", "replay". result: None where ``error`` was raised instead.

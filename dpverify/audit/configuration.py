@@ -1,4 +1,4 @@
-"""What a file in audits/ exports: configurations, black boxes, and false claims to refute."""
+"""Exports of a file in audits/: configurations, black boxes, and false claims to refute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report draws of an audit, as plain numbers: the claimed profile with certified bounds, and the
+"""Numbers that a report draws of an audit: the claimed profile with certified bounds, and the
 confidence region of each event beside the trade-off curve. Everything is rounded to the safe side."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def profile_points(result: AuditResult) -> Points:
 
 
 def tradeoff_regions(certificates: Sequence[Certificate]) -> list[Points]:
-    """For each certificate the outer corners of its confidence region, as [type I error, type II error].
+    """Give, for each certificate, the outer corners of its confidence region, as [type I error, type II error].
 
     The two errors of its test are left of and below the line through the corners, but for the certificate's
     alpha. Bets, and guesses at either side, have no region: an empty list.

@@ -49,7 +49,7 @@ def add(commands: Commands[argparse.ArgumentParser], papers: Command) -> None:
 
 
 def _differences() -> str:
-    """What a difference from the ledger is called, for the help."""
+    """List the names of differences from the ledger, for the help."""
     kinds = (
         "\n".join(wrap(f"  {kind:<13}{meaning}", 79, subsequent_indent=" " * 15))
         for kind, meaning in ledger.KINDS.items()

@@ -63,7 +63,7 @@ class VectorMeanEstimate(Result):
 
     @property
     def covariance(self) -> Floats:
-        """Of the noise and of ``cut``, which is taken to be independent between coordinates, shape (d, d)."""
+        """The covariance of the noise and of ``cut``, taken to be independent between coordinates, shape (d, d)."""
         with np.errstate(all="ignore"):
             spread = np.asarray(self.spread)
             if spread.ndim < 2:
@@ -76,7 +76,7 @@ class VectorMeanEstimate(Result):
 
     @property
     def standard_deviation(self) -> Floats:
-        """Of the noise and of ``cut`` in each coordinate, shape (d,)."""
+        """The deviation of the noise and of ``cut`` in each coordinate, shape (d,)."""
         with np.errstate(all="ignore"):
             return np.asarray(np.hypot(np.hypot(self._own(), self.along), self.cut))
 

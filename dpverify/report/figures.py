@@ -1,4 +1,4 @@
-"""What a report draws, as plain data: by ``svg`` in a page, or by any other renderer elsewhere."""
+"""Figures of a report as plain data, drawn by ``svg`` in a page, or by any other renderer elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 Point = tuple[float, float]
 Points = tuple[Point, ...]
 Look = Literal["claim", "certified", "fitted", "upper", "lower", "refuted", "nothing"]
-"""What something drawn stands for; each has its color, its dashes and its marker."""
+"""Roles of what is drawn; each has its color, its dashes and its marker."""
 _SMALLEST, _LARGEST = 1e-300, 1e300  # on an axis
 _NONE = "\N{EN DASH}"  # in a table
 

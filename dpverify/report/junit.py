@@ -55,7 +55,7 @@ class JUnit:
         return tag("testsuites", suite, name="dpverify", **numbers)
 
     def _about(self, end: RunFinished) -> Iterator[tuple[str, str]]:
-        """What a reader should know of the run; of one that was stopped, that it was."""
+        """Say what a reader should know of the run; of one that was stopped, that it was."""
         if self._started is not None:
             yield "version", self._started.version
             yield "seed", str(self._started.seed)

@@ -58,7 +58,7 @@ def page(events: Sequence[Event]) -> str:
 
 
 def _head() -> Element:
-    """With a policy that forbids every request, and every script and style but the page's."""
+    """Write the head, with a policy that forbids every request, and all scripts and styles but the page's."""
     style = _asset("page.css")
     policy = (
         f"default-src 'none'; img-src data:; style-src {_digest(style)}; "

@@ -68,7 +68,7 @@ def run_line(run: RunStarted, end: RunFinished | None) -> Element:
 
 
 def counts(units: Sequence[UnitFinished]) -> Element:
-    """How many units ended how."""
+    """Show how many units ended how."""
     tiles = []
     for outcome in Outcome:
         number = sum(unit.outcome is outcome for unit in units)
@@ -79,7 +79,7 @@ def counts(units: Sequence[UnitFinished]) -> Element:
 
 
 def meanings() -> Element:
-    """What the verdicts of audits mean."""
+    """Explain the verdicts of audits."""
     terms = [part for verdict, meaning in MEANING.items()
              for part in (tag("dt", str(verdict)), tag("dd", f"{meaning}."))]  # fmt: skip
     summary = tag("summary", "What the verdicts of audits mean")
@@ -111,7 +111,7 @@ def _row(unit: UnitFinished, anchor: str | None) -> Element:
 
 
 def has_section(unit: UnitFinished) -> bool:
-    """Whether there is more to say of a unit than its row: a figure, a proof, or what went wrong."""
+    """Say whether there is more to show of a unit than its row: a figure, a proof, or what went wrong."""
     more = {"derivation", "curve", "points", "orders"} & set(unit.data)
     return bool(more) or unit.outcome is not Outcome.HELD
 
@@ -158,7 +158,7 @@ def _terms(given: Iterable[tuple[str, str]]) -> Element:
 
 
 def _facts(unit: UnitFinished) -> Iterator[Element]:
-    """What was seen of a unit, and the lines that explain it."""
+    """List what was seen of a unit, and the lines that explain it."""
     yield _terms(_said(unit))
     yield from _faults(unit)
     if unit.details:

@@ -57,7 +57,7 @@ def ticks(axis: Axis) -> list[float]:
 
 
 def _share(axis: Axis, value: float) -> float:
-    """Where a value is between the ends of the axis, which it does not leave."""
+    """Place a value between the ends of the axis, which it does not leave."""
     low, high = axis.low, axis.high
     if axis.log:
         low, high = math.log10(low), math.log10(high)

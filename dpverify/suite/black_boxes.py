@@ -30,7 +30,7 @@ from dpverify.suite.events import Judgment, Outcome
 ASSERTED = "asserted"
 """The status of a claim that nothing derives."""
 LONGER = 5
-"""How many times the draws of --quick a black box gets without it."""
+"""The factor by which a black box gets more draws without --quick."""
 _OUTCOMES = {
     Verdict.CONSISTENT: Outcome.HELD,
     Verdict.VIOLATED: Outcome.REFUTED,
@@ -173,7 +173,7 @@ def _imported_by(module: ModuleType) -> Iterator[str]:
 
 
 def _is_theirs(module: ModuleType) -> bool:
-    """Whether a module is user code: not of this package, not installed, not Python's own."""
+    """Say whether a module is user code: not of this package, not installed, not Python's own."""
     file = getattr(module, "__file__", None)
     top = module.__name__.partition(".")[0]
     return file is not None and top != "dpverify" and not _is_installed(str(Path(file).resolve()))

@@ -56,7 +56,7 @@ class Changed:
         ]
 
     def _is_boxed(self, unit: Any) -> bool:
-        """Whether a unit is a black box: an audit without a spec."""
+        """Say whether a unit is a black box: an audit without a spec."""
         name = unit.name.partition(":")[0]
         return unit.kind == "audit" and self._sources.file(f"spec.{name}") is None
 

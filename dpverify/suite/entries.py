@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def departures(self) -> tuple[Any, ...]:
-        """Where the spec says it differs from its sources: objects with source, what and why."""
+        """Departures of the spec from its sources: objects with source, what and why."""
         return tuple(getattr(self.spec, "DEPARTURES", ()))
 
 

@@ -134,7 +134,7 @@ _READ: Mapping[str, tuple[type, ...]] = {
     "Mapping[str, int]": (dict,),
     "Mapping[str, float]": (dict,),
 }
-"""What the annotation of an event's field stands for, read back from JSON."""
+"""Types by the annotation of an event's field, to read it back from JSON."""
 _MAY_BE_MISSING = ("summary",)
 
 

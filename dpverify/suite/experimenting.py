@@ -88,7 +88,7 @@ class ExperimentJudge:
 
     @property
     def parts(self) -> Sequence[CellPart]:
-        """What is to be measured; nothing, where the experiment is refused."""
+        """List what is to be measured; nothing, where the experiment is refused."""
         return [*self._cells, *self._faults]
 
     def begin(self) -> Iterator[UnitFinished]:

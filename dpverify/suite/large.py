@@ -43,7 +43,7 @@ class AuditPart:
 
     @property
     def name(self) -> str:
-        """For people, where the part fails."""
+        """Name the part for people, where it fails."""
         return f"{self.audit} part {self.number}"
 
 
@@ -58,7 +58,7 @@ class AuditOfParts:
 
 
 def is_large(suite: Suite, unit: Unit, options: Options) -> bool:
-    """Whether draws times columns, over both sides of all pairs, reach LARGE. A bet on draws has no parts."""
+    """Say whether draws times columns, over both sides of all pairs, reach LARGE. A bet on draws has no parts."""
     if unit.kind != "audit" or options.seconds is not None:
         return False
     if unit.name.partition(":")[0] in suite.boxes:
@@ -78,7 +78,7 @@ def unit_results(
     engine: Engine,
     known: Callable[[Unit], UnitFinished | None],
 ) -> Iterator[UnitFinished]:
-    """As ``results``, with the parts of what is large apart, if there is more than one worker."""
+    """Yield as ``results`` does, with the parts of what is large apart, if there is more than one worker."""
     large = [
         unit
         for unit in units

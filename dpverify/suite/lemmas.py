@@ -126,7 +126,7 @@ def _ours() -> tuple[Build, Mapping[str, Checked]]:
 
 
 def shipped(obligation: str) -> Checked | None:
-    """What this package's own lemmas.toml has of an obligation in its own spec/; None unless it is of this code."""
+    """Find what this package's own lemmas.toml has of an obligation in its own spec/; None unless it is of this code."""
     build, recorded = _ours()
     known = recorded.get(obligation)
     if known is None or obligation not in build.obligations:

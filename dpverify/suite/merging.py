@@ -105,5 +105,5 @@ def _by_name(files: Iterable[Stored]) -> dict[str, UnitFinished]:
 
 
 def _result(unit: UnitFinished) -> UnitFinished:
-    """What does not depend on where and when a unit was done."""
+    """Keep what does not depend on where and when a unit was done."""
     return replace(unit, seconds=0.0, replay="")

@@ -79,7 +79,7 @@ _NUMBER = re.compile(
 
 
 def _stated_by(item: NumberedItem, stated: Sequence[Statement]) -> bool:
-    """Whether a statement begins with the item, or with what it is stated as."""
+    """Say whether a statement begins with the item, or with what it is stated as."""
     paper, begins = item.paper, item.stated_as or item.item
     key, _, rest = begins.partition(", ")
     if item.stated_as and rest and key in {statement.paper for statement in stated}:

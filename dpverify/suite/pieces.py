@@ -228,7 +228,7 @@ def all_of(module: ModuleType, name: str, kind: type) -> tuple[Any, ...] | None:
 
 
 def _takes(function: Callable[..., Any], arguments: int) -> bool:
-    """Whether a function takes so many arguments; one without a signature is believed."""
+    """Say whether a function takes so many arguments; one without a signature is believed."""
     try:
         inspect.signature(function).bind(*[None] * arguments)
     except TypeError:

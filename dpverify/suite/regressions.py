@@ -22,11 +22,11 @@ from dpverify.suite.reporting import PART
 Number = Fraction | float
 _RANK = (Outcome.HELD, Outcome.POWERLESS, Outcome.INVALID, Outcome.REFUTED)
 DEFAULT_LIMITS = {"epsilon": Fraction(0), "delta": Fraction(0)}
-"""What fails where nothing is asked for of claims: any that promises less."""
+"""The limits where nothing is asked for of claims: any that promises less."""
 
 
 class Mark(Enum):
-    """What a line of the table says of a unit."""
+    """Words of the table about a unit."""
 
     FAIL = "FAIL"
     WORSE = "worse"
@@ -269,4 +269,4 @@ _MEASURES: dict[str, Callable[[UnitFinished, UnitFinished], Pairs]] = {
     "seconds": _seconds,
 }
 METRICS = (*DEFAULT_LIMITS, *_MEASURES)
-"""What may be said to grow by a share at most; all of it is better small."""
+"""Quantities that may be limited to grow by a share; all of them are better small."""

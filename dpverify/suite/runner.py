@@ -76,7 +76,7 @@ def _is_ours(suite: Suite) -> bool:
 
 
 def selects(names: Sequence[str], key: str) -> bool:
-    """Whether one of these names is this key, or that of a mechanism or an adjacency before its colon."""
+    """Say whether one of these names is this key, or that of a mechanism or an adjacency before its colon."""
     return any(key == name or key.startswith(f"{name}:") for name in names)
 
 

@@ -200,7 +200,7 @@ def load(given: Path | None = None) -> Suite:
 
 
 def is_borrowed(root: Path, path: str) -> bool:
-    """Whether the suite takes a file of spec/ from this package, for want of its own.
+    """Say whether the suite takes a file of spec/ from this package, for want of its own.
 
     path: from spec/, as "theory/queries.py".
     """

@@ -104,7 +104,7 @@ def of_grid(
 
 @dataclass(slots=True)
 class Noted:
-    """Whether a query had a value on any data that it was given."""
+    """A note of whether a query had a value on any data that it was given."""
 
     valued: bool = False
     problem: str = ""
