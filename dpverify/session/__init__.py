@@ -1,0 +1,1 @@
+"""A table, a budget, and answers that are paid for from an account."""

@@ -1,0 +1,233 @@
+"""The account that a session spends from: a privacy filter whose limits are fixed before the first answer."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NoReturn
+
+from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim, parse_guarantee, render
+from dpverify.privacy.numbers import Exact, exact
+from dpverify.session.accounting import Cost, Unit, accounting_for, share_of
+from dpverify.session.journal import (
+    AccountError,
+    CorruptAccount,
+    InMemory,
+    Journal,
+    Line,
+    OnDisk,
+)
+
+__all__ = ["Account", "AccountError", "BudgetExceeded", "CorruptAccount", "Spend"]
+
+FORMAT = "dpverify account 1"
+_LONG = 8000  # bits: sums of unlike fractions grow, and a guarantee's parameters must stay short
+
+
+class BudgetExceeded(AccountError):
+    """A request that costs more than is left; nothing was spent, and no record was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """A line of the account: what was asked, the guarantee that its answer has, and what that costs.
+
+    number counts from 1. An answer may be missing: what was spent is never given back.
+    """
+
+    number: int
+    guarantee: Guarantee
+    cost: Cost
+    what: str
+
+
+class Account:
+    """A budget, and every request that was paid from it.
+
+    budget: the guarantee of all answers together, under ``adjacency``. Requests may be chosen after seeing answers.
+    path: a file on a local POSIX file system, which is made, or resumed if it holds this very account. Several
+    processes may spend from it at once. Without a path the account lives in this process's memory alone.
+    schema: a public text that says what the table is; an account is resumed for the same schema only.
+    accounting: "gaussian" adds up mu^2 and additive deltas, "epsilon" adds up epsilons and deltas; by default
+    "epsilon" for a pure budget and "gaussian" for all others.
+    additive_delta: how much of an ApproxDP budget's delta is for requests that have a delta beside their
+    Gaussian curve (thresholds, gates); a tenth unless it is given.
+
+    The file holds public texts only: budgets, costs, requests. No answer is in it, and nothing of the data.
+    """
+
+    def __init__(
+        self,
+        budget: Guarantee,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        adjacency: Adjacency,
+        schema: str = "",
+        accounting: Unit | None = None,
+        additive_delta: Exact | None = None,
+    ) -> None:
+        if not isinstance(adjacency, Adjacency):
+            raise TypeError(
+                f"adjacency = {adjacency!r}; write Adjacency.ADD_REMOVE (the number of rows is private) or "
+                "Adjacency.REPLACE (it is public)."
+            )
+        unit = accounting_for(budget, accounting)
+        additive = None if additive_delta is None else exact(additive_delta, "additive_delta")
+        limit = unit.limit_of(budget, additive)
+        header: Line = {
+            "format": FORMAT,
+            "budget": str(budget),
+            "accounting": unit.unit,
+            "amount": render(limit.amount),
+            "delta": render(limit.delta),
+            "adjacency": str(adjacency),
+            "schema": schema,
+            "name": secrets.token_hex(8),
+        }
+        self._set(InMemory(header) if path is None else OnDisk.start(path, header))
+        for key in ("budget", "accounting", "amount", "delta", "adjacency", "schema"):
+            if self._header[key] != header[key]:
+                raise AccountError(
+                    f"{path} was opened with {key} = {self._header[key]!r}, and now {key} = {header[key]!r} is given. "
+                    "A budget is fixed before the first answer; give what it was opened with, or another path."
+                )
+
+    @classmethod
+    def resume(cls, path: str | os.PathLike[str]) -> Account:
+        """Open an account that is there, with the budget and all else that it was opened with."""
+        made = cls.__new__(cls)
+        made._set(OnDisk(path))
+        return made
+
+    @staticmethod
+    def mend(path: str | os.PathLike[str]) -> str:
+        """Finish or cut off a last line that a killed process left torn; say which, in the file too."""
+        return OnDisk.mend(path)
+
+    def _set(self, journal: Journal) -> None:
+        self._journal = journal
+        header = self._header = journal.lines()[0]
+        if header.get("format") != FORMAT:
+            raise CorruptAccount(
+                f"This is no account that this version reads: format = {header.get('format')!r}."
+            )
+        self.budget = parse_guarantee(header["budget"])
+        self.adjacency = Adjacency(header["adjacency"])
+        self.schema = str(header["schema"])
+        self._unit = accounting_for(self.budget, header["accounting"])
+        self.limit = Cost(Fraction(header["amount"]), Fraction(header["delta"]))
+        self._derivations: dict[int, Derivation[PrivacyClaim]] = {}
+
+    def cost_of(self, guarantee: Guarantee) -> Cost:
+        """Compute what a request with this guarantee costs. Raises ValueError where it has no cost in this unit."""
+        return self._unit.cost_of(guarantee)
+
+    def fraction(self, share: Exact, of_delta: Exact = 0) -> Guarantee:
+        """Name the guarantee that costs this share of the whole budget, and this share of its additive delta."""
+        return self._unit.guarantee_of(share_of(self.limit, share, of_delta))
+
+    def spend(
+        self, guarantee: Guarantee, what: str, derivation: Derivation[PrivacyClaim] | None = None
+    ) -> Spend:
+        """Write down a request before it is answered; when this returns, the line is on disk.
+
+        what: the request as a public text. derivation: of the claim that the answer has this guarantee; kept in
+        memory, for ``derivation``. Raises BudgetExceeded if less is left, and AccountError if the line cannot be
+        written; then nothing may be read from the data.
+        """
+        cost = self._unit.cost_of(guarantee)
+        if not isinstance(what, str):
+            raise TypeError(f"what = a {type(what).__name__}; give the request as a text.")
+
+        def decide(lines: list[Line]) -> Line:
+            log = _spends(lines)
+            self._refuse_more_than(self.limit.less(_sum(log)), cost, what)
+            return {
+                "spend": len(log) + 1,
+                "guarantee": str(guarantee),
+                "amount": render(cost.amount),
+                "delta": render(cost.delta),
+                "what": what,
+            }
+
+        if derivation is not None:
+            self._refuse_another(derivation, guarantee)
+        spend = _spend_of(self._journal.add(decide))
+        if derivation is not None:
+            self._derivations[spend.number] = derivation
+        return spend
+
+    @property
+    def log(self) -> tuple[Spend, ...]:
+        """All spends in their order, those of other processes too."""
+        return _spends(self._journal.lines())
+
+    @property
+    def used(self) -> Cost:
+        """Sum of the costs so far."""
+        return _sum(self.log)
+
+    @property
+    def left(self) -> Guarantee | None:
+        """Guarantee that would spend all that is left; None if that is nothing."""
+        rest = Cost(*map(_shorter, self.limit.less(self.used)))
+        return self._unit.guarantee_of(rest) if rest.amount > 0 else None
+
+    def __str__(self) -> str:
+        log = self.log
+        lines = [f"{spend.number}. {spend.what}: {self._unit.show(spend.cost)}" for spend in log]
+        left = self._unit.show(self.limit.less(_sum(log)))
+        head = f"{self.budget} under {self.adjacency}: {self._unit.show(self.limit)}"
+        return "\n".join([head, *lines, f"left: {left}"])
+
+    def __repr__(self) -> str:
+        return f"<Account of {self.budget} under {self.adjacency}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "An account is not copied or pickled; open it again by Account.resume(path)."
+        )
+
+    def _refuse_more_than(self, left: Cost, cost: Cost, what: str) -> None:
+        if not cost.within(left):
+            raise BudgetExceeded(
+                f"{what!r} costs {self._unit.show(cost)}, and left are {self._unit.show(left)} of "
+                f"{self._unit.show(self.limit)}. Ask for a smaller share; what was spent is not given back."
+            )
+
+    def _refuse_another(self, shown: Derivation[PrivacyClaim], guarantee: Guarantee) -> None:
+        claim = shown.conclusion
+        if claim.adjacency is not self.adjacency:
+            raise ValueError(
+                f"The claim is under {claim.adjacency}, and the account under {self.adjacency}."
+            )
+        if not claim.guarantee.implies(guarantee):
+            raise ValueError(f"The claim {claim} does not imply {guarantee}, which is to be spent.")
+
+
+def _spends(lines: list[Line]) -> tuple[Spend, ...]:
+    """Read the spends; the header is none, nor is a line about a file that was mended."""
+    return tuple(_spend_of(line) for line in lines if "spend" in line)
+
+
+def _spend_of(line: Line) -> Spend:
+    cost = Cost(Fraction(line["amount"]), Fraction(line["delta"]))
+    return Spend(line["spend"], parse_guarantee(line["guarantee"]), cost, line["what"])
+
+
+def _sum(log: tuple[Spend, ...]) -> Cost:
+    return Cost(
+        sum((spend.cost.amount for spend in log), Fraction(0)),
+        sum((spend.cost.delta for spend in log), Fraction(0)),
+    )
+
+
+def _shorter(value: Fraction) -> Fraction:
+    """Round a long number from 0 on down to 200 significant bits; a short one stays as it is."""
+    over, under = value.numerator.bit_length(), value.denominator.bit_length()
+    if max(over, under) <= _LONG:
+        return value
+    scale = Fraction(2) ** (200 + under - over)
+    return (value * scale).__floor__() / scale

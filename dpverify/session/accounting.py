@@ -1,0 +1,185 @@
+"""Units in which an account adds up what requests cost: mu^2 and delta, or epsilon and delta.
+
+Requests are chosen after seeing answers, so an account is a privacy filter (``rules.privacy_filter``): both sums
+have a limit that is fixed before the first answer, and what would exceed one is refused.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+from dpverify.privacy import (
+    ApproxDP,
+    ApproximateGaussianDP,
+    GaussianDP,
+    Guarantee,
+    PerfectPrivacy,
+    PureDP,
+    ZeroConcentratedDP,
+    calibrate,
+)
+from dpverify.privacy.numbers import Exact, approximately, exact, render
+
+Unit = Literal["gaussian", "epsilon"]
+_TENTH = Fraction(1, 10)
+
+
+class Cost(NamedTuple):
+    """Amounts that add up: mu^2 or epsilon (``amount``), and the additive delta beside it."""
+
+    amount: Fraction
+    delta: Fraction
+
+    def less(self, other: Cost) -> Cost:
+        """Subtract both amounts, exactly."""
+        return Cost(self.amount - other.amount, self.delta - other.delta)
+
+    def within(self, limit: Cost) -> bool:
+        """Tell whether neither amount exceeds the limit's."""
+        return self.amount <= limit.amount and self.delta <= limit.delta
+
+
+class Accounting(ABC):
+    """A family of guarantees whose two parameters add up under adaptive composition."""
+
+    unit: Unit
+    symbol: str
+
+    @abstractmethod
+    def limit_of(self, budget: Guarantee, additive_delta: Fraction | None) -> Cost:
+        """Compute the limits of both sums that together imply the budget; ValueError if there are none."""
+
+    @abstractmethod
+    def cost_of(self, guarantee: Guarantee) -> Cost:
+        """Compute the cost of a guarantee in this unit; ValueError if it has none."""
+
+    @abstractmethod
+    def guarantee_of(self, cost: Cost) -> Guarantee:
+        """Name the guarantee that costs this much."""
+
+    def show(self, cost: Cost) -> str:
+        """Write a cost for people: both amounts, to six digits."""
+        return (
+            f"{self.symbol} = {approximately(cost.amount)} and delta = {approximately(cost.delta)}"
+        )
+
+
+class Gaussian(Accounting):
+    """Sums of mu^2 and of additive delta: approximate Gaussian differential privacy."""
+
+    unit = "gaussian"
+    symbol = "mu^2"
+
+    def limit_of(self, budget: Guarantee, additive_delta: Fraction | None) -> Cost:
+        """Split an (epsilon, delta) budget between the Gaussian curve and the additive part; others are what they are.
+
+        Of ApproxDP(epsilon, delta) the additive part is a tenth, unless it is given, and mu is the largest for
+        which both together imply the budget.
+        """
+        if isinstance(budget, ZeroConcentratedDP) and not additive_delta:
+            return Cost(2 * budget.rho, Fraction(0))
+        own = budget.gaussian
+        if isinstance(budget, (GaussianDP, ApproximateGaussianDP)) and own is not None:
+            if additive_delta not in (None, own.delta):
+                raise ValueError(
+                    f"additive_delta = {additive_delta}, but the budget {budget} says itself how much that is; "
+                    "leave it out."
+                )
+            return Cost(own.mu_squared, own.delta)
+        if isinstance(budget, PureDP):
+            raise ValueError(
+                f"budget = {budget}: no sum of mu^2 is pure differential privacy. Write accounting='epsilon', or "
+                "give an ApproxDP or GaussianDP budget."
+            )
+        delta = _TENTH * budget.delta_floor if additive_delta is None else additive_delta
+        if not 0 <= delta <= budget.delta_floor:
+            raise ValueError(
+                f"additive_delta = {render(delta)} is outside [0, {render(budget.delta_floor)}], where {budget} has "
+                "its delta; a tenth of that is usual."
+            )
+        part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta), budget).gaussian
+        return Cost(part.mu_squared, delta)
+
+    def cost_of(self, guarantee: Guarantee) -> Cost:
+        """Take the parameters of the least Gaussian guarantee that is known to follow."""
+        part = guarantee.gaussian
+        if part is None or part.tv:
+            raise ValueError(
+                f"{guarantee} lies above no Gaussian curve that is known; convert(...) its claim to an "
+                "ApproximateGaussianDP, with some additive delta, and spend that."
+            )
+        return Cost(part.mu_squared, part.delta)
+
+    def guarantee_of(self, cost: Cost) -> Guarantee:
+        """Name approximate GDP of these parameters, GDP without a delta."""
+        return _gaussian(*cost) if cost.amount else _events_alone(cost)
+
+
+class Epsilon(Accounting):
+    """Sums of epsilon and of delta: pure and approximate differential privacy."""
+
+    unit = "epsilon"
+    symbol = "epsilon"
+
+    def limit_of(self, budget: Guarantee, additive_delta: Fraction | None) -> Cost:
+        """Take the epsilon and the delta of the budget."""
+        if not isinstance(budget, (PureDP, ApproxDP)) or additive_delta not in (None, budget.delta):
+            raise ValueError(
+                f"accounting='epsilon' adds up epsilon and delta, and budget = {budget}, additive_delta = "
+                f"{additive_delta}; give PureDP(1) or ApproxDP(1, '1e-6') and no additive_delta."
+            )
+        return Cost(budget.epsilon, budget.delta)
+
+    def cost_of(self, guarantee: Guarantee) -> Cost:
+        """Take the guarantee's epsilon and delta."""
+        if isinstance(guarantee, ApproxDP):
+            return Cost(guarantee.epsilon, guarantee.delta)
+        if guarantee.largest_loss is None:
+            raise ValueError(
+                f"{guarantee} is not an (epsilon, delta) guarantee; convert(...) its claim to one, and spend that."
+            )
+        return Cost(guarantee.largest_loss, Fraction(0))
+
+    def guarantee_of(self, cost: Cost) -> Guarantee:
+        """Name (epsilon, delta)-DP of these parameters, pure without a delta."""
+        if not cost.amount:
+            return _events_alone(cost)
+        return ApproxDP(*cost) if cost.delta else PureDP(cost.amount)
+
+
+def _gaussian(mu_squared: Fraction, delta: Fraction) -> Guarantee:
+    if delta:
+        return ApproximateGaussianDP.of_square(mu_squared, delta)
+    return GaussianDP.of_square(mu_squared)
+
+
+def _events_alone(cost: Cost) -> Guarantee:
+    """Name what costs no amount. Raises ValueError where there is a delta, which no guarantee has alone."""
+    if cost.delta:
+        raise ValueError("A delta alone is no guarantee; give a positive amount beside it.")
+    return PerfectPrivacy()
+
+
+_ALL: dict[Unit, Accounting] = {one.unit: one for one in (Gaussian(), Epsilon())}
+
+
+def accounting_for(budget: Guarantee, named: Unit | None) -> Accounting:
+    """Choose the unit: the one that is named, else epsilon for pure budgets and Gaussian for all others."""
+    if not isinstance(budget, Guarantee):
+        raise TypeError(f"budget = {budget!r} is not a guarantee; write ApproxDP(1, '1e-6').")
+    unit = named or ("epsilon" if isinstance(budget, PureDP) else "gaussian")
+    if unit not in _ALL:
+        raise ValueError(f"accounting = {named!r}; write 'gaussian' or 'epsilon', or leave it out.")
+    return _ALL[unit]
+
+
+def share_of(limit: Cost, share: Exact, of_delta: Exact) -> Cost:
+    """Take a share of the limits: of the amount, and of the delta beside it. Raises ValueError outside (0, 1]."""
+    part, rest = exact(share, "share"), exact(of_delta, "of_delta")
+    if not 0 < part <= 1 or not 0 <= rest <= 1:
+        raise ValueError(
+            f"share = {share}, of_delta = {of_delta}: the first lies in (0, 1], the second in [0, 1]; write '1/3'."
+        )
+    return Cost(part * limit.amount, rest * limit.delta)
