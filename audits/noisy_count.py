@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from dpverify import Adjacency, NoisyCount, PureDP
+from dpverify import Adjacency, GaussianDP, NoisyCount, PureDP
 from dpverify.audit import Configuration, SmallInstance, added, replaced
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, RateClaim
 
@@ -42,6 +42,16 @@ CONFIGURATIONS = (
         pairs=(
             replaced("one comes in", [170.0] * 7, 190.0),
             replaced("by the smallest step", [170.0] * 6 + [179.99999999999997], 180.0, at=6),
+        ),
+    ),
+    Configuration(
+        name="gaussian",
+        mechanism=NoisyCount.for_budget(
+            GaussianDP(1), adjacency=Adjacency.ADD_REMOVE, noise="gaussian"
+        ),
+        pairs=(
+            added("nobody against somebody", [], 170.0),
+            added("an extreme record", [170.0] * 7, -1e308, at=3),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Spec of ``noisy_count``: a count plus discrete Laplace noise."""
+"""Spec of ``noisy_count``: a count plus discrete Laplace or rounded Gaussian noise."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from .theory import lower_bounds, queries
+from .theory.gaussian_laws import RoundedGaussianLaw
 from .theory.laws import (
     DiscreteLaplaceLaw,
     TranscriptLaw,
@@ -34,12 +35,16 @@ DEPARTURES = (
 _INTERVALS = (None, (0.0, 1.0))
 
 
-@states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"))
+@states(
+    Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"),
+    Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"),
+)
 def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
     """The count plus noise of scale ``noise_multiplier`` (the sensitivity is 1)."""
-    return closed(
-        "count", DiscreteLaplaceLaw(_count(parameters, records), parameters["noise_multiplier"])
-    )
+    counted, scale = _count(parameters, records), parameters["noise_multiplier"]
+    if _is_gaussian(parameters):
+        return closed("count", RoundedGaussianLaw((counted,), scale))
+    return closed("count", DiscreteLaplaceLaw(counted, scale))
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
@@ -73,6 +78,27 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     return cases
 
 
+@states(Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"))
+def obligation_gaussian(claimed: Fraction = Fraction(1)) -> int:
+    """With Gaussian noise, on all neighbors of at most 2 records: mu is at most claimed / multiplier, and for
+    some pair exactly that."""
+    cases, largest, multiplier = 0, Fraction(0), Fraction(3, 2)
+    for adjacency in Adjacency:
+        for within in _INTERVALS[adjacency is Adjacency.REPLACE :]:
+            parameters = {
+                "within": within,
+                "adjacency": adjacency,
+                "noise": "gaussian",
+                "noise_multiplier": multiplier,
+            }
+            for left, right in neighbors((Fraction(0), Fraction(3)), 2, adjacency):
+                moved = _count(parameters, left) - _count(parameters, right)
+                largest = max(largest, (moved / multiplier) ** 2)
+                cases += 1
+    require(largest == (claimed / multiplier) ** 2, f"the largest mu^2 is {largest}, not {claimed}")
+    return cases
+
+
 def obligation_mass(most: int = 60) -> int:
     """The masses up to ``most`` and the closed-form tail add up to 1, fraction for fraction."""
     w = Fraction(1, 3)
@@ -91,13 +117,22 @@ def obligation_mass(most: int = 60) -> int:
 
 @states(Source("GRS09", "geometric mechanism"))
 def error_bound(parameters: Parameters, beta: Fraction) -> int:
-    """t with P(|error| >= t) <= beta: 2 w^t / (1 + w) <= beta, w = e^(-1 / multiplier)."""
+    """t with P(|error| >= t) <= beta: 2 w^t / (1 + w) <= beta, w = e^(-1 / multiplier).
+
+    Of rounded Gaussian noise: |z| >= t if scale |N| >= t - 1/2.
+    """
+    if _is_gaussian(parameters):
+        scale = real(parameters["noise_multiplier"])
+        far = scale * mp.sqrt(2) * mp.erfinv(1 - real(beta)) + mp.mpf(1) / 2
+        return max(1, int(mp.ceil(far * (1 + mp.mpf(10) ** -20))))
     noise = DiscreteLaplaceLaw(0, parameters["noise_multiplier"])
     return least_tail(noise, beta)
 
 
 def expected_error(parameters: Parameters) -> Any:
-    """The root mean squared error: sqrt(2 w) / (1 - w)."""
+    """The root mean squared error: sqrt(2 w) / (1 - w), or that of Gaussian noise and its rounding."""
+    if _is_gaussian(parameters):
+        return mp.sqrt(real(parameters["noise_multiplier"]) ** 2 + mp.mpf(1) / 12)
     w = real_exponential(1 / parameters["noise_multiplier"])
     return mp.sqrt(2 * w) / (1 - w)
 
@@ -116,6 +151,10 @@ def obligation_lower_bound_is_below_error() -> int:
         require(bound <= error, f"at epsilon {epsilon} the lower bound {bound} exceeds {error}")
         require(error <= 8 * bound, f"at epsilon {epsilon} the bound {bound} is loose for {error}")
     return 4
+
+
+def _is_gaussian(parameters: Parameters) -> bool:
+    return bool(parameters.get("noise") == "gaussian")
 
 
 def _within(parameters: Parameters) -> tuple[Fraction, Fraction] | None:

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
-from dpverify.estimation.answers import Result, around, tail_of, whole_deviation
+from numpy.typing import ArrayLike
+
+from dpverify.estimation.answers import NoiseLaw, Result, around, tail_of, whole_deviation
 from dpverify.estimation.handles import COUNT
 from dpverify.grid import Count, interval
-from dpverify.plans import Abstained, DiscreteLaplace, Mechanism, Plan, Stage, Transcripts
+from dpverify.plans import (
+    Abstained,
+    DiscreteLaplace,
+    Law,
+    Mechanism,
+    Plan,
+    RoundedGaussian,
+    Stage,
+    Transcripts,
+)
+from dpverify.plans.gaussian import require_drawable
+from dpverify.plans.parameters import one_of
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CountEstimate(Result):
-    """A private count, with the standard deviation of its (public) noise law.
+    """A private count, with the standard deviation of its (public) noise, of law ``noise``.
 
     ``value`` is unbiased and may be negative; clip it only for display.
     """
 
     value: int
     standard_deviation: float
+    noise: NoiseLaw = field(default="laplace", repr=False)
 
     def interval(self, level: Exact = 0.95) -> tuple[float, float]:
         """Compute the least (value - t, value + t) with the count in it, by the noise's exact tail; integers.
@@ -30,7 +44,7 @@ class CountEstimate(Result):
         Raises TypeError or ValueError for a level outside (0, 1).
         """
         return around(
-            self.value, whole_deviation("laplace", self.standard_deviation, tail_of(level))
+            self.value, whole_deviation(self.noise, self.standard_deviation, tail_of(level))
         )
 
 
@@ -43,16 +57,18 @@ def _interval(value: Any, name: str) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyCount(Mechanism[CountEstimate]):
-    """The number of records, or of those in [a, b] for ``within=(a, b)``, plus discrete Laplace noise.
+    """The number of records, or of those in [a, b] for ``within=(a, b)``, plus integer noise.
 
-    Data: one column, shape (n,) or (n, 1). Output: ``CountEstimate``, in records. Claim:
-    PureDP(1 / noise_multiplier), proved; exact for n = 0 and every finite or replaced value.
+    Data: one column, shape (n,) or (n, 1). Output: ``CountEstimate``, in records. Claim, proved, exact for n = 0 and
+    every finite or replaced value: noise="laplace": PureDP(1 / noise_multiplier); "gaussian": GaussianDP of that,
+    which composes better where several are released.
     Under Adjacency.REPLACE the number of all records is public, so ``within`` is required.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
-    Source: DMNS06, Section 3 (counting queries); GRS09 (the geometric mechanism).
+    Source: DMNS06, Section 3 (counting queries); GRS09 (the geometric mechanism); DRS22 (Gaussian noise).
     """
 
     within: Annotated[tuple[float, float], _interval] | None = None
+    noise: Annotated[Literal["laplace", "gaussian"], one_of("laplace", "gaussian")] = "laplace"
 
     def check_parameters(self) -> None:
         """``within`` is not the whole line, and given where the plain count is public."""
@@ -74,13 +90,22 @@ class NoisyCount(Mechanism[CountEstimate]):
 
     def plan(self) -> Plan:
         """One stage: the count, sensitivity 1, scale noise_multiplier."""
-        return (Stage(COUNT, Count(self.within), DiscreteLaplace(self.noise_multiplier)),)
+        return (Stage(COUNT, Count(self.within), self._noise()),)
 
     def expected_error(self, n: int) -> float:
         """The noise's standard deviation, in records, whatever n is."""
-        return DiscreteLaplace(self.noise_multiplier).standard_deviation
+        return self._noise().standard_deviation
+
+    def law(self, data: ArrayLike) -> Law:
+        """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
+        if self.noise == "gaussian":
+            require_drawable(self.noise_multiplier, self.noise_multiplier)
+        return Mechanism.law(self, data)
 
     def estimate(self, transcript: Transcripts) -> CountEstimate | Abstained:
         """The released integer."""
-        deviation = DiscreteLaplace(self.noise_multiplier).standard_deviation
-        return CountEstimate(transcript.number(COUNT), deviation)
+        return CountEstimate(transcript.number(COUNT), self._noise().standard_deviation, self.noise)
+
+    def _noise(self) -> DiscreteLaplace | RoundedGaussian:
+        kind = DiscreteLaplace if self.noise == "laplace" else RoundedGaussian
+        return kind(self.noise_multiplier)

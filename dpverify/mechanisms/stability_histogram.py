@@ -25,13 +25,13 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
+from dpverify.plans.gaussian import require_drawable
 from dpverify.plans.parameters import Delta, one_of
 from dpverify.privacy import Adjacency, ApproxDP, Domain, Guarantee
 from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, exact, settle, to_float
 
 _CELLS = 30  # a bin has 2^30 to 2^31 cells, and there are 2^29 bins or more on either side
 _NARROWEST, _WIDEST = Fraction(1, 2**1022), Fraction(2**1023)  # edges are distinct as floats
-_LEAST_DEVIATION, _LARGEST_DEVIATION = Fraction(1, 2**10), Fraction(2**45)
 
 
 HISTOGRAM = Handle("histogram")
@@ -137,12 +137,8 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
 
     def law(self, data: ArrayLike) -> Law:
         """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
-        noise, gaussian = self._fixed_noise(), self.noise == "gaussian"
-        if gaussian and not _LEAST_DEVIATION <= noise.scale <= _LARGEST_DEVIATION:
-            raise ValueError(
-                f"noise_multiplier = {self.noise_multiplier}: Gaussian noise is drawn for standard "
-                "deviations from 2^-10 to 2^45; take noise='laplace' or another budget."
-            )
+        if self.noise == "gaussian":
+            require_drawable(self._fixed_noise().scale, self.noise_multiplier)
         return Mechanism.law(self, data)
 
     def plan(self) -> Plan:

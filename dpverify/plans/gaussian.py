@@ -19,6 +19,7 @@ from dpverify.randomness.enumeration import Atoms, Formal
 
 _SMOOTH = 1e4  # from here on a cell's probability is its density to 1e-9
 _FAR = 1e12
+_LEAST, _LARGEST = Fraction(1, 2**10), Fraction(2**45)  # deviations that noise is drawn for
 UNIT = Fraction(1 << 40)
 """The standard deviation of one-unit noise, on values that ``OneUnit`` has scaled."""
 
@@ -77,3 +78,12 @@ class RoundedGaussian(Noise):
     def standard_deviation(self) -> float:
         """sqrt(scale^2 + 1/12): rounding adds that of a uniform cell, up to a vanishing term."""
         return math.hypot(to_float(self.scale), math.sqrt(1 / 12))
+
+
+def require_drawable(scale: Fraction, multiplier: Fraction) -> None:
+    """Refuse a standard deviation that no Gaussian noise is drawn for, before any data is looked at."""
+    if not _LEAST <= scale <= _LARGEST:
+        raise ValueError(
+            f"noise_multiplier = {to_float(multiplier):.3g}: Gaussian noise is drawn for standard "
+            "deviations from 2^-10 to 2^45; take noise='laplace' or another budget."
+        )

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from dpverify import Adjacency, CountEstimate, NoisyCount, PureDP, SeededBits
+from dpverify import (
+    Adjacency,
+    CountEstimate,
+    GaussianDP,
+    NoisyCount,
+    PureDP,
+    SeededBits,
+    result_from,
+)
 from dpverify.grid.transcripts import transcript
 from spec import noisy_count as spec
 from tests.mechanisms.helpers import (
@@ -142,13 +150,15 @@ def test_a_deviation_beyond_floats_is_infinite(multiplier: str) -> None:
     assert abs(released.value) > 10**300  # P < 10^-9
 
 
-@pytest.mark.parametrize("multiplier", ["1", "10/3", "100"])
+@pytest.mark.parametrize(
+    ("multiplier", "noise"), [*((m, "laplace") for m in ("1", "10/3", "100")), ("3", "gaussian")]
+)
 @pytest.mark.parametrize("within", [None, (0.0, 1.0)])
 def test_the_error_is_the_predicted_one(
-    multiplier: str, within: tuple[float, float] | None
+    multiplier: str, noise: str, within: tuple[float, float] | None
 ) -> None:
     data = [0.5] * 20 + [3.0] * (0 if within is None else 30)
-    right = count(noise_multiplier=multiplier, within=within)
+    right = count(noise_multiplier=multiplier, within=within, noise=noise)
     wrong = replace(right, noise_multiplier=right.noise_multiplier * Fraction(13, 10))
     predicted = float(spec.expected_error(right.parameters))
     errors = [found.value - 20 for found in estimates(right, data, 1)]
@@ -160,9 +170,10 @@ def test_the_error_is_the_predicted_one(
     assert abs(float(np.mean(errors))) < 6 * predicted / RELEASES**0.5
 
 
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("beta", ["0.05", "0.001"])
-def test_the_error_bound_fails_as_rarely_as_stated(beta: str) -> None:
-    mechanism = count(noise_multiplier=5)
+def test_the_error_bound_fails_as_rarely_as_stated(beta: str, noise: str) -> None:
+    mechanism = count(noise_multiplier=5, noise=noise)
     bound = float(spec.error_bound(mechanism.parameters, Fraction(beta)))
     errors = [found.value for found in estimates(mechanism, [], 3)]
     assert fails_at_most(errors, bound, float(Fraction(beta)))
@@ -191,3 +202,21 @@ def test_replacing_a_record_loses_no_more_than_claimed() -> None:
     mechanism = count(adjacency=REPLACE, within=(0.0, 1.0), noise_multiplier=3)
     loss = largest_loss_found(mechanism, RECORDS)
     assert 0.999 / 3 < loss <= (1 + 1e-9) / 3
+
+
+def test_gaussian_noise_claims_gaussian_privacy_and_says_its_law() -> None:
+    mechanism = NoisyCount.for_budget(GaussianDP("1/2"), adjacency=ADD, noise="gaussian")
+    assert mechanism.claim.guarantee == GaussianDP("1/2")
+    found = mechanism.estimate(transcript({"count": (40,)}))
+    assert isinstance(found, CountEstimate)
+    assert found.noise == "gaussian"
+    low, high = found.interval(0.95)
+    # 1.96 * 2 records, rounded up to whole ones; Laplace noise of that deviation would say 4.2.
+    assert (low, high) == (36, 44)
+    assert result_from(found.to_dict()) == found
+
+
+@pytest.mark.parametrize("multiplier", ["1/1025", "2e14"])
+def test_gaussian_noise_that_cannot_be_drawn_is_refused_before_a_bit_is(multiplier: str) -> None:
+    with pytest.raises(ValueError, match="drawn for standard deviations"):
+        count(noise_multiplier=multiplier, noise="gaussian").release([1.0], NoBits())

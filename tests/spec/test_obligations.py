@@ -88,6 +88,7 @@ _LOSSES: dict[str, Any] = {
 }
 _TWINS: dict[str, dict[str, Any]] = {
     "noisy_count:obligation_loss": _LOSSES,
+    "noisy_count:obligation_gaussian": _LOSSES,
     "bounded_mean:obligation_loss": _LOSSES,
     "randomized_response:obligation_loss": _LOSSES,
     "theory.queries:obligation_count": {
