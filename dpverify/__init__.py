@@ -60,6 +60,7 @@ from dpverify.privacy import (
 )
 from dpverify.privacy.rules import compose, conjecture
 from dpverify.randomness import CipherBits, SeededBits, SystemBits
+from dpverify.tables import Boolean, Category, Integer, Number, Table
 
 __version__ = "0.1.0"
 
@@ -69,7 +70,9 @@ __all__ = [
     "ApproxDP",
     "ApproximateGaussianDP",
     "BernoulliMean",
+    "Boolean",
     "BoundedMean",
+    "Category",
     "CipherBits",
     "ClippedMean",
     "Concentrated",
@@ -87,6 +90,7 @@ __all__ = [
     "HistogramEstimate",
     "HistogramGaussian",
     "InsideBall",
+    "Integer",
     "IterativeMean",
     "KthLargestVariance",
     "LargeVariances",
@@ -98,6 +102,7 @@ __all__ = [
     "NextQuery",
     "NoisyCount",
     "NormalEstimate",
+    "Number",
     "NumberOfReports",
     "OutsideBall",
     "PartitionedProduct",
@@ -128,6 +133,7 @@ __all__ = [
     "StabilityHistogram",
     "SumOfVariances",
     "SystemBits",
+    "Table",
     "TruncatedMle",
     "UnivariateGaussian",
     "UnknownCovarianceMean",

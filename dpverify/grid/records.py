@@ -40,7 +40,7 @@ def ingest(data: ArrayLike, domain: Domain) -> Records:
     with np.errstate(all="ignore"):
         given = _entries_or_array(data)
         if isinstance(given, list):
-            records = _from_entries(given, domain)
+            records = _from_entries(given, domain.columns)
         else:
             records = _real(_shaped(given, domain), domain)
         bad = ~np.isfinite(records).all(axis=1)
@@ -110,7 +110,7 @@ def _shaped(array: NDArray[Any], domain: Domain) -> NDArray[Any]:
 def _real(array: NDArray[Any], domain: Domain) -> Records:
     """Convert an array of any numbers, without -0.0. A number that is not real is missing."""
     if array.dtype == object:
-        return _from_entries(array.tolist(), domain)
+        return _from_entries(array.tolist(), domain.columns)
     if array.dtype.kind != "c":
         return array.astype(np.float64) + 0.0
     # One complex number among real ones makes pandas call all of them complex.
@@ -122,15 +122,26 @@ def _real(array: NDArray[Any], domain: Domain) -> Records:
 _PLAIN = {float, int, bool, type(None), np.bool_, np.float64, np.float32, np.int64, np.int32}
 
 
-def _from_entries(entries: list[Any], domain: Domain) -> Records:
+def numbers_of(cells: list[Any]) -> NDArray[np.float64]:
+    """Convert cells one by one to the nearest float64, without -0.0: NaN unless a cell is a finite real number.
+
+    None of them decides an exception, a warning or another one's number.
+    """
+    with np.errstate(all="ignore"):
+        found = _from_entries(cells, 1)[:, 0]
+    found[~np.isfinite(found)] = np.nan
+    return found
+
+
+def _from_entries(entries: list[Any], columns: int) -> Records:
     """Convert records one by one, each by itself, without -0.0. None of them raises or warns."""
     try:
-        found = _at_once(entries, domain.columns)
+        found = _at_once(entries, columns)
     except Exception:  # an integer beyond all floats, a class whose hash fails: see them one by one
         found = None
     if found is None:
-        found = np.array([_row(entry, domain.columns) for entry in entries], np.float64)
-    return found.reshape(len(entries), domain.columns) + 0.0
+        found = np.array([_row(entry, columns) for entry in entries], np.float64)
+    return found.reshape(len(entries), columns) + 0.0
 
 
 def _at_once(entries: list[Any], columns: int) -> Records | None:

@@ -203,7 +203,7 @@ class Mechanism(ABC, Generic[Estimate]):
     @property
     def domain(self) -> Domain:
         """The records that the claim covers."""
-        return self.claim.domain
+        return cast(Domain, self.claim.domain)
 
     @property
     def claim(self) -> PrivacyClaim:

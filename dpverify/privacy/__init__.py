@@ -1,6 +1,6 @@
 """The kernel: adjacency, guarantees, enclosures, and the rules that make claims."""
 
-from dpverify.privacy.adjacency import Adjacency, Domain, Friendly
+from dpverify.privacy.adjacency import Adjacency, Domain, Friendly, TableDomain
 from dpverify.privacy.derivation import Derivation, Norm, PrivacyClaim, Sensitivity, Status
 from dpverify.privacy.guarantees import (
     ApproxDP,
@@ -66,6 +66,7 @@ __all__ = [
     "Source",
     "SourceStatus",
     "Status",
+    "TableDomain",
     "ZeroConcentratedDP",
     "calibrate",
     "exact",

@@ -218,3 +218,41 @@ class Domain:
         if self.nonfinite == "refuse":
             return f"finite float64 records of {columns}{few}"
         return f"float64 records of {columns}, finite or not{few}"
+
+
+@sealed
+@dataclass(frozen=True, slots=True)
+class TableDomain:
+    """Tables of named columns: any number of rows, and in every row a cell of any kind for each column.
+
+    name: the table's. columns: each column's name and the declared type by which its cells are read, as
+    exact text. Claims about one table compose, whatever columns they are about; claims about tables of
+    other names, columns or types do not.
+    """
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+
+    def __post_init__(self) -> None:
+        given: Any = self.columns
+        made = type(given) is tuple and all(type(c) is tuple and len(c) == 2 for c in given)
+        if not made or any(type(text) is not str for text in (self.name, *sum(given, ()))):
+            raise TypeError(
+                "A table has a name, and a tuple of pairs: each column's name and its type, all texts."
+            )
+        names = [name for name, _ in self.columns]
+        if len(set(names)) != len(names) or not names:
+            raise ValueError(f"columns {names}: give at least one, and each name once.")
+
+    @property
+    def most_rows(self) -> int | None:
+        """Bound on the number of rows: always None, for a claim about tables covers any number."""
+        return None
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{name} ({kind})" for name, kind in self.columns)
+        return f"rows of the table {self.name!r}: {columns}"
+
+
+AnyDomain = Domain | TableDomain
+"""The datasets that a claim can be about; mechanisms, queries and events are about a ``Domain``."""

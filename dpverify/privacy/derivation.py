@@ -8,7 +8,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
-from dpverify.privacy.adjacency import Adjacency, AnyAdjacency, Domain, Friendly
+from dpverify.privacy.adjacency import Adjacency, AnyAdjacency, AnyDomain, Domain, Friendly
 from dpverify.privacy.build import build
 from dpverify.privacy.guarantees import Guarantee
 from dpverify.privacy.hypotheses import (
@@ -191,7 +191,7 @@ class PrivacyClaim(Made):
 
     guarantee: Guarantee
     adjacency: AnyAdjacency
-    domain: Domain
+    domain: AnyDomain
     status: Status
     hypotheses: Hypotheses = NONE
     key: InitVar[object] = None

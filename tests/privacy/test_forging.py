@@ -33,6 +33,7 @@ from dpverify.privacy import (
     SmoothLaplace,
     Source,
     Status,
+    TableDomain,
     ZeroConcentratedDP,
     rules,
 )
@@ -177,6 +178,7 @@ class ClaimAlike:
 
 
 LIFTABLE = conjectured(PureDP(1), adjacency=NEAR)
+TABLE = TableDomain("people", (("age", "a number"),))
 FORGED: dict[str, Any] = {
     "compose": lambda d: rules.compose(d, proved()),
     "compose one": lambda d: rules.compose(d),
@@ -186,6 +188,10 @@ FORGED: dict[str, Any] = {
     "post-process": lambda d: rules.post_process(d, "rounding"),
     "group": lambda d: rules.group_privacy(d, 2),
     "adjacency": lambda d: rules.change_adjacency(d, _REPLACE),
+    "each record": lambda d: rules.of_each_record(d, domain=TABLE, by="a function"),
+    "kept records": lambda d: rules.of_kept_records(
+        d, domain=TABLE, adjacency=_REPLACE, by="a function"
+    ),
     "assume": lambda d: rules.assume(d, OVERFLOW),
     "refuted": lambda d: rules.refuted(d, "a pair"),
 }

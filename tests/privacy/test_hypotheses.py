@@ -93,6 +93,10 @@ REFUSING: dict[str, Callable[[Any], Any]] = {
     "groups": lambda claim: rules.group_privacy(claim, 2),
     "groups of one": lambda claim: rules.group_privacy(claim, 1),
     "another adjacency": lambda claim: rules.change_adjacency(claim, REPLACE),
+    "each record": lambda claim: rules.of_each_record(claim, domain=COLUMN, by="a function"),
+    "kept records": lambda claim: rules.of_kept_records(
+        claim, domain=COLUMN, adjacency=REPLACE, by="a function"
+    ),
     "a conversion": lambda claim: rules.convert(claim, ApproxDP(9, "1e-3")),
     "parts by value": lambda claim: rules.parallel([claim, claim], by="value"),
     "parts by value, replaced": lambda claim: rules.parallel(

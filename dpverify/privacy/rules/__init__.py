@@ -32,6 +32,7 @@ from dpverify.privacy.rules.noise import (
     rounded_gaussian,
     smooth_laplace,
 )
+from dpverify.privacy.rules.records import of_each_record, of_kept_records
 from dpverify.privacy.rules.transfer import (
     change_adjacency,
     convert,
@@ -62,6 +63,8 @@ __all__ = [
     "group_privacy",
     "kept_by_noise",
     "noisy_degree_lift",
+    "of_each_record",
+    "of_kept_records",
     "parallel",
     "passed_gate",
     "post_process",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from dpverify.privacy.adjacency import AnyAdjacency
+from dpverify.privacy.adjacency import AnyAdjacency, AnyDomain
 from dpverify.privacy.derivation import (
     RULES_KEY,
     AnyDerivation,
@@ -61,18 +61,20 @@ def claim_of(
     guarantee: Guarantee,
     *premises: AnyDerivation,
     adjacency: AnyAdjacency | None = None,
+    domain: AnyDomain | None = None,
     without: Hypotheses = NONE,
     more: Iterable[Hypothesis] = (),
 ) -> PrivacyClaim:
-    """A claim about the premises' domain and (unless another is given) adjacency, under all of their
+    """A claim about the premises' domain and adjacency (unless others are given), under all of their
     hypotheses but those that the rule discharges (``without``), and under ``more``."""
     for premise in premises:
         require_made(premise)
     world = premises[0].conclusion
     about = world.adjacency if adjacency is None else adjacency
+    covered = world.domain if domain is None else domain
     status = weakest(*(premise.status for premise in premises))
     under = (hypotheses_of(*premises) - without).union(more)
-    return PrivacyClaim(guarantee, about, world.domain, status, under, key=RULES_KEY)
+    return PrivacyClaim(guarantee, about, covered, status, under, key=RULES_KEY)
 
 
 def hypotheses_of(*premises: AnyDerivation) -> Hypotheses:

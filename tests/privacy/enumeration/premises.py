@@ -19,6 +19,7 @@ from dpverify.privacy import (
     PrivacyClaim,
     Sensitivity,
     Source,
+    TableDomain,
     rules,
 )
 from dpverify.privacy.adjacency import AnyAdjacency, Friendly, Groups
@@ -231,6 +232,30 @@ def coupled_map(
     """Conclude by ``rules.coupled_map``, from datasets that differ as ``within`` says to all neighbors."""
     coupling = sensitivity(apart, Norm.COUPLED, adjacency, keeps=within)
     return rules.coupled_map(claim(guarantee, within), coupling).conclusion.guarantee
+
+
+# --- single records -----------------------------------------------------------------------------
+
+
+TABLE = TableDomain("enumerated", (("cell", "a number or a word"),))
+
+
+def of_each_record(guarantee: Guarantee, adjacency: Adjacency) -> Guarantee:
+    """Conclude by ``rules.of_each_record``, from records to a table's rows."""
+    made = rules.of_each_record(claim(guarantee, adjacency), domain=TABLE, by="a function")
+    assert made.conclusion.domain == TABLE
+    return made.conclusion.guarantee
+
+
+def of_kept_records(
+    guarantee: Guarantee, adjacency: Adjacency, *, within: Adjacency = Adjacency.ADD_REMOVE
+) -> Guarantee:
+    """Conclude by ``rules.of_kept_records``, from records to a table's rows."""
+    made = rules.of_kept_records(
+        claim(guarantee, within), domain=TABLE, adjacency=adjacency, by="a function"
+    )
+    assert (made.conclusion.domain, made.conclusion.adjacency) == (TABLE, adjacency)
+    return made.conclusion.guarantee
 
 
 # --- events -------------------------------------------------------------------------------------

@@ -57,6 +57,10 @@ ENUMERATED: dict[str, Enumeration] = {
         "test_filters", "noisy_degree_lift", "_few_strangers", "_low_threshold", "_terms",
         "_margin_forgotten",
     ),
+    "of_each_record": _of("test_records", "of_each_record", "s"),
+    "of_kept_records": _of(
+        "test_records", "of_kept_records", "_public_number", "_one_step", "_looks_at_others"
+    ),
     "parallel": _of("test_parallel", "parallel", "s"),
     "passed_gate": _of("test_released", "passed_gate", "_no_gate"),
     "post_process": _of("test_transfer", "post_process", "_reads_the_data"),

@@ -1,0 +1,75 @@
+"""Single cells as numbers and as texts, whatever they hold, each on its own.
+
+The same value gives the same number however it is stored, for what is beside it may decide how: a missing
+value makes pandas store integers as floats, a word makes every number of a file a text, a complex number
+makes an array complex. Text counts as the number that it spells, a truth value as 0 or 1, a complex
+number without an imaginary part as a real one.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.records import numbers_of
+
+Floats = NDArray[np.float64]
+Cells = list[Any] | Floats
+"""The cells of one column: any objects, or floats of which a NaN is missing."""
+
+_PLAIN = {float, int, bool, type(None), np.bool_, np.float64, np.float32, np.int64, np.int32}
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_BLANK = " \t\r\n"
+
+
+def numbers(cells: Cells) -> Floats:
+    """Convert cells to the nearest float64: NaN for what is no finite real number."""
+    if isinstance(cells, np.ndarray):
+        found = cells + 0.0  # a copy, and -0.0 is 0
+        found[~np.isfinite(found)] = np.nan
+        return found
+    return numbers_of([cell if type(cell) in _PLAIN else _bare(cell) for cell in cells])
+
+
+def texts(cells: list[Any]) -> list[str | None]:
+    """Give the text of each cell that is one, without blanks around it; None for all others."""
+    return [_text(cell) for cell in cells]
+
+
+def spelled(text: str) -> float | None:
+    """Give the number that a text spells in decimal digits; None where it spells none."""
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _text(cell: Any) -> str | None:
+    """Read text or UTF-8 bytes. A cell's type is asked, never the cell, which may be code that is not ours."""
+    kind = type(cell)
+    if kind is str:
+        return str(cell).strip(_BLANK)
+    if issubclass(kind, str):
+        return str.__str__(cell).strip(_BLANK)
+    if issubclass(kind, bytes):
+        try:
+            return bytes.__getitem__(cell, slice(None)).decode("utf-8").strip(_BLANK)
+        except UnicodeDecodeError:
+            return None
+    return None
+
+
+def _bare(cell: Any) -> Any:
+    """Give the number that a text spells, or the real part of what has no other; else the cell."""
+    text = _text(cell)
+    if text is not None:
+        return spelled(text)
+    if issubclass(type(cell), (complex, np.complexfloating)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return float(cell.real) if cell.imag == 0 else None
+        except Exception:  # of a subclass, whose message may show the record
+            return None
+    return cell

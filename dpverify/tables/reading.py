@@ -1,0 +1,118 @@
+"""Columns of cells out of whatever holds a table. Only public facts decide an exception.
+
+Public are the type of the container, the names of its columns and, of an array, its dimensions. How a column is stored is not: one
+record can decide it. So every way of storing a cell gives the same number in the end (see ``cells``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpverify.tables.cells import Cells
+
+
+def columns_of(
+    data: Any, wanted: tuple[str, ...], names: Sequence[str] | None = None
+) -> dict[str, Cells]:
+    """Give the cells of each wanted column, all of them of one length. Raises TypeError or ValueError, from public facts alone."""
+    order = _order(names, wanted)
+    if isinstance(data, Mapping):
+        if names is not None:
+            raise ValueError("names: the columns of these data have names already; leave it out.")
+        found = {name: cells_of(data[name], name) for name in _there(wanted, data)}
+        if len({len(cells) for cells in found.values()}) > 1:
+            raise ValueError(
+                "The columns have different lengths, so they are no rows; give columns of one length."
+            )
+        return found
+    if isinstance(data, np.ndarray):
+        return _of_array(data, wanted, order)
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return _of_rows(list(data), wanted, order)
+    raise TypeError(
+        f"A {type(data).__name__} is no table; give a data frame, a mapping from names to columns, an array or a "
+        "list of rows, or a file by Table.read_csv or Table.read_parquet."
+    )
+
+
+def cells_of(column: Any, name: str) -> Cells:
+    """Give the cells of a single column. Raises TypeError for what is no column."""
+    if isinstance(column, np.ndarray):
+        _refuse_masks(column)
+        if column.ndim != 1:
+            raise ValueError(f"Column {name!r} has {column.ndim} dimensions; give one of them.")
+        return _of_numpy(column)
+    if isinstance(column, Sequence) and not isinstance(column, (str, bytes)):
+        return list(column)
+    raise TypeError(f"Column {name!r} is a {type(column).__name__}; give a list or an array.")
+
+
+def _order(names: Sequence[str] | None, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    order = wanted if names is None else tuple(names)
+    if len(set(order)) < len(order):
+        raise ValueError(f"names = {list(order)}: give each name once.")
+    _there(wanted, order)
+    return order
+
+
+def _there(wanted: tuple[str, ...], given: Any) -> tuple[str, ...]:
+    """The wanted columns, each of which is among the given ones. Raises ValueError."""
+    for name in wanted:
+        if name not in given:
+            raise ValueError(
+                f"There is no column {name!r}; there are {', '.join(map(str, given)) or 'none'}."
+            )
+    return wanted
+
+
+def _refuse_masks(array: Any) -> None:
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            "The data are a masked array, whose hidden values would count; give a plain one, for example "
+            "data.filled(np.nan)."
+        )
+
+
+def _of_numpy(column: Any) -> Cells:
+    """The cells of an array of one dimension: a fresh array of floats where it holds real numbers, else a list."""
+    return column.astype(np.float64) if column.dtype.kind in "biuf" else list(column)
+
+
+def _of_array(data: Any, wanted: tuple[str, ...], order: tuple[str, ...]) -> dict[str, Cells]:
+    _refuse_masks(data)
+    if data.dtype.names is not None:
+        return {name: _of_numpy(data[name].ravel()) for name in _there(wanted, data.dtype.names)}
+    if data.dtype == object and data.ndim == 1:
+        return _of_rows(list(data), wanted, order)
+    flat = data.ndim == 1 and (len(order) == 1 or not data.size)  # nobody is a table too
+    rows = data.reshape(-1, len(order)) if flat else data
+    if rows.ndim != 2 or rows.shape[1] != len(order):
+        shape = f"{rows.shape[1]} columns" if rows.ndim == 2 else f"{rows.ndim} dimensions"
+        raise ValueError(
+            f"The array has {shape}, and there are {len(order)} names; give names=[...] for all of its "
+            "columns, in order."
+        )
+    return {name: _of_numpy(rows[:, order.index(name)]) for name in wanted}
+
+
+def _of_rows(rows: list[Any], wanted: tuple[str, ...], order: tuple[str, ...]) -> dict[str, Cells]:
+    """The cells of a list of rows, each of which is looked at alone."""
+    places = [order.index(name) for name in wanted]
+    found: list[list[Any]] = [_row(row, wanted, places, len(order)) for row in rows]
+    return {name: [row[i] for row in found] for i, name in enumerate(wanted)}
+
+
+def _row(row: Any, wanted: tuple[str, ...], places: list[int], width: int) -> list[Any]:
+    """The wanted cells of one row; all are missing where it is no row of that width."""
+    try:
+        kind = type(row)
+        if issubclass(kind, Mapping):
+            return [row.get(name) for name in wanted]
+        if issubclass(kind, (list, tuple)) or kind is np.ndarray:
+            return [row[i] for i in places] if len(row) == width else [None] * len(wanted)
+        return [row] if width == 1 else [None] * len(wanted)
+    except Exception:  # of a row that is code of its own
+        return [None] * len(wanted)

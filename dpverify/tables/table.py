@@ -1,0 +1,131 @@
+"""A table: a snapshot of declared columns, read row by row."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dpverify.privacy import TableDomain
+from dpverify.tables.cells import Floats
+from dpverify.tables.reading import columns_of
+from dpverify.tables.selection import Selection
+from dpverify.tables.types import ColumnType
+
+
+class Table:
+    """Named columns of declared types: a snapshot, which nothing changes afterwards.
+
+    data: a data frame of pandas or polars, a table of pyarrow, a mapping from names to columns, a numpy array (a structured one, or one
+    of rows), or a list of rows, each a mapping or a sequence. columns: the declared type of each column that is to be used; others are
+    not read. names: the names of the columns of an array or of rows, in order; by default those of ``columns``. name: the table's own, by which
+    claims about two tables are told apart.
+
+    What a row holds decides no exception, no warning and no other row: a cell that is no value of its column's declared type is
+    missing. The columns' names and types are public, all else is private: under add-remove the number of rows too, so that a table
+    has no ``len``. Raises TypeError or ValueError for what is no table and for columns that are not there.
+    """
+
+    __slots__ = ("_columns", "_domain", "_numbers")
+    _columns: Mapping[str, ColumnType]
+    _domain: TableDomain
+    _numbers: dict[str, Floats]
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        columns: Mapping[str, ColumnType],
+        names: Sequence[str] | None = None,
+        name: str = "table",
+    ) -> None:
+        declared = declared_columns(columns)
+        described = tuple((column, str(kind)) for column, kind in declared.items())
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"name = {name!r}; give the table a name, a text.")
+        self._domain = TableDomain(str(name), described)
+        self._columns = MappingProxyType(declared)
+        self._numbers = {}
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a conversion does to one record stays silent
+            cells = columns_of(data, tuple(declared), names)
+            for column, kind in declared.items():
+                found = kind.encode(cells.pop(column))
+                found[np.isnan(found)] = kind.fill
+                found.setflags(write=False)
+                self._numbers[column] = found
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._domain.name
+
+    @property
+    def columns(self) -> Mapping[str, ColumnType]:
+        """The declared type of each column."""
+        return self._columns
+
+    @property
+    def domain(self) -> TableDomain:
+        """The datasets that claims about this table cover: all tables of its name, columns and types."""
+        return self._domain
+
+    @property
+    def private_number_of_rows(self) -> int:
+        """The number of rows: public under replace alone, and then only if no row was left out before."""
+        return len(next(iter(self._numbers.values())))
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all values, as secret as the data: who has it can test guesses. Never write or show it."""
+        digest = hashlib.sha256(repr(self._domain).encode())
+        for found in self._numbers.values():
+            digest.update(found.tobytes())
+        return digest.hexdigest()
+
+    def numbers(self, column: str) -> Floats:
+        """Give the numbers of a column, read only, as secret as the data: NaN where a missing cell leaves its record out."""
+        self.type_of(column)
+        return self._numbers[column]
+
+    def type_of(self, column: str) -> ColumnType:
+        """Give a column's declared type. Raises ValueError for a column that was not declared."""
+        if not isinstance(column, str) or column not in self._columns:
+            raise ValueError(
+                f"The table {self.name!r} has no column {column!r}; it was declared with "
+                f"{', '.join(self._columns)}."
+            )
+        return self._columns[column]
+
+    def select(self, *columns: str) -> Selection:
+        """Select columns by name, in this order; none, to count records. Raises ValueError for unknown or repeated names."""
+        for column in columns:
+            self.type_of(column)
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"select{columns}: give each column once.")
+        return Selection(self, columns)
+
+    def __repr__(self) -> str:
+        columns = "".join(f"\n  {name}: {kind}" for name, kind in self._columns.items())
+        return f"Table {self.name!r}, its rows private{columns}"
+
+
+def declared_columns(columns: object) -> dict[str, ColumnType]:
+    """Check a declaration of columns. Raises TypeError or ValueError, naming the column."""
+    if not isinstance(columns, Mapping) or not columns:
+        raise TypeError(
+            "columns declares the type of each column to be used: write columns={'age': Number(0, 120)}."
+        )
+    for name, kind in columns.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"{name!r} is no name of a column; give a text.")
+        if not isinstance(kind, ColumnType):
+            raise TypeError(
+                f"Column {name!r} is declared as {kind!r}; write Number(low, high), Integer(low, high), "
+                "Category('a', 'b') or Boolean()."
+            )
+    return {str(name): kind for name, kind in columns.items()}
