@@ -16,6 +16,7 @@ from dpverify.estimation.scale_families import ScaleEstimate
 from dpverify.estimation.shapes import Concentrated, PrincipalComponents, ShapeEstimate
 from dpverify.mechanisms.bernoulli_mean import BernoulliMean, ShareEstimate
 from dpverify.mechanisms.bounded_mean import BoundedMean, MeanEstimate
+from dpverify.mechanisms.bounded_sum import BoundedSum, SumEstimate
 from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
 from dpverify.mechanisms.gaussian import Gaussian
@@ -72,6 +73,7 @@ __all__ = [
     "BernoulliMean",
     "Boolean",
     "BoundedMean",
+    "BoundedSum",
     "Category",
     "CipherBits",
     "ClippedMean",
@@ -131,6 +133,7 @@ __all__ = [
     "SparseEstimate",
     "SparseVector",
     "StabilityHistogram",
+    "SumEstimate",
     "SumOfVariances",
     "SystemBits",
     "Table",

@@ -90,6 +90,7 @@ _TWINS: dict[str, dict[str, Any]] = {
     "noisy_count:obligation_loss": _LOSSES,
     "noisy_count:obligation_gaussian": _LOSSES,
     "bounded_mean:obligation_loss": _LOSSES,
+    "bounded_sum:obligation_loss": _LOSSES,
     "randomized_response:obligation_loss": _LOSSES,
     "theory.queries:obligation_count": {
         "nothing": lambda within, adjacency: 0,

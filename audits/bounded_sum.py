@@ -1,0 +1,84 @@
+"""Attacks on ``bounded_sum``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpverify import Adjacency, BoundedSum, GaussianDP, PureDP
+from dpverify.audit import Configuration, SmallInstance, added, replaced
+from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+
+_ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+_WAGE: dict[str, Any] = {"lower": 10.0, "upper": 60.0}
+
+CONFIGURATIONS = (
+    Configuration(
+        name="wages",
+        mechanism=BoundedSum.for_budget(PureDP(1), adjacency=_ADD, **_WAGE),
+        pairs=(
+            added("nobody against somebody", [], 60.0),
+            added("the largest wage enters", [10.0] * 8, 1e308),
+        ),
+    ),
+    Configuration(
+        name="wages",
+        mechanism=BoundedSum.for_budget(PureDP(1), adjacency=_REPLACE, **_WAGE),
+        pairs=(replaced("from bound to bound", [10.0] * 8, 60.0),),
+    ),
+    Configuration(
+        name="gains-gaussian",
+        mechanism=BoundedSum.for_budget(
+            GaussianDP(1), adjacency=_ADD, lower=-3.0, upper=1.0, noise="gaussian"
+        ),
+        pairs=(
+            added("a loss enters", [1.0] * 8, -7.0, at=3),
+            added("nobody against somebody", [], -3.0),
+        ),
+    ),
+)
+
+
+def _small(multiplier: str, adjacency: Adjacency) -> BoundedSum:
+    own: dict[str, Any] = {"lower": -1.0, "upper": 2.0, "cell": 1}
+    return BoundedSum(adjacency=adjacency, noise_multiplier=Fraction(multiplier), **own)
+
+
+SMALL = (
+    SmallInstance(
+        name="two records, add-remove",
+        mechanism=_small("1/2", _ADD),
+        data=(1.5, 7.0),
+        max_choices=20,
+    ),
+    SmallInstance(
+        name="no record, add-remove", mechanism=_small("2/3", _ADD), data=(), max_choices=20
+    ),
+    SmallInstance(
+        name="one record, replace", mechanism=_small("1/3", _REPLACE), data=(-3.0,), max_choices=20
+    ),
+)
+
+
+def _wages(setting: Mapping[str, Any]) -> BoundedSum:
+    return BoundedSum(adjacency=_ADD, noise_multiplier=1 / Fraction(setting["epsilon"]), **_WAGE)
+
+
+RATES = (
+    RateClaim(
+        name="error-against-epsilon",
+        mechanism=_wages,
+        variable="epsilon",
+        values=tuple(map(Fraction, ("1/20", "1"))),
+        setting={"n": 300},
+        instance=Instance(kind="gaussian", parameters={"mean": 30.0, "deviation": 5.0}),
+        target=Empirical(lambda mechanism, data: float(data.clip(10.0, 60.0).sum())),
+        error=lambda estimate, truth: abs(estimate.value - truth),
+        exponent=Exponent(value=-1, tolerance=0.05),
+        curve=Curve(function="expected_error", arguments=("parameters",)),
+        lower=Curve(function="lower_bound", arguments=("parameters", "epsilon")),
+        repeats=2000,
+        source="DMNS06, Section 3: noise of the sensitivity over epsilon, whatever n is; HT10 for the lower bound",
+    ),
+)

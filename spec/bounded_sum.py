@@ -1,0 +1,107 @@
+"""Spec of ``bounded_sum``: the sum of clamped records about zero, plus integer noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .theory import lower_bounds, queries
+from .theory.gaussian_laws import RoundedGaussianLaw
+from .theory.laws import DiscreteLaplaceLaw, TranscriptLaw, closed, real, real_exponential
+from .theory.obligations import Departure, neighbors, require
+
+Parameters = Mapping[str, Any]
+
+DEPARTURES = (
+    Departure(
+        "DMNS06, Section 3",
+        "integer noise on a public grid of cells instead of real noise on a real sum",
+        "real noise added in floats leaks through its low bits; what rounding a record costs is below 2^-20 of the range",
+    ),
+)
+
+
+def grid(parameters: Parameters) -> queries.Grid:
+    """(lower, upper, cell): bounds in cells; the cell is the largest power of two that is at most 2^-20 of the width."""
+    return queries.grid(parameters["lower"], parameters["upper"], 2**20, parameters["cell"])
+
+
+def sensitivities(parameters: Parameters) -> dict[str, int]:
+    """By stage: the largest magnitude of a summand, or under replace the largest difference of two."""
+    lower, upper, _ = grid(parameters)
+    adjacency = parameters["adjacency"]
+    return {"sum": queries.clamped_sum_sensitivity(lower, upper, 0, adjacency)}
+
+
+def scale(parameters: Parameters) -> Fraction:
+    """multiplier x sensitivity, in cells."""
+    return Fraction(parameters["noise_multiplier"]) * sensitivities(parameters)["sum"]
+
+
+@states(
+    Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"),
+    Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP"),
+)
+def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
+    """The sum in cells plus noise."""
+    lower, upper, cell = grid(parameters)
+    total = queries.clamped_sum(records, lower, upper, 0, cell)
+    if parameters["noise"] == "gaussian":
+        return closed("sum", RoundedGaussianLaw((total,), scale(parameters)))
+    return closed("sum", DiscreteLaplaceLaw(total, scale(parameters)))
+
+
+@states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"))
+def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
+    """On all neighbors of at most 2 records: the largest loss of Laplace noise is claimed / multiplier, and the largest
+    mu of Gaussian noise is."""
+    cases, multiplier = 0, Fraction(3, 2)
+    for adjacency in Adjacency:
+        for low, high in ((-2.0, 1.0), (1.0, 2.0)):
+            parameters = {
+                "adjacency": adjacency,
+                "noise_multiplier": multiplier,
+                "lower": low,
+                "upper": high,
+                "cell": Fraction(1),
+            }
+            pairs = [*neighbors((Fraction(-2), Fraction(1), Fraction(2)), 2, adjacency)]
+            for noise in ("laplace", "gaussian"):
+                largest = max(_loss(parameters | {"noise": noise}, *pair) for pair in pairs)
+                cases += len(pairs)
+                require(
+                    largest == claimed / multiplier,
+                    f"{noise}, [{low}, {high}], {adjacency}: {largest}, not {claimed / multiplier}",
+                )
+    return cases
+
+
+def _loss(parameters: Parameters, left: Sequence[Fraction], right: Sequence[Fraction]) -> Fraction:
+    """Of Laplace noise the loss far out on either side, of Gaussian noise mu: the distance in scales."""
+    one, other = (law(parameters, side).stages[0][1](()) for side in (left, right))
+    centers = [facts[1] for facts in (one.facts(), other.facts())]
+    moved = [c[0] if isinstance(c, tuple) else c for c in centers]
+    return Fraction(abs(moved[0] - moved[1])) / scale(parameters)
+
+
+def expected_error(parameters: Parameters) -> Any:
+    """The root mean squared error: that of the noise, of Gaussian noise with its rounding; in the data's unit."""
+    _, _, cell = grid(parameters)
+    own = scale(parameters)
+    if parameters["noise"] == "gaussian":
+        return mp.sqrt(real(own) ** 2 + mp.mpf(1) / 12) * real(cell)
+    w = real_exponential(1 / own)
+    return mp.sqrt(2 * w) / (1 - w) * real(cell)
+
+
+@states(Source("HT10", "packing argument", note="for two datasets at distance k"))
+def lower_bound(parameters: Parameters, epsilon: Fraction) -> Any:
+    """No epsilon-DP sum (add-remove) has a smaller expected absolute error on every dataset: k records of the
+    bound that is farther from zero move it by k times that."""
+    farther = max(abs(Fraction(parameters["lower"])), abs(Fraction(parameters["upper"])))
+    return lower_bounds.two_point(epsilon, farther, 10**6)
