@@ -2,8 +2,8 @@
 
 The same value gives the same number however it is stored, for what is beside it may decide how: a missing
 value makes pandas store integers as floats, a word makes every number of a file a text, a complex number
-makes an array complex. Text counts as the number that it spells, a truth value as 0 or 1, a complex
-number without an imaginary part as a real one.
+makes an array complex. So text counts as the number that it spells, a truth value and its word as 0 or 1, and a
+complex number without an imaginary part as a real one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Floats = NDArray[np.float64]
 Cells = list[Any] | Floats
 """The cells of one column: any objects, or floats of which a NaN is missing."""
 
-_PLAIN = {float, int, bool, type(None), np.bool_, np.float64, np.float32, np.int64, np.int32}
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_TRUTH = {"true": 1.0, "false": 0.0}
 _BLANK = " \t\r\n"
 
 
@@ -32,7 +32,7 @@ def numbers(cells: Cells) -> Floats:
         found = cells + 0.0  # a copy, and -0.0 is 0
         found[~np.isfinite(found)] = np.nan
         return found
-    return numbers_of([cell if type(cell) in _PLAIN else _bare(cell) for cell in cells])
+    return numbers_of([_bare(cell) for cell in cells])
 
 
 def texts(cells: list[Any]) -> list[str | None]:
@@ -41,8 +41,8 @@ def texts(cells: list[Any]) -> list[str | None]:
 
 
 def spelled(text: str) -> float | None:
-    """Give the number that a text spells in decimal digits; None where it spells none."""
-    return float(text) if _NUMBER.fullmatch(text) else None
+    """Give the number that a text spells in decimal digits, 1 for true and 0 for false; None for any other."""
+    return float(text) if _NUMBER.fullmatch(text) else _TRUTH.get(text.lower())
 
 
 def _text(cell: Any) -> str | None:
@@ -62,10 +62,13 @@ def _text(cell: Any) -> str | None:
 
 def _bare(cell: Any) -> Any:
     """Give the number that a text spells, or the real part of what has no other; else the cell."""
+    kind = type(cell)
+    if kind is float or kind is int:
+        return cell
     text = _text(cell)
     if text is not None:
         return spelled(text)
-    if issubclass(type(cell), (complex, np.complexfloating)):
+    if issubclass(kind, (complex, np.complexfloating)):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

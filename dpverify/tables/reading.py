@@ -6,12 +6,13 @@ record can decide it. So every way of storing a cell gives the same number in th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpverify.tables.cells import Cells
+from dpverify.tables.reading_frames import frame_cells, frame_column, is_column, is_frame, names_of
 
 
 def columns_of(
@@ -19,9 +20,11 @@ def columns_of(
 ) -> dict[str, Cells]:
     """Give the cells of each wanted column, all of them of one length. Raises TypeError or ValueError, from public facts alone."""
     order = _order(names, wanted)
-    if isinstance(data, Mapping):
+    if is_frame(data) or isinstance(data, Mapping):
         if names is not None:
             raise ValueError("names: the columns of these data have names already; leave it out.")
+        if is_frame(data):
+            return {name: frame_column(data, name) for name in _there(wanted, names_of(data))}
         found = {name: cells_of(data[name], name) for name in _there(wanted, data)}
         if len({len(cells) for cells in found.values()}) > 1:
             raise ValueError(
@@ -40,6 +43,8 @@ def columns_of(
 
 def cells_of(column: Any, name: str) -> Cells:
     """Give the cells of a single column. Raises TypeError for what is no column."""
+    if is_column(column):
+        return frame_cells(column)
     if isinstance(column, np.ndarray):
         _refuse_masks(column)
         if column.ndim != 1:
@@ -58,12 +63,15 @@ def _order(names: Sequence[str] | None, wanted: tuple[str, ...]) -> tuple[str, .
     return order
 
 
-def _there(wanted: tuple[str, ...], given: Any) -> tuple[str, ...]:
-    """The wanted columns, each of which is among the given ones. Raises ValueError."""
+def _there(wanted: tuple[str, ...], given: Iterable[Any]) -> tuple[str, ...]:
+    """The wanted columns, each of which is there once. Raises ValueError, which does not list what is there: names that
+    were read from a file without a line of names are a record."""
+    names = list(given)
     for name in wanted:
-        if name not in given:
+        if names.count(name) != 1:
+            how = "twice or more" if name in names else "not there"
             raise ValueError(
-                f"There is no column {name!r}; there are {', '.join(map(str, given)) or 'none'}."
+                f"Column {name!r} is {how}: declare columns by the names that the data have."
             )
     return wanted
 

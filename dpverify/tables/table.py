@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from dpverify.privacy import TableDomain
 from dpverify.tables.cells import Floats
 from dpverify.tables.reading import columns_of
+from dpverify.tables.reading_files import Encoding, csv_columns, parquet_table
 from dpverify.tables.selection import Selection
 from dpverify.tables.types import ColumnType
 
@@ -58,6 +61,44 @@ class Table:
                 found[np.isnan(found)] = kind.fill
                 found.setflags(write=False)
                 self._numbers[column] = found
+
+    @classmethod
+    def read_csv(
+        cls,
+        path: str | PathLike[str],
+        *,
+        columns: Mapping[str, ColumnType],
+        names: Sequence[str] | None = None,
+        delimiter: str = ",",
+        encoding: Encoding = "utf-8",
+        name: str | None = None,
+    ) -> Self:
+        """Read a CSV file: each line is a record, whatever it holds, so that no record can change how another one is read.
+
+        A line with a quotation mark that is not closed, with another number of cells than there are columns, or that is not text in
+        the encoding is a record whose cells are all missing. A quoted cell cannot contain a line break. names: of all
+        columns, in order, for a file whose first line does not have them. name: the table's, by default the file's without its ending.
+        Raises TypeError, ValueError or OSError.
+        """
+        declared = declared_columns(columns)
+        cells = csv_columns(path, tuple(declared), names, delimiter, encoding)
+        return cls(cells, columns=declared, name=Path(path).stem if name is None else name)
+
+    @classmethod
+    def read_parquet(
+        cls,
+        path: str | PathLike[str],
+        *,
+        columns: Mapping[str, ColumnType],
+        name: str | None = None,
+    ) -> Self:
+        """Read a single Parquet file, by pyarrow.
+
+        name: the table's, by default the file's without its ending. Raises ImportError without pyarrow, TypeError, ValueError or OSError.
+        """
+        declared = declared_columns(columns)
+        read = parquet_table(path, tuple(declared))
+        return cls(read, columns=declared, name=Path(path).stem if name is None else name)
 
     @property
     def name(self) -> str:

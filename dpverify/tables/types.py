@@ -211,7 +211,7 @@ def _key(value: Any) -> str | float:
             )
         return float(value)
     (text,) = texts([value])
-    if not text or text == LEAVE_OUT or text.lower() in _TRUTH:
+    if not text or text == LEAVE_OUT or text.lower() in ("true", "false"):
         raise ValueError(
             f"{value!r} cannot be a category's value: an empty text is missing, and for true and false there is Boolean()."
         )
@@ -219,12 +219,9 @@ def _key(value: Any) -> str | float:
     return text if number is None else number + 0.0
 
 
-_TRUTH = {"true": 1.0, "false": 0.0}
-
-
 @dataclass(frozen=True, slots=True)
 class Boolean(_Listed):
-    """Truth values: True and False, 1 and 0, and the words true, True or TRUE; whatever else is missing.
+    """Truth values: True and False, 1 and 0, and the words true and false in any case; whatever else is missing.
 
     missing: True or False, or "leave out".
     """
@@ -237,11 +234,8 @@ class Boolean(_Listed):
             self.number(self.missing, "missing")
 
     def places(self) -> dict[str | float, float]:
-        """Give 1 for what stands for true, 0 for what stands for false."""
-        found: dict[str | float, float] = {0.0: 0.0, 1.0: 1.0}
-        for word, place in _TRUTH.items():
-            found |= {word: place, word.title(): place, word.upper(): place}
-        return found
+        """Give 1 for the number 1 and 0 for the number 0."""
+        return {0.0: 0.0, 1.0: 1.0}
 
     def number(self, value: Any, column: str) -> float:
         """Give 1 for True and 0 for False. Raises ValueError for anything else."""

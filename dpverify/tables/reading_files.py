@@ -1,0 +1,85 @@
+"""Columns of files. Of a CSV file a line is a record, whatever it holds.
+
+The rule for CSV files: the bytes are cut at each line feed, before anything else is looked at, and each line is decoded and
+divided by itself. So no record can swallow, shift or spoil another one: a quotation mark that is never closed, a line with
+too many or too few cells, bytes that are no text, a cell of any length make the cells of their own line missing, and
+nothing else. An empty line is a record too. In return a quoted cell cannot contain a line feed: where one person's
+record spans several lines they are several records, all of them missing, and the file is to be read by a library that
+joins them, and its frame given to ``Table``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+Encoding = Literal["utf-8", "ascii", "latin-1", "cp1252"]
+"""Encodings in which a line feed, a comma and a quotation mark are the bytes that they are in ASCII, and nothing else is."""
+_DELIMITERS = ",;\t|:"
+
+
+def csv_columns(
+    path: str | PathLike[str],
+    wanted: tuple[str, ...],
+    names: Sequence[str] | None,
+    delimiter: str,
+    encoding: str,
+) -> dict[str, list[str | None]]:
+    """Give the cells of each wanted column of a CSV file. The first line has the names, unless they are given.
+
+    Raises TypeError or ValueError for options and names, and OSError for the file.
+    """
+    if encoding not in get_args(Encoding):
+        raise ValueError(f"encoding = {encoding!r}; write one of {', '.join(get_args(Encoding))}.")
+    if not isinstance(delimiter, str) or delimiter not in tuple(_DELIMITERS):
+        raise ValueError(f"delimiter = {delimiter!r}; write one of {list(_DELIMITERS)}.")
+    lines = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    if not lines[-1]:
+        lines.pop()  # what follows the last line feed is no line
+    if names is None:
+        header = _cells(lines.pop(0), delimiter, encoding) if lines else None
+        names = [] if header is None else header
+    for name in wanted:
+        if list(names).count(name) != 1:
+            raise ValueError(
+                f"{list(names).count(name)} of the file's columns are named {name!r}. The first line is taken "
+                "for their names; for a file without such a line give names=[...], in order."
+            )
+    places = [list(names).index(name) for name in wanted]
+    missing: list[Any] = [None] * len(names)
+    rows = []
+    for line in lines:
+        cells = _cells(line, delimiter, encoding)
+        rows.append(cells if cells is not None and len(cells) == len(names) else missing)
+    return {name: [row[i] for row in rows] for name, i in zip(wanted, places, strict=True)}
+
+
+def _cells(line: bytes, delimiter: str, encoding: str) -> list[str] | None:
+    """Divide one line into cells; None where it is no row of cells."""
+    try:
+        text = line.removesuffix(b"\r").decode(encoding)
+        if '"' not in text:
+            return text.split(delimiter)
+        return next(csv.reader([text], delimiter=delimiter, strict=True))
+    except (UnicodeDecodeError, csv.Error):
+        return None
+
+
+def parquet_table(path: str | PathLike[str], wanted: tuple[str, ...]) -> Any:
+    """Read the wanted columns of a Parquet file as a table of pyarrow. Columns that are not there are left out.
+
+    Raises ImportError without pyarrow, and what pyarrow and the system raise for the file.
+    """
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError(
+            "Table.read_parquet needs pyarrow: install dpverify[tables], or give a data frame to Table."
+        ) from None
+    with parquet.ParquetFile(path) as file:
+        there = file.schema_arrow.names
+        return file.read(columns=[name for name in wanted if name in there])
