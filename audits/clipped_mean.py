@@ -16,10 +16,8 @@ from dpverify import Adjacency, ApproxDP, ClippedMean, GaussianDP
 from dpverify.audit import (
     Configuration,
     Fault,
-    Gaussians,
     NeighboringPair,
     SmallInstance,
-    Traced,
     added,
     replaced,
 )
@@ -30,6 +28,8 @@ from dpverify.grid.vectors import clip_to_ball, clip_to_box, inside_ball, to_cel
 from dpverify.plans import NoNoise, Stage
 from dpverify.privacy import Derivation, Domain, Sensitivity
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, RateClaim
+
+from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Value = Callable[[Records], Any]
@@ -229,7 +229,6 @@ def _attacked(
     mechanism: ClippedMean,
     pairs: Sequence[NeighboringPair],
     *faults: Callable[[ClippedMean], Fault],
-    traced: Traced | None = None,
 ) -> Configuration:
     return Configuration(
         name=name,
@@ -237,7 +236,6 @@ def _attacked(
         pairs=pairs,
         faults=[fault(mechanism) for fault in faults],
         quick_trials=100_000,
-        traced=traced,
     )
 
 
@@ -256,15 +254,13 @@ _ELLIPSE = _mean(
 # With the default weight the other adjacency needs the same noise to 2^-20: no fault to plant there.
 _INTERVAL = _mean(_APPROX, REPLACE, (0.0,), radius=1, outside="mask", count_weight=1)
 
-_TRACED = Traced(
-    mechanism=_mean(_APPROX, REPLACE, (0.0,) * 200, radius=20),
-    instance=Gaussians(50, np.ones(200)),
-    runs=60,
-)
+_TRACED = _mean(_APPROX, REPLACE, (0.0,) * 200, radius=20)
 
 CONFIGURATIONS = (
     _attacked("ball", _BALL, _ball_added(), _box, _own_center, _unpaid_weight, _exact_gate),
-    _attacked("ball", _DISK, _ball_replaced(), _box, _own_center, traced=_TRACED),
+    traced(
+        _attacked("ball", _DISK, _ball_replaced(), _box, _own_center), _TRACED, n=50, columns=200
+    ),
     _attacked(
         "ellipse",
         _ELLIPSE,

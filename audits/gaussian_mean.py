@@ -29,6 +29,7 @@ from dpverify.rates import (
 )
 
 from . import _centered as shared
+from ._traced import traced
 from .clipped_mean import Faulty
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -212,6 +213,18 @@ _PLANE: dict[str, Any] = {"center": (0.0, 0.0), "deviations": (1.0, 1.0), "outsi
 _HALF: dict[str, Any] = _PLANE | {"kept": HalfSpace((1.0, 0.0), _EDGE)}
 _LONG: dict[str, Any] = {"center": (0.0, 0.0), "covariance": ((1.0, 0.875), (0.875, 1.0))}
 
+_TRACED = GaussianMean(
+    adjacency=REPLACE,
+    noise_multiplier=Fraction(1),
+    center=(0.0,) * 680,
+    reach=1,
+    deviations=(1.0,) * 680,
+    search_share=Fraction(1, 20),
+    warm_share=Fraction(2, 5),
+    extra_steps=0,
+    at_least=2,
+)
+
 CONFIGURATIONS = (
     _attacked(
         "search",
@@ -233,7 +246,13 @@ CONFIGURATIONS = (
         "mask", REPLACE, _replaced(), ("sum and count",), (_heavy_number, _own_center), **_PLANE
     ),
     _attacked("half-space", REPLACE, _kept(), ("sum and count",), (_own_plane,), **_HALF),
-    _attacked("covariance", REPLACE, _mapped(), ("sum",), (_own_map,), **_LONG),
+    traced(
+        _attacked("covariance", REPLACE, _mapped(), ("sum",), (_own_map,), **_LONG),
+        _TRACED,
+        n=170,
+        columns=680,
+        spread=0.5,
+    ),
 )
 
 # --- small instances ----------------------------------------------------------------------------

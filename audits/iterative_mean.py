@@ -19,6 +19,7 @@ from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.plan import stages_of, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
+from ._traced import traced
 from .clipped_mean import Faulty
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -183,11 +184,20 @@ _PLANE = IterativeMean.for_budget(
     nonfinite="replace",
 )
 
+_TRACED = IterativeMean.for_budget(
+    ApproxDP(1, "1e-6"), adjacency=REPLACE, center=(0.0,) * 200, radius=100
+)
+
 CONFIGURATIONS = (
     _attacked(
         "line", _LINE, _line_added(), _unpaid_steps, _unpaid_weight, _own_center, _exact_gate
     ),
-    _attacked("plane", _PLANE, _plane_replaced(), _unpaid_steps, _own_center),
+    traced(
+        _attacked("plane", _PLANE, _plane_replaced(), _unpaid_steps, _own_center),
+        _TRACED,
+        n=50,
+        columns=200,
+    ),
 )
 
 # --- small instances ----------------------------------------------------------------------------

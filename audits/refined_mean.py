@@ -25,6 +25,7 @@ from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, Rat
 
 from . import _ladder
 from ._moving import Faulty, Value
+from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
@@ -206,9 +207,18 @@ def _attacked(
 _HALF = Fraction("0.95")
 """A center multiplier that takes about half of mu^2 at epsilon = 8."""
 
+_TRACED = RefinedMean.for_budget(
+    ApproxDP(3, "1e-6"), adjacency=REPLACE, covariance=(1.0,) * 600, n_max=170
+)
+
 CONFIGURATIONS = (
     _attacked("line", ADD, _on_a_line, 10_000, 8, matrix=(1.0,), center_multiplier=_HALF),
-    _attacked("line", REPLACE, _on_a_line, 10_000, 8, matrix=(1.0,), center_multiplier=_HALF),
+    traced(
+        _attacked("line", REPLACE, _on_a_line, 10_000, 8, matrix=(1.0,), center_multiplier=_HALF),
+        _TRACED,
+        n=170,
+        columns=600,
+    ),
 )
 
 

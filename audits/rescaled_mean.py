@@ -16,6 +16,7 @@ from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, Populat
 from . import _ladder
 from . import _rescaled_faults as faults
 from ._rescaled_faults import at, crowd
+from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _INF, _TINY = float("inf"), 5e-324
@@ -178,9 +179,18 @@ def _by_coins(adjacency: Adjacency) -> Configuration:
     return _filtered(mechanism, 240, core.shift + 1, core.shift, faults.no_shift)
 
 
+_TRACED = RescaledMean.for_budget(
+    ApproxDP(3, "1e-6"), adjacency=REPLACE, covariance=(1.0,) * 600, n_max=170
+)
+
 CONFIGURATIONS = (
     _by_weights("weights", _made(1, ADD, _N)),
-    _by_weights("weights", _made(1, REPLACE, _FEW), 10_000),
+    traced(
+        _by_weights("weights", _made(1, REPLACE, _FEW), 10_000),
+        _TRACED,
+        n=170,
+        columns=600,
+    ),
     _by_scores(ADD),
     _by_coins(ADD),
     *_ladder.configurations(),

@@ -21,6 +21,7 @@ from dpverify.transformations import SoftMean
 from . import _robust_plane
 from ._corruption import DH20
 from ._robust_faults import exact_number, occupied, query_of, unmasked
+from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
@@ -144,7 +145,20 @@ def _soft(name: str) -> Configuration:
 
 
 _HALVES, _QUARTERS = (Fraction(1, 2),) * 2, (Fraction(1, 4),) * 4
-CONFIGURATIONS = (_attacked("line"), _soft("soft-core"), _robust_plane.configuration("plane"))
+_TRACED = RobustMean.for_budget(
+    ApproxDP(3, "1e-6"),
+    adjacency=REPLACE,
+    deviations=(1.0,) * 600,
+    n_max=175,
+    gamma=0,
+    directions=0,
+)
+
+CONFIGURATIONS = (
+    _attacked("line"),
+    traced(_soft("soft-core"), _TRACED, n=175, columns=600),
+    _robust_plane.configuration("plane"),
+)
 
 
 # --- small instances ----------------------------------------------------------------------------

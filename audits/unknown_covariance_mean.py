@@ -30,6 +30,7 @@ from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 from . import large_variances
 from ._groups import pairs_replaced
+from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _VOTES, _MEAN = (
@@ -161,7 +162,19 @@ def _averaging() -> Configuration:
     )
 
 
-CONFIGURATIONS = (_voting(), _climbing(), _averaging())
+_TRACED = UnknownCovarianceMean(
+    adjacency=ADD,
+    noise_multiplier=Fraction(10, 9),
+    d=660,
+    n_max=150,
+    reports=1,
+    tail=Fraction(1, 10**7),
+    votes_share=Fraction(1, 4),
+    ladder_share=Fraction(1, 50),
+    center_share=Fraction(1, 5),
+)
+
+CONFIGURATIONS = (_voting(), _climbing(), traced(_averaging(), _TRACED, n=150, columns=660))
 
 # --- small instances ----------------------------------------------------------------------------
 

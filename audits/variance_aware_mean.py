@@ -13,6 +13,7 @@ from dpverify.audit import SmallInstance
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from . import _centered as shared
+from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
@@ -41,6 +42,10 @@ _PLANE = VarianceAwareMean.for_budget(
     nonfinite="replace",
     **_SHARES,
 )
+_TRACED = VarianceAwareMean.for_budget(
+    ApproxDP(1, "1e-6"), adjacency=REPLACE, center=(0.0,) * 200, reach=10, deviations=(1.0,) * 200
+)
+
 CONFIGURATIONS = (
     shared.attacked(
         "unknown",
@@ -52,13 +57,18 @@ CONFIGURATIONS = (
         shared.unpaid_steps,
         quick_trials=64_000,
     ),
-    shared.attacked(
-        "plane",
-        _PLANE,
-        shared.plane_replaced(),
-        shared.exact_medians,
-        shared.one_column,
-        quick_trials=16_000,
+    traced(
+        shared.attacked(
+            "plane",
+            _PLANE,
+            shared.plane_replaced(),
+            shared.exact_medians,
+            shared.one_column,
+            quick_trials=16_000,
+        ),
+        _TRACED,
+        n=50,
+        columns=200,
     ),
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify import Adjacency, GaussianDP, PureDP, WinsorizedMean
+from dpverify import Adjacency, ApproxDP, GaussianDP, PureDP, WinsorizedMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.grid import OneUnit, Records, View
@@ -19,6 +19,7 @@ from dpverify.plans import Stage
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from ._centered import changed
+from ._traced import traced
 from .clipped_mean import Faulty
 
 REPLACE = Adjacency.REPLACE
@@ -97,8 +98,22 @@ _PURE = _line(PureDP(4), cells=6, upper=(6.0,), noise="laplace")
 _JUMP = replaced("the quartiles jump", [0.0] * 10 + [6.0] * 30, 0.0, at=39)
 _FAR_PAIR = _end_to_end()
 
+_TRACED = WinsorizedMean.for_budget(
+    ApproxDP(1, "1e-6"),
+    adjacency=REPLACE,
+    lower=(-10.0,) * 60,
+    upper=(10.0,) * 60,
+    cells=64,
+    clipped="1/12",
+)
+
 CONFIGURATIONS = (
-    _configuration("column", _COLUMN, (_FAR_PAIR, _JUMP), (_FAR_PAIR,), _exact_range),
+    traced(
+        _configuration("column", _COLUMN, (_FAR_PAIR, _JUMP), (_FAR_PAIR,), _exact_range),
+        _TRACED,
+        n=12,
+        columns=60,
+    ),
     _configuration("pure", _PURE, (_FAR_PAIR,), (_FAR_PAIR,)),
 )
 

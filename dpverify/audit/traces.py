@@ -28,7 +28,7 @@ from dpverify.audit.betting import Wealth
 from dpverify.audit.certificates import Point
 from dpverify.privacy.numbers import Floats
 
-_FIRST = 8  # runs that only teach
+_FIRST = 4  # runs that only teach
 _GROWTH = 0.2  # a batch is this part of what was seen
 _BOLDEST = 0.95  # of the stake at which one loss would take everything
 _HALVINGS = 24

@@ -244,7 +244,7 @@ def test_a_run_is_bet_on_before_it_is_learned_from(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(traces, "best_stakes", seen)
     _on_the_edge(0.5, 0.0, 0).bet([(1.0, 0.0)], 0.2)
-    expected, so_far = list[int](), 8  # the first eight runs only teach; a batch is a fifth
+    expected, so_far = list[int](), 4  # the first four runs only teach; a batch is a fifth
     while so_far < 100:
         expected += [so_far, so_far]  # the score, then the stakes
         so_far += max(1, so_far // 5)

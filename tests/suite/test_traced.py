@@ -20,6 +20,24 @@ _MANY = Gaussians(4000, np.ones(200))
 NAME = "clipped_mean:replace:ball:traced"
 
 
+_MEANS = ("VectorMeanEstimate", "RobustMeanEstimate")
+
+
+def test_every_mean_of_vectors_is_traced() -> None:
+    """By what ``estimate`` says that it returns; with as many columns that the bare mean is refuted, which each unit checks."""
+    suite, expected = load(), set()
+    for key, one in suite.configurations.items():
+        returned = str(type(one.mechanism).estimate.__annotations__["return"])
+        if returned.startswith(_MEANS):
+            expected.add(key.partition(":")[0])
+        if one.traced is not None:
+            assert returned.startswith(_MEANS), key
+            assert type(one.traced.mechanism) is type(one.mechanism), key
+            assert one.traced.mechanism.adjacency is one.mechanism.adjacency, key
+    assert expected >= {"clipped_mean", "robust_mean", "unknown_covariance_mean"}
+    assert {key.partition(":")[0] for key in traced_keys(suite)} == expected
+
+
 def test_it_is_a_unit_with_a_share_of_the_false_alarms() -> None:
     suite = load()
     assert NAME in traced_keys(suite)
