@@ -61,19 +61,23 @@ from dpverify.privacy import (
 )
 from dpverify.privacy.rules import compose, conjecture
 from dpverify.randomness import CipherBits, SeededBits, SystemBits
+from dpverify.session import Account, Answer, BudgetExceeded, NoAnswer, Session
 from dpverify.tables import Boolean, Category, Integer, Number, Table
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Abstained",
+    "Account",
     "Adjacency",
+    "Answer",
     "ApproxDP",
     "ApproximateGaussianDP",
     "BernoulliMean",
     "Boolean",
     "BoundedMean",
     "BoundedSum",
+    "BudgetExceeded",
     "Category",
     "CipherBits",
     "ClippedMean",
@@ -102,6 +106,7 @@ __all__ = [
     "MeanEstimate",
     "MediansEstimate",
     "NextQuery",
+    "NoAnswer",
     "NoisyCount",
     "NormalEstimate",
     "Number",
@@ -126,6 +131,7 @@ __all__ = [
     "ScaleEstimate",
     "ScaleFamily",
     "SeededBits",
+    "Session",
     "ShapeEstimate",
     "ShareEstimate",
     "SignCovariance",

@@ -120,6 +120,11 @@ class Account:
         self.limit = Cost(Fraction(header["amount"]), Fraction(header["delta"]))
         self._derivations: dict[int, Derivation[PrivacyClaim]] = {}
 
+    @property
+    def unit(self) -> Unit:
+        """What the account adds up: "gaussian" or "epsilon"."""
+        return self._unit.unit
+
     def cost_of(self, guarantee: Guarantee) -> Cost:
         """Compute what a request with this guarantee costs. Raises ValueError where it has no cost in this unit."""
         return self._unit.cost_of(guarantee)

@@ -1,0 +1,336 @@
+"""Answers of a session: a mechanism's result, with which mechanism gave it and what it cost.
+
+An answer that is used as a number while there is none raises ``NoAnswer``, which says why and what to do: nothing
+passes on a None or a NaN in silence. All that is computed here is post-processing of what was released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.mechanisms.noisy_count import CountEstimate
+from dpverify.plans import Abstained, Mechanism
+from dpverify.privacy import (
+    ApproxDP,
+    ApproximateGaussianDP,
+    Derivation,
+    GaussianDP,
+    Guarantee,
+    PrivacyClaim,
+    PureDP,
+)
+from dpverify.privacy.numbers import Exact, approximately, exact
+from dpverify.session.account import Spend
+
+
+class NoAnswer(ValueError):
+    """An answer without a number: the mechanism abstained, and the budget for it is spent."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Answer:
+    """One private answer of a session.
+
+    ``question`` is what was asked, ``mechanism`` what answered (its public parameters), ``why`` the public rule by which it
+    was chosen, ``spend`` what it cost, ``derivation`` why that is so, about the table. ``released`` is the mechanism's own result, or
+    ``Abstained``. ``value``, ``result``, ``interval`` and ``standard_deviation`` raise ``NoAnswer`` after an abstention.
+    """
+
+    question: str
+    mechanism: Mechanism[Any]
+    why: str
+    spend: Spend
+    derivation: Derivation[PrivacyClaim]
+    released: Any = field(repr=False)
+
+    @property
+    def abstained(self) -> str | None:
+        """The public reason why there is no number, or None where there is one."""
+        return self.released.reason if isinstance(self.released, Abstained) else None
+
+    @property
+    def result(self) -> Any:
+        """The mechanism's own result, with all that it says beyond ``value``. Raises NoAnswer."""
+        if self.abstained is not None:
+            raise NoAnswer(
+                f"The {self.question} has no answer: {self.abstained}. The budget for it is spent. Ask about more records, "
+                "with a larger share or within wider groups; `answer.abstained` says beforehand whether there is a number."
+            )
+        return self.released
+
+    @property
+    def value(self) -> Any:
+        """The number, or the array, that was asked for. Raises NoAnswer after an abstention."""
+        return self.result.value
+
+    @property
+    def standard_deviation(self) -> Any:
+        """Standard deviation of the noise in ``value``. Raises NoAnswer, and AttributeError where the result has none."""
+        return self.result.standard_deviation
+
+    def interval(self, level: Exact = 0.95, **how: bool) -> Any:
+        """Compute (low, high) with the value without noise in it at this level, as the mechanism's result does.
+
+        how: what the result's ``interval`` takes, as ``sampling=True`` for a mean. Raises NoAnswer after an abstention.
+        """
+        return self.result.interval(level, **how)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the value with its 95% interval, or the histogram, with matplotlib; return the axes."""
+        from dpverify.session.pictures import draw
+
+        return draw(self, axes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it in plain JSON types: what was asked, of which mechanism, at which cost, and the result."""
+        return {
+            "question": self.question,
+            "mechanism": type(self.mechanism).__name__,
+            "guarantee": str(self.derivation.conclusion.guarantee),
+            "result": self.released.to_dict(),
+        }
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.value, dtype=dtype)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "An answer is neither true nor false; write `answer.abstained is None`, or compare answer.value."
+        )
+
+    def __str__(self) -> str:
+        by = f"{type(self.mechanism).__name__}, {short(self.derivation.conclusion.guarantee)}"
+        if self.abstained is not None:
+            return f"{self.question}: no answer, {self.abstained} ({by})"
+        return f"{self.question}: {_shown(self)} ({by})"
+
+    def __repr__(self) -> str:
+        return f"<Answer {self}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Answers(Mapping[Any, Any]):
+    """Several answers by name: of the groups of ``by=``, or of the questions of a plan.
+
+    A mapping from the public value (or the question) to its ``Answer``. Groups are disjoint by a public value, so that all
+    together cost what the dearest costs; groups that no record has are answered like all others.
+    """
+
+    question: str
+    spend: Spend
+    derivation: Derivation[PrivacyClaim]
+    answers: Mapping[Any, Any] = field(repr=False)
+
+    def __getitem__(self, name: Any) -> Any:
+        if name not in self.answers:
+            raise KeyError(f"{name!r} is none of {', '.join(map(repr, self.answers))}.")
+        return self.answers[name]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.answers)
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    @property
+    def value(self) -> dict[Any, Any]:
+        """The values by name. Raises NoAnswer where one of them has none."""
+        return {name: answer.value for name, answer in self.answers.items()}
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.question}:", *(f"  {k!r}: {a}" for k, a in self.answers.items())])
+
+    def __repr__(self) -> str:
+        return f"<Answers {self}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ColumnMean(Result):
+    """A private mean of one column under Gaussian noise, as a number between the declared bounds ``lower`` and ``upper``.
+
+    ``standard_deviation`` counts the noise only; ``count`` is the (noisy or public) number of records. ``spread`` is the part of that
+    deviation that the sum's noise has, ``along`` the one of the count's noise, of ``count_deviation`` records.
+    """
+
+    value: float
+    standard_deviation: float
+    count: float
+    spread: float = field(repr=False)
+    along: float = field(repr=False)
+    count_deviation: float = field(repr=False)
+    lower: float = field(repr=False)
+    upper: float = field(repr=False)
+
+    @classmethod
+    def of(cls, mean: VectorMeanEstimate, lower: float, upper: float) -> ColumnMean:
+        """Take the mean of the only column."""
+        own = float(mean.standard_deviation[0]), mean.count, float(mean.spread)
+        return cls(
+            float(mean.value[0]), *own, float(mean.along[0]), mean.count_deviation, lower, upper
+        )
+
+    def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
+        """Compute (low, high), between the bounds, with the mean of the clamped records in it.
+
+        sampling: with the mean of the population of clamped records in it, from which the records are independent draws, by Hoeffding's
+        inequality; what may fail is divided among the two and the number of records.
+        """
+        tail = tail_of(level, 1 + sampling * (1 + (self.count_deviation > 0)))
+        one = VectorMeanEstimate(
+            np.array([self.value]),
+            self.count,
+            self.spread,
+            np.array([self.along]),
+            count_deviation=self.count_deviation,
+        )
+        low, high = (float(end[0]) for end in one.interval(1 - tail))
+        if sampling:
+            fewest = self.count - deviations("gaussian", tail) * self.count_deviation
+            drawn = math.sqrt(math.log(2 / tail) / (2 * max(1.0, fewest)))
+            low, high = (
+                low - drawn * (self.upper - self.lower),
+                high + drawn * (self.upper - self.lower),
+            )
+        return max(self.lower, low), min(self.upper, high)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Quantiles:
+    """Several quantiles of one column, as the result of one question, in increasing order.
+
+    ``value`` are those that were released, sorted, which moves none of them farther from the true ones than the farthest was:
+    true quantiles are in order. ``released`` are the same as they came.
+    """
+
+    released: tuple[float, ...]
+
+    @property
+    def value(self) -> tuple[float, ...]:
+        """The quantiles in order."""
+        return tuple(sorted(self.released))
+
+    def interval(self, level: Exact = 0.95) -> None:
+        """Give None, as a single quantile does: how far in value a rank is off depends on the private records."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give them in plain JSON types."""
+        return {"result": "Quantiles", "released": list(self.released)}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Histogram:
+    """Noisy counts of public bins that are disjoint and hold every record: name of the bin -> its ``CountEstimate``.
+
+    A name is a category, or (low, high) for the numbers low <= x < high, in the last bin also x = high. Counts are unbiased,
+    and may be negative.
+    """
+
+    estimates: Mapping[Any, CountEstimate]
+
+    @property
+    def value(self) -> dict[Any, int]:
+        """The counts as they were released, unbiased."""
+        return {name: one.value for name, one in self.estimates.items()}
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of the noise in every count."""
+        return next(iter(self.estimates.values())).standard_deviation
+
+    def interval(self, level: Exact = 0.95, *, simultaneous: bool = False) -> Any:
+        """Compute two mappings by bins, to the low and the high end of each count's interval.
+
+        simultaneous: at this level for all bins together, by Bonferroni's bound.
+        """
+        each = 1 - (1 - exact(level, "level")) / (len(self.estimates) if simultaneous else 1)
+        ends = {name: one.interval(each) for name, one in self.estimates.items()}
+        return {k: low for k, (low, _) in ends.items()}, {k: high for k, (_, high) in ends.items()}
+
+    def nonnegative(self) -> dict[Any, int]:
+        """Compute the counts with 0 for those below, for display.
+
+        Each is at least as near to the truth, but no longer unbiased: an empty bin shows 0.35 to 0.4 deviations on average, so that
+        sums over many rare bins are too large. For totals take ``value``, or ``consistent``.
+        """
+        return {name: max(0, count) for name, count in self.value.items()}
+
+    def consistent(self, total: float) -> dict[Any, float]:
+        """Compute the nearest counts (least squares) that are at least 0 and add up to ``total``.
+
+        total: a released or public number of records. Where the true counts add up to ``total``, these are together at least as near to
+        them as what was released. They are biased: a rare bin is more often lowered to 0 than raised, and the others
+        share the difference evenly.
+        """
+        if not (isinstance(total, Real) and math.isfinite(total) and total >= 0):
+            raise ValueError(
+                f"total = {total!r}; give a released or public number of records, at least 0."
+            )
+        counts = np.array(list(self.value.values()), np.float64)
+        return dict(zip(self.estimates, _on_simplex(counts, float(total)).tolist(), strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it in plain JSON types."""
+        counts = [
+            [list(k) if isinstance(k, tuple) else k, one.to_dict()]
+            for k, one in self.estimates.items()
+        ]
+        return {"result": "Histogram", "counts": counts}
+
+    def __str__(self) -> str:
+        noise = (
+            f"{len(self.estimates)} bins, noise of standard deviation {self.standard_deviation:.3g}"
+        )
+        return "\n".join([noise, *(f"  {bin_name(k):>24}: {v}" for k, v in self.value.items())])
+
+
+def _on_simplex(counts: Any, total: float) -> Any:
+    """Project onto {x >= 0, sum x = total}: subtract the one level that leaves this sum."""
+    if not len(counts):
+        return counts
+    falling = np.sort(counts)[::-1]
+    levels = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
+    kept = int(np.flatnonzero(falling - levels >= 0)[-1]) if (falling >= levels).any() else 0
+    return np.maximum(counts - levels[kept], 0.0)
+
+
+def _shown(answer: Answer) -> str:
+    """The value, with its deviation where it has a single one."""
+    result, value = answer.released, answer.released.value
+    if isinstance(result, Histogram):
+        return str(result)
+    deviation = getattr(result, "standard_deviation", None)
+    if isinstance(value, (int, float)) and isinstance(deviation, (int, float)):
+        return f"{value:.6g} +- {deviation:.2g}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, tuple):
+        return ", ".join(f"{one:.6g}" for one in value)
+    return str(result)
+
+
+def short(guarantee: Guarantee) -> str:
+    """Write a guarantee to six digits."""
+    part = guarantee.gaussian
+    if isinstance(guarantee, (GaussianDP, ApproximateGaussianDP)) and part is not None:
+        beside = f", delta = {approximately(part.delta)}" if part.delta else ""
+        return f"mu = {math.sqrt(part.mu_squared):.6g}{beside}"
+    if isinstance(guarantee, (PureDP, ApproxDP)):
+        beside = f", delta = {approximately(guarantee.delta)}" if guarantee.delta else ""
+        return f"epsilon = {approximately(guarantee.epsilon)}{beside}"
+    return str(guarantee)
+
+
+def bin_name(name: Any) -> str:
+    """Write a bin's name for people."""
+    return f"{name[0]:.6g} to {name[1]:.6g}" if isinstance(name, tuple) else str(name)

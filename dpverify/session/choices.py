@@ -1,0 +1,221 @@
+"""Which mechanism answers which question: a public rule, from declared types, the adjacency and the unit of the account.
+
+Nothing here looks at a record, and nothing that was released decides. An account that adds up epsilons takes Laplace
+noise, one that adds up mu^2 Gaussian noise; quantiles take the exponential mechanism in both. docs/session.md has the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from scipy.special import chdtri
+
+from dpverify.mechanisms.bounded_mean import BoundedMean
+from dpverify.mechanisms.bounded_sum import BoundedSum
+from dpverify.mechanisms.clipped_mean import ClippedMean
+from dpverify.mechanisms.gaussian import Gaussian
+from dpverify.mechanisms.noisy_count import NoisyCount
+from dpverify.mechanisms.private_quantile import PrivateQuantile
+from dpverify.mechanisms.robust_mean import RobustMean
+from dpverify.mechanisms.univariate_gaussian import UnivariateGaussian
+from dpverify.plans import Mechanism
+from dpverify.session.accounting import Unit
+from dpverify.session.questions import Question
+from dpverify.tables import Boolean, ColumnType, Integer, Number
+
+_CELLS = 1 << 20  # of a declared range, where a mechanism asks for a cell
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A mechanism's class with its public parameters, and in words by which rule it was chosen."""
+
+    kind: type[Mechanism[Any]]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+
+
+def bounds_of(column: str, kind: ColumnType, wanted: str) -> tuple[float, float]:
+    """Give a column's declared bounds. Raises TypeError for what is no number, ValueError for a number without bounds."""
+    if isinstance(kind, Boolean):
+        return 0.0, 1.0
+    if not isinstance(kind, Number):
+        raise TypeError(
+            f"{wanted} of {column!r}: the column is declared as {kind}, and this is about numbers; declare "
+            f"{column}=Number(low, high), or ask for a histogram."
+        )
+    if kind.low is None or kind.high is None:
+        raise ValueError(
+            f"{wanted} of {column!r}: the column has no declared bounds, and bounds that were read off the data would be a "
+            f"leak; declare {column}=Number(low, high) with public numbers."
+        )
+    return kind.low, kind.high
+
+
+def count(unit: Unit) -> Choice:
+    """Choose for a number of records."""
+    noise = _noise(unit)
+    return Choice(
+        NoisyCount, {"noise": noise}, f"a count takes {noise} noise, as the account adds up {unit}"
+    )
+
+
+def total(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction) -> Choice:
+    """Choose for the sum of one column."""
+    ((column, kind),) = types.items()
+    low, high = bounds_of(column, kind, "the sum")
+    given = {"lower": low, "upper": high, "noise": _noise(unit)}
+    return Choice(BoundedSum, given, f"one column with declared bounds, {_noise(unit)} noise")
+
+
+def mean(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
+    """Choose for the mean of one or several columns."""
+    low, high = _box(types, "the mean")
+    if unit == "epsilon" and len(low) == 1:
+        bounds = {"lower": low[0], "upper": high[0]}
+        return Choice(BoundedMean, bounds | given, "one column with declared bounds, laplace noise")
+    center = [a / 2 + b / 2 for a, b in zip(low, high, strict=True)]
+    half = [b / 2 - a / 2 for a, b in zip(low, high, strict=True)]
+    why = f"{_columns(low)} with declared bounds, gaussian noise in the ball that holds their box"
+    ball: dict[str, Any] = {"center": center, "radius": half[0]}
+    if len(low) > 1:
+        matrix = [[1 / h if i == j else 0.0 for j in range(len(half))] for i, h in enumerate(half)]
+        ball = {"center": center, "radius": _root_up(len(half)), "matrix": matrix}
+    return Choice(ClippedMean, ball | given, why)
+
+
+def quantile(column: str, kind: ColumnType, at: Any) -> Choice:
+    """Choose for a quantile of one column."""
+    low, high = bounds_of(column, kind, "a quantile")
+    given: dict[str, Any] = {"lower": low, "upper": high, "quantile": at}
+    if isinstance(kind, (Integer, Boolean)):
+        given["cell"] = 1  # values are whole: no cell between them is a candidate
+    return Choice(PrivateQuantile, given, "one column with declared bounds, exponential mechanism")
+
+
+def gaussian(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
+    """Choose for the mean and covariance of normal records, one column or several."""
+    low, high = _box(types, "a normal law")
+    cells = [(b - a) / _CELLS for a, b in zip(low, high, strict=True)]
+    why = (
+        f"{_columns(low)} of normal records, searched on a grid of 2^20 cells of the declared range"
+    )
+    if len(low) == 1:
+        reach = (high[0] - low[0]) / 2
+        own = {"cell": cells[0], "center": low[0] + reach, "reach": reach}
+        return Choice(UnivariateGaussian, own | given, why)
+    return Choice(Gaussian, {"d": len(low), "cell": cells} | given, why)
+
+
+def robust_mean(
+    types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any
+) -> Choice:
+    """Choose for a mean of which a share of the records may be anything. delta: the additive part of what it may cost."""
+    if "deviations" not in given:
+        raise ValueError(
+            "robust_mean needs deviations=[...], a public standard deviation of each column's typical records."
+        )
+    own: dict[str, Any] = {"n_max": 10**6}
+    if unit == "gaussian":  # where it is calibrated to mu^2 beside a delta of its own
+        if not delta:
+            raise ValueError(
+                "robust_mean rests on an event that is paid for by a delta, and this budget has none; give an ApproxDP "
+                "budget."
+            )
+        near = math.sqrt(chdtri(len(types), 0.005))
+        far = math.sqrt(2 * chdtri(len(types), 0.02))
+        own |= {"tail": delta, "record_radius": near, "radius": far, "shares": _ROBUST_SHARES}
+    why = f"{_columns(list(types))} of which a tenth may be anything: records that agree, then cuts along suspicious directions"
+    return Choice(RobustMean, own | given, why)
+
+
+_ROBUST_SHARES = RobustMean.__dataclass_fields__["shares"].default
+
+
+def choose(
+    question: Question, types: Mapping[str, ColumnType], unit: Unit, delta: Fraction
+) -> Sequence[Choice]:
+    """Choose a mechanism, or several for several quantiles, by the kind of question and the declared types.
+
+    delta: the additive part of what the answer may cost, where mu^2 adds up. Raises TypeError or ValueError.
+    """
+    kind, given = question.kind, dict(question.given)
+    if kind == "release":
+        return [Choice(given["mechanism"], given["parameters"], "chosen by name")]
+    if kind in _OF_ONE and len(types) != 1:
+        raise ValueError(
+            f"{kind} is about one column, and {list(types)} are given; ask once for each."
+        )
+    if kind in ("count", "histogram"):
+        return [count(unit)]
+    if kind in ("quantile", "median"):
+        ((column, declared),) = types.items()
+        at = given.get("at", "1/2")
+        return [quantile(column, declared, q) for q in (at if isinstance(at, list) else [at])]
+    if kind not in _CHOOSERS:
+        raise ValueError(f"{kind!r} is no question; ask one of {', '.join(KINDS)}.")
+    return [_CHOOSERS[kind](types, unit, delta, **given)]
+
+
+def edges_of(column: str, kind: ColumnType, bins: int | Sequence[float] | None) -> list[float]:
+    """Give the public edges of a histogram's bins, from the first to the last. Raises TypeError or ValueError."""
+    low, high = bounds_of(column, kind, "a histogram")
+    if bins is None:
+        raise ValueError(
+            f"histogram of {column!r}: give bins, a number of equal ones between the declared bounds, or their edges."
+        )
+    if isinstance(bins, int) and not isinstance(bins, bool):
+        if not 1 <= bins <= _MOST_BINS:
+            raise ValueError(f"bins = {bins}; give a number from 1 to {_MOST_BINS}.")
+        step = (Fraction(high) - Fraction(low)) / bins
+        edges = [low, *(float(Fraction(low) + i * step) for i in range(1, bins)), high]
+    elif isinstance(bins, Sequence) and not isinstance(bins, (str, bytes)):
+        edges = [kind.number(edge, column) + 0.0 for edge in bins]
+    else:
+        raise TypeError(f"bins = {bins!r}; give a number of bins, or a list of edges.")
+    if len(edges) < 2 or len(edges) > _MOST_BINS + 1 or sorted(set(edges)) != edges:
+        raise ValueError(
+            f"bins of {column!r}: give 2 to {_MOST_BINS + 1} edges in increasing order, no two alike."
+        )
+    if (edges[0], edges[-1]) != (low, high):
+        raise ValueError(
+            f"bins of {column!r}: the first and the last edge are the declared bounds {low} and {high}, or some records "
+            f"would be in no bin; give both."
+        )
+    return edges
+
+
+_MOST_BINS = 1000
+_OF_ONE = ("sum", "quantile", "median", "histogram")
+_CHOOSERS: Mapping[str, Callable[..., Choice]] = {
+    "sum": total,
+    "mean": mean,
+    "gaussian": gaussian,
+    "robust_mean": robust_mean,
+}
+KINDS = ("count", "median", "quantile", "histogram", *_CHOOSERS)
+"""Questions that a session answers by a rule; any mechanism besides by ``Session.release``."""
+
+
+def _box(types: Mapping[str, ColumnType], wanted: str) -> tuple[list[float], list[float]]:
+    if not types:
+        raise ValueError(f"{wanted}: give the name of a column, or a list of names.")
+    both = [bounds_of(column, kind, wanted) for column, kind in types.items()]
+    return [low for low, _ in both], [high for _, high in both]
+
+
+def _noise(unit: Unit) -> str:
+    return "laplace" if unit == "epsilon" else "gaussian"
+
+
+def _columns(low: Sequence[Any]) -> str:
+    return "one column" if len(low) == 1 else f"{len(low)} columns"
+
+
+def _root_up(d: int) -> float:
+    """A float no smaller than the square root."""
+    return math.nextafter(math.sqrt(d), math.inf)

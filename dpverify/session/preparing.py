@@ -1,0 +1,184 @@
+"""From a question to what answers it, without reading a record: mechanisms, disjoint selections, one derivation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.mechanisms.private_quantile import QuantileEstimate
+from dpverify.plans import Abstained, Mechanism
+from dpverify.privacy import (
+    Adjacency,
+    Derivation,
+    Guarantee,
+    PrivacyClaim,
+    PureDP,
+    rules,
+)
+from dpverify.randomness import Bits
+from dpverify.session.account import Account
+from dpverify.session.accounting import Unit
+from dpverify.session.answers import ColumnMean, Histogram, Quantiles
+from dpverify.session.calibrating import additive_part, calibrated, wholes_of
+from dpverify.session.choices import bounds_of, choose, edges_of
+from dpverify.session.questions import Question
+from dpverify.tables import Boolean, Category, Integer, Selection, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One release: of which group and bin, on which selection."""
+
+    group: Any
+    bin: Any
+    selection: Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Releases of one mechanism on selections that no record is in two of, or on a single one."""
+
+    mechanism: Mechanism[Any]
+    pieces: tuple[Piece, ...]
+    disjoint: bool
+
+    def derivation(self, adjacency: Adjacency) -> Derivation[PrivacyClaim]:
+        """Derive what they claim of the table together: the dearest of them, once."""
+        own = self.mechanism.derivation
+        if not self.disjoint:
+            return self.pieces[0].selection.carry(own, adjacency)
+        each = [piece.selection.carry(own, Adjacency.ADD_REMOVE) for piece in self.pieces]
+        return rules.parallel(each, by="value", adjacency=adjacency)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question with its mechanisms, calibrated, and the claim of its answer. Nothing was read or released."""
+
+    question: Question
+    together: tuple[Together, ...]
+    why: str
+    derivation: Derivation[PrivacyClaim]
+
+    @property
+    def mechanism(self) -> Mechanism[Any]:
+        """The mechanism, or the first of several that differ in one parameter."""
+        return self.together[0].mechanism
+
+    @property
+    def selects(self) -> bool:
+        """Tell whether a record can be left out of an answer: then how many count is private under replace too."""
+        return self.together[0].disjoint or self.together[0].pieces[0].selection.leaves_out
+
+    def release(self, bits: Bits | None) -> dict[Any, Any]:
+        """Draw all releases, and give the result of each group. Reads records: only after the spend."""
+        found: dict[Any, dict[Any, list[Any]]] = {}
+        for together in self.together:
+            for piece in together.pieces:
+                released = together.mechanism.release(piece.selection.records, bits)
+                found.setdefault(piece.group, {}).setdefault(piece.bin, []).append(released)
+        return {group: self._result(bins) for group, bins in found.items()}
+
+    def _result(self, bins: dict[Any, list[Any]]) -> Any:
+        if self.question.kind == "histogram":
+            return Histogram({name: released[0] for name, released in bins.items()})
+        (released,) = bins.values()
+        if len(released) == 1:
+            return self._scalar(released[0])
+        stopped = next((one for one in released if isinstance(one, Abstained)), None)
+        return stopped or Quantiles(tuple(map(_value, released)))
+
+    def _scalar(self, released: Any) -> Any:
+        """Give the mean of a single column as a number."""
+        if self.question.kind != "mean" or not isinstance(released, VectorMeanEstimate):
+            return released
+        if len(released.value) > 1:
+            return released
+        ((declared),) = self.together[0].pieces[0].selection.types.values()
+        low, high = bounds_of(self.question.columns[0], declared, "the mean")
+        return ColumnMean.of(released, low, high)
+
+
+def prepare(
+    question: Question,
+    table: Table,
+    account: Account,
+    share: Fraction | None,
+    budget: Guarantee | None,
+) -> Prepared:
+    """Choose mechanisms for a question, calibrate them to its part of the budget, derive the answer's claim.
+
+    Raises TypeError or ValueError, from public facts alone: declared types, the adjacency, the account.
+    """
+    groups = question.groups(table)
+    types = next(iter(groups.values())).types
+    unit: Unit = "epsilon" if isinstance(budget, PureDP) else account.unit
+    chosen = choose(question, types, unit, additive_part(account, share))
+    bins = {name: _bins(question, selection) for name, selection in groups.items()}
+    pieces = tuple(
+        Piece(group, name, one) for group, inner in bins.items() for name, one in inner.items()
+    )
+    disjoint = len(pieces) > 1
+    single = pieces[0].selection
+    adjacency = account.adjacency
+    needed = Adjacency.ADD_REMOVE if disjoint else single.adjacency_needed(adjacency)
+    steps = 2 if needed is not adjacency else 1
+    wholes = wholes_of(account, share, budget, len(chosen))
+    made = [calibrated(choice, wholes, steps, needed) for choice in chosen]
+    together = tuple(Together(mechanism, pieces, disjoint) for mechanism in made)
+    if needed is Adjacency.REPLACE:
+        _refuse_too_few(question, made, table.private_number_of_rows)
+    shown = rules.compose(*(one.derivation(adjacency) for one in together))
+    if budget is not None and len(chosen) > 1:
+        shown = rules.convert(shown, budget)
+    return Prepared(question, together, chosen[0].why, shown)
+
+
+def _bins(question: Question, selection: Selection) -> dict[Any, Selection]:
+    """Divide a histogram's records into its public bins; any other question's stay together."""
+    if question.kind != "histogram":
+        return {None: selection}
+    (column,), (kind,) = selection.columns, selection.types.values()
+    if isinstance(kind, (Category, Boolean)):
+        if question.given.get("bins") is not None:
+            raise ValueError(
+                f"bins of {column!r}: its declared values are the bins; leave bins out."
+            )
+        return dict(selection.by(column))
+    edges = edges_of(column, kind, question.given.get("bins"))
+    last = len(edges) - 2
+    ends = [high if i == last else _below(high, kind) for i, high in enumerate(edges[1:])]
+    return {
+        name: _within(selection, column, name[0], end)
+        for name, end in zip(pairwise(edges), ends, strict=True)
+    }
+
+
+def _below(high: float, kind: Any) -> float:
+    return high - 1 if isinstance(kind, Integer) else math.nextafter(high, -math.inf)
+
+
+def _within(selection: Selection, column: str, low: float, high: float) -> Selection:
+    if low == high:
+        return selection.where(column, among=[int(low)])
+    return selection.where(column, between=(low, high))
+
+
+def _refuse_too_few(question: Question, made: Sequence[Mechanism[Any]], rows: int) -> None:
+    """Refuse under replace, where the number of rows is public, before anything is spent."""
+    fewest = max(mechanism.fewest_records() for mechanism in made)
+    if rows < fewest:
+        raise ValueError(
+            f"{question}: the table has {rows} rows, and {type(made[0]).__name__} needs at least {fewest}. (Under replace the "
+            "number of rows is public.) Nothing was spent."
+        )
+
+
+def _value(released: Any) -> float:
+    assert isinstance(released, QuantileEstimate)
+    return released.value

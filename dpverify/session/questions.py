@@ -1,0 +1,89 @@
+"""Questions as plain public data: what is asked of which records, written into the account before any is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpverify.plans import Mechanism
+from dpverify.privacy import Guarantee
+from dpverify.tables import Selection, Table
+
+_SHOWN = 120  # characters of a parameter that the account's log shows
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: ``kind`` of ``columns``, of the records that ``where`` keeps, for each value of ``by``.
+
+    where: from a column to a list of declared values, or to a pair (low, high), both ends of which belong to it.
+    given: further public parameters. Nothing of it may follow from the data but by released answers.
+    """
+
+    kind: str
+    columns: tuple[str, ...] = ()
+    where: Mapping[str, Any] = field(default_factory=dict)
+    by: str | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def groups(self, table: Table) -> dict[Any, Selection]:
+        """Select the records: one selection under None, or one for each declared value of ``by``."""
+        chosen = table.select(*self.columns)
+        for column, condition in self.where.items():
+            if isinstance(condition, tuple):
+                chosen = chosen.where(column, between=condition)
+            else:
+                among = condition if isinstance(condition, list) else [condition]
+                chosen = chosen.where(column, among=among)
+        return {None: chosen} if self.by is None else dict(chosen.by(self.by))
+
+    def text(self, share: Fraction | None, budget: Guarantee | None) -> str:
+        """Write it as JSON for the account's log, with what was paid for it."""
+        said: dict[str, Any] = {"ask": self.kind, "columns": list(self.columns)}
+        if self.where:
+            said["where"] = {
+                k: {"between": v} if isinstance(v, tuple) else v for k, v in self.where.items()
+            }
+        said |= {} if self.by is None else {"by": self.by}
+        said |= {"given": dict(self.given)} if self.given else {}
+        said |= {} if share is None else {"share": str(share)}
+        said |= {} if budget is None else {"budget": str(budget)}
+        return json.dumps(said, default=_plain)
+
+    def __str__(self) -> str:
+        of = f" of {', '.join(self.columns)}" if self.columns else ""
+        where = "".join(f", where {column} is {value!r}" for column, value in self.where.items())
+        by = "" if self.by is None else f", by {self.by}"
+        return f"{self.kind}{of}{where}{by}"
+
+
+def read_question(text: str) -> tuple[Question, Fraction | None, str | None]:
+    """Read what ``Question.text`` wrote: the question, its share and its budget's text. Raises ValueError for other texts."""
+    said = json.loads(text)
+    if not isinstance(said, dict) or "ask" not in said:
+        raise ValueError("this line of the account is no question of a session.")
+    where = {
+        column: tuple(value["between"]) if isinstance(value, dict) else value
+        for column, value in said.get("where", {}).items()
+    }
+    share = None if said.get("share") is None else Fraction(said["share"])
+    question = Question(
+        said["ask"], tuple(said["columns"]), where, said.get("by"), said.get("given", {})
+    )
+    return question, share, said.get("budget")
+
+
+def _plain(value: Any) -> Any:
+    """Give a public parameter in JSON's types, shortened where it is long."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, type) and issubclass(value, Mechanism):
+        return value.__name__
+    return f"{value!s:.{_SHOWN}}"

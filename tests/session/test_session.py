@@ -1,0 +1,359 @@
+"""``Session``: which mechanism answers, what it costs, and what is refused before anything is spent."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify import (
+    Account,
+    Adjacency,
+    Answer,
+    ApproxDP,
+    Boolean,
+    BoundedMean,
+    BoundedSum,
+    BudgetExceeded,
+    Category,
+    ClippedMean,
+    GaussianDP,
+    Integer,
+    NoAnswer,
+    NoisyCount,
+    Number,
+    PrivateQuantile,
+    PureDP,
+    RobustMean,
+    SeededBits,
+    Session,
+    Table,
+    UnivariateGaussian,
+)
+from dpverify.session import Answers, Histogram, Quantiles, ReleaseFailed
+from dpverify.session.calibrating import one_step
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+N = 400
+
+
+def rows(n: int = N) -> dict[str, Any]:
+    rng = np.random.default_rng(7)
+    return {
+        "bmi": rng.normal(26, 4, n),
+        "age": rng.integers(20, 80, n),
+        "region": rng.choice(["north", "south"], n),
+        "smoker": rng.random(n) < 0.3,
+    }
+
+
+COLUMNS: dict[str, Any] = {
+    "bmi": Number(15, 45, missing=30),
+    "age": Integer(0, 120, missing=60),
+    "region": Category("north", "south", "east"),
+    "smoker": Boolean(missing=False),
+}
+TABLE = Table(rows(), columns=COLUMNS)
+
+
+def session(budget: Any = None, adjacency: Adjacency = ADD, **how: Any) -> Session:
+    given = ApproxDP(8, "1e-6") if budget is None else budget
+    return Session(TABLE, budget=given, adjacency=adjacency, bits=SeededBits(1), **how)
+
+
+# --- the rule of choice -------------------------------------------------------------------------
+
+Ask = Callable[[Session], Any]
+ASKED: dict[str, tuple[Ask, type, type]] = {
+    "count": (lambda s: s.count(where={"bmi": (20, 30)}, share="1/9"), NoisyCount, NoisyCount),
+    "sum": (lambda s: s.sum("age", share="1/9"), BoundedSum, BoundedSum),
+    "mean": (lambda s: s.mean("bmi", share="1/9"), BoundedMean, ClippedMean),
+    "share": (lambda s: s.mean("smoker", share="1/9"), BoundedMean, ClippedMean),
+    "means": (lambda s: s.mean(["age", "bmi"], share="1/9"), ClippedMean, ClippedMean),
+    "median": (lambda s: s.median("bmi", share="1/9"), PrivateQuantile, PrivateQuantile),
+    "quantiles": (
+        lambda s: s.quantile("age", ["1/4", "3/4"], share="1/9"),
+        PrivateQuantile,
+        PrivateQuantile,
+    ),
+    "histogram": (lambda s: s.histogram("bmi", 6, share="1/9"), NoisyCount, NoisyCount),
+    "bars": (lambda s: s.histogram("region", share="1/9"), NoisyCount, NoisyCount),
+    "normal": (
+        lambda s: s.gaussian("bmi", share="1/9", at_least=100),
+        UnivariateGaussian,
+        UnivariateGaussian,
+    ),
+    "by name": (
+        lambda s: s.release(ClippedMean, ["bmi"], center=[30.0], radius=15.0, share="1/9"),
+        ClippedMean,
+        ClippedMean,
+    ),
+}
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("asked", ASKED)
+def test_the_mechanism_follows_from_the_question_and_costs_exactly_its_share(
+    asked: str, adjacency: Adjacency
+) -> None:
+    ask, of_epsilon, of_gaussian = ASKED[asked]
+    for accounting, kind in (("epsilon", of_epsilon), ("gaussian", of_gaussian)):
+        one = session(adjacency=adjacency, accounting=accounting)
+        answer = ask(one)
+        assert type(answer.mechanism) is kind
+        noise = getattr(answer.mechanism, "noise", None)
+        assert noise in (None, "laplace" if accounting == "epsilon" else "gaussian")
+        claim = answer.derivation.conclusion
+        assert claim.adjacency is adjacency
+        assert claim.domain == TABLE.domain
+        whole = one.account.limit.amount
+        assert whole / 9 * (1 - Fraction(1, 10**6)) <= answer.spend.cost.amount <= whole / 9
+        (logged,) = one.log
+        assert logged == answer.spend
+
+
+def test_a_gaussian_account_of_one_column_gives_a_number_and_an_interval() -> None:
+    answer = session().mean("bmi", share=1)
+    assert isinstance(answer, Answer)
+    low, high = answer.interval(0.95)
+    wide = answer.interval(0.95, sampling=True)
+    truth = float(np.clip(rows()["bmi"], 15, 45).mean())
+    assert isinstance(answer.value, float)
+    assert 15 <= wide[0] < low <= answer.value <= high < wide[1] <= 45
+    assert low <= truth <= high  # a fixed seed, so it fails always or never
+    assert float(answer) == answer.value == float(np.asarray(answer))
+    assert answer.to_dict()["result"]["result"] == "ColumnMean"
+
+
+def test_the_interval_of_a_column_holds_the_mean_as_often_as_it_says() -> None:
+    """Of 400 intervals at 80% about 320; fewer than 280 have probability below 1e-6 (binomial)."""
+    one = Session(TABLE, budget=GaussianDP(100), adjacency=ADD, bits=SeededBits(3))
+    truth = float(np.clip(rows()["bmi"], 15, 45).mean())
+    held = 0
+    for _ in range(400):
+        low, high = one.mean("bmi", budget=GaussianDP("0.5")).interval(0.8)
+        held += low <= truth <= high
+    assert 280 <= held <= 356
+
+
+def test_leaving_records_out_under_replace_is_paid_for_twice() -> None:
+    for accounting in ("epsilon", "gaussian"):
+        one = session(adjacency=REPLACE, accounting=accounting)
+        plain = one.mean("age", share="1/4")
+        kept = one.mean("age", share="1/4", where={"smoker": [True]})
+        assert plain.mechanism.adjacency is REPLACE
+        assert kept.mechanism.adjacency is ADD
+        assert kept.spend.cost == plain.spend.cost
+        half = one_step(plain.derivation.conclusion.guarantee, 2)
+        assert kept.mechanism.claim.guarantee == half
+
+
+@pytest.mark.parametrize("whole", [PureDP(1), GaussianDP(1), ApproxDP(1, "1e-6"), ApproxDP(9, 0.5)])
+def test_half_of_a_guarantee_is_half_of_it(whole: Any) -> None:
+    half = one_step(whole, 2)
+    assert half.for_group(2).implies(whole)
+    assert one_step(whole, 1) == whole
+
+
+def test_groups_cost_once_under_add_remove_and_hold_all_declared_values() -> None:
+    one = session()
+    found = one.mean("age", by="region", share="1/3")
+    assert isinstance(found, Answers)
+    assert list(found) == ["north", "south", "east"]
+    assert found["north"].mechanism.claim.guarantee == found.derivation.conclusion.guarantee
+    assert len(one.log) == 1
+    assert found["east"].abstained is not None or found["east"].value >= 0
+    both = one.histogram("smoker", by="region", share="1/3")
+    truth = rows()
+    for group in ("north", "south"):
+        for name, count in both[group].value.items():
+            inside = (truth["region"] == group) & (truth["smoker"] == name)
+            assert abs(count - inside.sum()) < 8 * both[group].standard_deviation
+    with pytest.raises(KeyError, match="'west' is none of 'north', 'south', 'east'"):
+        found["west"]
+
+
+def test_bins_are_disjoint_and_hold_everybody() -> None:
+    one = session(PureDP(10**6), accounting="epsilon")  # noise 0 but for e^-10^5
+    truth = rows()
+    for column, bins in (("bmi", 7), ("bmi", [15, 20.5, 26, 45]), ("age", [0, 1, 2, 30, 120])):
+        found = one.histogram(column, bins, share="1/9")
+        assert sum(found.value.values()) == N
+        edges = [name[0] for name in found.value] + [[*found.value][-1][1]]
+        expected = np.histogram(np.clip(truth[column], edges[0], edges[-1]), edges)[0]
+        assert list(found.value.values()) == expected.tolist()
+    assert sum(one.histogram("region", share="1/9").value.values()) == N
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+def test_an_abstained_answer_is_hard_to_forget() -> None:
+    answer = session(PureDP(1)).mean("age", at_least=10**6, share=1)
+    assert answer.abstained == "fewer than 1000000 records, by the noisy count"
+    uses: list[Callable[[], Any]] = [
+        lambda: answer.value,
+        lambda: answer.interval(),
+        lambda: float(answer),
+        lambda: np.asarray(answer),
+        lambda: answer.standard_deviation,
+        lambda: answer.plot(),
+    ]
+    for use in uses:
+        with pytest.raises(
+            NoAnswer, match=r"mean of age has no answer: fewer than 1000000.*is spent"
+        ):
+            use()
+    with pytest.raises(TypeError, match="neither true nor false"):
+        bool(answer)
+    assert "no answer" in str(answer)
+
+
+def test_quantiles_come_in_order_and_are_what_was_released() -> None:
+    found = session(PureDP("1/50")).quantile("age", ["1/10", "1/2", "9/10"], share=1).result
+    assert isinstance(found, Quantiles)
+    assert list(found.value) == sorted(found.released)
+    for seed in range(20):  # sorting is never farther from what is in order, at its worst place
+        released = np.random.default_rng(seed).normal([1, 2, 3], 2)
+        worst = np.abs(np.sort(released) - [1, 2, 3]).max()
+        assert worst <= np.abs(released - [1, 2, 3]).max()
+
+
+def test_histograms_are_made_consistent() -> None:
+    found = session(PureDP("1/3")).histogram("bmi", 9, share=1).result
+    assert isinstance(found, Histogram)
+    assert min(found.value.values()) < 0  # of this seed: some bins are empty
+    assert found.nonnegative() == {k: max(0, v) for k, v in found.value.items()}
+    fitted = found.consistent(N)
+    assert sum(fitted.values()) == pytest.approx(N)
+    assert min(fitted.values()) >= 0
+    truth = np.histogram(rows()["bmi"], 9, (15, 45))[0]
+    raw, near = (np.array([*d.values()], float) for d in (found.value, fitted))
+    assert np.linalg.norm(near - truth) <= np.linalg.norm(raw - truth)
+    assert set(found.consistent(0).values()) == {0.0}
+    for bad in (-1, float("nan"), "400"):
+        with pytest.raises(ValueError, match="give a released or public number"):
+            found.consistent(bad)  # type: ignore[arg-type]
+    low, high = found.interval(0.9, simultaneous=True)
+    alone = found.interval(0.9)
+    assert all(low[k] <= alone[0][k] <= alone[1][k] <= high[k] for k in low)
+    assert all(low[k] <= t <= high[k] for k, t in zip(low, truth, strict=True))
+
+
+# --- before anything is spent -------------------------------------------------------------------
+
+
+def test_the_expected_error_is_known_before_and_spends_nothing() -> None:
+    one = session(PureDP(1))
+    assert one.expected_error("count", share="1/2") == pytest.approx(2 * 2**0.5, rel=0.02)
+    at = one.expected_error("mean", "bmi", share="1/2", n=1000)
+    assert one.expected_error("mean", "bmi", share="1/2", n=2000) == pytest.approx(at / 2)
+    with pytest.raises(ValueError, match="private here; give n="):
+        one.expected_error("mean", "bmi", share="1/2")
+    public = session(PureDP(1), adjacency=REPLACE)
+    assert public.expected_error("mean", "bmi", share=1) > 0
+    with pytest.raises(ValueError, match="private here; give n="):
+        public.expected_error("mean", "bmi", share=1, where={"age": (30, 50)})
+    assert one.log == public.log == ()
+
+
+def test_shares_add_up_to_the_whole_and_no_further() -> None:
+    for accounting in ("epsilon", "gaussian"):
+        one = session(accounting=accounting)
+        for _ in range(3):
+            one.count(share="1/3")
+        assert one.left is None
+        with pytest.raises(BudgetExceeded, match="left"):
+            one.count(share="1/1000000")
+        assert len(one.log) == 3
+
+
+def test_a_release_that_fails_costs_its_share_and_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = session()
+
+    def broken(self: Any, data: Any, bits: Any) -> Any:
+        raise RuntimeError(f"the secret is {data[0]}")
+
+    monkeypatch.setattr(NoisyCount, "release", broken)
+    with pytest.raises(ReleaseFailed, match="stays spent") as caught:
+        one.count(share="1/3")
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert len(one.log) == 1
+
+
+def test_a_spend_comes_before_a_record_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, order = session(), list[str]()
+    spend, numbers = Account.spend, Table.numbers
+
+    def noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            order.append(name)
+            return method(*given)
+
+        return call
+
+    monkeypatch.setattr(Account, "spend", noted("spend", spend))
+    monkeypatch.setattr(Table, "numbers", noted("read", numbers))
+    one.mean("age", by="region", share="1/3")
+    assert order[0] == "spend"
+    assert "read" in order
+    reads = order.count("read")
+    with pytest.raises(BudgetExceeded):
+        one.histogram("bmi", 5, share=1)
+    assert order.count("read") == reads
+
+
+def test_nothing_prints_a_record() -> None:
+    secret = 38.125
+    table = Table({"bmi": [secret] * 3}, columns={"bmi": Number(15, 45)})
+    one = Session(table, budget=PureDP("1e-3"), adjacency=ADD, bits=SeededBits(1))
+    answer = one.mean("bmi", share=1)
+    for shown in (repr(one), str(one.account), repr(table), repr(one.log), str(answer)):
+        assert "38.125" not in shown
+    with pytest.raises(TypeError, match="not copied or pickled"):
+        pickle.dumps(one)
+
+
+# --- going on -----------------------------------------------------------------------------------
+
+
+def test_a_session_goes_on_where_it_was(tmp_path: Any) -> None:
+    path = tmp_path / "account.jsonl"
+    first = session(account=path)
+    first.count(share="1/2")
+    second = Session.resume(path, TABLE, bits=SeededBits(2))
+    assert second.account.budget == ApproxDP(8, "1e-6")
+    assert second.log == first.log
+    second.mean("bmi", share="1/2")
+    with pytest.raises(BudgetExceeded):
+        first.count(share="1/100")
+    other = Table({"bmi": [20.0]}, columns={"bmi": Number(15, 40)})
+    with pytest.raises(ValueError, match="claims about two tables do not add up"):
+        Session.resume(path, other)
+
+
+def test_the_order_of_questions_does_not_matter_to_what_they_cost() -> None:
+    asks: list[Ask] = [lambda s: s.count(share="1/4"), lambda s: s.mean("bmi", share="1/2")]
+    one, other = session(), session()
+    for ask in asks:
+        ask(one)
+    for ask in asks[::-1]:
+        ask(other)
+    assert one.left == other.left
+    assert {s.cost for s in one.log} == {s.cost for s in other.log}
+
+
+def test_a_robust_mean_pays_its_delta_from_the_account() -> None:
+    one = Session(TABLE, budget=ApproxDP(8, "1e-6"), adjacency=ADD, bits=SeededBits(1))
+    answer = one.robust_mean(["bmi", "age"], deviations=[4, 18], share="1/2", n_max=N)
+    assert type(answer.mechanism) is RobustMean
+    assert answer.spend.cost.delta > 0
+    assert answer.spend.cost.amount <= one.account.limit.amount / 2
