@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +24,7 @@ from dpverify.plans.thresholds import Shown, as_tuples, shown_in
 from dpverify.privacy import Derivation, Domain, Sensitivity
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import IntArray
-from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, Population, RateClaim
 
 _ADD, _REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
@@ -222,7 +223,7 @@ def _histogram(setting: Mapping[str, Any]) -> StabilityHistogram:
         noise_multiplier=1 / Fraction(setting["epsilon"]),
         noise=setting["noise"],
         width=1,
-        delta=Fraction(1, 10**6),
+        delta=setting.get("delta", Fraction(1, 10**6)),
     )
 
 
@@ -255,6 +256,52 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
     )
 
 
+def _shares(estimate: Any, bins: int) -> Any:
+    """The released counts as shares of their sum, of bins 0, 1, ...; negative ones are kept."""
+    counts = np.array([estimate.counts.get(float(k), 0) for k in range(bins)], dtype=np.float64)
+    return counts / counts.sum() if counts.sum() > 0 else counts
+
+
+def _variation(estimate: Any, bins: int) -> float:
+    """The total variation from the uniform law."""
+    return float(np.abs(_shares(estimate, bins) - 1 / bins).sum()) / 2
+
+
+def _kolmogorov(estimate: Any, bins: int) -> float:
+    """The Kolmogorov distance from the uniform law."""
+    return float(np.abs(np.cumsum(_shares(estimate, bins) - 1 / bins)).max())
+
+
+def _off_location(estimate: Any, truth: float) -> float:
+    """How far the fullest bin's middle is from the records; without a bin, infinitely far."""
+    fullest = max(estimate.counts, key=estimate.counts.__getitem__, default=math.inf)
+    return abs(float(fullest) + 0.5 - truth)
+
+
+def _learned(name: str, distance: Any) -> RateClaim:
+    """A uniform law on 16 bins, learned from records; most of the error is noise at first."""
+    return RateClaim(
+        name=f"{name}-against-n",
+        mechanism=_histogram,
+        variable="n",
+        values=(6400, 12_800),
+        setting={
+            "epsilon": Fraction(1, 32),
+            "delta": Fraction(1, 100),
+            "noise": "laplace",
+            "bins": _BINS,
+        },
+        instance=Instance(kind="zipf", parameters={"bins": _BINS, "power": 0.0, "width": 1.0}),
+        target=Population(lambda mechanism, setting: setting["bins"]),
+        error=distance,
+        curve=Curve(function=f"{name}_error", arguments=("parameters", "n", "bins")),
+        lower=Curve(function=f"least_{name}", arguments=("parameters", "n", "bins")),
+        repeats=500,
+        source="univariate discrete laws: DHS15 (total variation), BNSV15 (Kolmogorov distance)",
+    )
+
+
+_BINS = 16
 _SHARE_ERROR = Curve(function="expected_error", arguments=("parameters",), per="n")
 
 RATES = (
@@ -291,5 +338,24 @@ RATES = (
         upper=Curve(function="error_bound", arguments=("parameters", "bins", "beta")),
         repeats=5000,
         source="KKMN09, all bins together",
+    ),
+    *(
+        _learned(name, distance)
+        for name, distance in (("variation", _variation), ("kolmogorov", _kolmogorov))
+    ),
+    RateClaim(
+        name="unknown-location-against-n",
+        mechanism=_histogram,
+        variable="n",
+        values=(12, 14, 16),
+        setting={"epsilon": 1, "noise": "laplace"},
+        instance=Instance(kind="point_masses", parameters={"points": (-1e6,), "shares": (1.0,)}),
+        target=Empirical(lambda mechanism, data: float(data[0, 0])),
+        error=_off_location,
+        metric=Metric("misses", beyond=1.0),
+        curve=Curve(function="withheld", arguments=("parameters", "n")),
+        lower=Curve(function="least_withheld", arguments=("parameters", "n")),
+        repeats=15_000,
+        source="KV18: ln(1 / (delta beta)) / epsilon records for a mean without bounds",
     ),
 )

@@ -11,8 +11,11 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
+from .theory import discrete_laws
+from .theory.discrete_laws import KOLMOGOROV, VARIATION
 from .theory.laws import DiscreteLaplaceLaw, TranscriptLaw, closed, least_tail, real
 from .theory.laws import real_exponential as e
+from .theory.many_hypotheses import LOCATION, least_misses, least_records
 from .theory.obligations import Departure, neighbors, require
 from .theory.profiles import gaussian_profile
 from .theory.tables import (
@@ -247,17 +250,54 @@ def expected_error(parameters: Parameters) -> Any:
     return mp.sqrt(real(scale(parameters)) ** 2 + mp.mpf(1) / 12)
 
 
-@states(Source("OURS", "no mechanism shows a key much earlier"))
-def lower_bound(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
-    """A key that fewer records hold is withheld with probability above beta, by any (epsilon, delta)-DP
-    mechanism that never shows a key nobody holds.
+lower_bound = least_records
 
-    Let p_c be the probability that it is shown with count c: p_0 = 0 and p_(c + 1) <= e^epsilon p_c +
-    delta, so p_c <= delta (e^(c epsilon) - 1) / (e^epsilon - 1). That is at least 1 - beta from
-    c = ln(1 + (1 - beta) (e^epsilon - 1) / delta) / epsilon on.
-    """
-    growth = real(1 - beta) * mp.expm1(real(epsilon)) / real(delta)
-    return int(mp.ceil(mp.log1p(growth) / real(epsilon) - mp.mpf(10) ** -20))
+
+@states(LOCATION)
+def withheld(parameters: Parameters, n: int) -> Any:
+    """Compute the probability that a bin of n records does not surface, exactly: so often a mean of unknown
+    location, of records in one bin, has no estimate."""
+    threshold = threshold_of(parameters)
+    return model(parameters, (), threshold).below(threshold - n, e)
+
+
+@states(LOCATION)
+def least_withheld(parameters: Parameters, n: int) -> Any:
+    """Bound from below how often any mechanism of this claim misses it by more than any stated distance."""
+    return least_misses(_epsilon(parameters), Fraction(parameters["delta"]), n)
+
+
+def _epsilon(parameters: Parameters) -> Fraction:
+    """With Laplace noise."""
+    return 1 / Fraction(parameters["noise_multiplier"])
+
+
+@states(VARIATION)
+def variation_error(parameters: Parameters, n: int, bins: int) -> Any:
+    """Predict the total variation (root mean square) from a uniform law on ``bins`` bins, of Laplace counts that
+    surface, as shares of their sum."""
+    return discrete_laws.variation_error(n, bins, real(scale(parameters)))
+
+
+@states(KOLMOGOROV)
+def kolmogorov_error(parameters: Parameters, n: int, bins: int) -> Any:
+    """Predict their Kolmogorov distance from it."""
+    return discrete_laws.kolmogorov_error(n, bins, real(scale(parameters)))
+
+
+def least_variation(parameters: Parameters, n: int, bins: int) -> Any:
+    """Bound it from below, for any mechanism of this claim, at some law."""
+    return _least(discrete_laws.least_variation, parameters, n, bins)
+
+
+def least_kolmogorov(parameters: Parameters, n: int, bins: int) -> Any:
+    """Bound it from below, for any mechanism of this claim, at some law."""
+    return _least(discrete_laws.least_kolmogorov, parameters, n, bins)
+
+
+def _least(bound: discrete_laws.Least, parameters: Parameters, n: int, bins: int) -> Any:
+    delta = Fraction(parameters["delta"])
+    return bound(_epsilon(parameters), delta, parameters["adjacency"], n, bins)
 
 
 def obligation_lower_bound_is_below_error() -> int:

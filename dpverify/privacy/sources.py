@@ -258,6 +258,30 @@ PAPERS: dict[str, Paper] = {
             "Kamath, Li, Singhal, Ullman",
             "COLT 2019",
         ),
+        Paper(
+            "BNSV15",
+            "Differentially private release and learning of threshold functions",
+            "Bun, Nissim, Stemmer, Vadhan",
+            "FOCS 2015",
+        ),
+        Paper(
+            "DHS15",
+            "Differentially private learning of structured discrete distributions",
+            "Diakonikolas, Hardt, Schmidt",
+            "NeurIPS 2015",
+        ),
+        Paper(
+            "ASZ21",
+            "Differentially private Assouad, Fano, and Le Cam",
+            "Acharya, Sun, Zhang",
+            "ALT 2021",
+        ),
+        Paper(
+            "KMS22",
+            "New lower bounds for private estimation and a generalized fingerprinting lemma",
+            "Kamath, Mouzakis, Singhal",
+            "NeurIPS 2022",
+        ),
         Paper("OURS", "dpverify: derived here, with its proof", "dpverify", "this repository"),
     )
 }

@@ -20,6 +20,7 @@ from .chi_square import interval, tail, upper
 from .groups import Cells, Hash, members, moved, votes
 from .laws import TranscriptLaw, closed, real
 from .laws import real_exponential as e
+from .many_hypotheses import least_records
 from .obligations import require
 from .tables import Counts, ThresholdedGaussianLaw, ThresholdedLaplaceLaw, ThresholdedLaw
 
@@ -227,13 +228,6 @@ def obligation_enough(
     return cases
 
 
-@states(Source("OURS", "no mechanism shows a key much earlier"))
-def lower_bound(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
-    """With fewer groups any mechanism that never names a bucket that no group is in abstains, or errs,
-    with probability above ``beta`` on some data: all of a bucket, against all of another.
-
-    By (epsilon, delta) for one group changed: p_c, the probability of naming a bucket that c groups are in,
-    has p_0 = 0 and p_(c + 1) <= e^epsilon p_c + delta. So p_c <= delta (e^(c epsilon) - 1) / (e^epsilon - 1).
-    """
-    growth = real(1 - beta) * mp.expm1(real(epsilon)) / real(delta)
-    return int(mp.ceil(mp.log1p(growth) / real(epsilon) - mp.mpf(10) ** -20))
+lower_bound = least_records
+"""With fewer groups any mechanism that never names a bucket that no group is in abstains, or errs, with probability
+above beta on some data: all of a bucket, against all of another."""

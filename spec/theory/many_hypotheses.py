@@ -1,0 +1,367 @@
+"""Lower bounds from many hypotheses: how often a private estimate can be right about all of them.
+
+Hypotheses v, one dataset X_v of n records for each, and answers that are right for one hypothesis at most; s is
+the success, on average over v. What privacy allows is a function g, increasing and concave: an event of
+probability q has probability g(q) at most after n records are changed. Two ways to use it:
+
+- replace: P(right for v | X_v) <= g(P(right for v | X_u)), on average over u != v at most
+  g((1 - s) / (count - 1)) by concavity. So s <= g((1 - s) / (count - 1)).
+- add-remove: compare with the empty dataset, where the successes add up to 1 at most: s <= g(1 / count).
+
+Records may be random: some dataset of a law is at least as good as the average one. And if the laws themselves
+are close, records that are drawn of them are fewer records apart (``drawn``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise, product
+from math import comb
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .chi_square import interval, point, upper
+from .laws import real
+from .obligations import require
+
+Group = Callable[[Any], Any]
+"""g: the most that an event of this probability can have after n records are changed."""
+RECURSION = Source("OURS", "the best (epsilon, delta)-DP test between datasets n records apart",
+                   note="attained for every n")  # fmt: skip
+LOCATION = Source("KV18", "lower bound for means of unknown location, ln(1 / delta) / epsilon",
+                  note="from any number of hypotheses, with constants")  # fmt: skip
+PACKING = Source("KLSU19", "lower bounds by packing, for zCDP", note="with constants, and for GDP")
+SAMPLED = Source("ASZ21", "coupled samples of close laws", note="the coupling's law, not its mean")
+_NEVER = 1 << 62
+_STEP, _SHORT, _LEFT = mp.mpf(10) ** -9, mp.mpf(10) ** -6, mp.mpf(10) ** -9
+_BLOCKS = 32
+_NEAR = mp.mpf(10) ** -7
+
+
+@states(RECURSION)
+def changed(epsilon: Any, delta: Any, n: int) -> Group:
+    """Compute g for (epsilon, delta)-DP: the n-th iterate of p -> min(e^epsilon p + delta, 1 -
+    e^-epsilon (1 - p - delta)), rounded up.
+
+    With D = delta / (e^epsilon - 1), m steps of the first kind make p + D e^(m epsilon) times as large, and
+    steps of the second kind shrink 1 - p + D by e^epsilon. The first is the smaller one until p exceeds
+    (1 - delta) / (1 + e^epsilon). Any m is a bound; the best of three near that place is taken.
+    """
+    e, d = _interval(epsilon), _interval(delta)
+    if upper(e) == 0:
+        return lambda q: min(mp.mpf(1), upper(_interval(q) + n * d))
+    odds = mp.iv.exp(e)
+    rest = d / (odds - 1)
+
+    def most(q: Any) -> Any:
+        start = _interval(q) + rest
+        if upper(start) == 0:
+            return mp.mpf(0)
+        turn = (1 - d) / (1 + odds) + rest
+        near = int(mp.floor(mp.log(mp.mpf(turn.mid) / mp.mpf(start.mid)) / mp.mpf(e.mid))) + 1
+        steps = {min(max(m, 0), n) for m in (near - 1, near, near + 1)}
+        return min(mp.mpf(1), *(upper(_after(start, rest, e, m, n)) for m in steps))
+
+    return most
+
+
+def _after(start: Any, rest: Any, e: Any, first: int, n: int) -> Any:
+    """Compute the bound by ``first`` steps of the first kind, then others up to n."""
+    left = 1 + 2 * rest - mp.iv.exp(first * e) * start
+    return 1 + rest - mp.iv.exp(-(n - first) * e) * left
+
+
+def _interval(value: Any) -> Any:
+    if isinstance(value, (int, Fraction)):
+        return interval(value)
+    return value if isinstance(value, mp.iv.mpf) else point(value)
+
+
+@states(PACKING, Source("DRS22", "GDP of groups"))
+def changed_gaussian(mu: Any, n: int) -> Group:
+    """Compute g for mu-GDP, Phi(Phi^-1(q) + n mu): groups of n records have n mu."""
+
+    def most(q: Any) -> Any:
+        if not 0 < q < 1:
+            return mp.mpf(q)
+        return mp.ncdf(mp.sqrt(2) * mp.erfinv(2 * mp.mpf(q) - 1) + n * mu)
+
+    return most
+
+
+@states(PACKING)
+def changed_concentrated(rho: Any, n: int) -> Group:
+    """Compute g for rho-zCDP: exp(-(sqrt(L) - sqrt(n^2 rho))^2), L = ln(1 / q) above n^2 rho.
+
+    Groups have n^2 rho =: r. The order 1 + t says ln s <= t r - L t / (1 + t), which is least at
+    (1 + t)^2 = L / r. As the least of powers of q it is concave.
+    """
+
+    def most(q: Any) -> Any:
+        far = n * mp.sqrt(rho)
+        if q <= 0:
+            return mp.mpf(0)
+        return mp.exp(-(max(mp.mpf(0), mp.sqrt(-mp.log(q)) - far) ** 2))
+
+    return most
+
+
+@states(LOCATION, PACKING)
+def most_success(group: Group, count: int | None, adjacency: Adjacency) -> Any:
+    """Bound the success over ``count`` hypotheses from above; None: over any number of them, g(0).
+
+    Under replace it is the largest s with s <= g((1 - s) / (count - 1)). What s is above that by is convex and rises,
+    so a line through two places where it is positive is 0 between the solution and these: from above, to 1e-9.
+    """
+    if count is None:
+        return group(mp.mpf(0))
+    if adjacency is Adjacency.ADD_REMOVE:
+        return group(mp.mpf(1) / count)
+
+    def over(s: Any) -> Any:
+        return s - group((1 - s) / (count - 1))
+
+    high, own = mp.mpf(1), over(mp.mpf(1))
+    while True:
+        left = over(high - _STEP)
+        if left <= 0:
+            return high
+        step = own * _STEP / (own - left) * (1 - _SHORT)
+        nearer = over(high - step)
+        if step < _STEP or nearer < 0:
+            return high
+        high, own = high - step, nearer
+
+
+@states(LOCATION, PACKING)
+def records_needed(
+    groups: Callable[[int], Group], count: int | None, adjacency: Adjacency, beta: Fraction
+) -> int:
+    """Compute the least number of records for which failure with probability beta at every hypothesis is
+    not excluded; ``groups``: g for a number of records. 2^62 where more are needed."""
+
+    def enough(n: int) -> bool:
+        return bool(most_success(groups(n), count, adjacency) >= 1 - real(beta))
+
+    low, high = 0, 1
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > _NEVER:
+            return _NEVER
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+@states(SAMPLED)
+def drawn(success: Callable[[int], Any], n: int, apart: Any) -> Any:
+    """Bound the success where records are drawn of (1 - t) C + t B_v, C common to all hypotheses: the average of
+    ``success`` of m, binomial (n, t); t = ``apart``.
+
+    Given which m records are drawn of B_v, datasets of any two hypotheses are m records apart; and what is common
+    to all of them, under add-remove, m from each. What is left of the sum counts as 1; m is rounded up to a 32nd of n t.
+    """
+    t = _number(apart)
+    if t == 1:
+        return success(n)
+    mass, found, left, m = (1 - t) ** n, mp.mpf(0), mp.mpf(1), 0
+    block = max(1, int(n * t) // _BLOCKS)
+    while m <= n and left > _LEFT:
+        found, left = found + mass * success(-(-m // block) * block), left - mass
+        mass, m = mass * (n - m) / (m + 1) * t / (1 - t), m + 1
+    return min(mp.mpf(1), found + max(left, mp.mpf(0)))
+
+
+def _number(value: Any) -> Any:
+    return real(Fraction(value)) if isinstance(value, (int, Fraction)) else mp.mpf(value)
+
+
+@states(Source("OURS", "no mechanism shows a key much earlier"))
+def least_records(epsilon: Fraction, delta: Fraction, beta: Fraction) -> int:
+    """Compute how many records (or groups) have to hold a key: with fewer, any (epsilon, delta)-DP mechanism
+    that never names a key nobody holds withholds it with probability above beta.
+
+    With c records it is named with probability g(0) at most: about ln(1 / (delta beta)) / epsilon.
+    """
+    return records_needed(lambda n: changed(epsilon, delta, n), None, Adjacency.ADD_REMOVE, beta)
+
+
+@states(LOCATION)
+def least_misses(epsilon: Fraction, delta: Fraction, n: int) -> Any:
+    """Bound from below how often an estimate of a mean of unknown location is further off than any stated
+    distance, for some mean: 1 - g(0). It falls as delta (e^(n epsilon) - 1) / (e^epsilon - 1) rises, so
+    ln(1 / (delta beta)) / epsilon records are needed, whatever Sigma and the distance are."""
+    return 1 - changed(epsilon, delta, n)(mp.mpf(0))
+
+
+@states(PACKING)
+def means_in_box(d: int, reach: Fraction, alpha: Fraction) -> int:
+    """Count means in [-R, R]^d on a grid whose neighbors are more than 2 alpha apart, so that balls of
+    radius alpha do not meet, in whichever l_p norm: ceil(R / alpha)^d."""
+    each: int = -(-Fraction(reach) // Fraction(alpha))
+    count: int = each**d
+    return count
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_BUDGETS = tuple(
+    (Fraction(e), Fraction(d))
+    for e, d in product(("0", "1/10", "1", "4"), ("0", "1e-9", "1/100", "2/5"))
+)
+
+
+def _iterated(epsilon: Fraction, delta: Fraction, n: int, q: Any) -> list[Any]:
+    """Compute p_0 = q, ..., p_n step by step."""
+    e, d, found = mp.exp(real(epsilon)), real(delta), [mp.mpf(q)]
+    for _ in range(n):
+        p = found[-1]
+        found.append(min(mp.mpf(1), e * p + d, 1 - (1 - p - d) / e))
+    return found
+
+
+@states(RECURSION)
+def obligation_changed(claimed: Callable[..., Group] = changed) -> int:
+    """Check that g is what n steps lead to, from three probabilities; and that these steps are a private
+    mechanism's (it answers yes with p_c on c records), so no smaller g would do."""
+    cases, near = 0, mp.mpf(10) ** -12
+    for (epsilon, delta), q in product(_BUDGETS, (mp.mpf(0), mp.mpf("0.001"), mp.mpf("0.7"))):
+        e, d = mp.exp(real(epsilon)), real(delta)
+        steps = _iterated(epsilon, delta, 60, q)
+        for p, r in pairwise(steps):
+            lost = max(r - e * p, (1 - p) - e * (1 - r), p - e * r, (1 - r) - e * (1 - p))
+            require(lost <= d + near, f"{epsilon}, {delta}: from {p} to {r}")
+        for n in (0, 1, 2, 7, 25, 60):
+            most = claimed(epsilon, delta, n)(q)
+            case = f"epsilon {epsilon}, delta {delta}, n = {n}, from {q}: {most}, not {steps[n]}"
+            require(steps[n] - near <= most <= steps[n] + near, case)
+            cases += 1
+    return cases
+
+
+@states(RECURSION, LOCATION)
+def obligation_success(claimed: Callable[..., Any] = most_success) -> int:
+    """Check that for one record the bound is attained, by k-ary randomized response with delta (replace) and by
+    an even guess that a record improves (add-remove); for more hypotheses it falls to that of any number."""
+    cases, near = 0, mp.mpf(10) ** -12
+    for (epsilon, delta), count in product(_BUDGETS, (2, 3, 10)):
+        e, d = mp.exp(real(epsilon)), real(delta)
+        one = changed(epsilon, delta, 1)
+        response = (e + (count - 1) * d) / (e + count - 1)
+        even = mp.mpf(1) / count
+        guess = min(mp.mpf(1), e * even + d, 1 - (1 - even - d) / e)
+        for adjacency, best in (
+            (Adjacency.REPLACE, response),
+            (Adjacency.ADD_REMOVE, guess),
+        ):
+            most = claimed(one, count, adjacency)
+            case = f"{adjacency}, {epsilon}, {delta}, {count}: {most}, not {best}"
+            require(abs(most - best) <= _NEAR, case)
+            group = changed(epsilon, delta, 5)
+            found = [claimed(group, k, adjacency) for k in (2, 30, 10**40, None)]
+            falls = all(a >= b - near for a, b in pairwise(found))
+            require(falls and abs(found[2] - found[3]) <= _NEAR, f"{case}; {found}")
+            cases += 1
+    return cases
+
+
+@states(PACKING)
+def obligation_gaussian(claimed: Callable[[Any, int], Group] = changed_gaussian) -> int:
+    """Check two hypotheses, where noise on a sum succeeds exactly as often; and orthogonal sums for each of
+    many, of which the largest noisy one is right (by quadrature): never more often than the bound, and with
+    1.5 times the records as often. What zCDP allows of mu^2 / 2 is more, and no more than 1.6 times as far."""
+    cases, near = 0, mp.mpf("1e-9")
+    for mu, n in product((mp.mpf(1) / 10, mp.mpf(1)), (1, 4, 20)):
+        two = most_success(claimed(mu, n), 2, Adjacency.REPLACE)
+        require(abs(two - mp.ncdf(n * mu / 2)) < near, f"{mu}, {n}: {two}")
+        for count in (10, 1000):
+            bound = most_success(claimed(mu, n), count, Adjacency.REPLACE)
+            exact, more = (_largest(mu * k / mp.sqrt(2), count) for k in (n, n * mp.mpf(3) / 2))
+            case = f"mu = {mu}, n = {n}, {count}: {exact}, bound {bound}, with more {more}"
+            require(exact <= bound + near and (more >= bound - near or mu * n < 2), case)
+            wider = most_success(changed_concentrated(mu**2 / 2, n), count, Adjacency.REPLACE)
+            far = most_success(claimed(mu * mp.mpf("1.6"), n), count, Adjacency.REPLACE)
+            require(bound - near <= wider and (wider <= far or mu * n < 2), f"{case}; {wider}")
+            cases += 1
+    return cases
+
+
+def _largest(far: Any, count: int) -> Any:
+    """Compute P(one normal number of mean ``far`` exceeds count - 1 of mean 0)."""
+    places = [mp.mpf(k) / 8 for k in range(-64, 8 * int(far) + 72)]
+    return mp.fsum(mp.npdf(x - far) * mp.ncdf(x) ** (count - 1) for x in places) / 8
+
+
+@states(PACKING)
+def obligation_concentrated(claimed: Callable[[Any, int], Group] = changed_concentrated) -> int:
+    """Check that g is the least of what the orders allow, over 400 of them; it is concave on a grid."""
+    cases = 0
+    for rho, n, q in product((mp.mpf("0.005"), mp.mpf(1) / 2), (1, 5), ("1e-30", "1e-4", "0.3")):
+        r, far = rho * n**2, -mp.log(mp.mpf(q))
+        orders = (mp.exp(mp.mpf(k) / 40) for k in range(-160, 240))
+        least = min(mp.mpf(1), *(mp.exp(t * r - far * t / (1 + t)) for t in orders))
+        own = claimed(rho, n)(mp.mpf(q))
+        require(own <= least * (1 + mp.mpf("1e-12")), f"{rho}, {n}, {q}: {own} > {least}")
+        require(least <= own * mp.mpf("1.01") or least == 1, f"{rho}, {n}, {q}: {own}, {least}")
+        grid = [claimed(rho, n)(mp.mpf(k) / 50) for k in range(51)]
+        bends = [grid[k] - (grid[k - 1] + grid[k + 1]) / 2 for k in range(1, 50)]
+        require(min(bends) > -mp.mpf("1e-12"), f"{rho}, {n}: not concave")
+        cases += 1
+    return cases
+
+
+@states(SAMPLED)
+def obligation_drawn(claimed: Callable[..., Any] = drawn) -> int:
+    """Check records drawn of two laws on a pair of values, through randomized response and the likelier
+    side, exactly: never right more often than the bound, and for one record exactly as often."""
+    cases, near = 0, mp.mpf("1e-12")
+    for text, n, apart in product(("1/4", "1", "3"), (1, 2, 5), (Fraction(1, 10), Fraction(4, 5))):
+        epsilon, t = Fraction(text), real(apart)
+
+        def success(m: int, epsilon: Fraction = epsilon) -> Any:
+            return most_success(changed(epsilon, 0, m), 2, Adjacency.REPLACE)
+
+        told = 1 / (1 + mp.exp(-real(epsilon)))
+        yes = (1 - t) / 2 + t * told  # of a record of the law that prefers this side
+        sides = [comb(n, k) * yes**k * (1 - yes) ** (n - k) for k in range(n + 1)]
+        best = sum(max(a, b) for a, b in zip(sides, reversed(sides), strict=True)) / 2
+        most = claimed(success, n, apart)
+        case = f"epsilon {text}, n = {n}, apart {apart}: {best}, bound {most}"
+        require(best <= most + near and (n > 1 or best >= most - near), case)
+        cases += 1
+    return cases
+
+
+@states(LOCATION)
+def obligation_records(claimed: Callable[..., int] = records_needed) -> int:
+    """Check means of unknown location: between ln((1 - beta) (e^epsilon - 1) / delta) / epsilon, which the
+    first kind of step alone needs, and 3 + (ln(1 / (2 delta)) + ln(1 / beta)) / epsilon; with one record fewer
+    some mean is missed more often. A box of R needs the fewer of these and of ln(R / alpha) / epsilon."""
+    cases, anywhere = 0, None
+    for text, delta, beta in product(
+        ("1/50", "2"), map(Fraction, ("1e-12", "1e-5")), map(Fraction, ("1/3", "1/1000"))
+    ):
+        epsilon = Fraction(text)
+
+        def groups(n: int, epsilon: Fraction = epsilon, delta: Fraction = delta) -> Group:
+            return changed(epsilon, delta, n)
+
+        n = claimed(groups, anywhere, Adjacency.REPLACE, beta)
+        e = real(epsilon)
+        low = mp.log1p(real(1 - beta) * mp.expm1(e) / real(delta)) / e
+        high = 3 + (mp.log(1 / (2 * real(delta))) + mp.log(1 / real(beta))) / e
+        case = f"epsilon {text}, delta {delta}, beta {beta}: {n}, from {low} to {high}"
+        require(low <= n <= high, case)
+        misses = [least_misses(epsilon, delta, k) for k in (n - 1, n)]
+        require(misses[1] <= real(beta) < misses[0], f"{case}; {misses}")
+        count = means_in_box(1, Fraction(10**3), Fraction(1))
+        box = claimed(groups, count, Adjacency.REPLACE, beta)
+        pure = claimed(lambda k, e=epsilon: changed(e, 0, k), count, Adjacency.REPLACE, beta)
+        require(box <= min(n, pure) and 2 * box >= min(n, pure), f"{case}; {box}, {pure}")
+        cases += 1
+    return cases

@@ -1,0 +1,102 @@
+"""False twins of the obligations about many hypotheses, and about laws on bins."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency
+from spec.theory import discrete_laws, many_hypotheses
+from spec.theory.laws import real
+from spec.theory.many_hypotheses import changed, most_success
+
+
+def _first_kind_alone(epsilon: Fraction, delta: Fraction, n: int) -> Any:
+    e, d = mp.exp(real(epsilon)), real(delta)
+    grown = (e**n - 1) / (e - 1) if epsilon else n
+    return lambda q: min(mp.mpf(1), e**n * q + d * grown)
+
+
+def _other(adjacency: Adjacency) -> Adjacency:
+    return next(one for one in Adjacency if one is not adjacency)
+
+
+def _mean_number(success: Any, n: int, apart: Any) -> Any:
+    """As if exactly the mean number of records differed."""
+    return success(int(n * apart))
+
+
+def _least(name: str, factor: Any) -> Any:
+    right = getattr(discrete_laws, name)
+    return lambda *given: factor * right(*given)
+
+
+TWINS: dict[str, dict[str, Any]] = {
+    "theory.many_hypotheses:obligation_changed": {
+        "the first kind of step alone": _first_kind_alone,
+        "delta once": lambda e, d, n: lambda q: changed(e, d, 1)(changed(e, 0, n - 1)(q)),
+        "one step more": lambda e, d, n: changed(e, d, n + 1),
+        "pure": lambda e, d, n: changed(e, 0, n),
+    },
+    "theory.many_hypotheses:obligation_success": {
+        "one hypothesis more": lambda group, count, adjacency: most_success(
+            group, count and count + 1, adjacency
+        ),
+        "adjacencies swapped": lambda group, count, adjacency: most_success(
+            group, count, _other(adjacency)
+        ),
+        "from nothing": lambda group, count, adjacency: most_success(group, None, adjacency),
+    },
+    "theory.many_hypotheses:obligation_gaussian": {
+        "root of n": lambda mu, n: many_hypotheses.changed_gaussian(mu / mp.sqrt(n), n),
+        "half of mu": lambda mu, n: many_hypotheses.changed_gaussian(mu / 2, n),
+    },
+    "theory.many_hypotheses:obligation_concentrated": {
+        "the order two": lambda rho, n: lambda q: mp.sqrt(q) * mp.exp(rho * n**2),
+        "linear in n": lambda rho, n: many_hypotheses.changed_concentrated(rho / n, n),
+        "half of rho": lambda rho, n: many_hypotheses.changed_concentrated(rho / 2, n),
+    },
+    "theory.many_hypotheses:obligation_drawn": {
+        "the mean number": _mean_number,
+        "half of what differs": lambda success, n, apart: many_hypotheses.drawn(
+            success, n, apart / 2
+        ),
+        "all records": lambda success, n, apart: success(n),
+    },
+    "theory.many_hypotheses:obligation_records": {
+        "half": lambda *given: many_hypotheses.records_needed(*given) // 2,
+        "one more": lambda *given: 1 + many_hypotheses.records_needed(*given),
+        "failures forgotten": lambda groups, count, adjacency, beta: many_hypotheses.records_needed(
+            groups, count, adjacency, beta / 100
+        ),
+    },
+    "theory.discrete_laws:obligation_mean_deviation": {
+        "as if normal": lambda a, b: mp.sqrt((a**2 + 2 * b**2) * 2 / mp.pi),
+        "added": lambda a, b: a * mp.sqrt(2 / mp.pi) + b,
+    },
+    "theory.discrete_laws:obligation_bridge": {
+        "seen everywhere": lambda n, bins, scale: mp.pi / mp.sqrt(12 * n),
+        "of a motion, no bridge": lambda n, bins, scale: (
+            discrete_laws.kolmogorov_error(n, bins, scale)
+            * mp.sqrt(mp.mpf("1.83") / mp.mpf("0.8225"))
+        ),
+    },
+    "theory.discrete_laws:obligation_variation": {
+        "eight times": _least("least_variation", 8),
+        "a tenth": _least("least_variation", mp.mpf(1) / 10),
+        "all laws far apart": lambda e, d, adjacency, n, bins: (
+            mp.mpf(1) - most_success(changed(e, d, n), 2, adjacency)
+        ),
+    },
+    "theory.discrete_laws:obligation_kolmogorov": {
+        "a hundred times": _least("least_kolmogorov", 100),
+        "two laws": lambda e, d, adjacency, n, bins: discrete_laws.least_kolmogorov(
+            e, d, adjacency, n, 2
+        ),
+        "delta forgotten": lambda e, d, adjacency, n, bins: discrete_laws.least_kolmogorov(
+            e, Fraction(0), adjacency, n, bins
+        ),
+    },
+}
