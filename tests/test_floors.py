@@ -20,6 +20,7 @@ CORE = (
     "families",
     "estimation",
     "mechanisms",
+    "tables",
 )
 UPSTAIRS = ("audit", "rates", "suite", "ledger", "report", "cli")
 NOT_IN_THE_CORE = (
@@ -29,6 +30,9 @@ NOT_IN_THE_CORE = (
     "sklearn",
     "hypothesis",
     "pytest",
+    "pandas",
+    "polars",
+    "pyarrow",
     "scipy.stats",  # a second to load, for what scipy.special does at once
     "spec",
     "audits",

@@ -36,6 +36,7 @@ FLOORS = {
     "estimation": 4,
     "families": 4,
     "mechanisms": 5,
+    "tables": 5,
 }
 KERNEL = "dpverify/privacy"
 ENUMERATION = "tests/privacy/enumeration"

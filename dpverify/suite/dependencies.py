@@ -27,6 +27,7 @@ TRUSTED = (
     "estimation",
     "families",
     "mechanisms",
+    "tables",
 )
 """The folders of the trusted core."""
 _PACKAGE = Path(dpverify.__file__).resolve().parent
