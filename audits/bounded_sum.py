@@ -70,7 +70,7 @@ RATES = (
         name="error-against-epsilon",
         mechanism=_wages,
         variable="epsilon",
-        values=tuple(map(Fraction, ("1/20", "1"))),
+        values=tuple(map(Fraction, ("1/20", "1/5", "1"))),
         setting={"n": 300},
         instance=Instance(kind="gaussian", parameters={"mean": 30.0, "deviation": 5.0}),
         target=Empirical(lambda mechanism, data: float(data.clip(10.0, 60.0).sum())),
