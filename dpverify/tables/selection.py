@@ -47,6 +47,7 @@ class Selection:
     table: Table
     columns: tuple[str, ...]
     conditions: tuple[Condition, ...] = ()
+    filling: float | None = None
 
     @property
     def types(self) -> dict[str, ColumnType]:
@@ -56,14 +57,16 @@ class Selection:
     @property
     def leaves_out(self) -> bool:
         """Tell whether a record can be left out: a public fact, decided by types and conditions alone."""
-        return bool(self.conditions) or any(kind.leaves_out for kind in self.types.values())
+        several = bool(self.conditions) or any(kind.leaves_out for kind in self.types.values())
+        return several and self.filling is None
 
     @property
     def why(self) -> str:
         """The function of one record, in words."""
         read = ", ".join(f"{name} ({kind})" for name, kind in self.types.items())
         kept = "".join(f"; kept where {one.words}" for one in self.conditions)
-        return f"{read or 'each record as 0'}{kept}"
+        filled = "" if self.filling is None else f"; any other record as {self.filling!r}"
+        return f"{read or 'each record as 0'}{kept}{filled}"
 
     @property
     def records(self) -> Floats:
@@ -80,6 +83,9 @@ class Selection:
         for i, name in enumerate(self.columns):
             found[:, i] = self.table.numbers(name)
         kept &= ~np.isnan(found).any(axis=1)
+        if self.filling is not None:
+            found[~kept] = self.filling
+            return found
         return np.ascontiguousarray(found[kept])
 
     def where(
@@ -108,12 +114,24 @@ class Selection:
         Every declared value has one, whether it occurs or not. Raises TypeError unless the column is a Category or a Boolean.
         """
         kind = self.table.type_of(column)
+        if self.filling is not None:
+            raise ValueError(
+                f"by={column!r}: of a filled selection every group would have all records; divide first."
+            )
         if not isinstance(kind, (Category, Boolean)):
             raise TypeError(
                 f"by={column!r}: the column is declared as {kind}, and which values occur is private; declare it as "
                 "Category(...) with the values to group by."
             )
         return {value: self.where(column, among=[value]) for value in kind.values}
+
+    def filled(self, value: float) -> Selection:
+        """Count each record that would be left out as one of this public value in every column, so that none is left out.
+
+        A query that such a record adds nothing to, as a sum for the value 0, is paid for once under replace too.
+        Raises TypeError or ValueError for what is no finite number.
+        """
+        return replace(self, filling=Number().number(value, "filled"))
 
     def adjacency_needed(self, adjacency: Adjacency) -> Adjacency:
         """Give the adjacency that a mechanism on these records needs for a claim under ``adjacency``.

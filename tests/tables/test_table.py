@@ -119,6 +119,28 @@ def test_groups_have_every_declared_value_and_share_no_record(people: Table) -> 
             people.select("age").by(column)
 
 
+def test_records_may_count_as_a_public_one_instead_of_being_left_out(people: Table) -> None:
+    north = people.select().where("region", among=["north"]).filled(1)
+    assert north.records.tolist() == [[0.0], [1.0], [0.0], [1.0]]
+    assert people.select("bmi").filled(-1.0).records.tolist() == [[20.5], [-1.0], [45.0], [15.0]]
+    two = people.select("age", "bmi").where("region", among=["south", "north"]).filled(0.0)
+    assert two.records.tolist() == [[30.0, 20.5], [0.0, 0.0], [0.0, 45.0], [0.0, 0.0]]
+    assert not two.leaves_out
+    assert two.adjacency_needed(REPLACE) is REPLACE
+    assert two.steps(REPLACE) == 1
+    assert (
+        north.why
+        == "each record as 0; kept where region is among ('north',); any other record as 1.0"
+    )
+    count = NoisyCount.for_budget(PureDP(1), adjacency=REPLACE, within=(-0.5, 0.5))
+    assert north.carry(count.derivation, REPLACE).conclusion.guarantee == PureDP(1)
+    with pytest.raises(ValueError, match="divide first"):
+        two.by("smokes")
+    for value in (float("nan"), "0"):
+        with pytest.raises(TypeError, match="filled: .* is no finite number"):
+            two.filled(value)  # type: ignore[arg-type]
+
+
 def mean(adjacency: Adjacency) -> BoundedMean:
     return BoundedMean(adjacency=adjacency, noise_multiplier=1, lower=0, upper=120)  # type: ignore[arg-type]
 
