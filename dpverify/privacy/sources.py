@@ -282,6 +282,24 @@ PAPERS: dict[str, Paper] = {
             "Kamath, Mouzakis, Singhal",
             "NeurIPS 2022",
         ),
+        Paper(
+            "RRUV16",
+            "Privacy odometers and filters: pay-as-you-go composition",
+            "Rogers, Roth, Ullman, Vadhan",
+            "NeurIPS 2016",
+        ),
+        Paper(
+            "ST22",
+            "Fully adaptive composition for Gaussian differential privacy",
+            "Smith, Thakurta",
+            "arXiv 2210.17520, 2022",
+        ),
+        Paper(
+            "KTH23",
+            "Individual privacy accounting with Gaussian differential privacy",
+            "Koskela, Tobaben, Honkela",
+            "ICLR 2023; arXiv 2209.15596, 2022",
+        ),
         Paper("OURS", "dpverify: derived here, with its proof", "dpverify", "this repository"),
     )
 }

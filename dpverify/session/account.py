@@ -1,4 +1,5 @@
-"""The account that a session spends from: a privacy filter whose limits are fixed before the first answer."""
+"""The account that a session spends from: a privacy filter whose limits are fixed before the first
+answer."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class BudgetExceeded(AccountError):
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """A line of the account: what was asked, the guarantee that its answer has, and what that costs.
+    """A line of the account: what was asked, the guarantee that its answer has, and what that
+    costs.
 
     number counts from 1. An answer may be missing: what was spent is never given back.
     """
@@ -46,16 +48,20 @@ class Spend:
 class Account:
     """A budget, and every request that was paid from it.
 
-    budget: the guarantee of all answers together, under ``adjacency``. Requests may be chosen after seeing answers.
-    path: a file on a local POSIX file system, which is made, or resumed if it holds this very account. Several
-    processes may spend from it at once. Without a path the account lives in this process's memory alone.
-    schema: a public text that says what the table is; an account is resumed for the same schema only.
-    accounting: "gaussian" adds up mu^2 and additive deltas, "epsilon" adds up epsilons and deltas; by default
-    "epsilon" for a pure budget and "gaussian" for all others.
-    additive_delta: how much of an ApproxDP budget's delta is for requests that have a delta beside their
-    Gaussian curve (thresholds, gates); a tenth unless it is given.
+    budget: the guarantee of all answers together, under ``adjacency``. Requests may be chosen after
+    seeing answers.
+    path: a file on a local POSIX file system, which is made, or resumed if it holds this very
+    account. Several processes may spend from it at once. Without a path the account lives in this
+    process's memory alone.
+    schema: a public text that says what the table is; an account is resumed for the same schema
+    only.
+    accounting: "gaussian" adds up mu^2 and additive deltas, "epsilon" adds up epsilons and deltas;
+    by default "epsilon" for a pure budget and "gaussian" for all others.
+    additive_delta: how much of an ApproxDP budget's delta is for requests that have a delta beside
+    their Gaussian curve (thresholds, gates); a tenth unless it is given.
 
-    The file holds public texts only: budgets, costs, requests. No answer is in it, and nothing of the data.
+    The file holds public texts only: budgets, costs, requests. No answer is in it, and nothing of
+    the data.
     """
 
     def __init__(
@@ -70,8 +76,8 @@ class Account:
     ) -> None:
         if not isinstance(adjacency, Adjacency):
             raise TypeError(
-                f"adjacency = {adjacency!r}; write Adjacency.ADD_REMOVE (the number of rows is private) or "
-                "Adjacency.REPLACE (it is public)."
+                f"adjacency = {adjacency!r}; write Adjacency.ADD_REMOVE (the number of rows is "
+                "private) or Adjacency.REPLACE (it is public)."
             )
         unit = accounting_for(budget, accounting)
         additive = None if additive_delta is None else exact(additive_delta, "additive_delta")
@@ -90,8 +96,9 @@ class Account:
         for key in ("budget", "accounting", "amount", "delta", "adjacency", "schema"):
             if self._header[key] != header[key]:
                 raise AccountError(
-                    f"{path} was opened with {key} = {self._header[key]!r}, and now {key} = {header[key]!r} is given. "
-                    "A budget is fixed before the first answer; give what it was opened with, or another path."
+                    f"{path} was opened with {key} = {self._header[key]!r}, and now {key} = "
+                    f"{header[key]!r} is given. A budget is fixed before the first answer; give "
+                    "what it was opened with, or another path."
                 )
 
     @classmethod
@@ -103,7 +110,8 @@ class Account:
 
     @staticmethod
     def mend(path: str | os.PathLike[str]) -> str:
-        """Finish or cut off a last line that a killed process left torn; say which, in the file too."""
+        """Finish or cut off a last line that a killed process left torn; say which, in the file
+        too."""
         return OnDisk.mend(path)
 
     def _set(self, journal: Journal) -> None:
@@ -126,11 +134,13 @@ class Account:
         return self._unit.unit
 
     def cost_of(self, guarantee: Guarantee) -> Cost:
-        """Compute what a request with this guarantee costs. Raises ValueError where it has no cost in this unit."""
+        """Compute what a request with this guarantee costs. Raises ValueError where it has no cost
+        in this unit."""
         return self._unit.cost_of(guarantee)
 
     def fraction(self, share: Exact, of_delta: Exact = 0) -> Guarantee:
-        """Name the guarantee that costs this share of the whole budget, and this share of its additive delta."""
+        """Name the guarantee that costs this share of the whole budget, and this share of its
+        additive delta."""
         return self._unit.guarantee_of(share_of(self.limit, share, of_delta))
 
     def spend(
@@ -138,9 +148,9 @@ class Account:
     ) -> Spend:
         """Write down a request before it is answered; when this returns, the line is on disk.
 
-        what: the request as a public text. derivation: of the claim that the answer has this guarantee; kept in
-        memory, for ``derivation``. Raises BudgetExceeded if less is left, and AccountError if the line cannot be
-        written; then nothing may be read from the data.
+        what: the request as a public text. derivation: of the claim that the answer has this
+        guarantee; kept in memory, for ``derivation``. Raises BudgetExceeded if less is left, and
+        AccountError if the line cannot be written; then nothing may be read from the data.
         """
         cost = self._unit.cost_of(guarantee)
         if not isinstance(what, str):
@@ -199,7 +209,8 @@ class Account:
         if not cost.within(left):
             raise BudgetExceeded(
                 f"{what!r} costs {self._unit.show(cost)}, and left are {self._unit.show(left)} of "
-                f"{self._unit.show(self.limit)}. Ask for a smaller share; what was spent is not given back."
+                f"{self._unit.show(self.limit)}. Ask for a smaller share; what was spent is not "
+                "given back."
             )
 
     def _refuse_another(self, shown: Derivation[PrivacyClaim], guarantee: Guarantee) -> None:

@@ -1,7 +1,8 @@
 """Units in which an account adds up what requests cost: mu^2 and delta, or epsilon and delta.
 
-Requests are chosen after seeing answers, so an account is a privacy filter (``rules.privacy_filter``): both sums
-have a limit that is fixed before the first answer, and what would exceed one is refused.
+Requests are chosen after seeing answers, so an account is a privacy filter
+(``rules.privacy_filter``): both sums have a limit that is fixed before the first answer, and what
+would exceed one is refused.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Accounting(ABC):
 
     @abstractmethod
     def limit_of(self, budget: Guarantee, additive_delta: Fraction | None) -> Cost:
-        """Compute the limits of both sums that together imply the budget; ValueError if there are none."""
+        """Compute the limits of both sums that together imply the budget; ValueError if there are
+        none."""
 
     @abstractmethod
     def cost_of(self, guarantee: Guarantee) -> Cost:
@@ -73,10 +75,11 @@ class Gaussian(Accounting):
     symbol = "mu^2"
 
     def limit_of(self, budget: Guarantee, additive_delta: Fraction | None) -> Cost:
-        """Split an (epsilon, delta) budget between the Gaussian curve and the additive part; others are what they are.
+        """Split an (epsilon, delta) budget between the Gaussian curve and the additive part; others
+        are what they are.
 
-        Of ApproxDP(epsilon, delta) the additive part is a tenth, unless it is given, and mu is the largest for
-        which both together imply the budget.
+        Of ApproxDP(epsilon, delta) the additive part is a tenth, unless it is given, and mu is the
+        largest for which both together imply the budget.
         """
         if isinstance(budget, ZeroConcentratedDP) and not additive_delta:
             return Cost(2 * budget.rho, Fraction(0))
@@ -84,20 +87,20 @@ class Gaussian(Accounting):
         if isinstance(budget, (GaussianDP, ApproximateGaussianDP)) and own is not None:
             if additive_delta not in (None, own.delta):
                 raise ValueError(
-                    f"additive_delta = {additive_delta}, but the budget {budget} says itself how much that is; "
-                    "leave it out."
+                    f"additive_delta = {additive_delta}, but the budget {budget} says itself how "
+                    "much that is; leave it out."
                 )
             return Cost(own.mu_squared, own.delta)
         if isinstance(budget, PureDP):
             raise ValueError(
-                f"budget = {budget}: no sum of mu^2 is pure differential privacy. Write accounting='epsilon', or "
-                "give an ApproxDP or GaussianDP budget."
+                f"budget = {budget}: no sum of mu^2 is pure differential privacy. Write "
+                "accounting='epsilon', or give an ApproxDP or GaussianDP budget."
             )
         delta = _TENTH * budget.delta_floor if additive_delta is None else additive_delta
         if not 0 <= delta <= budget.delta_floor:
             raise ValueError(
-                f"additive_delta = {render(delta)} is outside [0, {render(budget.delta_floor)}], where {budget} has "
-                "its delta; a tenth of that is usual."
+                f"additive_delta = {render(delta)} is outside [0, {render(budget.delta_floor)}], "
+                f"where {budget} has its delta; a tenth of that is usual."
             )
         part = calibrate(lambda mu: ApproximateGaussianDP(mu, delta), budget).gaussian
         return Cost(part.mu_squared, delta)
@@ -107,8 +110,8 @@ class Gaussian(Accounting):
         part = guarantee.gaussian
         if part is None or part.tv:
             raise ValueError(
-                f"{guarantee} lies above no Gaussian curve that is known; convert(...) its claim to an "
-                "ApproximateGaussianDP, with some additive delta, and spend that."
+                f"{guarantee} lies above no Gaussian curve that is known; convert(...) its claim "
+                "to an ApproximateGaussianDP, with some additive delta, and spend that."
             )
         return Cost(part.mu_squared, part.delta)
 
@@ -127,8 +130,9 @@ class Epsilon(Accounting):
         """Take the epsilon and the delta of the budget."""
         if not isinstance(budget, (PureDP, ApproxDP)) or additive_delta not in (None, budget.delta):
             raise ValueError(
-                f"accounting='epsilon' adds up epsilon and delta, and budget = {budget}, additive_delta = "
-                f"{additive_delta}; give PureDP(1) or ApproxDP(1, '1e-6') and no additive_delta."
+                f"accounting='epsilon' adds up epsilon and delta, and budget = {budget}, "
+                f"additive_delta = {additive_delta}; give PureDP(1) or ApproxDP(1, '1e-6') and no "
+                "additive_delta."
             )
         return Cost(budget.epsilon, budget.delta)
 
@@ -138,7 +142,8 @@ class Epsilon(Accounting):
             return Cost(guarantee.epsilon, guarantee.delta)
         if guarantee.largest_loss is None:
             raise ValueError(
-                f"{guarantee} is not an (epsilon, delta) guarantee; convert(...) its claim to one, and spend that."
+                f"{guarantee} is not an (epsilon, delta) guarantee; convert(...) its claim to one, "
+                "and spend that."
             )
         return Cost(guarantee.largest_loss, Fraction(0))
 
@@ -156,7 +161,8 @@ def _gaussian(mu_squared: Fraction, delta: Fraction) -> Guarantee:
 
 
 def _events_alone(cost: Cost) -> Guarantee:
-    """Name what costs no amount. Raises ValueError where there is a delta, which no guarantee has alone."""
+    """Name what costs no amount. Raises ValueError where there is a delta, which no guarantee has
+    alone."""
     if cost.delta:
         raise ValueError("A delta alone is no guarantee; give a positive amount beside it.")
     return PerfectPrivacy()
@@ -166,7 +172,8 @@ _ALL: dict[Unit, Accounting] = {one.unit: one for one in (Gaussian(), Epsilon())
 
 
 def accounting_for(budget: Guarantee, named: Unit | None) -> Accounting:
-    """Choose the unit: the one that is named, else epsilon for pure budgets and Gaussian for all others."""
+    """Choose the unit: the one that is named, else epsilon for pure budgets and Gaussian for all
+    others."""
     if not isinstance(budget, Guarantee):
         raise TypeError(f"budget = {budget!r} is not a guarantee; write ApproxDP(1, '1e-6').")
     unit = named or ("epsilon" if isinstance(budget, PureDP) else "gaussian")
@@ -176,10 +183,12 @@ def accounting_for(budget: Guarantee, named: Unit | None) -> Accounting:
 
 
 def share_of(limit: Cost, share: Exact, of_delta: Exact) -> Cost:
-    """Take a share of the limits: of the amount, and of the delta beside it. Raises ValueError outside (0, 1]."""
+    """Take a share of the limits: of the amount, and of the delta beside it. Raises ValueError
+    outside (0, 1]."""
     part, rest = exact(share, "share"), exact(of_delta, "of_delta")
     if not 0 < part <= 1 or not 0 <= rest <= 1:
         raise ValueError(
-            f"share = {share}, of_delta = {of_delta}: the first lies in (0, 1], the second in [0, 1]; write '1/3'."
+            f"share = {share}, of_delta = {of_delta}: the first lies in (0, 1], the second in [0, "
+            "1]; write '1/3'."
         )
     return Cost(part * limit.amount, rest * limit.delta)

@@ -1,10 +1,11 @@
 """Where an account keeps its lines: in memory, or in a file from which no spend is lost.
 
-A line is added in this order: lock the file, read all of it, check it, decide whether the line may be added, write,
-sync, unlock. Only then is a record read. So a line may be in the file without an answer (a process that was killed
-in between), never an answer without its line. Files on a local POSIX file system: over NFS and the like neither locks
-nor syncs promise this. What the file itself cannot tell: whether it is a copy (two copies are two budgets), or an
-older state that was put back while no process had it open; a process that has it open sees that.
+A line is added in this order: lock the file, read all of it, check it, decide whether the line may
+be added, write, sync, unlock. Only then is a record read. So a line may be in the file without an
+answer (a process that was killed in between), never an answer without its line. Files on a local
+POSIX file system: over NFS and the like neither locks nor syncs promise this. What the file itself
+cannot tell: whether it is a copy (two copies are two budgets), or an older state that was put back
+while no process had it open; a process that has it open sees that.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class CorruptAccount(AccountError):
 
 
 class Journal(ABC):
-    """Lines in their order, of which none is ever changed or taken back; the first one is the header."""
+    """Lines in their order, of which none is ever changed or taken back; the first one is the
+    header."""
 
     @abstractmethod
     def lines(self) -> list[Line]:
@@ -43,7 +45,8 @@ class Journal(ABC):
 
     @abstractmethod
     def add(self, decide: Decide) -> Line:
-        """Add the line that ``decide`` makes of all lines so far; nothing is added where it raises."""
+        """Add the line that ``decide`` makes of all lines so far; nothing is added where it
+        raises."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -76,8 +79,8 @@ class InMemory(Journal):
     def _refuse_children(self) -> None:
         if os.getpid() != self._process:
             raise AccountError(
-                "This account lives in the memory of the process that made it, and this is a child of that process: "
-                "both could spend it. Give the account a path."
+                "This account lives in the memory of the process that made it, and this is a child "
+                "of that process: both could spend it. Give the account a path."
             )
 
 
@@ -117,8 +120,8 @@ class OnDisk(Journal):
                 if not isinstance(error, OSError):
                     raise
                 raise AccountError(
-                    f"{self.path} could not be written ({error.strerror}), so nothing was spent and no record was "
-                    "read. Make room, then ask again."
+                    f"{self.path} could not be written ({error.strerror}), so nothing was spent "
+                    "and no record was read. Make room, then ask again."
                 ) from None
             self._sync(file)
             self._seen.append(_link(line, self._seen[-1]))
@@ -126,10 +129,11 @@ class OnDisk(Journal):
 
     @classmethod
     def mend(cls, path: str | os.PathLike[str]) -> str:
-        """Finish or cut off a last line that a killed process left torn; say which, in the file too.
+        """Finish or cut off a last line that a killed process left torn; say which, in the file
+        too.
 
-        No record was read for a line that is torn, because it was not synced. A line that lacks its end of line
-        alone is kept. Raises CorruptAccount where any other line is wrong.
+        No record was read for a line that is torn, because it was not synced. A line that lacks its
+        end of line alone is kept. Raises CorruptAccount where any other line is wrong.
         """
         journal = cls(path)
         with journal._locked() as file:
@@ -155,7 +159,8 @@ class OnDisk(Journal):
             return done
 
     def _make(self, header: Line) -> None:
-        """Write the header to a file beside, then give that the name, which fails if the name is taken."""
+        """Write the header to a file beside, then give that the name, which fails if the name is
+        taken."""
         folder = self.path.absolute().parent
         beside = folder / f".{self.path.name}.{os.getpid()}.{threading.get_ident()}.new"
         try:
@@ -169,7 +174,8 @@ class OnDisk(Journal):
                 os.link(beside, self.path)
         except OSError as error:
             raise AccountError(
-                f"{self.path} could not be made ({error.strerror}). Give a path in a local folder that can be written."
+                f"{self.path} could not be made ({error.strerror}). Give a path in a local folder "
+                "that can be written."
             ) from None
         finally:
             with suppress(OSError):
@@ -177,7 +183,8 @@ class OnDisk(Journal):
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Hold the file alone: against threads, forks and other processes, each of which opens it anew."""
+        """Hold the file alone: against threads, forks and other processes, each of which opens it
+        anew."""
         try:
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK)
         except OSError as error:
@@ -207,7 +214,8 @@ class OnDisk(Journal):
         return self._check(_content(file))
 
     def _check(self, content: bytes) -> list[Line]:
-        """Read lines, each of which must be as this module writes it, after all that this process has seen."""
+        """Read lines, each of which must be as this module writes it, after all that this process
+        has seen."""
         *lines, torn = content.split(b"\n")
         chain, found, seen = "", list[Line](), list[str]()
         for number, text in enumerate(lines, 1):
@@ -218,16 +226,17 @@ class OnDisk(Journal):
                     raise ValueError
             except (ValueError, KeyError, TypeError, RecursionError):
                 raise CorruptAccount(
-                    f"{self.path}, line {number}: this is not what an account has written, or it was changed since. "
-                    "What was spent is not known; restore the file."
+                    f"{self.path}, line {number}: this is not what an account has written, or it "
+                    "was changed since. What was spent is not known; restore the file."
                 ) from None
             chain = _link(line, chain)
             found.append(line)
             seen.append(chain)
         if torn:
             raise CorruptAccount(
-                f"{self.path}: the last line is torn: a process ended while it wrote it, before a record was read. "
-                f"Write Account.mend({str(self.path)!r}), which says in the file what it did."
+                f"{self.path}: the last line is torn: a process ended while it wrote it, before a "
+                f"record was read. Write Account.mend({str(self.path)!r}), which says in the file "
+                "what it did."
             )
         if not found:
             raise CorruptAccount(
@@ -235,8 +244,8 @@ class OnDisk(Journal):
             )
         if seen[: len(self._seen)] != self._seen:
             raise CorruptAccount(
-                f"{self.path} lacks lines that this process has seen in it: an older or another file was put in its "
-                "place. Restore the file."
+                f"{self.path} lacks lines that this process has seen in it: an older or another "
+                "file was put in its place. Restore the file."
             )
         self._seen = seen
         return found
@@ -246,7 +255,8 @@ class OnDisk(Journal):
             os.fsync(file)
         except OSError as error:
             raise AccountError(
-                f"{self.path} could not be synced ({error.strerror}): the line may count as spent, and no record was read."
+                f"{self.path} could not be synced ({error.strerror}): the line may count as spent, "
+                "and no record was read."
             ) from None
 
 

@@ -85,7 +85,8 @@ def test_a_budget_is_its_own_limit(budget: Guarantee, limit: Cost) -> None:
 
 
 def test_the_limits_imply_the_budget_and_hardly_more_would() -> None:
-    """Check that the split of an ApproxDP budget is on the safe side, and within 2^-40 of its edge."""
+    """Check that the split of an ApproxDP budget is on the safe side, and within 2^-40 of its
+    edge."""
     for additive in (None, 0, "5e-7"):
         account = Account(BUDGET, adjacency=REPLACE, additive_delta=additive)
         assert account.limit.delta == Fraction("1e-7" if additive is None else additive)

@@ -15,6 +15,7 @@ from spec.theory import quantiles, shrinking, tables
 from tests.grid.test_vector_queries import FALSE
 
 from . import (
+    adaptive_twins,
     bound_twins,
     centered_twins,
     clipped_twins,
@@ -96,6 +97,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **robust_twins.TWINS,
     **soft_twins.TWINS,
     **weight_twins.TWINS,
+    **adaptive_twins.TWINS,
     **sparse_twins.TWINS,
     **centered_twins.TWINS,
     **refined_twins.TWINS,

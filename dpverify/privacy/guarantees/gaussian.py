@@ -8,7 +8,7 @@ from math import isqrt
 
 from flint import arb
 
-from dpverify.privacy.balls import SMALLEST, Enclosure, ball, enclose
+from dpverify.privacy.balls import Enclosure, ball, enclose
 from dpverify.privacy.guarantees.base import (
     FAR,
     GaussianPart,
@@ -18,12 +18,10 @@ from dpverify.privacy.guarantees.base import (
     probability,
     tradeoff_argument,
 )
+from dpverify.privacy.guarantees.curves import gaussian_delta, gaussian_tradeoff, lies_below
 from dpverify.privacy.guarantees.group import Group
 from dpverify.privacy.numbers import Exact, render, settle
 from dpverify.privacy.sources import Source, states
-
-_ZERO = Fraction(0)
-_FAR = arb(1 << 20)  # standard deviations beyond which a tail is below 2^-40000
 
 
 @states(
@@ -73,11 +71,11 @@ class GaussianDP(Guarantee):
         return GaussianPart(self.mu_squared)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From a smaller mu, or from pure DP whose curve lies above this one."""
+        """From a smaller mu, or from any profile that lies below this one."""
         part = shown.gaussian
-        return (
-            part is not None and not (part.delta or part.tv) and part.mu_squared <= self.mu_squared
-        )
+        if part is not None and not (part.delta or part.tv) and part.mu_squared <= self.mu_squared:
+            return True
+        return lies_below(shown, self.mu_squared, Fraction(0))
 
     def __str__(self) -> str:
         return f"gaussian({_root(self.mu_squared)})"
@@ -182,35 +180,16 @@ class ApproximateGaussianDP(Guarantee):
         return GaussianPart(self.mu_squared, self.delta, self.tv)
 
     def follows_from(self, shown: Guarantee) -> bool:
-        """From parameters none of which is larger."""
+        """From parameters none of which is larger, or from a profile below this one's without its tv."""
         part = shown.gaussian
-        return part is not None and (
+        if part is not None and (
             part.mu_squared <= self.mu_squared and part.delta <= self.delta and part.tv <= self.tv
-        )
+        ):
+            return True
+        return lies_below(shown, self.mu_squared, self.delta)
 
     def __str__(self) -> str:
         return f"agaussian({_root(self.mu_squared)}, {render(self.delta)}, {render(self.tv)})"
-
-
-def gaussian_delta(mu_squared: arb, epsilon: arb) -> arb:
-    """Phi(-a) - e^epsilon Phi(-b), a = epsilon / mu - mu / 2, b = epsilon / mu + mu / 2.
-
-    At least 0 and at most Phi(-a); at least 1 - 2 Phi(a) for a < 0, for e^epsilon Phi(-b) is at most
-    Phi(a) when b >= -a. Far out that is enough.
-    """
-    mu = mu_squared.sqrt()
-    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    if a > _FAR:
-        return arb(0).union(ball(SMALLEST) / 4)
-    if a < -_FAR:
-        return arb(1).union(1 - ball(SMALLEST))
-    half = arb(2).sqrt()
-    return ((a / half).erfc() - epsilon.exp() * (b / half).erfc()) / 2
-
-
-def gaussian_tradeoff(mu_squared: arb, alpha: arb) -> arb:
-    """Phi(Phi^-1(1 - alpha) - mu)."""
-    return ((mu_squared / 2).sqrt() - (2 * alpha).erfcinv()).erfc() / 2
 
 
 def _root(square: Fraction) -> str:

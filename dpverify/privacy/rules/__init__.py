@@ -6,6 +6,7 @@ the two against each other and against brute force.
 """
 
 from dpverify.privacy.rules.above_threshold import above_threshold
+from dpverify.privacy.rules.adaptive import privacy_filter
 from dpverify.privacy.rules.composition import (
     adaptive_compose,
     advanced_compose,
@@ -68,6 +69,7 @@ __all__ = [
     "parallel",
     "passed_gate",
     "post_process",
+    "privacy_filter",
     "public_value",
     "randomized_response",
     "refuted",

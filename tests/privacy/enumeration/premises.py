@@ -375,6 +375,14 @@ def gaussian_stability_histogram(
     return made.conclusion.guarantee
 
 
+def privacy_filter(
+    steps: Iterable[Guarantee], adjacency: Adjacency, *, budget: Guarantee
+) -> Guarantee:
+    """Conclude by ``rules.privacy_filter``, of the steps of one path."""
+    made = [claim(step, adjacency) for step in steps]
+    return rules.privacy_filter(made, budget=budget).conclusion.guarantee
+
+
 # --- filters ------------------------------------------------------------------------------------
 
 

@@ -64,6 +64,9 @@ ENUMERATED: dict[str, Enumeration] = {
     "parallel": _of("test_parallel", "parallel", "s"),
     "passed_gate": _of("test_released", "passed_gate", "_no_gate"),
     "post_process": _of("test_transfer", "post_process", "_reads_the_data"),
+    "privacy_filter": _of(
+        "test_adaptive", "privacy_filter", "_one_epsilon", "_limit_after_an_answer", "_what_was_spent",
+    ),
     "public_value": _of("test_noise", "public_value", "_range"),
     "randomized_response": _of("test_noise", "randomized_response", "_two_answers"),
     "released_event": _of("test_released", "released_event", "_small_shift"),

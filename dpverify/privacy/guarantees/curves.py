@@ -1,0 +1,151 @@
+"""The curves of Gaussian noise, and which claims lie below them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+
+from flint import arb
+
+from dpverify.privacy.balls import SMALLEST, ball, working_precision
+from dpverify.privacy.calibration import Unreachable, smallest_sufficient
+from dpverify.privacy.guarantees.base import Guarantee
+from dpverify.privacy.numbers import render
+from dpverify.privacy.sources import Source, states
+
+_FAR = arb(1 << 20)  # standard deviations beyond which a tail is below 2^-40000
+_FARTHEST = Fraction(1 << 12)  # epsilons that a claim is compared up to
+_BITS = 400
+_FIRST_CELLS, _MOST_CELLS = 8, 400
+_CLOSE, _SLIGHTLY_LESS = Fraction(1, 1 << 20), 1 - Fraction(1, 1 << 10)
+_ZERO = Fraction(0)
+Knot = tuple[Fraction, arb, arb]
+"""An epsilon, e^epsilon, and the claimed delta there less the additive one."""
+
+
+def gaussian_delta(mu_squared: arb, epsilon: arb) -> arb:
+    """Phi(-a) - e^epsilon Phi(-b), a = epsilon / mu - mu / 2, b = epsilon / mu + mu / 2.
+
+    At least 0 and at most Phi(-a); at least 1 - 2 Phi(a) for a < 0, for e^epsilon Phi(-b) is at
+    most Phi(a) when b >= -a. Far out that is enough.
+    """
+    mu = mu_squared.sqrt()
+    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    if a > _FAR:
+        return arb(0).union(ball(SMALLEST) / 4)
+    if a < -_FAR:
+        return arb(1).union(1 - ball(SMALLEST))
+    half = arb(2).sqrt()
+    return ((a / half).erfc() - epsilon.exp() * (b / half).erfc()) / 2
+
+
+def gaussian_tradeoff(mu_squared: arb, alpha: arb) -> arb:
+    """Phi(Phi^-1(1 - alpha) - mu)."""
+    return ((mu_squared / 2).sqrt() - (2 * alpha).erfcinv()).erfc() / 2
+
+
+@states(Source("OURS", "a profile below a Gaussian one, up to delta, is approximate GDP"))
+def lies_below(shown: Guarantee, mu_squared: Fraction, delta: Fraction) -> bool:
+    """Tell whether delta_mu + delta is at least the shown profile at every epsilon >= 0; never
+    wrongly yes.
+
+    Then every mechanism with the guarantee shown has approximate GDP (mu, delta), in the sense of
+    ApproximateGaussianDP: with measures P0, Q0 that lack at most delta of the laws and have the
+    Gaussian profile (spec/theory/rules.py:gaussian_share, proof). So it composes as such.
+
+    Write g = e^epsilon. H(g) = sup_S P(S) - g Q(S) is convex in g, so between two points it is
+    below the chord of any upper ends there. delta_mu is convex in g, with slope -Phi(-epsilon / mu
+    - mu / 2), so it is above its tangents at both points. The chord is below the larger of the two
+    tangents all along if it is so at both ends, and the part where it is below the first tangent
+    and the part where it is below the second leave no gap: all three are straight. Beyond the last
+    point H only falls, and there it is at most delta. A cell that cannot be decided is halved,
+    until there are too many of them.
+    """
+    end = _end(shown, delta)
+    if end is None or end > _FARTHEST:
+        return False
+    with working_precision(_BITS):
+        square, left = ball(mu_squared), deque(_first_cells(shown, end, delta))
+        for _ in range(_MOST_CELLS):
+            if not left:
+                return True
+            low, high = left.popleft()
+            if not (_holds_at(square, low) and _holds_at(square, high)):
+                return False
+            if not _holds_between(square, low, high):
+                middle = _knot(shown, (low[0] + high[0]) / 2, delta)
+                left += [(low, middle), (middle, high)]
+    return False
+
+
+def gaussian_share(shown: Guarantee, delta: Fraction = _ZERO) -> Fraction:
+    """Find about the least mu^2 for which the guarantee shown implies approximate GDP (mu, delta),
+    on the safe side.
+
+    The one in closed form where that is within 2^-10 of the least, else one within 2^-20. Raises
+    ValueError where there is none: additive deltas are larger, or tails heavier, than a Gaussian
+    curve and delta allow.
+    """
+    part = shown.gaussian
+    most = part.mu_squared if part and not part.tv and part.delta <= delta else None
+    if most is not None and (most == 0 or not lies_below(shown, most * _SLIGHTLY_LESS, delta)):
+        return most
+    try:
+        return smallest_sufficient(lambda square: lies_below(shown, square, delta), gap=_CLOSE)
+    except Unreachable:
+        raise ValueError(
+            f"{shown} lies below no Gaussian curve with delta = {render(delta)} beside it; give a "
+            "larger delta, or a claim with lighter tails."
+        ) from None
+
+
+def _end(shown: Guarantee, delta: Fraction) -> Fraction | None:
+    """Find an epsilon from which on the profile shown is at most delta; None if none is known."""
+    ends = [shown.largest_loss]
+    if delta:
+        with suppress(ValueError):
+            ends.append(shown.epsilon_at(delta).upper)
+    return min((end for end in ends if end is not None), default=None)
+
+
+def _first_cells(shown: Guarantee, end: Fraction, delta: Fraction) -> Iterator[tuple[Knot, Knot]]:
+    inner = [_knot(shown, end * i / _FIRST_CELLS, delta) for i in range(_FIRST_CELLS)]
+    return pairwise([*inner, (end, ball(end).exp(), arb(0))])
+
+
+def _knot(shown: Guarantee, epsilon: Fraction, delta: Fraction) -> Knot:
+    return epsilon, ball(epsilon).exp(), ball(_claimed(shown, epsilon) - delta)
+
+
+@lru_cache(maxsize=4096)
+def _claimed(shown: Guarantee, epsilon: Fraction) -> Fraction:
+    return shown.delta_at(epsilon).upper
+
+
+def _holds_at(square: arb, knot: Knot) -> bool:
+    return bool(gaussian_delta(square, ball(knot[0])) >= knot[2])
+
+
+def _holds_between(square: arb, low: Knot, high: Knot) -> bool:
+    """Tell whether the chord is below a tangent all along; both ends are known to be below the
+    curve."""
+    reach = arb(0)
+    for here, there in ((low, high), (high, low)):
+        over = gaussian_delta(square, ball(here[0])) - here[2]
+        rise = _slope(square, here[0]) * (there[1] - here[1]) - (there[2] - here[2])
+        if rise >= 0:
+            return True
+        if not rise < 0:
+            return False
+        reach += over / -rise  # the share of the way on which the chord is below this tangent
+    return bool(reach >= 1)
+
+
+def _slope(square: arb, epsilon: Fraction) -> arb:
+    """The derivative of the Gaussian profile by e^epsilon: -Phi(-epsilon / mu - mu / 2)."""
+    mu = square.sqrt()
+    return -((ball(epsilon) / mu + mu / 2) / arb(2).sqrt()).erfc() / 2
