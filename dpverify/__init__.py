@@ -1,8 +1,8 @@
 """dpverify: differentially private estimators whose every privacy claim is derived, specified and
 attacked.
 
-The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformations, .estimation and
-.mechanisms; the auditor is dpverify.audit, imported on its own.
+The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformations, .estimation,
+.mechanisms and .tables; the auditor is dpverify.audit, imported on its own.
 """
 
 from dpverify.estimation.answers import Result, result_from

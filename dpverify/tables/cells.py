@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Cells = list[Any] | Floats
 """The cells of one column: any objects, or floats of which a NaN is missing."""
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _TRUTH = {"true": 1.0, "false": 0.0}
 _BLANK = " \t\r\n"
 

@@ -7,7 +7,6 @@ looks at that cell alone and at the declared type.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from dpverify.grid import interval
 from dpverify.privacy.numbers import settle
+from dpverify.privacy.sealed import sealed
 from dpverify.tables.cells import Cells, Floats, numbers, spelled, texts
 
 LEAVE_OUT: Literal["leave out"] = "leave out"
@@ -54,6 +54,7 @@ class ColumnType(ABC):
         return "left out" if self.leaves_out else f"counts as {self.missing!r}"
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
 class Number(ColumnType):
     """Real numbers. Between public bounds: a value beyond one counts as the bound.
@@ -101,6 +102,7 @@ class Number(ColumnType):
         return f"{self._what}{within}, missing: {self._missing_text()}"
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
 class Integer(Number):
     """Whole numbers, as for ``Number``; a number that is not whole is missing.
@@ -160,6 +162,7 @@ def _look_up(values: Floats, places: dict[str | float, float]) -> Floats:
     return found
 
 
+@sealed
 @dataclass(frozen=True, slots=True, init=False)
 class Category(_Listed):
     """Values from a public list of texts or whole numbers; whatever is not listed is missing.
@@ -219,6 +222,7 @@ def _key(value: Any) -> str | float:
     return text if number is None else number + 0.0
 
 
+@sealed
 @dataclass(frozen=True, slots=True)
 class Boolean(_Listed):
     """Truth values: True and False, 1 and 0, and the words true and false in any case; whatever else is missing.
@@ -247,7 +251,5 @@ class Boolean(_Listed):
         return f"truth value, missing: {self._missing_text()}"
 
 
-def value_of(kind: ColumnType, place: float) -> Any:
-    """Give the public value that a number stands for."""
-    values: Iterable[Any] | None = getattr(kind, "values", None)
-    return place if values is None else tuple(values)[int(place)]
+DECLARED = (Number, Integer, Category, Boolean)
+"""The types that a table takes."""

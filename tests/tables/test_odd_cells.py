@@ -59,6 +59,7 @@ ODD: dict[str, tuple[Any, float, float]] = {
     "the word nan": ("nan", NONE, NONE),
     "the word inf": ("-Infinity", NONE, NONE),
     "a long number": ("9" * 500, NONE, NONE),
+    "many digits and a letter": ("9" * 200_000 + "x", NONE, NONE),
     "many digits": ("0." + "3" * 5000, 1 / 3, NONE),
     "a true word": ("TRUE", 1.0, 1.0),
     "an object of a text": (Loud("3"), 3.0, 3.0),

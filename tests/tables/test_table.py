@@ -19,6 +19,7 @@ from dpverify import (
     Table,
     compose,
 )
+from dpverify.tables import ColumnType
 
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 COLUMNS = {
@@ -95,6 +96,31 @@ def test_a_table_is_a_snapshot() -> None:
             table.columns["x"] = Number(0, 1)  # type: ignore[index]
 
 
+def test_a_table_and_its_types_are_made_once(people: Table) -> None:
+    with pytest.raises(TypeError, match="is made already"):
+        people.__init__({"x": [1.0]}, columns={"x": Number()})  # type: ignore[misc]
+    for kind, given in (
+        (Number(), (0, 1)),
+        (Integer(), (0, 1)),
+        (Category("a"), ("b",)),
+        (Boolean(), ()),
+    ):
+        with pytest.raises(TypeError, match="is made already"):
+            kind.__init__(*given)  # type: ignore[misc]
+
+
+class OfAll(ColumnType):
+    """A type of somebody else's: what a cell is depends on the others."""
+
+    missing = 0.0
+
+    def encode(self, cells: Any) -> Any:
+        return np.array([float(cell == max(cells)) for cell in cells])
+
+    def number(self, value: Any, column: str) -> float:
+        return float(value)
+
+
 def test_records_are_the_kept_ones_in_order(people: Table) -> None:
     assert people.select("bmi").records.tolist() == [[20.5], [45.0], [15.0]]
     assert people.select("age", "bmi").records.tolist() == [[30.0, 20.5], [0.0, 45.0], [40.0, 15.0]]
@@ -137,7 +163,7 @@ def test_records_may_count_as_a_public_one_instead_of_being_left_out(people: Tab
     with pytest.raises(ValueError, match="divide first"):
         two.by("smokes")
     for value in (float("nan"), "0"):
-        with pytest.raises(TypeError, match="filled: .* is no finite number"):
+        with pytest.raises(TypeError, match=r"filled: .* is no finite number"):
             two.filled(value)  # type: ignore[arg-type]
 
 
@@ -263,6 +289,7 @@ def test_what_makes_no_sense_is_refused_by_column_and_type(
             TypeError,
             "Column 'a' is declared as",
         ),
+        (lambda: Table({"a": []}, columns={"a": OfAll()}), TypeError, "Column 'a' is declared as"),
         (lambda: Table({}, columns={"a": Number()}), ValueError, "Column 'a' is not there"),
         (
             lambda: Table({1: []}, columns={1: Number()}),  # type: ignore[dict-item]
