@@ -1,0 +1,188 @@
+"""Which Gaussian curve a claim lies below: never too small a one, never far too large, and it
+composes."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+from itertools import product
+
+import mpmath as mp
+import pytest
+
+from dpverify.privacy import (
+    ApproxDP,
+    ApproximateGaussianDP,
+    BoundedRange,
+    DiscreteLaplaceShift,
+    GaussianDP,
+    Guarantee,
+    Lifted,
+    PerfectPrivacy,
+    Profile,
+    PureDP,
+    SmoothLaplace,
+    ZeroConcentratedDP,
+)
+from dpverify.privacy.guarantees import curves
+from dpverify.privacy.guarantees.curves import gaussian_share
+from spec.theory.adaptive import gaussian_share as least_at
+from spec.theory.laws import real
+from spec.theory.profiles import gaussian_profile
+
+from .finite import Law, Pair, random_pair
+
+ZERO, LITTLE, MUCH = Fraction(0), Fraction("1e-6"), Fraction("1e-2")
+CASES: list[tuple[Guarantee, Fraction]] = [
+    (PureDP(1), ZERO),
+    (PureDP("1e-9"), ZERO),
+    (ApproxDP(1, "1e-6"), LITTLE),
+    (DiscreteLaplaceShift(1, 1), ZERO),
+    (DiscreteLaplaceShift(1 << 40, 1 << 36), ZERO),
+    (BoundedRange(2), ZERO),
+    (ZeroConcentratedDP("1/2"), LITTLE),
+    (ZeroConcentratedDP("1/50"), MUCH),
+    (SmoothLaplace("1/2", "1.1"), LITTLE),
+    (Lifted(PureDP("1/4"), Fraction(2)), ZERO),
+    (Profile([(DiscreteLaplaceShift(100, 1000), 4)]), ZERO),
+    (Profile([DiscreteLaplaceShift(100, 400), GaussianDP("1/2")]), LITTLE),
+]
+_DIGITS = 60
+MESH = [i / 16 for i in range(48)]
+
+
+def _epsilons(shown: Guarantee, count: int = 6) -> list[Fraction]:
+    """List points from 0 to where the profile ends or is small, denser near 0; random, so on no
+    mesh of the search."""
+    loss = shown.largest_loss
+    top = loss if loss is not None else shown.epsilon_at("2e-6").upper
+    rng = random.Random(20261126)
+    return [ZERO, *(top * Fraction(rng.randrange(10**9), 10**9) ** 2 for _ in range(count))]
+
+
+def _exceeds(shown: Guarantee, square: Fraction, delta: Fraction) -> bool:
+    """Tell whether the profile is above the Gaussian one and delta, by the spec's formula."""
+    with mp.workdps(_DIGITS):
+        return any(
+            real(shown.delta_at(e).lower) > gaussian_profile(square, e) + real(delta)
+            for e in _epsilons(shown)
+        )
+
+
+@pytest.mark.parametrize(("shown", "delta"), CASES, ids=str)
+def test_a_share_is_above_the_profile_everywhere_and_about_the_least(
+    shown: Guarantee, delta: Fraction
+) -> None:
+    square = gaussian_share(shown, delta)
+    assert shown.implies(ApproximateGaussianDP.of_square(square, delta))
+    assert not _exceeds(shown, square, delta)
+    # some epsilon needs nearly as much: enclosures of families are apart from the least, too
+    with mp.workdps(_DIGITS):
+        needed = max(
+            least_at(lambda e: shown.delta_at(e).upper, delta, e) for e in _epsilons(shown)
+        )
+    assert needed > square * Fraction(99, 100)
+
+
+def test_gaussian_guarantees_cost_what_they_say() -> None:
+    assert gaussian_share(GaussianDP("1/3")) == Fraction(1, 9)
+    assert gaussian_share(ApproximateGaussianDP("1/3", LITTLE), LITTLE) == Fraction(1, 9)
+    assert gaussian_share(PerfectPrivacy()) == 0
+    assert gaussian_share(PureDP(1)) == PureDP(1).gaussian.mu_squared
+
+
+@pytest.mark.parametrize(
+    ("shown", "delta"),
+    [
+        (ApproxDP(1, "1e-6"), Fraction("1e-7")),
+        (ZeroConcentratedDP(1), ZERO),
+        (SmoothLaplace("1/2", "1.1"), ZERO),
+        (ApproximateGaussianDP(1, LITTLE), ZERO),
+    ],
+    ids=str,
+)
+def test_what_lies_below_no_curve_is_refused(shown: Guarantee, delta: Fraction) -> None:
+    with pytest.raises(ValueError, match="larger delta"):
+        gaussian_share(shown, delta)
+
+
+HEAVY = SmoothLaplace("1/10", "1.3")  # its tail decides, and not what it is at 0
+
+
+@pytest.mark.parametrize("fault", ["between the points", "the tail"])
+def test_a_comparison_that_leaves_something_out_is_caught(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plant a fault, and see a share that it lets through be too small somewhere."""
+    assert not _exceeds(HEAVY, gaussian_share(HEAVY, LITTLE), LITTLE)
+    if fault == "between the points":
+        monkeypatch.setattr(curves, "_holds_between", lambda *given: True)
+        monkeypatch.setattr(curves, "_FIRST_CELLS", 1)
+    else:
+        right = curves._end
+        monkeypatch.setattr(curves, "_end", lambda *given: (right(*given) or ZERO) / 8)
+    assert _exceeds(HEAVY, gaussian_share(HEAVY, LITTLE), LITTLE)
+
+
+# --- what the shares are for --------------------------------------------------------------------
+
+
+def _gaussian(square: float, epsilon: float) -> float:
+    mu = square**0.5
+    near, far = ((epsilon / mu + side * mu / 2) / 2**0.5 for side in (-1, 1))
+    return (math.erfc(near) - math.exp(epsilon) * math.erfc(far)) / 2
+
+
+def _needed(pair: Pair, delta: float) -> float:
+    """Compute the least mu^2 whose curve and delta are above both profiles of a pair, on a fine mesh."""
+
+    def suffices(square: float) -> bool:
+        return all(_stick(pair, e) <= _gaussian(square, e) + delta for e in MESH)
+
+    low, high = 1e-6, 100.0
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
+
+
+def _stick(pair: Pair, epsilon: float) -> float:
+    """Compute the larger of the two directions' deltas."""
+    factor = math.exp(epsilon)
+    return max(
+        sum(max(0.0, float(p.get(o, ZERO)) - factor * float(q.get(o, ZERO))) for o in {*p, *q})
+        for p, q in (pair, pair[::-1])
+    )
+
+
+def _both(first: Pair, second: Pair) -> Pair:
+    """Give the laws of both outputs."""
+
+    def law(one: Law, other: Law) -> Law:
+        return {(a, b): m * n for (a, m), (b, n) in product(one.items(), other.items())}
+
+    return law(first[0], second[0]), law(first[1], second[1])
+
+
+def test_pairs_below_gaussian_curves_compose_as_their_sums_say() -> None:
+    """Compare two outputs with the sums of what each needs: mu^2 and delta, split anyhow."""
+    rng, tight = random.Random(11), 0.0
+    for _ in range(25):
+        pairs = [random_pair(rng), random_pair(rng)]
+        deltas = [rng.choice((0.0, 0.02, 0.1)) for _ in pairs]
+        needs = [_needed(pair, delta) for pair, delta in zip(pairs, deltas, strict=True)]
+        both = _both(*pairs)
+        for epsilon in MESH:
+            most, has = _gaussian(sum(needs), epsilon) + sum(deltas), _stick(both, epsilon)
+            assert has <= most + 1e-4  # the mesh of _needed leaves out less than that
+            tight = max(tight, has / most)
+    assert tight > 0.9
+
+
+def test_what_is_needed_at_one_epsilon_alone_does_not_compose() -> None:
+    """Catch the false twin: at epsilon = ln 2 this pair needs nothing, and two outputs do."""
+    third = Fraction(1, 3)
+    pair: Pair = ({0: 2 * third, 1: third}, {0: third, 1: 2 * third})
+    assert _stick(pair, math.log(2)) < 1e-12
+    assert _stick(_both(pair, pair), math.log(2)) > 0.2
