@@ -18,7 +18,7 @@ from dpverify.plans.plan import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 from dpverify.transformations import SoftMean
 
-from . import _robust_plane
+from . import _robust_plane, _robust_votes
 from ._corruption import DH20
 from ._robust_faults import exact_number, occupied, query_of, unmasked
 from ._traced import traced
@@ -158,6 +158,7 @@ CONFIGURATIONS = (
     _attacked("line"),
     traced(_soft("soft-core"), _TRACED, n=175, columns=600),
     _robust_plane.configuration("plane"),
+    _robust_votes.configuration("votes"),
 )
 
 
@@ -201,6 +202,7 @@ SMALL = (
         data=_PLANE,
     ),
     SmallInstance(name="nobody, add-remove", mechanism=_small(ADD, 1, 1), data=()),
+    _robust_votes.small(),
 )
 
 

@@ -1,4 +1,4 @@
-"""Spec of ``robust_mean``: weights by agreement, second moments, histograms, a sum between slabs."""
+"""Spec of ``robust_mean``: weights by agreement, second moments, histograms, votes, a sum between slabs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
 from .refined_mean import ball_radius, center, center_noise
-from .theory import joint, moving, outliers, queries, regions, slabs
+from .theory import farthest_columns, joint, moving, outliers, queries, regions, slabs
 from .theory.core_means import Soft, Weights, gaussian_shift
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Outcome, TranscriptLaw, real
@@ -86,6 +86,12 @@ def histogram_noise(parameters: Parameters) -> Fraction:
     return max(Fraction(1, 16), multiplier(parameters, 2) * root_up(Fraction(moves)))
 
 
+def votes_noise(parameters: Parameters) -> Fraction:
+    """The standard deviation of a column's votes, at least a sixteenth."""
+    moves = Fraction(farthest_columns.votes_moves(parameters["adjacency"]))
+    return max(Fraction(1, 16), multiplier(parameters, -2) * root_up(moves))
+
+
 def sensitivities(parameters: Parameters) -> dict[str, int]:
     """By stage; that of the agreement in L1, all others squared."""
     first, d = first_stage(parameters), len(parameters["deviations"])
@@ -98,6 +104,8 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
         found["moments"] = moving.unit_sensitivity(multiplier(parameters, 1), width)
         moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
         found["histogram"] = moves
+    if parameters["votes"]:
+        found["votes"] = farthest_columns.votes_moves(parameters["adjacency"])
     found["sum and count"] = moving.unit_sensitivity(multiplier(parameters, -1), d + 1)
     return found
 
@@ -116,7 +124,7 @@ _directions, _slab = _remembered(slabs.directions), _remembered(slabs.slab)
 
 
 def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Region:
-    """The ball about the released mean; then, as far as they are released, directions and slabs."""
+    """The ball about the released mean; then, as far as they are released, directions, slabs and a box."""
     return regions_of(parameters, public)(prefix)
 
 
@@ -149,14 +157,19 @@ def _region(
     part = regions.part_of(radius, bins)
     along: tuple[Any, ...] = ()
     cut: tuple[tuple[int, int], ...] = ()
-    if rest:
+    if rest and count:
         along = _directions(rest[0], public.width, count)
-    if len(rest) > 1:
+    if len(rest) > 1 and count:
         deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
         cut = tuple(
             _slab(rest[1][i * bins : (i + 1) * bins], deviation, of_bins) for i in range(count)
         )
-    return Region(center(mean, noise), radius, along, cut, part)
+    box: tuple[int, ...] = ()
+    if parameters["votes"] and len(rest) > 2 * bool(count):
+        half = farthest_columns.half_width(public.cell)
+        gamma = Fraction(parameters["gamma"])
+        box = farthest_columns.box(rest[-1], votes_noise(parameters), gamma, half)
+    return Region(center(mean, noise), radius, along, cut, part, box)
 
 
 # --- the law ------------------------------------------------------------------------------------
@@ -164,8 +177,8 @@ def _region(
 
 @states(_MEAN, _GAUSSIAN)
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
-    """Agreement and mean; moments in the ball about it; histograms along the moments' directions; sum and
-    number between the slabs that these show."""
+    """Agreement and mean; moments in the ball about it; histograms along the moments' directions; votes
+    for the farthest column; sum and number between the slabs and in the box that these show."""
     public, first = public_map(parameters), first_stage(parameters)
     images = [public.image(record) for record in records]
     counts, adjacency = Counter(images), parameters["adjacency"]
@@ -191,12 +204,17 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
         found = regions.histogram(counts, region, parameters["bins"])
         return found, of_bins
 
+    def named(region: Region) -> tuple[Outcome, Fraction]:
+        return farthest_columns.votes(counts, region), votes_noise(parameters)
+
     def total(region: Region) -> tuple[Outcome, Fraction]:
         return moving.in_unit(regions.slab_sum(counts, region), noise(region.radius)), UNIT
 
     stages = [*before.stages]
     if parameters["directions"]:
         stages += [("moments", about(moments)), ("histogram", about(histogram))]
+    if parameters["votes"]:
+        stages.append(("votes", about(named)))
     stages.append(("sum and count", about(total)))
     example = before.example
     for _, stage in stages[1:-1]:
@@ -306,6 +324,7 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
         "full": None,
         "directions": 1,
         "bins": 4,
+        "votes": False,
         "shares": quarter,
         "budget": None,
         "nonfinite": "refuse",
@@ -334,14 +353,16 @@ def _crowds(parameters: Parameters) -> Iterator[tuple[list[Any], list[Any]]]:
 @states(_MEAN, _GAUSSIAN)
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     """After the same released numbers, no stage's exact mu is above what the code's sensitivity says; that
-    of moments (in a plane), histogram and sum is within 1% of ``claimed`` times it for some pair."""
+    of moments and votes (in a plane), histogram and sum is within 1% of ``claimed`` times it for some pair."""
     cases = 0
     for adjacency, d, full in product(Adjacency, (1, 2), (None, Fraction(9, 10))):
         if full is not None and adjacency is not Adjacency.REPLACE:
             continue
-        parameters = _parameters(adjacency, d, full=full)
+        fifth = {"votes": True, "shares": (Fraction(1, 5),) * 5}
+        parameters = _parameters(adjacency, d, full=full, **fifth)
         stated, first = sensitivities(parameters), first_stage(parameters)
         scales = {"agreement": first.scale, "histogram": histogram_noise(parameters)}
+        scales["votes"] = votes_noise(parameters)
         largest: dict[str, Fraction] = {}
         for left, right in _crowds(parameters):
             laws = [law(parameters, records) for records in (left, right)]
@@ -359,9 +380,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
                     share = found / most
                     largest[name] = max(largest.get(name, Fraction(0)), share)
                     cases += 1
-        for name in ("moments", "histogram", "sum and count"):
-            if name == "moments" and d == 1 and adjacency is Adjacency.REPLACE:
-                continue  # on a line y^2 is no less than 0: half of it at most
+        for name in ("moments", "histogram", "votes", "sum and count"):
+            if name in ("moments", "votes") and d == 1 and adjacency is Adjacency.REPLACE:
+                continue  # on a line y^2 is no less than 0, and there is one count: half of it at most
             near = largest[name] >= claimed**2 * Fraction(98, 100)
             require(near, f"{name}, {adjacency}, d = {d}: {float(largest[name])} of what is stated")
     return cases

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from dpverify.estimation.column_cuts import VOTES, worthwhile
 from dpverify.grid.region_queries import histogram_moves
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.calibration import Unreachable, least_integer
@@ -93,12 +94,14 @@ def best_shares(
     n_max: int,
     adjacency: Adjacency,
     directions: int | None,
+    votes: bool | None = None,
 ) -> dict[str, Any]:
     """Choose directions and shares of the budget for the least noise at n_max records.
 
     Of a few shares for the center, those with which n_max records rarely abstain are preferred. directions: how many
     are wanted; None for two where n_max records would show outliers at half the radius, and none elsewhere.
-    Returns the parameters ``directions`` and ``shares``. Raises ValueError where no share leaves room for a center,
+    votes: whether they are wanted; None for where they are worthwhile, unless no directions are wanted.
+    Returns the parameters ``directions``, ``shares`` and, where they are, ``votes``. Raises ValueError where no share leaves room for a center,
     and for a budget other than (epsilon, delta).
     """
     if not isinstance(budget, ApproxDP):
@@ -110,8 +113,12 @@ def best_shares(
     looked = math.sqrt(2 * columns) * math.sqrt(histogram_moves(1, adjacency))
     seen = looked / (n_max * size * math.sqrt(MOMENTS)) <= float(gamma) / 4
     count = (min(2, columns) if seen else 0) if directions is None else directions
-    spent = MOMENTS + HISTOGRAM if count else Fraction(0)
     multiplier = Fraction(math.ceil(2**30 / size), 2**30)
+    if votes is None:
+        noise = multiplier / Fraction(math.sqrt(VOTES))
+        votes = directions != 0 and worthwhile(columns, n_max, gamma, noise, adjacency)
+    looks = ((MOMENTS, HISTOGRAM) if count else ()) + ((VOTES,) if votes else ())
+    spent = sum(looks, start=Fraction(0))
     _, least, part = _best_center(center, n_max, multiplier, spent)
     if not math.isfinite(least):
         fewest = _fewest(center, n_max, multiplier, spent)
@@ -123,10 +130,10 @@ def best_shares(
         raise ValueError(
             f"No share of {budget} leaves room for a center of n_max = {n_max} records; {remedy}."
         )
-    last = 1 - part - spent
     return {
         "directions": count,
-        "shares": (part, MOMENTS, HISTOGRAM, last) if count else (part, last),
+        "votes": votes,
+        "shares": (part, *looks, 1 - part - spent),
     }
 
 

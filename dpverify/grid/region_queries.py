@@ -38,6 +38,8 @@ Along = Released[Integers]
 """Directions, integers of shape (size, J, d)."""
 Slabs = Released[tuple[Integers, Integers]]
 """The slabs' middles and half widths, in parts of a bin, each of shape (size, J)."""
+Box = Released[Integers]
+"""Half widths of boxes about the centers, in cells, shape (size, d)."""
 
 _SPEC = "theory/regions.py"
 _SOURCE = Source("OURS", "queries about a released region")
@@ -81,7 +83,7 @@ class MovingMoments(Query):
         d = self.nearness.width
         above = np.triu_indices(d, 1)
         found: list[Integers] = [np.zeros((0, d, d), np.int64)]
-        for rows, moved, often in _in_balls(images, points, radii):
+        for rows, moved, often in in_balls(images, points, radii):
             short = _fits(int(radii[rows].max()) ** 2, often)
             kept = moved if short else moved.astype(object)
             found.append(_products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept))
@@ -145,7 +147,7 @@ class MovingHistogram(Query):
         half, found = self.bins // 2, np.zeros((len(points), self.width), np.int64)
         along, parts = _directions(self, before), parts_of(radii, self.bins)
         offsets = self.bins * np.arange(self.count) + half
-        for rows, moved, often in _in_balls(images, points, radii):
+        for rows, moved, often in in_balls(images, points, radii):
             places = (moved @ along[rows].transpose(0, 2, 1)) // (PARTS * parts[rows])
             bins = np.clip(places, -half, half - 1) + offsets
             bins += self.width * np.arange(len(bins))[:, np.newaxis, np.newaxis]
@@ -176,16 +178,19 @@ class MovingHistogram(Query):
 
 @dataclass(frozen=True, slots=True)
 class SlabSum(MovingSum):
-    """As ``MovingSum``, of the records in the ball that are in every slab |v . y - m| <= t too."""
+    """As ``MovingSum``, of the records in the ball that are in every slab |v . y - m| <= t, and
+    in a box |y_j| <= b_j if there is one."""
 
     bins: int
     along: Along
     slabs: Slabs
+    box: Box | None = None
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the balls, the directions and the slabs follow from."""
-        return (*self.place.reads, *self.along.reads, *self.slabs.reads)
+        """What the balls, the directions, the slabs and the boxes follow from."""
+        own = () if self.box is None else self.box.reads
+        return (*self.place.reads, *self.along.reads, *self.slabs.reads, *own)
 
     def totals(
         self, images: Images, points: Integers, radii: Integers, before: Transcripts
@@ -195,16 +200,18 @@ class SlabSum(MovingSum):
         numbers = np.zeros(len(points), np.int64)
         along, parts = self.along(before), parts_of(radii, self.bins)
         middles, halves = (part[:, np.newaxis] * parts for part in self.slabs(before))
-        for rows, moved, often in _in_balls(images, points, radii):
+        for rows, moved, often in in_balls(images, points, radii):
             off = np.abs(moved @ along[rows].transpose(0, 2, 1) - middles[rows])
             chosen = often * (off <= halves[rows]).all(axis=2)
+            if self.box is not None:
+                chosen *= (np.abs(moved) <= self.box(before)[rows, np.newaxis]).all(axis=2)
             kept = moved if _fits(int(radii[rows].max()), often) else moved.astype(object)
             sums.append((chosen[:, np.newaxis] @ kept)[:, 0])
             numbers[rows] = chosen.sum(axis=1)
         return _shortened(np.concatenate(sums)), numbers
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """That of a ``MovingSum``, whatever the slabs."""
+        """That of a ``MovingSum``, whatever the slabs and the box."""
         _require_same(self, self.adjacency, adjacency)
         return sensitivity_lemma(
             Quantity.of(
@@ -250,7 +257,7 @@ def _directions(query: MovingHistogram, before: Transcripts) -> Integers:
     return along
 
 
-def _in_balls(
+def in_balls(
     images: Images, points: Integers, radii: Integers
 ) -> Iterator[tuple[slice, Integers, Integers]]:
     """Balls by their rows, some at a time: every record from each center, shape (rows, m, d), and how

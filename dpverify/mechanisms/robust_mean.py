@@ -18,6 +18,7 @@ from dpverify.estimation.budget_shares import (
     require_room,
 )
 from dpverify.estimation.clipping import PerColumn, numbers_of
+from dpverify.estimation.column_cuts import OPEN, boxes, half_width, votes_noise
 from dpverify.estimation.contamination import (
     HISTOGRAM,
     MOMENTS,
@@ -39,6 +40,7 @@ from dpverify.estimation.friendly_means import (
 )
 from dpverify.estimation.handles import SUM_AND_COUNT
 from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
 from dpverify.grid.nearness import Nearness
@@ -65,7 +67,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import positive, probability, whole_from
+from dpverify.plans.parameters import flag, positive, probability, whole_from
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import (
     Exact,
@@ -83,6 +85,7 @@ from dpverify.transformations.means import MEAN, WeightedCoreMean
 from dpverify.transformations.soft_core import checked_full
 
 MOMENTS_STAGE, HISTOGRAM_STAGE = Handle("moments"), Handle("histogram")
+VOTES_STAGE = Handle("votes")
 _LARGEST_DEVIATION = 1 << 30  # in parts of a bin: slabs are never that wide
 _UNSURE = 0.001  # the certificate may fail with this probability, twice
 _QUANTILE = 3.1  # of it
@@ -93,7 +96,7 @@ _LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
 class RobustMeanEstimate(VectorMeanEstimate):
     """A private mean, with what is known of how far outliers may have moved it.
 
-    slabs: how many directions were cut. certificate: in deviations, a bound on the distance between the
+    slabs: how many directions were cut, and how many columns. certificate: in deviations, a bound on the distance between the
     mean of the records that were averaged and that of the inliers among them, for at most a share gamma of
     outliers among them; it fails with probability at most 1 / 500, over the noise alone. None without
     second moments or with too few records; where so few are left that the first mean is released, too.
@@ -130,7 +133,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     The mean of records that agree is a center; outliers that are far have no friends and no weight. Second
     moments of the records in a ball about it show the directions in which others hide; histograms
-    along these say where they are cut off; the rest is summed and counted under one noise.
+    along these say where they are cut off. Records vote for the column in which they are farthest from
+    the center; columns that too many vote for are cut at 11/4 deviations. The rest is summed and
+    counted under one noise.
 
     Data: shape (n, d), within 2^19 radii of zero (else clamped). Output: ``RobustMeanEstimate``, or
     ``Abstained`` when too few records agree.
@@ -142,8 +147,9 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     nothing is left at 0.191. Under replace also a share of all, above 1/2, from which on friends make a record
     count in full (soft core): then to n (1 - 2 gamma) if full <= 1 - gamma. Theorems in spec/theory/outliers.py.
     directions: how many are looked at; 0 to look at none, which saves what that costs. bins: of each.
-    shares: of mu^2, for the center, the moments, the histograms, the sum; the first and last if
-    directions is 0. n_max, tail: as for ``RescaledMean``.
+    votes: whether columns are voted for. It takes inliers as normal in every column as directions do.
+    shares: of mu^2, for the center, the moments and the histograms if there are directions, the
+    votes if there are any, and the sum. n_max, tail: as for ``RescaledMean``.
     Claim: approximate GDP of mu = 1 / noise_multiplier, up to the grid's rounding, and delta = tail, for all data.
     Errors: TypeError or ValueError for parameters, for data of another shape, and under replace for
     fewer records than any center needs.
@@ -160,6 +166,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     directions: Annotated[int, whole] = 2
     bins: Annotated[int, whole_from(2, most=MOST_BINS)] = 24
     shares: tuple[Fraction, ...] = (Fraction(1, 5), MOMENTS, HISTOGRAM, Fraction(9, 20))
+    votes: Annotated[bool, flag] = False
 
     def check_parameters(self) -> None:
         """Positive deviations and radii, a gamma that leaves agreement, an even number of bins, shares of sum 1."""
@@ -182,12 +189,13 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
                 "it out for degree weights."
             )
         check_gamma(self.gamma, self.full)
-        number = 4 if self.directions else 2
+        number = (4 if self.directions else 2) + self.votes
         settle(self, shares=checked_shares(self.shares, number))
-        if self.directions and self._histogram_noise() > _MOST_NOISE:
+        counts = [self._histogram_noise()] if self.directions else []
+        if max([*counts, *([self._votes_noise()] if self.votes else [])], default=0) > _MOST_NOISE:
             raise ValueError(
-                f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on each bin "
-                "than 2^44 records; give a larger budget, or directions = 0."
+                f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on each count "
+                "than 2^44 records; give a larger budget, or directions = 0 and votes = False."
             )
 
     @classmethod
@@ -196,7 +204,8 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
         Parameters that are left out are chosen for normal inliers, n_max records and gamma: radii that 1
         in 50 pairs and 1 in 200 records exceed, a tenth of delta as tail, no directions where n_max records
-        would not show outliers at half the radius, bins of about one deviation at most, the center's share for the
+        would not show outliers at half the radius, votes where they would show a quarter of the
+        outliers in one of 8 columns or more, bins of about one deviation at most, the center's share for the
         least noise at the end, and of ``FULL`` what leaves the center the least noise if all inliers are friends.
         """
         if "deviations" not in parameters or "n_max" not in parameters:
@@ -215,7 +224,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             trial = cls(
                 adjacency=adjacency,
                 noise_multiplier=Fraction(1),
-                **{**parameters, "directions": 0, "shares": (Fraction(1, 2),) * 2},
+                **{**parameters, "directions": 0, "votes": False, "shares": (Fraction(1, 2),) * 2},
             )
 
             def center(n: int, multiplier: Fraction, part: Fraction) -> tuple[bool, float]:
@@ -234,6 +243,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
                 n_max=trial.n_max,
                 adjacency=adjacency,
                 directions=parameters.get("directions"),
+                votes=parameters.get("votes"),
             )
             parameters.update(chosen)
         return super(RobustMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
@@ -243,10 +253,14 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return len(self.deviations)
 
     def plan(self) -> Plan:
-        """The mean of those who agree, second moments, histograms, the sum between slabs."""
+        """The mean of those who agree, second moments, histograms, votes, the sum between slabs."""
         total = Stage(SUM_AND_COUNT, self._sum(), RoundedGaussian(UNIT))
+        votes: tuple[Stage, ...] = ()
+        if self.votes:
+            asked = FarthestColumns(self._nearness(), self._place())
+            votes = (Stage(VOTES_STAGE, asked, RoundedGaussian(self._votes_noise())),)
         if not self.directions:
-            return (*self.core().plan, total)
+            return (*self.core().plan, *votes, total)
         histogram = MovingHistogram(
             self._nearness(), self.bins, self.directions, self._place(), self._directed()
         )
@@ -254,6 +268,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
             *self.core().plan,
             Stage(MOMENTS_STAGE, self._moments(), RoundedGaussian(UNIT)),
             Stage(HISTOGRAM_STAGE, histogram, RoundedGaussian(self._histogram_noise())),
+            *votes,
             total,
         )
 
@@ -336,12 +351,17 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         square = histogram_moves(self.directions, self.adjacency)
         return max(_LEAST_NOISE, self._multiplier(2) * root_up(square, ROOT_BITS))
 
+    def _votes_noise(self) -> Fraction:
+        """The standard deviation of a column's count."""
+        return votes_noise(self._multiplier(-2), histogram_moves(1, self.adjacency), ROOT_BITS)
+
     def _sum(self) -> MovingSum:
         shared = self._nearness(), self._multiplier(-1), self.adjacency, self._place()
-        if not self.directions:
+        if not self.directions and not self.votes:
             return MovingSum(*shared)
-        slabs = Released((AGREEMENT, HISTOGRAM_STAGE), self._slabs)
-        return SlabSum(*shared, self.bins, self._directed(), slabs)
+        seen = (AGREEMENT, HISTOGRAM_STAGE) if self.directions else (AGREEMENT,)
+        box = Released((VOTES_STAGE,), self._box) if self.votes else None
+        return SlabSum(*shared, self.bins, self._directed(), Released(seen, self._slabs), box)
 
     # --- what was released decides ----------------------------------------------------------------
 
@@ -349,7 +369,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return Released((AGREEMENT, MEAN), self._places)
 
     def _directed(self) -> Along:
-        return Released((MOMENTS_STAGE,), self._along)
+        return Released((MOMENTS_STAGE,) if self.directions else (AGREEMENT,), self._along)
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Centers and radii of the balls, in cells."""
@@ -365,10 +385,14 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
 
     def _along(self, batch: Transcripts) -> Integers:
         """Directions, by the released second moments."""
+        if not self.directions:
+            return np.zeros((len(batch), 0, self.columns()), np.int64)
         return directions(batch[MOMENTS_STAGE], self.columns(), self.directions)
 
     def _slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Middles and half widths, by the released histograms."""
+        if not self.directions:
+            return (np.zeros((len(batch), 0), np.int64),) * 2
         radii, which = different(self._balls(batch)[1])
         unit = Fraction(2) ** (DIRECTION_BITS - self._nearness().exponent)
         known = [math.floor(unit / part_of(int(radius), self.bins)) for radius in radii]
@@ -379,13 +403,18 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         middles, halves = cuts(counts, repeated, self._histogram_noise())
         return middles.reshape(shape), halves.reshape(shape)
 
+    def _box(self, batch: Transcripts) -> Integers:
+        """Half widths of the columns, by the released votes."""
+        half = half_width(self._nearness().exponent)
+        return boxes(batch[VOTES_STAGE], self._votes_noise(), self.gamma, half)
+
     def _certified(
         self, batch: Transcripts, radius: int, number: float
     ) -> tuple[int, float | None]:
         """How many slabs, and the certificate. The spec has the proof (certificate)."""
-        if not self.directions:
-            return 0, None
         used = self._cut(batch)
+        if not self.directions:
+            return used, None
         largest = float(eigen(batch[MOMENTS_STAGE], self.columns())[0][0, -1])
         room = math.sqrt(2 * self.columns()) + math.sqrt(-2 * math.log(_UNSURE))
         if number <= 0:
@@ -398,20 +427,24 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
         return used, max(found, math.ulp(0.0)) if cells else 0.0
 
     def _cut(self, batch: Transcripts) -> int:
-        """How many directions were cut."""
-        if not self.directions:
-            return 0
-        return int((self._slabs(batch)[1] < self.bins * PARTS).sum())
+        """How many directions and columns were cut."""
+        columns = int((self._box(batch) < OPEN).sum()) if self.votes else 0
+        return columns + int((self._slabs(batch)[1] < self.bins * PARTS).sum())
 
     def _left_out(self, batch: Transcripts, radius: int, number: float, step: Floats) -> Floats:
         """Compute, in cells, what leaving out records beyond the ball and the slabs adds to the error."""
-        exponent, halves, axes = self._nearness().exponent, np.zeros(0), np.zeros((0, len(step)))
-        if self.directions:
-            widths = self._slabs(batch)[1][0]
-            cut = widths < self.bins * PARTS
-            per = part_of(radius, self.bins) * 2.0**-DIRECTION_BITS
-            halves = np.ldexp(widths[cut] * per, exponent)
-            axes = self._along(batch)[0][cut] * 2.0**-DIRECTION_BITS
+        exponent = self._nearness().exponent
+        widths = self._slabs(batch)[1][0]
+        cut = widths < self.bins * PARTS
+        per = part_of(radius, self.bins) * 2.0**-DIRECTION_BITS
+        halves = np.ldexp(widths[cut] * per, exponent)
+        axes = self._along(batch)[0][cut] * 2.0**-DIRECTION_BITS
+        if self.votes:
+            box = self._box(batch)[0]
+            (named,) = np.nonzero(box < OPEN)
+            halves = np.append(halves, np.ldexp(box[named].astype(np.float64), exponent))
+            axes = np.vstack([axes, np.zeros((len(named), len(step)))])
+            axes[len(axes) - len(named) + np.arange(len(named)), named] = 1
         with np.errstate(all="ignore"):
             length = float(np.ldexp(float(radius), exponent))
             found = left_out(self.columns(), length, halves.tolist(), axes)

@@ -57,6 +57,13 @@ def positive(refusal: str = " is not positive; give one above 0.", **how: bool) 
     return rational(lambda value: value > 0, refusal, **how)
 
 
+def flag(value: Any, name: str) -> bool:
+    """Keep True or False. Raises TypeError for anything else."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} = {value!r}; give True or False.")
+    return value
+
+
 def one_of(*choices: str) -> Converter:
     """Make a converter that refuses all but these texts."""
     listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"

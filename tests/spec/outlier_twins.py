@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import robust_mean
-from spec.theory import hidden_directions, moving, outliers, regions, slabs
+from spec.theory import farthest_columns, hidden_directions, moving, outliers, regions, slabs
 
 from .refined_twins import scaled
 
@@ -21,6 +22,13 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def _other(adjacency: Adjacency) -> Adjacency:
     add, replace = Adjacency.ADD_REMOVE, Adjacency.REPLACE
     return replace if adjacency is add else add
+
+
+def _votes_of(wrong: Callable[..., Any]) -> Plant:
+    """Votes that are cast twice, or by the records of a smaller ball alone."""
+    return lambda patch: patch.setattr(
+        farthest_columns, "votes", partial(wrong, farthest_columns.votes)
+    )
 
 
 TWINS: dict[str, dict[str, Any]] = {
@@ -42,6 +50,20 @@ TWINS: dict[str, dict[str, Any]] = {
     "theory.regions:obligation_slab_sum": {
         "half": lambda radius, adjacency: moving.reach(radius, adjacency) // 4,
         "one more": lambda radius, adjacency: moving.reach(radius, adjacency) + 1,
+    },
+    "theory.farthest_columns:obligation_votes": {
+        "one under either": lambda adjacency: 1,
+        "adjacencies swapped": lambda adjacency: farthest_columns.votes_moves(_other(adjacency)),
+        "two sides": lambda adjacency: 2 * farthest_columns.votes_moves(adjacency),
+    },
+    "theory.farthest_columns:obligation_box": {
+        "five deviations": partial(farthest_columns.box, surprise=Fraction(5)),
+        "two deviations": partial(farthest_columns.box, surprise=Fraction(2)),
+        "no noise": lambda counts, noise, *given: farthest_columns.box(counts, Fraction(0), *given),
+        "any number of outliers": lambda counts, noise, gamma, half: farthest_columns.box(
+            counts, noise, Fraction(1), half
+        ),
+        "never": lambda counts, *given: (farthest_columns.OPEN,) * len(counts),
     },
     "theory.outliers:obligation_sure_agreement": {
         "outliers that agree": lambda n, inliers, full: 2 * inliers - n,
@@ -105,6 +127,12 @@ FAULTS: dict[str, list[Plant]] = {
         lambda patch: patch.setattr(regions, "OFF_DIAGONAL", Fraction(3, 2)),
         lambda patch: patch.setattr(
             regions, "unit_sensitivity", lambda spread, width: int((2**40 / spread) ** 2)
+        ),
+    ],
+    "theory.farthest_columns:obligation_votes": [
+        _votes_of(lambda own, images, region: tuple(2 * c for c in own(images, region))),
+        _votes_of(
+            lambda own, images, region: own(images, replace(region, radius=region.radius // 2))
         ),
     ],
     "theory.hidden_directions:obligation_no_second_moment": [

@@ -29,6 +29,7 @@ from dpverify.grid.coordinates import (
     Stretch,
 )
 from dpverify.grid.drawn_in import DrawnInSum
+from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.joint import WithCount
 from dpverify.grid.levels import LevelCounts
@@ -156,6 +157,7 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
         yield MovingMoments(PLANE, SPREAD, near, where), TWO
         yield SlabSum(PLANE, SPREAD, near, where, 4, where, where), TWO
     yield MovingHistogram(PLANE, 4, 3, where, where), TWO
+    yield FarthestColumns(PLANE, where), TWO
 
 
 def gaussian(near: Adjacency, domain: Domain = ONE, share: Fraction = Fraction(2, 5)) -> Any:
