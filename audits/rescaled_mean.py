@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -11,9 +11,8 @@ import numpy as np
 from dpverify import Adjacency, ApproxDP, RescaledMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.friendly_core import FriendlyNeighbors, filtered_of
-from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, Population, RateClaim
 
-from . import _ladder
+from . import _ladder, _rescaled_rates
 from . import _rescaled_faults as faults
 from ._rescaled_faults import at, crowd
 from ._traced import traced
@@ -250,99 +249,4 @@ SMALL = (
     *_ladder.followed(RescaledMean, radius=1),
 )
 
-
-# --- rates --------------------------------------------------------------------------------------
-
-
-def _for_decaying(setting: Mapping[str, Any]) -> RescaledMean:
-    """M is the covariance, diag(1 / i^2), and n_max the number of records."""
-    covariance = [1.0 / (i + 1) ** 2 for i in range(setting["d"])]
-    return RescaledMean.for_budget(
-        ApproxDP(setting["epsilon"], "1e-6"),
-        adjacency=setting["adjacency"],
-        covariance=covariance,
-        n_max=setting["n"],
-    )
-
-
-def _for_round(setting: Mapping[str, Any]) -> RescaledMean:
-    """M = I."""
-    return RescaledMean.for_budget(
-        ApproxDP(setting["epsilon"], "1e-6"),
-        adjacency=setting["adjacency"],
-        covariance=[1.0] * setting["d"],
-        n_max=setting["n"],
-    )
-
-
-def _distance(estimate: Any, truth: Any) -> float:
-    return float(np.linalg.norm(estimate.value - truth))
-
-
-_DECAYING = Instance(kind="decaying", parameters={"mean": 3.0, "power": 1.0})
-_SOURCE = "DJYZZ24, Theorem 3.1, with the constants of this project"
-RATES = (
-    RateClaim(
-        name="noise-against-n",
-        mechanism=_for_decaying,
-        variable="n",
-        values=(3000, 6000, 12_000),
-        setting={"d": 20, "epsilon": 1, "adjacency": ADD},
-        instance=_DECAYING,
-        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
-        error=_distance,
-        exponent=Exponent(value=-1, tolerance=0.12),
-        curve=Curve(function="expected_error", arguments=("parameters", "n")),
-        source=_SOURCE,
-        repeats=1500,
-    ),
-    RateClaim(
-        name="noise-against-epsilon",
-        mechanism=_for_decaying,
-        variable="epsilon",
-        values=(1, 2, 4),
-        setting={"d": 20, "n": 4000, "adjacency": REPLACE},
-        instance=_DECAYING,
-        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
-        error=_distance,
-        curve=Curve(function="expected_error", arguments=("parameters", "n")),
-        source=_SOURCE,
-        repeats=600,
-    ),
-    RateClaim(
-        name="error-against-n",
-        mechanism=_for_decaying,
-        variable="n",
-        values=(200, 400),
-        setting={"d": 20, "epsilon": 4, "adjacency": ADD},
-        instance=_DECAYING,
-        target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
-        error=_distance,
-        facts=lambda setting, data, truth: {"sampling": _sampling(setting)},
-        curve=Curve(function="expected_error", arguments=("parameters", "n"), beside="sampling"),
-        lower=Curve(function="lower_bound", arguments=("parameters", "n")),
-        source=_SOURCE,
-        repeats=500,
-    ),
-    RateClaim(
-        name="tail",  # long vectors vary little, so that their bound is close
-        mechanism=_for_round,
-        variable="epsilon",
-        values=(2,),
-        # the bound fails with probability 2 beta
-        setting={"n": 1000, "d": 200, "beta": Fraction(1, 40), "adjacency": REPLACE},
-        instance=Instance(kind="gaussian", parameters={"mean": 3.0, "deviation": 1.0}),
-        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
-        error=_distance,
-        metric=Metric("quantile", 0.95),
-        upper=Curve(function="error_bound", arguments=("parameters", "n", "beta"), margin=1),
-        source=_SOURCE,
-        repeats=600,
-    ),
-)
-
-
-def _sampling(setting: Mapping[str, Any]) -> float:
-    """The root mean squared error of the mean itself: sqrt(tr S / n)."""
-    trace = sum(1.0 / (i + 1) ** 2 for i in range(setting["d"]))
-    return float(np.sqrt(trace / setting["n"]))
+RATES = _rescaled_rates.RATES

@@ -112,6 +112,21 @@ def spectrum(matrix: Any) -> list[Any]:
     return [max(value, mp.mpf(0)) for value in found]
 
 
+def image_spectrum(matrix: Any, covariance: Any) -> list[Any]:
+    """The eigenvalues of M^(-1/4) S M^(-1/4), S the covariance: the images' proxy, none below zero."""
+    if not isinstance(matrix[0], tuple) and not isinstance(covariance[0], tuple | list):
+        return [mp.mpf(s) / mp.sqrt(m) for s, m in zip(covariance, matrix, strict=True)]
+    full, root = (
+        mp.diag([mp.mpf(entry) for entry in given])
+        if not isinstance(given[0], tuple | list)
+        else mp.matrix([[mp.mpf(entry) for entry in row] for row in given])
+        for given in (covariance, matrix)
+    )
+    turned = quarter_root([[root[i, k] for k in range(root.cols)] for i in range(root.rows)])
+    found = mp.eigsy(turned * full * turned, eigvals_only=True)
+    return [max(value, mp.mpf(0)) for value in found]
+
+
 def _cells(value: float, cell: Fraction) -> int:
     if not math.isfinite(value):
         return OUTER_BOX if value > 0 else -OUTER_BOX

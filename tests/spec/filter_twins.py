@@ -9,7 +9,16 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency
 from spec import basic_filter, gaussian_filter
-from spec.theory import filtered_means, filters, graphs, kept_releases, rare_events, rules
+from spec.theory import (
+    filtered_means,
+    filters,
+    graphs,
+    kept_releases,
+    rare_events,
+    rescaled_errors,
+    rules,
+    strangers,
+)
 from spec.theory.filtered_means import Release
 from spec.theory.laws import real
 
@@ -48,7 +57,67 @@ def _one_less(kind: str, scale: Fraction, rare: Fraction) -> int:
     return rare_events.least_shifts(kind, scale, rare) - 1
 
 
+def _as_if_pairs_were_independent(n: int, chance: Any, beta: Fraction) -> int:
+    many = n * (n - 1)
+    return strangers.most_pairs(many, real(chance), beta) * (n - 1) // (2 * (many - 1))
+
+
+def _statement_alone(setting: Any, variances: Any) -> Any:
+    """Without the part that (3) leaves to the proof; twice, as no constant mends it."""
+    level = mp.log(1 / real(setting["beta"]))
+    pairs = mp.log(setting["n"] / real(setting["beta"]))
+    rate = mp.sqrt(mp.log(1 / real(setting["delta"]))) / (real(setting["epsilon"]) * setting["n"])
+    last = rate * mp.sqrt(max(variances) * level * pairs)
+    return 2 * (rescaled_errors.private_part(setting, variances) - last)
+
+
+_PRIVATE = rescaled_errors.private_part
 TWINS: dict[str, dict[str, Any]] = {
+    "theory.strangers:obligation_lean": {
+        "half": lambda n, pairs: strangers.lean(n, pairs) / 2,
+        "twice": lambda n, pairs: strangers.lean(n, pairs) * 2,
+        "weights are not scarcer": lambda n, pairs: Fraction(3 * pairs, n * n),
+    },
+    "theory.strangers:obligation_pair_chance": {
+        "one record's proxy": lambda r, own: strangers.pair_chance(r, [v / 2 for v in own]),
+        "twice the pair's": lambda r, own: strangers.pair_chance(r, [2 * v for v in own]),
+        "of one column": lambda r, own: strangers.pair_chance(r, own[:1]),
+    },
+    "theory.strangers:obligation_most_pairs": {
+        "independent pairs": _as_if_pairs_were_independent,
+        "what is expected": lambda n, q, beta: int(n * (n - 1) * q / 2),
+        "Markov alone": lambda n, q, beta: int(n * (n - 1) * q / (2 * real(beta))),
+        "one fewer": lambda n, q, beta: strangers.most_pairs(n, q, beta) - 1,
+    },
+    "theory.strangers:obligation_most_dropped": {
+        "what is expected": lambda n, pairs, beta: 4 * pairs // n,
+        "half": lambda n, pairs, beta: strangers.most_dropped(n, pairs, beta) // 2,
+        "quadruple": lambda n, pairs, beta: 4 * strangers.most_dropped(n, pairs, beta),
+    },
+    "theory.rescaled_errors:obligation_skewed": {
+        "all are friends": lambda parameters, n, beta, own: (
+            rescaled_errors.error_bound(parameters, n, beta)
+            + mp.sqrt(own[0] / n) * (1 + mp.sqrt(-2 * mp.log(real(beta))))
+        ),
+        "nearly nothing": lambda *given: rescaled_errors.error_bound(*given) / 10**4,
+        "hundredfold": lambda *given: rescaled_errors.error_bound(*given) * 100,
+    },
+    "theory.rescaled_errors:obligation_theorem": {
+        "folklore, sqrt(d tr S)": lambda setting, own: (
+            mp.sqrt(len(own)) * _PRIVATE(setting, [mp.fsum(own)])
+        ),
+        "whatever delta": lambda setting, own: _PRIVATE(
+            {**setting, "delta": Fraction(1, 10**6)}, own
+        ),
+        "whatever beta": lambda setting, own: _PRIVATE({**setting, "beta": Fraction(1, 20)}, own),
+        "sqrt(epsilon)": lambda setting, own: (
+            mp.sqrt(real(setting["epsilon"])) * _PRIVATE(setting, own)
+        ),
+        "n^0.9": lambda setting, own: (
+            (setting["n"] / mp.mpf(200_000)) ** mp.mpf("0.1") * _PRIVATE(setting, own)
+        ),
+        "without what the proof adds": _statement_alone,
+    },
     "theory.kept_releases:obligation_kept_release": {
         "a lost shift": lambda release: 0,
         "one less": lambda release: kept_releases.least_shift(release) - 1,
