@@ -23,6 +23,10 @@ from dpverify.mechanisms.gaussian import Gaussian
 from dpverify.mechanisms.gaussian_covariance import GaussianCovariance
 from dpverify.mechanisms.gaussian_mean import GaussianMean
 from dpverify.mechanisms.histogram_gaussian import HistogramGaussian
+from dpverify.mechanisms.interquartile_range import (
+    InterquartileRange,
+    InterquartileRangeEstimate,
+)
 from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
 from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEstimate
@@ -97,6 +101,8 @@ __all__ = [
     "HistogramGaussian",
     "InsideBall",
     "Integer",
+    "InterquartileRange",
+    "InterquartileRangeEstimate",
     "IterativeMean",
     "KthLargestVariance",
     "LargeVariances",

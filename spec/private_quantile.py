@@ -35,6 +35,13 @@ DEPARTURES = (
         "a record's cell has all ranks #{z < t}..#{z <= t}, and its score is p n / q's distance from them",
         "the intervals of length 0 between equal records are never drawn there; here ties are",
     ),
+    Departure(
+        "AD20, the inverse sensitivity mechanism",
+        "cells are weighed by how far their ranks are from the quantile's, not by how many records "
+        "have to be replaced for a cell to hold it",
+        "for a quantile the two differ by one record at most (obligation_inverse_sensitivity): at "
+        "the same epsilon every cell has its probability there up to a factor of e^(epsilon / 2)",
+    ),
 )
 
 
@@ -127,6 +134,73 @@ def obligation_support() -> int:
             ordered += mass
         require(ordered == 1, f"{p}/{q}, {cells}: {ordered}")
         cases += len(weights)
+    return cases
+
+
+def length(cells: Sequence[int], t: int, p: int, q: int) -> int:
+    """Count how many records have to be replaced for t to be the record of rank m = ceil(p n / q),
+    at least 1.
+
+    Proof. t is that record if at most m - 1 are below and at least m at or below it. A replacement
+    changes both numbers by one at most, and records that are moved from below t, or from above it,
+    to t change the one that fails. QED
+    """
+    m = max(1, -(-p * len(cells) // q))
+    below, up_to = sum(z < t for z in cells), sum(z <= t for z in cells)
+    return max(0, below - m + 1, m - up_to)
+
+
+@states(
+    Source("AD20", "the inverse sensitivity mechanism", note="a quantile's is ours within a rank")
+)
+def obligation_inverse_sensitivity(claimed: Fraction = Fraction(1)) -> int:
+    """Show that a cell's length is at least its score over q and at most ``claimed`` more, which
+    some cell has; lengths move by at most 1 between neighbors, as scores over q do; so the
+    probabilities e^(-length epsilon / 2) and e^(-score epsilon / (2 q)), each divided by their
+    total, are within e^(claimed epsilon / 2) of each other.
+
+    Proof. As m - 1 < p n / q <= m, #{z < t} - m + 1 is up to 1 more than #{z < t} - p n / q, and m
+    - #{z <= t} less than 1 more than p n / q - #{z <= t}. Weights and their totals are then within
+    a factor of e^(epsilon / 2), and weights by lengths are the smaller ones. QED
+    """
+    cases, universe, most = 0, range(4), Fraction(0)
+    for (p, q), n in product(((1, 2), (1, 4), (9, 10)), range(1, 5)):
+        ordered = [tuple(cells) for cells in datasets(universe, n) if len(cells) == n]
+        held = {cells: sorted(cells)[max(1, -(-p * n // q)) - 1] for cells in ordered}
+        for cells, t in product(ordered, universe):
+            steps = [
+                sum(x != y for x, y in zip(cells, other, strict=True))
+                for other in ordered
+                if held[other] == t
+            ]
+            own, score = length(cells, t, p, q), Fraction(tables.score(cells, t, p, q), q)
+            require(
+                own == min(steps), f"{p}/{q}, {cells}: cell {t} is {min(steps)} away, not {own}"
+            )
+            require(0 <= own - score <= claimed, f"{p}/{q}, {cells}: {own}, {score}")
+            most, cases = max(most, own - score), cases + 1
+        for left, right in neighbors(universe, min(n, 3), Adjacency.REPLACE):
+            if len(left) == n:
+                moved = [abs(length(left, t, p, q) - length(right, t, p, q)) for t in universe]
+                require(max(moved) <= 1, f"{left}, {right}: {moved}")
+    require(most == claimed, f"lengths are at most {most} longer")
+    return cases + _alike(claimed)
+
+
+def _alike(claimed: Fraction) -> int:
+    """Compare both laws on 2^6 cells, and by how much they differ."""
+    cases, reach = 0, mp.mpf(1)
+    for epsilon, rows in product(map(Fraction, ("1/10", "1", "4")), ((3, 9, 9, 50), (0, 1, 60))):
+        grid_of, half = range(64), real(epsilon) / 2
+        by_score = [mp.exp(-half * tables.score(rows, t, 1, 2) / 2) for t in grid_of]
+        by_length = [mp.exp(-half * length(rows, t, 1, 2)) for t in grid_of]
+        totals = mp.fsum(by_score), mp.fsum(by_length)
+        for a, b in zip(by_score, by_length, strict=True):
+            ratio = (a / totals[0]) / (b / totals[1])
+            bound = mp.exp(half * real(claimed))
+            require(1 / bound <= ratio <= bound, f"{epsilon}, {rows}: {ratio}, {bound}")
+            reach, cases = max(reach, abs(mp.log(ratio)) / half), cases + 1
+    require(reach > mp.mpf(1) / 4, f"they differ by {reach} of it")
     return cases
 
 

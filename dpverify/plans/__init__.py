@@ -22,6 +22,7 @@ from dpverify.plans.plan import (
 from dpverify.plans.selection import QuantileChoice, QuantileChoices
 from dpverify.plans.smooth import SmoothNoise
 from dpverify.plans.thresholds import (
+    LaplaceTest,
     ThresholdedGaussian,
     ThresholdedLaplace,
     least_threshold,
@@ -42,6 +43,7 @@ __all__ = [
     "KaryResponse",
     "KeptCount",
     "KeptMean",
+    "LaplaceTest",
     "Law",
     "Mechanism",
     "NoNoise",

@@ -1,4 +1,7 @@
-"""Histograms over keys that nobody lists: noise on every count that occurs, small ones withheld."""
+"""Histograms over keys that nobody lists: noise on every count that occurs, small ones withheld.
+
+Likewise values that are released only where a noisy test finds them stable.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain, compress
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +126,20 @@ class ThresholdedLaplace(_Scaled):
         return rules.stability_histogram(sensitivity, scale=self.scale, threshold=self.threshold)
 
 
+class LaplaceTest(ThresholdedLaplace):
+    """Discrete Laplace noise of ``scale`` on how far each value is from being another one.
+
+    Rows of the query's value are (value, distance): what passes is released with its noisy
+    distance.
+    """
+
+    __slots__ = ()
+
+    def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:
+        """Rule: propose-test-release."""
+        return rules.propose_test_release(sensitivity, scale=self.scale, threshold=self.threshold)
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class ThresholdedGaussian(_Scaled):
     """round(scale N(0, 1)) on every count."""
@@ -176,12 +193,12 @@ class ExactCounts(_Thresholded):
         return tuple(rows)
 
 
+_Kind = TypeVar("_Kind", bound=_Scaled)
+
+
 def rarely_surfacing(
-    kind: type[ThresholdedLaplace | ThresholdedGaussian],
-    scale: Fraction,
-    moves: Derivation[Sensitivity],
-    delta: Fraction,
-) -> ThresholdedLaplace | ThresholdedGaussian:
+    kind: type[_Kind], scale: Fraction, moves: Derivation[Sensitivity], delta: Fraction
+) -> _Kind:
     """Noise of this scale, with the least threshold for which the rule's delta is at most ``delta``."""
 
     def holds(threshold: int) -> bool:

@@ -52,16 +52,19 @@ def weakest(*statuses: Status) -> Status:
 class Norm(Enum):
     """How the distance between two query values is measured.
 
-    SQUARED_L2 is the square of the Euclidean distance, which is rational where that is not. RANGE is
-    the largest change of a coordinate minus the smallest. ONE_WAY is the largest change of a coordinate,
-    where none moves against another. KEYS: one record touches at most so many
-    keys of a histogram and adds one to each. MOVED: the histogram counts a public number of things, of which
-    so many go to other keys. KEEP: the sum over records of the changes of their
-    keep-probabilities; when those that fall are lowered first and the others raised then, every set
-    of kept records on the way is friendly. SMOOTH: numbers, each with a
-    scale of its own; a number moves by at most the smaller of its scales on the two sides, and the scale
-    changes by at most this factor. COUPLED: of a map to datasets, with coins of its own: what it gives on neighbors can be drawn
+    SQUARED_L2 is the square of the Euclidean distance, which is rational where that is not. RANGE
+    is the largest change of a coordinate minus the smallest. ONE_WAY is the largest change of a
+    coordinate, where none moves against another. KEYS: one record touches at most so many keys of a
+    histogram and adds one to each. MOVED: the histogram counts a public number of things, of which
+    so many go to other keys. KEEP: the sum over records of the changes of their keep-probabilities;
+    when those that fall are lowered first and the others raised then, every set of kept records on
+    the way is friendly. SMOOTH: numbers, each with a scale of its own; a number moves by at most
+    the smaller of its scales on the two sides, and the scale changes by at most this factor.
+    COUPLED: of a map to datasets, with coins of its own: what it gives on neighbors can be drawn
     together so that at most so many steps of an adjacency lead from one to the other, for certain.
+    STABLE: so many values, each with its distance from the nearest dataset where it is another:
+    between neighbors a value stays and its distance changes by at most 1, or it changes and both
+    distances are 1.
     """
 
     L1 = "L1"
@@ -75,6 +78,7 @@ class Norm(Enum):
     KEEP = "keep-probability"
     SMOOTH = "smooth"
     COUPLED = "coupled"
+    STABLE = "stable values"
 
     def __str__(self) -> str:
         return self.value

@@ -46,6 +46,19 @@ PAPERS: dict[str, Paper] = {
             "STOC 2007",
         ),
         Paper(
+            "DL09",
+            "Differential privacy and robust statistics",
+            "Dwork, Lei",
+            "STOC 2009",
+        ),
+        Paper(
+            "AD20",
+            "Instance-optimality in differential privacy via approximate inverse sensitivity "
+            "mechanisms",
+            "Asi, Duchi",
+            "NeurIPS 2020",
+        ),
+        Paper(
             "HT10",
             "On the geometry of differential privacy",
             "Hardt, Talwar",

@@ -226,6 +226,26 @@ def stability_histogram(
     return steps * keys / scale, 1 - (1 - surfaces) ** keys
 
 
+@states(
+    Source("DL09", "propose-test-release", note="the noisy distance is released with the value")
+)
+def propose_test_release(scale: Fraction, threshold: int, values: int) -> tuple[Fraction, Any]:
+    """(epsilon, delta) of releasing (value, distance + Z) for each of some values with distance + Z
+    >= threshold.
+
+    A value's distance is the least number of records that have to change for it to change.
+    Proof. Let x, x' be neighbors, J the values that differ. Each of J has distance 1 on both sides,
+    for the neighbor has another; so it passes with d = P(1 + Z >= threshold) on either side, and if
+    it does not, what is said of it is the same. Of the others the distances differ by at most 1,
+    for a way from x' is one from x with a step more; so what is said of them has laws R, R' of
+    ratio e^(1 / scale) each. On outputs without any of J both laws are (1 - d)^|J| R and (1 -
+    d)^|J| R'. So P(S) <= e^((values - |J|) / scale) Q(S) + 1 - (1 - d)^|J|. QED
+    """
+    q = mp.exp(-1 / real(scale))
+    passes = q ** (threshold - 1) / (1 + q)
+    return values / scale, 1 - (1 - passes) ** values
+
+
 @states(Source("OURS", "thresholded Gaussian histograms are approximately GDP"))
 def gaussian_stability_histogram(
     sigma: Fraction, threshold: int, keys: int, *, replaced: bool

@@ -74,6 +74,22 @@ def test_the_rules_numbers_are_the_spec_s(
             assert _rounded_up(shown.delta, delta)
 
 
+@_steady
+@given(_WIDTHS, st.fractions(0, 60), st.integers(1, 20), st.sampled_from(Adjacency))
+def test_the_tests_numbers_are_the_spec_s(
+    width: Fraction, distance: Fraction, values: int, adjacency: Adjacency
+) -> None:
+    facts = width, 2 + int(distance * width), values
+    with mp.workdps(1000):
+        loss, delta = spec_rules.propose_test_release(*facts)
+        premise = lemma(values, query="the bins", norm=Norm.STABLE, adjacency=adjacency)
+        made = rules.propose_test_release(premise, scale=width, threshold=facts[1])
+        shown = made.conclusion.guarantee
+        assert isinstance(shown, ApproxDP)
+        assert shown.epsilon == loss
+        assert _rounded_up(shown.delta, delta)
+
+
 @pytest.mark.parametrize(
     ("rule", "width", "threshold"),
     [
@@ -297,3 +313,20 @@ def test_scales_and_thresholds_that_are_none_are_refused(rule: Any, width: str) 
     ):
         rule(_keys(1000), threshold=2, **{width: 10})
     assert rule(_keys(3), threshold=9, **{width: 1}).premises == (_keys(3),)
+
+
+def test_values_that_are_no_stable_ones_are_refused() -> None:
+    def refused(premise: Any, message: str, threshold: Any = 9, scale: Any = 1) -> None:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            rules.propose_test_release(premise, scale=scale, threshold=threshold)
+
+    def stable(value: Any, adjacency: Any = Adjacency.REPLACE) -> Any:
+        return lemma(value, query="the bins", norm=Norm.STABLE, adjacency=adjacency)
+
+    refused(_keys(1), "propose-test-release needs a sensitivity in stable values distance, but")
+    refused(stable("3/2"), "there is a whole number of values, at least 1.")
+    refused(stable(0), "there is a whole number of values, at least 1.")
+    refused(stable(1, Groups(Adjacency.REPLACE, 2)), "no claim under groups of 2, replace.")
+    refused(stable(1), "threshold = 1: a key that one record holds would surface", threshold=1)
+    refused(stable(1), "scale = 0 is not positive", scale=0)
+    refused(stable(1000), "would surface almost surely", threshold=2, scale=10)

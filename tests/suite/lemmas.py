@@ -40,6 +40,7 @@ from dpverify.grid.outer_products import FirstMoments, LengthSides, SecondMoment
 from dpverify.grid.pair_rungs import PairRungs
 from dpverify.grid.pairs import ClampedSquares, PairOctaves
 from dpverify.grid.public_sets import Slab
+from dpverify.grid.quartiles import QuartileBins
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.smooth import SmoothMedians
@@ -98,6 +99,7 @@ QUERIES: list[tuple[Query, Domain]] = [
     (GROUPS, TWO),
     (LevelCounts(GROUPS, (3, 1)), TWO),
     (SmoothMedians(((0, 8, 0),), Fraction(9, 10)), ONE),
+    (QuartileBins(0, 8, 0, Fraction(2)), ONE),
     (Agreement(NEAR, 3), ONE),
     (SoftAgreement(NEAR, FULL, 3), ONE),
     (SoftMean(NEAR, SPREAD, REPLACE, FULL), ONE),

@@ -29,7 +29,7 @@ FREE["KeptCount"] = {"predicate", "shift"}
 FREE["Count"] = {"within"}
 FREE["PairRungs"] = {"predicate"}
 """Parameters on which what is shown does not depend."""
-REPLACED = {"Answers", "SmoothMedians", "SoftAgreement", "SoftMean"}
+REPLACED = {"Answers", "QuartileBins", "SmoothMedians", "SoftAgreement", "SoftMean"}
 every_lemma = pytest.mark.parametrize("lemma", LEMMAS.values(), ids=LEMMAS)
 
 

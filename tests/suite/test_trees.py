@@ -34,6 +34,7 @@ def test_our_own_trees_fit_together() -> None:
         "gaussian_covariance",
         "gaussian_mean",
         "histogram_gaussian",
+        "interquartile_range",
         "iterative_mean",
         "kth_largest_variance",
         "large_variances",

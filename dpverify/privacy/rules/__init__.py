@@ -22,7 +22,11 @@ from dpverify.privacy.rules.events import (
     released_event,
 )
 from dpverify.privacy.rules.filters import friendly_lift, kept_by_noise, noisy_degree_lift
-from dpverify.privacy.rules.histograms import gaussian_stability_histogram, stability_histogram
+from dpverify.privacy.rules.histograms import (
+    gaussian_stability_histogram,
+    propose_test_release,
+    stability_histogram,
+)
 from dpverify.privacy.rules.lemmas import conjecture, event_lemma, refuted, sensitivity_lemma
 from dpverify.privacy.rules.noise import (
     discrete_gaussian,
@@ -70,6 +74,7 @@ __all__ = [
     "passed_gate",
     "post_process",
     "privacy_filter",
+    "propose_test_release",
     "public_value",
     "randomized_response",
     "refuted",

@@ -1,4 +1,4 @@
-"""Thresholds on histograms over keys that nobody has listed."""
+"""Thresholds on histograms over keys that nobody has listed, and on how stable a value is."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ _HISTOGRAM = Source(
 )
 _GAUSSIAN_HISTOGRAM = Source(
     "OURS", "thresholded Gaussian histograms are approximately GDP", note="no shift of epsilon"
+)
+_TESTED = Source(
+    "DL09", "propose-test-release", note="the noisy distance is released with the value"
 )
 
 
@@ -78,6 +81,35 @@ def gaussian_stability_histogram(
     guarantee = ApproximateGaussianDP.of_square(change.squares / sigma**2, delta)
     rule = f"key threshold {least} under rounded Gaussian noise of deviation {render(sigma)}"
     return derive(claim_of(guarantee, keys), rule, (keys,), _GAUSSIAN_HISTOGRAM)
+
+
+@states(_TESTED)
+def propose_test_release(
+    values: Derivation[Sensitivity], *, scale: Exact, threshold: int
+) -> Derivation[PrivacyClaim]:
+    """Release (value, distance + Z) for every value with distance + Z >= threshold; Z discrete
+    Laplace of ``scale``.
+
+    A value's distance is how many records at least have to change before the value does. Let
+    neighbors differ in j of the k values (the premise). These have distance 1 on both sides, so
+    each passes with the probability d = P(1 + Z >= threshold), and what is said of one that does
+    not pass is the same. The other k - j have distances that differ by at most 1. On outputs
+    without any of the j both laws are (1 - d)^j times laws of ratio e^((k - j) / scale): so (k /
+    scale, 1 - (1 - d)^k)-DP, whatever j is.
+    """
+    require_norm(values, (Norm.STABLE,), "propose-test-release")
+    premise = values.conclusion
+    if premise.value.denominator != 1 or premise.value < 1:
+        raise ValueError(f"{premise}; there is a whole number of values, at least 1.")
+    if not isinstance(premise.adjacency, Adjacency):
+        raise ValueError(f"propose-test-release has no claim under {premise.adjacency}.")
+    number = premise.value.numerator
+    change = _Change(Fraction(number), Fraction(number), ((1,) * number,))
+    scale, least = positive_scale(scale), _threshold(threshold, change)
+    delta = _surfacing(lambda _: Tail.DISCRETE_LAPLACE.at_least(least - 1, scale), change)
+    rule = f"distance threshold {least} under discrete Laplace noise of scale {render(scale)}"
+    claim = claim_of(approximate(change.total / scale, delta), values)
+    return derive(claim, rule, (values,), _TESTED)
 
 
 _MOST_MOVED = 16  # partitions are listed

@@ -366,6 +366,15 @@ def stability_histogram(
     return made.conclusion.guarantee
 
 
+def propose_test_release(
+    values: int, adjacency: Adjacency, *, scale: Fraction, threshold: int
+) -> Guarantee:
+    """Conclude by ``rules.propose_test_release``."""
+    stable = sensitivity(values, Norm.STABLE, adjacency)
+    made = rules.propose_test_release(stable, scale=scale, threshold=threshold)
+    return made.conclusion.guarantee
+
+
 def gaussian_stability_histogram(
     moved: Number, norm: Norm, adjacency: Adjacency, *, sigma: Fraction, threshold: int
 ) -> Guarantee:

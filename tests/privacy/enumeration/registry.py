@@ -67,6 +67,9 @@ ENUMERATED: dict[str, Enumeration] = {
     "privacy_filter": _of(
         "test_adaptive", "privacy_filter", "_one_epsilon", "_limit_after_an_answer", "_what_was_spent",
     ),
+    "propose_test_release": _of(
+        "test_stable_values", "propose_test_release", "_no_noise", "_no_delta", "_steps_in_value"
+    ),
     "public_value": _of("test_noise", "public_value", "_range"),
     "randomized_response": _of("test_noise", "randomized_response", "_two_answers"),
     "released_event": _of("test_released", "released_event", "_small_shift"),
