@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn
 
-from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim, parse_guarantee, render
+from dpverify.privacy import (
+    Adjacency,
+    Derivation,
+    Guarantee,
+    PrivacyClaim,
+    parse_guarantee,
+    render,
+    rules,
+)
 from dpverify.privacy.numbers import Exact, exact
 from dpverify.session.accounting import Cost, Unit, accounting_for, share_of
 from dpverify.session.journal import (
@@ -174,6 +182,40 @@ class Account:
             self._derivations[spend.number] = derivation
         return spend
 
+    def attach(self, number: int, derivation: Derivation[PrivacyClaim]) -> None:
+        """Give back the derivation of a request that another process spent, made again from its
+        text."""
+        spend = next((spend for spend in self.log if spend.number == number), None)
+        if spend is None:
+            raise ValueError(f"There is no spend number {number} in this account.")
+        self._refuse_another(derivation, spend.guarantee)
+        self._derivations[number] = derivation
+
+    @property
+    def derivation(self) -> Derivation[PrivacyClaim]:
+        """All requests so far as one derivation of the budget, whatever of it was spent.
+
+        Raises AccountError where nothing was spent, and where other processes spent requests whose
+        derivations were not given back by ``attach``.
+        """
+        log = self.log
+        missing = [spend.number for spend in log if spend.number not in self._derivations]
+        if not log:
+            raise AccountError("Nothing was spent yet, so there is nothing to derive.")
+        if missing:
+            raise AccountError(
+                f"Requests {missing} were spent by another process, which alone has their "
+                "derivations. Make them again from the log's texts, and attach(number, derivation)."
+            )
+        steps = [self._entering(self._derivations[spend.number], spend) for spend in log]
+        limits = self._unit.guarantee_of(self.limit)
+        return rules.convert(rules.privacy_filter(steps, budget=limits), self.budget)
+
+    def _entering(self, shown: Derivation[PrivacyClaim], spend: Spend) -> Derivation[PrivacyClaim]:
+        """Convert a claim to what was spent on it, in the unit that is added up."""
+        spent = rules.convert(shown, spend.guarantee)
+        return rules.convert(spent, self._unit.guarantee_of(spend.cost))
+
     @property
     def log(self) -> tuple[Spend, ...]:
         """All spends in their order, those of other processes too."""
@@ -219,6 +261,12 @@ class Account:
             raise ValueError(
                 f"The claim is under {claim.adjacency}, and the account under {self.adjacency}."
             )
+        for other in self._derivations.values():
+            if other.conclusion.domain != claim.domain:
+                raise ValueError(
+                    f"The claim is for {claim.domain}, and an earlier one for "
+                    f"{other.conclusion.domain}: claims about two tables do not add up."
+                )
         if not claim.guarantee.implies(guarantee):
             raise ValueError(f"The claim {claim} does not imply {guarantee}, which is to be spent.")
 

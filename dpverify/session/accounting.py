@@ -21,6 +21,7 @@ from dpverify.privacy import (
     ZeroConcentratedDP,
     calibrate,
 )
+from dpverify.privacy.guarantees.curves import gaussian_share
 from dpverify.privacy.numbers import Exact, approximately, exact, render
 
 Unit = Literal["gaussian", "epsilon"]
@@ -106,14 +107,15 @@ class Gaussian(Accounting):
         return Cost(part.mu_squared, delta)
 
     def cost_of(self, guarantee: Guarantee) -> Cost:
-        """Take the parameters of the least Gaussian guarantee that is known to follow."""
-        part = guarantee.gaussian
-        if part is None or part.tv:
+        """Take mu^2 of about the least Gaussian curve above the guarantee, beside its own delta."""
+        delta = guarantee.delta_floor
+        try:
+            return Cost(gaussian_share(guarantee, delta), delta)
+        except ValueError:
             raise ValueError(
-                f"{guarantee} lies above no Gaussian curve that is known; convert(...) its claim "
+                f"{guarantee} lies below no Gaussian curve that is known; convert(...) its claim "
                 "to an ApproximateGaussianDP, with some additive delta, and spend that."
-            )
-        return Cost(part.mu_squared, part.delta)
+            ) from None
 
     def guarantee_of(self, cost: Cost) -> Guarantee:
         """Name approximate GDP of these parameters, GDP without a delta."""

@@ -18,7 +18,7 @@ from dpverify import (
     PureDP,
     ZeroConcentratedDP,
 )
-from dpverify.privacy import Guarantee
+from dpverify.privacy import Derivation, Domain, Guarantee, PrivacyClaim, rules
 from dpverify.session.account import Account, AccountError, BudgetExceeded
 from dpverify.session.accounting import Cost
 
@@ -174,3 +174,61 @@ def test_shares_lie_between_nothing_and_everything(
 ) -> None:
     with pytest.raises(ValueError, match="share ="):
         account.fraction(share, of_delta)  # type: ignore[arg-type]
+
+
+# --- one derivation of all ----------------------------------------------------------------------
+
+
+def _shown(guarantee: Guarantee, columns: int = 1) -> Derivation[PrivacyClaim]:
+    return rules.conjecture(guarantee, adjacency=ADD_REMOVE, domain=Domain(columns))
+
+
+def test_all_requests_are_one_derivation_of_the_budget(account: Account) -> None:
+    third = account.fraction("1/3", "1/2")
+    small = GaussianDP("1/100")
+    account.spend(third, "a histogram", _shown(third))
+    account.spend(small, "a mean", _shown(GaussianDP("1/200")))
+    account.spend(PureDP("1/10"), "a count", _shown(PureDP("1/10")))
+    shown = account.derivation
+    assert shown.conclusion.guarantee == BUDGET
+    filtered = shown.premises[0]
+    assert filtered.rule == "privacy filter"
+    assert [str(step.conclusion) for step in filtered.premises] == [
+        str(_shown(account._unit.guarantee_of(spend.cost)).conclusion) for spend in account.log
+    ]
+
+
+@pytest.mark.parametrize("account", ["file"], indirect=True)
+def test_derivations_of_another_process_are_given_back(account: Account, tmp_path: Path) -> None:
+    third = account.fraction("1/3")
+    account.spend(third, "a mean", _shown(third))
+    again = Account.resume(tmp_path / "account.jsonl")
+    again.spend(third, "another", _shown(third))
+    for one, missing in ((account, 2), (again, 1)):
+        with pytest.raises(AccountError, match=rf"Requests \[{missing}\] were spent by another"):
+            _ = one.derivation
+        one.attach(missing, _shown(third))
+    assert str(account.derivation) == str(again.derivation)
+
+
+def test_a_derivation_of_something_else_is_refused_before_anything_is_spent(
+    account: Account,
+) -> None:
+    with pytest.raises(AccountError, match="Nothing was spent"):
+        _ = account.derivation
+    third = account.fraction("1/3")
+    account.spend(third, "a mean", _shown(third))
+    replaced = rules.conjecture(third, adjacency=REPLACE, domain=Domain(1))
+    refused = [
+        (_shown(GaussianDP(1)), "does not imply"),
+        (replaced, "is under replace"),
+        (_shown(third, columns=2), "two tables"),
+    ]
+    for shown, said in refused:
+        with pytest.raises(ValueError, match=said):
+            account.spend(third, "another", shown)
+        with pytest.raises(ValueError, match=said):
+            account.attach(1, shown)
+    with pytest.raises(ValueError, match="no spend number 2"):
+        account.attach(2, _shown(third))
+    assert len(account.log) == 1
