@@ -151,7 +151,7 @@ class OnDisk(Journal):
                     "digest": hashlib.sha256(torn).hexdigest(),
                 }
                 _write(file, _text(line, journal._seen[-1]))
-                done = f"{path}: a torn last line of {len(torn)} bytes was cut off; no record was read for it."
+                done = f"{path}: a torn last line was cut off; no record was read for it."
             else:
                 _write(file, b"\n")
                 done = f"{path}: the last line lacked its end; it was kept."

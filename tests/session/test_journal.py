@@ -73,11 +73,16 @@ def test_a_line_is_synced_before_a_record_may_be_read(
 ) -> None:
     """Record the order of calls. Its false twin, a journal that does not sync, is seen."""
     done: list[str] = []
+
+    def watched(name: str, right: Callable[..., int | None]) -> Callable[..., int | None]:
+        def call(*given: object) -> int | None:
+            done.append(name)
+            return right(*given)
+
+        return call
+
     for name in ("write", "fsync"):
-        right = getattr(os, name)
-        monkeypatch.setattr(
-            os, name, lambda *given, n=name, f=right: (done.append(n), f(*given))[1]
-        )
+        monkeypatch.setattr(os, name, watched(name, getattr(os, name)))
     _spend(account)
     assert done == ["write", "fsync"]
     monkeypatch.setattr(journal.OnDisk, "_sync", lambda self, file: None)
@@ -116,13 +121,18 @@ def test_a_torn_last_line_is_refused_and_mended_in_words(account: Account, path:
 
 
 def test_a_last_line_is_cut_off_or_kept_whole(account: Account, path: Path) -> None:
-    """Tear the last line at every byte: what was written before is never lost, nor what lacks its
+    """Tear the last line at many bytes: what was written before is never lost, nor what lacks its
     end of line alone."""
     for _ in range(2):
         _spend(account)
     content = path.read_bytes()
     start = content[:-1].rindex(b"\n") + 1
-    for end in range(start + 1, len(content)):
+    for end in (
+        start + 1,
+        *range(start + 2, len(content) - 2, 23),
+        len(content) - 2,
+        len(content) - 1,
+    ):
         path.write_bytes(content[:end])
         with pytest.raises(CorruptAccount, match="torn"):
             journal.OnDisk(path).lines()
@@ -263,10 +273,10 @@ def test_a_change_of_any_byte_is_seen(account: Account, path: Path) -> None:
     for _ in range(2):
         _spend(account)
     content = path.read_bytes()
+    assert len(journal.OnDisk(path)._check(content)) == 3
     for at in range(len(content)):
-        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         with pytest.raises(CorruptAccount):
-            journal.OnDisk(path).lines()
+            journal.OnDisk(path)._check(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
 
 
 def test_lines_that_are_missing_doubled_or_in_another_order_are_seen(
