@@ -145,7 +145,7 @@ def choose(
     """
     kind, given = question.kind, dict(question.given)
     if kind == "release":
-        return [Choice(given["mechanism"], given["parameters"], "chosen by name")]
+        return [_by_name(given["mechanism"], given["parameters"])]
     if kind in _OF_ONE and len(types) != 1:
         raise ValueError(
             f"{kind} is about one column, and {list(types)} are given; ask once for each."
@@ -159,6 +159,13 @@ def choose(
     if kind not in _CHOOSERS:
         raise ValueError(f"{kind!r} is no question; ask one of {', '.join(KINDS)}.")
     return [_CHOOSERS[kind](types, unit, delta, **given)]
+
+
+def _by_name(kind: Any, given: Mapping[str, Any]) -> Choice:
+    """Take a mechanism that was named. Raises TypeError for what is none."""
+    if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
+        raise TypeError(f"mechanism = {kind!r}; give a mechanism's class, for example BoundedMean.")
+    return Choice(kind, given, "chosen by name")
 
 
 def edges_of(column: str, kind: ColumnType, bins: int | Sequence[float] | None) -> list[float]:

@@ -18,6 +18,7 @@ from dpverify.privacy import (
     Guarantee,
     PrivacyClaim,
     PureDP,
+    Status,
     rules,
 )
 from dpverify.randomness import Bits
@@ -134,8 +135,11 @@ def prepare(
     if needed is Adjacency.REPLACE:
         _refuse_too_few(question, made, table.private_number_of_rows)
     shown = rules.compose(*(one.derivation(adjacency) for one in together))
-    if budget is not None and len(chosen) > 1:
-        shown = rules.convert(shown, budget)
+    if shown.conclusion.status is not Status.PROVED:
+        raise ValueError(
+            f"{question}: the claim of {type(made[0]).__name__} is {shown.conclusion.status}, and a session answers with proved "
+            "claims alone. Nothing was spent."
+        )
     return Prepared(question, together, chosen[0].why, shown)
 
 

@@ -1,0 +1,218 @@
+"""The mistakes of a first day: one clear line each, before anything is spent, with no private value in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpverify import (
+    Adjacency,
+    ApproxDP,
+    Boolean,
+    Category,
+    Integer,
+    Number,
+    PureDP,
+    SeededBits,
+    Session,
+    Table,
+)
+from dpverify.session import BudgetExceeded
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+SECRET = 33.125
+DATA: dict[str, Any] = {
+    "bmi": [SECRET, 25.0, "n/a"],
+    "age": [44, 45, None],
+    "region": ["north", "south", "Atlantis"],
+    "ok": [True, False, None],
+}
+COLUMNS: dict[str, Any] = {
+    "bmi": Number(15, 45),
+    "age": Integer(0, 120, missing=60),
+    "region": Category("north", "south"),
+    "ok": Boolean(),
+    "income": Number(),
+}
+TABLE = Table(DATA | {"income": [1e4, 2e4, 3e4]}, columns=COLUMNS)
+
+
+def session(adjacency: Any = ADD, budget: Any = None) -> Session:
+    given = PureDP(1) if budget is None else budget
+    return Session(TABLE, budget=given, adjacency=adjacency, bits=SeededBits(1))
+
+
+def read_twice() -> Any:
+    rows = ((x, x) for x in [SECRET, 20.0])
+    return Table(rows, columns={"bmi": Number(15, 45)})
+
+
+Mistake = Callable[[], Any]
+MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
+    "a text column": (
+        lambda: session().mean("region", share="1/3"),
+        TypeError,
+        r"mean of 'region': the column is declared as one of \('north', 'south'\).*ask for a histogram",
+    ),
+    "no bounds": (
+        lambda: session().mean("income", share="1/3"),
+        ValueError,
+        r"'income': the column has no declared bounds.*declare income=Number\(low, high\)",
+    ),
+    "NaN as a bound": (
+        lambda: Number(float("nan"), 45),
+        ValueError,
+        "low and high.*give a finite public bound",
+    ),
+    "swapped bounds": (lambda: Number(45, 15), ValueError, "reversed; give the smaller one first"),
+    "epsilon as text": (lambda: PureDP("one"), ValueError, "epsilon = 'one'"),
+    "a budget as a number": (
+        lambda: session(budget=1.0),
+        TypeError,
+        r"budget = 1\.0 is not a guarantee; write ApproxDP\(1, '1e-6'\)",
+    ),
+    "a negative epsilon": (lambda: PureDP(-1), ValueError, "epsilon = -1"),
+    "a negative share": (
+        lambda: session().count(share=-1),
+        ValueError,
+        r"share = -1 is outside \(0, 1\]; write '1/3'",
+    ),
+    "no price": (
+        lambda: session().count(),
+        ValueError,
+        "Say what the answer may cost: share='1/3'",
+    ),
+    "adjacency as text": (
+        lambda: session("replace"),
+        TypeError,
+        r"adjacency = 'replace'; write Adjacency\.ADD_REMOVE",
+    ),
+    "a count that is public": (
+        lambda: session(REPLACE).count(share="1/3"),
+        ValueError,
+        "under replace: the number of records is public there",
+    ),
+    "a budget that is gone": (
+        lambda: [s := session(), s.count(share=1), s.mean("age", share="1/9")],
+        BudgetExceeded,
+        "costs epsilon = 0.111111.*left are epsilon = 0 ",
+    ),
+    "too few rows": (
+        lambda: session(REPLACE).mean("age", share="1/3", at_least=20),
+        ValueError,
+        "the table has 3 rows, and BoundedMean needs at least 20.*Nothing was spent",
+    ),
+    "a column that is not there": (
+        lambda: session().mean("bmj", share="1/3"),
+        ValueError,
+        "has no column 'bmj'; it was declared with bmi, age, region, ok, income",
+    ),
+    "groups that are private": (
+        lambda: session().mean("bmi", by="age", share="1/3"),
+        TypeError,
+        "which values occur is private; declare it as Category",
+    ),
+    "a value nobody declared": (
+        lambda: session().count(where={"region": ["Utopia"]}, share="1/3"),
+        ValueError,
+        r"'Utopia' is not among the declared values \('north', 'south'\)",
+    ),
+    "a condition on records that are no list": (
+        lambda: session().count(where="region == 'north'", share="1/3"),  # type: ignore[arg-type]
+        TypeError,
+        "write where={'region': ",
+    ),
+    "a generator, which can be read once": (read_twice, TypeError, "A generator is no table"),
+    "a frame in place of a table": (
+        lambda: Session(DATA, budget=PureDP(1), adjacency=ADD),  # type: ignore[arg-type]
+        TypeError,
+        "declare its columns first",
+    ),
+    "bins that are not given": (
+        lambda: session().histogram("bmi", share="1/3"),
+        ValueError,
+        "give bins, a number of equal ones between the declared bounds, or their edges",
+    ),
+    "bins that leave somebody out": (
+        lambda: session().histogram("bmi", [20, 30, 45], share="1/3"),
+        ValueError,
+        "the first and the last edge are the declared bounds 15.0 and 45.0",
+    ),
+    "several columns for one": (
+        lambda: session().median(["bmi", "age"], share="1/3"),  # type: ignore[arg-type]
+        ValueError,
+        "median is about one column",
+    ),
+    "a wide mean of a pure budget": (
+        lambda: session().mean(["bmi", "age"], share="1/3"),
+        ValueError,
+        "no amount of Gaussian noise is pure DP|one column at a time",
+    ),
+    "a robust mean without deviations": (
+        lambda: session(budget=ApproxDP(1, "1e-6")).expected_error(
+            "robust_mean", "bmi", share=1, n=9
+        ),
+        ValueError,
+        "needs deviations=",
+    ),
+    "a mechanism that is none": (
+        lambda: session().release(np.mean, "bmi", share="1/3"),  # type: ignore[arg-type]
+        TypeError,
+        "give a mechanism's class, for example BoundedMean",
+    ),
+    "a question that is none": (
+        lambda: session().expected_error("average", "bmi", share=1, n=9),
+        ValueError,
+        "'average' is no question; ask one of count, median",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_has_one_clear_line(name: str) -> None:
+    make, kind, message = MISTAKES[name]
+    with pytest.raises(kind, match=message) as caught:
+        make()
+    said = str(caught.value)
+    assert "\n" not in said
+    for private in (
+        "33.125",
+        "25.0",
+        "44",
+        "n/a",
+        "10000",
+        "Atlantis" if "where" not in said else "\0",
+    ):
+        assert private not in said
+    assert caught.value.__cause__ is None
+
+
+def test_refusals_cost_nothing() -> None:
+    one = session()
+    for refused in (
+        lambda: one.mean("region", share="1/3"),
+        lambda: one.mean("bmi", by="age", share="1/3"),
+        lambda: one.histogram("bmi", share="1/3"),
+        lambda: one.count(share=2),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            refused()
+    assert one.log == ()
+
+
+@pytest.mark.parametrize("name", ["bmi", "age", "region", "ok"])
+def test_no_record_decides_whether_a_question_is_answered(name: str) -> None:
+    """Cells of the wrong type are missing, by the declared rule: the same outcome with and without them."""
+    odd = {column: [None, float("inf"), "x" * 99] for column in DATA} | {"income": [1, 2, 3]}
+    for data in (DATA | {"income": [1, 2, 3]}, odd):
+        one = Session(Table(data, columns=COLUMNS), budget=ApproxDP(1, "1e-6"), adjacency=ADD)
+        one.count(where={"region": ["north"]}, share="1/4")
+        ask = (
+            one.histogram(name, share="1/4")
+            if name in ("region", "ok")
+            else one.median(name, share="1/4")
+        )
+        assert ask.abstained is None
