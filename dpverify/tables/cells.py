@@ -1,9 +1,9 @@
 """Single cells as numbers and as texts, whatever they hold, each on its own.
 
-The same value gives the same number however it is stored, for what is beside it may decide how: a missing
-value makes pandas store integers as floats, a word makes every number of a file a text, a complex number
-makes an array complex. So text counts as the number that it spells, a truth value and its word as 0 or 1, and a
-complex number without an imaginary part as a real one.
+The same value gives the same number however it is stored, for what is beside it may decide how: a
+missing value makes pandas store integers as floats, a word makes every number of a file a text, a
+complex number makes an array complex. So text counts as the number that it spells, a truth value
+and its word as 0 or 1, and a complex number without an imaginary part as a real one.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ def texts(cells: list[Any]) -> list[str | None]:
 
 
 def spelled(text: str) -> float | None:
-    """Give the number that a text spells in decimal digits, 1 for true and 0 for false; None for any other."""
+    """Give the number that a text spells in decimal digits, 1 for true and 0 for false; None for
+    any other."""
     return float(text) if _NUMBER.fullmatch(text) else _TRUTH.get(text.lower())
 
 
 def _text(cell: Any) -> str | None:
-    """Read text or UTF-8 bytes. A cell's type is asked, never the cell, which may be code that is not ours."""
+    """Read text or UTF-8 bytes. A cell's type is asked, never the cell, which may be code that is
+    not ours."""
     kind = type(cell)
     if kind is str:
         return str(cell).strip(_BLANK)

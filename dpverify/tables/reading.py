@@ -1,7 +1,8 @@
 """Columns of cells out of whatever holds a table. Only public facts decide an exception.
 
-Public are the type of the container, the names of its columns and, of an array, its dimensions. How a column is stored is not: one
-record can decide it. So every way of storing a cell gives the same number in the end (see ``cells``).
+Public are the type of the container, the names of its columns and, of an array, its dimensions. How
+a column is stored is not: one record can decide it. So every way of storing a cell gives the same
+number in the end (see ``cells``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dpverify.tables.reading_frames import frame_cells, frame_column, is_column,
 def columns_of(
     data: Any, wanted: tuple[str, ...], names: Sequence[str] | None = None
 ) -> dict[str, Cells]:
-    """Give the cells of each wanted column, all of them of one length. Raises TypeError or ValueError, from public facts alone."""
+    """Give the cells of each wanted column, all of them of one length. Raises TypeError or
+    ValueError, from public facts alone."""
     order = _order(names, wanted)
     if is_frame(data) or isinstance(data, Mapping):
         if names is not None:
@@ -28,16 +30,19 @@ def columns_of(
         found = {name: cells_of(data[name], name) for name in _there(wanted, data)}
         if len({len(cells) for cells in found.values()}) > 1:
             raise ValueError(
-                "The columns have different lengths, so they are no rows; give columns of one length."
+                "The columns have different lengths, so they are no rows; give columns of one "
+                "length."
             )
         return found
     if isinstance(data, np.ndarray):
         return _of_array(data, wanted, order)
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
         return _of_rows(list(data), wanted, order)
+    library = type(data).__module__.partition(".")[0]
+    kind = f"{library} {type(data).__name__}".removeprefix("builtins ")
     raise TypeError(
-        f"A {type(data).__name__} is no table; give a data frame, a mapping from names to columns, an array or a "
-        "list of rows, or a file by Table.read_csv or Table.read_parquet."
+        f"A {kind} is no table; give a data frame that is in memory, a mapping from names to "
+        "columns, an array or a list of rows, or a file by Table.read_csv or Table.read_parquet."
     )
 
 
@@ -64,8 +69,8 @@ def _order(names: Sequence[str] | None, wanted: tuple[str, ...]) -> tuple[str, .
 
 
 def _there(wanted: tuple[str, ...], given: Iterable[Any]) -> tuple[str, ...]:
-    """The wanted columns, each of which is there once. Raises ValueError, which does not list what is there: names that
-    were read from a file without a line of names are a record."""
+    """The wanted columns, each of which is there once. Raises ValueError, which does not list what
+    is there: names that were read from a file without a line of names are a record."""
     names = list(given)
     for name in wanted:
         if names.count(name) != 1:
@@ -79,13 +84,14 @@ def _there(wanted: tuple[str, ...], given: Iterable[Any]) -> tuple[str, ...]:
 def _refuse_masks(array: Any) -> None:
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
-            "The data are a masked array, whose hidden values would count; give a plain one, for example "
-            "data.filled(np.nan)."
+            "The data are a masked array, whose hidden values would count; give a plain one, for "
+            "example data.filled(np.nan)."
         )
 
 
 def _of_numpy(column: Any) -> Cells:
-    """The cells of an array of one dimension: a fresh array of floats where it holds real numbers, else a list."""
+    """The cells of an array of one dimension: a fresh array of floats where it holds real numbers,
+    else a list."""
     return column.astype(np.float64) if column.dtype.kind in "biuf" else list(column)
 
 
@@ -100,8 +106,8 @@ def _of_array(data: Any, wanted: tuple[str, ...], order: tuple[str, ...]) -> dic
     if rows.ndim != 2 or rows.shape[1] != len(order):
         shape = f"{rows.shape[1]} columns" if rows.ndim == 2 else f"{rows.ndim} dimensions"
         raise ValueError(
-            f"The array has {shape}, and there are {len(order)} names; give names=[...] for all of its "
-            "columns, in order."
+            f"The array has {shape}, and there are {len(order)} names; give names=[...] for all of "
+            "its columns, in order."
         )
     return {name: _of_numpy(rows[:, order.index(name)]) for name in wanted}
 

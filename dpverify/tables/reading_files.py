@@ -1,11 +1,12 @@
 """Columns of files. Of a CSV file a line is a record, whatever it holds.
 
-The rule for CSV files: the bytes are cut at each line feed, before anything else is looked at, and each line is decoded and
-divided by itself. So no record can swallow, shift or spoil another one: a quotation mark that is never closed, a line with
-too many or too few cells, bytes that are no text, a cell of any length make the cells of their own line missing, and
-nothing else. An empty line is a record too. In return a quoted cell cannot contain a line feed: where one person's
-record spans several lines they are several records, all of them missing, and the file is to be read by a library that
-joins them, and its frame given to ``Table``.
+The rule for CSV files: the bytes are cut at each line feed, before anything else is looked at, and
+each line is decoded and divided by itself. So no record can swallow, shift or spoil another one: a
+quotation mark that is never closed, a line with too many or too few cells, bytes that are no text,
+a cell of any length make the cells of their own line missing, and nothing else. An empty line is a
+record too. In return a quoted cell cannot contain a line feed: where one person's record spans
+several lines they are several records, all of them missing, and the file is to be read by a library
+that joins them, and its frame given to ``Table``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 Encoding = Literal["utf-8", "ascii", "latin-1", "cp1252"]
-"""Encodings in which a line feed, a comma and a quotation mark are the bytes that they are in ASCII, and nothing else is."""
+"""Encodings in which a line feed, a comma and a quotation mark are the bytes that they are in
+ASCII, and nothing else is."""
 _DELIMITERS = ",;\t|:"
 
 
@@ -29,7 +31,8 @@ def csv_columns(
     delimiter: str,
     encoding: str,
 ) -> dict[str, list[str | None]]:
-    """Give the cells of each wanted column of a CSV file. The first line has the names, unless they are given.
+    """Give the cells of each wanted column of a CSV file. The first line has the names, unless they
+    are given.
 
     Raises TypeError or ValueError for options and names, and OSError for the file.
     """
@@ -46,8 +49,9 @@ def csv_columns(
     for name in wanted:
         if list(names).count(name) != 1:
             raise ValueError(
-                f"{list(names).count(name)} of the file's columns are named {name!r}. The first line is taken "
-                "for their names; for a file without such a line give names=[...], in order."
+                f"{list(names).count(name)} of the file's columns are named {name!r}. The first "
+                "line is taken for their names; for a file without such a line give names=[...], "
+                "in order."
             )
     places = [list(names).index(name) for name in wanted]
     missing: list[Any] = [None] * len(names)
@@ -70,7 +74,8 @@ def _cells(line: bytes, delimiter: str, encoding: str) -> list[str] | None:
 
 
 def parquet_table(path: str | PathLike[str], wanted: tuple[str, ...]) -> Any:
-    """Read the wanted columns of a Parquet file as a table of pyarrow. Columns that are not there are left out.
+    """Read the wanted columns of a Parquet file as a table of pyarrow. Columns that are not there
+    are left out.
 
     Raises ImportError without pyarrow, and what pyarrow and the system raise for the file.
     """
@@ -78,7 +83,8 @@ def parquet_table(path: str | PathLike[str], wanted: tuple[str, ...]) -> Any:
         from pyarrow import parquet
     except ImportError:
         raise ImportError(
-            "Table.read_parquet needs pyarrow: install dpverify[tables], or give a data frame to Table."
+            "Table.read_parquet needs pyarrow: install dpverify[tables], or give a data frame to "
+            "Table."
         ) from None
     with parquet.ParquetFile(path) as file:
         there = file.schema_arrow.names

@@ -1,7 +1,8 @@
-"""Columns of data frames of pandas and polars and of tables of pyarrow, without importing any of the three.
+"""Columns of data frames of pandas and polars and of tables of pyarrow, without importing any of
+the three.
 
-How a column is stored decides no exception: dates, lists and whatever else holds no numbers, texts or truth values is missing in
-every row.
+How a column is stored decides no exception: dates, lists and whatever else holds no numbers, texts
+or truth values is missing in every row.
 """
 
 from __future__ import annotations
@@ -120,5 +121,5 @@ def _of_arrow(column: Any) -> Cells:
 
 
 def _copied(column: Any) -> dict[str, bool]:
-    """The option by which an array with missing cells, that is not chunked, becomes one of numpy."""
+    """The option by which an array that is not chunked becomes one of numpy, missing cells too."""
     return {} if hasattr(column, "chunks") else {"zero_copy_only": False}

@@ -1,4 +1,5 @@
-"""Columns of a table, with some records left out: a public function of each record, and what it does to claims."""
+"""Columns of a table, with some records left out: a public function of each record, and what it
+does to claims."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A public condition on one column: its number is one of several, or from ``low`` to ``high``."""
+    """A public condition on one column: its number is among several, or from low to high."""
 
     column: str
     among: tuple[float, ...] = ()
@@ -40,8 +41,9 @@ class Condition:
 class Selection:
     """Some columns of a table, of the records that public conditions keep.
 
-    Each record is looked at alone. A record is left out if a condition does not hold, or if a cell of the selected
-    columns or of a condition's is missing and its type says "leave out". ``records`` is as secret as the data; all else is public.
+    Each record is looked at alone. A record is left out if a condition does not hold, or if a cell
+    of the selected columns or of a condition's is missing and its type says "leave out".
+    ``records`` is as secret as the data; all else is public.
     """
 
     table: Table
@@ -56,7 +58,8 @@ class Selection:
 
     @property
     def leaves_out(self) -> bool:
-        """Tell whether a record can be left out: a public fact, decided by types and conditions alone."""
+        """Tell whether a record can be left out: a public fact, decided by types and conditions
+        alone."""
         several = bool(self.conditions) or any(kind.leaves_out for kind in self.types.values())
         return several and self.filling is None
 
@@ -70,10 +73,11 @@ class Selection:
 
     @property
     def records(self) -> Floats:
-        """The kept records as mechanisms take them, shape (n, number of columns): as secret as the data.
+        """The kept records as mechanisms take them, shape (n, number of columns): as secret as the
+        data.
 
-        A category's value is its place in the declared list, a truth value is 0 or 1. Without columns each record is a
-        single 0, to be counted.
+        A category's value is its place in the declared list, a truth value is 0 or 1. Without
+        columns each record is a single 0, to be counted.
         """
         n = self.table.private_number_of_rows
         kept = np.ones(n, bool)
@@ -95,10 +99,11 @@ class Selection:
         among: Iterable[Any] | None = None,
         between: tuple[float, float] | None = None,
     ) -> Selection:
-        """Keep the records whose value of a column is one of public values, or from one public bound to another.
+        """Keep the records whose value of a column is one of public values, or from one public
+        bound to another.
 
-        among: declared values of a Category or a Boolean, or whole numbers of an Integer. between: both ends belong to it.
-        Raises TypeError or ValueError, from public facts alone.
+        among: declared values of a Category or a Boolean, or whole numbers of an Integer. between:
+        both ends belong to it. Raises TypeError or ValueError, from public facts alone.
         """
         kind = self.table.type_of(column)
         if (among is None) == (between is None):
@@ -109,62 +114,69 @@ class Selection:
         return replace(self, conditions=(*self.conditions, made))
 
     def by(self, column: str) -> dict[Any, Selection]:
-        """Divide the records by a column's declared values: a selection for each, and no record is in two.
+        """Divide the records by a column's declared values: a selection for each, and no record is
+        in two.
 
-        Every declared value has one, whether it occurs or not. Raises TypeError unless the column is a Category or a Boolean.
+        Every declared value has one, whether it occurs or not. Raises TypeError unless the column
+        is a Category or a Boolean.
         """
         kind = self.table.type_of(column)
         if self.filling is not None:
             raise ValueError(
-                f"by={column!r}: of a filled selection every group would have all records; divide first."
+                f"by={column!r}: of a filled selection every group would have all records; divide "
+                "first."
             )
         if not isinstance(kind, (Category, Boolean)):
             raise TypeError(
-                f"by={column!r}: the column is declared as {kind}, and which values occur is private; declare it as "
-                "Category(...) with the values to group by."
+                f"by={column!r}: the column is declared as {kind}, and which values occur is "
+                "private; declare it as Category(...) with the values to group by."
             )
         return {value: self.where(column, among=[value]) for value in kind.values}
 
     def filled(self, value: float) -> Selection:
-        """Count each record that would be left out as one of this public value in every column, so that none is left out.
+        """Count each record that would be left out as one of this public value in every column, so
+        that none is left out.
 
-        A query that such a record adds nothing to, as a sum for the value 0, is paid for once under replace too.
-        Raises TypeError or ValueError for what is no finite number.
+        A query that such a record adds nothing to, as a sum for the value 0, is paid for once under
+        replace too. Raises TypeError or ValueError for what is no finite number.
         """
         return replace(self, filling=Number().number(value, "filled"))
 
     def adjacency_needed(self, adjacency: Adjacency) -> Adjacency:
-        """Give the adjacency that a mechanism on these records needs for a claim under ``adjacency``.
+        """Give the adjacency that a mechanism on these records needs for a claim under
+        ``adjacency``.
 
         Add-remove wherever a record can be left out: how many are kept is private under either.
         """
         return Adjacency.ADD_REMOVE if self.leaves_out else adjacency
 
     def steps(self, adjacency: Adjacency) -> int:
-        """Count the steps that a claim is paid for: 2 where a replaced record may be left out, else 1."""
+        """Count the steps that a claim is paid for: 2 where a replaced record may be left out, else
+        1."""
         return 2 if self.leaves_out and adjacency is Adjacency.REPLACE else 1
 
     def carry(
         self, derivation: Derivation[PrivacyClaim], adjacency: Adjacency
     ) -> Derivation[PrivacyClaim]:
-        """Derive what a mechanism that is run on these records claims of the table, under ``adjacency``.
+        """Derive what a mechanism that is run on these records claims of the table, under
+        ``adjacency``.
 
-        derivation: the mechanism's own, under ``adjacency_needed(adjacency)``. Raises ValueError for a mechanism that takes
-        another number of columns, or is for another adjacency.
+        derivation: the mechanism's own, under ``adjacency_needed(adjacency)``. Raises ValueError
+        for a mechanism that takes another number of columns, or is for another adjacency.
         """
         taken, width = derivation.conclusion.domain, max(1, len(self.columns))
         if isinstance(taken, Domain) and taken.columns != width:
             raise ValueError(
-                f"The mechanism takes records of {taken.columns} columns, and the selection has {width}; select "
-                "as many as it takes."
+                f"The mechanism takes records of {taken.columns} columns, and the selection has "
+                f"{width}; select as many as it takes."
             )
         domain, by = self.table.domain, self.why
         if self.leaves_out:
             return rules.of_kept_records(derivation, domain=domain, adjacency=adjacency, by=by)
         if derivation.conclusion.adjacency is not adjacency:
             raise ValueError(
-                f"The mechanism's claim is under {derivation.conclusion.adjacency}, and {adjacency} is asked for; build it "
-                f"for {adjacency}."
+                f"The mechanism's claim is under {derivation.conclusion.adjacency}, and "
+                f"{adjacency} is asked for; build it for {adjacency}."
             )
         return rules.of_each_record(derivation, domain=domain, by=by)
 

@@ -25,14 +25,16 @@ from dpverify.tables.types import DECLARED, ColumnType
 class Table:
     """Named columns of declared types: a snapshot, which nothing changes afterwards.
 
-    data: a data frame of pandas or polars, a table of pyarrow, a mapping from names to columns, a numpy array (a structured one, or one
-    of rows), or a list of rows, each a mapping or a sequence. columns: the declared type of each column that is to be used; others are
-    not read. names: the names of the columns of an array or of rows, in order; by default those of ``columns``. name: the table's own, by which
-    claims about two tables are told apart.
+    data: a data frame of pandas or polars, a table of pyarrow, a mapping from names to columns, a
+    numpy array (a structured one, or one of rows), or a list of rows, each a mapping or a sequence.
+    columns: the declared type of each column that is to be used; others are not read. names: the
+    names of the columns of an array or of rows, in order; by default those of ``columns``. name:
+    the table's own, by which claims about two tables are told apart.
 
-    What a row holds decides no exception, no warning and no other row: a cell that is no value of its column's declared type is
-    missing. The columns' names and types are public, all else is private: under add-remove the number of rows too, so that a table
-    has no ``len``. Raises TypeError or ValueError for what is no table and for columns that are not there.
+    What a row holds decides no exception, no warning and no other row: a cell that is no value of
+    its column's declared type is missing. The columns' names and types are public, all else is
+    private: under add-remove the number of rows too, so that a table has no ``len``. Raises
+    TypeError or ValueError for what is no table and for columns that are not there.
     """
 
     __slots__ = ("_columns", "_domain", "_numbers")
@@ -75,11 +77,13 @@ class Table:
         encoding: Encoding = "utf-8",
         name: str | None = None,
     ) -> Self:
-        """Read a CSV file: each line is a record, whatever it holds, so that no record can change how another one is read.
+        """Read a CSV file: each line is a record, whatever it holds, so that no record can change
+        how another one is read.
 
-        A line with a quotation mark that is not closed, with another number of cells than there are columns, or that is not text in
-        the encoding is a record whose cells are all missing. A quoted cell cannot contain a line break. names: of all
-        columns, in order, for a file whose first line does not have them. name: the table's, by default the file's without its ending.
+        A line with a quotation mark that is not closed, with another number of cells than there are
+        columns, or that is not text in the encoding is a record whose cells are all missing. A
+        quoted cell cannot contain a line break. names: of all columns, in order, for a file whose
+        first line does not have them. name: the table's, by default the file's without its ending.
         Raises TypeError, ValueError or OSError.
         """
         declared = declared_columns(columns)
@@ -96,7 +100,8 @@ class Table:
     ) -> Self:
         """Read a single Parquet file, by pyarrow.
 
-        name: the table's, by default the file's without its ending. Raises ImportError without pyarrow, TypeError, ValueError or OSError.
+        name: the table's, by default the file's without its ending. Raises ImportError without
+        pyarrow, TypeError, ValueError or OSError.
         """
         declared = declared_columns(columns)
         read = parquet_table(path, tuple(declared))
@@ -114,24 +119,28 @@ class Table:
 
     @property
     def domain(self) -> TableDomain:
-        """The datasets that claims about this table cover: all tables of its name, columns and types."""
+        """The datasets that claims about this table cover: all tables of its name, columns and
+        types."""
         return self._domain
 
     @property
     def private_number_of_rows(self) -> int:
-        """The number of rows: public under replace alone, and then only if no row was left out before."""
+        """The number of rows: public under replace alone, and then only if no row was left out
+        before."""
         return len(next(iter(self._numbers.values())))
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all values, as secret as the data: who has it can test guesses. Never write or show it."""
+        """A digest of all values, as secret as the data: who has it can test guesses. Never write
+        or show it."""
         digest = hashlib.sha256(repr(self._domain).encode())
         for found in self._numbers.values():
             digest.update(found.tobytes())
         return digest.hexdigest()
 
     def numbers(self, column: str) -> Floats:
-        """Give the numbers of a column, read only, as secret as the data: NaN where a missing cell leaves its record out."""
+        """Give the numbers of a column, read only, as secret as the data: NaN where a missing cell
+        leaves its record out."""
         self.type_of(column)
         return self._numbers[column]
 
@@ -145,7 +154,8 @@ class Table:
         return self._columns[column]
 
     def select(self, *columns: str) -> Selection:
-        """Select columns by name, in this order; none, to count records. Raises ValueError for unknown or repeated names."""
+        """Select columns by name, in this order; none, to count records. Raises ValueError for
+        unknown or repeated names."""
         for column in columns:
             self.type_of(column)
         if len(set(columns)) < len(columns):
@@ -161,14 +171,15 @@ def declared_columns(columns: object) -> dict[str, ColumnType]:
     """Check a declaration of columns. Raises TypeError or ValueError, naming the column."""
     if not isinstance(columns, Mapping) or not columns:
         raise TypeError(
-            "columns declares the type of each column to be used: write columns={'age': Number(0, 120)}."
+            "columns declares the type of each column to be used: write columns={'age': Number(0, "
+            "120)}."
         )
     for name, kind in columns.items():
         if not isinstance(name, str) or not name:
             raise TypeError(f"{name!r} is no name of a column; give a text.")
         if type(kind) not in DECLARED:  # a class of somebody else's may look at more than one cell
             raise TypeError(
-                f"Column {name!r} is declared as {kind!r}; write Number(low, high), Integer(low, high), "
-                "Category('a', 'b') or Boolean()."
+                f"Column {name!r} is declared as {kind!r}; write Number(low, high), Integer(low, "
+                "high), Category('a', 'b') or Boolean()."
             )
     return {str(name): kind for name, kind in columns.items()}

@@ -1,7 +1,7 @@
 """Declared types of columns: which cells are values, which are missing, and what becomes of these.
 
-A type is declared and never guessed: a guess from the values would be a release of them. Reading a cell
-looks at that cell alone and at the declared type.
+A type is declared and never guessed: a guess from the values would be a release of them. Reading a
+cell looks at that cell alone and at the declared type.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BOUNDS = "low and high"
 class ColumnType(ABC):
     """A declared type. Every cell is a value of it, as a number, or missing.
 
-    missing: what a missing cell counts as, a public value of the type; or "leave out", which leaves the
-    record out of every selection that has the column.
+    missing: what a missing cell counts as, a public value of the type; or "leave out", which leaves
+    the record out of every selection that has the column.
     """
 
     __slots__ = ()
@@ -59,9 +59,10 @@ class ColumnType(ABC):
 class Number(ColumnType):
     """Real numbers. Between public bounds: a value beyond one counts as the bound.
 
-    Text that spells a number counts as this number. Missing: NaN, infinities, and whatever is no number.
-    low, high: public bounds, chosen without looking at the data; without them values are as they are.
-    missing: a public number, within the bounds; or "leave out". Raises TypeError or ValueError for others.
+    Text that spells a number counts as this number. Missing: NaN, infinities, and whatever is no
+    number. low, high: public bounds, chosen without looking at the data; without them values are as
+    they are. missing: a public number, within the bounds; or "leave out". Raises TypeError or
+    ValueError for others.
     """
 
     low: float | None = None
@@ -72,8 +73,8 @@ class Number(ColumnType):
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
             raise ValueError(
-                f"{_BOUNDS}: {self.low} and {self.high}; give both bounds, chosen without looking at the "
-                "data, or neither."
+                f"{_BOUNDS}: {self.low} and {self.high}; give both bounds, chosen without looking "
+                "at the data, or neither."
             )
         if self.low is not None:
             low, high = interval(self.low, self.high, _BOUNDS)
@@ -82,7 +83,8 @@ class Number(ColumnType):
             settle(self, missing=self.number(self.missing, "missing"))
 
     def encode(self, cells: Cells) -> Floats:
-        """Give each cell's number, moved to the nearer bound if it is beyond, NaN where it is missing."""
+        """Give each cell's number, moved to the nearer bound if it is beyond, NaN where it is
+        missing."""
         found = numbers(cells)
         return found if self.low is None else np.clip(found, self.low, self.high)
 
@@ -93,7 +95,8 @@ class Number(ColumnType):
             raise TypeError(f"{column}: {value!r} is no finite number; give one, for example 0.0.")
         if self.low is not None and self.high is not None and not self.low <= found <= self.high:
             raise ValueError(
-                f"{column}: {value!r} is outside [{self.low}, {self.high}]; give a number within the bounds."
+                f"{column}: {value!r} is outside [{self.low}, {self.high}]; give a number within "
+                "the bounds."
             )
         return float(found)
 
@@ -107,7 +110,8 @@ class Number(ColumnType):
 class Integer(Number):
     """Whole numbers, as for ``Number``; a number that is not whole is missing.
 
-    low, high: whole public bounds of at most 2^53 in size. missing: a whole number within them, or "leave out".
+    low, high: whole public bounds of at most 2^53 in size. missing: a whole number within them, or
+    "leave out".
     """
 
     _what: ClassVar[str] = "whole number"
@@ -117,17 +121,19 @@ class Integer(Number):
         for bound in () if self.low is None or self.high is None else (self.low, self.high):
             if not bound.is_integer() or abs(bound) > _WHOLE:
                 raise ValueError(
-                    f"{_BOUNDS}: {bound} is not a whole number of at most 2^53; give one, or declare a Number."
+                    f"{_BOUNDS}: {bound} is not a whole number of at most 2^53; give one, or "
+                    "declare a Number."
                 )
 
     def encode(self, cells: Cells) -> Floats:
-        """Give each whole number, moved to the nearer bound if it is beyond, NaN where a cell is missing."""
+        """Give each whole number, moved to the nearer bound if it is beyond, NaN where a cell is
+        missing."""
         found = numbers(cells)
         found[np.floor(found) != found] = np.nan
         return found if self.low is None else np.clip(found, self.low, self.high)
 
     def number(self, value: Any, column: str) -> float:
-        """Give a public whole number as a float within the bounds. Raises TypeError or ValueError."""
+        """Give a whole number as a float within the bounds. Raises TypeError or ValueError."""
         found = Number.number(self, value, column)
         if not found.is_integer():
             raise ValueError(f"{column}: {value!r} is not whole; give a whole number.")
@@ -135,7 +141,7 @@ class Integer(Number):
 
 
 class _Listed(ColumnType):
-    """A type with a public list of values. A cell's number is the place of its value in the list."""
+    """A type with a public list of values. A cell's number is its value's place in the list."""
 
     __slots__ = ()
 
@@ -167,9 +173,9 @@ def _look_up(values: Floats, places: dict[str | float, float]) -> Floats:
 class Category(_Listed):
     """Values from a public list of texts or whole numbers; whatever is not listed is missing.
 
-    Text is compared without blanks around it. A text that spells a number and the number are the same value,
-    for how a column is stored may follow from a single record. missing: one of the values, or "leave out".
-    Raises TypeError or ValueError for values that are no such list.
+    Text is compared without blanks around it. A text that spells a number and the number are the
+    same value, for how a column is stored may follow from a single record. missing: one of the
+    values, or "leave out". Raises TypeError or ValueError for values that are no such list.
     """
 
     values: tuple[str | int, ...]
@@ -204,8 +210,8 @@ def _key(value: Any) -> str | float:
     """Give what two values have in common if no cell could tell them apart."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise TypeError(
-            f"{value!r} is a {type(value).__name__}; a category's values are texts or whole numbers, "
-            "and Boolean() is the type of truth values."
+            f"{value!r} is a {type(value).__name__}; a category's values are texts or whole "
+            "numbers, and Boolean() is the type of truth values."
         )
     if isinstance(value, int):
         if abs(value) > _WHOLE:
@@ -216,7 +222,8 @@ def _key(value: Any) -> str | float:
     (text,) = texts([value])
     if not text or text == LEAVE_OUT or text.lower() in ("true", "false"):
         raise ValueError(
-            f"{value!r} cannot be a category's value: an empty text is missing, and for true and false there is Boolean()."
+            f"{value!r} cannot be a category's value: an empty text is missing, and for true and "
+            "false there is Boolean()."
         )
     number = spelled(text)
     return text if number is None else number + 0.0
@@ -225,7 +232,8 @@ def _key(value: Any) -> str | float:
 @sealed
 @dataclass(frozen=True, slots=True)
 class Boolean(_Listed):
-    """Truth values: True and False, 1 and 0, and the words true and false in any case; whatever else is missing.
+    """Truth values: True and False, 1 and 0, and the words true and false in any case; whatever
+    else is missing.
 
     missing: True or False, or "leave out".
     """

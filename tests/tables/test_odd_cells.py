@@ -1,4 +1,5 @@
-"""One record decides no exception, no warning and no other record, whatever library holds the table and however it stores it."""
+"""One record decides no exception, no warning and no other record, whatever library holds the table
+and however it stores it."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ ODD: dict[str, tuple[Any, float, float]] = {
     "a whole number beyond 2^63": (-(2**64), -10.0, -10.0),
     "smallest": (-5e-324, -5e-324, NONE),
 }
-"""A cell, the number of a ``Number`` that it is, and of an ``Integer``. Where the latter is NaN, and the former is
-not, it follows from the former."""
+"""A cell, the number of a ``Number`` that it is, and of an ``Integer``. Where the latter is NaN,
+and the former is not, it follows from the former."""
 
 
 def expected(number: float, whole: float) -> tuple[float, float]:
@@ -173,9 +174,10 @@ def test_an_odd_cell_is_what_it_is_and_nothing_else_happens(container: str) -> N
 
 
 STORED = [
-    "None", "nan", "infinity", "a date", "decimal nan", "huge decimal", "huge int", "wide float", "complex", "real complex",
-    "text", "bytes", "numpy text", "decimal", "fraction", "bool", "int8", "uint64", "longdouble", "subnormal", "a word", "the word nan",
-    "a long number", "a true word", "large", "a whole number beyond 2^63", "a row", "long row", "mapping",
+    "None", "nan", "infinity", "a date", "decimal nan", "huge decimal", "huge int", "wide float",
+    "complex", "real complex", "text", "bytes", "numpy text", "decimal", "fraction", "bool",
+    "int8", "uint64", "longdouble", "subnormal", "a word", "the word nan", "a long number",
+    "a true word", "large", "a whole number beyond 2^63", "a row", "long row", "mapping",
 ]  # fmt: skip
 """Cells that are no code of their own, with which the libraries' own code may crash."""
 
@@ -201,8 +203,9 @@ def test_how_a_column_is_stored_changes_no_other_cell(container: str) -> None:
 
 
 ODD_ROWS: list[Any] = [
-    None, 5.0, "12", b"12", (), (1.0,), (1.0, 2.0, 3.0), {}, {"a": 1.0}, {"c": 1.0}, {1: 2}, [None, None], range(10**12),
-    Arrayed(np.array([1.0, 2.0])), Classless(), np.array([[1.0, 2.0]]), [[1.0, 2.0]], object(), float, np.array(1.0),
+    None, 5.0, "12", b"12", (), (1.0,), (1.0, 2.0, 3.0), {}, {"a": 1.0}, {"c": 1.0}, {1: 2},
+    [None, None], range(10**12), Arrayed(np.array([1.0, 2.0])), Classless(), np.array([[1.0,
+    2.0]]), [[1.0, 2.0]], object(), float, np.array(1.0),
 ]  # fmt: skip
 
 
@@ -320,7 +323,11 @@ def test_texts_of_arrow_that_are_no_text_are_missing() -> None:
     [
         (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), ValueError, "Column 'x' is twice or more"),
         (pd.DataFrame({"y": ["private"]}), ValueError, "Column 'x' is not there"),
-        (pl.DataFrame({"y": [1.0]}).lazy(), TypeError, "A LazyFrame is no table"),
+        (
+            pl.DataFrame({"y": [1.0]}).lazy(),
+            TypeError,
+            "A polars LazyFrame is no table; give a data frame that is in memory",
+        ),
         ({"x": "private"}, TypeError, "Column 'x' is a str; give a list or an array"),
         ({"x": [1.0], "y": [1.0, 2.0]}, ValueError, "The columns have different lengths"),
         ({"x": np.zeros((2, 2))}, ValueError, "Column 'x' has 2 dimensions"),

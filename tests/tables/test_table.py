@@ -1,7 +1,9 @@
-"""Tables and selections: snapshots of declared columns, and what leaving records out does to claims."""
+"""Tables and selections: snapshots of declared columns, and what leaving records out does to
+claims."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -65,8 +67,8 @@ def test_what_is_shown_is_public(people: Table) -> None:
     assert repr(Table(fewer, columns=COLUMNS, name="people")) == repr(people)
     picked = people.select("bmi").where("region", among=["north"]).where("age", between=(18, 65))
     assert repr(picked) == (
-        "Selection of 'people': bmi (number from 15.0 to 45.0, missing: left out); kept where region "
-        "is among ('north',); kept where age is from 18.0 to 65.0"
+        "Selection of 'people': bmi (number from 15.0 to 45.0, missing: left out); kept where "
+        "region is among ('north',); kept where age is from 18.0 to 65.0"
     )
     with pytest.raises(TypeError, match="has no len"):
         len(people)  # type: ignore[arg-type]
@@ -168,7 +170,8 @@ def test_records_may_count_as_a_public_one_instead_of_being_left_out(people: Tab
 
 
 def mean(adjacency: Adjacency) -> BoundedMean:
-    return BoundedMean(adjacency=adjacency, noise_multiplier=1, lower=0, upper=120)  # type: ignore[arg-type]
+    one = Fraction(1)
+    return BoundedMean(adjacency=adjacency, noise_multiplier=one, lower=0, upper=120)
 
 
 def test_claims_are_carried_to_the_table(people: Table) -> None:

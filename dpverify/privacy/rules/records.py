@@ -1,4 +1,5 @@
-"""The same mechanism behind a map that looks at each record alone: columns of a table, records left out."""
+"""The same mechanism behind a map that looks at each record alone: columns of a table, records left
+out."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ _KEPT = Source("OURS", "a map that leaves records out turns a replacement into t
 def of_each_record(
     claim: Derivation[PrivacyClaim], *, domain: AnyDomain, by: str
 ) -> Derivation[PrivacyClaim]:
-    """The claim of a mechanism, for datasets of another domain, each record of which a public function maps to one it takes.
+    """The claim of a mechanism, for datasets of another domain, each record of which a public
+    function maps to one it takes.
 
-    by: the function, in words. It is total, has no coins and sees one record: neither its place nor the others. Then
-    F(x_1, ..., x_n) = (f(x_1), ..., f(x_n)) has as many records as x. Where x and y differ at one place, F(x) and F(y) differ
-    there or nowhere; where y is x without a row, F(y) is F(x) without the image of that row. So images of neighbors are
-    neighbors under the same adjacency, or equal, and what the mechanism does on x is its law on F(x).
+    by: the function, in words. It is total, has no coins and sees one record: neither its place nor
+    the others. Then F(x_1, ..., x_n) = (f(x_1), ..., f(x_n)) has as many records as x. Where x and
+    y differ at one place, F(x) and F(y) differ there or nowhere; where y is x without a row, F(y)
+    is F(x) without the image of that row. So images of neighbors are neighbors under the same
+    adjacency, or equal, and what the mechanism does on x is its law on F(x).
     """
     adjacency = _adjacency_of(claim, domain, "of_each_record")
     conclusion = claim_of(claim.conclusion.guarantee, claim, adjacency=adjacency, domain=domain)
@@ -31,14 +34,16 @@ def of_each_record(
 def of_kept_records(
     claim: Derivation[PrivacyClaim], *, domain: AnyDomain, adjacency: Adjacency, by: str
 ) -> Derivation[PrivacyClaim]:
-    """The claim of a mechanism under add-remove, for datasets of another domain, whose records a public function maps or leaves out.
+    """The claim of a mechanism under add-remove, for datasets of another domain, whose records a
+    public function maps or leaves out.
 
-    by: the function, in words. It has no coins and sees one record: neither its place nor the others. F(x) has the images
-    of the records that f keeps, in their order. Where y is x without a row, F(y) is F(x), or F(x) without one row: the same
-    guarantee under add-remove. Where x and y differ at one place, let z be x without that row: F(x) is F(z) or has one row
-    more, and so has F(y). So F(z) is a step or none from each of them, and belongs to the mechanism's domain: under replace the
-    guarantee for two steps. A claim under replace says nothing here: it takes the number of records to be public, and
-    that of the kept ones is not.
+    by: the function, in words. It has no coins and sees one record: neither its place nor the
+    others. F(x) has the images of the records that f keeps, in their order. Where y is x without a
+    row, F(y) is F(x), or F(x) without one row: the same guarantee under add-remove. Where x and y
+    differ at one place, let z be x without that row: F(x) is F(z) or has one row more, and so has
+    F(y). So F(z) is a step or none from each of them, and belongs to the mechanism's domain: under
+    replace the guarantee for two steps. A claim under replace says nothing here: it takes the
+    number of records to be public, and that of the kept ones is not.
     """
     if not isinstance(adjacency, Adjacency):
         raise TypeError(
@@ -47,9 +52,10 @@ def of_kept_records(
     about = _adjacency_of(claim, domain, "of_kept_records")
     if about is not Adjacency.ADD_REMOVE:
         raise ValueError(
-            f"A claim under {about} ({claim.conclusion}) takes the number of records to be public, and how many are "
-            f"left after some are left out is not. Build the mechanism for {Adjacency.ADD_REMOVE}; under "
-            f"{Adjacency.REPLACE} its guarantee is then paid for twice."
+            f"A claim under {about} ({claim.conclusion}) takes the number of records to be public, "
+            "and how many are left after some are left out is not. Build the mechanism for "
+            f"{Adjacency.ADD_REMOVE}; under {Adjacency.REPLACE} its guarantee is then paid for "
+            "twice."
         )
     guarantee = claim.conclusion.guarantee
     if adjacency is Adjacency.REPLACE:
@@ -75,7 +81,7 @@ def _adjacency_of(claim: Derivation[PrivacyClaim], domain: AnyDomain, rule: str)
     most = domain.most_rows
     if taken.most_rows is not None and (most is None or most > taken.most_rows):
         raise ValueError(
-            f"The claim is for {taken}, and {domain} has datasets of more rows. Build the mechanism "
-            "without a bound on the number of rows."
+            f"The claim is for {taken}, and {domain} has datasets of more rows. Build the "
+            "mechanism without a bound on the number of rows."
         )
     return about

@@ -1,4 +1,5 @@
-"""Mechanisms behind a function of each record alone, which may leave records out: whole mechanisms on small graphs."""
+"""Mechanisms behind a function of each record alone, which may leave records out: whole mechanisms
+on small graphs."""
 
 from __future__ import annotations
 
@@ -119,7 +120,8 @@ def test_of_each_record_twins(given: Map, about: Adjacency, excess: float) -> No
 @pytest.mark.parametrize("inner", [laplace, gaussian])
 @pytest.mark.parametrize("about", [ADD_REMOVE, REPLACE])
 def test_of_kept_records(inner: Mechanism, about: Adjacency) -> None:
-    """Enumerate tables some cells of which are left out: one step under add-remove, two under replace."""
+    """Enumerate tables some cells of which are left out: one step under add-remove, two under
+    replace."""
     claim = premises.of_kept_records(_claim(inner, ADD_REMOVE), about)
     found = judge(_behind(numeric, inner), edges(about, CELLS, 3), claim, grid(2))
     assert found.holds
@@ -127,7 +129,8 @@ def test_of_kept_records(inner: Mechanism, about: Adjacency) -> None:
 
 
 def test_of_kept_records_twin_public_number() -> None:
-    """Catch a claim under replace, which takes the number of records to be public, on those that are left."""
+    """Catch a claim under replace, which takes the number of records to be public, on those that
+    are left."""
     own = _claim(sized, REPLACE)
     with pytest.raises(ValueError, match="takes the number of records to be public"):
         premises.of_kept_records(own, REPLACE, within=REPLACE)
