@@ -192,6 +192,11 @@ class Account:
         self._derivations[number] = derivation
 
     @property
+    def derived(self) -> frozenset[int]:
+        """Numbers of the requests whose derivations are known here."""
+        return frozenset(self._derivations)
+
+    @property
     def derivation(self) -> Derivation[PrivacyClaim]:
         """All requests so far as one derivation of the budget, whatever of it was spent.
 

@@ -32,11 +32,22 @@ _CELLS = 1 << 20  # of a declared range, where a mechanism asks for a cell
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A mechanism's class with its public parameters, and in words by which rule it was chosen."""
+    """A mechanism's class with its public parameters, and in words by which rule it was chosen.
+
+    masking: a public value to which this mechanism, with these parameters in place of its own, gives no weight: under
+    replace the records that are left out count as it, so that a replaced record is one step and not two.
+    """
 
     kind: type[Mechanism[Any]]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
+    masking: tuple[float, Mapping[str, Any]] | None = None
+
+    def masked(self) -> Choice:
+        """Make the choice for records of which those left out count as the value of no weight."""
+        assert self.masking is not None
+        why = f"{self.why}; a record that is left out has no weight"
+        return Choice(self.kind, {**self.parameters, **self.masking[1]}, why)
 
 
 def bounds_of(column: str, kind: ColumnType, wanted: str) -> tuple[float, float]:
@@ -59,9 +70,8 @@ def bounds_of(column: str, kind: ColumnType, wanted: str) -> tuple[float, float]
 def count(unit: Unit) -> Choice:
     """Choose for a number of records."""
     noise = _noise(unit)
-    return Choice(
-        NoisyCount, {"noise": noise}, f"a count takes {noise} noise, as the account adds up {unit}"
-    )
+    why = f"a count takes {noise} noise"
+    return Choice(NoisyCount, {"noise": noise}, why, (1.0, {"within": (-0.5, 0.5)}))
 
 
 def total(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction) -> Choice:
@@ -69,7 +79,9 @@ def total(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction) -> Choic
     ((column, kind),) = types.items()
     low, high = bounds_of(column, kind, "the sum")
     given = {"lower": low, "upper": high, "noise": _noise(unit)}
-    return Choice(BoundedSum, given, f"one column with declared bounds, {_noise(unit)} noise")
+    why = f"one column with declared bounds, {_noise(unit)} noise"
+    around = {"lower": min(0.0, low), "upper": max(0.0, high)}
+    return Choice(BoundedSum, given, why, (0.0, around))
 
 
 def mean(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
@@ -85,7 +97,11 @@ def mean(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: 
     if len(low) > 1:
         matrix = [[1 / h if i == j else 0.0 for j in range(len(half))] for i, h in enumerate(half)]
         ball = {"center": center, "radius": _root_up(len(half)), "matrix": matrix}
-    return Choice(ClippedMean, ball | given, why)
+    # A little wider, so that rounding to the grid leaves no record at a bound outside.
+    wider = {"outside": "mask", "radius": ball["radius"] * (1 + 2.0**-10)}
+    beyond = center[0] + 4 * math.sqrt(len(half)) * half[0]
+    masking = (beyond, wider) if math.isfinite(beyond) else None
+    return Choice(ClippedMean, ball | given, why, masking)
 
 
 def quantile(column: str, kind: ColumnType, at: Any) -> Choice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -26,7 +26,7 @@ from dpverify.session.account import Account
 from dpverify.session.accounting import Unit
 from dpverify.session.answers import ColumnMean, Histogram, Quantiles
 from dpverify.session.calibrating import additive_part, calibrated, wholes_of
-from dpverify.session.choices import bounds_of, choose, edges_of
+from dpverify.session.choices import Choice, bounds_of, choose, edges_of
 from dpverify.session.questions import Question
 from dpverify.tables import Boolean, Category, Integer, Selection, Table
 
@@ -74,7 +74,7 @@ class Prepared:
     @property
     def selects(self) -> bool:
         """Tell whether a record can be left out of an answer: then how many count is private under replace too."""
-        return self.together[0].disjoint or self.together[0].pieces[0].selection.leaves_out
+        return self.together[0].disjoint or self.together[0].pieces[0].selection.conditions != ()
 
     def release(self, bits: Bits | None) -> dict[Any, Any]:
         """Draw all releases, and give the result of each group. Reads records: only after the spend."""
@@ -120,13 +120,15 @@ def prepare(
     types = next(iter(groups.values())).types
     unit: Unit = "epsilon" if isinstance(budget, PureDP) else account.unit
     chosen = choose(question, types, unit, additive_part(account, share))
-    bins = {name: _bins(question, selection) for name, selection in groups.items()}
     pieces = tuple(
-        Piece(group, name, one) for group, inner in bins.items() for name, one in inner.items()
+        Piece(group, name, one)
+        for group, selection in groups.items()
+        for name, one in _bins(question, selection).items()
     )
-    disjoint = len(pieces) > 1
+    adjacency, disjoint = account.adjacency, len(pieces) > 1
+    if adjacency is Adjacency.REPLACE and not disjoint:
+        pieces, chosen = _masked(pieces[0], chosen)
     single = pieces[0].selection
-    adjacency = account.adjacency
     needed = Adjacency.ADD_REMOVE if disjoint else single.adjacency_needed(adjacency)
     steps = 2 if needed is not adjacency else 1
     wholes = wholes_of(account, share, budget, len(chosen))
@@ -141,6 +143,15 @@ def prepare(
             "claims alone. Nothing was spent."
         )
     return Prepared(question, together, chosen[0].why, shown)
+
+
+def _masked(piece: Piece, chosen: Sequence[Choice]) -> tuple[tuple[Piece, ...], Sequence[Choice]]:
+    """Under replace, let records that are left out count as a value of no weight, where the mechanism has one."""
+    masking = chosen[0].masking
+    if masking is None or not piece.selection.leaves_out:
+        return (piece,), chosen
+    filled = replace(piece, selection=piece.selection.filled(masking[0]))
+    return (filled,), [choice.masked() for choice in chosen]
 
 
 def _bins(question: Question, selection: Selection) -> dict[Any, Selection]:

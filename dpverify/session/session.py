@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from dpverify.plans import Mechanism
-from dpverify.privacy import Adjacency, Guarantee
+from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim, parse_guarantee
 from dpverify.privacy.numbers import Exact
 from dpverify.randomness import Bits
 from dpverify.session.account import Account, Spend
@@ -16,7 +16,7 @@ from dpverify.session.accounting import Unit
 from dpverify.session.answers import Answer, Answers, short
 from dpverify.session.calibrating import share_of
 from dpverify.session.preparing import Prepared, prepare
-from dpverify.session.questions import Question
+from dpverify.session.questions import Question, read_question
 from dpverify.tables import Table
 
 Where = Mapping[str, Any] | None
@@ -270,6 +270,26 @@ class Session:
     def log(self) -> tuple[Spend, ...]:
         """All spends in their order: what was asked, the guarantee of its answer, and its cost. No answers."""
         return self.account.log
+
+    @property
+    def derivation(self) -> Derivation[PrivacyClaim]:
+        """The whole session as one derivation: each answer's claim, under the filter that adds them up.
+
+        Raises AccountError where nothing was spent, and for questions of earlier processes that named their mechanism
+        (``release``), which the account's texts do not hold.
+        """
+        known = self.account.derived
+        for spend in self.account.log:
+            if spend.number not in known:
+                with suppress(TypeError, ValueError):
+                    self.account.attach(spend.number, self._again(spend).derivation)
+        return self.account.derivation
+
+    def _again(self, spend: Spend) -> Prepared:
+        """Prepare what an earlier process asked, from the account's text."""
+        question, share, budget = read_question(spend.what)
+        given = None if budget is None else parse_guarantee(budget)
+        return prepare(question, self.table, self.account, share, given)
 
     def _prepared(
         self, question: Question, share: Exact | None, budget: Guarantee | None

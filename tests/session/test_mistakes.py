@@ -184,7 +184,7 @@ def test_a_mistake_has_one_clear_line(name: str) -> None:
         "44",
         "n/a",
         "10000",
-        "Atlantis" if "where" not in said else "\0",
+        "Atlantis",
     ):
         assert private not in said
     assert caught.value.__cause__ is None
@@ -192,12 +192,13 @@ def test_a_mistake_has_one_clear_line(name: str) -> None:
 
 def test_refusals_cost_nothing() -> None:
     one = session()
-    for refused in (
+    asked: tuple[Mistake, ...] = (
         lambda: one.mean("region", share="1/3"),
         lambda: one.mean("bmi", by="age", share="1/3"),
         lambda: one.histogram("bmi", share="1/3"),
         lambda: one.count(share=2),
-    ):
+    )
+    for refused in asked:
         with pytest.raises((TypeError, ValueError)):
             refused()
     assert one.log == ()

@@ -141,15 +141,39 @@ def test_the_interval_of_a_column_holds_the_mean_as_often_as_it_says() -> None:
 
 
 def test_leaving_records_out_under_replace_is_paid_for_twice() -> None:
+    """Unless the mechanism gives a public value no weight, which those who are left out then count as."""
     for accounting in ("epsilon", "gaussian"):
         one = session(adjacency=REPLACE, accounting=accounting)
-        plain = one.mean("age", share="1/4")
-        kept = one.mean("age", share="1/4", where={"smoker": [True]})
+        plain = one.median("age", share="1/4")
+        kept = one.median("age", share="1/4", where={"smoker": [True]})
         assert plain.mechanism.adjacency is REPLACE
         assert kept.mechanism.adjacency is ADD
         assert kept.spend.cost == plain.spend.cost
         half = one_step(plain.derivation.conclusion.guarantee, 2)
         assert kept.mechanism.claim.guarantee == half
+
+
+def test_counts_sums_and_gaussian_means_under_replace_mask_by_themselves() -> None:
+    one = Session(TABLE, budget=GaussianDP(600), adjacency=REPLACE, bits=SeededBits(1))
+    truth = rows()
+    for low, high in ((20, 35), (50, 79)):
+        where, kept = {"age": (low, high)}, (truth["age"] >= low) & (truth["age"] <= high)
+        counted = one.count(where=where, share="1/9")
+        total = one.sum("bmi", where=where, share="1/9")
+        mean = one.mean("bmi", where=where, share="1/9")
+        both = one.mean(["bmi", "age"], where=where, share="1/9")
+        for answer in (counted, total, mean, both):
+            assert answer.mechanism.adjacency is REPLACE
+            assert answer.mechanism.claim.guarantee == answer.derivation.conclusion.guarantee
+        inside = np.clip(truth["bmi"][kept], 15, 45)
+        assert counted.value == kept.sum()
+        assert total.value == pytest.approx(inside.sum(), abs=1.5)
+        assert mean.value == pytest.approx(inside.mean(), abs=0.02)
+        assert both.value == pytest.approx([inside.mean(), truth["age"][kept].mean()], abs=0.1)
+    # At the bounds nobody is lost to rounding.
+    ends = Table({"x": [15.0, 45.0, 60.0, None]}, columns={"x": Number(15, 45)})
+    other = Session(ends, budget=GaussianDP(600), adjacency=REPLACE, bits=SeededBits(1))
+    assert other.mean("x", share="1/2").value == pytest.approx(35, abs=0.5)
 
 
 @pytest.mark.parametrize("whole", [PureDP(1), GaussianDP(1), ApproxDP(1, "1e-6"), ApproxDP(9, 0.5)])
@@ -335,9 +359,30 @@ def test_a_session_goes_on_where_it_was(tmp_path: Any) -> None:
     second.mean("bmi", share="1/2")
     with pytest.raises(BudgetExceeded):
         first.count(share="1/100")
+    assert str(second.derivation.conclusion).startswith("approx(8, 1e-6) under add-remove")
+    assert [step.conclusion.guarantee for step in _steps(second)] == [
+        spend.guarantee for spend in second.log
+    ]
     other = Table({"bmi": [20.0]}, columns={"bmi": Number(15, 40)})
     with pytest.raises(ValueError, match="claims about two tables do not add up"):
         Session.resume(path, other)
+
+
+def _steps(one: Session) -> list[Any]:
+    """The answers' claims in the session's derivation."""
+    return list(one.derivation.premises[0].premises)
+
+
+def test_a_session_is_one_derivation() -> None:
+    one = session()
+    one.mean("age", by="region", share="1/4")
+    one.quantile("bmi", ["1/4", "3/4"], share="1/4")
+    one.mean("age", budget=PureDP("1/100"))
+    shown = str(one.derivation)
+    for said in ("privacy filter", "parallel composition by value", "age", "approx(8, 1e-6)"):
+        assert said in shown
+    assert len(_steps(one)) == 3
+    assert one.derivation.conclusion.domain == TABLE.domain
 
 
 def test_the_order_of_questions_does_not_matter_to_what_they_cost() -> None:
