@@ -105,11 +105,12 @@ def gaussian_share(shown: Guarantee, delta: Fraction = _ZERO) -> Fraction:
 
 def _end(shown: Guarantee, delta: Fraction) -> Fraction | None:
     """Find an epsilon from which on the profile shown is at most delta; None if none is known."""
-    ends = [shown.largest_loss]
-    if delta:
-        with suppress(ValueError):
-            ends.append(shown.epsilon_at(delta).upper)
-    return min((end for end in ends if end is not None), default=None)
+    loss = shown.largest_loss
+    if (loss is not None and loss <= _FARTHEST) or not delta:
+        return loss
+    with suppress(ValueError):
+        return shown.epsilon_at(delta).upper
+    return None
 
 
 def _first_cells(shown: Guarantee, end: Fraction, delta: Fraction) -> Iterator[tuple[Knot, Knot]]:
