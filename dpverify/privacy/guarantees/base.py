@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from flint import arb
 
@@ -139,6 +139,27 @@ class Guarantee(ABC):
         if not isinstance(other, Guarantee):
             raise TypeError(f"{other!r} is not a guarantee; write PureDP(1).")
         return self == other or other.follows_from(self)
+
+    def __add__(self, other: Guarantee) -> Guarantee:
+        """What two releases compose to, the second chosen after seeing the first: ``a + b``."""
+        from dpverify.privacy.guarantees.arithmetic import composed
+
+        return composed(self, other)
+
+    def __mul__(self, times: int) -> Guarantee:
+        """What so many releases with this guarantee compose to, each chosen after the earlier ones:
+        ``3 * a``."""
+        from dpverify.privacy.guarantees.arithmetic import multiplied
+
+        return multiplied(self, times)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, parts: int) -> Self:
+        """The guarantee so many of which compose to this one: ``a / 3``."""
+        from dpverify.privacy.guarantees.arithmetic import divided
+
+        return divided(self, parts)
 
     def is_perfect(self) -> bool:
         """Whether it says that neighbors have the same law."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dpverify.privacy.adjacency import Adjacency
-from dpverify.privacy.balls import ball, enclose, round_up, shortened
+from dpverify.privacy.balls import ball, enclose, round_up
 from dpverify.privacy.derivation import AnyDerivation, Derivation, PrivacyClaim
 from dpverify.privacy.guarantees import (
     ApproxDP,
@@ -20,6 +20,7 @@ from dpverify.privacy.guarantees import (
     PureDP,
     ZeroConcentratedDP,
 )
+from dpverify.privacy.guarantees.arithmetic import added
 from dpverify.privacy.guarantees.base import probability
 from dpverify.privacy.hypotheses import NONE, Hypothesis, listed, of_block
 from dpverify.privacy.numbers import Exact, render
@@ -200,51 +201,25 @@ def _composed(premises: tuple[Derivation[PrivacyClaim], ...]) -> tuple[Guarantee
         if isinstance(kinds[0], BoundedRange) and not all(map(_is_constant, before)):
             return _profiles(kinds)
         return kinds[0], " with what is public", _BASIC
-    if all(isinstance(g, (PureDP, ApproxDP)) for g in kinds):
-        return _basic(kinds), "", _BASIC
-    if all(isinstance(g, ZeroConcentratedDP) for g in kinds):
-        rho = sum((g.rho for g in kinds if isinstance(g, ZeroConcentratedDP)), Fraction(0))
-        return ZeroConcentratedDP(shortened(rho)), ", rho adds up", _CONCENTRATED
-    if all(isinstance(g, (GaussianDP, ApproximateGaussianDP)) for g in kinds):
-        return _gaussian(kinds)
-    return _profiles(kinds)
+    made = added(kinds)
+    if made is None:
+        return _profiles(kinds)
+    how, source = next(ways for kind, ways in _HOW if isinstance(made, kind))
+    return made, how, source
+
+
+_HOW: tuple[tuple[type[Guarantee], tuple[str, Source]], ...] = (
+    (ZeroConcentratedDP, (", rho adds up", _CONCENTRATED)),
+    (GaussianDP, (", mu^2 adds up", _GAUSSIAN)),
+    (ApproximateGaussianDP, (", mu^2, delta and tv add up", _EVENTS)),
+    (Guarantee, ("", _BASIC)),
+)
 
 
 def _is_constant(part: AnyDerivation) -> bool:
     """Whether what is released has no randomness at all: a public value, or several."""
     several = part.rule.startswith(_IN_SEQUENCE) and all(map(_is_constant, part.premises))
     return part.rule == PUBLIC or several
-
-
-def _basic(guarantees: list[Guarantee]) -> Guarantee:
-    epsilon, delta = Fraction(0), Fraction(0)
-    for guarantee in guarantees:
-        if isinstance(guarantee, (PureDP, ApproxDP)):
-            epsilon, delta = epsilon + guarantee.epsilon, delta + guarantee.delta
-    if epsilon == 0:
-        return PerfectPrivacy()
-    epsilon, delta = shortened(epsilon), shortened(delta)
-    if delta >= 1:
-        raise ValueError(f"the deltas add up to {render(delta)}: together they promise nothing.")
-    return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
-
-
-def _gaussian(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
-    square = delta = tv = Fraction(0)
-    for guarantee in guarantees:
-        part = guarantee.gaussian
-        assert part is not None
-        square, delta, tv = square + part.mu_squared, delta + part.delta, tv + part.tv
-    square, delta, tv = shortened(square), shortened(delta), shortened(tv)
-    if max(delta, tv) >= 1:
-        raise ValueError(
-            f"the deltas add up to {render(delta)}, the changes of the law to {render(tv)}: together "
-            "they promise nothing."
-        )
-    if delta or tv:
-        made = ApproximateGaussianDP.of_square(square, delta, tv)
-        return made, ", mu^2, delta and tv add up", _EVENTS
-    return GaussianDP.of_square(square), ", mu^2 adds up", _GAUSSIAN
 
 
 def _profiles(guarantees: list[Guarantee]) -> tuple[Guarantee, str, Source]:
