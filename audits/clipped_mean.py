@@ -27,7 +27,7 @@ from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball, clip_to_box, inside_ball, to_cells
 from dpverify.plans import NoNoise, Stage
 from dpverify.privacy import Derivation, Domain, Sensitivity
-from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, RateClaim
+from dpverify.rates import Curve, Distance, Empirical, Exponent, Instance, Metric, RateClaim
 
 from ._traced import traced
 
@@ -317,6 +317,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
     """Vectors inside the unit ball; the error is the distance from their mean."""
     inside = {"radius": 0.5, "offset": 0.4}
     own: dict[str, Any] = {
+        "error": Distance(),
         "curve": Curve(function="expected_error", arguments=("parameters", "n", "offset")),
         "lower": Curve(function="lower_bound", arguments=("parameters", "n")),
     }
@@ -327,14 +328,45 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         values=values,
         instance=Instance(kind="sphere", parameters=inside),
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
-        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         facts=lambda setting, data, truth: {"offset": float(np.linalg.norm(truth))},
         source="DRS22, the Gaussian mechanism; OURS, a sum and a count under one noise",
         **own | claimed,
     )
 
 
+def _truncated(setting: Mapping[str, Any]) -> ClippedMean:
+    """Take 2: outer products in a ball for the largest variance, six deviations wide."""
+    return ClippedMean(
+        adjacency=REPLACE,
+        noise_multiplier=Fraction(1),
+        center=(0.0,) * setting["d"],
+        radius=36 * setting["kappa"],
+    )
+
+
+def _relative(estimate: Any, truth: Any) -> float:
+    """The Frobenius norm of their difference after the true covariance, kappa and ones, becomes the identity."""
+    kappa, moments = truth
+    deviations = np.ones(math.isqrt(moments.size))
+    deviations[0] = math.sqrt(kappa)
+    scaled = (estimate.value - moments).reshape(len(deviations), -1)
+    return float(np.linalg.norm(scaled / np.outer(deviations, deviations)))
+
+
 RATES = (
+    RateClaim(
+        name="covariance-against-kappa",
+        mechanism=_truncated,
+        variable="kappa",
+        values=(4, 16, 64),
+        setting={"n": 4000, "d": 9},
+        instance=Instance(kind="products", parameters={"kappa": "kappa"}),
+        target=Empirical(lambda mechanism, data: (mechanism.radius / 36, data.mean(axis=0))),
+        error=_relative,
+        exponent=Exponent(value=0.96, tolerance=0.05),
+        curve=Curve(function="relative_error", arguments=("parameters", "n", "kappa")),
+        source="K19, Take 2: noise for the largest variance drowns the smallest ones",
+    ),
     _rate(
         "error-against-n",
         "n",
@@ -349,6 +381,19 @@ RATES = (
         setting={"n": 2000, "noise_multiplier": 1, "adjacency": REPLACE},
         exponent=Exponent(value=0.5, tolerance=0.05),
         repeats=3000,
+    ),
+    *(
+        _rate(
+            f"error-in-l{power:g}-against-d",
+            "d",
+            (4, 16, 64),
+            setting={"n": 2000, "noise_multiplier": 1, "adjacency": REPLACE, "power": power},
+            error=Distance(power),
+            exponent=Exponent(value=exponent, tolerance=0.05),
+            curve=Curve(function="error_in_norm", arguments=("parameters", "n", "power")),
+            lower=None,
+        )
+        for power, exponent in ((1.0, 0.98), (math.inf, 0.18))
     ),
     _rate(
         "error-against-noise-multiplier",

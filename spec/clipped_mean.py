@@ -15,6 +15,7 @@ from dpverify.privacy import Adjacency, Source, states
 from .theory import joint, queries, vectors
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import PointLaw, TranscriptLaw, closed, real
+from .theory.normal_norms import NORMS, root_mean_square
 from .theory.obligations import Departure, neighbors, require
 
 Parameters = Mapping[str, Any]
@@ -171,6 +172,29 @@ def expected_error(parameters: Parameters, n: int, offset: Any = 0) -> Any:
     """The root mean squared |A (estimate - mean)| to first order; ``offset`` = |A (mean - center)|."""
     cell = _cell_after_matrix(parameters)
     return joint.expected_error(released(parameters), n, mp.mpf(offset) / cell) * cell
+
+
+@states(NORMS)
+def error_in_norm(parameters: Parameters, n: int, power: float) -> Any:
+    """Predict the root mean square l_p norm of A (estimate - mean) under replace: the noise is spherical."""
+    d = len(parameters["center"])
+    return expected_error(parameters, n) / mp.sqrt(d) * root_mean_square(d, power)
+
+
+@states(
+    Source(
+        "K19", "Take 2, truncate, then the empirical covariance", note="its error grows with kappa"
+    )
+)
+def relative_error(parameters: Parameters, n: int, kappa: float) -> Any:
+    """Predict the noise's root mean square in a covariance of variances kappa, 1, ..., 1, relative to it, where
+    records are outer products: of equal noise s in every entry, s (k - 1 + 1 / kappa).
+
+    The ball is in proportion to kappa, so the error is, too: it is lost in the directions of variance 1.
+    """
+    d = len(parameters["center"])
+    others = math.isqrt(d) - 1
+    return expected_error(parameters, n) / mp.sqrt(d) * (others + 1 / mp.mpf(kappa))
 
 
 def _cell_after_matrix(parameters: Parameters) -> Any:

@@ -35,7 +35,7 @@ from dpverify.rates.fitting import Slope, fit
 from dpverify.rates.instances import KINDS, Instance
 from dpverify.rates.judging import Comparison, Finding, Row, Table, compare, row_of, table_of
 from dpverify.rates.measuring import Point, measure
-from dpverify.rates.metrics import Interval, Metric
+from dpverify.rates.metrics import Distance, Interval, Metric
 
 __all__ = [
     "KINDS",
@@ -43,6 +43,7 @@ __all__ = [
     "Comparison",
     "Constant",
     "Curve",
+    "Distance",
     "Drawn",
     "Empirical",
     "Experiment",

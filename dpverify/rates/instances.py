@@ -7,6 +7,7 @@ parameters by name; it returns an array of shape (n, d).
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -52,6 +53,17 @@ def geometric(
 ) -> Floats:
     """Independent normal coordinates of deviation, deviation ratio, deviation ratio^2, ..."""
     return mean + rng.normal(size=(n, d)) * (deviation * ratio ** np.arange(d))
+
+
+def products(rng: Generator, n: int, d: int, *, kappa: float) -> Floats:
+    """Outer products x x^T, row by row: x of k = sqrt(d) independent normal coordinates, the first of variance kappa,
+    the others of variance 1. Raises ValueError where d is no square."""
+    k = math.isqrt(d)
+    if k * k != d:
+        raise ValueError(f"d = {d}; outer products of k coordinates have k^2 columns.")
+    x = rng.normal(size=(n, k))
+    x[:, 0] *= math.sqrt(kappa)
+    return np.asarray(np.einsum("ni,nj->nij", x, x).reshape(n, d))
 
 
 def contaminated(
@@ -147,6 +159,7 @@ KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
             poisson,
             decaying,
             few_large,
+            products,
             geometric,
             contaminated,
             uniform,

@@ -29,6 +29,22 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class Distance:
+    """The l_p distance of an estimate's value from the truth, as the ``error`` of a claim; p >= 1, or infinity."""
+
+    power: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.power >= 1:
+            raise ValueError(f"power = {self.power} makes no norm; give 1, 2 or math.inf, say.")
+
+    def __call__(self, estimate: Any, truth: Any) -> float:
+        """Compute the distance; numbers count as vectors of length one, matrices entry by entry."""
+        off = np.asarray(estimate.value, dtype=np.float64) - np.asarray(truth, dtype=np.float64)
+        return float(np.linalg.norm(off.ravel(), ord=self.power))
+
+
+@dataclass(frozen=True, slots=True)
 class Metric:
     """Of errors e >= 0: "rms" (root mean square), "median", or "quantile" of a level in (0, 1).
 

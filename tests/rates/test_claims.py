@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpverify.rates import KINDS, Curve, Exponent, Instance, faults_of
+from dpverify.rates import KINDS, Curve, Distance, Exponent, Instance, faults_of
 from tests.rates.helpers import claim
 
 _CURVE = Curve(function="expected_error", arguments=("parameters",))
@@ -62,6 +63,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "decaying": {"mean": 1.0, "power": 0.5},
     "few_large": {"mean": 1.0, "deviation": 2.0, "count": 1},
     "geometric": {"mean": 1.0, "deviation": 2.0, "ratio": 0.5},
+    "products": {"kappa": 4.0},
     "contaminated": {"mean": 1.0, "share": 0.1, "offset": 5.0},
     "uniform": {"low": -1.0, "high": 3.0},
     "evenly": {"low": 0.0, "high": 1.0},
@@ -88,6 +90,7 @@ def test_every_kind_of_data_is_tested_here() -> None:
         ("decaying", 1.0, 1.0),
         ("few_large", 1.0, 2.0),
         ("geometric", 1.0, 2.0),
+        ("products", 4.0, 4 * math.sqrt(2)),
         ("contaminated", 1.5, 1.0),  # besides the shift, the same for every draw
         ("uniform", 1.0, 4 / math.sqrt(12)),
         ("evenly", 0.5, 1e-9),
@@ -101,9 +104,30 @@ def test_every_kind_of_data_is_tested_here() -> None:
 )
 def test_an_instance_has_its_law(kind: str, mean: float, deviation: float) -> None:
     instance = Instance(kind=kind, parameters=_PARAMETERS[kind], seed=5)
-    data = instance.data({"n": 20_000, "d": 2})
-    assert data.shape == (20_000, 2)
+    columns = 4 if kind == "products" else 2
+    data = instance.data({"n": 20_000, "d": columns})
+    assert data.shape == (20_000, columns)
     assert abs(float(data[:, 0].mean()) - mean) < 6 * deviation / math.sqrt(20_000) + 1e-9
+
+
+def test_outer_products_have_the_rank_of_one() -> None:
+    rows = Instance(kind="products", parameters={"kappa": 9.0}).data({"n": 50, "d": 9})
+    matrices = rows.reshape(50, 3, 3)
+    assert np.allclose(matrices, matrices.transpose(0, 2, 1))
+    assert np.allclose(matrices[:, 0, 0] * matrices[:, 1, 1], matrices[:, 0, 1] ** 2)
+    with pytest.raises(ValueError, match=r"d = 8; outer products of k coordinates"):
+        Instance(kind="products", parameters={"kappa": 9.0}).data({"n": 50, "d": 8})
+
+
+def test_a_distance_is_of_any_norm() -> None:
+    estimate = SimpleNamespace(value=[1.0, -3.0])
+    found = [Distance(power)(estimate, np.array([1.0, 1.0])) for power in (1, 2, math.inf)]
+    assert found == [4.0, 4.0, 4.0]
+    found = [Distance(power)(estimate, [4.0, 1.0]) for power in (1, 2, math.inf)]
+    assert found == [7.0, 5.0, 4.0]
+    assert Distance()(SimpleNamespace(value=2.5), 1.0) == 1.5
+    with pytest.raises(ValueError, match=r"power = 0\.5 makes no norm; give 1, 2 or"):
+        Distance(0.5)
 
 
 def test_deviations_decay_as_stated() -> None:

@@ -1,4 +1,4 @@
-"""False twins of the obligations about many hypotheses, and about laws on bins."""
+"""False twins of the obligations about many hypotheses, laws on bins, and norms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import mpmath as mp
 
 from dpverify.privacy import Adjacency
-from spec.theory import discrete_laws, many_hypotheses
+from spec.theory import discrete_laws, many_hypotheses, normal_norms
 from spec.theory.laws import real
 from spec.theory.many_hypotheses import changed, most_success
 
@@ -98,5 +98,14 @@ TWINS: dict[str, dict[str, Any]] = {
         "delta forgotten": lambda e, d, adjacency, n, bins: discrete_laws.least_kolmogorov(
             e, Fraction(0), adjacency, n, bins
         ),
+    },
+    "theory.normal_norms:obligation_norms": {
+        "the mean, not the root mean square": lambda d, power: (
+            d * mp.sqrt(2 / mp.pi) if power == 1 else normal_norms.root_mean_square(d, power)
+        ),
+        "the root of 2 ln d": lambda d, power: (
+            mp.sqrt(2 * mp.log(d)) if power == mp.inf else normal_norms.root_mean_square(d, power)
+        ),
+        "all alike": lambda d, power: mp.sqrt(d),
     },
 }
