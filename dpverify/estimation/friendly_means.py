@@ -15,8 +15,8 @@ from dpverify.grid.retained import KEPT
 from dpverify.grid.shapes import Shape, shape_of, spectrum, tail_radius
 from dpverify.grid.transcripts import transcript
 from dpverify.plans import UNIT, Transcripts
-from dpverify.plans.parameters import one_of, whole_from
-from dpverify.privacy.numbers import Floats, exact, root_up, settle, whole
+from dpverify.plans.parameters import one_of, probability, whole_from
+from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, whole
 from dpverify.randomness.bits import IntArray
 from dpverify.transformations.degree_weights import AGREEMENT
 from dpverify.transformations.means import (
@@ -91,6 +91,17 @@ def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | Non
         n_max = whole(parameters["n_max"], "n_max")
         parameters["radius"] = tail_radius(2 * values, 1 / n_max)
     return values
+
+
+def all_friends_radius(eigenvalues: Floats, strangers: Exact, n_max: Any) -> float:
+    """Compute a radius that any two of n_max records of this mapped covariance exceed with this probability at most.
+
+    Every pair has the same part of it. Raises TypeError or ValueError.
+    """
+    rare, n = probability(strangers, "strangers"), whole(n_max, "n_max")
+    if rare < _LEAST:
+        raise ValueError(f"strangers = {strangers} is below 1e-100; give a larger probability.")
+    return tail_radius(2 * eigenvalues, float(rare / max(1, n * (n - 1) // 2)))
 
 
 def isotropic_worst(columns: int, trace: float, largest: float) -> Floats:

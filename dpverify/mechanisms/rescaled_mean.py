@@ -14,6 +14,7 @@ from dpverify.estimation.friendly_means import (
     CORES,
     Expected,
     Filters,
+    all_friends_radius,
     bounded_float,
     check_shared,
     noise_length,
@@ -88,6 +89,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         *,
         adjacency: Adjacency,
         covariance: Any = None,
+        strangers: Exact | None = None,
         **parameters: Any,
     ) -> Self:
         """The mechanism with the least noise whose claim is ``budget``, on the safe side.
@@ -96,9 +98,21 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         proxy (unless ``matrix`` is given) and the radius one that pairs exceed with probability at
         most 1 / n_max. trace, largest: of a covariance of which no more is known, with ``columns``: M
         is then the identity. tail: by default a tenth of what the filter can use of delta.
+        strangers: a bound on the probability that any two of n_max records are farther apart than the radius, as in
+        Theorem 3.1, in place of 1 / n_max for each pair; the radius is 1.1 to 1.5 times as large, and there is no ladder
+        unless it is given.
         ladder_multiplier: by default a 20th of mu^2 for the votes or less, none where n_max records are too few.
         """
-        with_covariance(parameters, covariance)
+        own_radius = "radius" in parameters
+        values = with_covariance(parameters, covariance)
+        if strangers is not None:
+            if own_radius or values is None:
+                raise ValueError(
+                    f"strangers = {strangers} chooses a radius from a covariance; give covariance (or trace, largest "
+                    "and columns) and no radius, or leave strangers out."
+                )
+            parameters["radius"] = all_friends_radius(values, strangers, parameters["n_max"])
+            parameters.setdefault("ladder_multiplier", None)
         chosen = parameters.get("filter", "weights")
         if "tail" not in parameters:
             parameters["tail"] = default_tail(budget, adjacency, chosen)

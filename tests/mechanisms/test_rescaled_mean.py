@@ -13,6 +13,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 
 from dpverify import (
     Abstained,
@@ -28,7 +29,7 @@ from dpverify.privacy import Status
 from dpverify.suite.refinement import RefinementFailed, compare_facts
 from dpverify.transformations.means.gaussian import GaussianCoreMean
 from spec import rescaled_mean as spec
-from spec.theory import rescaled_laws
+from spec.theory import rescaled_errors, rescaled_laws
 from tests.mechanisms.helpers import fails_at_most
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -364,6 +365,48 @@ def test_the_covariance_gives_matrix_and_radius() -> None:
     assert share < 1 / 500  # by a Chernoff bound, so well below
     trace = sum(c**0.5 for c in covariance)  # the largest of M^(1/2) is 1
     assert mechanism.radius < math.sqrt(2 * trace) + 2 * math.sqrt(math.log(500))
+
+
+def test_all_pairs_are_friends_where_that_is_asked_for() -> None:
+    """In each of 40 samples but with probability 1/100: four or more have a pair that is none with probability below 1e-3
+    (seeds are fixed). At the default radius every sample looked at has some."""
+    covariance, n = (1.0, 0.25, 0.04), 2000
+
+    def most_apart(seed: int) -> float:
+        mapped = np.random.default_rng(seed).normal(size=(n, 3)) * np.array(covariance) ** 0.25
+        return float(pdist(mapped).max())
+
+    made = {
+        strangers: RescaledMean.for_budget(
+            BUDGET, adjacency=ADD, covariance=covariance, n_max=n, strangers=strangers
+        )
+        for strangers in (None, "1/100")
+    }
+    own, wide = made[None].radius, made["1/100"].radius
+    apart = [most_apart(seed) for seed in range(40)]
+    assert sum(far > wide for far in apart) < 4
+    assert all(far > own for far in apart[:5])
+    assert own < wide < 1.6 * own
+    assert made["1/100"].ladder_multiplier is None
+    parameters, beta = made["1/100"].parameters, Fraction(1, 90)
+    with mp.workdps(30):
+        assert rescaled_errors.pairs_apart(parameters, n, beta, covariance) == 0
+        assert rescaled_errors.pairs_apart(made[None].parameters, n, beta, covariance) > 0
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"radius": 1, "covariance": (1.0,)}, "no radius"),
+        ({"matrix": (1.0,), "radius": 1}, "give covariance"),
+        ({"covariance": (1.0,), "strangers": 0}, "strangers"),
+        ({"covariance": (1.0,), "strangers": "1e-200"}, "below 1e-100"),
+    ],
+)
+def test_a_wrong_probability_of_strangers_is_refused(own: Any, message: str) -> None:
+    given = {"strangers": "1/100", "n_max": 500, **own}
+    with pytest.raises(ValueError, match=message):
+        RescaledMean.for_budget(BUDGET, adjacency=ADD, **given)
 
 
 def test_of_a_trace_alone_the_matrix_is_the_identity() -> None:
