@@ -134,6 +134,7 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
     own: dict[str, Any] = {
         "target": Empirical(lambda mechanism, data: data.mean(axis=0)),
         "curve": Curve(function="expected_error", arguments=("parameters", "n")),
+        "error": lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
     }
     return RateClaim(
         name=name,
@@ -141,7 +142,6 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         variable=variable,
         values=values,
         instance=Instance(kind="gaussian", parameters={"mean": 1.0, "deviation": 1.0}),
-        error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         source="OURS, a range for every column, then one ball and spherical noise",
         **own | claimed,
     )
@@ -163,6 +163,16 @@ RATES = (
         setting={"n": 1000, "noise_multiplier": 1, "adjacency": REPLACE},
         exponent=Exponent(value=0.78, tolerance=0.1),
         repeats=300,
+    ),
+    _rate(  # noise has the same law in every column, so that a few releases tell its length; 0.98 by the radius's logarithm
+        "noise-against-d, many columns",
+        "d",
+        (1024, 4096, 16_384),
+        setting={"n": 500, "noise_multiplier": "1/8", "adjacency": REPLACE},
+        error=lambda estimate, truth: np.abs(estimate.value - truth) * math.sqrt(len(truth)),
+        by_column=True,
+        exponent=Exponent(value=1, tolerance=0.05, drift=0.15),
+        repeats=8192,
     ),
     _rate(
         "error-against-noise-multiplier",

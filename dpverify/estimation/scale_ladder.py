@@ -42,9 +42,9 @@ _GROUPS_PER_RECORD = Fraction(5, 9)
 _VOTES_PER_RECORD = {Adjacency.ADD_REMOVE: Fraction(29, 100), Adjacency.REPLACE: Fraction(1, 2)}
 _PLAIN = 4
 """Standard deviations from which on a number is taken for more than noise."""
-_LEAST, _SURE, _ENOUGH, _PLENTY = 10, 20, 16, 320
-"""Standard deviations that all votes together need to decide anything, and to make the radius smaller; that their expected
-number needs for a ladder to be of use; and that are enough even if n_max is ten times too large."""
+_LEAST, _SURE, _ENOUGH = 10, 20, 16
+"""Standard deviations that all votes together need to decide anything, and to make the radius smaller; and that their
+expected number needs for a ladder to be of use."""
 
 _WORD = 1 << 40
 """Numbers of votes below it have sums and multiples within words of 64 bits."""
@@ -88,20 +88,24 @@ def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
     0, the stated one, where there are few votes, and unless another is plainly better. The noise on rung k is in proportion to 2^k / (1 - 4 p), p the
     share of pairs that are no friends there, less an eighth for the agreement's shift. Above the stated radius numbers
     count from ``_PLAIN`` standard deviations on, so that noise alone moves nothing; below it every positive number does,
-    so that noise alone makes no radius too small.
+    so that noise alone makes no radius too small. No radius below the stated one is taken that plainly more than no pair
+    needs a larger one than: of skewed records those far from the bulk would be lost, however many records there are.
     """
     rows = votes.astype(np.int64 if largest(votes) < _WORD else object)
     total, plain = rows.sum(axis=1), math.ceil(_PLAIN * scale)
-    left = {}
+    above = rows[:, BELOW + 1 :]
+    surely = np.where(above >= plain, above, 0).sum(axis=1)
+    left, few = {}, {}
     for k in range(-BELOW, ABOVE + 1):
         beyond = rows[:, k + BELOW + 1 :]
         least = plain if k >= 0 else 1
         left[k] = 7 * total - 32 * np.where(beyond >= least, beyond, 0).sum(axis=1)
+        few[k] = surely + rows[:, k + BELOW + 1 : BELOW + 1].sum(axis=1) <= plain
     none = np.zeros(len(rows), np.int64)
     chosen, cost, room = none + ABOVE, none, none.astype(rows.dtype)  # 2^k, and what is left
     sure = total >= math.ceil(_SURE * scale)
     for k, room_here in left.items():
-        here = room_here if k >= 0 else np.where(sure, room_here, 0)
+        here = room_here if k >= 0 else np.where(sure & few[k], room_here, 0)
         weight = 1 << (k + BELOW)
         better = (here > 0) & ((room <= 0) | (weight * room < cost * here))
         chosen, cost = np.where(better, k, chosen), np.where(better, weight, cost)
@@ -116,11 +120,10 @@ def default_ladder(
 ) -> tuple[Fraction | None, Fraction]:
     """Choose the votes' multiplier, and give what it leaves of mu^2; None where so many records have too few pairs.
 
-    A 20th of mu^2, or less where the expected number of pairs is then more than ``_PLENTY`` deviations.
+    A 20th of mu^2, however many records there are: what is lost of them on a lower rung is in proportion to the noise.
     """
     pairs = _VOTES_PER_RECORD[adjacency] * n_max
     multiplier = root_down(1 / (mu_squared * _SHARE), 30) + Fraction(1, 1 << 30)
     if pairs < _ENOUGH * ROOT_OF_TWO * multiplier:
         return None, mu_squared
-    multiplier = max(multiplier, pairs / (_PLENTY * ROOT_OF_TWO))
     return multiplier, mu_squared - 1 / multiplier**2

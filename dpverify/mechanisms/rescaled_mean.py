@@ -47,8 +47,8 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     Each record counts by how many friends it has beyond half of all (friends: others within
     ``radius`` after the map M^(-1/4)); how far they agree and their weighted mean are released with
     noise. The noise has covariance proportional to M^(1/2): with M the data's covariance its length is
-    that of tr M^(1/2), whatever the dimension. On skewed data the mean leans to the bulk by about
-    radius times the share of pairs that are no friends, at most 1 / n_max by default.
+    that of tr M^(1/2), whatever the dimension. On skewed data the mean leans to the bulk, by at most twice the share of
+    pairs that are no friends or a little more (1 / n_max by default, without a ladder) times the distance of the farthest record.
 
     Data: shape (n, d), any unit, within 2^19 radii of zero (else clamped). Output:
     ``VectorMeanEstimate``, or ``Abstained`` when too few records agree.
@@ -61,7 +61,8 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     every number of friends) or "basic" (coins); they have more noise for every number of records.
     ladder_multiplier: the noise multiplier of a first stage, in which pairs of records vote for a radius: ``radius`` times a
     power of two from 1/16 to 64, and ``radius`` itself unless another is plainly better; None uses ``radius`` as it is. With
-    it a spread that is stated up to ten times too small or too large costs accuracy, and no answer.
+    it a spread that is stated up to ten times too small or too large costs accuracy, and no answer. A smaller radius is not
+    taken where plainly some pairs need a larger one, lest rare records far from the bulk be lost.
     n_max: about how many records are expected, public; it decides how the budget is shared. tail: the
     probability that each of the rare events may have which make the claim's delta.
     Claim: approximate GDP, mu^2 = 1 / noise_multiplier^2 (+ 1 / ladder_multiplier^2), with one tail for "weights" and 3 (add-remove)

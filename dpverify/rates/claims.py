@@ -113,6 +113,9 @@ class RateClaim:
     facts: of (setting, data, truth), numbers that curves need; the data are None for a Population.
     faults: the claim's own, beside the generic ones.
     repeats: releases for each value in a quick run.
+    by_column: ``error`` gives an array, one error for each column of a release, and repeats counts these. For noise that is
+    independent and alike in all columns: then a few releases of many columns tell as much as many releases of one. Times
+    sqrt(d) their rms is that of the distance.
     """
 
     name: str
@@ -121,7 +124,7 @@ class RateClaim:
     values: Sequence[Any]
     instance: Instance
     target: Empirical | Population
-    error: Callable[[Any, Any], float]
+    error: Callable[[Any, Any], Any]
     source: str
     setting: Setting = field(default_factory=dict)
     metric: Metric = RMS
@@ -132,12 +135,17 @@ class RateClaim:
     facts: Callable[[Setting, Any, Any], Facts] | None = None
     faults: Sequence[RateFault] = ()
     repeats: int = 2000
+    by_column: bool = False
 
     def __post_init__(self) -> None:
         self._check_values()
         if self.repeats < FEWEST_REPEATS:
             raise ValueError(
                 f"{self.name}: repeats = {self.repeats}; an interval needs at least {FEWEST_REPEATS}."
+            )
+        if self.by_column and not isinstance(self.target, Empirical):
+            raise ValueError(
+                f"{self.name}: by_column is for noise about a statistic of fixed data; give an Empirical target."
             )
         if self.exponent is None and self.curve is None and self.upper is None:
             raise ValueError(f"{self.name}: nothing is claimed; give exponent, curve or upper.")

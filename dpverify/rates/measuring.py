@@ -114,14 +114,20 @@ def _errors(
         truth = claim.target.statistic(mechanism, data)
         law = subject.law(data)
         size = max(1, _BATCH // max(1, data.size))
-        steps = [min(size, repeats - start) for start in range(0, repeats, size)]
+        many = -(-repeats // data.shape[1]) if claim.by_column else repeats
+        steps = [min(size, many - start) for start in range(0, many, size)]
         found = [e for step in steps for e in subject.errors(law, bits, step, claim.error, truth)]
     else:
         data, truth, found = None, claim.target.value(mechanism, setting), []
         for repeat in range(repeats):
             law = subject.law(claim.instance.data(setting, *stream, repeat))
             found += subject.errors(law, bits, 1, claim.error, truth)
-    errors = np.asarray(found, dtype=np.float64)
+    shape = (data.shape[1],) if data is not None and claim.by_column else ()
+    if any(np.shape(e) not in (shape, ()) for e in found):
+        raise ValueError(
+            f"{claim.name}: an error has not the shape {shape}; give a number, or with by_column=True one for each column."
+        )
+    errors = np.concatenate([np.atleast_1d(e) for e in found]).astype(np.float64)
     if np.isnan(errors).any() or (errors < 0).any():
         raise ValueError(f"{claim.name}: an error is negative or NaN; errors are distances.")
     facts = {} if claim.facts is None else claim.facts(setting, data, truth)
@@ -141,17 +147,17 @@ class _Subject:
             return self.mechanism.law(data)
         return self.fault.law(self.mechanism, np.asarray(data), self.value)
 
-    def errors(self, law: Law, bits: SeededBits, size: int, error: Any, truth: Any) -> list[float]:
+    def errors(self, law: Law, bits: SeededBits, size: int, error: Any, truth: Any) -> list[Any]:
         batch = law.sample(bits, size)
         return [self._error(batch[i], error, truth) for i in range(size)]
 
-    def _error(self, transcript: Any, error: Any, truth: Any) -> float:
+    def _error(self, transcript: Any, error: Any, truth: Any) -> Any:
         other = None if self.fault is None else self.fault.estimate
         if other is None:
             estimate = self.mechanism.estimate(transcript)
         else:
             estimate = other(self.mechanism, transcript)
-        return np.inf if isinstance(estimate, Abstained) else float(error(estimate, truth))
+        return np.inf if isinstance(estimate, Abstained) else error(estimate, truth)
 
 
 def words(text: str) -> tuple[int, ...]:

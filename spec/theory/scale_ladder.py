@@ -79,7 +79,8 @@ def chosen(released: Outcome, scale: Fraction) -> int:
 
     From rung 0 on a number is looked at if it is four deviations of the noise, below if it is positive. The stated
     radius stays where it is if another promises no quarter less noise, or if
-    all numbers together are less than ten deviations; with less than twenty no lower one is taken.
+    all numbers together are less than ten deviations; with less than twenty no lower one is taken, nor one beyond
+    which four deviations or more were counted on the rungs up to 0, with what counts above.
     """
     total = sum(released)
     if total < ceil(10 * scale):
@@ -89,12 +90,21 @@ def chosen(released: Outcome, scale: Fraction) -> int:
         least = ceil(4 * scale) if k >= 0 else 1
         higher = [n for j, n in zip((*RUNGS, RUNGS[-1] + 1), released, strict=True) if j > k]
         share = Fraction(sum(n for n in higher if n >= least), total)
+        if k < 0 and _beyond(released, k, scale) > ceil(4 * scale):
+            continue
         if Fraction(7, 8) > 4 * share:
             costs[k] = Fraction(2) ** k / (Fraction(7, 8) - 4 * share)
     if not costs:
         return RUNGS[-1]
     best = min(costs, key=lambda k: costs[k])
     return best if 0 not in costs or costs[best] <= Fraction(3, 4) * costs[0] else 0
+
+
+def _beyond(released: Outcome, k: int, scale: Fraction) -> int:
+    """How many pairs need more than rung k < 0, of those above the stated one what is no noise."""
+    stated = -RUNGS[0]
+    above = sum(n for n in released[stated + 1 :] if n >= ceil(4 * scale))
+    return above + sum(released[k + stated + 1 : stated + 1])
 
 
 # --- the law ------------------------------------------------------------------------------------
@@ -185,7 +195,8 @@ def obligation_pair_rungs(
 
 @states(_OURS)
 def obligation_chosen_rung(claimed: Callable[[Outcome, Fraction], int] = chosen) -> int:
-    """Of 1000 pairs that all have one rung it is chosen; with a 50th of the pairs one rung higher too. Less than four
+    """Of 1000 pairs that all have one rung it is chosen; with a 50th of the pairs one rung higher too. However many pairs
+    there are, four deviations of them on a higher rung keep a lower one from being taken. Less than four
     deviations on the rungs above the stated one are noise, and where little was counted the stated one stays."""
     scale, cases = Fraction(26), 0
     for k in RUNGS:
@@ -197,6 +208,11 @@ def obligation_chosen_rung(claimed: Callable[[Outcome, Fraction], int] = chosen)
                 claimed(tuple(row), scale) == k, f"{row}: {claimed(tuple(row), scale)}, not {k}"
             )
             cases += 1
+    for k, many in product(RUNGS[:4], (1000, 10**6)):
+        row = [0] * (len(RUNGS) + 1)
+        row[RUNGS.index(k)], row[RUNGS.index(k) + 1] = many - 105, 105
+        require(claimed(tuple(row), scale) == k + 1, f"{row}: {claimed(tuple(row), scale)}")
+        cases += 1
     stated = RUNGS.index(0)
     for j in range(stated + 1, len(RUNGS) + 1):
         row = [0] * (len(RUNGS) + 1)

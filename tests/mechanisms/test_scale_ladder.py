@@ -63,6 +63,21 @@ def test_a_spread_ten_times_off_costs_accuracy_and_no_answer(kind: Any) -> None:
     assert errors(without, 1) == [np.inf]
 
 
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_rare_records_far_from_the_bulk_are_not_lost(adjacency: Adjacency) -> None:
+    """A share of 3/100 at 1, the others at 0, whose sub-Gaussian proxy is .135: half of the stated radius leaves 6% of the pairs
+    apart, and would cost nothing else. The mean is then 0, or nearly so. Of 40,000 records it is .0300 with deviation .0009,
+    and noise 20 times less: within .006 but for 1e-9. Seeds are fixed."""
+    mechanism = RescaledMean.for_budget(
+        BUDGET, adjacency=adjacency, covariance=[0.135], n_max=40_000
+    )
+    for seed in range(2):
+        records = (np.random.default_rng(seed).random((40_000, 1)) < 0.03).astype(float)
+        result = mechanism.release(records, SeededBits(seed))
+        assert not isinstance(result, Abstained)
+        assert abs(float(result.value[0]) - 0.03) < 0.006
+
+
 def test_a_diagonal_proxy_of_turned_records_gives_an_answer() -> None:
     """Records whose covariance is far from the stated diagonal one, and ten times as large."""
     turn, _ = np.linalg.qr(np.random.default_rng(7).normal(size=(D, D)))
@@ -71,13 +86,13 @@ def test_a_diagonal_proxy_of_turned_records_gives_an_answer() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_the_votes_are_a_20th_of_mu_squared_or_less(kind: Any, adjacency: Adjacency) -> None:
+def test_the_votes_are_a_20th_of_mu_squared(kind: Any, adjacency: Adjacency) -> None:
     mechanism = made(kind, 1, adjacency)
     composed = mechanism.composed
     assert isinstance(composed, ApproximateGaussianDP)
     share = 1 / mechanism.ladder_multiplier**2 / composed.mu_squared
     assert Fraction(49, 1000) < share < Fraction(51, 1000)
-    assert made(kind, 1, adjacency, n_max=10**5).ladder_multiplier > 2 * mechanism.ladder_multiplier
+    assert made(kind, 1, adjacency, n_max=10**5).ladder_multiplier == mechanism.ladder_multiplier
     assert mechanism.claim.guarantee == BUDGET
 
 

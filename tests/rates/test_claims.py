@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify.rates import KINDS, Curve, Distance, Exponent, Instance, faults_of
+from dpverify.rates import KINDS, Curve, Distance, Exponent, Instance, Population, faults_of
 from tests.rates.helpers import claim
 
 _CURVE = Curve(function="expected_error", arguments=("parameters",))
@@ -33,6 +33,14 @@ _MINUS = Exponent(value=-1, tolerance=0.1)
         ({"lower": _CURVE}, "nothing is claimed"),
         ({"setting": {"n": 1, "epsilon": 1}}, "epsilon runs and is fixed"),
         ({"setting": {}}, "there is no n"),
+        (
+            {
+                "curve": _CURVE,
+                "by_column": True,
+                "target": Population(lambda mechanism, setting: 0),
+            },
+            "by_column is for noise",
+        ),
     ],
 )
 def test_a_claim_that_says_nothing_is_refused(changed: dict[str, Any], message: str) -> None:

@@ -44,6 +44,7 @@ TWINS: dict[str, dict[str, Any]] = {
     },
 }
 FAULTS: dict[str, list[Plant]] = {
+    "theory.scale_ladder:obligation_chosen_rung": [_put("_beyond", lambda *given: 0)],
     "theory.scale_ladder:obligation_pair_rungs": [
         _put("pairs_by_index", _overlapping),
         _put("pairs_by_hash", _overlapping),
