@@ -1,4 +1,4 @@
-"""What ``audit_tracing`` attacks of the mean estimators: configurations with an estimate of many columns beside them.
+"""What ``audit_tracing`` attacks of estimators of means and products: configurations with an estimate of many columns beside them.
 
 A record's score in a bare mean is sqrt(columns / n) on average, and 0 in a mean without it. So each mechanism here gets about as
 few records as it has an answer for, and three to five times as many columns: then 20 runs refute the bare mean of the
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpverify.audit import Configuration, Gaussians, Traced
+from dpverify.audit import Bits, Configuration, Gaussians, Traced
 from dpverify.plans import Mechanism
 
 RUNS = 20
@@ -28,4 +28,12 @@ def traced(
 ) -> Configuration:
     """Add tracing of this mechanism, of the same kind and adjacency, on n records of N(p, I), p ~ N(0, spread^2 I)."""
     law = Gaussians(n, np.ones(columns), spread)
+    return replace(configuration, traced=Traced(mechanism=mechanism, instance=law, runs=RUNS))
+
+
+def traced_bits(
+    configuration: Configuration, mechanism: Mechanism[Any], *, n: int, columns: int
+) -> Configuration:
+    """Add tracing of this mechanism on n records of independent bits."""
+    law = Bits(n, columns)
     return replace(configuration, traced=Traced(mechanism=mechanism, instance=law, runs=RUNS))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify import Adjacency, GaussianDP, PartitionedProduct
+from dpverify import Adjacency, ApproxDP, GaussianDP, PartitionedProduct
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.grid import OneUnit, Records
@@ -20,6 +20,7 @@ from dpverify.plans import Blocks, Plan, Stage
 from dpverify.plans.plan import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
+from ._traced import traced_bits
 from .clipped_mean import Faulty
 
 REPLACE = Adjacency.REPLACE
@@ -108,13 +109,20 @@ _MECHANISM = PartitionedProduct.for_budget(
     GaussianDP("3/2"), adjacency=REPLACE, d=2, failure="999/1000", at_least=1, nonfinite="replace"
 )
 
+_WIDE = PartitionedProduct.for_budget(ApproxDP(1, "1e-6"), adjacency=REPLACE, d=250, at_least=1)
+
 CONFIGURATIONS = (
-    Configuration(
-        name="three-records",
-        mechanism=_MECHANISM,
-        pairs=_pairs(),
-        faults=[fault(_MECHANISM) for fault in (_one_vector, _centered, _rotated)],
-        quick_trials=20_000,
+    traced_bits(
+        Configuration(
+            name="three-records",
+            mechanism=_MECHANISM,
+            pairs=_pairs(),
+            faults=[fault(_MECHANISM) for fault in (_one_vector, _centered, _rotated)],
+            quick_trials=20_000,
+        ),
+        _WIDE,
+        n=50,
+        columns=250,
     ),
 )
 

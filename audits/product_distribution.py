@@ -19,6 +19,7 @@ from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.plan import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
+from ._traced import traced_bits
 from .clipped_mean import Faulty
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -166,10 +167,16 @@ _ADD = ProductDistribution.for_budget(GaussianDP(2), adjacency=ADD, at_least=40,
 _REPLACE = ProductDistribution.for_budget(
     ApproxDP(12, "1e-6"), adjacency=REPLACE, at_least=1, **_COARSE
 )
+_WIDE = ProductDistribution.for_budget(ApproxDP(1, "1e-6"), adjacency=REPLACE, d=250, at_least=1)
 
 CONFIGURATIONS = (
     _attacked("two-columns", _ADD, _added(), _unpaid_stages, _free_number, _exact_gate, _unclipped),
-    _attacked("two-columns", _REPLACE, _replaced(), _unpaid_stages, _one_vector, _centered),
+    traced_bits(
+        _attacked("two-columns", _REPLACE, _replaced(), _unpaid_stages, _one_vector, _centered),
+        _WIDE,
+        n=50,
+        columns=250,
+    ),
 )
 
 # --- small instances ----------------------------------------------------------------------------

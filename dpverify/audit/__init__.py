@@ -17,7 +17,7 @@ from dpverify.audit.configuration import (
 )
 from dpverify.audit.evidence import witness_of, write_witness
 from dpverify.audit.faults import Fault, generic_faults
-from dpverify.audit.instances import Covariances, Gaussians
+from dpverify.audit.instances import Bits, Covariances, Gaussians
 from dpverify.audit.neighbors.boxes import Box
 from dpverify.audit.neighbors.pairs import (
     Neighboring,
@@ -44,6 +44,7 @@ from dpverify.audit.verdicts import NotConsistent, Verdict
 
 __all__ = [
     "AuditResult",
+    "Bits",
     "BlackBox",
     "Box",
     "CalibrationResult",

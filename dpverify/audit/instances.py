@@ -4,6 +4,9 @@ Of a mean: x_i = p + Sigma^(1/2) xi_i, z_i = <M - p, xi_i> / |M - p|. Of a covar
 L^-1 (M - Sigma) L^-T, q_i = xi_i^T C xi_i is the score of Portella and Harvey (2024) up to what does not depend on i. Its
 law given M is that of q of a fresh xi, whatever C is. So z_i is the normal quantile of the place of q_i among fresh ones, a
 uniform number added to its rank: exactly standard normal, with nothing computed about that law.
+
+Of probabilities p of independent bits: q_i = <M - p, x_i>, the score <M - theta, T(x_i) - E T> of Kamath, Mouzakis and Singhal
+(2022) for means of the statistics, and z_i from its place among fresh ones, equal ones in an order of coins.
 """
 
 from __future__ import annotations
@@ -143,9 +146,63 @@ class Covariances:
             ((xi @ form) * xi).sum(axis=1)
             for xi in (run.xi, rng.standard_normal((_FRESH, self.columns)))
         )
-        below = np.searchsorted(np.sort(fresh), own)
-        places = (below + rng.uniform(size=self.n)) / (_FRESH + 1)
-        return np.asarray(ndtri(np.clip(places, 1e-12, 1 - 1e-12)))
+        return placed(own, fresh, rng)
 
 
-Instance = Gaussians | Covariances
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """Estimates of a product distribution are traced: n records of independent bits, with fresh probabilities in every run,
+    uniform between ``low`` and 1 - ``low``.
+
+    The attack sees most where there are many more columns than records.
+    Errors: ValueError for n < 1, columns < 1, and a ``low`` outside [0, 1/2].
+    """
+
+    n: int
+    columns: int
+    low: float = 0.0
+
+    def __post_init__(self) -> None:
+        if whole(self.n, "n") < 1:
+            raise ValueError(f"n = {self.n}; tracing needs a record, give n >= 1.")
+        if whole(self.columns, "columns") < 1:
+            raise ValueError(f"columns = {self.columns}; give a dimension of at least 1.")
+        if not 0 <= self.low <= 0.5:
+            raise ValueError(
+                f"low = {self.low}; probabilities lie between low and 1 - low, give one from 0 to 1/2."
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of an estimate."""
+        return (self.columns,)
+
+    def drawn(self, rng: np.random.Generator) -> Drawn:
+        """Draw the probabilities and the records of a run."""
+        truth = rng.uniform(self.low, 1 - self.low, self.columns)
+        records = self._bits(self.n, truth, rng)
+        return Drawn(truth, records, records)
+
+    def plain(self, records: Floats) -> Floats:
+        """The shares of ones without noise: the planted fault."""
+        return np.asarray(records.mean(axis=0))
+
+    def scores(self, off: Floats, run: Drawn, rng: np.random.Generator) -> Floats:
+        """The normal quantile of each record's place, shape (n,); off: M - p, not 0."""
+        fresh = self._bits(_FRESH, run.truth, rng)
+        return placed(run.records @ off, fresh @ off, rng)
+
+    def _bits(self, size: int, truth: Floats, rng: np.random.Generator) -> Floats:
+        return (rng.random((size, self.columns)) < truth).astype(np.float64)
+
+
+def placed(own: Floats, fresh: Floats, rng: np.random.Generator) -> Floats:
+    """Turn scores into normal quantiles of their places among fresh ones, equal ones in an order of coins: standard
+    normal for a record of the same law."""
+    ordered = np.sort(fresh)
+    low, high = (np.searchsorted(ordered, own, side=side) for side in ("left", "right"))
+    places = (low + rng.uniform(size=len(own)) * (high - low + 1)) / (len(fresh) + 1)
+    return np.asarray(ndtri(np.clip(places, 1e-12, 1 - 1e-12)))
+
+
+Instance = Gaussians | Covariances | Bits

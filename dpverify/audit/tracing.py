@@ -1,4 +1,4 @@
-"""``audit_tracing``: does an estimate of a mean or a covariance know which records it was made of?
+"""``audit_tracing``: does an estimate of a mean, a covariance or a product know which records it was made of?
 
 Tracing attacks: Dwork, Smith, Steinke, Ullman, Vadhan, "Robust traceability from trace amounts", FOCS
 2015; for covariances Portella and Harvey, "Lower bounds for private estimation of Gaussian covariance matrices", 2024. What is
@@ -94,12 +94,13 @@ def audit_tracing(
     alpha: float = DEFAULT_ALPHA,
     seed: int | None = None,
 ) -> TracingResult:
-    """Trace records in estimates of their mean or covariance, and bet against the claim on every run.
+    """Trace records in estimates of their mean, covariance or probabilities, and bet against the claim on every run.
 
     subject: one of our mechanisms whose estimate has a ``value``, or a function of an array of shape (n, d), with randomness
     of its own, that returns such an estimate or an array. None, an abstention and a matrix with ``Concentrated``
     directions are no estimate; what has a NaN or an infinity is none either.
-    instance: ``Gaussians`` for means, of shape (d,); ``Covariances`` for covariances, of shape (d, d).
+    instance: ``Gaussians`` for means, of shape (d,); ``Covariances`` for covariances, of shape (d, d); ``Bits`` for
+    probabilities of bits, of shape (d,).
     claim, adjacency: a mechanism's own by default; a Guarantee comes with an adjacency. What is certified
     holds under both adjacencies.
     runs: calls of the subject. Valid whatever their number: one wealth is bet at stakes, and on scores,
@@ -111,7 +112,8 @@ def audit_tracing(
     guarantee, relation = _claim_of(subject, claim, adjacency)
     if not isinstance(instance, Instance):
         raise TypeError(
-            f"instance = {instance!r}; write Gaussians(n=..., covariance=...), or Covariances(n=..., columns=...)."
+            f"instance = {instance!r}; write Gaussians(n=..., covariance=...), "
+            "Covariances(n=..., columns=...) or Bits(n=..., columns=...)."
         )
     if whole(runs, "runs") < FEWEST_RUNS:
         raise ValueError(f"runs = {runs}; at least {FEWEST_RUNS} are needed to say a thing.")

@@ -20,10 +20,10 @@ _MANY = Gaussians(4000, np.ones(200))
 NAME = "clipped_mean:replace:ball:traced"
 
 
-_MEANS = ("VectorMeanEstimate", "RobustMeanEstimate")
+_MEANS = ("VectorMeanEstimate", "RobustMeanEstimate", "ProductEstimate")
 
 
-def test_every_mean_of_vectors_is_traced() -> None:
+def test_every_mean_of_vectors_and_every_product_is_traced() -> None:
     """By what ``estimate`` says that it returns; with as many columns that the bare mean is refuted, which each unit checks."""
     suite, expected = load(), set()
     for key, one in suite.configurations.items():
@@ -34,7 +34,7 @@ def test_every_mean_of_vectors_is_traced() -> None:
             assert returned.startswith(_MEANS), key
             assert type(one.traced.mechanism) is type(one.mechanism), key
             assert one.traced.mechanism.adjacency is one.mechanism.adjacency, key
-    assert expected >= {"clipped_mean", "robust_mean", "unknown_covariance_mean"}
+    assert expected >= {"clipped_mean", "product_distribution", "unknown_covariance_mean"}
     assert {key.partition(":")[0] for key in traced_keys(suite)} == expected
 
 
