@@ -2,7 +2,9 @@
 
 from dpverify.session.account import Account, AccountError, BudgetExceeded, CorruptAccount, Spend
 from dpverify.session.answers import Answer, Answers, Histogram, NoAnswer, Quantiles
-from dpverify.session.session import ReleaseFailed, Session
+from dpverify.session.plan import Plan
+from dpverify.session.releasing import ReleaseFailed
+from dpverify.session.session import Session
 
 __all__ = [
     "Account",
@@ -13,6 +15,7 @@ __all__ = [
     "CorruptAccount",
     "Histogram",
     "NoAnswer",
+    "Plan",
     "Quantiles",
     "ReleaseFailed",
     "Session",

@@ -191,6 +191,32 @@ class Account:
         self._refuse_another(derivation, spend.guarantee)
         self._derivations[number] = derivation
 
+    def spend_whole(self, what: str, derivation: Derivation[PrivacyClaim]) -> Spend:
+        """Write down the first and only request, which gets the whole budget as it was given, before it is answered.
+
+        It was fixed before any answer, so its claim may be of the budget itself, which is more than the limits of both sums
+        imply together. Raises BudgetExceeded if anything was spent; after it nothing is left.
+        """
+        self._refuse_another(derivation, self.budget)
+
+        def decide(lines: list[Line]) -> Line:
+            if _spends(lines):
+                raise BudgetExceeded(
+                    f"{what!r} takes the whole budget as the first and only request, and there are "
+                    "requests before it. Take a share of the budget."
+                )
+            return {
+                "spend": 1,
+                "guarantee": str(self.budget),
+                "amount": render(self.limit.amount),
+                "delta": render(self.limit.delta),
+                "what": what,
+            }
+
+        spend = _spend_of(self._journal.add(decide))
+        self._derivations[spend.number] = derivation
+        return spend
+
     @property
     def derived(self) -> frozenset[int]:
         """Numbers of the requests whose derivations are known here."""
@@ -212,6 +238,9 @@ class Account:
                 f"Requests {missing} were spent by another process, which alone has their "
                 "derivations. Make them again from the log's texts, and attach(number, derivation)."
             )
+        if log[0].guarantee == self.budget and log[0].cost == self.limit:
+            every = [self._derivations[spend.number] for spend in log]  # what follows costs nothing
+            return rules.convert(rules.compose(*every), self.budget)
         steps = [self._entering(self._derivations[spend.number], spend) for spend in log]
         limits = self._unit.guarantee_of(self.limit)
         return rules.convert(rules.privacy_filter(steps, budget=limits), self.budget)

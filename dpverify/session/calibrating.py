@@ -47,10 +47,8 @@ def wholes_of(
     if budget is not None:
         if not isinstance(budget, Guarantee):
             raise TypeError(f"budget = {budget!r} is not a guarantee; write PureDP('0.1').")
-        if parts > 1:
-            raise ValueError(f"budget = {budget} for {parts} answers at once; give share='1/3'.")
         given = budget
-        return [lambda: given]
+        return [lambda: given if parts == 1 else given / parts]
     part = (share or Fraction(0)) / parts
     return [lambda: account.fraction(part), lambda: account.fraction(part, of_delta=part)]
 

@@ -15,10 +15,12 @@ from dpverify.plans import Abstained, Mechanism
 from dpverify.privacy import (
     Adjacency,
     Derivation,
+    GaussianDP,
     Guarantee,
     PrivacyClaim,
     PureDP,
     Status,
+    ZeroConcentratedDP,
     rules,
 )
 from dpverify.randomness import Bits
@@ -118,7 +120,7 @@ def prepare(
     """
     groups = question.groups(table)
     types = next(iter(groups.values())).types
-    unit: Unit = "epsilon" if isinstance(budget, PureDP) else account.unit
+    unit = _unit_of(budget) or account.unit
     chosen = choose(question, types, unit, additive_part(account, share))
     pieces = tuple(
         Piece(group, name, one)
@@ -143,6 +145,13 @@ def prepare(
             "claims alone. Nothing was spent."
         )
     return Prepared(question, together, chosen[0].why, shown)
+
+
+def _unit_of(budget: Guarantee | None) -> Unit | None:
+    """Tell which noise suits a budget of its own; None for those that either does."""
+    if isinstance(budget, PureDP):
+        return "epsilon"
+    return "gaussian" if isinstance(budget, (GaussianDP, ZeroConcentratedDP)) else None
 
 
 def _masked(piece: Piece, chosen: Sequence[Choice]) -> tuple[tuple[Piece, ...], Sequence[Choice]]:

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from dpverify.plans import Mechanism
 from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim, parse_guarantee
 from dpverify.privacy.numbers import Exact
 from dpverify.randomness import Bits
 from dpverify.session.account import Account, Spend
 from dpverify.session.accounting import Unit
-from dpverify.session.answers import Answer, Answers, short
+from dpverify.session.answers import short
+from dpverify.session.asking import Asking, Where, question_of
 from dpverify.session.calibrating import share_of
+from dpverify.session.plan import Plan
 from dpverify.session.preparing import Prepared, prepare
 from dpverify.session.questions import Question, read_question
+from dpverify.session.releasing import answered, released
 from dpverify.tables import Table
 
-Where = Mapping[str, Any] | None
-"""From a column to a list of declared values, or to a pair (low, high) of public numbers."""
 
-
-class ReleaseFailed(RuntimeError):
-    """A release that stopped after its budget was spent; which error it was is not said, for records may have decided it."""
-
-
-class Session:
+class Session(Asking):
     """Private answers about one table, paid for from one account.
 
     table: a ``Table``. budget: what all answers together may reveal; requests may be chosen after seeing answers.
@@ -96,139 +91,6 @@ class Session:
             )
         self.table, self.account, self._bits = table, account, bits
 
-    # --- questions --------------------------------------------------------------------------------
-
-    def count(
-        self,
-        *,
-        share: Exact | None = None,
-        budget: Guarantee | None = None,
-        where: Where = None,
-        by: str | None = None,
-    ) -> Any:
-        """Count the records, or those that ``where`` keeps: an unbiased integer, which may be negative."""
-        return self._ask(_question("count", (), where, by), share, budget)
-
-    def sum(
-        self,
-        column: str,
-        *,
-        share: Exact | None = None,
-        budget: Guarantee | None = None,
-        where: Where = None,
-        by: str | None = None,
-    ) -> Any:
-        """Add up a column between its declared bounds."""
-        return self._ask(_question("sum", column, where, by), share, budget)
-
-    def mean(
-        self,
-        columns: str | Sequence[str],
-        *,
-        share: Exact | None = None,
-        budget: Guarantee | None = None,
-        where: Where = None,
-        by: str | None = None,
-        **given: Any,
-    ) -> Any:
-        """Average one column, or several at once, between declared bounds.
-
-        given: further parameters of the mechanism that is chosen, ``BoundedMean`` or ``ClippedMean``, as at_least=20.
-        """
-        return self._ask(_question("mean", columns, where, by, given), share, budget)
-
-    def median(
-        self,
-        column: str,
-        *,
-        share: Exact | None = None,
-        budget: Guarantee | None = None,
-        where: Where = None,
-        by: str | None = None,
-    ) -> Any:
-        """Find the median of a column between its declared bounds."""
-        return self._ask(_question("median", column, where, by), share, budget)
-
-    def quantile(
-        self,
-        column: str,
-        at: Exact | Sequence[Exact],
-        *,
-        share: Exact | None = None,
-        budget: Guarantee | None = None,
-        where: Where = None,
-        by: str | None = None,
-    ) -> Any:
-        """Find a quantile of a column, at="9/10", or several, at=["1/4", "1/2", "3/4"], which share the cost and come in order."""
-        given = {"at": at if isinstance(at, str) or not isinstance(at, Sequence) else list(at)}
-        return self._ask(_question("quantile", column, where, by, given), share, budget)
-
-    def histogram(
-        self,
-        column: str,
-        bins: int | Sequence[float] | None = None,
-        *,
-        share: Exact | None = None,
-        budget: Guarantee | None = None,
-        where: Where = None,
-        by: str | None = None,
-    ) -> Any:
-        """Count the records in disjoint public bins, for the price of one count under add-remove.
-
-        bins: a number of equal ones between the declared bounds, or all edges; of a Category its values are the bins.
-        """
-        given = {} if bins is None else {"bins": bins if isinstance(bins, int) else list(bins)}
-        return self._ask(_question("histogram", column, where, by, given), share, budget)
-
-    def gaussian(
-        self,
-        columns: str | Sequence[str],
-        *,
-        share: Exact | None = None,
-        budget: Guarantee | None = None,
-        where: Where = None,
-        by: str | None = None,
-        **given: Any,
-    ) -> Any:
-        """Fit a normal law: mean and deviation of a column, or mean and covariance of several.
-
-        given: further parameters of ``UnivariateGaussian`` or ``Gaussian``.
-        """
-        return self._ask(_question("gaussian", columns, where, by, given), share, budget)
-
-    def robust_mean(
-        self,
-        columns: str | Sequence[str],
-        *,
-        deviations: Sequence[float],
-        share: Exact | None = None,
-        budget: Guarantee | None = None,
-        where: Where = None,
-        by: str | None = None,
-        **given: Any,
-    ) -> Any:
-        """Average columns of which a share of the records may be anything (a tenth, or ``gamma``).
-
-        deviations: a public standard deviation of each column's typical records. given: further parameters of ``RobustMean``.
-        """
-        given = {"deviations": list(deviations)} | given
-        return self._ask(_question("robust_mean", columns, where, by, given), share, budget)
-
-    def release(
-        self,
-        mechanism: type[Mechanism[Any]],
-        columns: str | Sequence[str],
-        *,
-        share: Exact | None = None,
-        budget: Guarantee | None = None,
-        where: Where = None,
-        by: str | None = None,
-        **parameters: Any,
-    ) -> Any:
-        """Ask any mechanism of the library, by its class and its public parameters, about columns of the table."""
-        given = {"mechanism": mechanism, "parameters": parameters}
-        return self._ask(_question("release", columns, where, by, given), share, budget)
-
     # --- before and after ---------------------------------------------------------------------------
 
     def expected_error(
@@ -249,7 +111,7 @@ class Session:
         count; by default the number of rows under replace, where it is public. In the unit that the mechanism's
         ``expected_error`` names. Raises ValueError where nothing can be said without the data.
         """
-        question = _question(kind, columns, where, by, given)
+        question = question_of(kind, columns, where, by, given)
         prepared = self._prepared(question, share, budget)
         if n is None and kind in ("count", "sum", "histogram"):
             n = 0  # whatever it is, the noise is the same
@@ -260,6 +122,10 @@ class Session:
                 )
             n = self.table.private_number_of_rows
         return prepared.mechanism.expected_error(n)
+
+    def plan(self) -> Plan:
+        """Begin a plan: several questions that are fixed before any of them is answered, for less noise in each."""
+        return Plan(self.table, self.account, self._bits)
 
     @property
     def left(self) -> Guarantee | None:
@@ -302,7 +168,7 @@ class Session:
         shown = prepared.derivation
         text = question.text(share_of(share), budget)
         spend = self.account.spend(shown.conclusion.guarantee, text, shown)
-        return _answer(prepared, spend, released(prepared, self._bits))
+        return answered(prepared, spend, released(prepared, self._bits))
 
     def __repr__(self) -> str:
         return (
@@ -314,42 +180,6 @@ class Session:
         raise TypeError(
             "A session is not copied or pickled; Session.resume(path, table) goes on with its account."
         )
-
-
-def released(prepared: Prepared, bits: Bits | None) -> dict[Any, Any]:
-    """Release after the spend. Raises ReleaseFailed, with no trace of the records, for whatever error there was."""
-    with suppress(Exception):
-        return prepared.release(bits)
-    raise ReleaseFailed(
-        f"{prepared.question}: the release failed after its budget was spent, which stays spent. Why is not said here, for "
-        "records may have decided it; the data's owner can run answer's mechanism on the selection's records to see."
-    )
-
-
-def _answer(prepared: Prepared, spend: Spend, found: Mapping[Any, Any]) -> Any:
-    def one(question: str, result: Any) -> Answer:
-        return Answer(
-            question, prepared.mechanism, prepared.why, spend, prepared.derivation, result
-        )
-
-    asked = str(prepared.question)
-    if prepared.question.by is None:
-        return one(asked, found[None])
-    each = {group: one(f"{asked} = {group!r}", result) for group, result in found.items()}
-    return Answers(asked, spend, prepared.derivation, each)
-
-
-def _question(
-    kind: str,
-    columns: str | Sequence[str],
-    where: Where,
-    by: str | None,
-    given: Mapping[str, Any] | None = None,
-) -> Question:
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
-    if where is not None and not isinstance(where, Mapping):
-        raise TypeError(f"where = {where!r}; write where={{'region': ['north'], 'age': (18, 65)}}.")
-    return Question(kind, names, dict(where or {}), by, dict(given or {}))
 
 
 def _refuse_another(account: Account, budget: Guarantee, adjacency: Adjacency) -> None:

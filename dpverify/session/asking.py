@@ -1,0 +1,170 @@
+"""The questions that can be asked of a table, one method each: of a session, which answers at once, or of a plan."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpverify.plans import Mechanism
+from dpverify.privacy import Guarantee
+from dpverify.privacy.numbers import Exact
+from dpverify.session.questions import Question
+
+Where = Mapping[str, Any] | None
+"""From a column to a list of declared values, or to a pair (low, high) of public numbers."""
+
+
+class Asking(ABC):
+    """The questions. What ``share`` and ``budget`` mean, and what is given back, says the class that answers them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> Any:
+        """Answer the question, or keep it for later."""
+
+    def count(
+        self,
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+    ) -> Any:
+        """Count the records, or those that ``where`` keeps: an unbiased integer, which may be negative."""
+        return self._ask(question_of("count", (), where, by), share, budget)
+
+    def sum(
+        self,
+        column: str,
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+    ) -> Any:
+        """Add up a column between its declared bounds."""
+        return self._ask(question_of("sum", column, where, by), share, budget)
+
+    def mean(
+        self,
+        columns: str | Sequence[str],
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+        **given: Any,
+    ) -> Any:
+        """Average one column, or several at once, between declared bounds.
+
+        given: further parameters of the mechanism that is chosen, ``BoundedMean`` or ``ClippedMean``, as at_least=20.
+        """
+        return self._ask(question_of("mean", columns, where, by, given), share, budget)
+
+    def median(
+        self,
+        column: str,
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+    ) -> Any:
+        """Find the median of a column between its declared bounds."""
+        return self._ask(question_of("median", column, where, by), share, budget)
+
+    def quantile(
+        self,
+        column: str,
+        at: Exact | Sequence[Exact],
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+    ) -> Any:
+        """Find a quantile of a column, at="9/10", or several, at=["1/4", "1/2", "3/4"], which share the cost and come in order."""
+        given = {"at": at if isinstance(at, str) or not isinstance(at, Sequence) else list(at)}
+        return self._ask(question_of("quantile", column, where, by, given), share, budget)
+
+    def histogram(
+        self,
+        column: str,
+        bins: int | Sequence[float] | None = None,
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+    ) -> Any:
+        """Count the records in disjoint public bins, for the price of one count under add-remove.
+
+        bins: a number of equal ones between the declared bounds, or all edges; of a Category its values are the bins.
+        """
+        given = {} if bins is None else {"bins": bins if isinstance(bins, int) else list(bins)}
+        return self._ask(question_of("histogram", column, where, by, given), share, budget)
+
+    def gaussian(
+        self,
+        columns: str | Sequence[str],
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+        **given: Any,
+    ) -> Any:
+        """Fit a normal law: mean and deviation of a column, or mean and covariance of several.
+
+        given: further parameters of ``UnivariateGaussian`` or ``Gaussian``.
+        """
+        return self._ask(question_of("gaussian", columns, where, by, given), share, budget)
+
+    def robust_mean(
+        self,
+        columns: str | Sequence[str],
+        *,
+        deviations: Sequence[float],
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+        **given: Any,
+    ) -> Any:
+        """Average columns of which a share of the records may be anything (a tenth, or ``gamma``).
+
+        deviations: a public standard deviation of each column's typical records. given: further parameters of ``RobustMean``.
+        """
+        given = {"deviations": list(deviations)} | given
+        return self._ask(question_of("robust_mean", columns, where, by, given), share, budget)
+
+    def release(
+        self,
+        mechanism: type[Mechanism[Any]],
+        columns: str | Sequence[str],
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+        **parameters: Any,
+    ) -> Any:
+        """Ask any mechanism of the library, by its class and its public parameters, about columns of the table."""
+        given = {"mechanism": mechanism, "parameters": parameters}
+        return self._ask(question_of("release", columns, where, by, given), share, budget)
+
+
+def question_of(
+    kind: str,
+    columns: str | Sequence[str],
+    where: Where,
+    by: str | None,
+    given: Mapping[str, Any] | None = None,
+) -> Question:
+    """Make a question of what a method was given. Raises TypeError for a ``where`` that is no mapping."""
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if where is not None and not isinstance(where, Mapping):
+        raise TypeError(f"where = {where!r}; write where={{'region': ['north'], 'age': (18, 65)}}.")
+    return Question(kind, names, dict(where or {}), by, dict(given or {}))
