@@ -22,6 +22,7 @@ from .theory.coordinates import (
 from .theory.gaussian_laws import UNIT
 from .theory.laws import TranscriptLaw, real
 from .theory.obligations import Departure, require
+from .theory.tracing_bound import BOUND
 from .theory.vectors import Record
 
 Parameters = Mapping[str, Any]
@@ -132,7 +133,7 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     return centered.sum_error(parameters, share, radius(parameters), n, beta)
 
 
-@states(Source("OURS", "lower bound for normal means of unlike spreads", note="by tracing"))
+@states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
     """No estimate of this privacy has a smaller root mean squared error for all means of n normal
     records of the given deviations."""

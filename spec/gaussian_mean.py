@@ -30,6 +30,7 @@ from .theory.joint import normal_length, with_count_sensitivity
 from .theory.laws import IntegerLaw, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, require
 from .theory.queries import largest_power
+from .theory.tracing_bound import BOUND
 from .theory.vectors import Record
 from .theory.whitening import octave
 
@@ -425,7 +426,7 @@ def chance_of_missing(parameters: Parameters, n: int) -> Any:
     return centered.chance_of_missing(parameters, n, steps, steps)
 
 
-@states(Source("OURS", "lower bound for normal means of unlike spreads", note="by tracing"))
+@states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
     """No estimate of this privacy has a smaller root mean squared error, over deviations, for all means of n such records."""
     return centered.lower_bound(parameters, n, [mp.mpf(1)] * centered.width(parameters))

@@ -13,11 +13,12 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from . import univariate_gaussian
-from .theory import lower_bounds, pairs
+from .theory import pairs
 from .theory.laws import DiscreteLaplaceLaw, IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.laws import real_exponential as e
 from .theory.obligations import Departure, neighbors, require
 from .theory.tables import ThresholdedLaplaceLaw, bin_of, keyed_counts
+from .theory.tracing_bound import BOUND, least_error
 
 Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
@@ -242,11 +243,12 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     return wide * real(scale(parameters, MEAN, 1)) / n * mp.log(1 / real(beta)) + mp.mpf(1) / WIDTH
 
 
-@states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
+@states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
     """No estimate of this privacy has a smaller root mean squared error for all means of n normal records, in deviations."""
     epsilon = 1 / Fraction(parameters["noise_multiplier"])
-    return lower_bounds.tracing(mp.mpf(1), 1, n, epsilon, real(Fraction(parameters["delta"])))
+    delta = Fraction(parameters["delta"])
+    return least_error(epsilon=epsilon, delta=delta, variances=[1], n=n)
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -343,7 +345,7 @@ def obligation_fullest(claimed: Callable[[int], tuple[Any, Any]] = lambda k: _SH
     return len(octaves) + len(bins)
 
 
-@states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
+@states(BOUND)
 def obligation_lower_bound_is_below_error(within: int = 1000) -> int:
     """The noise of the mean alone, for a width of 2.6 deviations, is above the lower bound, and within 1000 times of it."""
     cases = 0

@@ -24,6 +24,7 @@ from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Exponential, Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, require
 from .theory.rescaling import Rescaling, spectrum
+from .theory.tracing_bound import BOUND
 
 Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
@@ -205,7 +206,7 @@ def _noise(parameters: Parameters, radius: int) -> Fraction:
     return moving.noise(radius, parameters["adjacency"], multiplier)
 
 
-@states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
+@states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
     """That of a rescaled mean with all of the budget, 1 / center_multiplier^2 + 1 / noise_multiplier^2 (and the ladder's)."""
     names = ["center_multiplier", "noise_multiplier"]
@@ -278,9 +279,9 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     return cases
 
 
-@states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
-def obligation_lower_bound_is_below_error(within: int = 60) -> int:
-    """The root mean squared error is above the lower bound, and within 60 times."""
+@states(BOUND)
+def obligation_lower_bound_is_below_error(within: int = 40) -> int:
+    """The root mean squared error is above the lower bound, and within 40 times."""
     cases = 0
     for adjacency, d, n in product(Adjacency, (1, 3, 50), (1000, 10**5)):
         own = {"noise_multiplier": Fraction(9, 2), "center_multiplier": Fraction(15), "n_max": n}

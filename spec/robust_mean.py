@@ -25,6 +25,7 @@ from .theory.regions import Region
 from .theory.rescaled_laws import _weighted
 from .theory.rescaling import Rescaling
 from .theory.shrinking import root_up
+from .theory.tracing_bound import BOUND
 
 Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
@@ -286,7 +287,7 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction
     return (share + noise) * real(public.cell)
 
 
-@states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
+@states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
     """That of a rescaled mean with all of the budget, without outliers, in the data's units."""
     matrix = tuple(float(s) ** 2 for s in parameters["deviations"])
@@ -389,7 +390,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 @states(Source("OURS", "error of a robust mean, for any outliers"))
-def obligation_bounds_are_in_order(within: int = 60) -> int:
+def obligation_bounds_are_in_order(within: int = 40) -> int:
     """Without outliers the expected error is between the lower bound and so many times it, and below the
     bound that fails with probability 1 / 100; with outliers the latter is larger."""
     cases = 0

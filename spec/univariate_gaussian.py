@@ -19,6 +19,7 @@ from .theory.coordinates import middle, missed, side_counts, side_counts_sensiti
 from .theory.gaussian_laws import UNIT
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, require
+from .theory.tracing_bound import BOUND
 from .theory.vectors import Record, Vector
 
 Parameters = Mapping[str, Any]
@@ -346,7 +347,7 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
     return sigma / (s.linear * GRAIN), sigma / (s.square * GRAIN**2)
 
 
-@states(Source("OURS", "lower bound for a normal mean", note="by tracing"))
+@states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
     """No estimate of this privacy has a smaller root mean squared error for all means of n normal records, in deviations."""
     return centered.lower_bound(parameters, n, [mp.mpf(1)])

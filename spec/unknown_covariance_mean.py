@@ -17,6 +17,7 @@ from .theory import group_votes, groups, levels
 from .theory.laws import Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, require
 from .theory.rough_covariance import diagonal
+from .theory.tracing_bound import BOUND
 
 Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
@@ -260,11 +261,12 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, prefix: Prefix) 
     return refined_mean.error_bound(own, n, beta, within)
 
 
-@states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
+@states(BOUND)
 def lower_bound(parameters: Parameters, n: int, deviation: Any, power: Any) -> Any:
     """That of a mean with known variances and all of the budget, mu = 1 / noise_multiplier."""
     matrix = tuple(map(float, _variances(parameters, deviation, power)))
-    own = {**mean_part(parameters, _example(parameters)), "matrix": matrix}
+    rare = {"matrix": matrix, "tail": 3 * parameters["tail"]}
+    own = {**mean_part(parameters, _example(parameters)), **rare}
     half = parameters["noise_multiplier"] * Fraction(1414, 1000)
     return refined_mean.lower_bound({**own, "noise_multiplier": half, "center_multiplier": half}, n)
 
@@ -357,8 +359,8 @@ def obligation_typical(claimed: Callable[[Parameters, Sequence[Any]], Prefix] = 
     return cases
 
 
-@states(Source("OURS", "anisotropic tracing bound, without a loss of log d"))
-def obligation_lower_bound_is_below_error(claimed: int = 150) -> int:
+@states(BOUND)
+def obligation_lower_bound_is_below_error(claimed: int = 45) -> int:
     """The error to first order is above the lower bound, and within ``claimed`` times."""
     cases = 0
     for adjacency, d, power in product(Adjacency, (4, 50), (0, 1)):

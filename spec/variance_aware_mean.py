@@ -27,6 +27,7 @@ from .theory.coordinates import (
 from .theory.gaussian_laws import UNIT
 from .theory.laws import IntegerLaw, TranscriptLaw, real
 from .theory.obligations import Departure, require
+from .theory.tracing_bound import BOUND
 from .theory.vectors import Record
 
 Parameters = Mapping[str, Any]
@@ -249,7 +250,7 @@ def chance_of_missing(parameters: Parameters, n: int) -> Any:
     return centered.chance_of_missing(parameters, n, sides, sides + spread_steps(parameters))
 
 
-@states(Source("OURS", "lower bound for normal means of unlike spreads", note="by tracing"))
+@states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
     """No estimate of this privacy has a smaller root mean squared error for all means of n normal
     records of the given deviations."""

@@ -17,6 +17,7 @@ from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require
 from .theory.quantiles import QuantileLaw, QuantilesLaw, gaussian_of_range
+from .theory.tracing_bound import BOUND, least_gaussian_error
 from .theory.vectors import Record, Vector
 
 Parameters = Mapping[str, Any]
@@ -173,14 +174,15 @@ def expected_error(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
     return mp.sqrt(queries.width(parameters)) * each * unit / n
 
 
-@states(Source("OURS", "lower bound for normal means of unlike spreads", note="by tracing"))
+@states(BOUND)
 def lower_bound(parameters: Parameters, n: int, deviation: Any = 1) -> Any:
     """No estimate of this privacy has a smaller root mean squared error for all means of n normal
     records of this standard deviation in every column. Pure DP of epsilon is a range of 2 epsilon, and so
     Gaussian DP."""
     epsilon = 1 / Fraction(parameters["noise_multiplier"])
-    mu = gaussian_of_range(2 * epsilon) if _laplace(parameters) else real(epsilon)
-    return centered.least_error(mu, n, [real(Fraction(deviation))] * queries.width(parameters))
+    square = gaussian_of_range(2 * epsilon) ** 2 if _laplace(parameters) else epsilon**2
+    variances = [Fraction(deviation) ** 2] * queries.width(parameters)
+    return least_gaussian_error(mu_squared=square, variances=variances, n=n)
 
 
 # --- obligations --------------------------------------------------------------------------------

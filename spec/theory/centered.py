@@ -25,6 +25,7 @@ from .gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .joint import default_weight, normal_length, with_count_sensitivity
 from .laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .obligations import neighbors, require
+from .tracing_bound import least_gaussian_error
 from .vectors import Record, Vector
 
 Parameters = Mapping[str, Any]
@@ -203,45 +204,11 @@ def sum_error(parameters: Parameters, share: Fraction, radius: int, n: int, beta
     return (from_sum + radius * GRAIN * t) / (n - t)
 
 
-@states(
-    Source("DRS22", "Gaussian differential privacy: definition, profile, group privacy"),
-    Source("OURS", "lower bound for normal means of unlike spreads", note="by tracing"),
-)
-def least_error(mu: Any, n: int, deviations: Sequence[Any]) -> Any:
-    """No mu-GDP estimate (replace) M of the mean p of n records of N(p, diag(s_j^2)) has a smaller root
-    mean squared error for every p: sum_j s_j / (n sqrt(e^(mu^2) - 1)).
-
-    Let a^2 be the largest mean square, p_j ~ N(0, t^2), and Z_i = sum_j (M_j - p_j)(x_ij - p_j) / s_j.
-    Completeness: with g_j(p) = E M_j, E sum_i (x_ij - p_j) M_j / s_j^2 = dg_j / dp_j and, by Stein's
-    identity, E dg_j / dp_j = E p_j M_j / t^2 = 1 + E p_j (M_j - p_j) / t^2, so E sum_i Z_i is at least
-    sum_j s_j - a sqrt(sum_j s_j^2) / t, by Cauchy-Schwarz. Soundness: let Q be the law where record i
-    is replaced by a fresh one before M is computed. There Z_i given M is N(0, |M - p|^2), so it has
-    mean 0 and mean square a^2; and E_P Z - E_Q Z is at most sqrt(chi^2(P, Q) E_Q Z^2), where
-    chi^2(P, Q) is at most that of N(mu, 1) against N(0, 1), e^(mu^2) - 1, for Gaussian DP says that P
-    and Q are made from those two by one channel, given all records, and chi^2 is jointly convex. So
-    n a sqrt(e^(mu^2) - 1) >= sum_j s_j - a sqrt(sum_j s_j^2) / t, for every t. QED
-    """
-    return mp.fsum(deviations) / (n * mp.sqrt(mp.expm1(mu**2)))
-
-
-def obligation_chi_square(divergence: Callable[[Any], Any] = lambda mu: mp.expm1(mu**2)) -> int:
-    """The integral of p^2 / q - 1 for N(mu, 1) against N(0, 1) is e^(mu^2) - 1."""
-    cases = 0
-    for mu in map(mp.mpf, ("0.1", "0.5", "1", "2")):
-
-        def ratio(x: Any, mu: Any = mu) -> Any:
-            return mp.exp(-((x - mu) ** 2) + x**2 / 2) / mp.sqrt(2 * mp.pi)
-
-        found = mp.quad(ratio, [-10 + 2 * mu, 2 * mu, 10 + 2 * mu]) - 1
-        require(abs(found - divergence(mu)) < mp.mpf(10) ** -9, f"mu = {mu}: {found}")
-        cases += 1
-    return cases
-
-
 def lower_bound(parameters: Parameters, n: int, deviations: Sequence[Any]) -> Any:
-    """``least_error`` of this privacy. Replacing is removing and adding: under add-remove, for 2 mu."""
+    """The bound by tracing, of this privacy. Replacing is removing and adding: under add-remove, for 2 mu."""
     twice = 2 if parameters["adjacency"] is Adjacency.ADD_REMOVE else 1
-    return least_error(twice / real(Fraction(parameters["noise_multiplier"])), n, deviations)
+    square = (twice / Fraction(parameters["noise_multiplier"])) ** 2
+    return least_gaussian_error(mu_squared=square, variances=[s**2 for s in deviations], n=n)
 
 
 def stages_move(

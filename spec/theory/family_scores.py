@@ -33,7 +33,7 @@ def least_error(mu: Any, n: int, spread: Any, reach: Any) -> Any:
     average 1 + E (theta - g) of the prior's logarithmic derivative (by parts), at least 1 - a pi /
     R by Cauchy and Schwarz. One score is small: with the record drawn anew before M is run, it has
     the mean 0 and a mean square of a^2 s^2 at most, so with it in the data its mean is at most
-    sqrt(e^(mu^2) - 1) a s (``centered.least_error``). So n s sqrt(e^(mu^2) - 1) a >= 1 - a pi / R.
+    sqrt(e^(mu^2) - 1) a s (``covariance_tracing.chi_square``). So n s sqrt(e^(mu^2) - 1) a >= 1 - a pi / R.
     QED
     """
     return 1 / (n * spread * mp.sqrt(mp.expm1(mu**2)) + mp.sqrt(information(reach)))

@@ -1,4 +1,4 @@
-"""No private mean is so accurate that its records leave no trace: the bound by tracing.
+"""No private mean is so accurate that its records leave no trace: the one lower bound by tracing for means of vectors.
 
 Means p ~ N(0, tau^2 I), records X_i ~ N(p, Sigma) of n, Sigma = diag(sigma_j^2) (``spectrum`` for any
 other), xi_i = Sigma^(-1/2) (X_i - p). M is the estimate (where it abstains, any fixed point),
@@ -15,9 +15,18 @@ sinh(epsilon) E_Q|Z| + integral of Z^+ d nu + e^-epsilon integral of Z^- d nu'. 
 by Cauchy-Schwarz the first integral is at most alpha k_d, k_d^2 = ``top_mass(d, delta)``; under Q, Z is
 |M - p| times a standard normal number that is independent of it, so the second is at most alpha k_1.
 
-Together n alpha [sqrt(2 / pi) sinh(epsilon) + k_d + e^-epsilon k_1] >= tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau.
+(d) Gaussian privacy with a rare event: for every S, P(S) <= F(Q(S)) + delta, F(q) = Phi(Phi^-1(q) + mu). P(Z > t) is at most
+F(Q(Z > t)) + min(delta, P(Z > t)), and P(Z < -t), by the same of its complement, at least f(Q(Z < -t)) - min(delta,
+Q(Z < -t)), f(q) = 1 - F(1 - q) <= q. The integrals over t of both minima are at most alpha k_d and alpha k_1, as in (c). Those of
+F and f are E Z under the law P* with P*(Z > t) = F(Q(Z > t)), whose density with respect to Q is F' of Q's rank of Z, averaged
+where ranks are tied. Z is symmetric under Q, so only the density's odd part counts, and E Z under P* is at most alpha times its
+root mean square. F' is the density of N(mu, 1) over that of N(0, 1), e^(mu x - mu^2 / 2), x standard normal; its
+odd part is e^(-mu^2 / 2) sinh(mu x), with the mean square sinh(mu^2).
 
-Add-remove: compare with the run without record i. (b) and (c) hold as they stand, with the error of n - 1
+Together n alpha leak >= tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau, with the leak sqrt(2 / pi) sinh(epsilon) + k_d +
+e^-epsilon k_1 by (c), or sqrt(sinh(mu^2)) + k_d + k_1 by (d).
+
+Add-remove: compare with the run without record i. (b) to (d) hold as they stand, with the error of n - 1
 records in the terms of Q. So the same number bounds the larger of the errors at n - 1 and at n records.
 tau -> infinity: the largest error over all means. Fewer coordinates: the others' errors are dropped.
 A smaller Sigma' <= Sigma: its records turn into those of Sigma by independent noise, one by one.
@@ -27,12 +36,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Source, states
+from dpverify.privacy import Source, SourceStatus, states
 
 from .chi_square import interval, lower, point, top_mass, upper
 from .laws import real
@@ -53,6 +62,19 @@ def leak(epsilon: Fraction, delta: Fraction, d: int) -> Any:
     return upper(near + rare[0] + rare[1] / e)
 
 
+@states(BOUND, Source("DRS22", "Gaussian differential privacy: definition, profile, group privacy"))
+def gaussian_leak(mu_squared: Any, delta: Fraction, d: int) -> Any:
+    """The same where all profiles are at most that of mu-GDP and ``delta`` more, by (d); rounded up."""
+    rare = [mp.iv.sqrt(point(top_mass(width, delta))) for width in (d, 1)]
+    return upper(_odd_part(mu_squared) + rare[0] + rare[1])
+
+
+def _odd_part(mu_squared: Any) -> Any:
+    """sqrt(sinh(mu^2))."""
+    e = mp.iv.exp(_interval(mu_squared))
+    return mp.iv.sqrt((e - 1 / e) / 2)
+
+
 @states(BOUND)
 def records_needed(
     *, epsilon: Fraction, delta: Fraction, variances: Variances, alpha: Any, spread: Any = None
@@ -68,18 +90,34 @@ def records_needed(
     return max(needed)
 
 
-@states(BOUND)
+@states(
+    Source("DJYZZ24", "Theorem 5.3, lower bound", SourceStatus.CHANGED_CONSTANTS, "no log^2 d"),
+    BOUND,
+)
 def least_error(
     *, epsilon: Fraction, delta: Fraction, variances: Variances, n: int, spread: Any = None
 ) -> Any:
-    """No estimate from n records has a smaller root mean squared error, on average over
+    """No (epsilon, delta)-DP estimate from n records has a smaller root mean squared error, on average over
     p ~ N(0, spread^2 I), or at every mean if ``spread`` is None. Rounded down; infinite where nothing is
     told of the mean at all. Of privacy alone: ``sampling_error`` bounds it as well."""
+    return _least(lambda d: leak(epsilon, delta, d), variances, n, spread)
+
+
+@states(BOUND)
+def least_gaussian_error(
+    *, mu_squared: Any, variances: Variances, n: int, delta: Fraction = Fraction(0)
+) -> Any:
+    """The same at every mean, of approximately mu-GDP estimates: by ``gaussian_leak``."""
+    return _least(lambda d: gaussian_leak(mu_squared, delta, d), variances, n, None)
+
+
+def _least(leaked: Callable[[int], Any], variances: Variances, n: int, spread: Any) -> Any:
+    """By the best number of the largest variances."""
     found = [mp.mpf(0)]
     for part in _leading(variances):
         roots, total = _sums(part)
         lost = 0 if spread is None else mp.iv.sqrt(total) / _interval(spread)
-        below = upper(n * point(leak(epsilon, delta, len(part))) + lost)
+        below = upper(n * point(leaked(len(part))) + lost)
         found.append(lower(roots / point(below)) if below else mp.inf)
     return max(found)
 
@@ -190,6 +228,77 @@ def _just_allowed(q: Sequence[Any], epsilon: Fraction) -> Iterator[tuple[Any, ..
         rest = 1 - sum(low) - sum(high)
         if q[2] / e <= rest <= q[2] * e:
             yield (*low, rest, *high)
+
+
+def _most_with_gaussian_privacy(mu: Any, delta: Any, deviation: Any, reach: int) -> Any:
+    """Of E_P Z, where Z is symmetric under Q, E_Q Z^2 = deviation^2 and |Z| <= reach."""
+    return mp.sqrt(mp.sinh(mu**2)) * deviation + 2 * delta * reach
+
+
+@states(BOUND)
+def obligation_gaussian(
+    claimed: Callable[[Any, Any, Any, int], Any] = _most_with_gaussian_privacy,
+) -> int:
+    """(d) for laws P and Q of a bounded score: all P with masses in eighths, with the delta that the worst of all events has, and
+    P*, which has none."""
+    cases, near = 0, mp.mpf("1e-12")
+    for outer, inner in ((2, 4), (0, 2), (2, 0), (0, 8)):
+        q = [mp.mpf(k) / 16 for k in (outer, inner, 16 - 2 * outer - 2 * inner, inner, outer)]
+        deviation = mp.sqrt(mp.fsum(mass * z**2 for mass, z in zip(q, _SCORES, strict=True)))
+        for mu in map(mp.mpf, ("0.1", "0.5", "1.5")):
+            allowed = [_shifted_mass(mass, mu) for mass in _of_events(q)]
+            for p in (*_eighths(), _shifted(q, mu)):
+                delta = max(a - b for a, b in zip(_of_events(p), allowed, strict=True))
+                mean = mp.fsum(mass * z for mass, z in zip(p, _SCORES, strict=True))
+                most = claimed(mu, delta, deviation, 3)
+                require(mean <= most + near, f"{p}, {q}, mu = {mu}: {mean} > {most}")
+                cases += 1
+    return cases
+
+
+def _eighths() -> Iterator[tuple[Any, ...]]:
+    for masses in product(range(0, 9, 2), repeat=4):
+        if sum(masses) <= 8:
+            yield tuple(mp.mpf(k) / 8 for k in (*masses, 8 - sum(masses)))
+
+
+def _shifted_mass(mass: Any, mu: Any) -> Any:
+    """F."""
+    if not 0 < mass < 1:
+        return min(max(mass, mp.mpf(0)), mp.mpf(1))
+    return mp.ncdf(mp.sqrt(2) * mp.erfinv(2 * mass - 1) + mu)
+
+
+def _shifted(q: Sequence[Any], mu: Any) -> tuple[Any, ...]:
+    """P*: each event {Z > t} has F of its mass under Q."""
+    above = [_shifted_mass(mp.fsum(q[k:]), mu) for k in range(len(q) + 1)]
+    return tuple(a - b for a, b in pairwise(above))
+
+
+def _of_events(masses: Sequence[Any]) -> list[Any]:
+    """The mass of every event, the empty one first."""
+    found = [mp.mpf(0)]
+    for mass in masses:
+        found += [one + mass for one in found]
+    return found
+
+
+@states(BOUND)
+def obligation_odd_part(claimed: Callable[[Any], Any] = mp.sinh) -> int:
+    """The odd part of N(mu, 1)'s density over N(0, 1)'s has the mean square sinh(mu^2), by quadrature; its root is enclosed."""
+    cases = 0
+    for text in ("1/8", "1/2", "1", "2"):
+        mu = real(Fraction(text))
+
+        def square(x: Any, mu: Any = mu) -> Any:
+            return mp.exp(-(mu**2)) * mp.sinh(mu * x) ** 2 * mp.npdf(x)
+
+        found, said = 2 * mp.quad(square, [0, 2 * mu, 2 * mu + 12]), claimed(mu**2)
+        require(abs(found / said - 1) < mp.mpf(10) ** -9, f"mu = {mu}: {found}, not {said}")
+        root = _odd_part(Fraction(text) ** 2)
+        require(lower(root) <= mp.sqrt(said) <= upper(root), f"mu = {mu}: {root}")
+        cases += 1
+    return cases
 
 
 def _hockey_stick(p: Sequence[Any], q: Sequence[Any], epsilon: Fraction) -> Any:

@@ -30,6 +30,11 @@ _SINH_TWINS: dict[str, Any] = {
 }
 
 
+def _gaussian(leak: Any, rare: int) -> Any:
+    """Another leak, and so many times delta."""
+    return lambda mu, delta, deviation, reach: leak(mu) * deviation + rare * delta * reach
+
+
 def _least_error(**changes: Any) -> Any:
     """The bound, of a changed budget."""
     return lambda **given: tracing_bound.least_error(**{**given, **changes})
@@ -76,6 +81,16 @@ TWINS: dict[str, dict[str, Any]] = {
         "half": lambda epsilon: tuple(v / 2 for v in tracing_examples._implied(epsilon)),
     },
     "theory.tracing_bound:obligation_two_sided": _SINH_TWINS,
+    "theory.tracing_bound:obligation_gaussian": {
+        "nine tenths": _gaussian(lambda mu: mp.sqrt(mp.sinh(mu**2)) * mp.mpf("0.9"), 2),
+        "half of mu": _gaussian(lambda mu: mp.sqrt(mp.sinh(mu**2 / 4)), 2),
+        "delta once": _gaussian(lambda mu: mp.sqrt(mp.sinh(mu**2)), 1),
+        "no delta": _gaussian(lambda mu: mp.sqrt(mp.sinh(mu**2)), 0),
+    },
+    "theory.tracing_bound:obligation_odd_part": {
+        "mu squared": lambda square: square,
+        "all of the density": mp.expm1,
+    },
     "theory.tracing_examples:obligation_below_errors": {
         "one percent more": _least_error_scaled(1.01),
         "delta forgotten": _least_error(delta=Fraction(0)),

@@ -259,10 +259,6 @@ FAULTS: dict[str, list[Plant]] = {
             ),
         ),
     ],
-    "theory.centered:obligation_chi_square": [
-        _instead(centered.obligation_chi_square, lambda mu: mu**2),
-        _instead(centered.obligation_chi_square, lambda mu: mp.expm1(mu**2 / 2)),
-    ],
     "variance_aware_mean:obligation_radius": [
         _instead(variance_aware_mean.obligation_radius, _no_margin),
         _instead(
