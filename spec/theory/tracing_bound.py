@@ -46,6 +46,7 @@ from dpverify.privacy import Source, SourceStatus, states
 from .chi_square import interval, lower, point, top_mass, upper
 from .laws import real
 from .obligations import require
+from .profiles import gaussian_profile
 
 BOUND = Source("OURS", "lower bound for means of anisotropic vectors, by tracing", note="DJYZZ24's "
                "Theorem 5.3 without its factor log^2 d, with constants")  # fmt: skip
@@ -64,9 +65,23 @@ def leak(epsilon: Fraction, delta: Fraction, d: int) -> Any:
 
 @states(BOUND, Source("DRS22", "Gaussian differential privacy: definition, profile, group privacy"))
 def gaussian_leak(mu_squared: Any, delta: Fraction, d: int) -> Any:
-    """The same where all profiles are at most that of mu-GDP and ``delta`` more, by (d); rounded up."""
+    """The same where all profiles are at most that of mu-GDP and ``delta`` more; rounded up. By (d), and for mu > 1 also by
+    (c) at some points of the profile, since sinh(mu^2) soon is far too much."""
     rare = [mp.iv.sqrt(point(top_mass(width, delta))) for width in (d, 1)]
-    return upper(_odd_part(mu_squared) + rare[0] + rare[1])
+    found = [upper(_odd_part(mu_squared) + rare[0] + rare[1])]
+    if mu_squared > 1:
+        square = Fraction(int(mp.ceil(mp.ldexp(real(mu_squared), _BITS))), 2**_BITS)
+        deltas = ((e, delta + _above(gaussian_profile(square, e))) for e in _EPSILONS)
+        found += [leak(e, some, d) for e, some in deltas if some < 1]
+    return min(found)
+
+
+_EPSILONS, _BITS = tuple(map(Fraction, ("1/2", "1", "2", "4", "8"))), 40
+
+
+def _above(value: Any) -> Fraction:
+    """A rational that is a little larger."""
+    return Fraction(int(mp.ceil(mp.ldexp(value, _BITS))) + 1, 2**_BITS)
 
 
 def _odd_part(mu_squared: Any) -> Any:
