@@ -26,7 +26,7 @@ from dpverify.mechanisms.unknown_covariance_mean import MEAN_PART
 from dpverify.plans import Plan
 from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.plan import rescaled_stage, stages_of, with_stages
-from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
 from . import large_variances
 from ._groups import pairs_replaced
@@ -247,6 +247,7 @@ def _rate(
     **claimed: Any,
 ) -> RateClaim:
     """Normal columns about 3 of variances in the middle of a level; the error is a distance."""
+    claimed.setdefault("target", Empirical(lambda mechanism, data: data.mean(axis=0)))
     return RateClaim(
         name=name,
         mechanism=_unknown,
@@ -255,7 +256,6 @@ def _rate(
         instance=instance,
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         source="DJYZZ24, Algorithm 2: a mean of unknown covariance",
-        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         curve=curve,
         **claimed,
     )
@@ -283,6 +283,22 @@ RATES = (
         setting={"n": 8000, "d": 8, "deviation": 1.4, "power": 0, "adjacency": REPLACE},
         exponent=Exponent(value=1, tolerance=0.1),
         repeats=300,
+    ),
+    _rate(  # beside what no private estimate can go below, a fifth of it; sampling included
+        "population-error",
+        "n",
+        (3000,),
+        curve=Curve(function="expected_error", arguments=("parameters", "n", "deviation", "power")),
+        setting={
+            "d": 48,
+            "deviation": 1.4,
+            "power": 0,
+            "noise_multiplier": Fraction(2),
+            "adjacency": ADD,
+        },
+        target=Population(lambda mechanism, setting: np.full(setting["d"], 3.0)),
+        lower=Curve(function="lower_bound", arguments=("parameters", "n", "deviation", "power")),
+        repeats=200,
     ),
     _rate(  # three large columns and others of 1 / d: the noise does not follow the dimension
         "noise-against-d, few large columns",
