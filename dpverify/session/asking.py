@@ -63,6 +63,30 @@ class Asking(ABC):
         """
         return self._ask(question_of("mean", columns, where, by, given), share, budget)
 
+    def variance(
+        self,
+        column: str,
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+    ) -> Any:
+        """Find the variance of a column between its declared bounds; its ``result.deviation`` is the root."""
+        return self._ask(question_of("variance", column, where, by), share, budget)
+
+    def covariance(
+        self,
+        columns: Sequence[str],
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+    ) -> Any:
+        """Find the covariance matrix of columns between their declared bounds, whatever their law is."""
+        return self._ask(question_of("covariance", columns, where, by), share, budget)
+
     def median(
         self,
         column: str,

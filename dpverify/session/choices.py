@@ -24,6 +24,7 @@ from dpverify.mechanisms.robust_mean import RobustMean
 from dpverify.mechanisms.univariate_gaussian import UnivariateGaussian
 from dpverify.plans import Mechanism
 from dpverify.session.accounting import Unit
+from dpverify.session.moments import Features
 from dpverify.session.questions import Question
 from dpverify.tables import Boolean, ColumnType, Integer, Number
 
@@ -36,12 +37,14 @@ class Choice:
 
     masking: a public value to which this mechanism, with these parameters in place of its own, gives no weight: under
     replace the records that are left out count as it, so that a replaced record is one step and not two.
+    features: a public function of each record, whose values the mechanism gets.
     """
 
     kind: type[Mechanism[Any]]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     masking: tuple[float, Mapping[str, Any]] | None = None
+    features: Features | None = None
 
     def masked(self) -> Choice:
         """Make the choice for records of which those left out count as the value of no weight."""
@@ -102,6 +105,19 @@ def mean(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: 
     beyond = center[0] + 4 * math.sqrt(len(half)) * half[0]
     masking = (beyond, wider) if math.isfinite(beyond) else None
     return Choice(ClippedMean, ball | given, why, masking)
+
+
+def covariance(
+    types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any
+) -> Choice:
+    """Choose for the variance of a column, or the covariance matrix of several."""
+    low, high = _box(types, "the covariance")
+    middle = tuple(a / 2 + b / 2 for a, b in zip(low, high, strict=True))
+    half = tuple(b / 2 - a / 2 for a, b in zip(low, high, strict=True))
+    features = Features(middle, half)
+    ball = {"center": features.center, "radius": features.radius}
+    why = f"{_columns(low)} with declared bounds: means of all products of two, gaussian noise"
+    return Choice(ClippedMean, ball | given, why, features=features)
 
 
 def quantile(column: str, kind: ColumnType, at: Any) -> Choice:
@@ -213,10 +229,12 @@ def edges_of(column: str, kind: ColumnType, bins: int | Sequence[float] | None) 
 
 
 _MOST_BINS = 1000
-_OF_ONE = ("sum", "quantile", "median", "histogram")
+_OF_ONE = ("sum", "variance", "quantile", "median", "histogram")
 _CHOOSERS: Mapping[str, Callable[..., Choice]] = {
     "sum": total,
     "mean": mean,
+    "variance": covariance,
+    "covariance": covariance,
     "gaussian": gaussian,
     "robust_mean": robust_mean,
 }

@@ -15,6 +15,7 @@ from dpverify.plans import Abstained, Mechanism
 from dpverify.privacy import (
     Adjacency,
     Derivation,
+    Domain,
     GaussianDP,
     Guarantee,
     PrivacyClaim,
@@ -29,6 +30,7 @@ from dpverify.session.accounting import Unit
 from dpverify.session.answers import ColumnMean, Histogram, Quantiles
 from dpverify.session.calibrating import additive_part, calibrated, wholes_of
 from dpverify.session.choices import Choice, bounds_of, choose, edges_of
+from dpverify.session.moments import Features, Moments
 from dpverify.session.questions import Question
 from dpverify.tables import Boolean, Category, Integer, Selection, Table
 
@@ -49,10 +51,14 @@ class Together:
     mechanism: Mechanism[Any]
     pieces: tuple[Piece, ...]
     disjoint: bool
+    features: Features | None = None
 
     def derivation(self, adjacency: Adjacency) -> Derivation[PrivacyClaim]:
         """Derive what they claim of the table together: the dearest of them, once."""
         own = self.mechanism.derivation
+        if self.features is not None:
+            columns = Domain(len(self.features.half))
+            own = rules.of_each_record(own, domain=columns, by=self.features.words)
         if not self.disjoint:
             return self.pieces[0].selection.carry(own, adjacency)
         each = [piece.selection.carry(own, Adjacency.ADD_REMOVE) for piece in self.pieces]
@@ -83,7 +89,9 @@ class Prepared:
         found: dict[Any, dict[Any, list[Any]]] = {}
         for together in self.together:
             for piece in together.pieces:
-                released = together.mechanism.release(piece.selection.records, bits)
+                records = piece.selection.records
+                taken = records if together.features is None else together.features(records)
+                released = together.mechanism.release(taken, bits)
                 found.setdefault(piece.group, {}).setdefault(piece.bin, []).append(released)
         return {group: self._result(bins) for group, bins in found.items()}
 
@@ -97,7 +105,9 @@ class Prepared:
         return stopped or Quantiles(tuple(map(_value, released)))
 
     def _scalar(self, released: Any) -> Any:
-        """Give the mean of a single column as a number."""
+        """Give the mean of a single column as a number, and moments as the covariance that they say."""
+        if self.together[0].features is not None and isinstance(released, VectorMeanEstimate):
+            return Moments(released, self.together[0].features)
         if self.question.kind != "mean" or not isinstance(released, VectorMeanEstimate):
             return released
         if len(released.value) > 1:
@@ -135,7 +145,10 @@ def prepare(
     steps = 2 if needed is not adjacency else 1
     wholes = wholes_of(account, share, budget, len(chosen))
     made = [calibrated(choice, wholes, steps, needed) for choice in chosen]
-    together = tuple(Together(mechanism, pieces, disjoint) for mechanism in made)
+    together = tuple(
+        Together(mechanism, pieces, disjoint, choice.features)
+        for mechanism, choice in zip(made, chosen, strict=True)
+    )
     if needed is Adjacency.REPLACE:
         _refuse_too_few(question, made, table.private_number_of_rows)
     shown = rules.compose(*(one.derivation(adjacency) for one in together))

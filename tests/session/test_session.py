@@ -74,6 +74,7 @@ ASKED: dict[str, tuple[Ask, type, type]] = {
     "mean": (lambda s: s.mean("bmi", share="1/9"), BoundedMean, ClippedMean),
     "share": (lambda s: s.mean("smoker", share="1/9"), BoundedMean, ClippedMean),
     "means": (lambda s: s.mean(["age", "bmi"], share="1/9"), ClippedMean, ClippedMean),
+    "variance": (lambda s: s.variance("bmi", share="1/9"), ClippedMean, ClippedMean),
     "median": (lambda s: s.median("bmi", share="1/9"), PrivateQuantile, PrivateQuantile),
     "quantiles": (
         lambda s: s.quantile("age", ["1/4", "3/4"], share="1/9"),
@@ -213,6 +214,40 @@ def test_bins_are_disjoint_and_hold_everybody() -> None:
     assert sum(one.histogram("region", share="1/9").value.values()) == N
 
 
+def test_variances_and_covariances_are_those_of_the_clamped_records() -> None:
+    one = Session(TABLE, budget=GaussianDP(300), adjacency=ADD, bits=SeededBits(1))
+    truth = rows()
+    both = np.stack([np.clip(truth["bmi"], 15, 45), truth["age"]])
+    expected = np.cov(both, bias=True)
+    alone = one.variance("bmi", share="1/9")
+    assert alone.value == pytest.approx(expected[0, 0], rel=0.02)
+    assert alone.result.deviation == pytest.approx(alone.value**0.5)
+    assert alone.result.mean == pytest.approx(both[0].mean(), abs=0.05)
+    together = one.covariance(["bmi", "age"], share="1/9")
+    assert together.value == pytest.approx(expected, abs=2)
+    assert np.linalg.eigvalsh(together.result.positive()).min() >= -1e-9
+    low, high = together.interval(0.99)
+    assert (low <= together.value).all()
+    assert (together.value <= high).all()
+    claim = one.derivation.conclusion
+    assert claim.guarantee == GaussianDP(300)
+    assert "their products" in str(one.derivation)
+
+
+def test_the_interval_of_a_variance_holds_it_as_often_as_it_says() -> None:
+    """Of 200 intervals at 90% about 180; fewer than 150 have probability below 1e-6 (binomial)."""
+    one = Session(TABLE, budget=GaussianDP(100), adjacency=ADD, bits=SeededBits(5))
+    truth = float(np.clip(rows()["bmi"], 15, 45).var())
+    held, errors = 0, []
+    for _ in range(200):
+        answer = one.variance("bmi", budget=GaussianDP(2))
+        low, high = answer.interval(0.9)
+        held += low <= truth <= high
+        errors.append((answer.value - truth) / answer.standard_deviation)
+    assert 150 <= held <= 197
+    assert 0.7 < np.std(errors) < 1.3  # a factor of 1.3 is 6 deviations of this of 200
+
+
 # --- answers ------------------------------------------------------------------------------------
 
 
@@ -266,6 +301,25 @@ def test_histograms_are_made_consistent() -> None:
     alone = found.interval(0.9)
     assert all(low[k] <= alone[0][k] <= alone[1][k] <= high[k] for k in low)
     assert all(low[k] <= t <= high[k] for k, t in zip(low, truth, strict=True))
+
+
+def test_pictures_show_what_was_released() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    one = session()
+    found = one.histogram("region", share="1/9")
+    axes = found.plot()
+    assert [bar.get_height() for bar in axes.patches] == list(found.value.values())
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["north", "south", "east"]
+    mean = one.mean("bmi", share="1/9")
+    drawn = mean.plot().lines[0].get_ydata()
+    assert drawn[0] == mean.value
+    quartiles = one.quantile("bmi", ["3/4", "1/4"], share="1/9")
+    assert tuple(quartiles.plot().lines[0].get_xdata()) == quartiles.value
+    assert len(one.covariance(["bmi", "age"], share="1/9").plot().images) == 1
+    pyplot.close("all")
 
 
 # --- before anything is spent -------------------------------------------------------------------
