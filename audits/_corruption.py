@@ -92,7 +92,7 @@ def _made(kind: type[Mechanism[Any]], own: Callable[[int, int], Mapping[str, Any
 
     def make(setting: Setting) -> Mechanism[Any]:
         given = own(setting["n"], setting["d"])
-        return kind.for_budget(BUDGET, adjacency=ADJACENCY, **given)
+        return kind.calibrated_for(BUDGET, adjacency=ADJACENCY, **given)
 
     return make
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ _GROUP = 156  # with one more vote in excess the column is cut, without noise
 Row = tuple[float, float]
 
 
-def _made(n_max: int, **own: object) -> dict[str, object]:
+def _made(n_max: int, **own: Any) -> dict[str, Any]:
     return {
         "adjacency": Adjacency.REPLACE,
         "deviations": (1.0, 1.0),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, Any
 
+from dpverify.plans.parameters import Rational
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.numbers import approximately, exact, to_float
 
@@ -23,7 +24,7 @@ def _tail(value: Any, name: str) -> Fraction:
     return found
 
 
-Tail = Annotated[Fraction, _tail]
+Tail = Annotated[Rational, _tail]
 """The probability that each of the rare events may have which make a claim's delta."""
 
 

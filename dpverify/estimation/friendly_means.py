@@ -87,6 +87,8 @@ def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | Non
         values = mapped_spectrum(parameters["matrix"], covariance, origin)
     else:
         return None
+    if "n_max" not in parameters:
+        raise TypeError("n_max is missing; give about how many records there are.")
     if "radius" not in parameters:
         n_max = whole(parameters["n_max"], "n_max")
         parameters["radius"] = tail_radius(2 * values, 1 / n_max)

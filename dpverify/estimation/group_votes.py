@@ -27,7 +27,7 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
-from dpverify.plans.parameters import Delta, one_of, probability
+from dpverify.plans.parameters import Delta, Rational, one_of, probability
 from dpverify.privacy import Domain
 from dpverify.privacy.calibration import least_integer
 from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, whole
@@ -48,7 +48,7 @@ def _record_cell(value: Any, name: str) -> Fraction:
     return cell
 
 
-RecordCell = Annotated[Fraction, _record_cell]
+RecordCell = Annotated[Rational, _record_cell]
 """Of whose multiples records are, a power of two for which squares of records are floats."""
 
 

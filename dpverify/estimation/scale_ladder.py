@@ -28,7 +28,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import positive
+from dpverify.plans.parameters import Rational, positive
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import ROOT_OF_TWO, exact, root_down
 from dpverify.randomness.bits import IntArray
@@ -49,7 +49,7 @@ expected number needs for a ladder to be of use."""
 _WORD = 1 << 40
 """Numbers of votes below it have sums and multiples within words of 64 bits."""
 
-LadderMultiplier = Annotated[Fraction, positive()] | None
+LadderMultiplier = Annotated[Rational, positive()] | None
 """The noise multiplier of the votes; None for no ladder: the stated radius is used."""
 
 

@@ -38,7 +38,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import AtLeast, one_of, probability
+from dpverify.plans.parameters import AtLeast, Rational, one_of, probability
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, quotient, root_down, settle, to_float
 
@@ -74,7 +74,7 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     radius: PublicRadius
     matrix: tuple[Numbers, ...] | None = None
     outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip"
-    count_weight: Fraction | None = None
+    count_weight: Rational | None = None
     at_least: AtLeast = 1
 
     def check_parameters(self) -> None:

@@ -21,6 +21,7 @@ from dpverify.estimation.rationals import Rationals
 from dpverify.grid.coordinates import Stretch
 from dpverify.grid.masks import Row
 from dpverify.plans import Plan
+from dpverify.plans.parameters import Rational
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy.balls import ball, enclose
 from dpverify.privacy.numbers import settle
@@ -52,7 +53,7 @@ class CoordinatewiseMean(CenteredMean):
     """
 
     deviations: Numbers
-    clipped: Annotated[Fraction, clipped_share("1e-6")] = Fraction(1, 10**6)
+    clipped: Annotated[Rational, clipped_share("1e-6")] = Fraction(1, 10**6)
 
     def check_parameters(self) -> None:
         """Positive deviations, one for each column, that leave all medians on the grid."""

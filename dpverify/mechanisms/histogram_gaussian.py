@@ -38,7 +38,7 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
-from dpverify.plans.parameters import Delta, Share, positive, probability, whole_from
+from dpverify.plans.parameters import Delta, Rational, Share, positive, probability, whole_from
 from dpverify.privacy import Adjacency, Domain
 from dpverify.privacy.calibration import Unreachable, least_integer
 from dpverify.privacy.numbers import Exact, exact, settle, to_float
@@ -83,7 +83,7 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
     cell: Annotated[float, positive(as_given=True)]
     delta: Delta
     failure: Share = Fraction(1, 20)
-    shares: tuple[Fraction, ...] = _QUARTERS
+    shares: tuple[Rational, ...] = _QUARTERS
     at_least: Annotated[int, whole_from(2, most=1 << 60)] | None = None
 
     def check_parameters(self) -> None:

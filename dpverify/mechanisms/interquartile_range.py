@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from dpverify.estimation.answers import Result, tail_of
 from dpverify.estimation.clipping import capped
@@ -22,8 +22,9 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
-from dpverify.plans.parameters import Delta, probability
+from dpverify.plans.parameters import CHOSEN, Delta, Rational, probability
 from dpverify.privacy import Adjacency, Domain, Guarantee
+from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.calibration import least_integer
 from dpverify.privacy.numbers import Exact, exact, to_float
 
@@ -88,11 +89,29 @@ class InterquartileRange(Mechanism[InterquartileRangeEstimate]):
     lower: float
     upper: float
     delta: Delta
-    step: Annotated[Fraction, exact] = Fraction(5, 4)
+    step: Annotated[Rational, exact] = Fraction(5, 4)
     cells: Cells = 1 << 20
 
+    if TYPE_CHECKING:  # what ``calibrated_for`` chooses may be left out
+
+        @classmethod
+        def for_budget(  # type: ignore[override]
+            cls,
+            budget: Guarantee,
+            /,
+            *,
+            adjacency: Adjacency,
+            nonfinite: Nonfinite = "refuse",
+            lower: float,
+            upper: float,
+            delta: Delta = CHOSEN,
+            step: Annotated[Rational, exact] = Fraction(5, 4),
+            cells: Cells = 1 << 20,
+        ) -> Self:
+            """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
+
     @classmethod
-    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+    def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
         delta: by default the budget's. Raises ValueError besides for a budget without a delta,
@@ -106,7 +125,9 @@ class InterquartileRange(Mechanism[InterquartileRangeEstimate]):
                     "delta; give an ApproxDP budget, or PrivateQuantile."
                 )
             parameters["delta"] = given
-        return super(InterquartileRange, cls).for_budget(budget, adjacency=adjacency, **parameters)
+        return super(InterquartileRange, cls).calibrated_for(
+            budget, adjacency=adjacency, **parameters
+        )
 
     def check_parameters(self) -> None:
         """Refuse add-remove, and bounds that are out of order."""

@@ -57,7 +57,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import probability, rational, whole_from
+from dpverify.plans.parameters import Rational, probability, rational, whole_from
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
 from dpverify.randomness.bits import IntArray
@@ -105,9 +105,9 @@ class IterativeMean(Mechanism[VectorMeanEstimate]):
     deviation: Annotated[float, _deviation] = 1.0
     matrix: tuple[Numbers, ...] | None = None
     steps: Annotated[int, whole_from(1, most=20)] = 4
-    shares: tuple[Fraction, ...] | None = None
-    beta: Annotated[Fraction, _beta] = Fraction(1, 100)
-    coarseness: Annotated[Fraction, _coarseness] = Fraction(1, 16)
+    shares: tuple[Rational, ...] | None = None
+    beta: Annotated[Rational, _beta] = Fraction(1, 100)
+    coarseness: Annotated[Rational, _coarseness] = Fraction(1, 16)
     at_least: Annotated[int, whole_from(1, most=1 << 60)] = 1
 
     def check_parameters(self) -> None:

@@ -55,7 +55,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import one_of, probability, whole_from
+from dpverify.plans.parameters import Rational, one_of, probability, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, root_up, settle, to_float
@@ -114,7 +114,7 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
     ranges: Annotated[tuple[tuple[float, float], tuple[float, float]], _two_ranges]
     outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip"
     kept: Annotated[tuple[float, float], pair] | None = None
-    shares: tuple[Fraction, ...] = _SHARES
+    shares: tuple[Rational, ...] = _SHARES
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:

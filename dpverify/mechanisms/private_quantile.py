@@ -12,7 +12,7 @@ from dpverify.grid import interval
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.tables import QuantileScores
 from dpverify.plans import Abstained, Handle, Mechanism, Plan, QuantileChoice, Stage, Transcripts
-from dpverify.plans.parameters import Cell
+from dpverify.plans.parameters import Cell, Rational
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, settle, to_float
 
@@ -72,7 +72,7 @@ class PrivateQuantile(Mechanism[QuantileEstimate]):
 
     lower: float
     upper: float
-    quantile: Annotated[Fraction, _quantile] = Fraction(1, 2)
+    quantile: Annotated[Rational, _quantile] = Fraction(1, 2)
     cell: Cell | None = None
 
     def check_parameters(self) -> None:

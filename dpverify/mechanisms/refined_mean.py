@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 
@@ -53,9 +53,10 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import positive, probability
+from dpverify.plans.parameters import CHOSEN, Rational, positive, probability
 from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
+from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.numbers import Exact, Floats, exact, root_down, settle, to_float, whole
 from dpverify.randomness.bits import IntArray
@@ -92,10 +93,10 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     record_radius: Annotated[float, positive(as_given=True)]
     n_max: Expected
     tail: Tail
-    center_multiplier: Annotated[Fraction, positive()]
+    center_multiplier: Annotated[Rational, positive()]
     filter: Filters = "weights"
     origin: Numbers | None = None
-    center_epsilon: Fraction | None = None
+    center_epsilon: Rational | None = None
     ladder_multiplier: LadderMultiplier = None
 
     def check_parameters(self) -> None:
@@ -109,8 +110,35 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         if self.center_epsilon is not None:
             settle(self, center_epsilon=exact(self.center_epsilon, "center_epsilon"))
 
+    if TYPE_CHECKING:  # what ``calibrated_for`` chooses may be left out
+
+        @classmethod
+        def for_budget(  # type: ignore[override]
+            cls,
+            budget: Guarantee,
+            /,
+            *,
+            adjacency: Adjacency,
+            nonfinite: Nonfinite = "refuse",
+            matrix: Numbers | Matrix = CHOSEN,
+            radius: PublicRadius = CHOSEN,
+            record_radius: Annotated[float, positive(as_given=True)] = CHOSEN,
+            n_max: Expected,
+            tail: Tail = CHOSEN,
+            center_multiplier: Annotated[Rational, positive()] = CHOSEN,
+            filter: Filters = "weights",
+            origin: Numbers | None = None,
+            center_epsilon: Rational | None = None,
+            ladder_multiplier: LadderMultiplier = CHOSEN,
+            covariance: Any = None,
+            columns: int = CHOSEN,
+            trace: float = CHOSEN,
+            largest: float = CHOSEN,
+        ) -> Self:
+            """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
+
     @classmethod
-    def for_budget(
+    def calibrated_for(
         cls, budget: Guarantee, *, adjacency: Adjacency, covariance: Any = None, **parameters: Any
     ) -> Self:
         """The mechanism whose claim is ``budget``, with the shares of least noise at n_max records.
@@ -132,7 +160,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
             parameters.update(_shared(budget, adjacency, chosen, parameters))
         elif "tail" not in parameters:
             parameters["tail"] = default_tail(budget, adjacency, chosen)
-        return super(RefinedMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
+        return super(RefinedMean, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
 
     @classmethod
     def where_it_helps(
@@ -146,7 +174,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         """
         first = RescaledMean.for_budget(budget, adjacency=adjacency, **parameters)
         try:
-            both = cls.for_budget(budget, adjacency=adjacency, **parameters)
+            both = cls.calibrated_for(budget, adjacency=adjacency, **parameters)
         except ValueError:  # one stage has parameters, so there is no room for two
             return first
         noises = [one.expected_noise(one.n_max) * one.radius for one in (first, both)]

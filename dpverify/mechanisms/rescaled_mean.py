@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -33,8 +33,9 @@ from dpverify.estimation.scale_ladder import (
 )
 from dpverify.grid.shapes import Matrix, Shape, shape_of
 from dpverify.plans import Abstained, Mechanism, Plan, Transcripts
-from dpverify.plans.parameters import probability
+from dpverify.plans.parameters import CHOSEN, probability
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
+from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.numbers import Exact, exact, root_up, to_float, whole
 from dpverify.transformations.means import MEAN, CoreMean
@@ -83,8 +84,32 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         """A positive definite M, or an origin; a multiplier that some grid serves."""
         check_shared(self)
 
+    if TYPE_CHECKING:  # what ``calibrated_for`` chooses may be left out
+
+        @classmethod
+        def for_budget(  # type: ignore[override]
+            cls,
+            budget: Guarantee,
+            /,
+            *,
+            adjacency: Adjacency,
+            nonfinite: Nonfinite = "refuse",
+            matrix: Numbers | Matrix = CHOSEN,
+            radius: PublicRadius = CHOSEN,
+            n_max: Expected,
+            tail: Tail = CHOSEN,
+            filter: Filters = "weights",
+            origin: Numbers | None = None,
+            ladder_multiplier: LadderMultiplier = CHOSEN,
+            covariance: Any = None,
+            columns: int = CHOSEN,
+            trace: float = CHOSEN,
+            largest: float = CHOSEN,
+        ) -> Self:
+            """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
+
     @classmethod
-    def for_budget(
+    def calibrated_for(
         cls,
         budget: Guarantee,
         *,
@@ -121,7 +146,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
             require_room(exact(parameters["tail"], "tail"), budget, adjacency, chosen)
         if "ladder_multiplier" not in parameters:
             parameters["ladder_multiplier"] = _ladder(budget, adjacency, chosen, parameters)
-        return super(RescaledMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
+        return super(RescaledMean, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
         """The dimension."""

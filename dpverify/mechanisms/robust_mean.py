@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from scipy.special import chdtri
@@ -67,8 +67,9 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import flag, positive, probability, whole_from
+from dpverify.plans.parameters import CHOSEN, Rational, flag, positive, probability, whole_from
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee
+from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.numbers import (
     Exact,
     Floats,
@@ -161,11 +162,11 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
     record_radius: Annotated[float, positive(as_given=True)]
     n_max: Annotated[int, whole_from(1, most=MOST_RECORDS)]
     tail: Tail
-    gamma: Annotated[Fraction, exact] = Fraction(1, 10)
-    full: Annotated[Fraction, _full] | None = None
+    gamma: Annotated[Rational, exact] = Fraction(1, 10)
+    full: Annotated[Rational, _full] | None = None
     directions: Annotated[int, whole] = 2
     bins: Annotated[int, whole_from(2, most=MOST_BINS)] = 24
-    shares: tuple[Fraction, ...] = (Fraction(1, 5), MOMENTS, HISTOGRAM, Fraction(9, 20))
+    shares: tuple[Rational, ...] = (Fraction(1, 5), MOMENTS, HISTOGRAM, Fraction(9, 20))
     votes: Annotated[bool, flag] = False
 
     def check_parameters(self) -> None:
@@ -198,8 +199,32 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
                 "than 2^44 records; give a larger budget, or directions = 0 and votes = False."
             )
 
+    if TYPE_CHECKING:  # what ``calibrated_for`` chooses may be left out
+
+        @classmethod
+        def for_budget(  # type: ignore[override]
+            cls,
+            budget: Guarantee,
+            /,
+            *,
+            adjacency: Adjacency,
+            nonfinite: Nonfinite = "refuse",
+            deviations: PerColumn,
+            radius: Annotated[float, positive(as_given=True)] = CHOSEN,
+            record_radius: Annotated[float, positive(as_given=True)] = CHOSEN,
+            n_max: Annotated[int, whole_from(1, most=MOST_RECORDS)],
+            tail: Tail = CHOSEN,
+            gamma: Annotated[Rational, exact] = Fraction(1, 10),
+            full: Annotated[Rational, _full] | None = CHOSEN,
+            directions: Annotated[int, whole] = CHOSEN,
+            bins: Annotated[int, whole_from(2, most=MOST_BINS)] = CHOSEN,
+            shares: tuple[Rational, ...] = CHOSEN,
+            votes: Annotated[bool, flag] = CHOSEN,
+        ) -> Self:
+            """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
+
     @classmethod
-    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+    def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """The mechanism with the least noise whose claim is ``budget``, on the safe side.
 
         Parameters that are left out are chosen for normal inliers, n_max records and gamma: radii that 1
@@ -246,7 +271,7 @@ class RobustMean(Mechanism[RobustMeanEstimate]):
                 votes=parameters.get("votes"),
             )
             parameters.update(chosen)
-        return super(RobustMean, cls).for_budget(budget, adjacency=adjacency, **parameters)
+        return super(RobustMean, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
 
     def columns(self) -> int:
         """The dimension."""

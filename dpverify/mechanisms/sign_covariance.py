@@ -43,7 +43,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import positive, probability, whole_from
+from dpverify.plans.parameters import Rational, positive, probability, whole_from
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, exact, root_up, settle, to_float
 
@@ -89,7 +89,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     cell: PublicCell
     scale: Annotated[float, positive(as_given=True)] | None = None
     rounds: Annotated[int, whole_from(1, most=20)] = 8
-    shares: tuple[Fraction, ...] | None = None
+    shares: tuple[Rational, ...] | None = None
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
     precision: Annotated[int, whole_from(2, most=40)] = 30
 

@@ -15,6 +15,7 @@ from dpverify.estimation.clipping import PerColumn
 from dpverify.estimation.column_grids import Cells, check_bounds, grids_of, middle_of
 from dpverify.grid.smooth import SmoothMedians
 from dpverify.plans import Abstained, Handle, Mechanism, Plan, SmoothNoise, Stage, Transcripts
+from dpverify.plans.parameters import Rational
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, Profile, SmoothLaplace
 from dpverify.privacy.calibration import Unreachable, smallest_sufficient
 from dpverify.privacy.numbers import Exact, Floats, exact, to_float
@@ -69,10 +70,10 @@ class SmoothMedian(Mechanism[MediansEstimate]):
     lower: PerColumn
     upper: PerColumn
     cells: Cells = 1 << 20
-    decay: Annotated[Fraction, exact] = Fraction(19, 20)
+    decay: Annotated[Rational, exact] = Fraction(19, 20)
 
     @classmethod
-    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+    def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """The mechanism whose claim is ``budget``, an (epsilon, delta) unless ``decay`` is given.
 
         The noise is within 2^-10 of the least for this decay, and of few bits, which makes draws fast.
@@ -82,7 +83,9 @@ class SmoothMedian(Mechanism[MediansEstimate]):
         if "decay" not in parameters and np.ndim(lower) == 1 and len(lower):
             parameters["decay"] = _decay_for(budget, len(lower))
         if not isinstance(budget, ApproxDP):
-            return super(SmoothMedian, cls).for_budget(budget, adjacency=adjacency, **parameters)
+            return super(SmoothMedian, cls).calibrated_for(
+                budget, adjacency=adjacency, **parameters
+            )
         base = cls(adjacency=adjacency, noise_multiplier=Fraction(1), **parameters)
         least = _least_multiplier(budget, base.columns(), base.decay)
         return replace(base, noise_multiplier=least, budget=budget)

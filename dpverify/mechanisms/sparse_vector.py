@@ -134,16 +134,16 @@ class SparseVector(Mechanism[SparseEstimate]):
         return self.queries.most if isinstance(self.queries, NextQuery) else len(self.queries)
 
     @classmethod
-    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+    def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """As in ``Mechanism``; unless by_range is given, it is taken where it surely needs less noise."""
-        plain = super(SparseVector, cls).for_budget(budget, adjacency=adjacency, **parameters)
+        plain = super(SparseVector, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
         if "by_range" in parameters or plain.reports == 1 or not plain.one_way:
             return plain
         rho = plain.reports * Fraction(9, 32) / plain.noise_multiplier**2
         gaussian = isinstance(budget, GaussianDP)  # ranges add up to little of that too
         if not gaussian and not ZeroConcentratedDP(rho).implies(budget):  # what the ranges imply
             return plain
-        ranged = super(SparseVector, cls).for_budget(
+        ranged = super(SparseVector, cls).calibrated_for(
             budget, adjacency=adjacency, **parameters, by_range=True
         )
         return ranged if ranged.noise_multiplier < plain.noise_multiplier else plain

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
@@ -26,8 +26,9 @@ from dpverify.plans import (
     rarely_surfacing,
 )
 from dpverify.plans.gaussian import require_drawable
-from dpverify.plans.parameters import Delta, one_of
+from dpverify.plans.parameters import CHOSEN, Delta, one_of
 from dpverify.privacy import Adjacency, ApproxDP, Domain, Guarantee
+from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, exact, settle, to_float
 
 _CELLS = 30  # a bin has 2^30 to 2^31 cells, and there are 2^29 bins or more on either side
@@ -100,8 +101,27 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
     origin: Exact = 0
     noise: Annotated[Literal["laplace", "gaussian"], one_of("laplace", "gaussian")] = "laplace"
 
+    if TYPE_CHECKING:  # what ``calibrated_for`` chooses may be left out
+
+        @classmethod
+        def for_budget(  # type: ignore[override]
+            cls,
+            budget: Guarantee,
+            /,
+            *,
+            adjacency: Adjacency,
+            nonfinite: Nonfinite = "refuse",
+            width: Exact,
+            delta: Delta = CHOSEN,
+            origin: Exact = 0,
+            noise: Annotated[
+                Literal["laplace", "gaussian"], one_of("laplace", "gaussian")
+            ] = "laplace",
+        ) -> Self:
+            """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
+
     @classmethod
-    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+    def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """The mechanism with the least noise whose claim is ``budget``, on the safe side.
 
         delta: by default the budget's, of which Gaussian noise under an ApproxDP needs the other half. Raises
@@ -116,7 +136,9 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
                 )
             halved = isinstance(budget, ApproxDP) and parameters.get("noise") == "gaussian"
             parameters["delta"] = given / 2 if halved else given
-        return super(StabilityHistogram, cls).for_budget(budget, adjacency=adjacency, **parameters)
+        return super(StabilityHistogram, cls).calibrated_for(
+            budget, adjacency=adjacency, **parameters
+        )
 
     def check_parameters(self) -> None:
         """A positive width that floats can tell apart, an origin within reach of it."""

@@ -43,7 +43,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import positive, probability, whole_from
+from dpverify.plans.parameters import Rational, positive, probability, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, exact, root_up, settle, to_float
@@ -95,7 +95,7 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
     cell: Annotated[float, positive(as_given=True)]
     center: Exact = 0
     reach: Annotated[Exact, positive(as_given=True)] | None = None
-    shares: tuple[Fraction, ...] = _SHARES
+    shares: tuple[Rational, ...] = _SHARES
     at_least: Annotated[int, whole_from(1, most=_MOST_LEAST)] | None = None
 
     def check_parameters(self) -> None:

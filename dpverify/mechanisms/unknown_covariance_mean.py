@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clipping import Numbers
@@ -43,9 +43,10 @@ from dpverify.plans import (
     ThresholdedGaussian,
     Transcripts,
 )
-from dpverify.plans.parameters import Share, positive, probability, rational
+from dpverify.plans.parameters import CHOSEN, Rational, Share, positive, probability, rational
 from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
+from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.calibration import least_integer
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from dpverify.privacy.numbers import Exact, exact, root_down, to_float, whole
@@ -90,7 +91,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
     d: Dimension
     n_max: Expected
     reports: Annotated[int, whole]
-    tail: Annotated[Fraction, _tail]
+    tail: Annotated[Rational, _tail]
     votes_share: Share = Fraction(1, 20)
     ladder_share: Share = Fraction(1, 8)
     center_share: Share = Fraction(1, 10)
@@ -113,8 +114,33 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
                 "add up to less than 1."
             )
 
+    if TYPE_CHECKING:  # what ``calibrated_for`` chooses may be left out
+
+        @classmethod
+        def for_budget(  # type: ignore[override]
+            cls,
+            budget: Guarantee,
+            /,
+            *,
+            adjacency: Adjacency,
+            nonfinite: Nonfinite = "refuse",
+            d: Dimension,
+            n_max: Expected,
+            reports: Annotated[int, whole] = CHOSEN,
+            tail: Annotated[Rational, _tail] = CHOSEN,
+            votes_share: Share = Fraction(1, 20),
+            ladder_share: Share = Fraction(1, 8),
+            center_share: Share = Fraction(1, 10),
+            reach: Annotated[Exact, positive(" is not positive; leave it out for 2.")] = 2,
+            depth: int | None = None,
+            groups: int | None = None,
+            cell: RecordCell = Fraction(1, 2**20),
+            key: int = 0,
+        ) -> Self:
+            """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
+
     @classmethod
-    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+    def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """The mechanism with the least noise whose claim is ``budget``, on the safe side.
 
         tail: by default a 20th of the budget's delta. reports: by default as many as at n_max noise hides a
@@ -133,7 +159,7 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
             multiplier = Fraction(1 / math.sqrt(to_float(mu.mu_squared)))
             trial = cls(adjacency=adjacency, noise_multiplier=multiplier, reports=1, **parameters)
             parameters["reports"] = _most_reports(trial)
-        return super(UnknownCovarianceMean, cls).for_budget(
+        return super(UnknownCovarianceMean, cls).calibrated_for(
             budget, adjacency=adjacency, **parameters
         )
 

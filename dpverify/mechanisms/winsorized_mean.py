@@ -46,7 +46,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import Share, one_of
+from dpverify.plans.parameters import Rational, Share, one_of
 from dpverify.plans.search import Prefix
 from dpverify.privacy import Adjacency, Norm
 from dpverify.privacy.balls import ball, enclose
@@ -88,7 +88,7 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     upper: PerColumn
     noise: Annotated[Literal["gaussian", "laplace"], one_of("gaussian", "laplace")] = "gaussian"
     cells: Cells = 1 << 20
-    clipped: Annotated[Fraction, clipped_share("1e-4")] = Fraction(1, 10**4)
+    clipped: Annotated[Rational, clipped_share("1e-4")] = Fraction(1, 10**4)
     quartile_share: Share = Fraction(1, 2)
 
     def check_parameters(self) -> None:

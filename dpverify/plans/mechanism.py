@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Annotated, Any, Generic, Self, TypeVar, cast
+from typing import Annotated, Any, Generic, ParamSpec, Self, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
@@ -14,7 +15,7 @@ from dpverify.grid import Transcripts, ingest
 from dpverify.grid.views import Progress
 from dpverify.plans.calibrating import least_multiplier
 from dpverify.plans.law import Law
-from dpverify.plans.parameters import converted, positive, probability
+from dpverify.plans.parameters import Rational, converted, positive, probability
 from dpverify.plans.plan import (
     Gate,
     Part,
@@ -42,6 +43,8 @@ from dpverify.privacy.numbers import Exact, settle
 from dpverify.randomness import Bits, SystemBits
 
 Estimate = TypeVar("Estimate", covariant=True)
+AnyMechanism = TypeVar("AnyMechanism", bound="Mechanism[Any]")
+Parameters = ParamSpec("Parameters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Mechanism(ABC, Generic[Estimate]):
     """A differentially private estimator: frozen public parameters and a ``plan``.
 
     adjacency: which datasets are neighbors; part of the claim, no default.
-    noise_multiplier: multiplies every noise scale; ``for_budget`` finds the least that suffices.
+    noise_multiplier: multiplies every noise scale; ``for_budget`` finds the least that suffices, and without it 0 is refused.
     budget: the guarantee to claim, if it is not simply what the stages compose to.
     nonfinite: what a NaN or infinite record is, see ``Domain``.
 
@@ -72,7 +75,9 @@ class Mechanism(ABC, Generic[Estimate]):
     """
 
     adjacency: Adjacency
-    noise_multiplier: Annotated[Fraction, positive(" is not positive; use for_budget(...).")]
+    noise_multiplier: Annotated[Rational, positive(" is not positive; use for_budget(...).")] = (
+        Fraction(0)
+    )
     budget: Guarantee | None = None
     nonfinite: Nonfinite = "refuse"
     fixed_plan: Plan = field(init=False, repr=False, compare=False)
@@ -80,10 +85,7 @@ class Mechanism(ABC, Generic[Estimate]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
-            raise TypeError(
-                f"adjacency = {self.adjacency!r}; write Adjacency.ADD_REMOVE (the number of rows is "
-                "private) or Adjacency.REPLACE (it is public)."
-            )
+            raise TypeError(f"adjacency = {self.adjacency!r}; {_ADJACENCIES}")
         settle(self, **converted(self))
         if self.budget is not None and not isinstance(self.budget, Guarantee):
             raise TypeError(_NOT_A_BUDGET.format(self.budget))
@@ -125,11 +127,34 @@ class Mechanism(ABC, Generic[Estimate]):
         return 0
 
     @classmethod
-    def for_budget(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
-        """The mechanism with the least noise whose claim is ``budget``, on the safe side.
+    def for_budget(
+        cls: Callable[Parameters, AnyMechanism],
+        budget: Guarantee,
+        /,
+        *positional: Parameters.args,
+        **parameters: Parameters.kwargs,
+    ) -> AnyMechanism:
+        """Make the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        Takes the class's other parameters by name. Raises TypeError or ValueError, as the class
-        does, and ValueError when no amount of noise meets the budget.
+        Takes the class's parameters by name, but for noise_multiplier and budget, which are what is looked for. Raises
+        TypeError or ValueError, as the class does, and ValueError when no amount of noise meets the budget.
+        """
+        given = {"noise_multiplier", "budget"} & parameters.keys()
+        if positional or given:
+            what = f"{', '.join(sorted(given))} is" if given else "a second positional argument is"
+            raise TypeError(
+                f"{what} no parameter of for_budget: it takes a budget, finds the noise multiplier, and is given all else "
+                "by name."
+            )
+        if "adjacency" not in parameters:
+            raise TypeError(_NO_ADJACENCY)
+        return cast(type[AnyMechanism], cls).calibrated_for(budget, **parameters)  # type: ignore[arg-type]
+
+    @classmethod
+    def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
+        """Do what ``for_budget`` does, for a class of which no more is known: no type checker sees its parameters.
+
+        What a class that chooses some of its parameters for the budget extends.
         """
         if not isinstance(budget, Guarantee):
             raise TypeError(_NOT_A_BUDGET.format(budget))
@@ -300,4 +325,6 @@ class Mechanism(ABC, Generic[Estimate]):
 
 
 _MOST_RECORDS = 1 << 60
+_ADJACENCIES = "write Adjacency.ADD_REMOVE (the number of rows is private) or Adjacency.REPLACE (it is public)."
+_NO_ADJACENCY = f"adjacency is missing, and has no default; {_ADJACENCIES}"
 _NOT_A_BUDGET = "{!r} is not a guarantee; write PureDP(1) or ApproxDP(1, '1e-6')."

@@ -15,6 +15,11 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from dpverify.grid.cells import power_of_two
 from dpverify.privacy.numbers import exact, whole
 
+Rational = Fraction | Any
+"""A rational as a mechanism keeps it. It may be given in any form that ``exact`` reads, say '1/3', which no annotation
+of a dataclass can tell apart from how it is kept; so type checkers let everything in, and the converter refuses."""
+CHOSEN: Any = ...
+"""The default of a parameter that ``for_budget`` chooses by itself; seen by type checkers alone."""
 Converter = Callable[[Any, str], Any]
 """From what was given and the parameter's name to what is kept."""
 
@@ -82,13 +87,13 @@ def _between_0_and_1(value: Fraction) -> bool:
 
 probability = rational(_between_0_and_1, " is outside (0, 1); give a probability, say '1e-3'.")
 """A probability that is allowed, as a rational."""
-Share = Annotated[Fraction, rational(_between_0_and_1, " is outside (0, 1); try '1/4'.")]
+Share = Annotated[Rational, rational(_between_0_and_1, " is outside (0, 1); try '1/4'.")]
 """A part of a budget."""
-Delta = Annotated[Fraction, rational(_between_0_and_1, " is outside (0, 1); try '1e-6'.")]
+Delta = Annotated[Rational, rational(_between_0_and_1, " is outside (0, 1); try '1e-6'.")]
 """The probability of a rare event."""
 AtLeast = Annotated[int, whole_from(1, "; a mean needs at least 1 record.")]
 """The number of records below which a mean abstains."""
-Cell = Annotated[Fraction, lambda value, name: power_of_two(value)]
+Cell = Annotated[Rational, lambda value, name: power_of_two(value)]
 """The step of a grid, a power of two."""
 
 

@@ -128,7 +128,7 @@ def _calibrate(
     kind: type[Mechanism[Any]], budget: Guarantee, adjacency: Adjacency, given: Mapping[str, Any]
 ) -> Mechanism[Any]:
     """Calibrate, and see that its law can be built at all: refusals come before a spend, not after."""
-    mechanism = kind.for_budget(budget, adjacency=adjacency, **given)
+    mechanism = kind.calibrated_for(budget, adjacency=adjacency, **given)
     rows = max(mechanism.fewest_records(), 1)
     mechanism.law(np.zeros((rows, mechanism.columns())))
     return mechanism

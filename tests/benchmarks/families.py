@@ -198,7 +198,7 @@ def real(runs: int) -> Iterator[list[str]]:
                 f"{np.std(own):.4f}",
             ]
         for kind, more in (("mask", {"outside": "mask", "cap": last}), ("clip", {})):
-            family = ScaleFamily.for_budget(
+            family = ScaleFamily.calibrated_for(
                 STRICT, adjacency=REPLACE, family="gamma", shape=3.0, unit=10.0, **more
             )
             scales = [family.release(records, SeededBits(run)) for run in range(runs)]

@@ -49,7 +49,7 @@ def rows(runs: int) -> Iterator[list[str]]:
         ):
             given = {"family": family, "lowest": lowest, "highest": highest, "outside": "mask"}
             made = [
-                TruncatedMle.for_budget(STRICT, adjacency=adjacency, **given | method)
+                TruncatedMle.calibrated_for(STRICT, adjacency=adjacency, **given | method)
                 for method in METHODS.values()
             ]
             off = _errors(made, family, theta, n, runs)

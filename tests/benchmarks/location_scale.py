@@ -150,7 +150,7 @@ def real(runs: int) -> Iterator[list[str]]:
         own = truncated(records, LOW, last)
         for outside in ("mask", "clip"):
             kept = {"kept": (LOW, last)} if outside == "mask" else {}
-            mechanism = LocationScale.for_budget(
+            mechanism = LocationScale.calibrated_for(
                 STRICT, adjacency=REPLACE, family=LogNormalFamily(), ranges=((-20, 20), (0.01, 10)), outside=outside, **kept
             )  # fmt: skip
             found = [law_of(mechanism.release(records, SeededBits(run))) for run in range(runs)]

@@ -48,7 +48,8 @@ def main() -> None:
     parser.add_argument("--delta", default="1e-6")
     parser.add_argument("--n", default="50,200,1000,10000")
     given = parser.parse_args()
-    budget, public = ApproxDP(given.epsilon, given.delta), {"adjacency": Adjacency.REPLACE}
+    budget = ApproxDP(given.epsilon, given.delta)
+    public: dict[str, Any] = {"adjacency": Adjacency.REPLACE}
     box: dict[str, Any] = {"lower": (-BOUND,), "upper": (BOUND,)}
     smooth: Any = SmoothMedian.for_budget(budget, **public, **box)
     choice: Any = PrivateQuantile.for_budget(budget, **public, lower=-BOUND, upper=BOUND)

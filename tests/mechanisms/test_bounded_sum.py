@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import mpmath as mp
 import numpy as np
@@ -84,7 +84,7 @@ def test_the_error_is_the_predicted_one_and_intervals_hold_it(noise: str) -> Non
 @pytest.mark.parametrize(
     ("noise", "claim"), [("laplace", PureDP("1/2")), ("gaussian", GaussianDP("1/2"))]
 )
-def test_it_claims_what_its_noise_gives(noise: str, claim: Any) -> None:
+def test_it_claims_what_its_noise_gives(noise: Literal["laplace", "gaussian"], claim: Any) -> None:
     for adjacency in Adjacency:
         assert total(noise=noise, noise_multiplier=2, adjacency=adjacency).claim.guarantee == claim
         made = BoundedSum.for_budget(claim, adjacency=adjacency, lower=-1, upper=3, noise=noise)

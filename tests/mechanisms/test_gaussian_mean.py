@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -110,7 +110,9 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
 
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
-def test_the_estimate_is_the_mean_whose_limited_records_have_the_released_one(outside: str) -> None:
+def test_the_estimate_is_the_mean_whose_limited_records_have_the_released_one(
+    outside: Literal["clip", "mask"],
+) -> None:
     """For a written transcript, by the spec's numbers."""
     mechanism = made(adjacency=REPLACE, reach=8, extra_steps=0, at_least=400, outside=outside)
     unit = 2**40
@@ -166,7 +168,7 @@ def test_a_budget_is_met_with_the_least_noise(
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_the_error_is_the_predicted_one_and_within_its_bound(
-    adjacency: Adjacency, outside: str
+    adjacency: Adjacency, outside: Literal["clip", "mask"]
 ) -> None:
     """100 datasets of 1500 records, one release each: mean squares are chi-square of 1000 degrees, of deviation .045, so that they are
     off by more than .25 with probability below 1e-6; the helper states the other false alarm."""
@@ -203,7 +205,7 @@ def test_intervals_hold_the_mean_without_noise() -> None:
 
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
-def test_the_mean_may_be_anywhere(outside: str) -> None:
+def test_the_mean_may_be_anywhere(outside: Literal["clip", "mask"]) -> None:
     """Up to 4e5 deviations away the error is the same: 4 means of 5 columns, expected length .1; 5 times that is 10^-9."""
     mechanism = GaussianMean.for_budget(
         ApproxDP(1, "1e-6"),
@@ -289,7 +291,7 @@ def test_records_that_are_needed_are_told() -> None:
 
 @pytest.mark.parametrize("d", [1, 5])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
-def test_so_many_records_hardly_ever_abstain(d: int, outside: str) -> None:
+def test_so_many_records_hardly_ever_abstain(d: int, outside: Literal["clip", "mask"]) -> None:
     """Under add-remove at the number for a thousandth: of 20 releases of each of three datasets 3 abstain with probability below 1e-4, if the promise holds."""
     mechanism = GaussianMean.for_budget(
         ApproxDP(1, "1e-6"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -131,7 +131,7 @@ def test_errors_are_the_predicted_ones(
     ranges: Any,
     truth: tuple[float, float],
     adjacency: Adjacency,
-    outside: str,
+    outside: Literal["clip", "mask"],
 ) -> None:
     """12 datasets of 8000 records: mean squares are about chi-square of 12 degrees, above 4.2
     times the prediction with probability below 1e-6; below a twentieth of it likewise."""
@@ -192,7 +192,7 @@ def test_records_that_were_kept_need_the_mask(
     if isinstance(family, WeibullFamily):
         ranges = POSITIVE
     for how, right in (({"outside": "mask", "kept": (0, cap)}, True), ({}, False)):
-        mechanism = LocationScale.for_budget(
+        mechanism = LocationScale.calibrated_for(
             STRICT, adjacency=adjacency, family=family, ranges=ranges, **how
         )
         found = mechanism.release(kept, SeededBits(3))
@@ -303,7 +303,9 @@ class _Spying(NormalFamily):
 
 @pytest.mark.parametrize("as_array", [False, True])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
-def test_a_family_s_own_numbers_never_meet_the_data(as_array: bool, outside: str) -> None:
+def test_a_family_s_own_numbers_never_meet_the_data(
+    as_array: bool, outside: Literal["clip", "mask"]
+) -> None:
     """Records of objects, and of an array of another kind, become plain floats before any record
     is compared with them.
     """
@@ -336,7 +338,7 @@ def test_families_that_could_be_taken_for_others_are_refused(family: Any) -> Non
 
 @pytest.mark.parametrize(("location", "scale"), [(1e11, 3.0), (-7e5, 2e-5), (0.0, 1e9)])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
-def test_far_laws(location: float, scale: float, outside: str) -> None:
+def test_far_laws(location: float, scale: float, outside: Literal["clip", "mask"]) -> None:
     """Ranges of up to 2^45 places; two estimates of 4000 records, each within six of their
     deviations.
     """
@@ -352,7 +354,9 @@ def test_far_laws(location: float, scale: float, outside: str) -> None:
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
-def test_what_is_no_law_is_an_outcome(adjacency: Adjacency, outside: str) -> None:
+def test_what_is_no_law_is_an_outcome(
+    adjacency: Adjacency, outside: Literal["clip", "mask"]
+) -> None:
     """Equal records, two far clusters, and too few: abstentions, or a law that is no number
     beyond.
     """

@@ -73,7 +73,7 @@ def test_errors_stay_within_a_bound(
 ) -> None:
     """False alarm: at most 1e-6 a case (see above)."""
     data, public = loaded(name)
-    mechanism = kind.for_budget(BUDGET, adjacency=adjacency, **public.spread)
+    mechanism = kind.calibrated_for(BUDGET, adjacency=adjacency, **public.spread)
     error, least = worst(mechanism, data, lean)
     assert least <= bound  # else the bound is too tight for the noise that was released
     assert error <= bound
@@ -85,7 +85,7 @@ def test_the_bound_is_not_loose(
 ) -> None:
     """Planted: four times the noise in every stage. It must break every bound; the seed is fixed."""
     data, public = loaded(name)
-    mechanism = kind.for_budget(BUDGET, adjacency=adjacency, **public.spread)
+    mechanism = kind.calibrated_for(BUDGET, adjacency=adjacency, **public.spread)
     more = {
         field: 4 * getattr(mechanism, field)
         for field in ("noise_multiplier", "center_multiplier")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -221,7 +221,7 @@ def test_families_are_the_textbook_s(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("outside", ["clip", "mask"])
-def test_scales_are_found_without_a_guess(name: str, outside: str) -> None:
+def test_scales_are_found_without_a_guess(name: str, outside: Literal["clip", "mask"]) -> None:
     """Six sizes that are 10^20 apart (of Pareto, exponents): all within six deviations of what is said, where each is beyond
     with probability 2e-9; heavy tails of the error to first order have been looked at: none beyond 4.5 in 2000 runs."""
     for k, size in enumerate((1e-9, 1.0, 1e9) if name != "pareto" else (0.2, 1.0, 20.0)):
@@ -292,7 +292,9 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(parameters: dict[s
     ("adjacency", "outside", "most"),
     [(REPLACE, "clip", 0.0264), (REPLACE, "mask", 0.0312), (ADD, "clip", 0.0253)],
 )
-def test_errors_are_small(adjacency: Adjacency, outside: str, most: float) -> None:
+def test_errors_are_small(
+    adjacency: Adjacency, outside: Literal["clip", "mask"], most: float
+) -> None:
     """(1, 1e-6), n = 2000: root mean squares of 100 runs on other seeds; a quarter more has probability below 1e-3 of that, squared
     deviations of 14%: 1.25^2 is 4 of these, and fixed seeds are moved by changes of code alone."""
     mechanism = ScaleFamily.for_budget(
@@ -308,7 +310,7 @@ def test_errors_are_small(adjacency: Adjacency, outside: str, most: float) -> No
 
 
 @pytest.mark.parametrize("outside", ["clip", "mask"])
-def test_intervals_cover(outside: str) -> None:
+def test_intervals_cover(outside: Literal["clip", "mask"]) -> None:
     """200 releases of fresh records: intervals of 95% that count sampling hold the truth."""
     mechanism = scale(outside=outside, noise_multiplier=6)
     held = 0

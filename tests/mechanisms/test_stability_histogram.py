@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import mpmath as mp
 import numpy as np
@@ -38,7 +38,7 @@ from tests.mechanisms.test_private_quantile import BAD_DATA
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-NOISES = ["laplace", "gaussian"]
+NOISES: list[Literal["laplace", "gaussian"]] = ["laplace", "gaussian"]
 
 
 def histogram(**parameters: Any) -> StabilityHistogram:

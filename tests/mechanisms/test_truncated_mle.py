@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -121,7 +121,12 @@ IDS = [type(one[0]).__name__ for one in FAMILIES]
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
-    family: Family, low: float, high: float, _: float, adjacency: Adjacency, outside: str
+    family: Family,
+    low: float,
+    high: float,
+    _: float,
+    adjacency: Adjacency,
+    outside: Literal["clip", "mask"],
 ) -> None:
     mechanism = made(
         family=family, lowest=low, highest=high, adjacency=adjacency, outside=outside, at_least=1
@@ -143,7 +148,12 @@ def test_every_dataset_has_a_typed_release_and_the_spec_s_law(
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_errors_are_the_predicted_ones(
-    family: Family, low: float, high: float, parameter: float, adjacency: Adjacency, outside: str
+    family: Family,
+    low: float,
+    high: float,
+    parameter: float,
+    adjacency: Adjacency,
+    outside: Literal["clip", "mask"],
 ) -> None:
     """40 datasets of 4000 records: mean squares are about chi-square of 40 degrees, above 2.6 times the prediction with probability below 1e-7;
     below an eighth of it likewise."""
@@ -174,7 +184,7 @@ def test_records_that_were_kept_need_the_mask(adjacency: Adjacency) -> None:
     whole = Poisson().sample(math.log(6), 30_000, np.random.default_rng(1))
     kept = whole[(whole >= 3) & (whole <= 8)]
     for outside, own in (("mask", {"kept": (3, 8)}), ("clip", {})):
-        mechanism = TruncatedMle.for_budget(
+        mechanism = TruncatedMle.calibrated_for(
             STRICT,
             adjacency=adjacency,
             family=Poisson(),
@@ -243,7 +253,7 @@ def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
 )
 @pytest.mark.parametrize("outside", ["clip", "mask"])
 def test_far_parameters(
-    family: Family, low: float, high: float, parameter: float, outside: str
+    family: Family, low: float, high: float, parameter: float, outside: Literal["clip", "mask"]
 ) -> None:
     """Four estimates of 4000 records each: squares add up to above 40 predictions with probability below 1e-7."""
     mechanism = made(family=family, lowest=low, highest=high, outside=outside)

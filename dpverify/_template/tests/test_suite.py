@@ -16,7 +16,7 @@ ENTRY = load(ROOT).entries["count_above"]
 
 
 def test_the_count_is_near_the_truth() -> None:
-    mechanism = ENTRY.mechanism.for_budget(
+    mechanism = ENTRY.mechanism.calibrated_for(
         PureDP(1), adjacency=Adjacency.ADD_REMOVE, threshold=18.0
     )
     ages = [3.0, 17.9, 18.0, 44.0, 1e308]
@@ -29,7 +29,7 @@ def test_the_count_is_near_the_truth() -> None:
 @pytest.mark.parametrize("threshold", [float("nan"), float("inf"), "18", None, True])
 def test_a_threshold_that_is_no_number_is_refused(threshold: object) -> None:
     with pytest.raises(ValueError, match="give a finite number"):
-        ENTRY.mechanism.for_budget(PureDP(1), adjacency=Adjacency.ADD_REMOVE, threshold=threshold)
+        ENTRY.mechanism.calibrated_for(PureDP(1), adjacency=Adjacency.ADD_REMOVE, threshold=threshold)
 
 
 def test_the_obligation_fails_for_a_false_claim() -> None:
