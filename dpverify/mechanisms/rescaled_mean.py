@@ -105,6 +105,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
             columns: int = CHOSEN,
             trace: float = CHOSEN,
             largest: float = CHOSEN,
+            strangers: Exact | None = None,
         ) -> Self:
             """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
 

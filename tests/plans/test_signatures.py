@@ -21,8 +21,8 @@ KINDS = [
     for kind in vars(dpverify).values()
     if isinstance(kind, type) and issubclass(kind, Mechanism) and not inspect.isabstract(kind)
 ]
-EXTRA = {"covariance", "columns", "trace", "largest"}
-"""What some take in place of a matrix, for ``calibrated_for`` to choose it."""
+SPREAD = {"columns", "trace", "largest"}
+"""What some take in place of a covariance, among the parameters."""
 
 
 def _written(kind: type[Any]) -> ast.FunctionDef | None:
@@ -70,8 +70,11 @@ def test_a_written_signature_has_the_parameters_of_the_class(kind: type[Any]) ->
         for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     }
     fields = {one.name: one for one in dataclasses.fields(kind) if one.init}
-    assert {*written} - EXTRA == {*fields} - {"noise_multiplier", "budget"}
-    for name in {*written} - EXTRA:
+    taken = inspect.signature(kind.calibrated_for).parameters.values()
+    more = {one.name for one in taken if one.kind is one.KEYWORD_ONLY} - {*fields}
+    assert more <= {*written}, "what calibrated_for takes by name is written down"
+    assert {*written} - more - SPREAD == {*fields} - {"noise_multiplier", "budget"}
+    for name in {*written} - more - SPREAD:
         annotation, default = written[name]
         assert annotation == ast.unparse(ast.parse(str(fields[name].type)))
         if default is None:
