@@ -64,8 +64,8 @@ def added_noise(deviations: Sequence[Fraction]) -> list[Fraction]:
 def records_needed_by_buckets(
     epsilon: Fraction, alpha: Fraction, deviations: Sequence[Fraction]
 ) -> Fraction:
-    """|S| s / (24 alpha epsilon) of the best bucket, under the conditions of
-    ``records_needed_plainly``; it is at least tr Sigma^(1/2) / (48 (L + 1) alpha epsilon), L buckets."""
+    """|S| s / (12 alpha epsilon) of the best bucket, under the conditions of
+    ``records_needed_plainly``; it is at least tr Sigma^(1/2) / (24 (L + 1) alpha epsilon), L buckets."""
     bucket = best_bucket(deviations)
     return records_needed_plainly(epsilon, len(bucket), alpha / min(bucket))
 
@@ -89,7 +89,7 @@ def obligation_buckets(
     claimed: Callable[[Sequence[Fraction]], list[Fraction]] = added_noise,
 ) -> int:
     """The noise that is added has a variance of at least 0 everywhere and makes Sigma of as many like
-    coordinates as the bound counts; the bound is at least a share 1 / (48 (L + 1)) of
+    coordinates as the bound counts; the bound is at least a share 1 / (24 (L + 1)) of
     tr Sigma^(1/2) / (alpha epsilon), and at most the one without buckets."""
     cases, epsilon, alpha = 0, Fraction(1), Fraction(1, 10)
     for name, deviations in _SPECTRA.items():
@@ -99,9 +99,9 @@ def obligation_buckets(
         like = [v for v in before if v]
         require(set(like) == {least**2}, f"{name}: {like} are not all {least**2}")
         found = records_needed_by_buckets(epsilon, alpha, deviations)
-        counted = len(like) * least / (24 * alpha * epsilon)
+        counted = len(like) * least / (12 * alpha * epsilon)
         require(found == counted, f"{name}: {found} counted as {counted}")
-        share = sum(deviations) / (48 * (len(buckets(deviations)) + 1) * alpha * epsilon)
+        share = sum(deviations) / (24 * (len(buckets(deviations)) + 1) * alpha * epsilon)
         require(found >= share, f"{name}: {found} is below {share}")
         variances = [s**2 for s in deviations]
         direct = records_needed(

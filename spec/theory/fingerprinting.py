@@ -25,10 +25,8 @@ ISOTROPIC = Source(
     "KLSU19",
     "Theorem 6.5, lower bound for means of isotropic vectors",
     SourceStatus.CHANGED_CONSTANTS,
-    "the constant 24 for epsilon <= 5/2, with our own condition on delta",
+    "the constant 12 for every epsilon, with our own condition on delta",
 )
-LARGEST_EPSILON = Fraction(5, 2)
-"""Up to here sqrt(2 / pi) sinh(epsilon) <= 2 epsilon; not at 2.56."""
 
 
 @states(ISOTROPIC)
@@ -48,12 +46,14 @@ def records_needed_in_box(
 
 @states(ISOTROPIC)
 def records_needed_plainly(epsilon: Fraction, d: int, alpha: Fraction) -> Fraction:
-    """d / (24 alpha epsilon), for epsilon <= 5/2, alpha^2 <= d R^2 / 6, and delta so small that n records
-    lose at most d / 12 to it: n alpha (k_d + e^-epsilon k_1) <= d / 12.
+    """d / (12 alpha epsilon), for alpha^2 <= d R^2 / 6, and delta so small that n records lose at most d / 12
+    to it: n alpha (``leak`` - ``drift``) <= d / 12.
 
-    Of d R^2 / 3 then d R^2 / 6 is left by alpha and d R^2 / 12 by delta, against 2 epsilon R^2 alpha n.
+    Of d R^2 / 3 then d R^2 / 6 is left by alpha and d R^2 / 12 by delta, against drift R^2 alpha n. And drift <=
+    epsilon: E_P N <= sqrt(2 KL(P|Q)) (Donsker and Varadhan), and as x ln x is below its chord over [e^-epsilon,
+    e^epsilon], in which dP/dQ is, KL(P|Q) <= epsilon tanh(epsilon / 2) <= epsilon^2 / 2.
     """
-    return d / (24 * alpha * epsilon)
+    return d / (12 * alpha * epsilon)
 
 
 # --- obligations: scores add up -----------------------------------------------------------------
@@ -213,12 +213,12 @@ def obligation_identity(
 @states(ISOTROPIC)
 def obligation_isotropic(
     claimed: Callable[[Fraction, int, Fraction], Fraction] = records_needed_plainly,
-    largest: Fraction = LARGEST_EPSILON,
+    largest: Fraction = Fraction(10),
 ) -> int:
-    """d / (24 alpha epsilon) is below the bound with all its terms wherever its conditions hold, at their
+    """d / (12 alpha epsilon) is below the bound with all its terms wherever its conditions hold, at their
     edges too: the largest alpha, and nearly the largest delta for as many records."""
     cases = 0
-    epsilons = (Fraction(1, 100), Fraction(1), largest * 9 / 10, largest)
+    epsilons = (Fraction(1, 100), Fraction(1), Fraction(5, 2), largest)
     for epsilon, d, reach in product(epsilons, (1, 6, 96), (Fraction(1), Fraction(10))):
         alpha = reach * Fraction(int(mp.floor(mp.sqrt(mp.mpf(d) / 6) * 10**6)), 10**6)
         for smaller in (1, 50):
@@ -232,7 +232,7 @@ def obligation_isotropic(
 
 
 def _largest_delta(epsilon: Fraction, d: int, product_: Fraction) -> Fraction:
-    """Within 2%, with n alpha (k_d + e^-epsilon k_1) <= d / 12, n alpha being given."""
+    """Within 2%, with n alpha (leak - drift) <= d / 12, n alpha being given."""
 
     def small(step: int) -> bool:
         rare = leak(epsilon, _delta(step), d) - leak(epsilon, Fraction(0), d)

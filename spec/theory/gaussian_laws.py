@@ -68,3 +68,13 @@ class RoundedGaussianLaw:
 def one_unit(value: tuple[int, ...], scale: Fraction) -> Outcome:
     """The value divided by the public noise scale, rounded to multiples of 2^-40 (ties to even)."""
     return tuple(round(Fraction(v) * UNIT / scale) for v in value)
+
+
+def most_gaussian(epsilon: int, delta: Any) -> Fraction:
+    """mu^2 of the largest mu whose GDP is (epsilon, delta)-DP, rounded up to 2^-20."""
+    low, high = mp.mpf(0), mp.mpf(8)
+    for _ in range(60):
+        mu = (low + high) / 2
+        lost = mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+        low, high = (mu, high) if lost < delta else (low, mu)
+    return Fraction(int(mp.ceil(high**2 * 2**20)), 2**20)

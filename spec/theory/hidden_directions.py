@@ -30,6 +30,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .gaussian_laws import most_gaussian
 from .laws import real
 from .obligations import require
 
@@ -314,16 +315,6 @@ FIFTY = Hidden(50, 10_000, 1000, Fraction(3, 2), Fraction(3))
 _STEP = Fraction(1, 100)
 
 
-def _budget(epsilon: int, delta: Any) -> Fraction:
-    """mu^2 of the largest mu whose GDP is (epsilon, delta)-DP, rounded up to 2^-20."""
-    low, high = mp.mpf(0), mp.mpf(8)
-    for _ in range(60):
-        mu = (low + high) / 2
-        lost = mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
-        low, high = (mu, high) if lost < delta else (low, mu)
-    return Fraction(int(mp.ceil(high**2 * 2**20)), 2**20)
-
-
 def _length(d: int, rare: Any) -> float:
     """The length that normal vectors of d columns exceed with this probability."""
     low, high = mp.mpf(0), mp.mpf(d + 100)
@@ -346,7 +337,7 @@ def obligation_no_second_moment(
     The sum is of records in the ball that 1 in 200 inliers is outside of. A share between two of
     the grid sees no more than the larger, and leaves no more for the sum than the smaller.
     """
-    mu_squared, radius = _budget(1, mp.mpf("1e-6")), _length(hidden.d, mp.mpf(1) / 200)
+    mu_squared, radius = most_gaussian(1, mp.mpf("1e-6")), _length(hidden.d, mp.mpf(1) / 200)
     found = []
     for k in range(99):
         part = k * _STEP

@@ -8,12 +8,13 @@ alpha^2 = E|M - p|^2, and the score of record i is Z_i = <M - p, xi_i>.
 sum_j sigma_j E[p_j M_j] / tau^2, g(p) = E[M | p]; and E[p_j M_j] = tau^2 + E[p_j (M_j - p_j)]. By
 Cauchy-Schwarz it is at least tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau.
 (b) One record's score is small if the record was not there. Z'_i, with the i-th record drawn again before
-M is run, is normal given M and p, of deviation |M - p|: E Z'_i = 0, E|Z'_i| <= sqrt(2 / pi) alpha.
-(c) Privacy (replace): the laws of M with and without the record are P, Q. nu = (P - e^epsilon Q)^+ is
-part of P and has mass at most delta; likewise nu' of Q. With E_Q Z = 0, E_P Z = E_P Z^+ - E_P Z^- <=
-sinh(epsilon) E_Q|Z| + integral of Z^+ d nu + e^-epsilon integral of Z^- d nu'. There |Z| <= |M - p| |xi_i|, and
-by Cauchy-Schwarz the first integral is at most alpha k_d, k_d^2 = ``top_mass(d, delta)``; under Q, Z is
-|M - p| times a standard normal number that is independent of it, so the second is at most alpha k_1.
+M is run, is R = |M - p| times a standard normal number that is independent of M and p, and E R <= alpha.
+(c) Privacy (replace): the laws of (M, p, xi_i) with and without the record in M are P, Q. nu = (P - e^epsilon Q)^+
+is part of P and has mass at most delta; likewise nu' of Q. For t >= 0 and W = Z - t R: E_P W = E_P W^+ - E_P W^- <=
+e^epsilon E_Q W^+ - e^-epsilon E_Q W^- + integral of W^+ d nu + e^-epsilon integral of W^- d nu'. Of R the two laws are
+one; so at t = ``threshold`` t E_P R and the terms in Q are at most alpha ``drift`` together (score_drift.py). As |Z| <=
+R |xi_i|, by Cauchy-Schwarz the first integral is at most alpha k_d, k_d^2 = ``top_mass(d, delta)``; under Q, Z is R times
+a standard normal number, so the second is at most alpha (k_1 + t sqrt(delta)).
 
 (d) Gaussian privacy with a rare event: for every S, P(S) <= F(Q(S)) + delta, F(q) = Phi(Phi^-1(q) + mu). P(Z > t) is at most
 F(Q(Z > t)) + min(delta, P(Z > t)), and P(Z < -t), by the same of its complement, at least f(Q(Z < -t)) - min(delta,
@@ -23,11 +24,11 @@ where ranks are tied. Z is symmetric under Q, so only the density's odd part cou
 root mean square. F' is the density of N(mu, 1) over that of N(0, 1), e^(mu x - mu^2 / 2), x standard normal; its
 odd part is e^(-mu^2 / 2) sinh(mu x), with the mean square sinh(mu^2).
 
-Together n alpha leak >= tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau, with the leak sqrt(2 / pi) sinh(epsilon) + k_d +
-e^-epsilon k_1 by (c), or sqrt(sinh(mu^2)) + k_d + k_1 by (d).
+Together n alpha leak >= tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau, with the leak drift + k_d + e^-epsilon (k_1 + t
+sqrt(delta)) by (c), or sqrt(sinh(mu^2)) + k_d + k_1 by (d).
 
 Add-remove: compare with the run without record i. (b) to (d) hold as they stand, with the error of n - 1
-records in the terms of Q. So the same number bounds the larger of the errors at n - 1 and at n records.
+records in the terms of Q, which are positive, and that of n in t E_P R. So the same number bounds the larger of the errors at n - 1 and at n records.
 tau -> infinity: the largest error over all means. Fewer coordinates: the others' errors are dropped.
 A smaller Sigma' <= Sigma: its records turn into those of Sigma by independent noise, one by one.
 """
@@ -47,6 +48,7 @@ from .chi_square import interval, lower, point, top_mass, upper
 from .laws import real
 from .obligations import require
 from .profiles import gaussian_profile
+from .score_drift import drift, threshold
 
 BOUND = Source("OURS", "lower bound for means of anisotropic vectors, by tracing", note="DJYZZ24's "
                "Theorem 5.3 without its factor log^2 d, with constants")  # fmt: skip
@@ -57,10 +59,10 @@ Variances = Sequence[Any]
 @states(BOUND)
 def leak(epsilon: Fraction, delta: Fraction, d: int) -> Any:
     """The most that one record's score is on average, over alpha; rounded up."""
-    e = mp.iv.exp(interval(epsilon))
-    near = mp.iv.sqrt(2 / mp.iv.pi) * (e - 1 / e) / 2
     rare = [mp.iv.sqrt(point(top_mass(width, delta))) for width in (d, 1)]
-    return upper(near + rare[0] + rare[1] / e)
+    part = interval(min(max(delta, Fraction(0)), Fraction(1)))
+    unlikely = rare[1] + point(threshold(epsilon)) * mp.iv.sqrt(part)
+    return upper(point(drift(epsilon)) + rare[0] + unlikely / mp.iv.exp(interval(epsilon)))
 
 
 @states(BOUND, Source("DRS22", "Gaussian differential privacy: definition, profile, group privacy"))
@@ -197,52 +199,7 @@ def _interval(value: Any) -> Any:
 # --- obligations --------------------------------------------------------------------------------
 
 
-def _most_with_privacy(epsilon: Fraction, delta: Any, spread: Any, reach: int) -> Any:
-    """Of E_P Z, where E_Q Z = 0, E_Q|Z| = spread and |Z| <= reach."""
-    e = mp.exp(real(epsilon))
-    return (e - 1 / e) / 2 * spread + (1 + 1 / e) * delta * reach
-
-
 _SCORES = (-3, -1, 0, 1, 3)
-
-
-@states(BOUND)
-def obligation_two_sided(
-    claimed: Callable[[Fraction, Any, Any, int], Any] = _most_with_privacy,
-) -> int:
-    """(c) for laws P and Q of a bounded score: all P with masses in eighths, with the delta that they
-    have, and those that privacy just allows, where it is an equality."""
-    cases, near = 0, mp.mpf("1e-12")
-    eighths = [
-        tuple(real(Fraction(k, 8)) for k in (*ks, 8 - sum(ks)))
-        for ks in product(range(0, 9, 2), repeat=4)
-        if sum(ks) <= 8
-    ]
-    for outer, inner in ((1, 1), (0, 2), (2, 0)):
-        q = tuple(
-            real(Fraction(k, 16)) for k in (outer, inner, 16 - 2 * outer - 2 * inner, inner, outer)
-        )
-        spread = sum(mass * abs(z) for mass, z in zip(q, _SCORES, strict=True))
-        for epsilon in (Fraction(0), Fraction(1, 4), Fraction(1)):
-            for p in (*eighths, *_just_allowed(q, epsilon)):
-                delta = max(_hockey_stick(p, q, epsilon), _hockey_stick(q, p, epsilon))
-                mean = sum(mass * z for mass, z in zip(p, _SCORES, strict=True))
-                most = claimed(epsilon, delta, spread, 3)
-                require(mean <= most + near, f"{p}, {q}, epsilon = {epsilon}: {mean} > {most}")
-                cases += 1
-    return cases
-
-
-def _just_allowed(q: Sequence[Any], epsilon: Fraction) -> Iterator[tuple[Any, ...]]:
-    """e^epsilon Q and a little more above 0, e^-epsilon Q and a little less below."""
-    e = mp.exp(real(epsilon))
-    for delta in (mp.mpf(0), mp.mpf(1) / 32):
-        if q[0] < delta:
-            continue
-        low, high = [(q[0] - delta) / e, q[1] / e], [q[3] * e, q[4] * e + delta]
-        rest = 1 - sum(low) - sum(high)
-        if q[2] / e <= rest <= q[2] * e:
-            yield (*low, rest, *high)
 
 
 def _most_with_gaussian_privacy(mu: Any, delta: Any, deviation: Any, reach: int) -> Any:
@@ -314,11 +271,6 @@ def obligation_odd_part(claimed: Callable[[Any], Any] = mp.sinh) -> int:
         require(lower(root) <= mp.sqrt(said) <= upper(root), f"mu = {mu}: {root}")
         cases += 1
     return cases
-
-
-def _hockey_stick(p: Sequence[Any], q: Sequence[Any], epsilon: Fraction) -> Any:
-    e = mp.exp(real(epsilon))
-    return sum(max(mp.mpf(0), a - e * b) for a, b in zip(p, q, strict=True))
 
 
 Error = Callable[..., Any]

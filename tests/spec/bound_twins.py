@@ -13,19 +13,37 @@ from spec.theory import (
     chi_square,
     fingerprinting,
     packing,
+    score_drift,
     tracing_bound,
     tracing_examples,
 )
 from spec.theory.laws import real
 
-_SINH_TWINS: dict[str, Any] = {
-    "no sinh": lambda e, delta, spread, t: real(e) * spread + (1 + mp.exp(-real(e))) * delta * t,
-    "delta once": lambda e, delta, spread, t: mp.sinh(real(e)) * spread + delta * t,
-    "delta to unit scores": lambda e, delta, spread, t: (
-        mp.sinh(real(e)) * spread + (1 + mp.exp(-real(e))) * delta
+
+def _two_sided(change: Any) -> Any:
+    """The statement with one of its terms changed: (t, above, below, delta, e^epsilon)."""
+
+    def most(epsilon: Fraction, delta: Any, q: Any, t: int) -> Any:
+        apart = [(mass, z - t) for mass, z in zip(q, score_drift._SCORES, strict=True)]
+        above, below = (sum(m * max(s * w, 0) for m, w in apart) for s in (1, -1))
+        return change(t, above, below, delta, mp.exp(real(epsilon)))
+
+    return most
+
+
+_SIDED_TWINS: dict[str, Any] = {
+    "delta once": _two_sided(lambda t, a, b, delta, e: t + e * a - b / e + delta * (3 - t)),
+    "delta to unit scores": _two_sided(
+        lambda t, a, b, delta, e: t + e * a - b / e + delta * (1 - t) + delta * (1 + t) / e
     ),
-    "half the spread": lambda e, delta, spread, t: (
-        mp.sinh(real(e)) * spread / 2 + (1 + mp.exp(-real(e))) * delta * t
+    "half the spread": _two_sided(
+        lambda t, a, b, delta, e: t + (e * a - b / e) / 2 + delta * (3 - t) + delta * (3 + t) / e
+    ),
+    "no threshold": _two_sided(
+        lambda t, a, b, delta, e: e * a - b / e + delta * (3 - t) + delta * (3 + t) / e
+    ),
+    "a mass above one": _two_sided(
+        lambda t, a, b, delta, e: t + e * a - b / e + delta * 3 + delta * (3 + t) / e
     ),
 }
 
@@ -80,7 +98,12 @@ TWINS: dict[str, dict[str, Any]] = {
         "no positive part": lambda epsilon: (tracing_examples._implied(epsilon)[1],) * 2,
         "half": lambda epsilon: tuple(v / 2 for v in tracing_examples._implied(epsilon)),
     },
-    "theory.tracing_bound:obligation_two_sided": _SINH_TWINS,
+    "theory.score_drift:obligation_two_sided": _SIDED_TWINS,
+    "theory.score_drift:obligation_drift": {
+        "for any mass": lambda epsilon: mp.sqrt(2 / mp.pi) * mp.sinh(real(epsilon)),
+        "the threshold": score_drift.threshold,
+        "of GDP": lambda epsilon: real(epsilon),
+    },
     "theory.tracing_bound:obligation_gaussian": {
         "nine tenths": _gaussian(lambda mu: mp.sqrt(mp.sinh(mu**2)) * mp.mpf("0.9"), 2),
         "half of mu": _gaussian(lambda mu: mp.sqrt(mp.sinh(mu**2 / 4)), 2),
@@ -98,6 +121,10 @@ TWINS: dict[str, dict[str, Any]] = {
         "a wider prior": lambda **given: tracing_bound.least_error(
             **{**given, "spread": 2 * given["spread"]}
         ),
+    },
+    "theory.tracing_examples:obligation_apart": {
+        "as for any mass": {"1e-6": "4.03"},
+        "whatever delta": {"1e-3": "3.34"},
     },
     "theory.tracing_examples:obligation_in_box": {
         "one percent more": _in_box_scaled(1.01),
@@ -142,9 +169,7 @@ TWINS: dict[str, dict[str, Any]] = {
         "unweighted": lambda reach, p: reach**2,
     },
     "theory.fingerprinting:obligation_isotropic": {
-        "twenty-three": lambda e, d, alpha: (
-            fingerprinting.records_needed_plainly(e, d, alpha) * 24 / 23
-        ),
+        "nine": lambda e, d, alpha: fingerprinting.records_needed_plainly(e, d, alpha) * 12 / 9,
         "d squared": lambda e, d, alpha: d * fingerprinting.records_needed_plainly(e, d, alpha),
         "sqrt of epsilon": lambda e, d, alpha: (
             fingerprinting.records_needed_plainly(e, d, alpha) * max(1, e)
