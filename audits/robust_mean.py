@@ -222,6 +222,7 @@ def _robust(setting: Mapping[str, Any]) -> RobustMean:
         noise_multiplier=Fraction(setting["noise_multiplier"]),
         directions=setting["directions"],
         full=setting.get("full"),
+        gamma=Fraction(setting.get("gamma", Fraction(1, 10))),
         shares=_HALVES if not setting["directions"] else _QUARTERS,
     )
 
@@ -305,6 +306,24 @@ RATES = (
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         curve=Curve(function="expected_error", arguments=("parameters", "n")),
         exponent=Exponent(value=1, tolerance=0.05),
+        repeats=400,
+    ),
+    _rate(  # outliers inside the ball, which nothing cuts, to near the limit: the mean leans by gamma times their distance
+        "error-against-gamma",
+        tuple(map(Fraction, ("1/50", "3/50", "11/100", "18/100"))),
+        {"n": 600, "d": 3, "noise_multiplier": "5", "adjacency": ADD, "directions": 0},
+        variable="gamma",
+        instance=Instance(
+            kind="contaminated", parameters={"mean": 3.0, "share": "gamma", "offset": 1.5}
+        ),
+        target=Empirical(
+            lambda mechanism, data: data[int(mechanism.gamma * len(data)) :].mean(axis=0)
+        ),
+        facts=lambda setting, data, truth: {
+            "leaning": float(np.linalg.norm(data.mean(axis=0) - truth))
+        },
+        curve=Curve(function="expected_error", arguments=("parameters", "n"), beside="leaning"),
+        exponent=Exponent(value=0.78, tolerance=0.12, start=0.05, drift=1.5),
         repeats=400,
     ),
     _rate(
