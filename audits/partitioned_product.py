@@ -109,7 +109,7 @@ _MECHANISM = PartitionedProduct.for_budget(
     GaussianDP("3/2"), adjacency=REPLACE, d=2, failure="999/1000", at_least=1, nonfinite="replace"
 )
 
-_WIDE = PartitionedProduct.for_budget(ApproxDP(1, "1e-6"), adjacency=REPLACE, d=250, at_least=1)
+_TRACED = PartitionedProduct.for_budget(ApproxDP(1, "1e-6"), adjacency=REPLACE, d=250, at_least=1)
 
 CONFIGURATIONS = (
     traced_bits(
@@ -120,7 +120,7 @@ CONFIGURATIONS = (
             faults=[fault(_MECHANISM) for fault in (_one_vector, _centered, _rotated)],
             quick_trials=20_000,
         ),
-        _WIDE,
+        _TRACED,
         n=50,
         columns=250,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -21,6 +21,7 @@ from .theory.coordinates import (
 )
 from .theory.gaussian_laws import UNIT
 from .theory.laws import TranscriptLaw, real
+from .theory.many_hypotheses import PACKING, changed_gaussian, means_in_box, records_needed
 from .theory.obligations import Departure, require
 from .theory.tracing_bound import BOUND
 from .theory.vectors import Record
@@ -203,5 +204,35 @@ def obligation_lower_bound_is_below_error(within: int = 10) -> int:
         bound, error = lower_bound(parameters, n), expected_error(parameters, n)
         require(bound <= error, f"{adjacency}, d = {d}, n = {n}: {bound}, {error}")
         require(error <= within * bound, f"{adjacency}, d = {d}, n = {n}: {error}, {bound}")
+        cases += 1
+    return cases
+
+
+@states(PACKING)
+def least_for_reach(parameters: Parameters, beta: Fraction) -> int:
+    """Compute how many records any estimate of this privacy needs to be within a deviation (1, in every column) of every
+    mean within ``reach`` but with probability beta: about sqrt(2 d ln reach) / mu, by packing; a mean of theirs for all."""
+    mu = 1 / real(Fraction(parameters["noise_multiplier"]))
+    means = means_in_box(centered.width(parameters), Fraction(parameters["reach"]), Fraction(1))
+    return records_needed(lambda n: changed_gaussian(mu, n), means, parameters["adjacency"], beta)
+
+
+@states(PACKING)
+def obligation_reach(claimed: Callable[[Parameters, Fraction], int] = least_for_reach) -> int:
+    """The records for which the search misses with probability 1/100 at most are above the least, and within 12 times of it at
+    every reach from 2^10 to 2^1000 and every number of columns: both grow as sqrt(d ln reach)."""
+    cases, beta = 0, Fraction(1, 100)
+    for adjacency, d, power in product(Adjacency, (1, 16), (10, 1000)):
+        parameters = _settings(
+            adjacency, d, reach=Fraction(2) ** power, noise_multiplier=Fraction(10)
+        )
+        low, high = 0, 1 << 20
+        while high - low > 1:
+            n, own = (low + high) // 2, steps(parameters)
+            missed = centered.chance_of_missing(parameters, n, own, own)
+            low, high = (low, n) if missed <= real(beta) else (n, high)
+        least = claimed(parameters, beta)
+        case = f"{adjacency}, d = {d}, reach 2^{power}: {least}, {high}"
+        require(least <= high <= 12 * least, case)
         cases += 1
     return cases

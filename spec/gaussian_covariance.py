@@ -25,12 +25,14 @@ from .theory import (
     sign_readings,
     vectors,
 )
+from .theory.covariance_packing import RATIO, records_for_ratio
 from .theory.covariance_readings import (
     RADIUS,
     Parameters,
     Prefix,
     Reading,
     adds,
+    at_least,
     bound,
     has_rounds,
     has_signs,
@@ -402,5 +404,37 @@ def obligation_lower_bound_is_below_error(within: Fraction = Fraction(3, 2)) -> 
         parameters = _parameters(adjacency, center=(0.0,) * d, rounds=8)
         least, error = lower_bound(parameters, n), expected_error(parameters, n)
         require(least <= error <= real(within) * least, f"{parameters}, {n}: {least}, {error}")
+        cases += 1
+    return cases
+
+
+@states(RATIO)
+def least_for_kappa(parameters: Parameters, beta: Fraction) -> int:
+    """Compute how many records any estimate of this privacy needs to be within 1/4, relative to it, of every covariance between I
+    and kappa I but with probability beta: about d sqrt(ln kappa) / (2 mu), by packing."""
+    d, mu = len(parameters["center"]), 1 / real(Fraction(parameters["noise_multiplier"]))
+    alpha, adjacency = mp.mpf(1) / 4, parameters["adjacency"]
+    return records_for_ratio(d, mp.mpf(parameters["kappa"]), alpha, beta, adjacency, mu=mu)
+
+
+@states(RATIO, Source("BDKU20", "whitening in rounds", note="their records against the packing's"))
+def obligation_kappa(claimed: Callable[[Parameters, Fraction], int] = least_for_kappa) -> int:
+    """The least number that recursive rounds take, two for each factor of 3 in kappa, is above what any estimate needs, and within
+    40 sqrt(d) times of it: both grow as sqrt(ln kappa), and theirs with d^(3/2), not d."""
+    cases = 0
+    for adjacency, d, factors in product(Adjacency, (2, 16), (3, 10)):
+        parameters = _parameters(
+            adjacency,
+            center=(0.0,) * d,
+            method="recursive",
+            rounds=2 * factors,
+            kappa=float(3**factors),
+            largest=1.0,
+            at_least=None,
+            noise_multiplier=Fraction(10),
+        )
+        least, taken = claimed(parameters, Fraction(1, 100)), at_least(parameters)
+        case = f"{adjacency}, d = {d}, kappa = 3^{factors}: {least}, {taken}"
+        require(least <= taken <= 40 * mp.sqrt(d) * least, case)
         cases += 1
     return cases

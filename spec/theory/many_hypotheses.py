@@ -88,9 +88,20 @@ def changed_gaussian(mu: Any, n: int) -> Group:
     def most(q: Any) -> Any:
         if not 0 < q < 1:
             return mp.mpf(q)
-        return mp.ncdf(mp.sqrt(2) * mp.erfinv(2 * mp.mpf(q) - 1) + n * mu)
+        return mp.ncdf(_normal_quantile(mp.mpf(q)) + n * mu)
 
     return most
+
+
+def _normal_quantile(q: Any) -> Any:
+    """Solve Phi(x) = q; for rare q by Newton's steps on the logarithm, from -sqrt(2 ln(1 / q))."""
+    if q > mp.mpf(10) ** -8:
+        return mp.sqrt(2) * mp.erfinv(2 * q - 1)
+    x, aim = -mp.sqrt(-2 * mp.log(q)), mp.log(q)
+    for _ in range(8):
+        mass = mp.ncdf(x)
+        x -= (mp.log(mass) - aim) * mass / mp.npdf(x)
+    return x
 
 
 @states(PACKING)

@@ -98,6 +98,16 @@ TWINS: dict[str, dict[str, Any]] = {
         ),
     },
     "variance_aware_mean:obligation_loss": _LOSSES,
+    "coordinatewise_mean:obligation_reach": {
+        "ten times": lambda *given: 10 * coordinatewise_mean.least_for_reach(*given),
+        "a tenth": lambda *given: coordinatewise_mean.least_for_reach(*given) // 10,
+        "of one column": lambda parameters, beta: coordinatewise_mean.least_for_reach(
+            {**parameters, "center": (0.5,), "deviations": (1.0,)}, beta
+        ),
+        "any reach": lambda parameters, beta: coordinatewise_mean.least_for_reach(
+            {**parameters, "reach": Fraction(2)}, beta
+        ),
+    },
     "coordinatewise_mean:obligation_loss": _LOSSES,
     "gaussian_mean:obligation_loss": {
         "half": Fraction(1, 2),

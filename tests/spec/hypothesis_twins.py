@@ -8,7 +8,8 @@ from typing import Any
 import mpmath as mp
 
 from dpverify.privacy import Adjacency
-from spec.theory import discrete_laws, many_hypotheses, normal_norms
+from spec import gaussian_covariance
+from spec.theory import covariance_packing, discrete_laws, many_hypotheses, normal_norms
 from spec.theory.laws import real
 from spec.theory.many_hypotheses import changed, most_success
 
@@ -97,6 +98,32 @@ TWINS: dict[str, dict[str, Any]] = {
         ),
         "delta forgotten": lambda e, d, adjacency, n, bins: discrete_laws.least_kolmogorov(
             e, Fraction(0), adjacency, n, bins
+        ),
+    },
+    "theory.covariance_packing:obligation_apart": {
+        "half": lambda *given: covariance_packing._gap(*given) / 2,
+        "a hundredth more": lambda *given: covariance_packing._gap(*given) * mp.mpf("1.01"),
+    },
+    "theory.covariance_packing:obligation_one_at_most": {
+        "twice alpha": lambda alpha: 2 * alpha,
+        "once": lambda alpha: covariance_packing.reach(alpha) / 2,
+    },
+    "theory.covariance_packing:obligation_growth": {
+        "by scales alone": lambda d, kappa, *rest, **claim: covariance_packing.records_for_ratio(
+            1, kappa, *rest, **claim
+        ),
+        "a third": lambda *given, **claim: (
+            covariance_packing.records_for_ratio(*given, **claim) // 3
+        ),
+        "the count, not its logarithm": lambda d, kappa, *rest, **claim: covariance_packing.count(
+            d, kappa, rest[0]
+        ),
+    },
+    "gaussian_covariance:obligation_kappa": {
+        "twenty times": lambda *given: 20 * gaussian_covariance.least_for_kappa(*given),
+        "a tenth": lambda *given: gaussian_covariance.least_for_kappa(*given) // 10,
+        "of a single column": lambda parameters, beta: gaussian_covariance.least_for_kappa(
+            {**parameters, "center": (0.0,)}, beta
         ),
     },
     "theory.normal_norms:obligation_norms": {
