@@ -62,10 +62,16 @@ def calibrated(
         try:
             budget = one_step(whole(), steps)
             return _made(choice.kind, budget, adjacency, choice.parameters)
+        except NoHalf as error:  # which says less than why no noise was enough without a delta
+            refusal = refusal or error
         except ValueError as error:
             refusal = error
     assert refusal is not None
     raise refusal
+
+
+class NoHalf(ValueError):
+    """A guarantee of which no half is known."""
 
 
 def one_step(whole: Guarantee, steps: int) -> Guarantee:
@@ -80,12 +86,12 @@ def one_step(whole: Guarantee, steps: int) -> Guarantee:
         grown = Fraction(math.exp(whole.epsilon / 2) * (1 + 1e-9))
         half = ApproxDP(whole.epsilon / 2, whole.delta / (1 + grown))
     else:
-        raise ValueError(
+        raise NoHalf(
             f"Under replace a record that may be left out is paid for twice, and half of {whole} is not known; declare a public "
             "value for what is missing and ask without where= and by=, or use Adjacency.ADD_REMOVE."
         )
     if not half.for_group(2).implies(whole):
-        raise ValueError(f"No half of {whole} was found; give another share.")
+        raise NoHalf(f"No half of {whole} was found; give another share.")
     return half
 
 

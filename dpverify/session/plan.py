@@ -22,13 +22,13 @@ from dpverify.privacy import (
 from dpverify.privacy.calibration import Unreachable
 from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, exact
 from dpverify.randomness import Bits
-from dpverify.session.account import Account
+from dpverify.session.account import Account, Spend
 from dpverify.session.accounting import Unit
 from dpverify.session.answers import Answers
 from dpverify.session.asking import Asking
 from dpverify.session.calibrating import share_of
 from dpverify.session.preparing import Prepared, prepare
-from dpverify.session.questions import Question
+from dpverify.session.questions import Question, read_question
 from dpverify.session.releasing import answered, released
 from dpverify.tables import Table
 
@@ -82,6 +82,20 @@ class Plan(Asking):
         )
         found = {str(one.question): answered(one, spend, released(one, self._bits)) for one in made}
         return Answers(f"plan of {len(made)} questions", spend, shown, found)
+
+    def derivation_of(self, spend: Spend) -> Derivation[PrivacyClaim]:
+        """Derive again what an earlier process answered, from the account's text, which replaces what was asked here.
+
+        Raises ValueError for a text that is no plan's.
+        """
+        said = json.loads(spend.what)
+        if "plan" not in said:
+            raise ValueError("This line of the account is no plan.")
+        self._asked = [
+            (read_question(json.dumps(asked))[0], Fraction(weight))
+            for asked, weight in said["plan"]
+        ]
+        return self._made(Fraction(said["share"]), spend.guarantee == self._account.budget)[2]
 
     def _made(
         self, part: Fraction, first: bool

@@ -32,7 +32,7 @@ from dpverify.session.calibrating import additive_part, calibrated, wholes_of
 from dpverify.session.choices import Choice, bounds_of, choose, edges_of
 from dpverify.session.moments import Features, Moments
 from dpverify.session.questions import Question
-from dpverify.tables import Boolean, Category, Integer, Selection, Table
+from dpverify.tables import Boolean, Category, ColumnType, Integer, Selection, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +189,24 @@ def _bins(question: Question, selection: Selection) -> dict[Any, Selection]:
         return dict(selection.by(column))
     edges = edges_of(column, kind, question.given.get("bins"))
     last = len(edges) - 2
-    ends = [high if i == last else _below(high, kind) for i, high in enumerate(edges[1:])]
     return {
-        name: _within(selection, column, name[0], end)
-        for name, end in zip(pairwise(edges), ends, strict=True)
+        (low, high): _within(selection, column, *_ends(column, kind, low, high, i == last))
+        for i, (low, high) in enumerate(pairwise(edges))
     }
 
 
-def _below(high: float, kind: Any) -> float:
-    return high - 1 if isinstance(kind, Integer) else math.nextafter(high, -math.inf)
+def _ends(
+    column: str, kind: ColumnType, low: float, high: float, is_last: bool
+) -> tuple[float, float]:
+    """Give the least and the largest value of a bin, whose upper edge belongs to the next one unless it is the last."""
+    if not isinstance(kind, Integer):
+        return low, high if is_last else math.nextafter(high, -math.inf)
+    least, most = math.ceil(low), math.floor(high) if is_last else math.ceil(high) - 1
+    if least > most:
+        raise ValueError(
+            f"bins of {column!r}: no whole number is from {low} to {high}; give fewer bins, or whole edges."
+        )
+    return float(least), float(most)
 
 
 def _within(selection: Selection, column: str, low: float, high: float) -> Selection:

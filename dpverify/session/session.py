@@ -148,14 +148,16 @@ class Session(Asking):
         for spend in self.account.log:
             if spend.number not in known:
                 with suppress(TypeError, ValueError):
-                    self.account.attach(spend.number, self._again(spend).derivation)
+                    self.account.attach(spend.number, self._again(spend))
         return self.account.derivation
 
-    def _again(self, spend: Spend) -> Prepared:
-        """Prepare what an earlier process asked, from the account's text."""
+    def _again(self, spend: Spend) -> Derivation[PrivacyClaim]:
+        """Derive again what an earlier process answered, from the account's text."""
+        with suppress(ValueError):
+            return self.plan().derivation_of(spend)
         question, share, budget = read_question(spend.what)
         given = None if budget is None else parse_guarantee(budget)
-        return prepare(question, self.table, self.account, share, given)
+        return prepare(question, self.table, self.account, share, given).derivation
 
     def _prepared(
         self, question: Question, share: Exact | None, budget: Guarantee | None

@@ -51,6 +51,18 @@ def test_a_plan_gets_the_whole_budget_as_it_was_given() -> None:
         one.count(share="1/100")
 
 
+def test_a_resumed_session_derives_plans_again(tmp_path: Any) -> None:
+    for budget, share in ((ApproxDP(1, "1e-6"), 1), (GaussianDP(1), "1/2")):
+        path = tmp_path / f"{share}.jsonl".replace("/", "-")
+        one = session(budget, account=path)
+        plan = one.plan()
+        plan.mean("x", where={"ok": [True]}, by="g")
+        plan.histogram("x", 2, share=2)
+        plan.answer(share=share)
+        again = Session.resume(path, TABLE)
+        assert str(again.derivation) == str(one.derivation)
+
+
 def test_many_questions_get_gaussian_noise() -> None:
     plan = session(ApproxDP(1, "1e-6")).plan()
     for low in range(15):

@@ -205,13 +205,17 @@ def test_groups_cost_once_under_add_remove_and_hold_all_declared_values() -> Non
 def test_bins_are_disjoint_and_hold_everybody() -> None:
     one = session(PureDP(10**6), accounting="epsilon")  # noise 0 but for e^-10^5
     truth = rows()
-    for column, bins in (("bmi", 7), ("bmi", [15, 20.5, 26, 45]), ("age", [0, 1, 2, 30, 120])):
+    asked: list[tuple[str, Any]] = [("bmi", 7), ("bmi", [15, 20.5, 26, 45])]
+    asked += [("age", [0, 1, 2, 30, 120]), ("age", 7), ("age", 100)]
+    for column, bins in asked:
         found = one.histogram(column, bins, share="1/9")
         assert sum(found.value.values()) == N
         edges = [name[0] for name in found.value] + [[*found.value][-1][1]]
         expected = np.histogram(np.clip(truth[column], edges[0], edges[-1]), edges)[0]
         assert list(found.value.values()) == expected.tolist()
     assert sum(one.histogram("region", share="1/9").value.values()) == N
+    with pytest.raises(ValueError, match=r"no whole number is from 1\.2 to 1\.8"):
+        one.histogram("age", 200, share="1/9")
 
 
 def test_variances_and_covariances_are_those_of_the_clamped_records() -> None:
