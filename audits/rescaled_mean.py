@@ -12,7 +12,7 @@ from dpverify import Adjacency, ApproxDP, RescaledMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.friendly_core import FriendlyNeighbors, filtered_of
 
-from . import _ladder, _rescaled_rates
+from . import _ladder, _mahalanobis, _rescaled_rates
 from . import _rescaled_faults as faults
 from ._rescaled_faults import at, crowd
 from ._traced import traced
@@ -249,4 +249,4 @@ SMALL = (
     *_ladder.followed(RescaledMean, radius=1),
 )
 
-RATES = _rescaled_rates.RATES
+RATES = (*_rescaled_rates.RATES, *_mahalanobis.RATES)

@@ -17,6 +17,7 @@ from .theory.core_means import Basic, Gaussian, Weights
 from .theory.filters import gaussian_probability
 from .theory.gaussian_laws import UNIT
 from .theory.laws import real
+from .theory.mahalanobis import adaptive_mean_rate, mahalanobis_error, stable_mean_noise
 from .theory.obligations import Departure, require
 from .theory.rescaled_errors import (
     error_bound,
@@ -71,7 +72,16 @@ DEPARTURES = (
         "records of any covariance in the bucket come from these by adding noise, which cannot be taken away",
     ),
 )
-__all__ = ["error_bound", "expected_error", "law_bound", "noise_quantile", "tail_bound"]
+__all__ = [
+    "adaptive_mean_rate",
+    "error_bound",
+    "expected_error",
+    "law_bound",
+    "mahalanobis_error",
+    "noise_quantile",
+    "stable_mean_noise",
+    "tail_bound",
+]
 """Curves of rates, by name."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -36,6 +37,8 @@ CORES: dict[str, type[CoreMean]] = {
     "gaussian": GaussianCoreMean,
     "basic": BasicCoreMean,
 }
+METRICS = ("euclidean", "mahalanobis")
+"""How errors of a mean may be measured."""
 _LEAST, _LARGEST = Fraction(1, 10**100), 10**9
 """Of multipliers; above the largest too few cells are left for noise."""
 _FAR = 1 << 41
@@ -104,6 +107,41 @@ def all_friends_radius(eigenvalues: Floats, strangers: Exact, n_max: Any) -> flo
     if rare < _LEAST:
         raise ValueError(f"strangers = {strangers} is below 1e-100; give a larger probability.")
     return tail_radius(2 * eigenvalues, float(rare / max(1, n * (n - 1) // 2)))
+
+
+def matrix_for(metric: str, covariance: Any, parameters: Mapping[str, Any]) -> Any:
+    """Give the matrix M with the least noise in this metric: the covariance, or its square.
+
+    Noise has covariance M^(1/2) times the squared radius, which is about tr(M^(-1/2) Sigma). In the
+    Mahalanobis norm of the covariance Sigma its squared length is tr(M^(1/2) Sigma^-1), and the
+    product of both traces is least, d^2, for M = Sigma^2. Raises ValueError for another metric, and
+    for the Mahalanobis one without a covariance, with a matrix besides, or of numbers whose squares
+    are no floats.
+    """
+    if metric not in METRICS:
+        raise ValueError(f"metric = {metric!r}; write 'euclidean' or 'mahalanobis'.")
+    if metric == "euclidean":
+        return covariance
+    if covariance is None or "matrix" in parameters or "trace" in parameters:
+        raise ValueError(
+            "metric='mahalanobis' is about a known covariance, whose square is the matrix; give "
+            "covariance= and neither matrix= nor trace=."
+        )
+    given = np.array(covariance, dtype=np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        square = given @ given if given.ndim > 1 else given * given
+    lost = (
+        (square == 0) & (given != 0)
+        if given.ndim == 1
+        else np.diag(square == 0) & np.diag(given != 0)
+    )
+    if not np.isfinite(square).all() or lost.any():
+        raise ValueError(
+            "The covariance's square has numbers beyond the floats; give the data in another unit."
+        )
+    if given.ndim == 1:
+        return tuple(square.tolist())
+    return tuple(map(tuple, ((square + square.T) / 2).tolist()))
 
 
 def isotropic_worst(columns: int, trace: float, largest: float) -> Floats:

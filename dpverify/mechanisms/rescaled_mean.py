@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dpverify.estimation.friendly_means import (
     all_friends_radius,
     bounded_float,
     check_shared,
+    matrix_for,
     noise_length,
     number_kept,
     spread_of,
@@ -69,7 +70,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     Claim: approximate GDP, mu^2 = 1 / noise_multiplier^2 (+ 1 / ladder_multiplier^2), with one tail for "weights" and 3 (add-remove)
     or 2 (replace) for "gaussian"; for "basic" what the friendly lift gives.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: DJYZZ24, Algorithm 1, with weights (OURS) in place of its filter and other constants.
+    Source: DJYZZ24, Algorithm 1 (and footnote 4: the Mahalanobis norm), with weights (OURS) in place of its filter and other constants.
     """
 
     matrix: Numbers | Matrix
@@ -106,6 +107,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
             trace: float = CHOSEN,
             largest: float = CHOSEN,
             strangers: Exact | None = None,
+            metric: Literal["euclidean", "mahalanobis"] = "euclidean",
         ) -> Self:
             """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
 
@@ -117,6 +119,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         adjacency: Adjacency,
         covariance: Any = None,
         strangers: Exact | None = None,
+        metric: Literal["euclidean", "mahalanobis"] = "euclidean",
         **parameters: Any,
     ) -> Self:
         """The mechanism with the least noise whose claim is ``budget``, on the safe side.
@@ -124,13 +127,18 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         covariance: a public proxy of the data's covariance, as a diagonal or a matrix: then M is that
         proxy (unless ``matrix`` is given) and the radius one that pairs exceed with probability at
         most 1 / n_max. trace, largest: of a covariance of which no more is known, with ``columns``: M
-        is then the identity. tail: by default a tenth of what the filter can use of delta.
+        is then the identity. metric: with "mahalanobis" M is the square of the covariance instead,
+        which must be known: noise is then shaped like the records themselves, as long in units of
+        every direction's deviation, and has the least length in the covariance's Mahalanobis norm.
+        tail: by default a tenth of what the filter can use of delta.
         strangers: a bound on the probability that any two of n_max records are farther apart than the radius, as in
         Theorem 3.1, in place of 1 / n_max for each pair; the radius is 1.1 to 1.5 times as large, and there is no ladder
         unless it is given.
         ladder_multiplier: by default a 20th of mu^2 for the votes or less, none where n_max records are too few.
         """
         own_radius = "radius" in parameters
+        if metric != "euclidean":
+            parameters["matrix"] = matrix_for(metric, covariance, parameters)
         values = with_covariance(parameters, covariance)
         if strangers is not None:
             if own_radius or values is None:

@@ -247,6 +247,12 @@ PAPERS: dict[str, Paper] = {
             "COLT 2023",
         ),
         Paper(
+            "KDH23",
+            "A pretty fast algorithm for adaptive private mean estimation",
+            "Kuditipudi, Duchi, Haque",
+            "COLT 2023",
+        ),
+        Paper(
             "DJYZZ24",
             "Dimension-free private mean estimation for anisotropic distributions",
             "Dagan, Jordan, Yang, Zakynthinou, Zhivotovskiy",

@@ -110,6 +110,7 @@ class RateClaim:
     target: what the error is about. error: of (estimate, truth), at least 0.
     exponent: the claimed slope in the regime. curve: the metric itself. upper: a bound on it. lower: what
     no private mechanism can beat on the hardest data; for errors that are alike on all data, or there.
+    lines: rates of others by name, drawn beside what is measured; nothing is compared with them.
     facts: of (setting, data, truth), numbers that curves need; the data are None for a Population.
     faults: the claim's own, beside the generic ones.
     repeats: releases for each value in a quick run.
@@ -132,6 +133,7 @@ class RateClaim:
     curve: Curve | None = None
     upper: Curve | None = None
     lower: Curve | None = None
+    lines: Mapping[str, Curve] = field(default_factory=dict)
     facts: Callable[[Setting, Any, Any], Facts] | None = None
     faults: Sequence[RateFault] = ()
     repeats: int = 2000

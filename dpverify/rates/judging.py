@@ -17,8 +17,8 @@ large and so rare, an rms claim can be refuted, or shown, with more than the sta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from dpverify.rates.claims import Curve, RateClaim
@@ -49,12 +49,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A point with the curves there; None where there is none."""
+    """A point with the curves there; None where there is none. lines: those of others, by name."""
 
     point: Point
     predicted: float | None = None
     upper: float | None = None
     lower: float | None = None
+    lines: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float | None:
@@ -77,11 +78,12 @@ class Table:
 
 def row_of(claim: RateClaim, point: Point, predicted: Predicted) -> Row:
     """The point with the claim's curves."""
-    values = [
+    theory, upper, lower = (
         None if curve is None else predicted(curve, point)
         for curve in (claim.curve, claim.upper, claim.lower)
-    ]
-    return Row(point, *values)
+    )
+    lines = {name: predicted(curve, point) for name, curve in claim.lines.items()}
+    return Row(point, theory, upper, lower, lines)
 
 
 def compare(claim: RateClaim, row: Row) -> list[Comparison]:

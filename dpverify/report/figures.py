@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 Point = tuple[float, float]
 Points = tuple[Point, ...]
-Look = Literal["claim", "certified", "fitted", "upper", "lower", "refuted", "nothing"]
+Look = Literal[
+    "claim", "certified", "fitted", "upper", "lower", "refuted", "nothing", "other", "another"
+]
 """Roles of what is drawn; each has its color, its dashes and its marker."""
 _SMALLEST, _LARGEST = 1e-300, 1e300  # on an axis
 _NONE = "\N{EN DASH}"  # in a table
@@ -196,9 +198,19 @@ def rate(data: Mapping[str, Any]) -> Figure:
         line = tuple((number(p["value"]), number(p[key])) for p in points if p[key] is not None)
         if line:
             layers.append(Layer(label, look, line=line))
+    others: tuple[Look, ...] = ("other", "another")
+    names_of_others = list(points[0].get("lines", {})) if points else []
+    for name, look in zip(names_of_others, others, strict=False):
+        line = tuple((number(p["value"]), number(p["lines"][name])) for p in points)
+        layers.append(Layer(str(name), look, line=line))
     keys = ("value", "measured", "low", "high", "predicted", "upper", "lower", "ratio")
-    rows = tuple(tuple(_NONE if p[k] is None else digits(p[k]) for k in keys) for p in points)
+    rows = tuple(
+        tuple(_NONE if p[k] is None else digits(p[k]) for k in keys)
+        + tuple(digits(p["lines"][name]) for name in names_of_others)
+        for p in points
+    )
     header = (what, "measured", "from", "to", "theory", "upper", "lower", "measured / theory")
+    columns = (*header, *map(str, names_of_others))
     drawn = [xy for layer in layers for xy in (*layer.line, *layer.marks)]
     ends = [
         (x, y) for (x, _), bar in zip(layers[0].marks, layers[0].bars, strict=True) for y in bar
@@ -208,7 +220,7 @@ def rate(data: Mapping[str, Any]) -> Figure:
     caption = f"Error against {what}, with 95% intervals"
     return Figure(
         f"Error against {what}{_slope(data)}", f"{caption}, from {len(points)} values.", x, y,
-        tuple(layers), Table(caption, header, rows),
+        tuple(layers), Table(caption, columns, rows),
     )  # fmt: skip
 
 

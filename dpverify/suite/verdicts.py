@@ -66,15 +66,19 @@ _VERDICTS = {
 }
 
 
-def curves_of(row: Row) -> dict[str, float | None]:
-    """The curves at a point, as plain data."""
-    return {"predicted": row.predicted, "upper": row.upper, "lower": row.lower}
+def curves_of(row: Row) -> dict[str, Any]:
+    """Give the curves at a point, and the lines of others, as plain data."""
+    curves = {"predicted": row.predicted, "upper": row.upper, "lower": row.lower}
+    return {**curves, "lines": dict(row.lines)}
 
 
 def _row_in(data: Mapping[str, Any]) -> Row:
-    curves = [None if data[n] is None else float(data[n]) for n in ("predicted", "upper", "lower")]
+    theory, upper, lower = (
+        None if data[n] is None else float(data[n]) for n in ("predicted", "upper", "lower")
+    )
     names = Point.__dataclass_fields__
-    return Row(Point.from_json({n: data[n] for n in names}), *curves)
+    lines = {name: float(value) for name, value in data["lines"].items()}
+    return Row(Point.from_json({n: data[n] for n in names}), theory, upper, lower, lines)
 
 
 def _outcome(table: Table, seen: Mapping[str, str]) -> Outcome:
@@ -109,6 +113,9 @@ def _details(claim: RateClaim, table: Table, seen: Mapping[str, str]) -> tuple[s
         curves = [_shown(row.predicted, 10), _shown(row.ratio, 8)]
         curves += [_shown(row.upper, 10), _shown(row.lower, 10)]
         lines.append(f"{text:<50}{''.join(curves)}".rstrip())
+    for name in claim.lines:
+        there = ", ".join(f"{row.lines[name]:.4g}" for row in table.rows)
+        lines.append(f"{name}: {there}")
     lines += [f"refuted: {what}" for what in table.found(Finding.REFUTED)]
     lines += [f"left open, too few releases: {what}" for what in table.found(Finding.OPEN)]
     return (*lines, *(f"missed fault: {name}" for name, by in seen.items() if not by))
@@ -140,6 +147,7 @@ def _data(claim: RateClaim, table: Table, seen: Mapping[str, str], run: Run) -> 
                 ("lower", claim.lower),
             )
         },
+        "lines": {name: asdict(curve) for name, curve in claim.lines.items()},
         "points": [
             {**row.point.to_json(), **curves_of(row), "ratio": row.ratio} for row in table.rows
         ],

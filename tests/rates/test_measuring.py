@@ -61,6 +61,18 @@ def test_a_right_error_is_shown() -> None:
     assert len(table.comparisons) == 7
 
 
+def test_rates_of_others_are_told_and_compared_with_nothing() -> None:
+    made = claim(curve=_CURVE, lines={"of others": dataclasses.replace(_CURVE, function="line")})
+    at = measure(made, 1, repeats=300, alpha=ALPHA, seed=4)
+
+    def told(curve: Curve, at: Point) -> float:
+        return 7.0 if curve.function == "line" else _deviation(curve, at)
+
+    row = row_of(made, at, told)
+    assert row.lines == {"of others": 7.0}
+    assert [c.what.split()[0] for c in compare(made, row)] == ["expected_error"]
+
+
 def test_every_generic_fault_is_refuted() -> None:
     made = claim(curve=_CURVE, exponent=_MINUS)
     for fault in faults_of(made):

@@ -142,6 +142,19 @@ def test_a_rate_is_drawn_with_intervals_bounds_and_its_slope() -> None:
     assert figure.y.low <= 0.3e-4 < 0.03 <= figure.y.high
 
 
+def test_rates_of_others_are_lines_with_their_names() -> None:
+    lines = {"one, 1 / n": "inf", "another": 0.5}
+    points = [dict(one, lines=lines) for one in RATE["points"]]
+    figure = rate({**RATE, "points": points})
+    (first,), (second,) = (
+        [layer for layer in figure.layers if layer.look == look] for look in ("other", "another")
+    )
+    assert (first.label, second.label) == tuple(lines)
+    assert [y for _, y in second.line] == [0.5] * len(points)
+    assert figure.table.header[-2:] == tuple(lines)
+    assert figure.table.rows[0][-2:] == ("\N{INFINITY}", "0.5")
+
+
 def test_infinite_errors_and_missing_bounds_are_left_out_of_a_rate() -> None:
     points = [dict(one, upper=None, lower="inf") for one in RATE["points"]]
     points[0].update(measured="inf", low="inf", high="inf")
