@@ -204,7 +204,7 @@ def test_claims_that_do_not_fit_are_not_carried(people: Table) -> None:
         people.select("age", "smokes").carry(mean(REPLACE).derivation, REPLACE)
     with pytest.raises(ValueError, match="is under replace, and add-remove is asked for"):
         people.select("age").carry(mean(REPLACE).derivation, ADD_REMOVE)
-    count = NoisyCount(adjacency=ADD_REMOVE, noise_multiplier=1)  # type: ignore[arg-type]
+    count = NoisyCount(adjacency=ADD_REMOVE, noise_multiplier=1)
     counted = people.select().carry(count.derivation, ADD_REMOVE)
     with pytest.raises(ValueError, match="already"):
         people.select().carry(counted, ADD_REMOVE)
