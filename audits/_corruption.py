@@ -27,6 +27,7 @@ from dpverify import (
     WinsorizedMean,
 )
 from dpverify.plans import Mechanism
+from dpverify.randomness import Bits
 from dpverify.rates import (
     Constant,
     Drawn,
@@ -36,8 +37,11 @@ from dpverify.rates import (
     Quick,
     RateFault,
     Reference,
+    Refuted,
     noise_times,
 )
+
+from .exhibits import _robust
 
 Floats = NDArray[np.float64]
 SHARE = 0.1
@@ -97,6 +101,16 @@ def _made(kind: type[Mechanism[Any]], own: Callable[[int, int], Mapping[str, Any
     return make
 
 
+def _filtered(gamma: Callable[[int], float]) -> Refuted:
+    """The coded filter and a vector of noise, as the exhibits have them: epsilon = 1, tau = 1 / n. gamma: of n."""
+
+    def value(setting: Setting, data: Floats, bits: Bits) -> Floats:
+        cells = _robust.released(data, 1, bits, _robust.as_coded, gamma(len(data)))
+        return np.asarray(cells[0] / _robust.CELL)
+
+    return Refuted(value)
+
+
 METHODS = {
     "mean": NotPrivate(lambda setting, data: data.mean(axis=0)),
     "zero": Constant(lambda setting: np.zeros(setting["d"])),
@@ -109,8 +123,10 @@ METHODS = {
     "iterative": _made(
         IterativeMean, lambda n, d: {"center": (0.0,) * d, "radius": WIDEST * math.sqrt(d)}
     ),
+    "algorithm 1": _filtered(lambda n: SHARE),
+    "algorithm 2": _filtered(lambda n: 1 / n),
 }
-"""``RobustMean`` and ``RefinedMean`` are told the deviations, the two others that means are within 100 of 0."""
+"""``RobustMean`` and ``RefinedMean`` are told the deviations, the two others that means are within 100 of 0. The algorithms are DH20's."""
 
 # (n, d): error of Algorithm 1, of Algorithm 2, of the mean of the records as they were.
 _VECTORS = {
@@ -185,6 +201,7 @@ _ORDERS = (
         (("far", 1000, DIMENSIONS), ("mixed", 10_000, (200, 300, 400))),
     ),
     _order("robust", "paper 2", "robust", _MORE, [("mixed", n, _PAPER) for n in (1000, 10_000)]),
+    _order("robust", "algorithm 2", "robust", _MORE, (("mixed", 1000, DIMENSIONS), *_LARGE)),
     _order("zero", "iterative", "iterative", _LESS, _FEW),
     _order("zero", "winsorized", "winsorized", _LESS, _FEW),
 )  # fmt: skip

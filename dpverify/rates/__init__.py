@@ -28,6 +28,7 @@ from dpverify.rates.experiments import (
     Order,
     Quick,
     Reference,
+    Refuted,
     is_private,
 )
 from dpverify.rates.faults import caught, faults_of, faulty_law, noise_times, rescaled, stages
@@ -61,6 +62,7 @@ __all__ = [
     "RateClaim",
     "RateFault",
     "Reference",
+    "Refuted",
     "Row",
     "Slope",
     "Table",

@@ -22,7 +22,15 @@ from dpverify.plans import Abstained, Mechanism
 from dpverify.privacy import Adjacency, Status
 from dpverify.randomness import SeededBits
 from dpverify.rates.claims import RateFault
-from dpverify.rates.experiments import Constant, Experiment, NotPrivate, Order, is_private
+from dpverify.rates.experiments import (
+    Baseline,
+    Constant,
+    Experiment,
+    NotPrivate,
+    Order,
+    Refuted,
+    is_private,
+)
 from dpverify.rates.judging import Finding
 from dpverify.rates.measuring import SHOWN_ALPHA, words
 from dpverify.rates.metrics import Interval, order_statistics
@@ -72,21 +80,23 @@ def measure_cell(
     """
     setting, method = experiment.at(panel, index), experiment.methods[name]
     made: Mechanism[object] | str = ""
-    if not isinstance(method, Constant | NotPrivate):
+    if not isinstance(method, Baseline):
         made = made_for(experiment, name, panel, index)
         if isinstance(made, str):
             return Cell((), made)
     cell, errors = words(f"{panel} {experiment.values[index]}"), list[float]()
     for run in range(experiment.repeats):
         drawn = experiment.draw(setting, np.random.default_rng([seed, *cell, run]))
+        who = words(name if fault is None else f"{name}, {fault.name}")
+        bits = SeededBits(seed, *cell, *who, run)
         if isinstance(method, Constant):
             value = method.value(setting)
         elif isinstance(method, NotPrivate):
             value = method.value(setting, drawn.records)
+        elif isinstance(method, Refuted):
+            value = method.value(setting, drawn.records, bits)
         else:
-            who = words(name if fault is None else f"{name}, {fault.name}")
             assert isinstance(made, Mechanism)
-            bits = SeededBits(seed, *cell, *who, run)
             value = _released(made, drawn.records, bits, fault, experiment.values[index])
         error = math.inf if isinstance(value, Abstained) else experiment.error(value, drawn.truth)
         if math.isnan(error):
@@ -98,7 +108,7 @@ def measure_cell(
 def made_for(experiment: Experiment, name: str, panel: str, index: int) -> Mechanism[object] | str:
     """The mechanism of a cell, its guarantee checked; or why it refuses the setting (public facts)."""
     setting, method = experiment.at(panel, index), experiment.methods[name]
-    assert not isinstance(method, Constant | NotPrivate)
+    assert not isinstance(method, Baseline)
     try:
         made = method(setting)
     except ValueError as refused:

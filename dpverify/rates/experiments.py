@@ -15,6 +15,7 @@ import numpy as np
 from dpverify.plans import Mechanism
 from dpverify.privacy import Adjacency, Guarantee
 from dpverify.privacy.numbers import Floats
+from dpverify.randomness import Bits
 from dpverify.rates.claims import RateFault, Setting
 
 FEWEST_RUNS = 6
@@ -35,9 +36,20 @@ class NotPrivate:
     value: Callable[[Setting, Floats], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """A published method whose claim of privacy is false, so that no guarantee is checked.
+
+    value: of (setting, records, bits); all its randomness is from the bits.
+    """
+
+    value: Callable[[Setting, Floats, Bits], Any]
+
+
 Maker = Callable[[Setting], Mechanism[Any]]
 """Makes a mechanism, or raises ValueError where a setting is not for it (too few records, say)."""
-Method = Maker | Constant | NotPrivate
+Baseline = Constant | NotPrivate | Refuted
+Method = Maker | Baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +230,7 @@ class Experiment:
 
 def is_private(method: Method | None) -> bool:
     """Whether it is a mechanism, which has a claim; baselines have none."""
-    return method is not None and not isinstance(method, Constant | NotPrivate)
+    return method is not None and not isinstance(method, Baseline)
 
 
 def _within(cells: Mapping[str, Mapping[Any, float]], quick: Quick) -> dict[str, dict[Any, float]]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpverify.rates import Cell, Constant, Experiment, Finding, Judged, NotPrivate
+from dpverify.rates import Cell, Constant, Experiment, Finding, Judged, NotPrivate, Refuted
 from dpverify.suite.events import Outcome, UnitFinished
 
 PANEL, EXPERIMENT = "panel", "experiment"
-_FREE, _OPEN_TO_ALL = "private for nothing", "not private"
+_MARKS = {Constant: "private for nothing", NotPrivate: "not private", Refuted: "claim refuted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,8 @@ def _table(
 
 def _header(experiment: Experiment, name: str) -> str:
     """Baselines are marked as such."""
-    kind = experiment.methods[name]
-    if isinstance(kind, Constant):
-        return f"{name} ({_FREE})"
-    return f"{name} ({_OPEN_TO_ALL})" if isinstance(kind, NotPrivate) else name
+    mark = _MARKS.get(type(experiment.methods[name]))
+    return name if mark is None else f"{name} ({mark})"
 
 
 def _shown(cell: Cell) -> str:

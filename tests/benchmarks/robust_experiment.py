@@ -24,6 +24,8 @@ STYLES = {  # color, marker and line
     "winsorized": ("C2", "^-"),
     "iterative": ("C3", "v-"),
     "zero": ("k", "--"),
+    "algorithm 1": ("C5", "x-"),
+    "algorithm 2": ("C6", "+-"),
     "paper 1": ("gray", ":"),
     "paper 2": ("gray", "-."),
     "printed 1": ("#bbbbbb", ":"),
