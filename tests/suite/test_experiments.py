@@ -92,7 +92,7 @@ def _suite(folder: Path, *edits: tuple[str, str]) -> Path:
         (folder / tree).mkdir(parents=True)
         source = (ROOT / "dpverify" if tree == "mechanisms" else ROOT) / tree / "noisy_count.py"
         text = source.read_text(encoding="utf-8").replace("NoisyCount", "MyCount")
-        text = text.replace("from dpverify import Adjacency, MyCount, PureDP", _IMPORTS)
+        text = text.replace("from dpverify import Adjacency, GaussianDP, MyCount, PureDP", _IMPORTS)
         (folder / tree / "my_count.py").write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "spec" / "theory", folder / "spec" / "theory")
     toy = _TOY
@@ -104,7 +104,7 @@ def _suite(folder: Path, *edits: tuple[str, str]) -> Path:
     return folder
 
 
-_IMPORTS = "from dpverify import Adjacency, PureDP\n\nfrom ..mechanisms.my_count import MyCount"
+_IMPORTS = "from dpverify import Adjacency, GaussianDP, PureDP\n\nfrom ..mechanisms.my_count import MyCount"
 
 
 @pytest.fixture(scope="module")
