@@ -15,7 +15,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
-from .theory import centered, families, family_scores, stepped
+from .theory import centered, families, family_scores, interval_scores, stepped
 from .theory.coordinates import missed, side_counts
 from .theory.families import LARGEST
 from .theory.family_frames import (
@@ -219,13 +219,13 @@ def chance_of_missing(parameters: Parameters, n: int) -> Any:
     return min(mp.mpf(1), search_steps(parameters) * missed(r))
 
 
-@states(SCORES)
+@states(SCORES, interval_scores.INTERVALS)
 def lower_bound(parameters: Parameters, n: int, parameter: float) -> Any:
     """No estimate of this privacy has a smaller root mean squared error at every theta within R of
     that of ``parameter``.
 
-    ``family_scores.least_error`` with the best R of eight inside of the public range; s is read at
-    the interval's ends and three places between. Replacing is removing and adding: under
+    ``family_scores.least_error`` or ``interval_scores.least_error``, whichever is larger, with the best R of eight inside
+    of the public range; s is read at the interval's ends and three places between. Replacing is removing and adding: under
     add-remove, for 2 mu.
     """
     known, theta = family(parameters), family(parameters).natural(parameter)
@@ -235,7 +235,8 @@ def lower_bound(parameters: Parameters, n: int, parameter: float) -> Any:
     def least(reach: float) -> Any:
         places = (theta + reach * k / 2 for k in range(-2, 3))
         spread = math.sqrt(max(families.whole(known, one).variance for one in places))
-        return family_scores.least_error(mu, n, spread, mp.mpf(reach))
+        own = interval_scores.least_error(n, interval_scores.leak(spread, mu=mu), [reach])
+        return max(own, family_scores.least_error(mu, n, spread, mp.mpf(reach)))
 
     return max(least(most / 4**k) for k in range(8)) if most else mp.mpf(0)
 
