@@ -7,6 +7,7 @@ import os
 import secrets
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import NoReturn
 
 from dpverify.privacy import (
@@ -311,8 +312,12 @@ def _spends(lines: list[Line]) -> tuple[Spend, ...]:
 
 
 def _spend_of(line: Line) -> Spend:
-    cost = Cost(Fraction(line["amount"]), Fraction(line["delta"]))
-    return Spend(line["spend"], parse_guarantee(line["guarantee"]), cost, line["what"])
+    return _read(*(line[key] for key in ("spend", "guarantee", "amount", "delta", "what")))
+
+
+@lru_cache(maxsize=1 << 12)
+def _read(number: int, guarantee: str, amount: str, delta: str, what: str) -> Spend:
+    return Spend(number, parse_guarantee(guarantee), Cost(Fraction(amount), Fraction(delta)), what)
 
 
 def _sum(log: tuple[Spend, ...]) -> Cost:

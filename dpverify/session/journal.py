@@ -89,7 +89,7 @@ class OnDisk(Journal):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._seen: list[str] = []
+        self._content, self._lines, self._chain = b"", list[Line](), ""  # what was read last
 
     @classmethod
     def start(cls, path: str | os.PathLike[str], header: Line) -> OnDisk:
@@ -111,12 +111,12 @@ class OnDisk(Journal):
         with self._locked() as file:
             before = self._read(file)
             line = decide(before)
-            size = os.fstat(file).st_size
+            text = _text(line, self._chain)
             try:
-                _write(file, _text(line, self._seen[-1]))
+                _write(file, text)
             except BaseException as error:
                 with suppress(OSError):
-                    os.ftruncate(file, size)
+                    os.ftruncate(file, len(self._content))
                 if not isinstance(error, OSError):
                     raise
                 raise AccountError(
@@ -124,7 +124,7 @@ class OnDisk(Journal):
                     "and no record was read. Make room, then ask again."
                 ) from None
             self._sync(file)
-            self._seen.append(_link(line, self._seen[-1]))
+            self._check(self._content + text)
             return line
 
     @classmethod
@@ -150,7 +150,7 @@ class OnDisk(Journal):
                     "mended": f"cut off {len(torn)} bytes",
                     "digest": hashlib.sha256(torn).hexdigest(),
                 }
-                _write(file, _text(line, journal._seen[-1]))
+                _write(file, _text(line, journal._chain))
                 done = f"{path}: a torn last line was cut off; no record was read for it."
             else:
                 _write(file, b"\n")
@@ -216,9 +216,10 @@ class OnDisk(Journal):
     def _check(self, content: bytes) -> list[Line]:
         """Read lines, each of which must be as this module writes it, after all that this process
         has seen."""
-        *lines, torn = content.split(b"\n")
-        chain, found, seen = "", list[Line](), list[str]()
-        for number, text in enumerate(lines, 1):
+        known = content.startswith(self._content)  # then what is new is checked alone
+        lines, chain = (list(self._lines), self._chain) if known else (list[Line](), "")
+        *new, torn = content[len(self._content) if known else 0 :].split(b"\n")
+        for number, text in enumerate(new, len(lines) + 1):
             try:
                 line = json.loads(text)
                 del line[_CHAIN]
@@ -230,25 +231,24 @@ class OnDisk(Journal):
                     "was changed since. What was spent is not known; restore the file."
                 ) from None
             chain = _link(line, chain)
-            found.append(line)
-            seen.append(chain)
+            lines.append(line)
         if torn:
             raise CorruptAccount(
                 f"{self.path}: the last line is torn: a process ended while it wrote it, before a "
                 f"record was read. Write Account.mend({str(self.path)!r}), which says in the file "
                 "what it did."
             )
-        if not found:
+        if not lines:
             raise CorruptAccount(
                 f"{self.path} is empty: an account has a first line. Restore the file."
             )
-        if seen[: len(self._seen)] != self._seen:
+        if not known:
             raise CorruptAccount(
                 f"{self.path} lacks lines that this process has seen in it: an older or another "
                 "file was put in its place. Restore the file."
             )
-        self._seen = seen
-        return found
+        self._content, self._lines, self._chain = content, lines, chain
+        return lines
 
     def _sync(self, file: int) -> None:
         try:

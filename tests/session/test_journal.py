@@ -290,7 +290,19 @@ def test_lines_that_are_missing_doubled_or_in_another_order_are_seen(
         path.write_bytes(b"".join([header, *changed]))
         with pytest.raises(CorruptAccount, match="what an account has written"):
             Account.resume(path)
-    for content in (b"", b"\n", a, b"[" * 100_000 + b"\n", b"3\n", b"{}\n", b"\xff\n"):
+    another = path.with_name("another")
+    _spend(_account(another))
+    foreign = another.read_bytes().splitlines(keepends=True)[1]
+    for content in (
+        b"",
+        b"\n",
+        a,
+        header + foreign,
+        b"[" * 100_000 + b"\n",
+        b"3\n",
+        b"{}\n",
+        b"\xff\n",
+    ):
         path.write_bytes(content)
         with pytest.raises(CorruptAccount):
             Account.resume(path)
