@@ -12,7 +12,14 @@ from dpverify.privacy import Adjacency, Source, states
 
 from .theory import lower_bounds, queries
 from .theory.gaussian_laws import RoundedGaussianLaw
-from .theory.laws import DiscreteLaplaceLaw, TranscriptLaw, closed, real, real_exponential
+from .theory.laws import (
+    DiscreteLaplaceLaw,
+    TranscriptLaw,
+    closed,
+    least_tail,
+    real,
+    real_exponential,
+)
 from .theory.obligations import Departure, neighbors, require
 
 Parameters = Mapping[str, Any]
@@ -87,6 +94,16 @@ def _loss(parameters: Parameters, left: Sequence[Fraction], right: Sequence[Frac
     centers = [facts[1] for facts in (one.facts(), other.facts())]
     moved = [c[0] if isinstance(c, tuple) else c for c in centers]
     return Fraction(abs(moved[0] - moved[1])) / scale(parameters)
+
+
+@states(Source("GRS09", "geometric mechanism"))
+def error_bound(parameters: Parameters, beta: Fraction) -> Any:
+    """t with P(|noise| >= t) <= beta, in the data's unit; of rounded Gaussian noise |z| >= t if scale |N| >= t - 1/2."""
+    _, _, cell = grid(parameters)
+    own = scale(parameters)
+    if parameters["noise"] == "gaussian":
+        return (real(own) * mp.sqrt(2) * mp.erfinv(1 - real(beta)) + 1) * real(cell)
+    return least_tail(DiscreteLaplaceLaw(0, own), beta) * real(cell)
 
 
 def expected_error(parameters: Parameters) -> Any:

@@ -51,6 +51,7 @@ from dpverify import (
     SignCovariance,
     SparseEstimate,
     StabilityHistogram,
+    SumEstimate,
     UnivariateGaussian,
     VarianceEstimate,
     VectorMeanEstimate,
@@ -60,6 +61,7 @@ from dpverify import (
 from dpverify.estimation import answers
 from dpverify.plans import DiscreteLaplace, RoundedGaussian
 from dpverify.privacy.tails import Tail
+from dpverify.session.answers import ColumnMean
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 DRAWS = 300
@@ -448,6 +450,10 @@ RESULTS: list[Any] = [
         (0.0, 1.0),
     ),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
+    CountEstimate(3, 1.5, "gaussian"),
+    SumEstimate(1e308, math.inf),
+    SumEstimate(-0.0, 0.5, "gaussian", 5e-324),
+    ColumnMean(0.5, 0.1, 9.5, 0.1, -0.0, 2.5, -1e308, 1e308),
 ]
 
 
@@ -503,10 +509,10 @@ GOOD = CountEstimate(3, 1.5).to_dict()
     ("given", "message"),
     [
         ({}, "result = None is not known"),
-        ({"result": "Estimate"}, "it is one of Abstained, Concentrated"),
+        ({"result": "Estimate"}, "it is one of Abstained, ColumnMean"),
         ({"result": []}, "not known"),
         (GOOD | {"more": 1}, "unknown here: more"),
-        ({"result": "CountEstimate", "value": 3}, "unknown here: standard_deviation"),
+        ({"result": "CountEstimate", "value": 3}, "unknown here: noise, standard_deviation"),
         (GOOD | {"value": 3.5}, "value = 3.5 is not what"),
         (GOOD | {"value": True}, "value = True"),
         (GOOD | {"value": "many"}, "value = 'many'"),

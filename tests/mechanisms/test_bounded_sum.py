@@ -77,6 +77,9 @@ def test_the_error_is_the_predicted_one_and_intervals_hold_it(noise: str) -> Non
     assert not mean_square_fits([one.value - 19.0 for one in estimates(wrong, data, 2)], predicted)
     low, high = found[0].interval(0.9)
     reach = (high - low) / 2
+    with mp.workdps(50):
+        bound = float(spec.error_bound(right.parameters, Fraction(1, 10)))
+    assert reach == pytest.approx(bound, rel=1e-4)
     assert fails_at_most(errors, reach, 0.1)
     assert not fails_at_most(errors, reach / 2, 0.1)
 

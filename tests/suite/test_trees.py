@@ -28,6 +28,7 @@ def test_our_own_trees_fit_together() -> None:
     assert sorted(suite.entries) == [
         "bernoulli_mean",
         "bounded_mean",
+        "bounded_sum",
         "clipped_mean",
         "coordinatewise_mean",
         "gaussian",
