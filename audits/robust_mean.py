@@ -311,10 +311,10 @@ RATES = (
     _rate(  # outliers inside the ball, which nothing cuts, to near the limit: the mean leans by gamma times their distance
         "error-against-gamma",
         tuple(map(Fraction, ("1/50", "3/50", "11/100", "18/100"))),
-        {"n": 600, "d": 3, "noise_multiplier": "5", "adjacency": ADD, "directions": 0},
+        {"n": 1000, "d": 3, "noise_multiplier": "5", "adjacency": ADD, "directions": 0},
         variable="gamma",
         instance=Instance(
-            kind="contaminated", parameters={"mean": 3.0, "share": "gamma", "offset": 1.5}
+            kind="contaminated", parameters={"mean": 3.0, "share": "gamma", "offset": 0.9}
         ),
         target=Empirical(
             lambda mechanism, data: data[int(mechanism.gamma * len(data)) :].mean(axis=0)
@@ -322,9 +322,10 @@ RATES = (
         facts=lambda setting, data, truth: {
             "leaning": float(np.linalg.norm(data.mean(axis=0) - truth))
         },
-        curve=Curve(function="expected_error", arguments=("parameters", "n"), beside="leaning"),
-        exponent=Exponent(value=0.78, tolerance=0.12, start=0.05, drift=1.5),
-        repeats=400,
+        curve=Curve(
+            function="expected_error", arguments=("parameters", "n"), beside="leaning", margin=1.12
+        ),
+        repeats=800,
     ),
     _rate(
         "privacy-for-free",  # the sampling error: that of the inliers' mean goes as n^-1/2
