@@ -10,8 +10,8 @@ of a histogram its mean over the bins, after negative counts of all three became
 how many ranks it misses, as a share of the records, where values within 1/5000 of the declared
 range are the same (many diamonds have .70 carat, and a grid may not). Shown are means over the
 runs, with their standard errors. "ratio" is ours over theirs, with its 99.9% interval by 10,000
-resamples of both, so that a false MISSED somewhere has a probability of about 2%: many cells have the
-same law of noise for all three. target: at most theirs, that is no interval above 1.
+resamples of both, so that a false MISSED somewhere has a probability of about 2%: many cells have
+the same law of noise for all three. target: at most theirs, that is no interval above 1.
 
 diamonds: 53,940 of plotnine (pip install 'dpverify[data]'). diabetes: 442 patients of scikit-learn,
 unscaled.
