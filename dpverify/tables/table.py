@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -161,6 +161,9 @@ class Table:
         if len(set(columns)) < len(columns):
             raise ValueError(f"select{columns}: give each column once.")
         return Selection(self, columns)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A table is as secret as its data: it is not copied or pickled.")
 
     def __repr__(self) -> str:
         columns = "".join(f"\n  {name}: {kind}" for name, kind in self._columns.items())

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 
-from dpverify.privacy import Adjacency, Domain, GaussianDP, PureDP, TableDomain, rules
+from dpverify.privacy import (
+    Adjacency,
+    Domain,
+    GaussianDP,
+    PureDP,
+    TableDomain,
+    parse_guarantee,
+    rules,
+)
 
 from .makers import COLUMN, NEAR, conjectured, proved
 
@@ -58,6 +67,32 @@ def test_leaving_out_is_paid_for_twice_under_replace_alone() -> None:
     assert two.status is one.status
     with pytest.raises(ValueError, match="do not compose: one is under add-remove"):
         rules.compose(kept(), kept(adjacency=REPLACE))
+
+
+KINDS = (
+    "perfect", "pure(1)", "approx(1, 1e-6)", "zcdp(1/2)", "gaussian(1)", "agaussian(1, 1e-6, 1e-7)",
+    "range(1)", "profile(pure(1), gaussian(1), delta 1e-6)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_guarantee_is_kept_or_paid_for_as_two_steps(kind: str) -> None:
+    """Two steps are what a change of adjacency costs, which is held against the spec elsewhere."""
+    own = conjectured(parse_guarantee(kind))
+    twice = rules.change_adjacency(own, to=REPLACE).conclusion.guarantee
+    for adjacency, expected in ((ADD_REMOVE, own.conclusion.guarantee), (REPLACE, twice)):
+        made = rules.of_kept_records(own, domain=PEOPLE, adjacency=adjacency, by="x")
+        assert made.conclusion.guarantee == expected
+        assert made.premises == (own,)
+        each = conjectured(parse_guarantee(kind), adjacency=adjacency)
+        same = rules.of_each_record(each, domain=PEOPLE, by="x").conclusion
+        assert (same.guarantee, same.adjacency) == (own.conclusion.guarantee, adjacency)
+    assert (twice == own.conclusion.guarantee) == (kind == "perfect")
+
+
+def test_a_carried_claim_is_pickled_with_its_table() -> None:
+    made = kept(adjacency=REPLACE)
+    assert pickle.loads(pickle.dumps(made)) == made
 
 
 def test_what_rests_on_the_number_of_records_is_refused() -> None:

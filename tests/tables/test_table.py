@@ -3,6 +3,8 @@ claims."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -109,6 +111,12 @@ def test_a_table_and_its_types_are_made_once(people: Table) -> None:
     ):
         with pytest.raises(TypeError, match="is made already"):
             kind.__init__(*given)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("leave", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_table_is_not_copied_to_where_it_is_no_secret(people: Table, leave: Any) -> None:
+    with pytest.raises(TypeError, match="as secret as its data"):
+        leave(people)
 
 
 class OfAll(ColumnType):
