@@ -13,7 +13,9 @@ trace 0, with the noise's precision averaged over rotations; on such differences
 b of the squared norm, and b 2 <= mu^2 by the pair.
 
 What follows holds for every way to read a direction off that release, and for every share of the
-budget.
+budget. It says nothing of releases in several rounds: there psi may follow what was released, which knows
+a little of u and of the records, so that signals need not have mean s. Nor of outliers along columns, which votes
+find (farthest_columns.py).
 """
 
 from __future__ import annotations
