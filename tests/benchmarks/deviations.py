@@ -123,11 +123,11 @@ class Case:
         return np.random.default_rng([self.n, self.d, run]).normal(self.center, 1.0, shape)
 
 
-def _both(name: str, kind: str, n: int, d: int, **own: Any) -> Iterator[Case]:
+def _both(name: str, kind: str, n: int, columns: int, /, **own: Any) -> Iterator[Case]:
     ratios = own.pop("ratios", means)
     center = own.pop("mean", 0.3)
     for adjacency in (ADD, REPLACE):
-        yield Case(f"{name}, {adjacency}", kind, adjacency, n, d, own, ratios, center)
+        yield Case(f"{name}, {adjacency}", kind, adjacency, n, columns, own, ratios, center)
 
 
 def cases() -> Iterator[Case]:
@@ -168,6 +168,10 @@ def cases() -> Iterator[Case]:
             for adjacency in (ADD, REPLACE):
                 name = f"shape {at}, {adjacency}"
                 yield Case(name, "SignCovariance", adjacency, n, d, turned, entries, 0.0, True)
+    for n, d in ((20_000, 3), (20_000, 10), (50_000, 10)):
+        yield from _both(
+            f"unknown covariance {n} x {d}", "UnknownCovarianceMean", n, d, d=d, n_max=n
+        )
     yield from columns()
 
 
