@@ -69,8 +69,8 @@ def _order(names: Sequence[str] | None, wanted: tuple[str, ...]) -> tuple[str, .
 
 
 def _there(wanted: tuple[str, ...], given: Iterable[Any]) -> tuple[str, ...]:
-    """The wanted columns, each of which is there once. Raises ValueError, which does not list what
-    is there: names that were read from a file without a line of names are a record."""
+    """Return the wanted columns, each of which is there once. Raises ValueError, which does not
+    list what is there: names that were read from a file without a line of names are a record."""
     names = list(given)
     for name in wanted:
         if names.count(name) != 1:
@@ -90,8 +90,8 @@ def _refuse_masks(array: Any) -> None:
 
 
 def _of_numpy(column: Any) -> Cells:
-    """The cells of an array of one dimension: a fresh array of floats where it holds real numbers,
-    else a list."""
+    """Give the cells of an array of one dimension: a fresh array of floats where it holds real
+    numbers, else a list."""
     return column.astype(np.float64) if column.dtype.kind in "biuf" else list(column)
 
 
@@ -113,14 +113,14 @@ def _of_array(data: Any, wanted: tuple[str, ...], order: tuple[str, ...]) -> dic
 
 
 def _of_rows(rows: list[Any], wanted: tuple[str, ...], order: tuple[str, ...]) -> dict[str, Cells]:
-    """The cells of a list of rows, each of which is looked at alone."""
+    """Give the cells of a list of rows, each of which is looked at alone."""
     places = [order.index(name) for name in wanted]
     found: list[list[Any]] = [_row(row, wanted, places, len(order)) for row in rows]
     return {name: [row[i] for row in found] for i, name in enumerate(wanted)}
 
 
 def _row(row: Any, wanted: tuple[str, ...], places: list[int], width: int) -> list[Any]:
-    """The wanted cells of one row; all are missing where it is no row of that width."""
+    """Give the wanted cells of one row; all are missing where it is no row of that width."""
     try:
         kind = type(row)
         if issubclass(kind, Mapping):

@@ -33,7 +33,7 @@ def is_column(data: Any) -> bool:
 
 
 def _library_of(data: Any, classes: dict[str, tuple[str, ...]]) -> str:
-    """The library one of whose classes this is of; an empty text if it is of none."""
+    """Name the library one of whose classes this is of; an empty text stands for none."""
     for library, names in classes.items():
         module = sys.modules.get(library)  # whose data has been made has been imported
         if module is not None and isinstance(data, tuple(getattr(module, n) for n in names)):
@@ -62,7 +62,7 @@ def frame_cells(column: Any) -> Cells:
 
 
 def _nothing(column: Any) -> Cells:
-    """As many missing cells as the column has."""
+    """Give as many missing cells as the column has."""
     return np.full(len(column), np.nan)
 
 
@@ -97,7 +97,8 @@ def _of_polars(column: Any) -> Cells:
 
 
 def _of_arrow(column: Any) -> Cells:
-    """The cells of an array of Arrow. Texts are taken as bytes, for Arrow lets them be no UTF-8."""
+    """Give the cells of an array of Arrow. Texts are taken as bytes, for Arrow lets them be no
+    UTF-8."""
     arrow = sys.modules["pyarrow"]
     types = arrow.types
     if types.is_dictionary(column.type):
@@ -121,5 +122,6 @@ def _of_arrow(column: Any) -> Cells:
 
 
 def _copied(column: Any) -> dict[str, bool]:
-    """The option by which an array that is not chunked becomes one of numpy, missing cells too."""
+    """Give the option by which an array that is not chunked becomes one of numpy, missing cells
+    too."""
     return {} if hasattr(column, "chunks") else {"zero_copy_only": False}

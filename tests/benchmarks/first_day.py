@@ -93,7 +93,7 @@ QUESTIONS = (
 
 
 def tables() -> dict[str, Table]:
-    """Both tables, as a user reads them. Raises SystemExit without plotnine."""
+    """Read both tables as a user reads them. Raises SystemExit without plotnine."""
     path = diamonds_file()
     if path is None:
         raise SystemExit("needs plotnine: pip install 'dpverify[data]'")
@@ -150,7 +150,7 @@ class Known:
         return [int(bin_) for bin_ in np.searchsorted(edges, self.column, side="right")]
 
     def task(self, adjacency: Adjacency) -> dict[str, Any]:
-        """What a peer is asked."""
+        """Write down what a peer is asked."""
         given = {"count": self.flags, "histogram": self.binned}
         records = given.get(self.asked.kind, self.column.tolist)()
         numerator, denominator = map(int, self.asked.at.split("/"))
@@ -159,7 +159,7 @@ class Known:
         return own | {"adjacency": str(adjacency), "records": records}
 
     def error(self, answer: Any) -> float:
-        """How far an answer is off."""
+        """Measure how far an answer is off."""
         if self.asked.kind == "mean":
             return float(abs(answer - self.column.mean()))
         if self.asked.kind == "count":
@@ -176,7 +176,7 @@ class Known:
 
 
 def ratio(ours: Floats, theirs: Floats, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Ours over theirs, with the ends of its 99.9% interval by resampling."""
+    """Divide our mean error by theirs, with the ends of its 99.9% interval by resampling."""
 
     def means(errors: Floats) -> Floats:
         drawn = errors[rng.integers(len(errors), size=(RESAMPLES, len(errors)))].mean(axis=1)
@@ -187,7 +187,7 @@ def ratio(ours: Floats, theirs: Floats, rng: np.random.Generator) -> tuple[float
 
 
 def asked_of_peers(python: str, task: dict[str, Any]) -> list[dict[str, list[Any]]]:
-    """The peers' answers, by a process in their environment."""
+    """Get the peers' answers by a process in their environment."""
     done = subprocess.run(
         [python, PEERS], input=json.dumps(task), capture_output=True, text=True, check=True
     )
@@ -196,7 +196,7 @@ def asked_of_peers(python: str, task: dict[str, Any]) -> list[dict[str, list[Any
 
 
 def rows(runs: int, python: str) -> Iterator[tuple[str, ...]]:
-    """A row for each question and adjacency."""
+    """Make a row for each question and adjacency."""
     data, rng = tables(), np.random.default_rng(7)
     for adjacency in Adjacency:
         known = [Known(asked, data[asked.table].numbers(asked.column)) for asked in QUESTIONS]

@@ -43,7 +43,7 @@ def one_less(long: list[Any], short: list[Any]) -> bool:
 
 
 def apart(left: Any, right: Any) -> int:
-    """How many steps of add-remove, at most two, or 3 for more."""
+    """Count the steps of add-remove, at most two, or 3 for more."""
     a, b = (list(map(tuple, records.tolist())) for records in (left, right))
     if a == b:
         return 0
@@ -54,7 +54,7 @@ def apart(left: Any, right: Any) -> int:
 
 
 def wrong(records: Callable[[Rows], Any], leaves_out: bool) -> list[tuple[Rows, Rows]]:
-    """The neighbors whose records are farther apart than the rules say."""
+    """List the neighbors whose records are farther apart than the rules say."""
     found = []
     for about in Adjacency:
         pairs: Pairs = edges(about, ROWS, 3)

@@ -121,7 +121,7 @@ INFERRED: dict[str, Make] = {
 def seen(
     make: Callable[[], Any], kinds: dict[str, Any]
 ) -> tuple[str, list[str], dict[str, list[float]]]:
-    """What anybody sees, an exception or warnings, and the numbers."""
+    """Collect what anybody sees, an exception or warnings, and the numbers."""
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="warn"):
         warnings.simplefilter("always")
         try:
@@ -144,7 +144,7 @@ def same(one: list[float], other: list[float]) -> bool:
 
 
 def wrong(make: Make, cell: Any, number: float, whole: float, kinds: dict[str, Any]) -> list[str]:
-    """In what tables with an odd cell differ from those without it, but for the cell."""
+    """List in what tables with an odd cell differ from those without it, but for the cell."""
     found: list[str] = []
     whole = expected(number, whole)[1]
     for others in OTHERS:

@@ -16,8 +16,8 @@ _KEPT = Source("OURS", "a map that leaves records out turns a replacement into t
 def of_each_record(
     claim: Derivation[PrivacyClaim], *, domain: AnyDomain, by: str
 ) -> Derivation[PrivacyClaim]:
-    """The claim of a mechanism, for datasets of another domain, each record of which a public
-    function maps to one it takes.
+    """Carry the claim of a mechanism over to datasets of another domain, each record of which a
+    public function maps to one it takes.
 
     by: the function, in words. It is total, has no coins and sees one record: neither its place nor
     the others. Then F(x_1, ..., x_n) = (f(x_1), ..., f(x_n)) has as many records as x. Where x and
@@ -34,8 +34,8 @@ def of_each_record(
 def of_kept_records(
     claim: Derivation[PrivacyClaim], *, domain: AnyDomain, adjacency: Adjacency, by: str
 ) -> Derivation[PrivacyClaim]:
-    """The claim of a mechanism under add-remove, for datasets of another domain, whose records a
-    public function maps or leaves out.
+    """Carry the claim of a mechanism under add-remove over to datasets of another domain, whose
+    records a public function maps or leaves out.
 
     by: the function, in words. It has no coins and sees one record: neither its place nor the
     others. F(x) has the images of the records that f keeps, in their order. Where y is x without a
@@ -68,7 +68,7 @@ def of_kept_records(
 
 
 def _adjacency_of(claim: Derivation[PrivacyClaim], domain: AnyDomain, rule: str) -> Adjacency:
-    """The claim's adjacency, once the claim and the domain are what both rules are about."""
+    """Give the claim's adjacency, once the claim and the domain are what both rules are about."""
     claims_among([claim])
     require_closed(claim, rule)
     if not isinstance(domain, (Domain, TableDomain)):
