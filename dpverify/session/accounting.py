@@ -17,6 +17,7 @@ from dpverify.privacy import (
     GaussianDP,
     Guarantee,
     PerfectPrivacy,
+    Profile,
     PureDP,
     ZeroConcentratedDP,
     calibrate,
@@ -119,7 +120,7 @@ class Gaussian(Accounting):
 
     def guarantee_of(self, cost: Cost) -> Guarantee:
         """Name approximate GDP of these parameters, GDP without a delta."""
-        return _gaussian(*cost) if cost.amount else _events_alone(cost)
+        return _gaussian(*cost) if cost.amount else _event(cost.delta)
 
 
 class Epsilon(Accounting):
@@ -152,7 +153,7 @@ class Epsilon(Accounting):
     def guarantee_of(self, cost: Cost) -> Guarantee:
         """Name (epsilon, delta)-DP of these parameters, pure without a delta."""
         if not cost.amount:
-            return _events_alone(cost)
+            return _event(cost.delta)
         return ApproxDP(*cost) if cost.delta else PureDP(cost.amount)
 
 
@@ -162,12 +163,9 @@ def _gaussian(mu_squared: Fraction, delta: Fraction) -> Guarantee:
     return GaussianDP.of_square(mu_squared)
 
 
-def _events_alone(cost: Cost) -> Guarantee:
-    """Name what costs no amount. Raises ValueError where there is a delta, which no guarantee has
-    alone."""
-    if cost.delta:
-        raise ValueError("A delta alone is no guarantee; give a positive amount beside it.")
-    return PerfectPrivacy()
+def _event(delta: Fraction) -> Guarantee:
+    """Name what holds but for an event of this probability, and is perfectly private else."""
+    return Profile([], delta) if delta else PerfectPrivacy()
 
 
 _ALL: dict[Unit, Accounting] = {one.unit: one for one in (Gaussian(), Epsilon())}

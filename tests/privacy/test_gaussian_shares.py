@@ -46,7 +46,7 @@ CASES: list[tuple[Guarantee, Fraction]] = [
     (SmoothLaplace("1/2", "1.1"), LITTLE),
     (Lifted(PureDP("1/4"), Fraction(2)), ZERO),
     (Profile([(DiscreteLaplaceShift(100, 1000), 4)]), ZERO),
-    (Profile([DiscreteLaplaceShift(100, 400), GaussianDP("1/2")]), LITTLE),
+    (Profile([PureDP("1/4"), GaussianDP("1/2")]), LITTLE),
 ]
 _DIGITS = 60
 MESH = [i / 16 for i in range(48)]
@@ -90,6 +90,8 @@ def test_gaussian_guarantees_cost_what_they_say() -> None:
     assert gaussian_share(ApproximateGaussianDP("1/3", LITTLE), LITTLE) == Fraction(1, 9)
     assert gaussian_share(PerfectPrivacy()) == 0
     assert gaussian_share(PureDP(1)) == PureDP(1).gaussian.mu_squared
+    assert gaussian_share(PureDP("1e-9"), LITTLE) == 0  # delta alone covers it
+    assert gaussian_share(Profile([], delta=LITTLE), LITTLE) == 0
 
 
 @pytest.mark.parametrize(

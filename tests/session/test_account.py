@@ -15,6 +15,7 @@ from dpverify import (
     ApproximateGaussianDP,
     GaussianDP,
     PerfectPrivacy,
+    Profile,
     PureDP,
     ZeroConcentratedDP,
 )
@@ -189,6 +190,8 @@ def test_all_requests_are_one_derivation_of_the_budget(account: Account) -> None
     account.spend(third, "a histogram", _shown(third))
     account.spend(small, "a mean", _shown(GaussianDP("1/200")))
     account.spend(PureDP("1/10"), "a count", _shown(PureDP("1/10")))
+    told = Profile([], delta="1e-8")
+    account.spend(told, "rarely all, else nothing", _shown(told))
     shown = account.derivation
     assert shown.conclusion.guarantee == BUDGET
     filtered = shown.premises[0]

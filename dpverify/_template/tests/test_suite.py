@@ -29,7 +29,9 @@ def test_the_count_is_near_the_truth() -> None:
 @pytest.mark.parametrize("threshold", [float("nan"), float("inf"), "18", None, True])
 def test_a_threshold_that_is_no_number_is_refused(threshold: object) -> None:
     with pytest.raises(ValueError, match="give a finite number"):
-        ENTRY.mechanism.calibrated_for(PureDP(1), adjacency=Adjacency.ADD_REMOVE, threshold=threshold)
+        ENTRY.mechanism.calibrated_for(
+            PureDP(1), adjacency=Adjacency.ADD_REMOVE, threshold=threshold
+        )
 
 
 def test_the_obligation_fails_for_a_false_claim() -> None:

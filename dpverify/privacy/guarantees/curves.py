@@ -90,9 +90,11 @@ def gaussian_share(shown: Guarantee, delta: Fraction = _ZERO) -> Fraction:
     ValueError where there is none: additive deltas are larger, or tails heavier, than a Gaussian
     curve and delta allow.
     """
+    if _claimed(shown, _ZERO) <= delta:
+        return _ZERO
     part = shown.gaussian
     most = part.mu_squared if part and not part.tv and part.delta <= delta else None
-    if most is not None and (most == 0 or not lies_below(shown, most * _SLIGHTLY_LESS, delta)):
+    if most is not None and not lies_below(shown, most * _SLIGHTLY_LESS, delta):
         return most
     try:
         return smallest_sufficient(lambda square: lies_below(shown, square, delta), gap=_CLOSE)
