@@ -40,8 +40,8 @@ CONFIGURATIONS = (
 )
 
 
-def _small(multiplier: str, adjacency: Adjacency) -> BoundedSum:
-    own: dict[str, Any] = {"lower": -1.0, "upper": 2.0, "cell": 1}
+def _small(multiplier: str, adjacency: Adjacency, **how: Any) -> BoundedSum:
+    own: dict[str, Any] = {"lower": -1.0, "upper": 2.0, "cell": 1, **how}
     return BoundedSum(adjacency=adjacency, noise_multiplier=Fraction(multiplier), **own)
 
 
@@ -57,6 +57,11 @@ SMALL = (
     ),
     SmallInstance(
         name="one record, replace", mechanism=_small("1/3", _REPLACE), data=(-3.0,), max_choices=20
+    ),
+    SmallInstance(
+        name="two records, Gaussian noise",
+        mechanism=_small("2", _ADD, noise="gaussian"),
+        data=(1.5, -0.25),
     ),
 )
 

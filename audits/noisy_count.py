@@ -57,8 +57,9 @@ CONFIGURATIONS = (
 )
 
 
-def _small(scale: Fraction) -> NoisyCount:
-    return NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=scale, within=(0.0, 1.0))
+def _small(scale: Fraction, **how: Any) -> NoisyCount:
+    own: dict[str, Any] = {"within": (0.0, 1.0), **how}
+    return NoisyCount(adjacency=Adjacency.ADD_REMOVE, noise_multiplier=scale, **own)
 
 
 SMALL = (
@@ -79,6 +80,11 @@ SMALL = (
         mechanism=_small(Fraction(4, 3)),
         data=(1.0, 5e-324),
         max_choices=20,
+    ),
+    SmallInstance(
+        name="scale 3, Gaussian noise",
+        mechanism=_small(Fraction(3), noise="gaussian"),
+        data=(0.5, 7.0),
     ),
 )
 

@@ -9,6 +9,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.mechanisms.private_quantile import QuantileEstimate
 from dpverify.plans import Abstained, Mechanism
@@ -83,6 +85,14 @@ class Prepared:
     def selects(self) -> bool:
         """Tell whether a record can be left out of an answer: then how many count is private under replace too."""
         return self.together[0].disjoint or self.together[0].pieces[0].selection.conditions != ()
+
+    def expected_error(self, n: int) -> float:
+        """Predict the root mean square of the noise, as the mechanism does; of a covariance for a mean in the middle of the bounds."""
+        features, found = self.together[0].features, self.mechanism.expected_error(n)
+        if features is None:
+            return found
+        units = np.outer(features.half, features.half)
+        return found / math.sqrt(len(features.center)) * float(np.linalg.norm(units))
 
     def release(self, bits: Bits | None) -> dict[Any, Any]:
         """Draw all releases, and give the result of each group. Reads records: only after the spend."""

@@ -121,7 +121,7 @@ class Session(Asking):
                     "How many records count is private here; give n=, a public guess, say n=1000."
                 )
             n = self.table.private_number_of_rows
-        return prepared.mechanism.expected_error(n)
+        return prepared.expected_error(n)
 
     def plan(self) -> Plan:
         """Begin a plan: several questions that are fixed before any of them is answered, for less noise in each."""

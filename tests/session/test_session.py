@@ -340,6 +340,11 @@ def test_the_expected_error_is_known_before_and_spends_nothing() -> None:
     assert public.expected_error("mean", "bmi", share=1) > 0
     with pytest.raises(ValueError, match="private here; give n="):
         public.expected_error("mean", "bmi", share=1, where={"age": (30, 50)})
+    told = one.expected_error("variance", "bmi", budget=GaussianDP(1), n=N)
+    noise = one.expected_error("mean", "bmi", budget=GaussianDP(1), n=N)
+    assert told == pytest.approx(
+        noise * 15, rel=0.5
+    )  # half the range is 15: z^2 has the noise of z
     assert one.log == public.log == ()
 
 
@@ -441,6 +446,17 @@ def test_a_session_is_one_derivation() -> None:
         assert said in shown
     assert len(_steps(one)) == 3
     assert one.derivation.conclusion.domain == TABLE.domain
+
+
+def test_a_table_is_a_snapshot_between_releases() -> None:
+    data = {"bmi": np.full(50, 20.0)}
+    table = Table(data, columns={"bmi": Number(15, 45, missing=30)})
+    one = Session(table, budget=PureDP(10**7), adjacency=ADD, bits=SeededBits(1))
+    before = one.mean("bmi", share="1/4").value
+    data["bmi"][:] = 40.0
+    data["bmi"] = np.zeros(0)
+    assert one.mean("bmi", share="1/4").value == pytest.approx(before, abs=1e-4)
+    assert before == pytest.approx(20, abs=1e-4)
 
 
 def test_the_order_of_questions_does_not_matter_to_what_they_cost() -> None:
