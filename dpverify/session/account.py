@@ -102,7 +102,7 @@ class Account:
             "name": secrets.token_hex(8),
         }
         self._set(InMemory(header) if path is None else OnDisk.start(path, header))
-        for key in ("budget", "accounting", "amount", "delta", "adjacency", "schema"):
+        for key in ("budget", "accounting", "delta", "adjacency", "schema"):
             if self._header[key] != header[key]:
                 raise AccountError(
                     f"{path} was opened with {key} = {self._header[key]!r}, and now {key} = "
@@ -135,6 +135,11 @@ class Account:
         self.schema = str(header["schema"])
         self._unit = accounting_for(self.budget, header["accounting"])
         self.limit = Cost(Fraction(header["amount"]), Fraction(header["delta"]))
+        if not self._unit.guarantee_of(self.limit).implies(self.budget):
+            raise CorruptAccount(
+                f"The limits {self._unit.show(self.limit)} do not imply {self.budget}, which this "
+                "account promises; nothing is spent from it."
+            )
         self._derivations: dict[int, Derivation[PrivacyClaim]] = {}
 
     @property

@@ -211,6 +211,7 @@ def _least_lack(pair: Pair, square: float) -> float:
     bounds = [(0.0, m) for m in (*p, *q)] + [(0.0, 1.0)]
     found = scipy.optimize.linprog([0.0] * 2 * size + [1.0], rows, most, bounds=bounds)
     assert found.status == 0
+    assert found.fun is not None
     return float(found.fun)
 
 

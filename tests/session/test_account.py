@@ -20,8 +20,15 @@ from dpverify import (
     ZeroConcentratedDP,
 )
 from dpverify.privacy import Derivation, Domain, Guarantee, PrivacyClaim, rules
-from dpverify.session.account import Account, AccountError, BudgetExceeded
+from dpverify.session.account import (
+    FORMAT,
+    Account,
+    AccountError,
+    BudgetExceeded,
+    CorruptAccount,
+)
 from dpverify.session.accounting import Cost
+from dpverify.session.journal import OnDisk
 
 BUDGET = ApproxDP(1, "1e-6")
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -130,7 +137,7 @@ def test_an_account_is_resumed_with_all_that_was_spent(account: Account, tmp_pat
         ({"adjacency": REPLACE}, "adjacency"),
         ({"schema": "three columns"}, "schema"),
         ({"accounting": "epsilon"}, "accounting"),
-        ({"additive_delta": 0}, "amount"),
+        ({"additive_delta": 0}, "delta"),
     ],
 )
 def test_another_account_is_not_resumed(
@@ -140,6 +147,18 @@ def test_another_account_is_not_resumed(
     budget = given.pop("budget")
     with pytest.raises(AccountError, match=f"was opened with {named} ="):
         Account(budget, tmp_path / "account.jsonl", **given)  # type: ignore[arg-type]
+
+
+def test_limits_that_do_not_imply_the_budget_are_refused(tmp_path: Path) -> None:
+    """Forge a header: a file of limits that some other version, or somebody, wrote."""
+    path = tmp_path / "account.jsonl"
+    header = {
+        "format": FORMAT, "budget": str(BUDGET), "accounting": "gaussian", "amount": "1/10",
+        "delta": "1e-7", "adjacency": "replace", "schema": "", "name": "forged",
+    }  # fmt: skip
+    OnDisk.start(path, header)
+    with pytest.raises(CorruptAccount, match="do not imply"):
+        Account.resume(path)
 
 
 def test_an_account_is_not_copied(account: Account) -> None:
