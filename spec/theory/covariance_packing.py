@@ -184,7 +184,7 @@ def obligation_growth(claimed: Callable[..., int] = records_for_ratio) -> int:
     kappa / epsilon; and with a delta no further than ln(1 / (delta beta)) / epsilon."""
     cases, beta, alpha = 0, Fraction(1, 3), mp.mpf(1) / 4
     replace = Adjacency.REPLACE
-    for mu, d in product((mp.mpf(1) / 100, mp.mpf(1) / 1000), (8, 16)):
+    for mu, d in ((mp.mpf(1) / 100, 8), (mp.mpf(1) / 10, 16)):
         needed = [claimed(d, mp.mpf(10) ** k, alpha, beta, replace, mu=mu) for k in (10, 40)]
         grown = mp.mpf(needed[1]) / needed[0]
         require(mp.mpf("1.8") < grown < mp.mpf("2.6"), f"mu = {mu}, d = {d}: {needed}")
