@@ -1,4 +1,5 @@
-"""Rates of ``rescaled_mean``: noise and error against every number of Theorem 3.1, by weights and by the seed's coins."""
+"""Rates of ``rescaled_mean``: noise and error against every number of Theorem 3.1, by weights and
+by the seed's coins."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _SOURCE = "DJYZZ24, Theorem 3.1, with the constants of this project"
 
 
 def _made(setting: Setting, covariance: list[float], **own: Any) -> RescaledMean:
-    """M is the covariance, and n_max the number of records."""
+    """Make it with M the covariance, and n_max the number of records."""
     delta = Fraction(1, 10 ** setting.get("digits", 6))
     return RescaledMean.for_budget(
         ApproxDP(setting["epsilon"], delta),
@@ -106,7 +107,8 @@ RATES = (
         setting={"d": 20, "n": 4000, "adjacency": REPLACE},
         repeats=600,
     ),
-    _rate(  # sqrt(ln(1 / delta)) in the limit: .64 of the least Gaussian noise itself here, and the shift besides
+    # sqrt(ln(1 / delta)) in the limit; here .64 of Gaussian noise itself, and the shift besides
+    _rate(
         "noise-against-log-of-delta",
         "digits",
         (4, 8, 16),
@@ -114,7 +116,8 @@ RATES = (
         exponent=Exponent(value=0.71, tolerance=0.1),
         repeats=400,
     ),
-    _rate(  # tr M^(1/2) is this number, and at most 1 more; the pairs' logarithm makes it less than 1
+    # tr M^(1/2) is this number, and at most 1 more; the pairs' logarithm makes it less than 1
+    _rate(
         "noise-against-the-trace-of-the-root",
         "count",
         (4, 16, 64),

@@ -61,10 +61,12 @@ DEPARTURES = (
     ),
     Departure(
         "DJYZZ24, Lemma 3.2",
-        "by default a pair of records exceeds the radius with probability 1 / n_max at most, so some pairs are no "
-        "friends; ``for_budget(strangers=)`` gives a radius within which all pairs are but for that probability",
-        "noise in proportion to the radius is 1.1 to 1.5 times less; a stated number of pairs lets the mean lean by "
-        "ln(1 / beta) / n of a record's distance (theory/strangers.py), and the bound holds for every sub-Gaussian law",
+        "by default a pair of records exceeds the radius with probability 1 / n_max at most, so "
+        "some pairs are no friends; ``for_budget(strangers=)`` gives a radius within which all "
+        "pairs are but for that probability",
+        "noise in proportion to the radius is 1.1 to 1.5 times less; a stated number of pairs lets "
+        "the mean lean by ln(1 / beta) / n of a record's distance (theory/strangers.py), and the "
+        "bound holds for every sub-Gaussian law",
     ),
     Departure(
         "DJYZZ24, Theorem 5.3",
@@ -112,14 +114,15 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     return {"rows": rows, "kept": 1, "mean": unit(setting_of(plan, plan.fewest).spread)}
 
 
-# --- a lower bound -------------------------------------------------------------------------------------
+# --- a lower bound -------------------------------------------------------------------------------
 
 
 @states(BOUND)
 def lower_bound(parameters: Parameters, n: int) -> Any:
-    """No estimate of this privacy has a smaller root mean squared error about the mean p, both for n and
-    for n - 1 records of N(p, M), for every p: by the Gaussian guarantee that the stages compose to and the probability of
-    rare events; of the basic filter, by the budget."""
+    """No estimate of this privacy has a smaller root mean squared error about the mean p, both for
+    n and for n - 1 records of N(p, M), for every p: by the Gaussian guarantee that the stages
+    compose to and the probability of rare events; of the basic filter, by the budget.
+    """
     own: dict[str, Any] = {"variances": spectrum(parameters["matrix"]), "n": n}
     rare = {"weights": 1, "gaussian": 2 + (parameters["adjacency"] is ADD_REMOVE), "basic": 0}
     times = rare[parameters["filter"]]
@@ -250,8 +253,10 @@ def _diagonal(matrix: Sequence[float]) -> tuple[tuple[float, ...], ...]:
 
 
 def obligation_lower_bound_is_below_error(claimed: int = 14) -> int:
-    """For records of N(p, M) the root mean squared error (noise, and sampling besides) is above the lower
-    bound; the noise within 14 times of it (5 to 6.4 times under add-remove, twice that under replace)."""
+    """For records of N(p, M) the root mean squared error (noise, and sampling besides) is above the
+    lower bound; the noise within 14 times of it (5 to 6.4 times under add-remove, twice that under
+    replace).
+    """
     cases = 0
     for adjacency, d, n in product(Adjacency, (5, 50), (10_000,)):
         matrix = tuple(1.0 / (i + 1) ** 2 for i in range(d))

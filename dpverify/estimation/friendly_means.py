@@ -99,7 +99,8 @@ def with_covariance(parameters: dict[str, Any], covariance: Any) -> Floats | Non
 
 
 def all_friends_radius(eigenvalues: Floats, strangers: Exact, n_max: Any) -> float:
-    """Compute a radius that any two of n_max records of this mapped covariance exceed with this probability at most.
+    """Compute a radius that any two of n_max records of this mapped covariance exceed with this
+    probability at most.
 
     Every pair has the same part of it. Raises TypeError or ValueError.
     """

@@ -43,8 +43,8 @@ _VOTES_PER_RECORD = {Adjacency.ADD_REMOVE: Fraction(29, 100), Adjacency.REPLACE:
 _PLAIN = 4
 """Standard deviations from which on a number is taken for more than noise."""
 _LEAST, _SURE, _ENOUGH = 10, 20, 16
-"""Standard deviations that all votes together need to decide anything, and to make the radius smaller; and that their
-expected number needs for a ladder to be of use."""
+"""Standard deviations that all votes together need to decide anything, and to make the radius
+smaller; and that their expected number needs for a ladder to be of use."""
 
 _WORD = 1 << 40
 """Numbers of votes below it have sums and multiples within words of 64 bits."""
@@ -85,11 +85,13 @@ def rung_of(transcript: Transcripts, multiplier: Fraction) -> int:
 def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
     """Choose for each row of released votes the rung of about the least noise, shape (size,).
 
-    0, the stated one, where there are few votes, and unless another is plainly better. The noise on rung k is in proportion to 2^k / (1 - 4 p), p the
-    share of pairs that are no friends there, less an eighth for the agreement's shift. Above the stated radius numbers
-    count from ``_PLAIN`` standard deviations on, so that noise alone moves nothing; below it every positive number does,
-    so that noise alone makes no radius too small. No radius below the stated one is taken that plainly more than no pair
-    needs a larger one than: of skewed records those far from the bulk would be lost, however many records there are.
+    0, the stated one, where there are few votes, and unless another is plainly better. The noise on
+    rung k is in proportion to 2^k / (1 - 4 p), p the share of pairs that are no friends there, less
+    an eighth for the agreement's shift. Above the stated radius numbers count from ``_PLAIN``
+    standard deviations on, so that noise alone moves nothing; below it every positive number does,
+    so that noise alone makes no radius too small. No radius below the stated one is taken where
+    plainly some pairs need a larger one: of skewed records those far from the bulk would be lost,
+    however many records there are.
     """
     rows = votes.astype(np.int64 if largest(votes) < _WORD else object)
     total, plain = rows.sum(axis=1), math.ceil(_PLAIN * scale)
@@ -118,9 +120,11 @@ def chosen_rungs(votes: Integers, scale: Fraction) -> IntArray:
 def default_ladder(
     mu_squared: Fraction, adjacency: Adjacency, n_max: int
 ) -> tuple[Fraction | None, Fraction]:
-    """Choose the votes' multiplier, and give what it leaves of mu^2; None where so many records have too few pairs.
+    """Choose the votes' multiplier, and give what it leaves of mu^2; None where so many records
+    have too few pairs.
 
-    A 20th of mu^2, however many records there are: what is lost of them on a lower rung is in proportion to the noise.
+    A 20th of mu^2, however many records there are: what is lost of them on a lower rung is in
+    proportion to the noise.
     """
     pairs = _VOTES_PER_RECORD[adjacency] * n_max
     multiplier = root_down(1 / (mu_squared * _SHARE), 30) + Fraction(1, 1 << 30)

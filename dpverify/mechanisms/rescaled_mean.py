@@ -48,29 +48,33 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
 
     Each record counts by how many friends it has beyond half of all (friends: others within
     ``radius`` after the map M^(-1/4)); how far they agree and their weighted mean are released with
-    noise. The noise has covariance proportional to M^(1/2): with M the data's covariance its length is
-    that of tr M^(1/2), whatever the dimension. On skewed data the mean leans to the bulk, by at most twice the share of
-    pairs that are no friends or a little more (1 / n_max by default, without a ladder) times the distance of the farthest record.
+    noise. The noise has covariance proportional to M^(1/2): with M the data's covariance its length
+    is that of tr M^(1/2), whatever the dimension. On skewed data the mean leans to the bulk, by at
+    most twice the share of pairs that are no friends or a little more (1 / n_max by default,
+    without a ladder) times the distance of the farthest record.
 
     Data: shape (n, d), any unit, within 2^19 radii of zero (else clamped). Output:
     ``VectorMeanEstimate``, or ``Abstained`` when too few records agree.
-    matrix: the public M, its diagonal of shape (d,) or a symmetric positive definite (d, d). origin: with
-    a singular M, for data in a plane, a public point of that plane: what of a record is outside the
-    range of M is not looked at, and the estimate has the origin's instead.
-    radius: lambda, how far apart friends are at most after the map. Public: never from the number of
-    rows under add-remove. ``for_budget`` finds both from ``covariance`` and ``n_max``.
+    matrix: the public M, its diagonal of shape (d,) or a symmetric positive definite (d, d).
+    origin: with a singular M, for data in a plane, a public point of that plane: what of a record
+    is outside the range of M is not looked at, and the estimate has the origin's instead.
+    radius: lambda, how far apart friends are at most after the map. Public: never from the number
+    of rows under add-remove. ``for_budget`` finds both from ``covariance`` and ``n_max``.
     filter: "weights", or, to compare, one of the random filters it stands for: "gaussian" (noise on
     every number of friends) or "basic" (coins); they have more noise for every number of records.
-    ladder_multiplier: the noise multiplier of a first stage, in which pairs of records vote for a radius: ``radius`` times a
-    power of two from 1/16 to 64, and ``radius`` itself unless another is plainly better; None uses ``radius`` as it is. With
-    it a spread that is stated up to ten times too small or too large costs accuracy, and no answer. A smaller radius is not
-    taken where plainly some pairs need a larger one, lest rare records far from the bulk be lost.
-    n_max: about how many records are expected, public; it decides how the budget is shared. tail: the
-    probability that each of the rare events may have which make the claim's delta.
-    Claim: approximate GDP, mu^2 = 1 / noise_multiplier^2 (+ 1 / ladder_multiplier^2), with one tail for "weights" and 3 (add-remove)
-    or 2 (replace) for "gaussian"; for "basic" what the friendly lift gives.
+    ladder_multiplier: the noise multiplier of a first stage, in which pairs of records vote for a
+    radius: ``radius`` times a power of two from 1/16 to 64, and ``radius`` itself unless another is
+    plainly better; None uses ``radius`` as it is. With it a spread that is stated up to ten times
+    too small or too large costs accuracy, and no answer. A smaller radius is not taken where
+    plainly some pairs need a larger one, lest rare records far from the bulk be lost.
+    n_max: about how many records are expected, public; it decides how the budget is shared. tail:
+    the probability that each of the rare events may have which make the claim's delta.
+    Claim: approximate GDP, mu^2 = 1 / noise_multiplier^2 (+ 1 / ladder_multiplier^2), with one tail
+    for "weights" and 3 (add-remove) or 2 (replace) for "gaussian"; for "basic" what the friendly
+    lift gives.
     Errors: TypeError or ValueError for parameters and for data of another shape.
-    Source: DJYZZ24, Algorithm 1 (and footnote 4: the Mahalanobis norm), with weights (OURS) in place of its filter and other constants.
+    Source: DJYZZ24, Algorithm 1 (and footnote 4: the Mahalanobis norm), with weights (OURS) in
+    place of its filter and other constants.
     """
 
     matrix: Numbers | Matrix
@@ -124,17 +128,19 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     ) -> Self:
         """The mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        covariance: a public proxy of the data's covariance, as a diagonal or a matrix: then M is that
-        proxy (unless ``matrix`` is given) and the radius one that pairs exceed with probability at
-        most 1 / n_max. trace, largest: of a covariance of which no more is known, with ``columns``: M
-        is then the identity. metric: with "mahalanobis" M is the square of the covariance instead,
+        covariance: a public proxy of the data's covariance, as a diagonal or a matrix: then M is
+        that proxy (unless ``matrix`` is given) and the radius one that pairs exceed with
+        probability at most 1 / n_max. trace, largest: of a covariance of which no more is known,
+        with ``columns``: M is then the identity. metric: with "mahalanobis" M is the square of the
+        covariance instead,
         which must be known: noise is then shaped like the records themselves, as long in units of
         every direction's deviation, and has the least length in the covariance's Mahalanobis norm.
         tail: by default a tenth of what the filter can use of delta.
-        strangers: a bound on the probability that any two of n_max records are farther apart than the radius, as in
-        Theorem 3.1, in place of 1 / n_max for each pair; the radius is 1.1 to 1.5 times as large, and there is no ladder
-        unless it is given.
-        ladder_multiplier: by default a 20th of mu^2 for the votes or less, none where n_max records are too few.
+        strangers: a bound on the probability that any two of n_max records are farther apart than
+        the radius, as in Theorem 3.1, in place of 1 / n_max for each pair; the radius is 1.1 to 1.5
+        times as large, and there is no ladder unless it is given.
+        ladder_multiplier: by default a 20th of mu^2 for the votes or less, none where n_max records
+        are too few.
         """
         own_radius = "radius" in parameters
         if metric != "euclidean":
@@ -143,8 +149,8 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         if strangers is not None:
             if own_radius or values is None:
                 raise ValueError(
-                    f"strangers = {strangers} chooses a radius from a covariance; give covariance (or trace, largest "
-                    "and columns) and no radius, or leave strangers out."
+                    f"strangers = {strangers} chooses a radius from a covariance; give covariance "
+                    "(or trace, largest and columns) and no radius, or leave strangers out."
                 )
             parameters["radius"] = all_friends_radius(values, strangers, parameters["n_max"])
             parameters.setdefault("ladder_multiplier", None)

@@ -108,15 +108,16 @@ class RateClaim:
     name: unique in its file. mechanism: from a setting. variable, values: what runs, in increasing
     order; setting: what else is fixed; ``n``, the number of records, is in one of them.
     target: what the error is about. error: of (estimate, truth), at least 0.
-    exponent: the claimed slope in the regime. curve: the metric itself. upper: a bound on it. lower: what
-    no private mechanism can beat on the hardest data; for errors that are alike on all data, or there.
+    exponent: the claimed slope in the regime. curve: the metric itself. upper: a bound on it.
+    lower: what no private mechanism can beat on the hardest data; for errors that are alike on all
+    data, or there.
     lines: rates of others by name, drawn beside what is measured; nothing is compared with them.
     facts: of (setting, data, truth), numbers that curves need; the data are None for a Population.
     faults: the claim's own, beside the generic ones.
     repeats: releases for each value in a quick run.
-    by_column: ``error`` gives an array, one error for each column of a release, and repeats counts these. For noise that is
-    independent and alike in all columns: then a few releases of many columns tell as much as many releases of one. Times
-    sqrt(d) their rms is that of the distance.
+    by_column: ``error`` gives an array, one error for each column of a release, and repeats counts
+    these. For noise that is independent and alike in all columns: then a few releases of many
+    columns tell as much as many releases of one. Times sqrt(d) their rms is that of the distance.
     """
 
     name: str
@@ -147,7 +148,8 @@ class RateClaim:
             )
         if self.by_column and not isinstance(self.target, Empirical):
             raise ValueError(
-                f"{self.name}: by_column is for noise about a statistic of fixed data; give an Empirical target."
+                f"{self.name}: by_column is for noise about a statistic of fixed data; give an "
+                "Empirical target."
             )
         if self.exponent is None and self.curve is None and self.upper is None:
             raise ValueError(f"{self.name}: nothing is claimed; give exponent, curve or upper.")

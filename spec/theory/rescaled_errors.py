@@ -1,5 +1,5 @@
-"""Errors of a mean of records that agree, from public parameters: what is expected, and bounds that hold for every
-sub-Gaussian law, whether its records are all friends or not."""
+"""Errors of a mean of records that agree, from public parameters: what is expected, and bounds that
+hold for every sub-Gaussian law, whether its records are all friends or not."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _TAIL = Source("DJYZZ24", "Theorem 3.1, accuracy", SourceStatus.CHANGED_CONSTANT
 
 @states(_TAIL)
 def expected_error(parameters: Parameters, n: int) -> Any:
-    """The root mean squared |estimate - mean| of n records that are all friends, where there is one, in
-    the data's units: noise of deviation a R s / r times M^(1/4), averaged over the released r."""
+    """Compute the root mean squared |estimate - mean| of n records that are all friends, where
+    there is one, in the data's units: noise of deviation a R s / r times M^(1/4), averaged over the
+    released r.
+    """
     public = public_map(parameters)
     number, least = _released(parameters, n, 0)
     outcomes, _ = number.most_outcomes()
@@ -46,17 +48,20 @@ def expected_error(parameters: Parameters, n: int) -> Any:
 
 @states(_TAIL)
 def error_bound(parameters: Parameters, n: int, beta: Fraction, covariance: Any = None) -> Any:
-    """A bound on the error, in the data's units but for the grid's rounding, for the stated radius (the rung 0 of a ladder).
+    """Bound the error, in the data's units but for the grid's rounding, for the stated radius (the
+    rung 0 of a ladder).
 
-    Without a covariance: on |estimate - mean| for n records that are all friends; it fails with probability at most
-    2 beta: (a R s / r) (sqrt(tr M^(1/2)) + sqrt(2 |M^(1/2)| ln(1 / beta))), where at least r = n - shift - t is released,
-    t the noise's quantile at beta.
+    Without a covariance: on |estimate - mean| for n records that are all friends; it fails with
+    probability at most 2 beta: (a R s / r) (sqrt(tr M^(1/2)) + sqrt(2 |M^(1/2)| ln(1 / beta))),
+    where at least r = n - shift - t is released, t the noise's quantile at beta.
 
-    With a covariance proxy S (a matrix or a diagonal): on |estimate - expectation| for n independent records of any
-    sub-Gaussian law with that proxy, friends or not. It fails with probability at most 5 beta, with the basic filter
-    6 beta: these two, the records' own sqrt(tr S / n) + sqrt(2 |S| ln(1 / beta) / n), the number of pairs that are no
-    friends, how far the farthest record is from the mean of all, and what coins drop. Pairs that are no friends
-    (strangers.py) lower what is released and let the mean lean. Raises ValueError where it may abstain with more than beta.
+    With a covariance proxy S (a matrix or a diagonal): on |estimate - expectation| for n
+    independent records of any sub-Gaussian law with that proxy, friends or not. It fails with
+    probability at most 5 beta, with the basic filter 6 beta: these two, the records' own sqrt(tr S
+    / n) + sqrt(2 |S| ln(1 / beta) / n), the number of pairs that are no friends, how far the
+    farthest record is from the mean of all, and what coins drop. Pairs that are no friends
+    (strangers.py) lower what is released and let the mean lean. Raises ValueError where it may
+    abstain with more than beta.
     """
     pairs = 0 if covariance is None else pairs_apart(parameters, n, beta, covariance)
     lost, leaning = _lost(parameters, n, pairs, beta)
@@ -76,14 +81,15 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, covariance: Any 
 
 @states(_TAIL)
 def tail_bound(parameters: Parameters, n: int, log_inverse_beta: Any) -> Any:
-    """The bound for n records that are all friends, which fails with probability at most exp(-log_inverse_beta)."""
+    """Bound the error of n records that are all friends; it fails with probability at most
+    exp(-log_inverse_beta)."""
     return error_bound(parameters, n, _part(log_inverse_beta, 2))
 
 
 @states(_TAIL)
 def law_bound(parameters: Parameters, n: int, log_inverse_beta: Any) -> Any:
-    """The bound for n records of any sub-Gaussian law of proxy M, which fails with probability at most
-    exp(-log_inverse_beta)."""
+    """Bound the error of n records of any sub-Gaussian law of proxy M; it fails with probability at
+    most exp(-log_inverse_beta)."""
     parts = 6 if isinstance(shares(parameters), Basic) else 5
     return error_bound(parameters, n, _part(log_inverse_beta, parts), parameters["matrix"])
 
@@ -94,17 +100,18 @@ def _part(log_inverse_beta: Any, parts: int) -> Fraction:
 
 @states(_TAIL)
 def noise_quantile(parameters: Parameters, n: int, log_inverse_beta: Any) -> Any:
-    """What the noise of n records that are all friends exceeds with probability exp(-log_inverse_beta), to first order,
-    where all eigenvalues of M are alike: a multiple of a normal vector's length."""
+    """Compute what the noise of n friends exceeds with probability exp(-log_inverse_beta), to first
+    order, where all eigenvalues of M are alike: a multiple of a normal vector's length."""
     d, share = len(parameters["matrix"]), -mp.expm1(-mp.mpf(log_inverse_beta))
     return expected_error(parameters, n) * normal_fits.length_within(d, share) / mp.sqrt(d)
 
 
 @states(_TAIL)
 def pairs_apart(parameters: Parameters, n: int, beta: Fraction, covariance: Any) -> int:
-    """What the number of pairs that are no friends exceeds with probability at most beta, for n records of this proxy.
+    """Bound the number of pairs that are no friends, for n records of this proxy, but for beta.
 
-    Images differ by at most 1 + 2^-17 times what the exact map says, and 2 sqrt(d) + 2 cells (``obligation_map``).
+    Images differ by at most 1 + 2^-17 times what the exact map says, and 2 sqrt(d) + 2 cells
+    (``obligation_map``).
     """
     public = public_map(parameters)
     cells = public.radius - 2 * mp.sqrt(public.width) - 2
@@ -114,7 +121,7 @@ def pairs_apart(parameters: Parameters, n: int, beta: Fraction, covariance: Any)
 
 
 def _lost(parameters: Parameters, n: int, pairs: int, beta: Fraction) -> tuple[int, Fraction]:
-    """By how much these pairs lower what is released at most, and let the mean lean, in its farthest record's distance."""
+    """Bound what these pairs take from the released number, and the lean in farthest records."""
     if isinstance(shares(parameters), Basic):
         dropped = strangers.most_dropped(n, pairs, beta)
         if dropped < n:
@@ -125,7 +132,7 @@ def _lost(parameters: Parameters, n: int, pairs: int, beta: Fraction) -> tuple[i
 
 
 def _length(eigenvalues: Sequence[Any], beta: Fraction) -> Any:
-    """That a sub-Gaussian vector of these exceeds with probability at most beta (spec/theory/joint.py)."""
+    """Bound a sub-Gaussian vector of these eigenvalues, but for beta (spec/theory/joint.py)."""
     level = 2 * mp.log(1 / real(beta))
     return mp.sqrt(mp.fsum(eigenvalues)) + mp.sqrt(max(eigenvalues) * level)
 
@@ -138,8 +145,8 @@ def least_quantile(number: Any, beta: Fraction) -> int:
 
 
 def _released(parameters: Parameters, n: int, lost: int) -> tuple[Any, int]:
-    """The law of the released number for n records of which so many are lost, and the gate. Raises ValueError for
-    scores, whose noise loses records."""
+    """Give the law of the released number for n records of which so many are lost, and the gate.
+    Raises ValueError for scores, whose noise loses records."""
     plan = shares(parameters)
     if isinstance(plan, Weights):
         return RoundedGaussianLaw((n - lost - plan.shift,), plan.scale), plan.least
@@ -149,7 +156,7 @@ def _released(parameters: Parameters, n: int, lost: int) -> tuple[Any, int]:
 
 
 def _noise(parameters: Parameters, n: int, released: int) -> Fraction:
-    """In cells, after the map."""
+    """Compute the noise in cells, after the map."""
     plan, radius = shares(parameters), public_map(parameters).radius
     if isinstance(plan, Weights):
         return plan.noise(radius, released)
@@ -157,7 +164,7 @@ def _noise(parameters: Parameters, n: int, released: int) -> Fraction:
 
 
 def root_trace(parameters: Parameters) -> Any:
-    """The trace of M^(1/2)."""
+    """Compute the trace of M^(1/2)."""
     return mp.fsum(mp.sqrt(value) for value in spectrum(parameters["matrix"]))
 
 
@@ -185,11 +192,13 @@ Terms = Callable[[Mapping[str, Any], Sequence[Any]], Any]
 
 
 def private_part(setting: Mapping[str, Any], variances: Sequence[Any]) -> Any:
-    """What Theorem 3.1 says of the noise at n records, but for a constant: sqrt(ln(1 / delta)) (t + sqrt(t s l) + s sqrt(l L)) /
-    (epsilon n), t the trace and s the largest eigenvalue of S^(1/2), l = ln(n / beta), L = ln(1 / beta).
+    """Compute what Theorem 3.1 says of the noise at n records, but for a constant: sqrt(ln(1 /
+    delta)) (t + sqrt(t s l) + s sqrt(l L)) / (epsilon n), t the trace and s the largest eigenvalue
+    of S^(1/2), l = ln(n / beta), L = ln(1 / beta).
 
-    The last part is of its proof alone. For one column and a small beta the others are of lower order, and noise that is
-    proportional to the radius, which has sqrt(l), exceeds sqrt(L) deviations with about that probability.
+    The last part is of its proof alone. For one column and a small beta the others are of lower
+    order, and noise that is proportional to the radius, which has sqrt(l), exceeds sqrt(L)
+    deviations with about that probability.
     """
     n, level = setting["n"], mp.log(1 / real(setting["beta"]))
     roots = [mp.sqrt(value) for value in variances]
@@ -211,8 +220,10 @@ def _multiplier(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _parameters(setting: Mapping[str, Any], variances: Sequence[Any], wide: bool) -> Parameters:
-    """As ``for_budget`` makes them, with a radius that a pair exceeds with probability at most 1 / n; wide: that any pair
-    does with beta. In closed form, a little more than the least one."""
+    """Make the parameters as ``for_budget`` does, with a radius that a pair exceeds with
+    probability at most 1 / n; wide: that any pair does with beta. In closed form, a little more
+    than the least one.
+    """
     n, tail = setting["n"], setting["delta"] / 10
     rare = n * n / real(setting["beta"]) if wide else mp.mpf(n)
     roots = [mp.sqrt(value) for value in variances]
@@ -239,10 +250,12 @@ def _cases() -> Iterator[tuple[dict[str, Any], tuple[Any, ...]]]:
 def obligation_theorem(
     claimed: Terms = private_part, count: Callable[..., int] = pairs_apart
 ) -> int:
-    """For every epsilon, delta, beta, n, d, spectrum and adjacency looked at: with a radius for all pairs the bound on the
-    noise is 5/2 to 19/2 times ``claimed``, and no pair is lost; and the bound for all sub-Gaussian records is at most the
-    same times ``claimed`` and three times the records' own part; with the default radius, ln(1 / beta) / n times the
-    distance of the farthest record besides."""
+    """For every epsilon, delta, beta, n, d, spectrum and adjacency looked at: with a radius for all
+    pairs the bound on the noise is 5/2 to 19/2 times ``claimed``, and no pair is lost; and the
+    bound for all sub-Gaussian records is at most the same times ``claimed`` and three times the
+    records' own part; with the default radius, ln(1 / beta) / n times the distance of the farthest
+    record besides.
+    """
     cases, (low, high) = 0, (Fraction(5, 2), Fraction(19, 2))
     for setting, variances in _cases():
         n, beta = setting["n"], setting["beta"]
@@ -266,9 +279,11 @@ def obligation_theorem(
 
 @states(_TAIL)
 def obligation_skewed(claimed: Callable[..., Any] = error_bound) -> int:
-    """A share p of records is at 1, beyond the radius from the others at 0, so that nothing is left of them and the estimate is 0,
-    but for noise: the bound for the proxy of that law, (1 - 2 p) / (2 ln((1 - p) / p)) (Kearns and Saul 1998), is at least p, the
-    expectation, and at most 1; with many records, where without these pairs it would be below p."""
+    """A share p of records is at 1, beyond the radius from the others at 0, so that nothing is left
+    of them and the estimate is 0, but for noise: the bound for the proxy of that law, (1 - 2 p) /
+    (2 ln((1 - p) / p)) (Kearns and Saul 1998), is at least p, the expectation, and at most 1; with
+    many records, where without these pairs it would be below p.
+    """
     cases, beta = 0, Fraction(1, 20)
     for p, kind, adjacency in product(
         map(Fraction, ("1/10000", "1/100000")), ("weights", "basic"), Adjacency

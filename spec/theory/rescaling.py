@@ -113,7 +113,7 @@ def spectrum(matrix: Any) -> list[Any]:
 
 
 def image_spectrum(matrix: Any, covariance: Any) -> list[Any]:
-    """The eigenvalues of M^(-1/4) S M^(-1/4), S the covariance: the images' proxy, none below zero."""
+    """Compute the eigenvalues of M^(-1/4) S M^(-1/4), S the covariance; none is below zero."""
     if not isinstance(matrix[0], tuple) and not isinstance(covariance[0], tuple | list):
         return [mp.mpf(s) / mp.sqrt(m) for s, m in zip(covariance, matrix, strict=True)]
     full, root = (

@@ -75,12 +75,14 @@ def votes(parameters: Parameters, images: Sequence[Image], radius: int) -> Outco
 
 
 def chosen(released: Outcome, scale: Fraction) -> int:
-    """The rung k of least 2^k / (7/8 - 4 p), p the share of pairs that are friends on higher rungs only.
+    """The rung k of least 2^k / (7/8 - 4 p), p the share of pairs that are friends on higher rungs
+    only.
 
-    From rung 0 on a number is looked at if it is four deviations of the noise, below if it is positive. The stated
-    radius stays where it is if another promises no quarter less noise, or if
-    all numbers together are less than ten deviations; with less than twenty no lower one is taken, nor one beyond
-    which four deviations or more were counted on the rungs up to 0, with what counts above.
+    From rung 0 on a number is looked at if it is four deviations of the noise, below if it is
+    positive. The stated radius stays where it is if another promises no quarter less noise, or if
+    all numbers together are less than ten deviations; with less than twenty no lower one is taken,
+    nor one beyond which four deviations or more were counted on the rungs up to 0, with what counts
+    above.
     """
     total = sum(released)
     if total < ceil(10 * scale):
@@ -101,7 +103,8 @@ def chosen(released: Outcome, scale: Fraction) -> int:
 
 
 def _beyond(released: Outcome, k: int, scale: Fraction) -> int:
-    """How many pairs need more than rung k < 0, of those above the stated one what is no noise."""
+    """Count the pairs that need more than rung k < 0, of those above the stated one what is no
+    noise."""
     stated = -RUNGS[0]
     above = sum(n for n in released[stated + 1 :] if n >= ceil(4 * scale))
     return above + sum(released[k + stated + 1 : stated + 1])
@@ -195,9 +198,11 @@ def obligation_pair_rungs(
 
 @states(_OURS)
 def obligation_chosen_rung(claimed: Callable[[Outcome, Fraction], int] = chosen) -> int:
-    """Of 1000 pairs that all have one rung it is chosen; with a 50th of the pairs one rung higher too. However many pairs
-    there are, four deviations of them on a higher rung keep a lower one from being taken. Less than four
-    deviations on the rungs above the stated one are noise, and where little was counted the stated one stays."""
+    """Of 1000 pairs that all have one rung it is chosen; with a 50th of the pairs one rung higher
+    too. However many pairs there are, four deviations of them on a higher rung keep a lower one
+    from being taken. Less than four deviations on the rungs above the stated one are noise, and
+    where little was counted the stated one stays.
+    """
     scale, cases = Fraction(26), 0
     for k in RUNGS:
         for higher in (0, 20):

@@ -1,7 +1,9 @@
-"""Pairs of records that are no friends: how rare they are, how many there may be, and what they cost a mean.
+"""Pairs of records that are no friends: how rare they are, how many there may be, and what they
+cost a mean.
 
-A sub-Gaussian vector of covariance proxy A has E exp(<h, x - E x>) <= exp(h A h / 2) for every h. Records are
-independent vectors of the images' proxy A, and friends are those at most a public radius apart.
+A sub-Gaussian vector of covariance proxy A has E exp(<h, x - E x>) <= exp(h A h / 2) for every h.
+Records are independent vectors of the images' proxy A, and friends are those at most a public
+radius apart.
 """
 
 from __future__ import annotations
@@ -41,11 +43,12 @@ Lean = Callable[[int, int], Fraction]
 
 @states(_PAIRS)
 def pair_chance(radius: Any, eigenvalues: Sequence[Any]) -> Any:
-    """A bound on the probability that two records are more than ``radius`` apart.
+    """Bound the probability that two records are more than ``radius`` apart.
 
-    Proof. g = x - y has proxy 2 A, of eigenvalues 2 a. Average E exp(<h, g>) <= exp(h A h) over normal h of covariance
-    2 s I: E exp(s |g|^2) <= prod (1 - 4 s a)^(-1/2) for 0 < s < 1 / (4 max a). By Markov the probability is at most
-    exp(-s r^2) times that, for every such s; the best of a search is taken. QED
+    Proof. g = x - y has proxy 2 A, of eigenvalues 2 a. Average E exp(<h, g>) <= exp(h A h) over
+    normal h of covariance 2 s I: E exp(s |g|^2) <= prod (1 - 4 s a)^(-1/2) for 0 < s < 1 / (4 max
+    a). By Markov the probability is at most exp(-s r^2) times that, for every such s; the best of a
+    search is taken. QED
     """
     largest = max(map(real, eigenvalues))
     own = tuple(real(value) / largest for value in eigenvalues if value > 0)
@@ -67,10 +70,12 @@ def _pair_chance(square: Any, own: tuple[Any, ...], precision: int) -> Any:
 
 @states(_LENGTH)
 def longest(eigenvalues: Sequence[Any], n: int, beta: Fraction) -> Any:
-    """What the distance of a record from the mean of all n exceeds, for some record, with probability at most beta.
+    """Bound the farthest record's distance from the mean of all n, but for a probability of at most
+    beta.
 
-    Proof. x_i less the mean has the proxy (1 - 1 / n) of a record's, since (1 - 1/n)^2 + (n - 1) / n^2 = 1 - 1 / n. The
-    length of a sub-Gaussian vector exceeds sqrt(tr) + sqrt(2 |.| ln(n / beta)) with probability at most beta / n. QED
+    Proof. x_i less the mean has the proxy (1 - 1 / n) of a record's, since (1 - 1/n)^2 + (n - 1) /
+    n^2 = 1 - 1 / n. The length of a sub-Gaussian vector exceeds sqrt(tr) + sqrt(2 |.| ln(n / beta))
+    with probability at most beta / n. QED
     """
     trace, largest = mp.fsum(map(real, eigenvalues)), max(map(real, eigenvalues))
     return mp.sqrt(trace) + mp.sqrt(2 * largest * mp.log(n / real(beta)))
@@ -81,13 +86,14 @@ def longest(eigenvalues: Sequence[Any], n: int, beta: Fraction) -> Any:
 
 @states(_PAIRS)
 def most_pairs(n: int, chance: Any, beta: Fraction) -> int:
-    """The least number of pairs that the pairs of no friends exceed with probability at most beta, as far as this says.
+    """Bound the number of pairs that are no friends, but for a probability of at most beta.
 
-    chance: a bound q on the probability of one pair. By Markov they are more than s with probability at most
-    n (n - 1) q / (2 (s + 1)). They are the average over all orders of the records of n (n - 1) / (2 k) times the number
-    among k = floor(n / 2) pairs of neighbors in the order, which are independent; so by convexity
-    (Hoeffding 1963, section 5) their moment generating function is at most that of n (n - 1) / (2 k) times a binomial
-    number of k trials, and their share reaches t >= q with probability at most exp(-k KL(t, q)). Less is taken.
+    chance: a bound q on the probability of one pair. By Markov they are more than s with
+    probability at most n (n - 1) q / (2 (s + 1)). They are the average over all orders of the
+    records of n (n - 1) / (2 k) times the number among k = floor(n / 2) pairs of neighbors in the
+    order, which are independent; so by convexity (Hoeffding 1963, section 5) their moment
+    generating function is at most that of n (n - 1) / (2 k) times a binomial number of k trials,
+    and their share reaches t >= q with probability at most exp(-k KL(t, q)). Less is taken.
     """
     pairs, q = comb(n, 2), min(real(chance), mp.mpf(1))
     if not pairs or q == 1:
@@ -111,10 +117,11 @@ def _divergence(t: Any, q: Any) -> Any:
 
 @states(_LEAN)
 def most_dropped(n: int, pairs: int, beta: Fraction) -> int:
-    """What the number of records that the basic filter's coins drop exceeds with probability at most beta.
+    """Bound the number of records that the basic filter's coins drop, but for beta.
 
-    Record i with u_i strangers is dropped with probability min(2 u_i, n) / n, on its own; these add up to at most
-    m = 4 pairs / n. By Chernoff d or more are dropped with probability at most exp(d - m) (m / d)^d for d > m.
+    Record i with u_i strangers is dropped with probability min(2 u_i, n) / n, on its own; these add
+    up to at most m = 4 pairs / n. By Chernoff d or more are dropped with probability at most exp(d
+    - m) (m / d)^d for d > m.
     """
     if not pairs:
         return 0
@@ -130,24 +137,27 @@ def most_dropped(n: int, pairs: int, beta: Fraction) -> int:
 
 @states(_LEAN)
 def lean(n: int, pairs: int) -> Fraction:
-    """How far the mean weighted by friends is from the mean of all, over the largest distance of a record from the latter.
+    """Bound the distance of the weighted mean from the mean of all, over the farthest record's
+    distance from it.
 
-    4 pairs / (n^2 - 4 pairs). Proof. Record i with u_i strangers has the weight n - v_i, v_i = min(2 u_i, n). The u_i add
-    up to 2 pairs, V = sum v_i to at most 4 pairs, the weights to K = n^2 - V. The distances from the mean of all add up to
-    nothing, so the weighted mean less it is - sum v_i (x_i - mean) / K, and V / K grows with V. QED
+    4 pairs / (n^2 - 4 pairs). Proof. Record i with u_i strangers has the weight n - v_i, v_i =
+    min(2 u_i, n). The u_i add up to 2 pairs, V = sum v_i to at most 4 pairs, the weights to K = n^2
+    - V. The distances from the mean of all add up to nothing, so the weighted mean less it is - sum
+    v_i (x_i - mean) / K, and V / K grows with V. QED
     """
     return Fraction(4 * pairs, n * n - 4 * pairs)
 
 
 @states(_LEAN)
 def least_agreement(n: int, pairs: int) -> int:
-    """What the agreement is at least: n - ceil(8 pairs / n), as it is floor(2 K / n) - n and K >= n^2 - 4 pairs."""
+    """Bound the agreement from below: n - ceil(8 pairs / n), as it is floor(2 K / n) - n and K >=
+    n^2 - 4 pairs."""
     return n - -(-8 * pairs // n)
 
 
 @states(_LEAN)
 def lean_of_kept(n: int, dropped: int) -> Fraction:
-    """The same for the mean of what is kept: dropped / (n - dropped).
+    """Bound the same for the mean of what is kept: dropped / (n - dropped).
 
     The distances from the mean of all of those kept add up to minus those of the dropped.
     """
@@ -163,7 +173,8 @@ _SIDES = ((86, 51), (86, -51))
 
 
 def _datasets(most: int) -> Iterator[tuple[Image, ...]]:
-    """All multisets of some places of a line, and in the plane many records with a few on two sides."""
+    """Yield all multisets of some places of a line, and in the plane many records with a few on two
+    sides."""
     for n in range(2, most + 1):
         yield from combinations_with_replacement(_LINE, n)
     for n, k in product((20, 60, 200), (1, 2, 4)):
@@ -179,8 +190,9 @@ def _apart(x: Image, y: Image) -> int:
 def obligation_lean(
     claimed: Lean = lean, least: Callable[[int, int], int] = least_agreement
 ) -> int:
-    """On small datasets the weighted mean leans by at most ``claimed`` and the agreement is at least ``least``; in the
-    plane somewhere by three quarters of it, and the agreement just that."""
+    """On small datasets the weighted mean leans by at most ``claimed`` and the agreement is at
+    least ``least``; in the plane somewhere by three quarters of it, and the agreement just that.
+    """
     cases, most, nearest = 0, mp.mpf(0), False
     for records in _datasets(5):
         n = len(records)
@@ -208,8 +220,10 @@ def _length(x: Sequence[Any], y: Sequence[Any]) -> Any:
 
 @states(_PAIRS)
 def obligation_pair_chance(claimed: Callable[[Any, Sequence[Any]], Any] = pair_chance) -> int:
-    """The exact probability of normal records of equal eigenvalues (incomplete gamma), and of corners of a cube
-    (proxy 1 in every column), is at most the bound; where the former is below 1/20 the bound is at most twice its square root."""
+    """Show that the exact probability of normal records of equal eigenvalues (incomplete gamma),
+    and of corners of a cube (proxy 1 in every column), is at most the bound; where the former is
+    below 1/20 the bound is at most twice its square root.
+    """
     cases = 0
     for d, times in product((1, 2, 10, 100), (1, 2, 3, 4, 6)):
         radius = mp.sqrt(2 * d) + times
@@ -225,15 +239,18 @@ def obligation_pair_chance(claimed: Callable[[Any, Sequence[Any]], Any] = pair_c
 
 
 def _over_two_places(n: int, p: Fraction, pairs: int) -> Any:
-    """The probability that m (n - m) exceeds ``pairs``, m of n being at the second place, each with probability p."""
+    """Compute the probability that m (n - m) exceeds ``pairs``, m of n being at the second place,
+    each with probability p."""
     beyond = (m for m in range(n + 1) if m * (n - m) > pairs)
     return mp.fsum(comb(n, m) * real(p) ** m * real(1 - p) ** (n - m) for m in beyond)
 
 
 @states(_PAIRS)
 def obligation_most_pairs(claimed: Callable[[int, Any, Fraction], int] = most_pairs) -> int:
-    """Records at one of two places: more pairs than that are no friends with probability at most beta, exactly. For rare
-    pairs it is 0, and with beta = 1/10^9 not a twentieth of all pairs for a chance of 1/1000."""
+    """Records at one of two places: more pairs than that are no friends with probability at most
+    beta, exactly. For rare pairs it is 0, and with beta = 1/10^9 not a twentieth of all pairs for a
+    chance of 1/1000.
+    """
     cases = 0
     for n, p, beta in product(
         (2, 3, 8, 41, 150),
@@ -255,8 +272,10 @@ def obligation_most_pairs(claimed: Callable[[int, Any, Fraction], int] = most_pa
 
 @states(_LEAN)
 def obligation_most_dropped(claimed: Callable[[int, int, Fraction], int] = most_dropped) -> int:
-    """One record is no friend of k others: these are dropped with probability 2 / n each, it with 2 k / n, on their own.
-    More than that go with probability at most beta, exactly; and more than a quarter of that more often."""
+    """One record is no friend of k others: these are dropped with probability 2 / n each, it with 2
+    k / n, on their own. More than that go with probability at most beta, exactly; and more than a
+    quarter of that more often.
+    """
     cases = 0
     for n, share, beta in product(
         (10, 200), (Fraction(1, 10), Fraction(1, 2)), (Fraction(1, 20), Fraction(1, 10**6))

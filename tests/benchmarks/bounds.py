@@ -13,7 +13,7 @@ root mean square, once for the median; few runs may be below it by chance, and a
 bounds. target: at most 12 for instance 1 at n = 10,000. noise / tracing: what of RefinedMean's expected
 error is due to privacy, over what must be. Beside it the older bounds: by buckets of like variances, and by
 packing, which holds for pure DP alone (failure 1/2, means in the ball about the box). bound: of RescaledMean's
-error, with probability 95%, for every sub-Gaussian law of this proxy, whichever records are friends.
+error, with probability 95%, for every sub-Gaussian law of this proxy, friends or not.
 
     python -m tests.benchmarks.bounds                               the tables, from the kept points
     python -m tests.benchmarks.bounds --page                        the table of docs/rates.md

@@ -1,10 +1,12 @@
-"""Theorem 2.1 of DH20 against gamma: errors of its filter, without privacy, and of ``RobustMean``, for the worst outliers tried.
+"""Theorem 2.1 of DH20 against gamma: errors of its filter, without privacy, and of ``RobustMean``,
+for the worst outliers tried.
 
-n normal records of deviation 1 about (1, ..., 1), of which a share gamma is moved by so many deviations in one random
-direction, or by 1e4 in all columns (inf). A cell has the largest median error over these moves, and the move. filter: as its
-authors and DH20 coded it, for gamma = 1 / n where no record is moved. robust: (1, 1e-6) under replace, for_budget's choices
-for this gamma; its limit is 0.4. The theorem says that the error is O(gamma sqrt(ln(1 / gamma))) with enough records; x: times
-that. clean: of the mean of the records before any was moved.
+n normal records of deviation 1 about (1, ..., 1), of which a share gamma is moved by so many
+deviations in one random direction, or by 1e4 in all columns (inf). A cell has the largest median
+error over these moves, and the move. filter: as its authors and DH20 coded it, for gamma = 1 / n
+where no record is moved. robust: (1, 1e-6) under replace, for_budget's choices for this gamma; its
+limit is 0.4. The theorem says that the error is O(gamma sqrt(ln(1 / gamma))) with enough records;
+x: times that. clean: of the mean of the records before any was moved.
 
     nice python -m tests.benchmarks.gamma [--n 10000] [--d 10] [--runs 5] [--seed 7]
 """

@@ -105,8 +105,9 @@ def test_with_few_records_the_baselines_err_by_the_range(name: str, seed: int) -
 
 @pytest.mark.parametrize("seed", range(3))
 def test_with_few_records_a_rescaled_mean_is_right(seed: int) -> None:
-    """Its spec's bound, 25 times below the range, fails with probability 5e-4 for every law of this proxy, if the ladder
-    stays on the stated radius. Seeds are fixed; the errors are near 0.3."""
+    """Its spec's bound, 25 times below the range, fails with probability 5e-4 for every law of this
+    proxy, if the ladder stays on the stated radius. Seeds are fixed; the errors are near 0.3.
+    """
     mechanism = rescaled(FEW)
     covariance = [s**2 for s in DEVIATIONS]
     bound = rescaled_mean.error_bound(mechanism.parameters, FEW, Fraction(1, 10**4), covariance)

@@ -65,9 +65,11 @@ def test_a_spread_ten_times_off_costs_accuracy_and_no_answer(kind: Any) -> None:
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_rare_records_far_from_the_bulk_are_not_lost(adjacency: Adjacency) -> None:
-    """A share of 3/100 at 1, the others at 0, whose sub-Gaussian proxy is .135: half of the stated radius leaves 6% of the pairs
-    apart, and would cost nothing else. The mean is then 0, or nearly so. Of 40,000 records it is .0300 with deviation .0009,
-    and noise 20 times less: within .006 but for 1e-9. Seeds are fixed."""
+    """A share of 3/100 at 1, the others at 0, whose sub-Gaussian proxy is .135: half of the stated
+    radius leaves 6% of the pairs apart, and would cost nothing else. The mean is then 0, or nearly
+    so. Of 40,000 records it is .0300 with deviation .0009, and noise 20 times less: within .006 but
+    for 1e-9. Seeds are fixed.
+    """
     mechanism = RescaledMean.for_budget(
         BUDGET, adjacency=adjacency, covariance=[0.135], n_max=40_000
     )

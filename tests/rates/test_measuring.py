@@ -217,8 +217,10 @@ def _of_columns(**changed: Any) -> RateClaim:
 
 
 def test_the_columns_of_one_release_tell_as_much_as_many_releases() -> None:
-    """The noise of a mean is alike in all columns. Two releases of 400 columns, 800 errors: the rms has a relative deviation of
-    1/40 and its interval of level 1e-9 reaches 6 of these; the rms of 800 lengths has a deviation of 1/800."""
+    """The noise of a mean is alike in all columns. Two releases of 400 columns, 800 errors: the rms
+    has a relative deviation of 1/40 and its interval of level 1e-9 reaches 6 of these; the rms of
+    800 lengths has a deviation of 1/800.
+    """
     distance = _of_columns(
         error=lambda estimate, truth: float(np.linalg.norm(estimate.value - truth)),
         by_column=False,
