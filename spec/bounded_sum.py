@@ -89,11 +89,10 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
 
 
 def _loss(parameters: Parameters, left: Sequence[Fraction], right: Sequence[Fraction]) -> Fraction:
-    """Of Laplace noise the loss far out on either side, of Gaussian noise mu: the distance in scales."""
-    one, other = (law(parameters, side).stages[0][1](()) for side in (left, right))
-    centers = [facts[1] for facts in (one.facts(), other.facts())]
-    moved = [c[0] if isinstance(c, tuple) else c for c in centers]
-    return Fraction(abs(moved[0] - moved[1])) / scale(parameters)
+    """Of Laplace noise the loss far out on either side, of Gaussian noise mu: the distance of the sums in scales."""
+    lower, upper, cell = grid(parameters)
+    one, other = (queries.clamped_sum(side, lower, upper, 0, cell) for side in (left, right))
+    return abs(one - other) / scale(parameters)
 
 
 @states(Source("GRS09", "geometric mechanism"))

@@ -1,7 +1,7 @@
 """A table, a budget, and answers that are paid for from an account."""
 
 from dpverify.session.account import Account, AccountError, BudgetExceeded, CorruptAccount, Spend
-from dpverify.session.answers import Answer, Answers, Histogram, NoAnswer, Quantiles
+from dpverify.session.answers import Answer, Answers, GroupedAnswer, Histogram, NoAnswer, Quantiles
 from dpverify.session.plan import Plan
 from dpverify.session.releasing import ReleaseFailed
 from dpverify.session.session import Session
@@ -13,6 +13,7 @@ __all__ = [
     "Answers",
     "BudgetExceeded",
     "CorruptAccount",
+    "GroupedAnswer",
     "Histogram",
     "NoAnswer",
     "Plan",

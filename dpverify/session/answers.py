@@ -7,7 +7,7 @@ passes on a None or a NaN in silence. All that is computed here is post-processi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -104,6 +104,21 @@ class Answer:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.value, dtype=dtype)
 
+    def __getitem__(self, group: Any) -> Answer:
+        raise self._alone()
+
+    def __iter__(self) -> Iterator[Any]:
+        raise self._alone()
+
+    def _alone(self) -> TypeError:
+        return TypeError(
+            f"The {self.question} is one answer; ask with by='column' for one of each group."
+        )
+
+    def items(self) -> Iterable[tuple[Any, Answer]]:
+        """Give each group's public value with its answer. Raises TypeError for an answer that is not of groups."""
+        raise self._alone()
+
     def __bool__(self) -> bool:
         raise TypeError(
             "An answer is neither true nor false; write `answer.abstained is None`, or compare answer.value."
@@ -120,39 +135,96 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Answers(Mapping[Any, Any]):
-    """Several answers by name: of the groups of ``by=``, or of the questions of a plan.
+class GroupedAnswer(Answer):
+    """An answer for each group of ``by=``: from the group's public value to its ``Answer``.
 
-    A mapping from the public value (or the question) to its ``Answer``. Groups are disjoint by a public value, so that all
-    together cost what the dearest costs; groups that no record has are answered like all others.
+    Groups are disjoint by a public value, so that all together cost what the dearest costs. Every declared value has an answer,
+    whether it occurs or not; any of them may be an abstention, so ``value`` and the like raise NoAnswer where one of them would.
     """
 
-    question: str
-    spend: Spend
-    derivation: Derivation[PrivacyClaim]
-    answers: Mapping[Any, Any] = field(repr=False)
+    @property
+    def abstained(self) -> str | None:
+        """The groups that have no number, with their reasons, or None where all have one."""
+        said = [f"{name!r}: {one.abstained}" for name, one in self.items() if one.abstained]
+        return "; ".join(said) or None
 
-    def __getitem__(self, name: Any) -> Any:
-        if name not in self.answers:
-            raise KeyError(f"{name!r} is none of {', '.join(map(repr, self.answers))}.")
-        return self.answers[name]
+    @property
+    def value(self) -> dict[Any, Any]:
+        """The values by group. Raises NoAnswer where one of them has none."""
+        return {name: one.value for name, one in self.items()}
+
+    @property
+    def standard_deviation(self) -> dict[Any, Any]:
+        """The standard deviations by group. Raises NoAnswer where one of them has none."""
+        return {name: one.standard_deviation for name, one in self.items()}
+
+    @property
+    def result(self) -> dict[Any, Any]:
+        """The mechanism's results by group. Raises NoAnswer where one of them has none."""
+        return {name: one.result for name, one in self.items()}
+
+    def interval(self, level: Exact = 0.95, **how: bool) -> dict[Any, Any]:
+        """Compute each group's interval, each at this level by itself."""
+        return {name: one.interval(level, **how) for name, one in self.items()}
+
+    def plot(self, axes: Any = None) -> Any:
+        """Refuse: each group has a picture of its own."""
+        raise TypeError("Draw a group by itself: answer['north'].plot().")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give all groups in plain JSON types."""
+        return {
+            "question": self.question,
+            "groups": [[k, one.to_dict()] for k, one in self.items()],
+        }
+
+    def items(self) -> Iterable[tuple[Any, Answer]]:
+        """Give each group's public value with its answer, in the declared order."""
+        return tuple(self.released.items())
+
+    def __getitem__(self, group: Any) -> Answer:
+        return _named(self.released, group)
 
     def __iter__(self) -> Iterator[Any]:
+        return iter(self.released)
+
+    def __len__(self) -> int:
+        return len(self.released)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [f"{self.question}:", *(f"  {name!r}: {one}" for name, one in self.items())]
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Answers(Mapping[str, Answer]):
+    """The answers of a plan, by question, with what they cost together and why that is so."""
+
+    spend: Spend
+    derivation: Derivation[PrivacyClaim]
+    answers: Mapping[str, Answer] = field(repr=False)
+
+    def __getitem__(self, question: str) -> Answer:
+        return _named(self.answers, question)
+
+    def __iter__(self) -> Iterator[str]:
         return iter(self.answers)
 
     def __len__(self) -> int:
         return len(self.answers)
 
-    @property
-    def value(self) -> dict[Any, Any]:
-        """The values by name. Raises NoAnswer where one of them has none."""
-        return {name: answer.value for name, answer in self.answers.items()}
-
     def __str__(self) -> str:
-        return "\n".join([f"{self.question}:", *(f"  {k!r}: {a}" for k, a in self.answers.items())])
+        return "\n".join(map(str, self.answers.values()))
 
     def __repr__(self) -> str:
         return f"<Answers {self}>"
+
+
+def _named(answers: Mapping[Any, Answer], name: Any) -> Answer:
+    if name not in answers:
+        raise KeyError(f"{name!r} is none of {', '.join(map(repr, answers))}.")
+    return answers[name]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from dpverify.plans import Mechanism
 from dpverify.privacy import Guarantee
@@ -14,14 +14,16 @@ from dpverify.session.questions import Question
 Where = Mapping[str, Any] | None
 """From a column to a list of declared values, or to a pair (low, high) of public numbers."""
 
+Reply = TypeVar("Reply", covariant=True)
 
-class Asking(ABC):
+
+class Asking(ABC, Generic[Reply]):
     """The questions. What ``share`` and ``budget`` mean, and what is given back, says the class that answers them."""
 
     __slots__ = ()
 
     @abstractmethod
-    def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> Any:
+    def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> Reply:
         """Answer the question, or keep it for later."""
 
     def count(
@@ -31,7 +33,7 @@ class Asking(ABC):
         budget: Guarantee | None = None,
         where: Where = None,
         by: str | None = None,
-    ) -> Any:
+    ) -> Reply:
         """Count the records, or those that ``where`` keeps: an unbiased integer, which may be negative."""
         return self._ask(question_of("count", (), where, by), share, budget)
 
@@ -43,7 +45,7 @@ class Asking(ABC):
         budget: Guarantee | None = None,
         where: Where = None,
         by: str | None = None,
-    ) -> Any:
+    ) -> Reply:
         """Add up a column between its declared bounds."""
         return self._ask(question_of("sum", column, where, by), share, budget)
 
@@ -56,7 +58,7 @@ class Asking(ABC):
         where: Where = None,
         by: str | None = None,
         **given: Any,
-    ) -> Any:
+    ) -> Reply:
         """Average one column, or several at once, between declared bounds.
 
         given: further parameters of the mechanism that is chosen, ``BoundedMean`` or ``ClippedMean``, as at_least=20.
@@ -71,7 +73,7 @@ class Asking(ABC):
         budget: Guarantee | None = None,
         where: Where = None,
         by: str | None = None,
-    ) -> Any:
+    ) -> Reply:
         """Find the variance of a column between its declared bounds; its ``result.deviation`` is the root."""
         return self._ask(question_of("variance", column, where, by), share, budget)
 
@@ -83,7 +85,7 @@ class Asking(ABC):
         budget: Guarantee | None = None,
         where: Where = None,
         by: str | None = None,
-    ) -> Any:
+    ) -> Reply:
         """Find the covariance matrix of columns between their declared bounds, whatever their law is."""
         return self._ask(question_of("covariance", columns, where, by), share, budget)
 
@@ -95,7 +97,7 @@ class Asking(ABC):
         budget: Guarantee | None = None,
         where: Where = None,
         by: str | None = None,
-    ) -> Any:
+    ) -> Reply:
         """Find the median of a column between its declared bounds."""
         return self._ask(question_of("median", column, where, by), share, budget)
 
@@ -108,7 +110,7 @@ class Asking(ABC):
         budget: Guarantee | None = None,
         where: Where = None,
         by: str | None = None,
-    ) -> Any:
+    ) -> Reply:
         """Find a quantile of a column, at="9/10", or several, at=["1/4", "1/2", "3/4"], which share the cost and come in order."""
         given = {"at": at if isinstance(at, str) or not isinstance(at, Sequence) else list(at)}
         return self._ask(question_of("quantile", column, where, by, given), share, budget)
@@ -122,7 +124,7 @@ class Asking(ABC):
         budget: Guarantee | None = None,
         where: Where = None,
         by: str | None = None,
-    ) -> Any:
+    ) -> Reply:
         """Count the records in disjoint public bins, for the price of one count under add-remove.
 
         bins: a number of equal ones between the declared bounds, or all edges; of a Category its values are the bins.
@@ -139,7 +141,7 @@ class Asking(ABC):
         where: Where = None,
         by: str | None = None,
         **given: Any,
-    ) -> Any:
+    ) -> Reply:
         """Fit a normal law: mean and deviation of a column, or mean and covariance of several.
 
         given: further parameters of ``UnivariateGaussian`` or ``Gaussian``.
@@ -156,7 +158,7 @@ class Asking(ABC):
         where: Where = None,
         by: str | None = None,
         **given: Any,
-    ) -> Any:
+    ) -> Reply:
         """Average columns of which a share of the records may be anything (a tenth, or ``gamma``).
 
         deviations: a public standard deviation of each column's typical records. given: further parameters of ``RobustMean``.
@@ -174,7 +176,7 @@ class Asking(ABC):
         where: Where = None,
         by: str | None = None,
         **parameters: Any,
-    ) -> Any:
+    ) -> Reply:
         """Ask any mechanism of the library, by its class and its public parameters, about columns of the table."""
         given = {"mechanism": mechanism, "parameters": parameters}
         return self._ask(question_of("release", columns, where, by, given), share, budget)

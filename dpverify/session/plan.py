@@ -33,7 +33,7 @@ from dpverify.session.releasing import answered, released
 from dpverify.tables import Table
 
 
-class Plan(Asking):
+class Plan(Asking[str]):
     """Several questions that are answered together, by ``answer``; until then nothing is read or spent.
 
     The methods are a session's; ``share`` is a weight here, 1 by default: a question of weight 2 has half the noise of one
@@ -81,7 +81,7 @@ class Plan(Asking):
             else self._account.spend(whole, text, shown)
         )
         found = {str(one.question): answered(one, spend, released(one, self._bits)) for one in made}
-        return Answers(f"plan of {len(made)} questions", spend, shown, found)
+        return Answers(spend, shown, found)
 
     def derivation_of(self, spend: Spend) -> Derivation[PrivacyClaim]:
         """Derive again what an earlier process answered, from the account's text, which replaces what was asked here.

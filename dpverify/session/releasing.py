@@ -8,7 +8,7 @@ from typing import Any
 
 from dpverify.randomness import Bits
 from dpverify.session.account import Spend
-from dpverify.session.answers import Answer, Answers
+from dpverify.session.answers import Answer, GroupedAnswer
 from dpverify.session.preparing import Prepared
 
 
@@ -26,16 +26,14 @@ def released(prepared: Prepared, bits: Bits | None) -> dict[Any, Any]:
     )
 
 
-def answered(prepared: Prepared, spend: Spend, found: Mapping[Any, Any]) -> Any:
-    """Make an answer of released results: one, or one for each group."""
+def answered(prepared: Prepared, spend: Spend, found: Mapping[Any, Any]) -> Answer:
+    """Make an answer of released results: of one, or of one for each group."""
 
-    def one(question: str, result: Any) -> Answer:
-        return Answer(
-            question, prepared.mechanism, prepared.why, spend, prepared.derivation, result
-        )
+    def one(question: str, result: Any, kind: type[Answer] = Answer) -> Answer:
+        return kind(question, prepared.mechanism, prepared.why, spend, prepared.derivation, result)
 
     asked = str(prepared.question)
     if prepared.question.by is None:
         return one(asked, found[None])
     each = {group: one(f"{asked} = {group!r}", result) for group, result in found.items()}
-    return Answers(asked, spend, prepared.derivation, each)
+    return one(asked, each, GroupedAnswer)

@@ -12,7 +12,7 @@ from dpverify.privacy.numbers import Exact
 from dpverify.randomness import Bits
 from dpverify.session.account import Account, Spend
 from dpverify.session.accounting import Unit
-from dpverify.session.answers import short
+from dpverify.session.answers import Answer, short
 from dpverify.session.asking import Asking, Where, question_of
 from dpverify.session.calibrating import share_of
 from dpverify.session.plan import Plan
@@ -22,7 +22,7 @@ from dpverify.session.releasing import answered, released
 from dpverify.tables import Table
 
 
-class Session(Asking):
+class Session(Asking[Answer]):
     """Private answers about one table, paid for from one account.
 
     table: a ``Table``. budget: what all answers together may reveal; requests may be chosen after seeing answers.
@@ -164,7 +164,7 @@ class Session(Asking):
     ) -> Prepared:
         return prepare(question, self.table, self.account, share_of(share), budget)
 
-    def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> Any:
+    def _ask(self, question: Question, share: Exact | None, budget: Guarantee | None) -> Answer:
         """Prepare, spend, release, in this order. A spend is on disk before a record is read."""
         prepared = self._prepared(question, share, budget)
         shown = prepared.derivation

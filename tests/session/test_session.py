@@ -34,7 +34,7 @@ from dpverify import (
     Table,
     UnivariateGaussian,
 )
-from dpverify.session import Answers, Histogram, Quantiles, ReleaseFailed
+from dpverify.session import GroupedAnswer, Histogram, Quantiles, ReleaseFailed
 from dpverify.session.calibrating import one_step
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -187,7 +187,7 @@ def test_half_of_a_guarantee_is_half_of_it(whole: Any) -> None:
 def test_groups_cost_once_under_add_remove_and_hold_all_declared_values() -> None:
     one = session()
     found = one.mean("age", by="region", share="1/3")
-    assert isinstance(found, Answers)
+    assert isinstance(found, GroupedAnswer)
     assert list(found) == ["north", "south", "east"]
     assert found["north"].mechanism.claim.guarantee == found.derivation.conclusion.guarantee
     assert len(one.log) == 1
@@ -198,6 +198,11 @@ def test_groups_cost_once_under_add_remove_and_hold_all_declared_values() -> Non
         for name, count in both[group].value.items():
             inside = (truth["region"] == group) & (truth["smoker"] == name)
             assert abs(count - inside.sum()) < 8 * both[group].standard_deviation
+    assert both.value["north"] == both["north"].value
+    assert both.interval(0.5)["south"] == both["south"].interval(0.5)
+    assert both.abstained is None
+    with pytest.raises(TypeError, match="ask with by="):
+        both["north"]["south"]
     with pytest.raises(KeyError, match="'west' is none of 'north', 'south', 'east'"):
         found["west"]
 
