@@ -92,8 +92,10 @@ def obligation_gaussian(claimed: Fraction = Fraction(1)) -> int:
                 "noise_multiplier": multiplier,
             }
             for left, right in neighbors((Fraction(0), Fraction(3)), 2, adjacency):
-                moved = _count(parameters, left) - _count(parameters, right)
-                largest = max(largest, (moved / multiplier) ** 2)
+                one, other = (law(parameters, side).stages[0][1](()) for side in (left, right))
+                assert isinstance(one, RoundedGaussianLaw)
+                assert isinstance(other, RoundedGaussianLaw)
+                largest = max(largest, one.mu_squared(other))
                 cases += 1
     require(largest == (claimed / multiplier) ** 2, f"the largest mu^2 is {largest}, not {claimed}")
     return cases
