@@ -29,6 +29,7 @@ from dpverify.plans import NoNoise, Stage
 from dpverify.privacy import Derivation, Domain, Sensitivity
 from dpverify.rates import Curve, Distance, Empirical, Exponent, Instance, Metric, RateClaim
 
+from . import _heavy_tails
 from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -354,6 +355,7 @@ def _relative(estimate: Any, truth: Any) -> float:
 
 
 RATES = (
+    *_heavy_tails.RATES,
     RateClaim(
         name="covariance-against-kappa",
         mechanism=_truncated,

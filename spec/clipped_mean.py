@@ -12,7 +12,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
-from .theory import joint, queries, vectors
+from .theory import heavy_tails, joint, queries, vectors
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import PointLaw, TranscriptLaw, closed, real
 from .theory.normal_norms import NORMS, root_mean_square
@@ -195,6 +195,22 @@ def relative_error(parameters: Parameters, n: int, kappa: float) -> Any:
     d = len(parameters["center"])
     others = math.isqrt(d) - 1
     return expected_error(parameters, n) / mp.sqrt(d) * (others + 1 / mp.mpf(kappa))
+
+
+def heavy_tailed_error(parameters: Parameters, n: int, law: str) -> Any:
+    """Compute the root mean squared error for n records of a heavy-tailed law of one column: the
+    noise, the sampling of clipped records and their bias, where clipping is about zero and the
+    number of records is public."""
+    radius = Fraction(parameters["radius"])
+    mean, variance = heavy_tails.clipped_moments(law, radius)
+    noise = expected_error(parameters, n)
+    return mp.sqrt(noise**2 + variance / n + (mean - heavy_tails.mean_of(law)) ** 2)
+
+
+def second_moment_bound(parameters: Parameters, n: int, second_moment: Any) -> Any:
+    """Bound that error by the second moment about the center alone (theory/heavy_tails.py)."""
+    noise, radius = expected_error(parameters, n), Fraction(parameters["radius"])
+    return heavy_tails.second_moment_bound(noise, n, second_moment, radius)
 
 
 def _cell_after_matrix(parameters: Parameters) -> Any:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 
@@ -38,9 +38,10 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import AtLeast, Rational, one_of, probability
-from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, exact, quotient, root_down, settle, to_float
+from dpverify.plans.parameters import CHOSEN, AtLeast, Rational, one_of, probability
+from dpverify.privacy import Adjacency, Guarantee
+from dpverify.privacy.adjacency import Nonfinite
+from dpverify.privacy.numbers import Exact, exact, quotient, root_down, settle, to_float, whole
 
 _LARGEST_WEIGHT = 1 << 42
 
@@ -53,7 +54,8 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     when the released count is below ``at_least``. Claim: GaussianDP(1 / noise_multiplier) up to the
     grid's rounding, exact in every dimension, for both adjacencies.
     center, radius: the public ball, chosen without looking at the data; the best center is near the
-    mean, the best radius about the typical distance from it.
+    mean, the best radius about the typical distance from it, or for heavy tails what ``for_budget``
+    finds from a ``second_moment``.
     matrix: a public invertible (d, d) matrix A; the ball is then {x: |A (x - center)| <= radius} and the
     noise has covariance proportional to (A^T A)^-1. It is rounded to 12 bits (fewer for a dense one of
     more than 128 columns); what counts is the rounded one.
@@ -76,6 +78,79 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
     outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip"
     count_weight: Rational | None = None
     at_least: AtLeast = 1
+
+    if TYPE_CHECKING:  # what ``calibrated_for`` chooses may be left out
+
+        @classmethod
+        def for_budget(  # type: ignore[override]
+            cls,
+            budget: Guarantee,
+            /,
+            *,
+            adjacency: Adjacency,
+            nonfinite: Nonfinite = "refuse",
+            center: PerColumn,
+            radius: PublicRadius = CHOSEN,
+            matrix: tuple[Numbers, ...] | None = None,
+            outside: Annotated[Literal["clip", "mask"], one_of("clip", "mask")] = "clip",
+            count_weight: Rational | None = None,
+            at_least: AtLeast = 1,
+            second_moment: Exact | None = None,
+            n_max: int | None = None,
+            outliers: Exact = 0,
+        ) -> Self:
+            """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
+
+    @classmethod
+    def calibrated_for(
+        cls,
+        budget: Guarantee,
+        *,
+        adjacency: Adjacency,
+        second_moment: Exact | None = None,
+        n_max: int | None = None,
+        outliers: Exact = 0,
+        **parameters: Any,
+    ) -> Self:
+        """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
+
+        second_moment: in place of the radius, a public bound on E |A (X - center)|^2, which is all
+        that is known of the records: the radius is the one for which noise and bias together are
+        least where there are about ``n_max`` records, of which a share ``outliers`` may be
+        anything. Their error is then about sqrt(second_moment / n_max) and sqrt(second_moment
+        (noise + 2 outliers)), noise being that of radius 1; see ``clipping_bias``.
+        """
+        if second_moment is not None:
+            if "radius" in parameters or n_max is None or parameters.get("outside") == "mask":
+                raise ValueError(
+                    f"second_moment = {second_moment} chooses a radius for clipping; give n_max "
+                    "with it, and neither a radius nor outside='mask'."
+                )
+            moment, share = _moment(second_moment), _outliers(outliers)
+            own = {k: v for k, v in parameters.items() if k not in ("matrix", "at_least")}
+            unit = cls.calibrated_for(budget, adjacency=adjacency, radius=1, **own)
+            each = exact(unit.expected_error(max(1, whole(n_max, "n_max"))), "noise") + 2 * share
+            parameters["radius"] = math.sqrt(to_float(moment / each)) / 2
+        elif n_max is not None or outliers != 0:
+            raise ValueError(
+                f"n_max = {n_max}, outliers = {outliers}: they choose a radius for a second "
+                "moment; give second_moment with them, or leave them out."
+            )
+        return super(ClippedMean, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
+
+    def clipping_bias(self, second_moment: Exact, *, outliers: Exact = 0) -> float:
+        """Bound how far the mean of clipped records is from that of the records, after the matrix.
+
+        second_moment: a bound on E |A (X - center)|^2. outliers: the share of records that may be
+        anything on top of that. The bound is second_moment / (4 radius) + 2 radius outliers, which
+        some laws attain. Raises ValueError where records outside are left out, for their mean has
+        no such bound.
+        """
+        if self.outside == "mask":
+            raise ValueError("outside='mask' leaves records out; this bound is about clipped ones.")
+        moment, share = _moment(second_moment), _outliers(outliers)
+        radius = exact(self.radius, "radius")
+        return to_float(moment / (4 * radius) + 2 * radius * share)
 
     def check_parameters(self) -> None:
         """A finite matrix of the center's shape, a positive weight where the count has noise."""
@@ -195,6 +270,22 @@ class ClippedMean(Mechanism[VectorMeanEstimate]):
                 f"{_LARGEST_WEIGHT // radius}."
             )
         return weight
+
+
+def _moment(given: Exact) -> Fraction:
+    """Read a second moment. Raises TypeError or ValueError."""
+    moment = exact(given, "second_moment")
+    if moment <= 0:
+        raise ValueError(f"second_moment = {given} is not positive; give a bound above 0.")
+    return moment
+
+
+def _outliers(given: Exact) -> Fraction:
+    """Read a share below 1/2. Raises TypeError or ValueError."""
+    share = exact(given, "outliers")
+    if not 0 <= share < Fraction(1, 2):
+        raise ValueError(f"outliers = {given} is outside [0, 1/2); try '0.05'.")
+    return share
 
 
 @lru_cache(maxsize=16)

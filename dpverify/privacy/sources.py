@@ -272,6 +272,12 @@ PAPERS: dict[str, Paper] = {
             "PoPETs 2024",
         ),
         Paper(
+            "KSU20",
+            "Private mean estimation of heavy-tailed distributions",
+            "Kamath, Singhal, Ullman",
+            "COLT 2020",
+        ),
+        Paper(
             "KLSU19",
             "Privately learning high-dimensional distributions",
             "Kamath, Li, Singhal, Ullman",

@@ -99,6 +99,12 @@ def student(
     return center + np.clip(scale * rng.standard_t(freedom, (n, d)), -within, within)
 
 
+def lognormal(rng: Generator, n: int, d: int, *, deviation: float) -> Floats:
+    """Skewed heavy tails: exp(deviation z), z standard normal, independently in every
+    coordinate."""
+    return np.exp(deviation * rng.normal(size=(n, d)))
+
+
 def sphere(rng: Generator, n: int, d: int, *, radius: float, offset: float) -> Floats:
     """Uniform on a sphere about (offset, 0, ..., 0)."""
     found = rng.normal(size=(n, d))
@@ -166,6 +172,7 @@ KINDS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
             evenly,
             bernoulli,
             student,
+            lognormal,
             sphere,
             point_masses,
             hidden,
