@@ -296,7 +296,7 @@ def _learned(name: str, distance: Any) -> RateClaim:
         error=distance,
         curve=Curve(function=f"{name}_error", arguments=("parameters", "n", "bins")),
         lower=Curve(function=f"least_{name}", arguments=("parameters", "n", "bins")),
-        repeats=500,
+        repeats=800,
         source="univariate discrete laws: DHS15 (total variation), BNSV15 (Kolmogorov distance)",
     )
 
@@ -353,7 +353,7 @@ RATES = (
         target=Empirical(lambda mechanism, data: float(data[0, 0])),
         error=_off_location,
         metric=Metric("misses", beyond=1.0),
-        curve=Curve(function="withheld", arguments=("parameters", "n")),
+        curve=Curve(function="withheld", arguments=("parameters", "n"), margin=1.2),
         lower=Curve(function="least_withheld", arguments=("parameters", "n")),
         repeats=15_000,
         source="KV18: ln(1 / (delta beta)) / epsilon records for a mean without bounds",
