@@ -50,20 +50,21 @@ def gaussian_tradeoff(mu_squared: arb, alpha: arb) -> arb:
 
 @states(Source("OURS", "a profile below a Gaussian one, up to delta, is approximate GDP"))
 def lies_below(shown: Guarantee, mu_squared: Fraction, delta: Fraction) -> bool:
-    """Tell whether delta_mu + delta is at least the shown profile at every epsilon >= 0; never
-    wrongly yes.
+    """Tell whether the profile of every mechanism with the guarantee shown is at most delta_mu +
+    delta at every epsilon >= 0; never wrongly yes.
 
     Then every mechanism with the guarantee shown has approximate GDP (mu, delta), in the sense of
     ApproximateGaussianDP: with measures P0, Q0 that lack at most delta of the laws and have the
     Gaussian profile (spec/theory/rules.py:gaussian_share, proof). So it composes as such.
 
     Write g = e^epsilon. H(g) = sup_S P(S) - g Q(S) is convex in g, so between two points it is
-    below the chord of any upper ends there. delta_mu is convex in g, with slope -Phi(-epsilon / mu
-    - mu / 2), so it is above its tangents at both points. The chord is below the larger of the two
-    tangents all along if it is so at both ends, and the part where it is below the first tangent
-    and the part where it is below the second leave no gap: all three are straight. Beyond the last
-    point H only falls, and there it is at most delta. A cell that cannot be decided is halved,
-    until there are too many of them.
+    below the chord of any upper ends there; where those that a guarantee computes are not convex,
+    the chord is less. delta_mu is convex in g, with slope -Phi(-epsilon / mu - mu / 2), so it is
+    above its tangents at both points. The chord is below the larger of the two tangents all along
+    if it is so at both ends, and the part where it is below the first tangent and the part where it
+    is below the second leave no gap: all three are straight. Beyond the last point H only falls,
+    and there it is at most delta. A cell that cannot be decided is halved, until there are too many
+    of them.
     """
     end = _end(shown, delta)
     if end is None or end > _FARTHEST:
