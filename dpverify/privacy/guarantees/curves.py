@@ -55,16 +55,16 @@ def lies_below(shown: Guarantee, mu_squared: Fraction, delta: Fraction) -> bool:
 
     Then every mechanism with the guarantee shown has approximate GDP (mu, delta), in the sense of
     ApproximateGaussianDP: with measures P0, Q0 that lack at most delta of the laws and have the
-    Gaussian profile (spec/theory/rules.py:gaussian_share, proof). So it composes as such.
+    Gaussian profile (spec/theory/adaptive.py:gaussian_share, proof). So it composes as such.
 
     Write g = e^epsilon. H(g) = sup_S P(S) - g Q(S) is convex in g, so between two points it is
     below the chord of any upper ends there; where those that a guarantee computes are not convex,
     the chord is less. delta_mu is convex in g, with slope -Phi(-epsilon / mu - mu / 2), so it is
-    above its tangents at both points. The chord is below the larger of the two tangents all along
-    if it is so at both ends, and the part where it is below the first tangent and the part where it
-    is below the second leave no gap: all three are straight. Beyond the last point H only falls,
-    and there it is at most delta. A cell that cannot be decided is halved, until there are too many
-    of them.
+    above its tangents at both points. All three are straight lines: from the left point on the
+    chord is below the tangent there for a share of the way, and before the right point below that
+    one's for a share; where the shares are the whole way together, H is below delta_mu all along.
+    Beyond the last point H only falls, and there it is at most delta. A cell that cannot be decided
+    is halved, until there are too many of them.
     """
     end = _end(shown, delta)
     if end is None or end > _FARTHEST:
