@@ -12,7 +12,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .theory import discrete_laws
-from .theory.discrete_laws import KOLMOGOROV, VARIATION
+from .theory.discrete_laws import KOLMOGOROV, PAIRS, VARIATION
 from .theory.laws import DiscreteLaplaceLaw, TranscriptLaw, closed, least_tail, real
 from .theory.laws import real_exponential as e
 from .theory.many_hypotheses import LOCATION, least_misses, least_records
@@ -285,11 +285,13 @@ def kolmogorov_error(parameters: Parameters, n: int, bins: int) -> Any:
     return discrete_laws.kolmogorov_error(n, bins, real(scale(parameters)))
 
 
+@states(VARIATION, PAIRS)
 def least_variation(parameters: Parameters, n: int, bins: int) -> Any:
     """Bound it from below, for any mechanism of this claim, at some law."""
     return _least(discrete_laws.least_variation, parameters, n, bins)
 
 
+@states(KOLMOGOROV)
 def least_kolmogorov(parameters: Parameters, n: int, bins: int) -> Any:
     """Bound it from below, for any mechanism of this claim, at some law."""
     return _least(discrete_laws.least_kolmogorov, parameters, n, bins)
