@@ -47,8 +47,9 @@ class Method:
     @cached_property
     def mechanism(self) -> Any:
         """By for_budget; None where no noise meets the budget."""
+        given = dict(self.parameters)
         try:
-            return self.kind.for_budget(**self.parameters)
+            return self.kind.for_budget(given.pop("budget"), **given)
         except ValueError as refused:
             print(f"{self.name}: {refused}", file=sys.stderr)
             return None
