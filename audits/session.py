@@ -1,4 +1,5 @@
-"""Attacks on whole sessions: an analyst who chooses each question after seeing the answers before it."""
+"""Attacks on whole sessions: an analyst who chooses each question after seeing the answers before
+it."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def _number(answer: Answer) -> float:
 
 
 def adaptive(data: Any, rng: np.random.Generator) -> tuple[float, float]:
-    """Count a group; ask of it, or of everybody, what its size suggests, until the budget is gone."""
+    """Count a group; ask of it, or of everybody, what its size suggests, until the budget is
+    gone."""
     session = _session(data, rng)
     first = session.count(where={"group": [1]}, share="1/2").value
     if first > _FEW:
@@ -53,7 +55,8 @@ def adaptive(data: Any, rng: np.random.Generator) -> tuple[float, float]:
 
 
 def limits_that_are_not_held(data: Any, rng: np.random.Generator) -> float:
-    """What 64 questions, each of which gets the whole budget, tell together: one of eight times mu."""
+    """What 64 questions, each of which gets the whole budget, tell together: one of eight times
+    mu."""
     return float(_session(data, rng, budget=GaussianDP(8)).count(share=1).value)
 
 
@@ -79,14 +82,16 @@ def errors_that_tell(data: Any, rng: np.random.Generator) -> str:
 
 
 def masked(data: Any, rng: np.random.Generator) -> tuple[float, ...]:
-    """Under replace, a mean and a sum of those whom a condition keeps: a replaced record may come or go."""
+    """Under replace, a mean and a sum of those whom a condition keeps: a replaced record may come
+    or go."""
     session = _session(data, rng, _REPLACE)
     mean = _number(session.mean("x", where={"group": [1]}, share="1/2"))
     return mean, round(session.sum("x", by="group", share="1/2")[1].value, 3)
 
 
 def kept_for_one_step(data: Any, rng: np.random.Generator) -> float:
-    """A count of the kept records that pays for one step where a replacement is two, eight times over."""
+    """A count of the kept records that pays for one step where a replacement is two, eight times
+    over."""
     session = _session(data, rng, _ADD)
     count = session.count(where={"group": [1]}, share=1).value
     other = session.table.select("x").where("group", among=[1]).records

@@ -28,18 +28,21 @@ DEPARTURES = (
     Departure(
         "DMNS06, Section 3",
         "integer noise on a public grid of cells instead of real noise on a real sum",
-        "real noise added in floats leaks through its low bits; what rounding a record costs is below 2^-20 of the range",
+        "real noise added in floats leaks through its low bits; what rounding a record costs is "
+        "below 2^-20 of the range",
     ),
 )
 
 
 def grid(parameters: Parameters) -> queries.Grid:
-    """(lower, upper, cell): bounds in cells; the cell is the largest power of two that is at most 2^-20 of the width."""
+    """(lower, upper, cell): bounds in cells; the cell is the largest power of two that is at most
+    2^-20 of the width."""
     return queries.grid(parameters["lower"], parameters["upper"], 2**20, parameters["cell"])
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """By stage: the largest magnitude of a summand, or under replace the largest difference of two."""
+    """By stage: the largest magnitude of a summand, or under replace the largest difference of
+    two."""
     lower, upper, _ = grid(parameters)
     adjacency = parameters["adjacency"]
     return {"sum": queries.clamped_sum_sensitivity(lower, upper, 0, adjacency)}
@@ -65,7 +68,8 @@ def law(parameters: Parameters, records: Sequence[Fraction]) -> TranscriptLaw:
 
 @states(Source("DMNS06", "Section 3, noise calibrated to L1 sensitivity"))
 def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
-    """On all neighbors of at most 2 records: the loss of Laplace noise is at most claimed / multiplier, the mu of
+    """On all neighbors of at most 2 records: the loss of Laplace noise is at most claimed /
+    multiplier, the mu of
     Gaussian noise too, and for some pair exactly that."""
     cases, multiplier = 0, Fraction(3, 2)
     for adjacency in Adjacency:
@@ -104,7 +108,8 @@ def _mu(parameters: Parameters, left: Sequence[Fraction], right: Sequence[Fracti
 
 @states(Source("GRS09", "geometric mechanism"))
 def error_bound(parameters: Parameters, beta: Fraction) -> Any:
-    """t with P(|noise| >= t) <= beta, in the data's unit; of rounded Gaussian noise |z| >= t if scale |N| >= t - 1/2."""
+    """t with P(|noise| >= t) <= beta, in the data's unit; of rounded Gaussian noise |z| >= t if
+    scale |N| >= t - 1/2."""
     _, _, cell = grid(parameters)
     own = scale(parameters)
     if parameters["noise"] == "gaussian":
@@ -113,7 +118,8 @@ def error_bound(parameters: Parameters, beta: Fraction) -> Any:
 
 
 def expected_error(parameters: Parameters) -> Any:
-    """The root mean squared error: that of the noise, of Gaussian noise with its rounding; in the data's unit."""
+    """The root mean squared error: that of the noise, of Gaussian noise with its rounding; in the
+    data's unit."""
     _, _, cell = grid(parameters)
     own = scale(parameters)
     if parameters["noise"] == "gaussian":
@@ -124,7 +130,8 @@ def expected_error(parameters: Parameters) -> Any:
 
 @states(Source("HT10", "packing argument", note="for two datasets at distance k"))
 def lower_bound(parameters: Parameters, epsilon: Fraction) -> Any:
-    """No epsilon-DP sum (add-remove) has a smaller expected absolute error on every dataset: k records of the
+    """No epsilon-DP sum (add-remove) has a smaller expected absolute error on every dataset: k
+    records of the
     bound that is farther from zero move it by k times that."""
     farther = max(abs(Fraction(parameters["lower"])), abs(Fraction(parameters["upper"])))
     return lower_bounds.two_point(epsilon, farther, 10**6)

@@ -33,9 +33,11 @@ _CELLS = 20  # a cell is at most 2^-20 of what one record can move
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SumEstimate(Result):
-    """A private sum in the data's unit, with the standard deviation of its (public) noise, of law ``noise``.
+    """A private sum in the data's unit, with the standard deviation of its (public) noise, of law
+    ``noise``.
 
-    ``value`` is unbiased for the sum of the clamped records, each rounded to a ``cell`` of the public grid.
+    ``value`` is unbiased for the sum of the clamped records, each rounded to a ``cell`` of the
+    public grid.
     """
 
     value: float
@@ -44,7 +46,8 @@ class SumEstimate(Result):
     cell: float = field(default=0.0, repr=False)
 
     def interval(self, level: Exact = 0.95) -> tuple[float, float]:
-        """Compute (low, high) with the sum of the clamped, rounded records in it, by the noise's exact tail.
+        """Compute (low, high) with the sum of the clamped, rounded records in it, by the noise's
+        exact tail.
 
         Raises TypeError or ValueError for a level outside (0, 1).
         """
@@ -59,11 +62,14 @@ class SumEstimate(Result):
 class BoundedSum(Mechanism[SumEstimate]):
     """The sum of records clamped to public bounds, plus integer noise on a public grid.
 
-    Data: one column, shape (n,) or (n, 1), in any unit. Output: ``SumEstimate``; never abstains: the sum of no record
-    is 0. Claim, proved, for both adjacencies: noise="laplace": PureDP(1 / noise_multiplier); "gaussian": GaussianDP of that.
-    lower, upper: public bounds, chosen without looking at the data; values beyond count as the bound. A record moves the
-    sum by up to the larger of their magnitudes under add-remove, by their difference under replace.
-    cell: the public grid's step, a power of two; by default at most 2^-20 of what a record can move.
+    Data: one column, shape (n,) or (n, 1), in any unit. Output: ``SumEstimate``; never abstains:
+    the sum of no record is 0. Claim, proved, for both adjacencies: noise="laplace": PureDP(1 /
+    noise_multiplier); "gaussian": GaussianDP of that.
+    lower, upper: public bounds, chosen without looking at the data; values beyond count as the
+    bound. A record moves the sum by up to the larger of their magnitudes under add-remove, by their
+    difference under replace.
+    cell: the public grid's step, a power of two; by default at most 2^-20 of what a record can
+    move.
     Errors: TypeError or ValueError for parameters and for data that are not a real column.
     Source: DMNS06, Section 3 (noise calibrated to sensitivity); DRS22 (Gaussian noise).
     """

@@ -1,7 +1,8 @@
 """Answers of a session: a mechanism's result, with which mechanism gave it and what it cost.
 
-An answer that is used as a number while there is none raises ``NoAnswer``, which says why and what to do: nothing
-passes on a None or a NaN in silence. All that is computed here is post-processing of what was released.
+An answer that is used as a number while there is none raises ``NoAnswer``, which says why and what
+to do: nothing passes on a None or a NaN in silence. All that is computed here is post-processing of
+what was released.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ class NoAnswer(ValueError):
 class Answer:
     """One private answer of a session.
 
-    ``question`` is what was asked, ``mechanism`` what answered (its public parameters), ``why`` the public rule by which it
-    was chosen, ``spend`` what it cost, ``derivation`` why that is so, about the table. ``released`` is the mechanism's own result, or
-    ``Abstained``. ``value``, ``result``, ``interval`` and ``standard_deviation`` raise ``NoAnswer`` after an abstention.
+    ``question`` is what was asked, ``mechanism`` what answered (its public parameters), ``why`` the
+    public rule by which it was chosen, ``spend`` what it cost, ``derivation`` why that is so, about
+    the table. ``released`` is the mechanism's own result, or ``Abstained``. ``value``, ``result``,
+    ``interval`` and ``standard_deviation`` raise ``NoAnswer`` after an abstention.
     """
 
     question: str
@@ -61,8 +63,10 @@ class Answer:
         """The mechanism's own result, with all that it says beyond ``value``. Raises NoAnswer."""
         if self.abstained is not None:
             raise NoAnswer(
-                f"The {self.question} has no answer: {self.abstained}. The budget for it is spent. Ask about more records, "
-                "with a larger share or within wider groups; `answer.abstained` says beforehand whether there is a number."
+                f"The {self.question} has no answer: {self.abstained}. The budget for it is spent. "
+                "Ask about more records, "
+                "with a larger share or within wider groups; `answer.abstained` says beforehand "
+                "whether there is a number."
             )
         return self.released
 
@@ -73,24 +77,29 @@ class Answer:
 
     @property
     def standard_deviation(self) -> Any:
-        """Standard deviation of the noise in ``value``. Raises NoAnswer, and AttributeError where the result has none."""
+        """Standard deviation of the noise in ``value``. Raises NoAnswer, and AttributeError where
+        the result has none."""
         return self.result.standard_deviation
 
     def interval(self, level: Exact = 0.95, **how: bool) -> Any:
-        """Compute (low, high) with the value without noise in it at this level, as the mechanism's result does.
+        """Compute (low, high) with the value without noise in it at this level, as the mechanism's
+        result does.
 
-        how: what the result's ``interval`` takes, as ``sampling=True`` for a mean. Raises NoAnswer after an abstention.
+        how: what the result's ``interval`` takes, as ``sampling=True`` for a mean. Raises NoAnswer
+        after an abstention.
         """
         return self.result.interval(level, **how)
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw the value with its 95% interval, or the histogram, with matplotlib; return the axes."""
+        """Draw the value with its 95% interval, or the histogram, with matplotlib; return the
+        axes."""
         from dpverify.session.pictures import draw
 
         return draw(self, axes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it in plain JSON types: what was asked, of which mechanism, at which cost, and the result."""
+        """Give it in plain JSON types: what was asked, of which mechanism, at which cost, and the
+        result."""
         return {
             "question": self.question,
             "mechanism": type(self.mechanism).__name__,
@@ -116,12 +125,14 @@ class Answer:
         )
 
     def items(self) -> Iterable[tuple[Any, Answer]]:
-        """Give each group's public value with its answer. Raises TypeError for an answer that is not of groups."""
+        """Give each group's public value with its answer. Raises TypeError for an answer that is
+        not of groups."""
         raise self._alone()
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "An answer is neither true nor false; write `answer.abstained is None`, or compare answer.value."
+            "An answer is neither true nor false; write `answer.abstained is None`, or compare "
+            "answer.value."
         )
 
     def __str__(self) -> str:
@@ -138,8 +149,9 @@ class Answer:
 class GroupedAnswer(Answer):
     """An answer for each group of ``by=``: from the group's public value to its ``Answer``.
 
-    Groups are disjoint by a public value, so that all together cost what the dearest costs. Every declared value has an answer,
-    whether it occurs or not; any of them may be an abstention, so ``value`` and the like raise NoAnswer where one of them would.
+    Groups are disjoint by a public value, so that all together cost what the dearest costs. Every
+    declared value has an answer, whether it occurs or not; any of them may be an abstention, so
+    ``value`` and the like raise NoAnswer where one of them would.
     """
 
     @property
@@ -229,10 +241,12 @@ def _named(answers: Mapping[Any, Answer], name: Any) -> Answer:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ColumnMean(Result):
-    """A private mean of one column under Gaussian noise, as a number between the declared bounds ``lower`` and ``upper``.
+    """A private mean of one column under Gaussian noise, as a number between the declared bounds
+    ``lower`` and ``upper``.
 
-    ``standard_deviation`` counts the noise only; ``count`` is the (noisy or public) number of records. ``spread`` is the part of that
-    deviation that the sum's noise has, ``along`` the one of the count's noise, of ``count_deviation`` records.
+    ``standard_deviation`` counts the noise only; ``count`` is the (noisy or public) number of
+    records. ``spread`` is the part of that deviation that the sum's noise has, ``along`` the one of
+    the count's noise, of ``count_deviation`` records.
     """
 
     value: float
@@ -255,8 +269,9 @@ class ColumnMean(Result):
     def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[float, float]:
         """Compute (low, high), between the bounds, with the mean of the clamped records in it.
 
-        sampling: with the mean of the population of clamped records in it, from which the records are independent draws, by Hoeffding's
-        inequality; what may fail is divided among the two and the number of records.
+        sampling: with the mean of the population of clamped records in it, from which the records
+        are independent draws, by Hoeffding's inequality; what may fail is divided among the two and
+        the number of records.
         """
         tail = tail_of(level, 1 + sampling * (1 + (self.count_deviation > 0)))
         one = VectorMeanEstimate(
@@ -281,8 +296,8 @@ class ColumnMean(Result):
 class Quantiles:
     """Several quantiles of one column, as the result of one question, in increasing order.
 
-    ``value`` are those that were released, sorted, which moves none of them farther from the true ones than the farthest was:
-    true quantiles are in order. ``released`` are the same as they came.
+    ``value`` are those that were released, sorted, which moves none of them farther from the true
+    ones than the farthest was: true quantiles are in order. ``released`` are the same as they came.
     """
 
     released: tuple[float, ...]
@@ -293,7 +308,8 @@ class Quantiles:
         return tuple(sorted(self.released))
 
     def interval(self, level: Exact = 0.95) -> None:
-        """Give None, as a single quantile does: how far in value a rank is off depends on the private records."""
+        """Give None, as a single quantile does: how far in value a rank is off depends on the
+        private records."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give them in plain JSON types."""
@@ -302,10 +318,11 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Histogram:
-    """Noisy counts of public bins that are disjoint and hold every record: name of the bin -> its ``CountEstimate``.
+    """Noisy counts of public bins that are disjoint and hold every record: name of the bin -> its
+    ``CountEstimate``.
 
-    A name is a category, or (low, high) for the numbers low <= x < high, in the last bin also x = high. Counts are unbiased,
-    and may be negative.
+    A name is a category, or (low, high) for the numbers low <= x < high, in the last bin also x =
+    high. Counts are unbiased, and may be negative.
     """
 
     estimates: Mapping[Any, CountEstimate]
@@ -332,17 +349,18 @@ class Histogram:
     def nonnegative(self) -> dict[Any, int]:
         """Compute the counts with 0 for those below, for display.
 
-        Each is at least as near to the truth, but no longer unbiased: an empty bin shows 0.35 to 0.4 deviations on average, so that
-        sums over many rare bins are too large. For totals take ``value``, or ``consistent``.
+        Each is at least as near to the truth, but no longer unbiased: an empty bin shows 0.35 to
+        0.4 deviations on average, so that sums over many rare bins are too large. For totals take
+        ``value``, or ``consistent``.
         """
         return {name: max(0, count) for name, count in self.value.items()}
 
     def consistent(self, total: float) -> dict[Any, float]:
         """Compute the nearest counts (least squares) that are at least 0 and add up to ``total``.
 
-        total: a released or public number of records. Where the true counts add up to ``total``, these are together at least as near to
-        them as what was released. They are biased: a rare bin is more often lowered to 0 than raised, and the others
-        share the difference evenly.
+        total: a released or public number of records. Where the true counts add up to ``total``,
+        these are together at least as near to them as what was released. They are biased: a rare
+        bin is more often lowered to 0 than raised, and the others share the difference evenly.
         """
         if not (isinstance(total, Real) and math.isfinite(total) and total >= 0):
             raise ValueError(

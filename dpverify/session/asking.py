@@ -1,4 +1,5 @@
-"""The questions that can be asked of a table, one method each: of a session, which answers at once, or of a plan."""
+"""The questions that can be asked of a table, one method each: of a session, which answers at once,
+or of a plan."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ Reply = TypeVar("Reply", covariant=True)
 
 
 class Asking(ABC, Generic[Reply]):
-    """The questions. What ``share`` and ``budget`` mean, and what is given back, says the class that answers them."""
+    """The questions. What ``share`` and ``budget`` mean, and what is given back, says the class
+    that answers them."""
 
     __slots__ = ()
 
@@ -34,7 +36,8 @@ class Asking(ABC, Generic[Reply]):
         where: Where = None,
         by: str | None = None,
     ) -> Reply:
-        """Count the records, or those that ``where`` keeps: an unbiased integer, which may be negative."""
+        """Count the records, or those that ``where`` keeps: an unbiased integer, which may be
+        negative."""
         return self._ask(question_of("count", (), where, by), share, budget)
 
     def sum(
@@ -61,7 +64,8 @@ class Asking(ABC, Generic[Reply]):
     ) -> Reply:
         """Average one column, or several at once, between declared bounds.
 
-        given: further parameters of the mechanism that is chosen, ``BoundedMean`` or ``ClippedMean``, as at_least=20.
+        given: further parameters of the mechanism that is chosen, ``BoundedMean`` or
+        ``ClippedMean``, as at_least=20.
         """
         return self._ask(question_of("mean", columns, where, by, given), share, budget)
 
@@ -74,7 +78,8 @@ class Asking(ABC, Generic[Reply]):
         where: Where = None,
         by: str | None = None,
     ) -> Reply:
-        """Find the variance of a column between its declared bounds; its ``result.deviation`` is the root."""
+        """Find the variance of a column between its declared bounds; its ``result.deviation`` is
+        the root."""
         return self._ask(question_of("variance", column, where, by), share, budget)
 
     def covariance(
@@ -86,7 +91,8 @@ class Asking(ABC, Generic[Reply]):
         where: Where = None,
         by: str | None = None,
     ) -> Reply:
-        """Find the covariance matrix of columns between their declared bounds, whatever their law is."""
+        """Find the covariance matrix of columns between their declared bounds, whatever their law
+        is."""
         return self._ask(question_of("covariance", columns, where, by), share, budget)
 
     def median(
@@ -111,7 +117,8 @@ class Asking(ABC, Generic[Reply]):
         where: Where = None,
         by: str | None = None,
     ) -> Reply:
-        """Find a quantile of a column, at="9/10", or several, at=["1/4", "1/2", "3/4"], which share the cost and come in order."""
+        """Find a quantile of a column, at="9/10", or several, at=["1/4", "1/2", "3/4"], which share
+        the cost and come in order."""
         given = {"at": at if isinstance(at, str) or not isinstance(at, Sequence) else list(at)}
         return self._ask(question_of("quantile", column, where, by, given), share, budget)
 
@@ -127,7 +134,8 @@ class Asking(ABC, Generic[Reply]):
     ) -> Reply:
         """Count the records in disjoint public bins, for the price of one count under add-remove.
 
-        bins: a number of equal ones between the declared bounds, or all edges; of a Category its values are the bins.
+        bins: a number of equal ones between the declared bounds, or all edges; of a Category its
+        values are the bins.
         """
         given = {} if bins is None else {"bins": bins if isinstance(bins, int) else list(bins)}
         return self._ask(question_of("histogram", column, where, by, given), share, budget)
@@ -161,7 +169,8 @@ class Asking(ABC, Generic[Reply]):
     ) -> Reply:
         """Average columns of which a share of the records may be anything (a tenth, or ``gamma``).
 
-        deviations: a public standard deviation of each column's typical records. given: further parameters of ``RobustMean``.
+        deviations: a public standard deviation of each column's typical records. given: further
+        parameters of ``RobustMean``.
         """
         given = {"deviations": list(deviations)} | given
         return self._ask(question_of("robust_mean", columns, where, by, given), share, budget)
@@ -177,7 +186,8 @@ class Asking(ABC, Generic[Reply]):
         by: str | None = None,
         **parameters: Any,
     ) -> Reply:
-        """Ask any mechanism of the library, by its class and its public parameters, about columns of the table."""
+        """Ask any mechanism of the library, by its class and its public parameters, about columns
+        of the table."""
         given = {"mechanism": mechanism, "parameters": parameters}
         return self._ask(question_of("release", columns, where, by, given), share, budget)
 
@@ -189,7 +199,8 @@ def question_of(
     by: str | None,
     given: Mapping[str, Any] | None = None,
 ) -> Question:
-    """Make a question of what a method was given. Raises TypeError for a ``where`` that is no mapping."""
+    """Make a question of what a method was given. Raises TypeError for a ``where`` that is no
+    mapping."""
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if where is not None and not isinstance(where, Mapping):
         raise TypeError(f"where = {where!r}; write where={{'region': ['north'], 'age': (18, 65)}}.")

@@ -1,4 +1,5 @@
-"""From a part of the account to a calibrated mechanism: before a record is read, from public numbers alone."""
+"""From a part of the account to a calibrated mechanism: before a record is read, from public
+numbers alone."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def wholes_of(
     """Give the guarantees that each part of an answer may have, to be tried in this order."""
     if (share is None) == (budget is None):
         raise ValueError(
-            "Say what the answer may cost: share='1/3' (of the whole budget as it was at the beginning), or "
+            "Say what the answer may cost: share='1/3' (of the whole budget as it was at the "
+            "beginning), or "
             "budget=PureDP('0.1'); one of them."
         )
     if budget is not None:
@@ -87,7 +89,8 @@ def one_step(whole: Guarantee, steps: int) -> Guarantee:
         half = ApproxDP(whole.epsilon / 2, whole.delta / (1 + grown))
     else:
         raise NoHalf(
-            f"Under replace a record that may be left out is paid for twice, and half of {whole} is not known; declare a public "
+            f"Under replace a record that may be left out is paid for twice, and half of {whole} "
+            "is not known; declare a public "
             "value for what is missing and ask without where= and by=, or use Adjacency.ADD_REMOVE."
         )
     if not half.for_group(2).implies(whole):
@@ -120,7 +123,8 @@ _MOST_KNOWN = 256
 
 
 def _key(value: Any) -> Any:
-    """Make a key of plain parameters in which 1, 1.0 and True differ. Raises TypeError for other objects."""
+    """Make a key of plain parameters in which 1, 1.0 and True differ. Raises TypeError for other
+    objects."""
     if isinstance(value, Mapping):
         return tuple((name, _key(value[name])) for name in sorted(value))
     if isinstance(value, (list, tuple)):
@@ -133,7 +137,8 @@ def _key(value: Any) -> Any:
 def _calibrate(
     kind: type[Mechanism[Any]], budget: Guarantee, adjacency: Adjacency, given: Mapping[str, Any]
 ) -> Mechanism[Any]:
-    """Calibrate, and see that its law can be built at all: refusals come before a spend, not after."""
+    """Calibrate, and see that its law can be built at all: refusals come before a spend, not
+    after."""
     mechanism = kind.calibrated_for(budget, adjacency=adjacency, **given)
     rows = max(mechanism.fewest_records(), 1)
     mechanism.law(np.zeros((rows, mechanism.columns())))

@@ -1,7 +1,9 @@
-"""Which mechanism answers which question: a public rule, from declared types, the adjacency and the unit of the account.
+"""Which mechanism answers which question: a public rule, from declared types, the adjacency and the
+unit of the account.
 
-Nothing here looks at a record, and nothing that was released decides. An account that adds up epsilons takes Laplace
-noise, one that adds up mu^2 Gaussian noise; quantiles take the exponential mechanism in both. docs/session.md has the table.
+Nothing here looks at a record, and nothing that was released decides. An account that adds up
+epsilons takes Laplace noise, one that adds up mu^2 Gaussian noise; quantiles take the exponential
+mechanism in both. docs/session.md has the table.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ _CELLS = 1 << 20  # of a declared range, where a mechanism asks for a cell
 class Choice:
     """A mechanism's class with its public parameters, and in words by which rule it was chosen.
 
-    masking: a public value to which this mechanism, with these parameters in place of its own, gives no weight: under
-    replace the records that are left out count as it, so that a replaced record is one step and not two.
+    masking: a public value to which this mechanism, with these parameters in place of its own,
+    gives no weight: under replace the records that are left out count as it, so that a replaced
+    record is one step and not two.
     features: a public function of each record, whose values the mechanism gets.
     """
 
@@ -54,17 +57,20 @@ class Choice:
 
 
 def bounds_of(column: str, kind: ColumnType, wanted: str) -> tuple[float, float]:
-    """Give a column's declared bounds. Raises TypeError for what is no number, ValueError for a number without bounds."""
+    """Give a column's declared bounds. Raises TypeError for what is no number, ValueError for a
+    number without bounds."""
     if isinstance(kind, Boolean):
         return 0.0, 1.0
     if not isinstance(kind, Number):
         raise TypeError(
-            f"{wanted} of {column!r}: the column is declared as {kind}, and this is about numbers; declare "
+            f"{wanted} of {column!r}: the column is declared as {kind}, and this is about numbers; "
+            "declare "
             f"{column}=Number(low, high), or ask for a histogram."
         )
     if kind.low is None or kind.high is None:
         raise ValueError(
-            f"{wanted} of {column!r}: the column has no declared bounds, and bounds that were read off the data would be a "
+            f"{wanted} of {column!r}: the column has no declared bounds, and bounds that were read "
+            "off the data would be a "
             f"leak; declare {column}=Number(low, high) with public numbers."
         )
     return kind.low, kind.high
@@ -146,16 +152,19 @@ def gaussian(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **giv
 def robust_mean(
     types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any
 ) -> Choice:
-    """Choose for a mean of which a share of the records may be anything. delta: the additive part of what it may cost."""
+    """Choose for a mean of which a share of the records may be anything. delta: the additive part
+    of what it may cost."""
     if "deviations" not in given:
         raise ValueError(
-            "robust_mean needs deviations=[...], a public standard deviation of each column's typical records."
+            "robust_mean needs deviations=[...], a public standard deviation of each column's "
+            "typical records."
         )
     own: dict[str, Any] = {"n_max": 10**6}
     if unit == "gaussian":  # where it is calibrated to mu^2 beside a delta of its own
         if not delta:
             raise ValueError(
-                "robust_mean rests on an event that is paid for by a delta, and this budget has none; give an ApproxDP "
+                "robust_mean rests on an event that is paid for by a delta, and this budget has "
+                "none; give an ApproxDP "
                 "budget."
             )
         near = math.sqrt(chdtri(len(types), 0.005))
@@ -171,9 +180,11 @@ _ROBUST_SHARES = RobustMean.__dataclass_fields__["shares"].default
 def choose(
     question: Question, types: Mapping[str, ColumnType], unit: Unit, delta: Fraction
 ) -> Sequence[Choice]:
-    """Choose a mechanism, or several for several quantiles, by the kind of question and the declared types.
+    """Choose a mechanism, or several for several quantiles, by the kind of question and the
+    declared types.
 
-    delta: the additive part of what the answer may cost, where mu^2 adds up. Raises TypeError or ValueError.
+    delta: the additive part of what the answer may cost, where mu^2 adds up. Raises TypeError or
+    ValueError.
     """
     kind, given = question.kind, dict(question.given)
     if kind == "release":
@@ -196,16 +207,19 @@ def choose(
 def _by_name(kind: Any, given: Mapping[str, Any]) -> Choice:
     """Take a mechanism that was named. Raises TypeError for what is none."""
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
-        raise TypeError(f"mechanism = {kind!r}; give a mechanism's class, for example BoundedMean.")
+        name = getattr(kind, "__name__", type(kind).__name__)  # and no address in memory
+        raise TypeError(f"mechanism = {name}; give a mechanism's class, for example BoundedMean.")
     return Choice(kind, given, "chosen by name")
 
 
 def edges_of(column: str, kind: ColumnType, bins: int | Sequence[float] | None) -> list[float]:
-    """Give the public edges of a histogram's bins, from the first to the last. Raises TypeError or ValueError."""
+    """Give the public edges of a histogram's bins, from the first to the last. Raises TypeError or
+    ValueError."""
     low, high = bounds_of(column, kind, "a histogram")
     if bins is None:
         raise ValueError(
-            f"histogram of {column!r}: give bins, a number of equal ones between the declared bounds, or their edges."
+            f"histogram of {column!r}: give bins, a number of equal ones between the declared "
+            "bounds, or their edges."
         )
     if isinstance(bins, int) and not isinstance(bins, bool):
         if not 1 <= bins <= _MOST_BINS:
@@ -218,11 +232,13 @@ def edges_of(column: str, kind: ColumnType, bins: int | Sequence[float] | None) 
         raise TypeError(f"bins = {bins!r}; give a number of bins, or a list of edges.")
     if len(edges) < 2 or len(edges) > _MOST_BINS + 1 or sorted(set(edges)) != edges:
         raise ValueError(
-            f"bins of {column!r}: give 2 to {_MOST_BINS + 1} edges in increasing order, no two alike."
+            f"bins of {column!r}: give 2 to {_MOST_BINS + 1} edges in increasing order, no two "
+            "alike."
         )
     if (edges[0], edges[-1]) != (low, high):
         raise ValueError(
-            f"bins of {column!r}: the first and the last edge are the declared bounds {low} and {high}, or some records "
+            f"bins of {column!r}: the first and the last edge are the declared bounds {low} and "
+            f"{high}, or some records "
             f"would be in no bin; give both."
         )
     return edges

@@ -1,4 +1,5 @@
-"""Variances and covariances of columns with bounds: noisy means of first and second moments of each record."""
+"""Variances and covariances of columns with bounds: noisy means of first and second moments of each
+record."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _MOST = 64  # columns, of which there are 2144 moments
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """A public function of one record: z_i = (x_i - middle_i) / half_i, and all products z_i z_j with i <= j.
+    """A public function of one record: z_i = (x_i - middle_i) / half_i, and all products z_i z_j
+    with i <= j.
 
     Records are within the bounds middle -+ half, so that z is within [-1, 1] but for rounding.
     """
@@ -28,11 +30,13 @@ class Features:
     def __post_init__(self) -> None:
         if len(self.half) > _MOST:
             raise ValueError(
-                f"{len(self.half)} columns have {len(self.center)} moments; ask for at most {_MOST} columns at once."
+                f"{len(self.half)} columns have {len(self.center)} moments; ask for at most "
+                f"{_MOST} columns at once."
             )
         if not all(half > 0 and math.isfinite(1 / half) for half in self.half):
             raise ValueError(
-                "The declared bounds of a column are too near each other for floats; take another unit."
+                "The declared bounds of a column are too near each other for floats; take another "
+                "unit."
             )
 
     def __call__(self, records: Floats) -> Floats:
@@ -51,7 +55,8 @@ class Features:
 
     @property
     def radius(self) -> float:
-        """Bound on how far a record's moments are from the center: |z|^2 and the squares' halves and the products."""
+        """Bound on how far a record's moments are from the center: |z|^2 and the squares' halves
+        and the products."""
         d = len(self.half)
         return math.sqrt(d + d / 4 + d * (d - 1) / 2) * (1 + 2.0**-20)
 
@@ -63,10 +68,12 @@ class Features:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Moments:
-    """A private variance of one column, or covariance matrix of several, of the records between the declared bounds.
+    """A private variance of one column, or covariance matrix of several, of the records between the
+    declared bounds.
 
-    ``moments`` are the released means of what ``features`` makes of a record. The divisor is the number of records, not one
-    less. A matrix may have negative eigenvalues, see ``positive``. ``standard_deviation`` and intervals are to first order in the noise.
+    ``moments`` are the released means of what ``features`` makes of a record. The divisor is the
+    number of records, not one less. A matrix may have negative eigenvalues, see ``positive``.
+    ``standard_deviation`` and intervals are to first order in the noise.
     """
 
     moments: VectorMeanEstimate
@@ -87,7 +94,8 @@ class Moments:
 
     @property
     def deviation(self) -> Any:
-        """The standard deviation of the column, or of each of them, shape (d,); 0 where noise made its variance negative."""
+        """The standard deviation of the column, or of each of them, shape (d,); 0 where noise made
+        its variance negative."""
         found = np.sqrt(np.maximum(np.diag(self._matrix()), 0.0))
         return found if len(found) > 1 else float(found[0])
 
@@ -98,14 +106,16 @@ class Moments:
         return found if len(found) > 1 else float(found[0, 0])
 
     def interval(self, level: Exact = 0.95) -> tuple[Any, Any]:
-        """Compute (low, high), for each number of ``value`` by itself, to first order in the noise."""
+        """Compute (low, high), for each number of ``value`` by itself, to first order in the
+        noise."""
         reach = deviations("gaussian", tail_of(level)) * self._noise()
         low, high = self._matrix() - reach, self._matrix() + reach
         np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
         return (low, high) if len(low) > 1 else (float(low[0, 0]), max(0.0, float(high[0, 0])))
 
     def positive(self) -> Any:
-        """Compute the nearest matrix without negative eigenvalues; small ones are raised, so it is biased there."""
+        """Compute the nearest matrix without negative eigenvalues; small ones are raised, so it is
+        biased there."""
         values, vectors = np.linalg.eigh(np.atleast_2d(self._matrix()))
         return vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def draw(answer: Answer, axes: Any = None) -> Any:
-    """Draw a histogram with its 95% intervals, quantiles on a line, or a value with its interval; return the axes.
+    """Draw a histogram with its 95% intervals, quantiles on a line, or a value with its interval;
+    return the axes.
 
     Raises ImportError without matplotlib, and NoAnswer after an abstention.
     """

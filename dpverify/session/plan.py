@@ -1,4 +1,5 @@
-"""A plan: questions that are fixed before any of them is answered share a budget under their full profile."""
+"""A plan: questions that are fixed before any of them is answered share a budget under their full
+profile."""
 
 from __future__ import annotations
 
@@ -34,12 +35,15 @@ from dpverify.tables import Table
 
 
 class Plan(Asking[str]):
-    """Several questions that are answered together, by ``answer``; until then nothing is read or spent.
+    """Several questions that are answered together, by ``answer``; until then nothing is read or
+    spent.
 
-    The methods are a session's; ``share`` is a weight here, 1 by default: a question of weight 2 has half the noise of one
-    of weight 1 (in epsilon or in mu). How many questions there are is known before the first answer, so the noise is chosen by
-    that: Laplace or Gaussian, whichever has the smaller deviation, and calibrated to the profile of all of them together.
-    A plan that is the first and only request of an account gets its whole budget as it was given, delta included.
+    The methods are a session's; ``share`` is a weight here, 1 by default: a question of weight 2
+    has half the noise of one of weight 1 (in epsilon or in mu). How many questions there are is
+    known before the first answer, so the noise is chosen by
+    that: Laplace or Gaussian, whichever has the smaller deviation, and calibrated to the profile of
+    all of them together. A plan that is the first and only request of an account gets its whole
+    budget as it was given, delta included.
     """
 
     __slots__ = ("_account", "_asked", "_bits", "_table")
@@ -66,7 +70,8 @@ class Plan(Asking[str]):
     def answer(self, *, share: Exact = 1) -> Answers:
         """Answer all questions: the budget's ``share`` is spent, on disk, before a record is read.
 
-        Returns the answers by question, as the methods named them. Raises as a session does, BudgetExceeded among others.
+        Returns the answers by question, as the methods named them. Raises as a session does,
+        BudgetExceeded among others.
         """
         if not self._asked:
             raise ValueError("The plan has no questions; ask plan.mean('age'), for example.")
@@ -84,7 +89,8 @@ class Plan(Asking[str]):
         return Answers(spend, shown, found)
 
     def derivation_of(self, spend: Spend) -> Derivation[PrivacyClaim]:
-        """Derive again what an earlier process answered, from the account's text, which replaces what was asked here.
+        """Derive again what an earlier process answered, from the account's text, which replaces
+        what was asked here.
 
         Raises ValueError for a text that is no plan's.
         """
@@ -100,7 +106,8 @@ class Plan(Asking[str]):
     def _made(
         self, part: Fraction, first: bool
     ) -> tuple[Guarantee, list[Prepared], Derivation[PrivacyClaim]]:
-        """Calibrate to the whole budget, or to a share of it, with a share of its delta only where there is need of one."""
+        """Calibrate to the whole budget, or to a share of it, with a share of its delta only where
+        there is need of one."""
         if first:
             return (self._account.budget, *self._calibrated(self._account.budget))
         try:
@@ -111,10 +118,12 @@ class Plan(Asking[str]):
             return (beside, *self._calibrated(beside))
 
     def _calibrated(self, whole: Guarantee) -> tuple[list[Prepared], Derivation[PrivacyClaim]]:
-        """Calibrate all questions with the noise of smaller deviation, and derive ``whole`` of them together.
+        """Calibrate all questions with the noise of smaller deviation, and derive ``whole`` of them
+        together.
 
-        Gaussian noise beside quantiles: their choices have a bounded range, which is worth a mu of half of it in a profile with
-        others, and less alone; so they get a range of 2 mu where that can be.
+        Gaussian noise beside quantiles: their choices have a bounded range, which is worth a mu of
+        half of it in a profile with others, and less alone; so they get a range of 2 mu where that
+        can be.
         """
         refusal: ValueError | None = None
         for unit, ranges in self._ways(whole):
@@ -133,7 +142,8 @@ class Plan(Asking[str]):
         raise refusal
 
     def _ways(self, whole: Guarantee) -> list[tuple[Unit, bool]]:
-        """Order the ways to make noise, best first, by the deviation of a count: Laplace noise has the root of two scales."""
+        """Order the ways to make noise, best first, by the deviation of a count: Laplace noise has
+        the root of two scales."""
         if not isinstance(whole, (PureDP, ApproxDP)):
             return [("gaussian", False)]  # and a range enters a Gaussian guarantee as a mu
         weights = [weight for _, weight in self._asked]
@@ -164,7 +174,8 @@ def _part(unit: Unit, question: Question, ranges: bool) -> _Part:
 
 
 def _least(whole: Guarantee, parts: Sequence[_Part], weights: Sequence[Fraction]) -> Fraction:
-    """Compute the least scale of noise for which the parts, of amounts weight / scale, are at most ``whole`` together."""
+    """Compute the least scale of noise for which the parts, of amounts weight / scale, are at most
+    ``whole`` together."""
 
     def made(scale: Fraction) -> Guarantee:
         each = [part(weight / scale) for part, weight in zip(parts, weights, strict=True)]

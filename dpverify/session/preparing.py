@@ -1,4 +1,5 @@
-"""From a question to what answers it, without reading a record: mechanisms, disjoint selections, one derivation."""
+"""From a question to what answers it, without reading a record: mechanisms, disjoint selections,
+one derivation."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A question with its mechanisms, calibrated, and the claim of its answer. Nothing was read or released."""
+    """A question with its mechanisms, calibrated, and the claim of its answer. Nothing was read or
+    released."""
 
     question: Question
     together: tuple[Together, ...]
@@ -83,11 +85,13 @@ class Prepared:
 
     @property
     def selects(self) -> bool:
-        """Tell whether a record can be left out of an answer: then how many count is private under replace too."""
+        """Tell whether a record can be left out of an answer: then how many count is private under
+        replace too."""
         return self.together[0].disjoint or self.together[0].pieces[0].selection.conditions != ()
 
     def expected_error(self, n: int) -> float:
-        """Predict the root mean square of the noise, as the mechanism does; of a covariance for a mean in the middle of the bounds."""
+        """Predict the root mean square of the noise, as the mechanism does; of a covariance for a
+        mean in the middle of the bounds."""
         features, found = self.together[0].features, self.mechanism.expected_error(n)
         if features is None:
             return found
@@ -95,7 +99,8 @@ class Prepared:
         return found / math.sqrt(len(features.center)) * float(np.linalg.norm(units))
 
     def release(self, bits: Bits | None) -> dict[Any, Any]:
-        """Draw all releases, and give the result of each group. Reads records: only after the spend."""
+        """Draw all releases, and give the result of each group. Reads records: only after the
+        spend."""
         found: dict[Any, dict[Any, list[Any]]] = {}
         for together in self.together:
             for piece in together.pieces:
@@ -115,7 +120,8 @@ class Prepared:
         return stopped or Quantiles(tuple(map(_value, released)))
 
     def _scalar(self, released: Any) -> Any:
-        """Give the mean of a single column as a number, and moments as the covariance that they say."""
+        """Give the mean of a single column as a number, and moments as the covariance that they
+        say."""
         if self.together[0].features is not None and isinstance(released, VectorMeanEstimate):
             return Moments(released, self.together[0].features)
         if self.question.kind != "mean" or not isinstance(released, VectorMeanEstimate):
@@ -134,9 +140,11 @@ def prepare(
     share: Fraction | None,
     budget: Guarantee | None,
 ) -> Prepared:
-    """Choose mechanisms for a question, calibrate them to its part of the budget, derive the answer's claim.
+    """Choose mechanisms for a question, calibrate them to its part of the budget, derive the
+    answer's claim.
 
-    Raises TypeError or ValueError, from public facts alone: declared types, the adjacency, the account.
+    Raises TypeError or ValueError, from public facts alone: declared types, the adjacency, the
+    account.
     """
     groups = question.groups(table)
     types = next(iter(groups.values())).types
@@ -164,7 +172,8 @@ def prepare(
     shown = rules.compose(*(one.derivation(adjacency) for one in together))
     if shown.conclusion.status is not Status.PROVED:
         raise ValueError(
-            f"{question}: the claim of {type(made[0]).__name__} is {shown.conclusion.status}, and a session answers with proved "
+            f"{question}: the claim of {type(made[0]).__name__} is {shown.conclusion.status}, and "
+            "a session answers with proved "
             "claims alone. Nothing was spent."
         )
     return Prepared(question, together, chosen[0].why, shown)
@@ -178,7 +187,8 @@ def _unit_of(budget: Guarantee | None) -> Unit | None:
 
 
 def _masked(piece: Piece, chosen: Sequence[Choice]) -> tuple[tuple[Piece, ...], Sequence[Choice]]:
-    """Under replace, let records that are left out count as a value of no weight, where the mechanism has one."""
+    """Under replace, let records that are left out count as a value of no weight, where the
+    mechanism has one."""
     masking = chosen[0].masking
     if masking is None or not piece.selection.leaves_out:
         return (piece,), chosen
@@ -208,13 +218,15 @@ def _bins(question: Question, selection: Selection) -> dict[Any, Selection]:
 def _ends(
     column: str, kind: ColumnType, low: float, high: float, is_last: bool
 ) -> tuple[float, float]:
-    """Give the least and the largest value of a bin, whose upper edge belongs to the next one unless it is the last."""
+    """Give the least and the largest value of a bin, whose upper edge belongs to the next one
+    unless it is the last."""
     if not isinstance(kind, Integer):
         return low, high if is_last else math.nextafter(high, -math.inf)
     least, most = math.ceil(low), math.floor(high) if is_last else math.ceil(high) - 1
     if least > most:
         raise ValueError(
-            f"bins of {column!r}: no whole number is from {low} to {high}; give fewer bins, or whole edges."
+            f"bins of {column!r}: no whole number is from {low} to {high}; give fewer bins, or "
+            "whole edges."
         )
     return float(least), float(most)
 
@@ -230,7 +242,8 @@ def _refuse_too_few(question: Question, made: Sequence[Mechanism[Any]], rows: in
     fewest = max(mechanism.fewest_records() for mechanism in made)
     if rows < fewest:
         raise ValueError(
-            f"{question}: the table has {rows} rows, and {type(made[0]).__name__} needs at least {fewest}. (Under replace the "
+            f"{question}: the table has {rows} rows, and {type(made[0]).__name__} needs at least "
+            f"{fewest}. (Under replace the "
             "number of rows is public.) Nothing was spent."
         )
 

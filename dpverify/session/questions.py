@@ -1,4 +1,5 @@
-"""Questions as plain public data: what is asked of which records, written into the account before any is read."""
+"""Questions as plain public data: what is asked of which records, written into the account before
+any is read."""
 
 from __future__ import annotations
 
@@ -19,10 +20,13 @@ _SHOWN = 120  # characters of a parameter that the account's log shows
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: ``kind`` of ``columns``, of the records that ``where`` keeps, for each value of ``by``.
+    """What is asked: ``kind`` of ``columns``, of the records that ``where`` keeps, for each value
+    of ``by``.
 
-    where: from a column to a list of declared values, or to a pair (low, high), both ends of which belong to it.
-    given: further public parameters. Nothing of it may follow from the data but by released answers.
+    where: from a column to a list of declared values, or to a pair (low, high), both ends of which
+    belong to it.
+    given: further public parameters. Nothing of it may follow from the data but by released
+    answers.
     """
 
     kind: str
@@ -32,7 +36,8 @@ class Question:
     given: Mapping[str, Any] = field(default_factory=dict)
 
     def groups(self, table: Table) -> dict[Any, Selection]:
-        """Select the records: one selection under None, or one for each declared value of ``by``."""
+        """Select the records: one selection under None, or one for each declared value of
+        ``by``."""
         chosen = table.select(*self.columns)
         for column, condition in self.where.items():
             if isinstance(condition, tuple):
@@ -63,7 +68,8 @@ class Question:
 
 
 def read_question(text: str) -> tuple[Question, Fraction | None, str | None]:
-    """Read what ``Question.text`` wrote: the question, its share and its budget's text. Raises ValueError for other texts."""
+    """Read what ``Question.text`` wrote: the question, its share and its budget's text. Raises
+    ValueError for other texts."""
     said = json.loads(text)
     if not isinstance(said, dict) or "ask" not in said:
         raise ValueError("this line of the account is no question of a session.")

@@ -13,16 +13,20 @@ from dpverify.session.preparing import Prepared
 
 
 class ReleaseFailed(RuntimeError):
-    """A release that stopped after its budget was spent; which error it was is not said, for records may have decided it."""
+    """A release that stopped after its budget was spent; which error it was is not said, for
+    records may have decided it."""
 
 
 def released(prepared: Prepared, bits: Bits | None) -> dict[Any, Any]:
-    """Release after the spend. Raises ReleaseFailed, with no trace of the records, for whatever error there was."""
+    """Release after the spend. Raises ReleaseFailed, with no trace of the records, for whatever
+    error there was."""
     with suppress(Exception):
         return prepared.release(bits)
     raise ReleaseFailed(
-        f"{prepared.question}: the release failed after its budget was spent, which stays spent. Why is not said here, for "
-        "records may have decided it; the data's owner can run answer's mechanism on the selection's records to see."
+        f"{prepared.question}: the release failed after its budget was spent, which stays spent. "
+        "Why is not said here, for "
+        "records may have decided it; the data's owner can run answer's mechanism on the "
+        "selection's records to see."
     )
 
 

@@ -25,17 +25,22 @@ from dpverify.tables import Table
 class Session(Asking[Answer]):
     """Private answers about one table, paid for from one account.
 
-    table: a ``Table``. budget: what all answers together may reveal; requests may be chosen after seeing answers.
-    adjacency: ``Adjacency.ADD_REMOVE`` (the number of rows is private) or ``REPLACE`` (it is public).
-    account: a file that every spend is written to before a record is read, or an open ``Account``; without it the account is
-    in memory, and ends with the process. accounting: "gaussian" (mu^2 adds up, Gaussian noise: better for many or for
-    wide questions) or "epsilon" (epsilon adds up, Laplace noise: better for a few); by default "epsilon" for
-    PureDP budgets alone. additive_delta: see ``Account``. bits: a seeded source, in tests.
+    table: a ``Table``. budget: what all answers together may reveal; requests may be chosen after
+    seeing answers.
+    adjacency: ``Adjacency.ADD_REMOVE`` (the number of rows is private) or ``REPLACE`` (it is
+    public).
+    account: a file that every spend is written to before a record is read, or an open ``Account``;
+    without it the account is in memory, and ends with the process. accounting: "gaussian" (mu^2
+    adds up, Gaussian noise: better for many or for wide questions) or "epsilon" (epsilon adds up,
+    Laplace noise: better for a few); by default "epsilon" for PureDP budgets alone. additive_delta:
+    see ``Account``. bits: a seeded source, in tests.
 
-    Every question takes ``share`` ("1/3" of the whole budget as it was at the beginning) or ``budget`` (a guarantee), and
-    ``where`` (from a column to a list of values, or to a pair (low, high)) and ``by`` (a Category or Boolean: an answer for
-    each declared value, for the price of one under add-remove). Refusals come before the spend; a spend is never given back.
-    Raises TypeError or ValueError for bad parameters, ``BudgetExceeded`` for what is not left, ``ReleaseFailed``.
+    Every question takes ``share`` ("1/3" of the whole budget as it was at the beginning) or
+    ``budget`` (a guarantee), and ``where`` (from a column to a list of values, or to a pair (low,
+    high)) and ``by`` (a Category or Boolean: an answer for each declared value, for the price of
+    one under add-remove). Refusals come before the spend; a spend is never given back. Raises
+    TypeError or ValueError for bad parameters, ``BudgetExceeded`` for what is not left,
+    ``ReleaseFailed``.
     """
 
     __slots__ = ("_bits", "account", "table")
@@ -74,7 +79,8 @@ class Session(Asking[Answer]):
     def resume(
         cls, account: str | os.PathLike[str], table: Table, *, bits: Bits | None = None
     ) -> Session:
-        """Go on with an account on disk: its budget, adjacency and all that was spent. Raises ValueError for another table."""
+        """Go on with an account on disk: its budget, adjacency and all that was spent. Raises
+        ValueError for another table."""
         made = cls.__new__(cls)
         made._open(table, Account.resume(account), bits)
         return made
@@ -82,7 +88,8 @@ class Session(Asking[Answer]):
     def _open(self, table: Table, account: Account, bits: Bits | None) -> None:
         if account.schema != str(table.domain):
             raise ValueError(
-                f"The account is for {account.schema or 'no table'}, and this table is {table.domain}: claims about two tables "
+                f"The account is for {account.schema or 'no table'}, and this table is "
+                f"{table.domain}: claims about two tables "
                 "do not add up. Open the table with the same columns and types, or another account."
             )
         if bits is not None and not isinstance(bits, Bits):
@@ -105,11 +112,13 @@ class Session(Asking[Answer]):
         by: str | None = None,
         **given: Any,
     ) -> float:
-        """Predict the root mean square of an answer's noise, from public numbers; nothing is spent or read.
+        """Predict the root mean square of an answer's noise, from public numbers; nothing is spent
+        or read.
 
-        kind: the name of a question, as "mean"; given: what else the question takes. n: a public guess of the number of records that
-        count; by default the number of rows under replace, where it is public. In the unit that the mechanism's
-        ``expected_error`` names. Raises ValueError where nothing can be said without the data.
+        kind: the name of a question, as "mean"; given: what else the question takes. n: a public
+        guess of the number of records that count; by default the number of rows under replace,
+        where it is public. In the unit that the mechanism's ``expected_error`` names. Raises
+        ValueError where nothing can be said without the data.
         """
         question = question_of(kind, columns, where, by, given)
         prepared = self._prepared(question, share, budget)
@@ -124,7 +133,8 @@ class Session(Asking[Answer]):
         return prepared.expected_error(n)
 
     def plan(self) -> Plan:
-        """Begin a plan: several questions that are fixed before any of them is answered, for less noise in each."""
+        """Begin a plan: several questions that are fixed before any of them is answered, for less
+        noise in each."""
         return Plan(self.table, self.account, self._bits)
 
     @property
@@ -134,15 +144,17 @@ class Session(Asking[Answer]):
 
     @property
     def log(self) -> tuple[Spend, ...]:
-        """All spends in their order: what was asked, the guarantee of its answer, and its cost. No answers."""
+        """All spends in their order: what was asked, the guarantee of its answer, and its cost. No
+        answers."""
         return self.account.log
 
     @property
     def derivation(self) -> Derivation[PrivacyClaim]:
-        """The whole session as one derivation: each answer's claim, under the filter that adds them up.
+        """The whole session as one derivation: each answer's claim, under the filter that adds them
+        up.
 
-        Raises AccountError where nothing was spent, and for questions of earlier processes that named their mechanism
-        (``release``), which the account's texts do not hold.
+        Raises AccountError where nothing was spent, and for questions of earlier processes that
+        named their mechanism (``release``), which the account's texts do not hold.
         """
         known = self.account.derived
         for spend in self.account.log:
@@ -174,19 +186,23 @@ class Session(Asking[Answer]):
 
     def __repr__(self) -> str:
         return (
-            f"<Session about {self.table.name!r}: {self.account.budget} under {self.account.adjacency}, "
-            f"{len(self.log)} questions, left {'nothing' if self.left is None else short(self.left)}>"
+            f"<Session about {self.table.name!r}: {self.account.budget} under "
+            f"{self.account.adjacency}, "
+            f"{len(self.log)} questions, left "
+            f"{'nothing' if self.left is None else short(self.left)}>"
         )
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "A session is not copied or pickled; Session.resume(path, table) goes on with its account."
+            "A session is not copied or pickled; Session.resume(path, table) goes on with its "
+            "account."
         )
 
 
 def _refuse_another(account: Account, budget: Guarantee, adjacency: Adjacency) -> None:
     if account.budget != budget or account.adjacency is not adjacency:
         raise ValueError(
-            f"The account has {account.budget} under {account.adjacency}, and {budget} under {adjacency} is given; give the same, "
+            f"The account has {account.budget} under {account.adjacency}, and {budget} under "
+            f"{adjacency} is given; give the same, "
             "or Session.resume(path, table)."
         )

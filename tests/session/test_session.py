@@ -1,4 +1,5 @@
-"""``Session``: which mechanism answers, what it costs, and what is refused before anything is spent."""
+"""``Session``: which mechanism answers, what it costs, and what is refused before anything is
+spent."""
 
 from __future__ import annotations
 
@@ -142,7 +143,8 @@ def test_the_interval_of_a_column_holds_the_mean_as_often_as_it_says() -> None:
 
 
 def test_leaving_records_out_under_replace_is_paid_for_twice() -> None:
-    """Unless the mechanism gives a public value no weight, which those who are left out then count as."""
+    """Unless the mechanism gives a public value no weight, which those who are left out then count
+    as."""
     for accounting in ("epsilon", "gaussian"):
         one = session(adjacency=REPLACE, accounting=accounting)
         plain = one.median("age", share="1/4")
