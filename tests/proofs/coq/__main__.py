@@ -1,0 +1,97 @@
+"""Have Coq check the theorems of this folder: `python -m tests.proofs.coq`.
+
+Compiles every file outside of the checkout, looks for what is not proved, compares the axioms under
+each theorem with ``AXIOMS``, and has Coq's independent checker read the compiled files again. Says
+in one line that there is no Coq where there is none, and exits 0.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FILES = (
+    *("Definitions", "Sums", "Transfer", "Products", "Events", "Rules", "Hypotheses", "Maps"),
+    *("Filters", "FriendlyLift", "BasicFilter", "AboveThreshold", "Noise", "Domination"),
+    *("Gaussian", "Twins"),
+)
+AXIOMS = {
+    "friendly_lift": {
+        "boolp.propositional_extensionality",
+        "boolp.functional_extensionality_dep",
+        "boolp.constructive_indefinite_description",
+    }
+}
+"""The axioms of mathcomp-analysis, on which its exponential function stands; no other theorem has any."""
+_THEOREM = re.compile(r"^(?:Theorem|Corollary) (\w+)", re.MULTILINE)
+_UNPROVED = re.compile(r"\b(Admitted|admit|Axiom|Parameter|Conjecture)\b")
+
+
+def theorems() -> list[tuple[str, str]]:
+    """List (file, name) of every theorem and corollary, in order."""
+    return [(file, name) for file in FILES for name in _THEOREM.findall(_source(file))]
+
+
+def unproved() -> list[str]:
+    """List what a file takes for granted: words that leave a proof out or add an axiom."""
+    found = []
+    for file in FILES:
+        code = re.sub(r"\(\*.*?\*\)", "", _source(file), flags=re.DOTALL)
+        found += [f"{file}.v: {word}" for word in _UNPROVED.findall(code)]
+    return found
+
+
+def _source(file: str) -> str:
+    return (HERE / f"{file}.v").read_text()
+
+
+def _run(folder: Path, *command: str) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def _axioms(folder: Path) -> dict[str, set[str]]:
+    """Ask Coq what each theorem rests on."""
+    asked = theorems()
+    lines = [f"Require {file}." for file in FILES]
+    lines += [f"Print Assumptions {file}.{name}." for file, name in asked]
+    (folder / "Ask.v").write_text("\n".join(lines) + "\n")
+    text = _run(folder, "coqc", "-w", "none", "-R", ".", "", "Ask.v")
+    parts = re.split(r"(?=^Axioms:|^Closed under the global context)", text, flags=re.MULTILINE)[1:]
+    if len(parts) != len(asked):
+        sys.exit(f"Coq answered {len(parts)} times about {len(asked)} theorems:\n{text}")
+    return {
+        name: set(re.findall(r"^([\w.]+)(?= *:|$)", part, flags=re.MULTILINE)) - {"Axioms"}
+        for (_, name), part in zip(asked, parts, strict=True)
+    }
+
+
+def main() -> None:
+    """Check everything; exit 1 at the first thing that does not hold."""
+    if shutil.which("coqc") is None or shutil.which("coqchk") is None:
+        print("no Coq here: the theorems of tests/proofs/coq were not checked")
+        return
+    if unproved():
+        sys.exit("\n".join(unproved()))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file in FILES:
+            shutil.copy(HERE / f"{file}.v", folder)
+            _run(folder, "coqc", "-w", "none", f"{file}.v")
+        found = _axioms(folder)
+        for theorem, axioms in found.items():
+            if axioms != AXIOMS.get(theorem, set()):
+                sys.exit(f"{theorem} rests on {sorted(axioms)}, not on what AXIOMS has")
+        _run(folder, "coqchk", "-silent", "-R", ".", "", *[a for f in FILES for a in ("-norec", f)])
+    print(f"{len(found)} theorems checked by Coq, {len(AXIOMS)} of them on axioms that are listed")
+
+
+if __name__ == "__main__":
+    main()
