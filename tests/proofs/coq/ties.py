@@ -1,0 +1,334 @@
+"""What ties the kernel's rules to the theorems that Coq has checked.
+
+For each rule: the statement of its theorem, printed as a Coq term whose type Coq compares with the
+theorem's own; for each hypothesis of the theorem, why it holds wherever the rule concludes (a check
+that the rule makes, with a call that it refuses; a premise; or what every mechanism satisfies); and
+the rule's numbers beside the theorem's, on examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpverify.privacy import Adjacency, ApproxDP, Domain, Guarantee, Norm, PureDP, rules
+from tests.privacy.enumeration import premises as calls
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+HALF, TENTH = Fraction(1, 2), Fraction(1, 10)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A hypothesis of a theorem, and why it holds: refused is a call of the rule that breaks it."""
+
+    term: str
+    why: str
+    refused: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A conclusion of the rule, and the epsilon and delta that the theorem proves of the same premises."""
+
+    concluded: Guarantee
+    epsilon: Fraction
+    delta: Fraction
+
+
+@dataclass(frozen=True)
+class Tie:
+    """A rule, its theorem and the theorem's statement."""
+
+    rule: Callable[..., Any]
+    theorem: str
+    variables: str
+    hypotheses: tuple[Hypothesis, ...]
+    conclusion: str
+    examples: Callable[[], tuple[Example, ...]] = lambda: ()
+
+    def term(self) -> str:
+        """Print the statement as Coq reads it."""
+        arrows = "".join(f"({one.term}) -> " for one in self.hypotheses)
+        return f"forall {self.variables}, {arrows}{self.conclusion}"
+
+    def definition(self) -> str:
+        """Print what Coq must accept: the theorem, at the type that is printed here."""
+        return f"Definition tie_{self.theorem.split('.')[1]} : {self.term()} := @{self.theorem}."
+
+
+_WORLD = "(R : realFieldType) (X : eqType)"
+_NEAR = f"{_WORLD} (near : seq X -> seq X -> Prop)"
+_T = Hypothesis("0 <= t", "t stands for e^epsilon")
+_T1 = Hypothesis("1 <= t", "t stands for e^epsilon, and epsilon >= 0", lambda: PureDP(-1))
+_D = Hypothesis("0 <= d", "a delta", lambda: ApproxDP(1, -1))
+_LAWS = Hypothesis("has_laws M", "a mechanism has a law for every dataset")
+
+
+def _open() -> Any:
+    return calls.claim(ApproxDP(1, TENTH), ADD, calls.SHOWN)
+
+
+def _claim(adjacency: Adjacency = ADD) -> Any:
+    return calls.claim(ApproxDP(1, TENTH), adjacency)
+
+
+def _basic(*parts: tuple[Fraction, Fraction]) -> Example:
+    made = calls.compose([ApproxDP(e, d) for e, d in parts], ADD)
+    return Example(
+        made, sum((e for e, _ in parts), Fraction(0)), sum((d for _, d in parts), Fraction(0))
+    )
+
+
+TIES = (
+    Tie(
+        rules.convert,
+        "Rules.convert",
+        f"{_NEAR} (T : eqType) (t d t' d' : R) (M : mechanism X R T)",
+        (
+            _LAWS,
+            Hypothesis(
+                "t <= t'",
+                "checked",
+                lambda: calls.convert(ApproxDP(1, TENTH), ADD, ApproxDP(HALF, TENTH)),
+            ),
+            Hypothesis(
+                "d <= d'",
+                "checked",
+                lambda: calls.convert(ApproxDP(1, TENTH), ADD, ApproxDP(1, TENTH / 2)),
+            ),
+            Hypothesis(
+                "private near t d M",
+                "premise, closed",
+                lambda: rules.convert(_open(), ApproxDP(2, TENTH)),
+            ),
+        ),
+        "private near t' d' M",
+        lambda: (
+            Example(calls.convert(ApproxDP(1, TENTH), ADD, ApproxDP(2, HALF)), Fraction(2), HALF),
+        ),
+    ),
+    Tie(
+        rules.post_process,
+        "Rules.post_process",
+        f"{_NEAR} (T U : eqType) (t d : R) (M : mechanism X R T) (K : T -> U -> R) (N : mechanism X R U)",
+        (
+            _T,
+            _LAWS,
+            Hypothesis(
+                "forall x, law (K x)", "a function of the output, with coins of its own or none"
+            ),
+            Hypothesis("forall D, image (M D) K (N D)", "what the post-processed mechanism is"),
+            Hypothesis("private near t d M", "premise"),
+        ),
+        "private near t d N",
+        lambda: (Example(calls.post_process(ApproxDP(1, TENTH), ADD), Fraction(1), TENTH),),
+    ),
+    Tie(
+        rules.adaptive_compose,
+        "Rules.compose",
+        f"{_NEAR} (T U : eqType) (t d t' d' : R) (M : mechanism X R T) (K : T -> mechanism X R U)",
+        (
+            _T,
+            Hypothesis("0 <= t'", "t' stands for e^epsilon'"),
+            Hypothesis("0 <= d'", "a delta", lambda: ApproxDP(1, -1)),
+            _LAWS,
+            Hypothesis("forall x, has_laws (K x)", "a mechanism for every first release"),
+            Hypothesis(
+                "private near t d M",
+                "premise, of the same neighbors",
+                lambda: rules.adaptive_compose([_claim(ADD), _claim(REPLACE)]),
+            ),
+            Hypothesis(
+                "forall x, private near t' d' (K x)",
+                "premise: declared before the first release, and checked "
+                "during execution of what is built from it",
+            ),
+        ),
+        "private near (t * t') (d + d') (fun D => joint (M D) (fun x => K x D))",
+        lambda: (_basic((Fraction(1), TENTH), (HALF, TENTH / 2)),),
+    ),
+    Tie(
+        rules.group_privacy,
+        "Rules.group_privacy",
+        f"{_NEAR} (T : eqType) (t d : R) (M : mechanism X R T) (k : nat)",
+        (
+            _T,
+            Hypothesis(
+                "private near t d M", "premise, closed", lambda: rules.group_privacy(_open(), 2)
+            ),
+        ),
+        "private (steps near k) (t ^+ k) (group_delta t d k) M",
+        lambda: (Example(calls.group_privacy(PureDP(HALF), ADD, 3), 3 * HALF, Fraction(0)),),
+    ),
+    Tie(
+        rules.change_adjacency,
+        "Rules.change_adjacency",
+        f"{_WORLD} (T : eqType) (t d : R) (M : mechanism X R T)",
+        (
+            _T,
+            Hypothesis(
+                "private (@add_remove X) t d M",
+                "premise, closed, and not of replace",
+                lambda: rules.change_adjacency(_claim(REPLACE), to=ADD),
+            ),
+        ),
+        "private (@replace X) (t * t) (d + t * d) M",
+        lambda: (Example(calls.change_adjacency(PureDP(HALF)), Fraction(1), Fraction(0)),),
+    ),
+    Tie(
+        rules.parallel,
+        "Rules.parallel_by_value",
+        f"{_WORLD} (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T) (t d : R) (f : X -> L)",
+        (
+            _T1,
+            _D,
+            Hypothesis("uniq labels", "each block is listed once"),
+            Hypothesis("forall l, has_laws (M l)", "a mechanism for every block"),
+            Hypothesis(
+                "forall l, private (@add_remove X) t d (M l)",
+                "premises, not under replace",
+                lambda: calls.parallel([PureDP(1), PureDP(1)], "value", REPLACE),
+            ),
+        ),
+        "private (@add_remove X) t d (by_value labels M f)",
+        lambda: (
+            Example(
+                calls.parallel([PureDP(1), PureDP(HALF)], "value", ADD), Fraction(1), Fraction(0)
+            ),
+        ),
+    ),
+    Tie(
+        rules.parallel,
+        "Rules.parallel_by_index",
+        f"{_WORLD} (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T) (t d : R) (g : nat -> L)",
+        (
+            _T1,
+            _D,
+            Hypothesis("uniq labels", "each block is listed once"),
+            Hypothesis("forall l, has_laws (M l)", "a mechanism for every block"),
+            Hypothesis(
+                "forall l, private (@replace X) t d (M l)",
+                "premises, not under add-remove",
+                lambda: calls.parallel([PureDP(1), PureDP(1)], "index", ADD),
+            ),
+        ),
+        "private (@replace X) t d (by_index labels M g)",
+        lambda: (
+            Example(
+                calls.parallel([PureDP(1), PureDP(HALF)], "index", REPLACE),
+                Fraction(1),
+                Fraction(0),
+            ),
+        ),
+    ),
+    Tie(
+        rules.add_delta_event,
+        "Hypotheses.add_delta_event",
+        f"{_NEAR} (T : eqType) (t d e : R) (M : mechanism X R T) (H : seq (hypothesis X T)) (h : hypothesis X T)",
+        (
+            _T,
+            _LAWS,
+            Hypothesis(
+                "under (h :: H) near t d M",
+                "premise, which rests on this hypothesis",
+                lambda: rules.add_delta_event(_claim(), calls.event(TENTH, ADD, calls.SHOWN)),
+            ),
+            Hypothesis(
+                "rarely_fails h H near e M",
+                "premise, decided by the output",
+                lambda: rules.add_delta_event(_open(), calls.event(TENTH, ADD, calls.HIDDEN)),
+            ),
+        ),
+        "under H near t (d + e) M",
+        lambda: (
+            Example(calls.add_delta_event(ApproxDP(1, TENTH), ADD, TENTH), Fraction(1), 2 * TENTH),
+        ),
+    ),
+    Tie(
+        rules.assume,
+        "Hypotheses.assume",
+        f"{_NEAR} (T : eqType) (t d : R) (M : mechanism X R T) (H : seq (hypothesis X T)) (h : hypothesis X T)",
+        (Hypothesis("under H near t d M", "premise"),),
+        "under (h :: H) near t d M",
+    ),
+    Tie(
+        rules.of_each_record,
+        "Maps.of_each_record_add_remove",
+        "(R : realFieldType) (X Y T : eqType) (t d : R) (M : mechanism Y R T) (f : X -> Y)",
+        (
+            Hypothesis(
+                "private (@add_remove Y) t d M",
+                "premise, closed",
+                lambda: rules.of_each_record(_open(), domain=Domain(1), by="f"),
+            ),
+        ),
+        "private (@add_remove X) t d (fun D => M (map f D))",
+        lambda: (Example(calls.of_each_record(ApproxDP(1, TENTH), ADD), Fraction(1), TENTH),),
+    ),
+    Tie(
+        rules.of_each_record,
+        "Maps.of_each_record_replace",
+        "(R : realFieldType) (X Y T : eqType) (t d : R) (M : mechanism Y R T) (f : X -> Y)",
+        (Hypothesis("private (@replace Y) t d M", "premise"),),
+        "private (@replace X) t d (fun D => M (map f D))",
+        lambda: (Example(calls.of_each_record(ApproxDP(1, TENTH), REPLACE), Fraction(1), TENTH),),
+    ),
+    Tie(
+        rules.of_kept_records,
+        "Maps.of_kept_records_add_remove",
+        "(R : realFieldType) (X Y T : eqType) (t d : R) (M : mechanism Y R T) (f : X -> option Y)",
+        (
+            _T1,
+            _D,
+            _LAWS,
+            Hypothesis(
+                "private (@add_remove Y) t d M",
+                "premise, not of replace",
+                lambda: calls.of_kept_records(PureDP(1), REPLACE, within=REPLACE),
+            ),
+        ),
+        "private (@add_remove X) t d (fun D => M (pmap f D))",
+        lambda: (Example(calls.of_kept_records(ApproxDP(1, TENTH), ADD), Fraction(1), TENTH),),
+    ),
+    Tie(
+        rules.of_kept_records,
+        "Maps.of_kept_records_replace",
+        "(R : realFieldType) (X Y T : eqType) (t d : R) (M : mechanism Y R T) (f : X -> option Y)",
+        (
+            _T1,
+            _D,
+            _LAWS,
+            Hypothesis(
+                "private (@add_remove Y) t d M",
+                "premise, not of replace",
+                lambda: calls.of_kept_records(PureDP(1), REPLACE, within=REPLACE),
+            ),
+        ),
+        "private (@replace X) (t * t) (d + t * d) (fun D => M (pmap f D))",
+        lambda: (Example(calls.of_kept_records(PureDP(HALF), REPLACE), Fraction(1), Fraction(0)),),
+    ),
+    Tie(
+        rules.discrete_laplace,
+        "Noise.discrete_laplace_mechanism",
+        f"{_NEAR} (q : R) (p : int -> R) (query : seq X -> seq int) (moved : nat)",
+        (
+            Hypothesis(
+                "discrete_laplace q p",
+                "the sampler's law; q = e^(-1 / scale), the scale positive",
+                lambda: calls.discrete_laplace(1, Fraction(0), ADD),
+            ),
+            Hypothesis(
+                "forall D E, near D E -> size (query D) = size (query E) /\\ (l1 (query D) (query E) <= moved)%N",
+                "premise, in L1",
+                lambda: rules.discrete_laplace(calls.sensitivity(1, Norm.L_INFINITY, ADD), 1),
+            ),
+        ),
+        "private near (q ^+ moved)^-1 0 (fun D => noisy p (query D))",
+        lambda: (
+            Example(calls.discrete_laplace(3, Fraction(2), ADD), Fraction(3, 2), Fraction(0)),
+        ),
+    ),
+)

@@ -1,0 +1,48 @@
+"""What the theorems that Coq has checked ask is what the rules check, and their numbers agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dpverify.privacy import ApproxDP, PureDP
+
+from .coq.__main__ import theorems, unproved
+from .coq.ties import TIES, Tie
+
+HYPOTHESES = [
+    (tie.theorem, one) for tie in TIES for one in tie.hypotheses if one.refused is not None
+]
+EXAMPLES = [(tie.theorem, example) for tie in TIES for example in tie.examples()]
+
+
+def test_nothing_is_left_out_of_the_proofs() -> None:
+    assert unproved() == []
+
+
+def test_each_tie_is_to_a_theorem_of_its_own() -> None:
+    known = {f"{file}.{name}" for file, name in theorems()}
+    assert {tie.theorem for tie in TIES} <= known
+    assert max(Counter(tie.theorem for tie in TIES).values()) == 1
+
+
+@pytest.mark.parametrize(("theorem", "hypothesis"), HYPOTHESES, ids=lambda v: getattr(v, "term", v))
+def test_the_rule_refuses_what_the_theorem_does_not_cover(theorem: str, hypothesis: object) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        hypothesis.refused()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("theorem", "example"), EXAMPLES, ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_the_rule_claims_no_more_than_the_theorem(theorem: str, example: object) -> None:
+    concluded = example.concluded  # type: ignore[attr-defined]
+    proved = ApproxDP(example.epsilon, example.delta) if example.delta else PureDP(example.epsilon)  # type: ignore[attr-defined]
+    assert proved.implies(concluded), f"{theorem}: {concluded} does not follow from {proved}"
+
+
+@pytest.mark.parametrize("tie", TIES, ids=lambda tie: tie.theorem)
+def test_every_hypothesis_says_why_it_holds(tie: Tie) -> None:
+    assert tie.hypotheses
+    assert all(one.why for one in tie.hypotheses)
