@@ -18,7 +18,11 @@ Point = tuple[Any, ...]
 Law = Mapping[Point, Fraction]
 """A finite law: points and their probabilities."""
 _BIAS = Source("OURS", "clipping moves a mean by at most the second moment over four radii")
-_HEAVY = Source("KSU20", "means under a bounded second moment", note="with constants")
+_HEAVY = Source(
+    "KSU20",
+    "means under a bounded second moment",
+    note="the bound and its constants are derived here",
+)
 
 
 @states(_BIAS, _HEAVY)

@@ -80,7 +80,13 @@ def mahalanobis_error(parameters: Parameters, n: int) -> Any:
 # --- what others state of a covariance that is not known ------------------------------------------
 
 
-@states(Source("BHS23", "the stable mean, its noise", note="with the constants of its code"))
+@states(
+    Source(
+        "BHS23",
+        "the stable mean, its noise",
+        note="quoted, with the constants of its code, not derived",
+    )
+)
 def stable_mean_noise(n: int, d: int, epsilon: Any, delta: Any) -> Any:
     """Compute the length of the noise of the stable mean, in the Mahalanobis norm, with its code's
     constants.
@@ -96,14 +102,20 @@ def stable_mean_noise(n: int, d: int, epsilon: Any, delta: Any) -> Any:
     return mp.sqrt(square) / (real(epsilon) * n)
 
 
-@states(Source("KDH23", "the rate of adaptive private means", note="with 1 for its polylogarithm"))
+@states(
+    Source(
+        "KDH23",
+        "the rate of adaptive private means",
+        note="quoted, with 1 for its polylogarithm, not derived",
+    )
+)
 def adaptive_mean_rate(n: int, d: int, epsilon: Any, delta: Any) -> Any:
     """Compute d sqrt(ln(1 / delta)) / (epsilon n), the rate of BHS23 and KDH23 with 1 for what is
     left out of it."""
     return d * mp.sqrt(mp.log(1 / real(delta))) / (real(epsilon) * n)
 
 
-@states(Source("BHS23", "the stable mean, its noise"))
+@states(Source("BHS23", "the stable mean, its noise", note="quoted, not derived"))
 def obligation_rates_of_others(claimed: int = 1) -> int:
     """Show that the stable mean's noise is above the rate without constants, and within 60 times of
     it, over d and n; both go as 1 / n and 1 / epsilon, the rate as d^claimed."""
