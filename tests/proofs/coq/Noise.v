@@ -40,45 +40,43 @@ apply: (@le_trans _ _ (a * mass v s)); last by apply: ler_wpmul2l => //; exact: 
 by rewrite /mass mulr_sumr; apply: ler_sum => x _; exact: wv.
 Qed.
 
-(** Every weight changes by a factor of at most [a], up or down. *)
-Theorem exponential_mechanism near (T : eqType) (a : R) (w : seq X -> T -> R) (M : mechanism X R T) :
-  0 < a -> (forall D, by_weight (w D) (M D)) ->
-  (forall D E, near D E -> forall x, w D x <= a * w E x /\ w E x <= a * w D x) ->
-  private near (a * a) 0 M.
+(** All losses lie in an interval whose length is the logarithm of [r]. *)
+Definition bounded_range (near : seq X -> seq X -> Prop) (T : eqType) (r : R) (M : mechanism X R T) : Prop :=
+  forall D E, near D E -> exists c, 0 < c /\ forall x, M D x <= c * M E x /\ c * M E x <= r * M D x.
+
+(** [w] moves by a factor between 1 / [up] and [down]: up where it rises, down where it falls. *)
+Theorem exponential_mechanism near (T : eqType) (up down : R) (w : seq X -> T -> R)
+    (M : mechanism X R T) :
+  0 < up -> 0 < down -> (forall D, by_weight (w D) (M D)) ->
+  (forall D E, near D E -> exists s, 0 < s /\ forall x, w D x <= s * down * w E x /\ s * w E x <= up * w D x) ->
+  bounded_range near (up * down) M.
 Proof.
-move=> a_pos wM moves D E near_DE; apply: close_pointwise => x.
-have [w0 [W [W_pos [tot ->]]]] := wM D; have [v0 [V [V_pos [tov ->]]]] := wM E.
-have le_V : V <= a * W by apply: (total_scaled (ltW a_pos) _ tov tot) => y; exact: (moves D E near_DE y).2.
-have [le_w _] := moves D E near_DE x.
-rewrite ler_pdivr_mulr //; apply: le_trans le_w _.
-have -> : a * a * (w E x / V) * W = a * w E x * (a * W / V) by ring.
-rewrite -[X in X <= _]mulr1; apply: ler_wpmul2l; first by apply: mulr_ge0 => //; exact: ltW.
-by rewrite ler_pdivl_mulr // mul1r.
+move=> up0 down0 wM moves D E near_DE; have [s [s0 near_w]] := moves D E near_DE.
+have [w0 [W [W_pos [tot MD]]]] := wM D; have [v0 [V [V_pos [tov ME]]]] := wM E.
+exists (s * down * V / W); split; first by rewrite divr_gt0 // !mulr_gt0.
+move=> x; rewrite MD ME; have [fall rise] := near_w x.
+have -> : s * down * V / W * (w E x / V) = s * down * w E x / W.
+  by field; rewrite !gt_eqF.
+split; first by apply: ler_wpmul2r => //; rewrite invr_ge0 ltW.
+rewrite mulrA; apply: ler_wpmul2r; first by rewrite invr_ge0 ltW.
+have -> : s * down * w E x = down * (s * w E x) by ring.
+have -> : up * down * w D x = down * (up * w D x) by ring.
+by apply: ler_wpmul2l => //; exact: ltW.
 Qed.
 
-(** All weights move one way: half the cost. *)
-Theorem exponential_mechanism_one_way near (T : eqType) (a : R) (w : seq X -> T -> R)
-    (M : mechanism X R T) :
-  0 < a -> (forall D, by_weight (w D) (M D)) ->
-  (forall D E, near D E -> (forall x, w D x <= w E x /\ w E x <= a * w D x) \/
-                           (forall x, w E x <= w D x /\ w D x <= a * w E x)) ->
-  private near a 0 M.
+(** Where the laws are of all of the mass, no loss is larger than the range. *)
+Theorem bounded_range_pure near (T : eqType) (r : R) (M : mechanism X R T) :
+  0 <= r -> (forall D, has_laws M /\ total (M D) 1) -> bounded_range near r M -> private near r 0 M.
 Proof.
-move=> a_pos wM moves D E near_DE; apply: close_pointwise => x.
-have [w0 [W [W_pos [tot ->]]]] := wM D; have [v0 [V [V_pos [tov ->]]]] := wM E.
-have id1 (u v : R) : u <= v -> u <= 1 * v by rewrite mul1r.
-case: (moves D E near_DE) => [up|down].
-  have le_V : V <= a * W by apply: (total_scaled (ltW a_pos) _ tov tot) => y; exact: (up y).2.
-  rewrite ler_pdivr_mulr //; apply: le_trans (up x).1 _.
-  have -> : a * (w E x / V) * W = w E x * (a * W / V) by ring.
-  rewrite -[X in X <= _]mulr1; apply: ler_wpmul2l => //.
-  by rewrite ler_pdivl_mulr // mul1r.
-have le_V : V <= W.
-  by rewrite -[X in _ <= X]mul1r; apply: (total_scaled ler01 _ tov tot) => y; apply: id1; exact: (down y).1.
-rewrite ler_pdivr_mulr //; apply: le_trans (down x).2 _.
-have -> : a * (w E x / V) * W = a * w E x * (W / V) by ring.
-rewrite -[X in X <= _]mulr1; apply: ler_wpmul2l; first by apply: mulr_ge0 => //; exact: ltW.
-by rewrite ler_pdivl_mulr // mul1r.
+move=> r0 all1 range D E near_DE; have [c [c0 cM]] := range D E near_DE.
+have [lM tD] := all1 D; have [_ tE] := all1 E.
+have c_r : c <= r.
+  rewrite -[c]mulr1 -ler_pdivl_mull // mulrC; apply: tE.2 => s us.
+  rewrite ler_pdivl_mulr // mulrC; apply: (@le_trans _ _ (r * mass (M D) s)).
+    by rewrite /mass !mulr_sumr; apply: ler_sum => x _; exact: (cM x).2.
+  by rewrite -[X in _ <= X]mulr1; apply: ler_wpmul2l => //; exact: mass_le1.
+apply: close_pointwise => x; apply: le_trans (cM x).1 _.
+by apply: ler_wpmul2r => //; exact: law_ge0.
 Qed.
 
 (** One of [k] answers: the true one with weight [t], every other one with weight 1. *)

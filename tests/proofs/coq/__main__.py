@@ -78,7 +78,11 @@ def _axioms(folder: Path) -> dict[str, set[str]]:
 def _run_ties(folder: Path) -> None:
     """Have Coq compare each statement that the rules print with the theorem's own."""
     libraries = "all_ssreflect ssralg ssrnum ssrint order"
-    lines = [f"From mathcomp Require Import {libraries}.", f"Require Import {' '.join(FILES)}."]
+    lines = [f"From mathcomp Require Import {libraries}."]
+    lines += [
+        "From mathcomp.analysis Require Import reals sequences.",
+        f"Require Import {' '.join(FILES)}.",
+    ]
     lines += ["Import GRing.Theory Num.Theory Order.Theory.", "Local Open Scope ring_scope."]
     lines += [tie.definition() for tie in TIES]
     (folder / "Ties.v").write_text("\n".join(lines) + "\n")

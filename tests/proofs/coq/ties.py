@@ -331,4 +331,128 @@ TIES = (
             Example(calls.discrete_laplace(3, Fraction(2), ADD), Fraction(3, 2), Fraction(0)),
         ),
     ),
+    Tie(
+        rules.exponential_mechanism,
+        "Noise.exponential_mechanism",
+        f"{_NEAR} (T : eqType) (up down : R) (w : seq X -> T -> R) (M : mechanism X R T)",
+        (
+            Hypothesis(
+                "0 < up",
+                "an exponential, the scale positive",
+                lambda: calls.exponential_mechanism(1, Fraction(0), ADD, Norm.RANGE),
+            ),
+            Hypothesis("0 < down", "an exponential"),
+            Hypothesis(
+                "forall D, by_weight (w D) (M D)",
+                "the sampler's law, over finitely many candidates",
+            ),
+            Hypothesis(
+                "forall D E, near D E -> exists s, 0 < s /\\ forall x, w D x <= s * down * w E x /\\ s * w E x <= up * w D x",
+                "premise: up and down are e^(D / scale) in L-infinity, s = 1; in the range norm s down and up / s are the largest "
+                "and the smallest change",
+                lambda: rules.exponential_mechanism(calls.sensitivity(1, Norm.L1, ADD), 1),
+            ),
+        ),
+        "bounded_range near (up * down) M",
+    ),
+    Tie(
+        rules.randomized_response,
+        "Noise.randomized_response",
+        f"{_WORLD} (near : seq X -> seq X -> Prop) (t : R) (options : seq nat) (answer : seq X -> nat)",
+        (
+            Hypothesis(
+                "1 <= t",
+                "t = e^(1 / scale), the scale positive",
+                lambda: calls.randomized_response(1, Fraction(0), ADD),
+            ),
+        ),
+        "private near t 0 (fun D => response t options (answer D))",
+        lambda: (Example(calls.randomized_response(1, Fraction(2), ADD), HALF, Fraction(0)),),
+    ),
+    Tie(
+        rules.coupled_map,
+        "Maps.coupled_map",
+        "(R : realFieldType) (X Y T : eqType) (near : seq X -> seq X -> Prop) (near' : seq Y -> seq Y -> Prop) (t d : R) "
+        "(S : seq X -> seq Y -> R) (M : mechanism Y R T) (N : mechanism X R T)",
+        (
+            _T1,
+            _D,
+            _LAWS,
+            Hypothesis(
+                "forall D, image (S D) M (N D)", "what runs: the mechanism on what the map gives"
+            ),
+            Hypothesis(
+                "forall D E, near D E -> exists C, coupling C (S D) (S E) /\\ "
+                "forall z, 0 < C z -> near' z.1 z.2 \\/ z.1 = z.2",
+                "premise, in the coupled norm, closed",
+                lambda: rules.coupled_map(_claim(), calls.sensitivity(1, Norm.L1, ADD)),
+            ),
+            Hypothesis(
+                "private near' t d M",
+                "premise, of the coupling's steps",
+                lambda: rules.coupled_map(
+                    _claim(ADD), calls.sensitivity(1, Norm.COUPLED, ADD, keeps=REPLACE)
+                ),
+            ),
+        ),
+        "private near t d N",
+        lambda: (Example(calls.coupled_map(ApproxDP(1, TENTH), 1, ADD, ADD), Fraction(1), TENTH),),
+    ),
+    Tie(
+        rules.friendly_lift,
+        "FriendlyLift.friendly_lift",
+        "(R : realType) (X : eqType) (near : seq X -> seq X -> Prop) (friendly : seq X -> Prop) (T : eqType) (e d moved : R) "
+        "(coins : seq X -> seq (X * R)) (M : mechanism X R T)",
+        (
+            Hypothesis(
+                "0 < e",
+                "without loss the mechanism is perfectly private, which the rule takes apart",
+            ),
+            _D,
+            _LAWS,
+            Hypothesis(
+                "hereditary friendly",
+                "any two records of a part have the common friend that they have in the whole",
+            ),
+            Hypothesis(
+                "stable near friendly moved coins",
+                "premise, in the norm of keep-probabilities, of inputs",
+                lambda: rules.friendly_lift(
+                    calls.claim(PureDP(1), calls.friendly()), calls.sensitivity(1, Norm.L1, ADD)
+                ),
+            ),
+            Hypothesis(
+                "private (friendly_near friendly) (sequences.expR e) d M",
+                "premise, of friendly neighbors",
+                lambda: rules.friendly_lift(_claim(), calls.sensitivity(1, Norm.KEEP, ADD)),
+            ),
+        ),
+        "private near (sequences.expR ((sequences.expR e - 1) * moved)) (d * ((sequences.expR ((sequences.expR e - 1) * moved) - 1) / "
+        "(sequences.expR e - 1))) (fun D => filtered (coins D) M)",
+    ),
+    Tie(
+        rules.above_threshold,
+        "AboveThreshold.above_threshold",
+        "(R : realFieldType) (X : eqType) (queries : seq X -> seq int) (q qy : R) (p py above : int -> R) (M : mechanism X R nat_eqType)",
+        (
+            Hypothesis(
+                "discrete_laplace q p",
+                "the sampler's law; q = e^(-1 / scale), the scale positive",
+                lambda: calls.above_threshold(
+                    1, ADD, Norm.L_INFINITY, scale=Fraction(0), query_scale=Fraction(2)
+                ),
+            ),
+            Hypothesis(
+                "discrete_laplace qy py",
+                "the sampler's law; qy = e^(-1 / query_scale)",
+                lambda: calls.above_threshold(
+                    1, ADD, Norm.L_INFINITY, scale=Fraction(1), query_scale=Fraction(0)
+                ),
+            ),
+            Hypothesis("tail py above", "what above is"),
+            Hypothesis("forall D, image p (report above (queries D)) (M D)", "what runs"),
+        ),
+        "forall (near : seq X -> seq X -> Prop) (moved : nat) (t d : R), 1 <= t -> q <= qy ^+ 2 -> move_by queries near moved -> "
+        "close t d p (fun z => p (z + (2 * moved)%N%:Z)) -> private near t d M",
+    ),
 )
