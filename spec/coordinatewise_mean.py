@@ -20,8 +20,9 @@ from .theory.coordinates import (
     stretch_about,
 )
 from .theory.gaussian_laws import UNIT
+from .theory.group_events import PACKING, changed_gaussian
 from .theory.laws import TranscriptLaw, real
-from .theory.many_hypotheses import PACKING, changed_gaussian, means_in_box, records_needed
+from .theory.many_hypotheses import means_in_box, records_needed
 from .theory.obligations import Departure, require
 from .theory.tracing_bound import BOUND
 from .theory.vectors import Record

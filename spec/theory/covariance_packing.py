@@ -21,8 +21,9 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
+from .group_events import PACKING, changed, changed_gaussian
 from .laws import real
-from .many_hypotheses import PACKING, changed, changed_gaussian, records_needed
+from .many_hypotheses import records_needed
 from .obligations import require
 
 RATIO = Source("KLSU19", "packing of covariances between I and kappa I", note="built; ln of their number grows as d^2 ln kappa / 8")  # fmt: skip

@@ -17,8 +17,9 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
+from .group_events import changed
 from .laws import real
-from .many_hypotheses import changed, drawn, most_success
+from .many_hypotheses import drawn, most_success
 from .obligations import require
 
 VARIATION = Source("DHS15", "learning a law on k bins in total variation",

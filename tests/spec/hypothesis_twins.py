@@ -9,9 +9,16 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency
 from spec import gaussian_covariance
-from spec.theory import covariance_packing, discrete_laws, many_hypotheses, normal_norms
+from spec.theory import (
+    covariance_packing,
+    discrete_laws,
+    group_events,
+    many_hypotheses,
+    normal_norms,
+)
+from spec.theory.group_events import changed
 from spec.theory.laws import real
-from spec.theory.many_hypotheses import changed, most_success
+from spec.theory.many_hypotheses import most_success
 
 
 def _first_kind_alone(epsilon: Fraction, delta: Fraction, n: int) -> Any:
@@ -35,7 +42,7 @@ def _least(name: str, factor: Any) -> Any:
 
 
 TWINS: dict[str, dict[str, Any]] = {
-    "theory.many_hypotheses:obligation_changed": {
+    "theory.group_events:obligation_changed": {
         "the first kind of step alone": _first_kind_alone,
         "delta once": lambda e, d, n: lambda q: changed(e, d, 1)(changed(e, 0, n - 1)(q)),
         "one step more": lambda e, d, n: changed(e, d, n + 1),
@@ -51,13 +58,13 @@ TWINS: dict[str, dict[str, Any]] = {
         "from nothing": lambda group, count, adjacency: most_success(group, None, adjacency),
     },
     "theory.many_hypotheses:obligation_gaussian": {
-        "root of n": lambda mu, n: many_hypotheses.changed_gaussian(mu / mp.sqrt(n), n),
-        "half of mu": lambda mu, n: many_hypotheses.changed_gaussian(mu / 2, n),
+        "root of n": lambda mu, n: group_events.changed_gaussian(mu / mp.sqrt(n), n),
+        "half of mu": lambda mu, n: group_events.changed_gaussian(mu / 2, n),
     },
-    "theory.many_hypotheses:obligation_concentrated": {
+    "theory.group_events:obligation_concentrated": {
         "the order two": lambda rho, n: lambda q: mp.sqrt(q) * mp.exp(rho * n**2),
-        "linear in n": lambda rho, n: many_hypotheses.changed_concentrated(rho / n, n),
-        "half of rho": lambda rho, n: many_hypotheses.changed_concentrated(rho / 2, n),
+        "linear in n": lambda rho, n: group_events.changed_concentrated(rho / n, n),
+        "half of rho": lambda rho, n: group_events.changed_concentrated(rho / 2, n),
     },
     "theory.many_hypotheses:obligation_drawn": {
         "the mean number": _mean_number,
