@@ -19,10 +19,13 @@ from dpverify.session.choices import Choice
 
 
 def share_of(share: Exact | None) -> Fraction | None:
-    """Read a share. Raises TypeError or ValueError outside (0, 1]."""
+    """Read a share, a float as the decimal number that it is written as: ten times 0.1 is the whole.
+
+    Raises TypeError or ValueError outside (0, 1].
+    """
     if share is None:
         return None
-    found = exact(share, "share")
+    found = exact(repr(float(share)) if isinstance(share, float) else share, "share")
     if not 0 < found <= 1:
         raise ValueError(f"share = {share} is outside (0, 1]; write '1/3'.")
     return found
@@ -139,6 +142,11 @@ def _calibrate(
 ) -> Mechanism[Any]:
     """Calibrate, and see that its law can be built at all: refusals come before a spend, not
     after."""
+    own = sorted(given.keys() & {"adjacency", "noise_multiplier", "budget"})
+    if own:
+        raise TypeError(
+            f"{', '.join(own)}: the session gives its mechanisms these; leave them out."
+        )
     mechanism = kind.calibrated_for(budget, adjacency=adjacency, **given)
     rows = max(mechanism.fewest_records(), 1)
     mechanism.law(np.zeros((rows, mechanism.columns())))

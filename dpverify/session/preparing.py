@@ -197,10 +197,11 @@ def _masked(piece: Piece, chosen: Sequence[Choice]) -> tuple[tuple[Piece, ...], 
 
 
 def _bins(question: Question, selection: Selection) -> dict[Any, Selection]:
-    """Divide a histogram's records into its public bins; any other question's stay together."""
+    """Divide a histogram's records into its public bins, where each is one to be counted; any other question's stay together."""
     if question.kind != "histogram":
         return {None: selection}
     (column,), (kind,) = selection.columns, selection.types.values()
+    selection = replace(selection, columns=())  # the bins' conditions read the column
     if isinstance(kind, (Category, Boolean)):
         if question.given.get("bins") is not None:
             raise ValueError(
@@ -232,8 +233,12 @@ def _ends(
 
 
 def _within(selection: Selection, column: str, low: float, high: float) -> Selection:
-    if low == high:
+    if low == high and isinstance(selection.table.type_of(column), Integer):
         return selection.where(column, among=[int(low)])
+    if low == high:
+        raise ValueError(
+            f"bins of {column!r}: {low} is the only float in a bin; give edges that are farther apart."
+        )
     return selection.where(column, between=(low, high))
 
 

@@ -97,8 +97,12 @@ def _of_numpy(column: Any) -> Cells:
 
 def _of_array(data: Any, wanted: tuple[str, ...], order: tuple[str, ...]) -> dict[str, Cells]:
     _refuse_masks(data)
+    data = np.asarray(data)  # a matrix has no columns of one dimension
     if data.dtype.names is not None:
-        return {name: _of_numpy(data[name].ravel()) for name in _there(wanted, data.dtype.names)}
+        for name in _there(wanted, data.dtype.names):
+            if data.dtype[name].shape:
+                raise ValueError(f"Column {name!r} is an array in every record; give one cell.")
+        return {name: _of_numpy(data[name].ravel()) for name in wanted}
     if data.dtype == object and data.ndim == 1:
         return _of_rows(list(data), wanted, order)
     flat = data.ndim == 1 and (len(order) == 1 or not data.size)  # nobody is a table too

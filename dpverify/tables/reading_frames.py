@@ -68,7 +68,7 @@ def _nothing(column: Any) -> Cells:
 
 def _of_pandas(column: Any) -> Cells:
     dtype = column.dtype
-    if hasattr(dtype, "pyarrow_dtype"):
+    if hasattr(dtype, "pyarrow_dtype") or getattr(dtype, "storage", "") == "pyarrow":
         return _of_arrow(column.array.__arrow_array__())
     kind = dtype.kind
     if kind in "mM":
@@ -102,6 +102,8 @@ def _of_arrow(column: Any) -> Cells:
     arrow = sys.modules["pyarrow"]
     types = arrow.types
     if types.is_dictionary(column.type):
+        if types.is_nested(column.type.value_type):
+            return _nothing(column)
         column = column.cast(column.type.value_type)
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):

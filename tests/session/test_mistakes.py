@@ -143,6 +143,16 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
         ValueError,
         "the first and the last edge are the declared bounds 15.0 and 45.0",
     ),
+    "bins without room": (
+        lambda: session().histogram("bmi", [15, float(np.nextafter(15, 16)), 45], share="1/3"),
+        ValueError,
+        "bins of 'bmi': 15.0 is the only float in a bin; give edges that are farther apart",
+    ),
+    "another adjacency for one question": (
+        lambda: session().mean("bmi", share="1/3", adjacency=REPLACE),
+        TypeError,
+        "adjacency: the session gives its mechanisms these; leave them out",
+    ),
     "several columns for one": (
         lambda: session().median(["bmi", "age"], share="1/3"),  # type: ignore[arg-type]
         ValueError,

@@ -221,6 +221,8 @@ def test_bins_are_disjoint_and_hold_everybody() -> None:
         expected = np.histogram(np.clip(truth[column], edges[0], edges[-1]), edges)[0]
         assert list(found.value.values()) == expected.tolist()
     assert sum(one.histogram("region", share="1/9").value.values()) == N
+    public = session(PureDP(10**6), REPLACE, accounting="epsilon")
+    assert list(public.histogram("bmi", 1, share="1/9").value.values()) == [N]
     with pytest.raises(ValueError, match=r"no whole number is from 1\.2 to 1\.8"):
         one.histogram("age", 200, share="1/9")
 
@@ -364,6 +366,10 @@ def test_shares_add_up_to_the_whole_and_no_further() -> None:
         with pytest.raises(BudgetExceeded, match="left"):
             one.count(share="1/1000000")
         assert len(one.log) == 3
+    tenths = session()
+    for _ in range(10):
+        tenths.count(share=0.1)  # the decimal number: ten times the float are more than 1
+    assert tenths.left is None
 
 
 def test_a_release_that_fails_costs_its_share_and_says_nothing(

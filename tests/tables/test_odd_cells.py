@@ -316,6 +316,21 @@ def test_texts_of_arrow_that_are_no_text_are_missing() -> None:
     for column in (text, text.dictionary_encode(), text.cast(pa.binary())):
         found = Table({"x": column}, columns={"x": COLUMNS["category"]}).numbers("x")
         assert same(found.tolist(), [0.0, NONE, 1.0])
+    stored = pd.arrays.ArrowStringArray(
+        pa.chunked_array([text.cast(pa.large_string(), safe=False)])
+    )
+    frame = Table(pd.DataFrame({"x": stored}), columns={"x": COLUMNS["category"]})
+    assert same(frame.numbers("x").tolist(), [0.0, NONE, 1.0])
+
+
+def test_a_dictionary_of_lists_is_missing() -> None:
+    nested = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array([[1.0]]))
+    assert Table({"x": nested}, columns={"x": Number(missing=7)}).numbers("x").tolist() == [7.0] * 2
+
+
+def test_a_matrix_is_an_array_of_rows() -> None:
+    matrix: Any = np.array([[1.0], [2.0]]).view(np.matrix)
+    assert Table(matrix, columns={"x": Number()}).numbers("x").tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -334,6 +349,7 @@ def test_texts_of_arrow_that_are_no_text_are_missing() -> None:
         (np.ma.array([[1.0]], mask=[[True]]), TypeError, "a masked array"),
         (np.zeros((2, 3)), ValueError, "The array has 3 columns, and there are 1 names"),
         (np.zeros((2, 1, 1)), ValueError, "The array has 3 dimensions"),
+        (np.zeros(2, [("x", float, (2,))]), ValueError, "Column 'x' is an array in every record"),
         ("private", TypeError, "A str is no table"),
         ({1.0}, TypeError, "A set is no table"),
     ],
