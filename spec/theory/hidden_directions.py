@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise, product
 from typing import Any
 
@@ -224,43 +224,50 @@ def _envelope(points: Sequence[tuple[float, float]], at: float) -> float:
 
 # --- obligations ----------------------------------------------------------------------------------
 
-Weight = Callable[[Any], Any]
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A function of squared lengths into [0, 1], and the squares where it has a kink or a jump."""
+
+    of: Callable[[Any], Any]
+    kinks: tuple[int, ...] = ()
+
+
 _WEIGHTS: dict[str, Weight] = {
-    "on a sphere": lambda square: mp.mpf(1),
-    "clipped": lambda square: min(mp.mpf(1), square / 4),
-    "in a ball": lambda square: square / 9 if square <= 9 else mp.mpf(0),
-    "the larger the less": lambda square: 1 / (1 + square),
+    "on a sphere": Weight(lambda square: mp.mpf(1)),
+    "clipped": Weight(lambda square: min(mp.mpf(1), square / 4), (4,)),
+    "in a ball": Weight(lambda square: square / 9 if square <= 9 else mp.mpf(0), (9,)),
+    "the larger the less": Weight(lambda square: 1 / (1 + square)),
 }
+_PLACES = 8
 
 
 def _added(hidden: Hidden, weight: Weight) -> Any:
     """E psi (a^2 / |y|^2 - 1 / d), by a rule of midpoints for a and quadrature for what is
     across."""
-    half = mp.mpf(hidden.d - 1) / 2
-    constant = 2**half * mp.gamma(half)
+    half, even = mp.mpf(hidden.d - 1) / 2, mp.mpf(1) / hidden.d
+    constant = 2**half * mp.gamma(half) * _PLACES
+    step = real(hidden.high - hidden.low) / _PLACES
+    squares = [(real(hidden.low) + step * (i + mp.mpf(1) / 2)) ** 2 for i in range(_PLACES)]
 
-    def at(s: Any, square: Any) -> Any:
-        whole = square + s
-        part = square / whole - mp.mpf(1) / hidden.d
-        return weight(whole) * part * s ** (half - 1) * mp.exp(-s / 2) / constant
+    def at(s: Any) -> Any:
+        wholes = [(square, square + s) for square in squares]
+        parts = (weight.of(whole) * (square / whole - even) for square, whole in wholes)
+        return mp.fsum(parts) * s ** (half - 1) * mp.exp(-s / 2) / constant
 
-    squares = [
-        (real(hidden.low) + real(hidden.high - hidden.low) * (i + mp.mpf(1) / 2) / 8) ** 2
-        for i in range(8)
-    ]
-    ends = [0, hidden.d / 2, hidden.d, 2 * hidden.d, 8 * hidden.d, mp.inf]
-    found = [
-        mp.quad(partial(at, square=square), sorted({*ends, max(0, 9 - square), max(0, 4 - square)}))
-        for square in squares
-    ]
-    return sum(found) / len(found)
+    ends = {0, hidden.d / 2, hidden.d, 2 * hidden.d, 8 * hidden.d, mp.inf}
+    ends |= {max(0, kink - square) for kink in weight.kinks for square in squares}
+    return mp.quad(at, sorted(ends))
 
 
 @states(_HIDDEN)
 def obligation_signal(claimed: Callable[[Hidden], Any] = signal) -> int:
     """No weight of lengths makes an outlier add more than the bound along u, or take away, where
     outliers are nearer than inliers; and moving all records to a sphere adds seven eighths of that
-    at least."""
+    at least.
+
+    The integrals have 15 digits, for the bound is more than a two-hundredth above them all.
+    """
     cases = 0
     places = (
         (Fraction(0), Fraction(1, 4)),
@@ -270,11 +277,12 @@ def obligation_signal(claimed: Callable[[Hidden], Any] = signal) -> int:
     for d, (low, high) in product((3, 10, 50), places):
         hidden = Hidden(d, 1000, 100, low, high)
         most = claimed(hidden)
-        for name, weight in _WEIGHTS.items():
-            found = abs(_added(hidden, weight))
+        with mp.workdps(15):
+            added = {name: abs(_added(hidden, weight)) for name, weight in _WEIGHTS.items()}
+        for name, found in added.items():
             require(found <= most, f"d = {d}, from {low}, {name}: {found}, stated {most}")
             cases += 1
-        sphere = abs(_added(hidden, _WEIGHTS["on a sphere"]))
+        sphere = added["on a sphere"]
         require(8 * sphere >= 7 * most, f"d = {d}, from {low}: {sphere}, stated {most}")
     return cases
 
