@@ -4,7 +4,7 @@ or of a plan."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from dpverify.plans import Mechanism
@@ -119,7 +119,7 @@ class Asking(ABC, Generic[Reply]):
     ) -> Reply:
         """Find a quantile of a column, at="9/10", or several, at=["1/4", "1/2", "3/4"], which share
         the cost and come in order."""
-        given = {"at": at if isinstance(at, str) or not isinstance(at, Sequence) else list(at)}
+        given = {"at": _plain(at)}
         return self._ask(question_of("quantile", column, where, by, given), share, budget)
 
     def histogram(
@@ -137,7 +137,7 @@ class Asking(ABC, Generic[Reply]):
         bins: a number of equal ones between the declared bounds, or all edges; of a Category its
         values are the bins.
         """
-        given = {} if bins is None else {"bins": bins if isinstance(bins, int) else list(bins)}
+        given = {} if bins is None else {"bins": _plain(bins)}
         return self._ask(question_of("histogram", column, where, by, given), share, budget)
 
     def gaussian(
@@ -172,7 +172,7 @@ class Asking(ABC, Generic[Reply]):
         deviations: a public standard deviation of each column's typical records. given: further
         parameters of ``RobustMean``.
         """
-        given = {"deviations": list(deviations)} | given
+        given = {"deviations": _plain(deviations)} | given
         return self._ask(question_of("robust_mean", columns, where, by, given), share, budget)
 
     def release(
@@ -199,9 +199,19 @@ def question_of(
     by: str | None,
     given: Mapping[str, Any] | None = None,
 ) -> Question:
-    """Make a question of what a method was given. Raises TypeError for a ``where`` that is no
-    mapping."""
+    """Make a question of what a method was given. Raises TypeError for columns that are no names, and
+    for a ``where`` that is no mapping."""
+    if not isinstance(columns, Iterable):
+        raise TypeError(f"{kind} of {columns!r}: give the name of a column, or a list of names.")
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if where is not None and not isinstance(where, Mapping):
         raise TypeError(f"where = {where!r}; write where={{'region': ['north'], 'age': (18, 65)}}.")
     return Question(kind, names, dict(where or {}), by, dict(given or {}))
+
+
+def _plain(value: Any) -> Any:
+    """Give public numbers as a list, and a single one or a text as it is, numpy's and pandas' too."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    single = isinstance(value, str) or not isinstance(value, Iterable)
+    return value if single else list(value)

@@ -198,6 +198,8 @@ def choose(
     if kind in ("quantile", "median"):
         ((column, declared),) = types.items()
         at = given.get("at", "1/2")
+        if at == []:
+            raise ValueError(f"{kind} of {column!r}: at=[] asks for none; write at='9/10'.")
         return [quantile(column, declared, q) for q in (at if isinstance(at, list) else [at])]
     if kind not in _CHOOSERS:
         raise ValueError(f"{kind!r} is no question; ask one of {', '.join(KINDS)}.")

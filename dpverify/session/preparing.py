@@ -157,6 +157,11 @@ def prepare(
     )
     adjacency, disjoint = account.adjacency, len(pieces) > 1
     if adjacency is Adjacency.REPLACE and not disjoint:
+        if question.kind == "count" and not pieces[0].selection.leaves_out:
+            raise ValueError(
+                "count: under replace the number of records is public, so it costs nothing; "
+                "count those that where={...} keeps, or use Adjacency.ADD_REMOVE."
+            )
         pieces, chosen = _masked(pieces[0], chosen)
     single = pieces[0].selection
     needed = Adjacency.ADD_REMOVE if disjoint else single.adjacency_needed(adjacency)

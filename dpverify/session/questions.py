@@ -13,7 +13,7 @@ import numpy as np
 
 from dpverify.plans import Mechanism
 from dpverify.privacy import Guarantee
-from dpverify.tables import Selection, Table
+from dpverify.tables import Boolean, Category, Selection, Table
 
 _SHOWN = 120  # characters of a parameter that the account's log shows
 
@@ -40,6 +40,12 @@ class Question:
         ``by``."""
         chosen = table.select(*self.columns)
         for column, condition in self.where.items():
+            listed = isinstance(table.type_of(column), (Category, Boolean))
+            if isinstance(condition, (set, frozenset)) or (listed and isinstance(condition, tuple)):
+                raise TypeError(
+                    f"where = {{{column!r}: {condition!r}}}; write declared values as a list, and "
+                    "the ends of numbers as a pair (low, high)."
+                )
             if isinstance(condition, tuple):
                 chosen = chosen.where(column, between=condition)
             else:
@@ -62,9 +68,15 @@ class Question:
 
     def __str__(self) -> str:
         of = f" of {', '.join(self.columns)}" if self.columns else ""
+        of += "".join(f", {name} = {_said(value)}" for name, value in self.given.items())
         where = "".join(f", where {column} is {value!r}" for column, value in self.where.items())
         by = "" if self.by is None else f", by {self.by}"
         return f"{self.kind}{of}{where}{by}"
+
+
+def _said(value: Any) -> str:
+    """Write a public parameter in a line, shortened where it is long."""
+    return f"{json.dumps(value, default=_plain).replace(chr(34), ''):.{_SHOWN}}"
 
 
 def read_question(text: str) -> tuple[Question, Fraction | None, str | None]:

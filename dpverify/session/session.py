@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim, parse_guarantee
-from dpverify.privacy.numbers import Exact
+from dpverify.privacy.numbers import Exact, whole
 from dpverify.randomness import Bits
 from dpverify.session.account import Account, Spend
 from dpverify.session.accounting import Unit
@@ -63,6 +63,11 @@ class Session(Asking[Answer]):
             )
         if isinstance(account, Account):
             _refuse_another(account, budget, adjacency)
+            if accounting not in (None, account.unit) or additive_delta is not None:
+                raise ValueError(
+                    f"The account is open and adds up {account.unit}; accounting and additive_delta "
+                    "are given when it is opened, so leave them out."
+                )
             opened = account
         else:
             opened = Account(
@@ -130,6 +135,8 @@ class Session(Asking[Answer]):
                     "How many records count is private here; give n=, a public guess, say n=1000."
                 )
             n = self.table.private_number_of_rows
+        if whole(n, "n") < 0:
+            raise ValueError(f"n = {n}: give a public guess of a number of records, say n=1000.")
         return prepared.expected_error(n)
 
     def plan(self) -> Plan:

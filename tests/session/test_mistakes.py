@@ -21,7 +21,7 @@ from dpverify import (
     Session,
     Table,
 )
-from dpverify.session import BudgetExceeded
+from dpverify.session import Account, BudgetExceeded
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 SECRET = 33.125
@@ -95,7 +95,7 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
     "a count that is public": (
         lambda: session(REPLACE).count(share="1/3"),
         ValueError,
-        "under replace: the number of records is public there",
+        r"under replace the number of records is public.*those that where=\{\.\.\.\} keeps",
     ),
     "a budget that is gone": (
         lambda: [s := session(), s.count(share=1), s.mean("age", share="1/9")],
@@ -152,6 +152,47 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
         lambda: session().mean("bmi", share="1/3", adjacency=REPLACE),
         TypeError,
         "adjacency: the session gives its mechanisms these; leave them out",
+    ),
+    "a column by its number": (
+        lambda: session().mean(3, share="1/3"),  # type: ignore[arg-type]
+        TypeError,
+        "mean of 3: give the name of a column",
+    ),
+    "no quantile": (
+        lambda: session().quantile("bmi", [], share="1/3"),
+        ValueError,
+        r"at=\[\] asks for none; write at='9/10'",
+    ),
+    "bins by a word": (
+        lambda: session().histogram("bmi", "auto", share="1/3"),  # type: ignore[arg-type]
+        TypeError,
+        "bins = 'auto'; give a number of bins, or a list of edges",
+    ),
+    "values as a set": (
+        lambda: session().count(where={"region": {"north"}}, share="1/3"),
+        TypeError,
+        r"where = \{'region': \{'north'\}\}; write declared values as a list",
+    ),
+    "values as a pair": (
+        lambda: session().count(where={"region": ("north", "south")}, share="1/3"),
+        TypeError,
+        r"where = \{'region': \('north', 'south'\)\}; write declared values as a list",
+    ),
+    "a number of records that is none": (
+        lambda: session().expected_error("mean", "bmi", share="1/3", n=-1),
+        ValueError,
+        "n = -1: give a public guess of a number of records, say n=1000",
+    ),
+    "another way to add up": (
+        lambda: Session(
+            TABLE,
+            budget=PureDP(1),
+            adjacency=ADD,
+            account=Account(PureDP(1), adjacency=ADD, schema=str(TABLE.domain)),
+            accounting="gaussian",
+        ),
+        ValueError,
+        "The account is open and adds up epsilon; .* leave them out",
     ),
     "several columns for one": (
         lambda: session().median(["bmi", "age"], share="1/3"),  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from dpverify import (
     Category,
     ClippedMean,
     GaussianDP,
+    NoisyCount,
     Number,
     PureDP,
     SeededBits,
@@ -90,6 +91,14 @@ def test_a_median_beside_gaussian_noise_gets_a_range_of_twice_its_mu() -> None:
     assert isinstance(claimed, BoundedRange)
     assert float(claimed.epsilon) == pytest.approx(float(2 * mu / 5), rel=1e-9)
     assert found.derivation.conclusion.guarantee == ApproxDP(1, "1e-6")
+
+
+def test_questions_that_differ_in_a_parameter_are_two() -> None:
+    plan = session(PureDP(1)).plan()
+    names = [plan.quantile("x", at=at) for at in ("1/4", "3/4")]
+    names += [plan.release(NoisyCount, ()), plan.release(BoundedMean, "x", lower=0, upper=4)]
+    assert names[:2] == ["quantile of x, at = 1/4", "quantile of x, at = 3/4"]
+    assert list(plan.answer()) == names
 
 
 def test_weights_divide_the_budget() -> None:
