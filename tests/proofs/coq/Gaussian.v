@@ -113,6 +113,17 @@ apply: (gdp_second (n := m) m0 a0 b0 (law_ge0 lA) (law_ge0 lB) (fun=> PQ)) => C 
 by apply: tested_swapped; exact: products_add CD AB _ _ _ a0 b0 all_mn.
 Qed.
 
+(** The rule about mechanisms: mu^2 adds up, the second chosen after the first. *)
+Theorem compose_gdp (X T U : eqType) (near : seq X -> seq X -> Prop) m n (M : mechanism X R T)
+    (K : T -> mechanism X R U) :
+  0 <= m -> 0 <= n -> has_laws M -> (forall D E, near D E -> gdp m (M D) (M E)) ->
+  (forall x D E, near D E -> gdp n (K x D) (K x E)) ->
+  forall D E, near D E -> gdp (m + n) (joint (M D) (fun x => K x D)) (joint (M E) (fun x => K x E)).
+Proof.
+move=> m0 n0 lM gM gK D E near_DE.
+apply: gdp_joint => //; [exact: law_ge0 | exact: law_ge0 | exact: gM | by move=> x; exact: gK].
+Qed.
+
 (** The same for a part of the first law that lacks at most [e] of its mass. *)
 Definition cut (T : eqType) e (P P' : T -> R) : Prop :=
   (forall x, 0 <= P' x <= P x) /\ forall s, uniq s -> mass P s <= mass P' s + e.

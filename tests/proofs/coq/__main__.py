@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 FILES = (
     *("Definitions", "Sums", "Transfer", "Products", "Events", "Rules", "Hypotheses", "Maps"),
     *("Filters", "FriendlyLift", "BasicFilter", "AboveThreshold", "Noise", "Domination"),
-    *("Gaussian", "Twins"),
+    *("Gaussian", "Adaptive", "Twins"),
 )
 AXIOMS = {
     "friendly_lift": {

@@ -8,87 +8,46 @@ the rule's numbers beside the theorem's, on examples.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from dpverify.privacy import Adjacency, ApproxDP, Domain, Guarantee, Norm, PureDP, rules
+from dpverify.privacy import ApproxDP, Domain, Norm, PureDP, rules
 from tests.privacy.enumeration import premises as calls
 
-ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-HALF, TENTH = Fraction(1, 2), Fraction(1, 10)
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A hypothesis of a theorem, and why it holds: refused is a call of the rule that breaks it."""
-
-    term: str
-    why: str
-    refused: Callable[[], Any] | None = None
-
-
-@dataclass(frozen=True)
-class Example:
-    """A conclusion of the rule, and the epsilon and delta that the theorem proves of the same premises."""
-
-    concluded: Guarantee
-    epsilon: Fraction
-    delta: Fraction
-
-
-@dataclass(frozen=True)
-class Tie:
-    """A rule, its theorem and the theorem's statement."""
-
-    rule: Callable[..., Any]
-    theorem: str
-    variables: str
-    hypotheses: tuple[Hypothesis, ...]
-    conclusion: str
-    examples: Callable[[], tuple[Example, ...]] = lambda: ()
-
-    def term(self) -> str:
-        """Print the statement as Coq reads it."""
-        arrows = "".join(f"({one.term}) -> " for one in self.hypotheses)
-        return f"forall {self.variables}, {arrows}{self.conclusion}"
-
-    def definition(self) -> str:
-        """Print what Coq must accept: the theorem, at the type that is printed here."""
-        return f"Definition tie_{self.theorem.split('.')[1]} : {self.term()} := @{self.theorem}."
-
-
-_WORLD = "(R : realFieldType) (X : eqType)"
-_NEAR = f"{_WORLD} (near : seq X -> seq X -> Prop)"
-_T = Hypothesis("0 <= t", "t stands for e^epsilon")
-_T1 = Hypothesis("1 <= t", "t stands for e^epsilon, and epsilon >= 0", lambda: PureDP(-1))
-_D = Hypothesis("0 <= d", "a delta", lambda: ApproxDP(1, -1))
-_LAWS = Hypothesis("has_laws M", "a mechanism has a law for every dataset")
-
-
-def _open() -> Any:
-    return calls.claim(ApproxDP(1, TENTH), ADD, calls.SHOWN)
-
-
-def _claim(adjacency: Adjacency = ADD) -> Any:
-    return calls.claim(ApproxDP(1, TENTH), adjacency)
+from .later_ties import LATER
+from .tie import (
+    ADD,
+    HALF,
+    LAWS,
+    NEAR,
+    REPLACE,
+    T1,
+    TENTH,
+    WORLD,
+    D,
+    Example,
+    Hypothesis,
+    T,
+    Tie,
+    claim,
+    example,
+    open_claim,
+)
 
 
 def _basic(*parts: tuple[Fraction, Fraction]) -> Example:
     made = calls.compose([ApproxDP(e, d) for e, d in parts], ADD)
-    return Example(
+    return example(
         made, sum((e for e, _ in parts), Fraction(0)), sum((d for _, d in parts), Fraction(0))
     )
 
 
-TIES = (
+TIES: tuple[Tie, ...] = (
     Tie(
         rules.convert,
         "Rules.convert",
-        f"{_NEAR} (T : eqType) (t d t' d' : R) (M : mechanism X R T)",
+        f"{NEAR} (T : eqType) (t d t' d' : R) (M : mechanism X R T)",
         (
-            _LAWS,
+            LAWS,
             Hypothesis(
                 "t <= t'",
                 "checked",
@@ -102,21 +61,21 @@ TIES = (
             Hypothesis(
                 "private near t d M",
                 "premise, closed",
-                lambda: rules.convert(_open(), ApproxDP(2, TENTH)),
+                lambda: rules.convert(open_claim(), ApproxDP(2, TENTH)),
             ),
         ),
         "private near t' d' M",
         lambda: (
-            Example(calls.convert(ApproxDP(1, TENTH), ADD, ApproxDP(2, HALF)), Fraction(2), HALF),
+            example(calls.convert(ApproxDP(1, TENTH), ADD, ApproxDP(2, HALF)), Fraction(2), HALF),
         ),
     ),
     Tie(
         rules.post_process,
         "Rules.post_process",
-        f"{_NEAR} (T U : eqType) (t d : R) (M : mechanism X R T) (K : T -> U -> R) (N : mechanism X R U)",
+        f"{NEAR} (T U : eqType) (t d : R) (M : mechanism X R T) (K : T -> U -> R) (N : mechanism X R U)",
         (
-            _T,
-            _LAWS,
+            T,
+            LAWS,
             Hypothesis(
                 "forall x, law (K x)", "a function of the output, with coins of its own or none"
             ),
@@ -124,22 +83,22 @@ TIES = (
             Hypothesis("private near t d M", "premise"),
         ),
         "private near t d N",
-        lambda: (Example(calls.post_process(ApproxDP(1, TENTH), ADD), Fraction(1), TENTH),),
+        lambda: (example(calls.post_process(ApproxDP(1, TENTH), ADD), Fraction(1), TENTH),),
     ),
     Tie(
         rules.adaptive_compose,
         "Rules.compose",
-        f"{_NEAR} (T U : eqType) (t d t' d' : R) (M : mechanism X R T) (K : T -> mechanism X R U)",
+        f"{NEAR} (T U : eqType) (t d t' d' : R) (M : mechanism X R T) (K : T -> mechanism X R U)",
         (
-            _T,
+            T,
             Hypothesis("0 <= t'", "t' stands for e^epsilon'"),
             Hypothesis("0 <= d'", "a delta", lambda: ApproxDP(1, -1)),
-            _LAWS,
+            LAWS,
             Hypothesis("forall x, has_laws (K x)", "a mechanism for every first release"),
             Hypothesis(
                 "private near t d M",
                 "premise, of the same neighbors",
-                lambda: rules.adaptive_compose([_claim(ADD), _claim(REPLACE)]),
+                lambda: rules.adaptive_compose([claim(ADD), claim(REPLACE)]),
             ),
             Hypothesis(
                 "forall x, private near t' d' (K x)",
@@ -153,38 +112,40 @@ TIES = (
     Tie(
         rules.group_privacy,
         "Rules.group_privacy",
-        f"{_NEAR} (T : eqType) (t d : R) (M : mechanism X R T) (k : nat)",
+        f"{NEAR} (T : eqType) (t d : R) (M : mechanism X R T) (k : nat)",
         (
-            _T,
+            T,
             Hypothesis(
-                "private near t d M", "premise, closed", lambda: rules.group_privacy(_open(), 2)
+                "private near t d M",
+                "premise, closed",
+                lambda: rules.group_privacy(open_claim(), 2),
             ),
         ),
         "private (steps near k) (t ^+ k) (group_delta t d k) M",
-        lambda: (Example(calls.group_privacy(PureDP(HALF), ADD, 3), 3 * HALF, Fraction(0)),),
+        lambda: (example(calls.group_privacy(PureDP(HALF), ADD, 3), 3 * HALF, Fraction(0)),),
     ),
     Tie(
         rules.change_adjacency,
         "Rules.change_adjacency",
-        f"{_WORLD} (T : eqType) (t d : R) (M : mechanism X R T)",
+        f"{WORLD} (T : eqType) (t d : R) (M : mechanism X R T)",
         (
-            _T,
+            T,
             Hypothesis(
                 "private (@add_remove X) t d M",
                 "premise, closed, and not of replace",
-                lambda: rules.change_adjacency(_claim(REPLACE), to=ADD),
+                lambda: rules.change_adjacency(claim(REPLACE), to=ADD),
             ),
         ),
         "private (@replace X) (t * t) (d + t * d) M",
-        lambda: (Example(calls.change_adjacency(PureDP(HALF)), Fraction(1), Fraction(0)),),
+        lambda: (example(calls.change_adjacency(PureDP(HALF)), Fraction(1), Fraction(0)),),
     ),
     Tie(
         rules.parallel,
         "Rules.parallel_by_value",
-        f"{_WORLD} (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T) (t d : R) (f : X -> L)",
+        f"{WORLD} (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T) (t d : R) (f : X -> L)",
         (
-            _T1,
-            _D,
+            T1,
+            D,
             Hypothesis("uniq labels", "each block is listed once"),
             Hypothesis("forall l, has_laws (M l)", "a mechanism for every block"),
             Hypothesis(
@@ -195,7 +156,7 @@ TIES = (
         ),
         "private (@add_remove X) t d (by_value labels M f)",
         lambda: (
-            Example(
+            example(
                 calls.parallel([PureDP(1), PureDP(HALF)], "value", ADD), Fraction(1), Fraction(0)
             ),
         ),
@@ -203,10 +164,10 @@ TIES = (
     Tie(
         rules.parallel,
         "Rules.parallel_by_index",
-        f"{_WORLD} (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T) (t d : R) (g : nat -> L)",
+        f"{WORLD} (L : eqType) (labels : seq L) (T : eqType) (M : L -> mechanism X R T) (t d : R) (g : nat -> L)",
         (
-            _T1,
-            _D,
+            T1,
+            D,
             Hypothesis("uniq labels", "each block is listed once"),
             Hypothesis("forall l, has_laws (M l)", "a mechanism for every block"),
             Hypothesis(
@@ -217,7 +178,7 @@ TIES = (
         ),
         "private (@replace X) t d (by_index labels M g)",
         lambda: (
-            Example(
+            example(
                 calls.parallel([PureDP(1), PureDP(HALF)], "index", REPLACE),
                 Fraction(1),
                 Fraction(0),
@@ -227,30 +188,30 @@ TIES = (
     Tie(
         rules.add_delta_event,
         "Hypotheses.add_delta_event",
-        f"{_NEAR} (T : eqType) (t d e : R) (M : mechanism X R T) (H : seq (hypothesis X T)) (h : hypothesis X T)",
+        f"{NEAR} (T : eqType) (t d e : R) (M : mechanism X R T) (H : seq (hypothesis X T)) (h : hypothesis X T)",
         (
-            _T,
-            _LAWS,
+            T,
+            LAWS,
             Hypothesis(
                 "under (h :: H) near t d M",
                 "premise, which rests on this hypothesis",
-                lambda: rules.add_delta_event(_claim(), calls.event(TENTH, ADD, calls.SHOWN)),
+                lambda: rules.add_delta_event(claim(), calls.event(TENTH, ADD, calls.SHOWN)),
             ),
             Hypothesis(
                 "rarely_fails h H near e M",
                 "premise, decided by the output",
-                lambda: rules.add_delta_event(_open(), calls.event(TENTH, ADD, calls.HIDDEN)),
+                lambda: rules.add_delta_event(open_claim(), calls.event(TENTH, ADD, calls.HIDDEN)),
             ),
         ),
         "under H near t (d + e) M",
         lambda: (
-            Example(calls.add_delta_event(ApproxDP(1, TENTH), ADD, TENTH), Fraction(1), 2 * TENTH),
+            example(calls.add_delta_event(ApproxDP(1, TENTH), ADD, TENTH), Fraction(1), 2 * TENTH),
         ),
     ),
     Tie(
         rules.assume,
         "Hypotheses.assume",
-        f"{_NEAR} (T : eqType) (t d : R) (M : mechanism X R T) (H : seq (hypothesis X T)) (h : hypothesis X T)",
+        f"{NEAR} (T : eqType) (t d : R) (M : mechanism X R T) (H : seq (hypothesis X T)) (h : hypothesis X T)",
         (Hypothesis("under H near t d M", "premise"),),
         "under (h :: H) near t d M",
     ),
@@ -262,11 +223,11 @@ TIES = (
             Hypothesis(
                 "private (@add_remove Y) t d M",
                 "premise, closed",
-                lambda: rules.of_each_record(_open(), domain=Domain(1), by="f"),
+                lambda: rules.of_each_record(open_claim(), domain=Domain(1), by="f"),
             ),
         ),
         "private (@add_remove X) t d (fun D => M (map f D))",
-        lambda: (Example(calls.of_each_record(ApproxDP(1, TENTH), ADD), Fraction(1), TENTH),),
+        lambda: (example(calls.of_each_record(ApproxDP(1, TENTH), ADD), Fraction(1), TENTH),),
     ),
     Tie(
         rules.of_each_record,
@@ -274,16 +235,16 @@ TIES = (
         "(R : realFieldType) (X Y T : eqType) (t d : R) (M : mechanism Y R T) (f : X -> Y)",
         (Hypothesis("private (@replace Y) t d M", "premise"),),
         "private (@replace X) t d (fun D => M (map f D))",
-        lambda: (Example(calls.of_each_record(ApproxDP(1, TENTH), REPLACE), Fraction(1), TENTH),),
+        lambda: (example(calls.of_each_record(ApproxDP(1, TENTH), REPLACE), Fraction(1), TENTH),),
     ),
     Tie(
         rules.of_kept_records,
         "Maps.of_kept_records_add_remove",
         "(R : realFieldType) (X Y T : eqType) (t d : R) (M : mechanism Y R T) (f : X -> option Y)",
         (
-            _T1,
-            _D,
-            _LAWS,
+            T1,
+            D,
+            LAWS,
             Hypothesis(
                 "private (@add_remove Y) t d M",
                 "premise, not of replace",
@@ -291,16 +252,16 @@ TIES = (
             ),
         ),
         "private (@add_remove X) t d (fun D => M (pmap f D))",
-        lambda: (Example(calls.of_kept_records(ApproxDP(1, TENTH), ADD), Fraction(1), TENTH),),
+        lambda: (example(calls.of_kept_records(ApproxDP(1, TENTH), ADD), Fraction(1), TENTH),),
     ),
     Tie(
         rules.of_kept_records,
         "Maps.of_kept_records_replace",
         "(R : realFieldType) (X Y T : eqType) (t d : R) (M : mechanism Y R T) (f : X -> option Y)",
         (
-            _T1,
-            _D,
-            _LAWS,
+            T1,
+            D,
+            LAWS,
             Hypothesis(
                 "private (@add_remove Y) t d M",
                 "premise, not of replace",
@@ -308,12 +269,12 @@ TIES = (
             ),
         ),
         "private (@replace X) (t * t) (d + t * d) (fun D => M (pmap f D))",
-        lambda: (Example(calls.of_kept_records(PureDP(HALF), REPLACE), Fraction(1), Fraction(0)),),
+        lambda: (example(calls.of_kept_records(PureDP(HALF), REPLACE), Fraction(1), Fraction(0)),),
     ),
     Tie(
         rules.discrete_laplace,
         "Noise.discrete_laplace_mechanism",
-        f"{_NEAR} (q : R) (p : int -> R) (query : seq X -> seq int) (moved : nat)",
+        f"{NEAR} (q : R) (p : int -> R) (query : seq X -> seq int) (moved : nat)",
         (
             Hypothesis(
                 "discrete_laplace q p",
@@ -328,13 +289,13 @@ TIES = (
         ),
         "private near (q ^+ moved)^-1 0 (fun D => noisy p (query D))",
         lambda: (
-            Example(calls.discrete_laplace(3, Fraction(2), ADD), Fraction(3, 2), Fraction(0)),
+            example(calls.discrete_laplace(3, Fraction(2), ADD), Fraction(3, 2), Fraction(0)),
         ),
     ),
     Tie(
         rules.exponential_mechanism,
         "Noise.exponential_mechanism",
-        f"{_NEAR} (T : eqType) (up down : R) (w : seq X -> T -> R) (M : mechanism X R T)",
+        f"{NEAR} (T : eqType) (up down : R) (w : seq X -> T -> R) (M : mechanism X R T)",
         (
             Hypothesis(
                 "0 < up",
@@ -358,7 +319,7 @@ TIES = (
     Tie(
         rules.randomized_response,
         "Noise.randomized_response",
-        f"{_WORLD} (near : seq X -> seq X -> Prop) (t : R) (options : seq nat) (answer : seq X -> nat)",
+        f"{WORLD} (t : R) (options : seq nat) (near : seq X -> seq X -> Prop) (answer : seq X -> nat)",
         (
             Hypothesis(
                 "1 <= t",
@@ -367,7 +328,7 @@ TIES = (
             ),
         ),
         "private near t 0 (fun D => response t options (answer D))",
-        lambda: (Example(calls.randomized_response(1, Fraction(2), ADD), HALF, Fraction(0)),),
+        lambda: (example(calls.randomized_response(1, Fraction(2), ADD), HALF, Fraction(0)),),
     ),
     Tie(
         rules.coupled_map,
@@ -375,9 +336,9 @@ TIES = (
         "(R : realFieldType) (X Y T : eqType) (near : seq X -> seq X -> Prop) (near' : seq Y -> seq Y -> Prop) (t d : R) "
         "(S : seq X -> seq Y -> R) (M : mechanism Y R T) (N : mechanism X R T)",
         (
-            _T1,
-            _D,
-            _LAWS,
+            T1,
+            D,
+            LAWS,
             Hypothesis(
                 "forall D, image (S D) M (N D)", "what runs: the mechanism on what the map gives"
             ),
@@ -385,18 +346,18 @@ TIES = (
                 "forall D E, near D E -> exists C, coupling C (S D) (S E) /\\ "
                 "forall z, 0 < C z -> near' z.1 z.2 \\/ z.1 = z.2",
                 "premise, in the coupled norm, closed",
-                lambda: rules.coupled_map(_claim(), calls.sensitivity(1, Norm.L1, ADD)),
+                lambda: rules.coupled_map(claim(), calls.sensitivity(1, Norm.L1, ADD)),
             ),
             Hypothesis(
                 "private near' t d M",
                 "premise, of the coupling's steps",
                 lambda: rules.coupled_map(
-                    _claim(ADD), calls.sensitivity(1, Norm.COUPLED, ADD, keeps=REPLACE)
+                    claim(ADD), calls.sensitivity(1, Norm.COUPLED, ADD, keeps=REPLACE)
                 ),
             ),
         ),
         "private near t d N",
-        lambda: (Example(calls.coupled_map(ApproxDP(1, TENTH), 1, ADD, ADD), Fraction(1), TENTH),),
+        lambda: (example(calls.coupled_map(ApproxDP(1, TENTH), 1, ADD, ADD), Fraction(1), TENTH),),
     ),
     Tie(
         rules.friendly_lift,
@@ -408,8 +369,8 @@ TIES = (
                 "0 < e",
                 "without loss the mechanism is perfectly private, which the rule takes apart",
             ),
-            _D,
-            _LAWS,
+            D,
+            LAWS,
             Hypothesis(
                 "hereditary friendly",
                 "any two records of a part have the common friend that they have in the whole",
@@ -424,7 +385,7 @@ TIES = (
             Hypothesis(
                 "private (friendly_near friendly) (sequences.expR e) d M",
                 "premise, of friendly neighbors",
-                lambda: rules.friendly_lift(_claim(), calls.sensitivity(1, Norm.KEEP, ADD)),
+                lambda: rules.friendly_lift(claim(), calls.sensitivity(1, Norm.KEEP, ADD)),
             ),
         ),
         "private near (sequences.expR ((sequences.expR e - 1) * moved)) (d * ((sequences.expR ((sequences.expR e - 1) * moved) - 1) / "
@@ -455,4 +416,5 @@ TIES = (
         "forall (near : seq X -> seq X -> Prop) (moved : nat) (t d : R), 1 <= t -> q <= qy ^+ 2 -> move_by queries near moved -> "
         "close t d p (fun z => p (z + (2 * moved)%N%:Z)) -> private near t d M",
     ),
+    *LATER,
 )

@@ -1,0 +1,75 @@
+"""The form of a tie: a rule, its theorem's statement as a Coq term, and why each hypothesis holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpverify.privacy import Adjacency, ApproxDP, Guarantee, PureDP
+from tests.privacy.enumeration import premises as calls
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+HALF, TENTH = Fraction(1, 2), Fraction(1, 10)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A hypothesis of a theorem, and why it holds: refused is a call of the rule that breaks it."""
+
+    term: str
+    why: str
+    refused: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A conclusion of the rule, and what the theorem proves of the same premises."""
+
+    concluded: Guarantee
+    proved: Guarantee
+
+
+def example(concluded: Guarantee, epsilon: Fraction, delta: Fraction) -> Example:
+    """Compare a conclusion with an epsilon and a delta."""
+    return Example(concluded, ApproxDP(epsilon, delta) if delta else PureDP(epsilon))
+
+
+@dataclass(frozen=True)
+class Tie:
+    """A rule, its theorem and the theorem's statement."""
+
+    rule: Callable[..., Any]
+    theorem: str
+    variables: str
+    hypotheses: tuple[Hypothesis, ...]
+    conclusion: str
+    examples: Callable[[], tuple[Example, ...]] = lambda: ()
+
+    def term(self) -> str:
+        """Print the statement as Coq reads it."""
+        arrows = "".join(f"({one.term}) -> " for one in self.hypotheses)
+        return f"forall {self.variables}, {arrows}{self.conclusion}"
+
+    def definition(self) -> str:
+        """Print what Coq must accept: the theorem, at the type that is printed here."""
+        return f"Definition tie_{self.theorem.split('.')[1]} : {self.term()} := @{self.theorem}."
+
+
+WORLD = "(R : realFieldType) (X : eqType)"
+NEAR = f"{WORLD} (near : seq X -> seq X -> Prop)"
+T = Hypothesis("0 <= t", "t stands for e^epsilon")
+T1 = Hypothesis("1 <= t", "t stands for e^epsilon, and epsilon >= 0", lambda: PureDP(-1))
+D = Hypothesis("0 <= d", "a delta", lambda: ApproxDP(1, -1))
+LAWS = Hypothesis("has_laws M", "a mechanism has a law for every dataset")
+
+
+def open_claim() -> Any:
+    """Claim something under a hypothesis about the output."""
+    return calls.claim(ApproxDP(1, TENTH), ADD, calls.SHOWN)
+
+
+def claim(adjacency: Adjacency = ADD) -> Any:
+    """Claim something under no hypothesis."""
+    return calls.claim(ApproxDP(1, TENTH), adjacency)
