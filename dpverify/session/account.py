@@ -114,7 +114,7 @@ class Account:
     def resume(cls, path: str | os.PathLike[str]) -> Account:
         """Open an account that is there, with the budget and all else that it was opened with."""
         made = cls.__new__(cls)
-        made._set(OnDisk(path))
+        made._set(OnDisk(path).named())
         return made
 
     @staticmethod

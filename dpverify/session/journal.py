@@ -88,7 +88,7 @@ class OnDisk(Journal):
     """Lines of JSON in a file, each with a digest of itself and of all before it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # wherever the process goes
         self._content, self._lines, self._chain = b"", list[Line](), ""  # what was read last
 
     @classmethod
@@ -97,9 +97,19 @@ class OnDisk(Journal):
         made = cls(path)
         if not made.path.exists():
             made._make(header)
-        with suppress(OSError):  # another process may have made it and not synced its folder yet
-            _sync_folder(made.path.absolute().parent)
-        return made
+        return made.named()
+
+    def named(self) -> OnDisk:
+        """Sync the folder, so that the file keeps its name: whoever made it may not have done so yet."""
+        try:
+            _sync_folder(self.path.parent)
+        except OSError as error:
+            raise AccountError(
+                f"{self.path.parent} could not be synced ({error.strerror}): a crash might take the "
+                "file's name, and what was spent with it. Give a path in a local folder that can be "
+                "read and written."
+            ) from None
+        return self
 
     def lines(self) -> list[Line]:
         """Read all lines."""
@@ -161,7 +171,7 @@ class OnDisk(Journal):
     def _make(self, header: Line) -> None:
         """Write the header to a file beside, then give that the name, which fails if the name is
         taken."""
-        folder = self.path.absolute().parent
+        folder = self.path.parent
         beside = folder / f".{self.path.name}.{os.getpid()}.{threading.get_ident()}.new"
         try:
             file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -14,6 +14,7 @@ from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.privacy.numbers import Exact, Floats
 
 _MOST = 64  # columns, of which there are 2144 moments
+_WIDEST = 2.0**480  # the square of it, times the noise of a few records, is a float
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,10 @@ class Features:
                 f"{len(self.half)} columns have {len(self.center)} moments; ask for at most "
                 f"{_MOST} columns at once."
             )
-        if not all(half > 0 and math.isfinite(1 / half) for half in self.half):
+        if not all(1 / _WIDEST <= half <= _WIDEST for half in self.half):
             raise ValueError(
-                "The declared bounds of a column are too near each other for floats; take another "
-                "unit."
+                "The declared bounds of a column are too near each other, or too far apart, for the "
+                "squares of its values to be floats; take another unit."
             )
 
     def __call__(self, records: Floats) -> Floats:

@@ -254,6 +254,29 @@ def test_what_cannot_be_synced_is_refused_and_counts(
     assert len(account.log) == 1
 
 
+def test_a_file_that_could_lose_its_name_is_refused(
+    account: Account, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(folder: Path) -> None:
+        raise OSError(13, "Permission denied")
+
+    monkeypatch.setattr(journal, "_sync_folder", broken)
+    opened: tuple[Callable[[Path], Account], ...] = (Account.resume, _account)
+    for one in opened:
+        with pytest.raises(AccountError, match="might take the file's name"):
+            one(path)
+
+
+def test_an_account_stays_where_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    account = _account(Path("account.jsonl"))
+    monkeypatch.chdir("/")
+    _spend(account)
+    assert len(Account.resume(tmp_path / "account.jsonl").log) == 1
+
+
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere" / "account")

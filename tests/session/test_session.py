@@ -257,6 +257,15 @@ def test_variances_and_covariances_are_those_of_the_clamped_records() -> None:
     assert "their products" in str(one.derivation)
 
 
+@pytest.mark.parametrize("half", [1e-200, 1e200])
+def test_bounds_whose_squares_are_no_floats_have_no_variance(half: float) -> None:
+    table = Table({"x": [0.0]}, columns={"x": Number(-half, half)})
+    one = Session(table, budget=GaussianDP(1), adjacency=ADD)
+    with pytest.raises(ValueError, match="squares of its values to be floats; take another unit"):
+        one.variance("x", share=1)
+    assert one.log == ()
+
+
 def test_the_interval_of_a_variance_holds_it_as_often_as_it_says() -> None:
     """Of 200 intervals at 90% about 180; fewer than 150 have probability below 1e-6 (binomial)."""
     one = Session(TABLE, budget=GaussianDP(100), adjacency=ADD, bits=SeededBits(5))
