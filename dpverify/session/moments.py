@@ -125,6 +125,10 @@ class Moments:
         own = {"middle": list(self.features.middle), "half": list(self.features.half)}
         return {"result": "Moments", "moments": self.moments.to_dict(), **own}
 
+    def __repr__(self) -> str:
+        rows = [[float(f"{one:.6g}") for one in row] for row in np.atleast_2d(self.value)]
+        return f"Moments(value={rows if len(rows) > 1 else rows[0][0]})"
+
     def _matrix(self) -> Floats:
         d, half = len(self.features.half), np.array(self.features.half)
         means, second = self.moments.value[:d], np.zeros((d, d))

@@ -248,6 +248,7 @@ def test_variances_and_covariances_are_those_of_the_clamped_records() -> None:
     assert alone.result.mean == pytest.approx(both[0].mean(), abs=0.05)
     together = one.covariance(["bmi", "age"], share="1/9")
     assert together.value == pytest.approx(expected, abs=2)
+    assert f"Moments(value=[[{together.value[0, 0]:.6g}, " in str(together)
     assert np.linalg.eigvalsh(together.result.positive()).min() >= -1e-9
     low, high = together.interval(0.99)
     assert (low <= together.value).all()
