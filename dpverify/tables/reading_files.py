@@ -51,7 +51,7 @@ def csv_columns(
             raise ValueError(
                 f"{list(names).count(name)} of the file's columns are named {name!r}. The first "
                 "line is taken for their names; for a file without such a line give names=[...], "
-                "in order."
+                f"in order. Cells are divided at {delimiter!r}; delimiter= says otherwise."
             )
     places = [list(names).index(name) for name in wanted]
     missing: list[Any] = [None] * len(names)
