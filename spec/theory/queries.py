@@ -56,13 +56,17 @@ def obligation_count(claimed: Callable[..., int] = count_sensitivity) -> int:
 
 
 def largest_power(fits: Callable[[Fraction], bool]) -> Fraction:
-    """The largest power of two that fits, where every smaller one does."""
-    power = Fraction(1)
-    while not fits(power):
-        power /= 2
-    while fits(2 * power):
-        power *= 2
-    return power
+    """Find the largest power of two that fits, where every smaller one does."""
+    two = Fraction(2)
+    low, high = -1, 1
+    while not fits(two**low):
+        low *= 2
+    while fits(two**high):
+        high *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(two**middle) else (low, middle)
+    return two**low
 
 
 def grid(low: Any, high: Any, cells: int, cell: Fraction | None = None) -> Grid:
