@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from typing import Any
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
-from .obligations import neighbors, require
+from .obligations import datasets, neighbors, require
 from .vectors import (
     Map,
     Record,
@@ -163,10 +163,11 @@ Query = Callable[[Sequence[Record]], Vector]
 
 def _moves(query: Query, adjacency: Adjacency) -> Iterator[int]:
     """How far the query moves, squared, over neighbors of one record, and of two from fewer."""
-    asked = cache(query)
     for universe, size in ((_WIDE, 1), (_SMALL, 2)):
-        for left, right in neighbors(universe, size, adjacency):
-            yield squared_distance(asked(tuple(left)), asked(tuple(right)))
+        places = range(len(universe))  # in place of records: fractions are slow to look up
+        values = {at: query([universe[i] for i in at]) for at in datasets(places, size)}
+        for left, right in neighbors(places, size, adjacency):
+            yield squared_distance(values[left], values[right])
 
 
 @states(_MOMENTS)
