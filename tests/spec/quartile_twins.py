@@ -57,7 +57,7 @@ TWINS: dict[str, dict[str, Any]] = {
         "nine tenths": Fraction(9, 10),
         "double": Fraction(2),
     },
-    "interquartile_range:obligation_lower_bound_is_below_error": {"five times": 5},
+    "interquartile_range:obligation_lower_bound_is_below_error": {"three times": 3},
 }
 
 
