@@ -129,6 +129,29 @@ def test_a_comparison_that_leaves_something_out_is_caught(
     assert _exceeds(HEAVY, gaussian_share(HEAVY, LITTLE), LITTLE)
 
 
+def _least_of_two_responses() -> mp.mpf:
+    """Compute the mu^2 whose curve the line p^2 - g q^2 touches, with p = e / (1 + e), q = 1 - p."""
+    q = 1 / (1 + mp.e)
+
+    def over(mu: mp.mpf) -> mp.mpf:
+        at = -mu * (mp.sqrt(2) * mp.erfinv(2 * q * q - 1) + mu / 2)  # where the slope is -q^2
+        a, b = at / mu - mu / 2, at / mu + mu / 2
+        return mp.ncdf(-a) - mp.exp(at) * mp.ncdf(-b) - (1 - q) ** 2 + mp.exp(at) * q * q
+
+    return mp.findroot(over, mp.mpf("1.545")) ** 2
+
+
+def test_what_decides_between_two_points_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profile of two randomized responses is a line from 0 to 2, and touches the Gaussian one at
+    1.0601, which is no multiple of 1/4; who compares at these alone takes a mu^2 .15% too small."""
+    two = Profile([(PureDP(1), 2)])
+    with mp.workdps(30):
+        least = _least_of_two_responses()
+        assert least <= real(gaussian_share(two)) <= least * (1 + mp.mpf(2) ** -20)
+        monkeypatch.setattr(curves, "_holds_between", lambda *given: True)
+        assert real(gaussian_share(two)) < least * (1 - mp.mpf("1e-3"))
+
+
 # --- what the shares are for --------------------------------------------------------------------
 
 
