@@ -142,7 +142,7 @@ class Table:
         """Give the numbers of a column, read only, as secret as the data: NaN where a missing cell
         leaves its record out."""
         self.type_of(column)
-        return self._numbers[column]
+        return self._numbers[column].view()  # of which nobody can take the lock off
 
     def type_of(self, column: str) -> ColumnType:
         """Give a column's declared type. Raises ValueError for a column that was not declared."""

@@ -93,6 +93,8 @@ def test_a_table_is_a_snapshot() -> None:
         assert table.fingerprint == digest
         with pytest.raises(ValueError, match="read-only"):
             table.numbers("x")[0] = 5.0
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            table.numbers("x").setflags(write=True)
         records = table.select("x").records
         records[:] = 0.0
         assert table.numbers("x").tolist() == before
