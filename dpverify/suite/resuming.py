@@ -32,10 +32,10 @@ class Code:
 
 
 OF_RATES = Code(
-    (*TRUSTED, "rates"), ("rating.py", "refinement.py", "judges.py", "experimenting.py")
+    (*TRUSTED, "session", "rates"), ("rating.py", "refinement.py", "judges.py", "experimenting.py")
 )
 OF_AUDITS = Code(
-    (*TRUSTED, "audit"),
+    (*TRUSTED, "session", "audit"),
     (
         "judges.py",
         "audited.py",
@@ -47,7 +47,7 @@ OF_AUDITS = Code(
     ),
 )
 
-EVERYTHING = Code((*TRUSTED, "audit", "rates", "suite"), ())
+EVERYTHING = Code((*TRUSTED, "session", "audit", "rates", "suite"), ())
 
 
 def code_of(root: Path) -> str:

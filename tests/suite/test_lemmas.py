@@ -73,12 +73,14 @@ def test_a_change_of_the_spec_or_of_what_it_imports_makes_it_stale(foreign: Path
 
 def test_a_change_elsewhere_does_not(foreign: Path) -> None:
     recorded = _all_recorded(Build(foreign))
-    _append(foreign / "spec" / "theory" / "profiles.py", "\n# nothing that the queries import\n")
+    (foreign / "spec" / "theory" / "of_others.py").write_text("# nobody imports it\n", "utf-8")
     _append(foreign / "audits" / "my_count.py", "\n# an attack\n")
     _append(foreign / "mechanisms" / "my_count.py", "\n# states no lemma\n")
     found = differences(recorded, Build(foreign))
     assert COUNT not in found
     assert OWN not in found
+    _append(foreign / "spec" / "theory" / "profiles.py", "\n# nothing that the queries import\n")
+    assert COUNT not in differences(recorded, Build(foreign))
 
 
 def test_a_change_of_what_states_the_lemma_makes_it_stale(foreign: Path) -> None:
@@ -121,16 +123,16 @@ def test_update_runs_what_is_stale_and_check_says_what_is(
     assert _run(foreign, "prove", "--check") == 1
     assert f"MISSING  {COUNT}: it was not checked" in capsys.readouterr().out
     assert _update(foreign, "my_count") == 0
-    assert "4 obligations were run, 0 needed no run" in capsys.readouterr().out
+    assert "5 obligations were run, 0 needed no run" in capsys.readouterr().out
     recorded = lemmas.read(foreign / "lemmas.toml")
     assert recorded[COUNT] == Checked(Build(foreign).digest(COUNT), 17424)
     assert _update(foreign, "my_count") == 0
-    assert "0 obligations were run, 4 needed no run" in capsys.readouterr().out
+    assert "0 obligations were run, 5 needed no run" in capsys.readouterr().out
     _append(foreign / "spec" / "my_count.py", "\n# changed\n")
     assert _run(foreign, "prove", "--check") == 1
     assert f"STALE    {OWN}: the code that it depends on was changed" in capsys.readouterr().out
     assert _update(foreign, "my_count") == 0
-    assert "3 obligations were run" in capsys.readouterr().out
+    assert "4 obligations were run" in capsys.readouterr().out
     gone = {**recorded, "my_count.py:obligation_that_was": Checked("0", 1)}
     lemmas.write(foreign / "lemmas.toml", {**_all_recorded(Build(foreign)), **gone})
     assert _run(foreign, "prove", "--check") == 1
