@@ -11,7 +11,7 @@ from dpverify.suite.dependencies import TRUSTED
 
 from . import trusted_base
 from .privacy.enumeration.registry import ENUMERATED
-from .trusted_base import PAGE, ROOT, arithmetic, code_lines, enumerated, gaps, updated
+from .trusted_base import PAGE, ROOT, arithmetic, code_lines, enumerated, gaps, theorems, updated
 
 TEXT = '''"""A module,
 in two lines."""
@@ -68,6 +68,8 @@ def test_every_rule_has_a_row_and_nothing_is_missing() -> None:
     assert arithmetic("discrete_laplace") == ["triangle inequality", "L1 norm"]
     assert "keys of a record" in arithmetic("stability_histogram")  # of a function that it calls
     assert arithmetic("post_process") == []
+    assert theorems("parallel") == ["`parallel_by_value`", "`parallel_by_index`"]
+    assert theorems("advanced_compose") == []
 
 
 def test_a_rule_without_an_entry_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from dpverify.privacy import rules, sources_of
 from dpverify.suite.dependencies import TRUSTED
 
 from .privacy.enumeration.registry import ENUMERATED
+from .proofs.coq.ties import TIES
 from .proofs.test_lemmas import LEMMAS
 
 ROOT = Path(__file__).parents[1]
@@ -109,20 +110,28 @@ def _folders(floor: int) -> Iterator[tuple[str, bool]]:
 
 
 def table_of_rules() -> Iterator[str]:
-    """A row a rule: what enumerates it, which lemmas of its arithmetic z3 proved, and who says so in prose."""
-    yield "| rule | enumerated by | proved by z3 | in prose |"
-    yield "|---|---|---|---|"
+    """A row a rule: what enumerates it, its arithmetic by z3, theorems tied to it, and who says so in prose."""
+    yield "| rule | enumerated by | proved by z3 | by Coq | in prose |"
+    yield "|---|---|---|---|---|"
     for name in sorted(rules.__all__):
         behind = f"`{enumerated(name)}`" if name in ENUMERATED else LEAVES[name]
         papers = dict.fromkeys(source.paper for source in sources_of(getattr(rules, name)))
         said = ", ".join("ours" if paper == "OURS" else paper for paper in papers) or "docstring"
-        yield f"| `{name}` | {behind} | {'; '.join(arithmetic(name)) or '-'} | {said} |"
+        by_z3 = "; ".join(arithmetic(name)) or "-"
+        by_coq = ", ".join(theorems(name)) or "-"
+        yield f"| `{name}` | {behind} | {by_z3} | {by_coq} | {said} |"
 
 
 def enumerated(rule: str) -> str:
     """The test that runs whole mechanisms through a rule, of the registry; empty for none."""
     entry = ENUMERATED.get(rule)
     return "" if entry is None else f"{ENUMERATION}/{entry.module}.py:{entry.test}"
+
+
+def theorems(rule: str) -> list[str]:
+    """List the theorems of tests/proofs/coq that are tied to a rule."""
+    tied = getattr(rules, rule)
+    return [f"`{tie.theorem.split('.')[1]}`" for tie in TIES if tie.rule is tied]
 
 
 def arithmetic(rule: str) -> list[str]:
