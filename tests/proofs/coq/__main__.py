@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 FILES = (
     *("Definitions", "Sums", "Transfer", "Products", "Events", "Rules", "Hypotheses", "Maps"),
     *("Filters", "FriendlyLift", "BasicFilter", "AboveThreshold", "Noise", "Domination"),
-    *("Gaussian", "Adaptive", "Twins", "MoreTwins"),
+    *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins"),
 )
 AXIOMS = {
     "friendly_lift": {
