@@ -63,8 +63,7 @@ class Table:
             for column, kind in declared.items():
                 found = kind.encode(cells.pop(column))
                 found[np.isnan(found)] = kind.fill
-                found.setflags(write=False)
-                self._numbers[column] = found
+                self._numbers[column] = np.frombuffer(found.tobytes(), np.float64)  # for good
 
     @classmethod
     def read_csv(
@@ -142,7 +141,7 @@ class Table:
         """Give the numbers of a column, read only, as secret as the data: NaN where a missing cell
         leaves its record out."""
         self.type_of(column)
-        return self._numbers[column].view()  # of which nobody can take the lock off
+        return self._numbers[column]
 
     def type_of(self, column: str) -> ColumnType:
         """Give a column's declared type. Raises ValueError for a column that was not declared."""
