@@ -70,20 +70,36 @@ def _wages(setting: Mapping[str, Any]) -> BoundedSum:
     return BoundedSum(adjacency=_ADD, noise_multiplier=1 / Fraction(setting["epsilon"]), **_WAGE)
 
 
-RATES = (
-    RateClaim(
-        name="error-against-epsilon",
+def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> RateClaim:
+    return RateClaim(
+        name=name,
         mechanism=_wages,
-        variable="epsilon",
-        values=tuple(map(Fraction, ("1/20", "1/5", "1"))),
-        setting={"n": 300},
+        variable=variable,
+        values=values,
         instance=Instance(kind="gaussian", parameters={"mean": 30.0, "deviation": 5.0}),
         target=Empirical(lambda mechanism, data: float(data.clip(10.0, 60.0).sum())),
         error=lambda estimate, truth: abs(estimate.value - truth),
-        exponent=Exponent(value=-1, tolerance=0.05),
         curve=Curve(function="expected_error", arguments=("parameters",)),
         lower=Curve(function="lower_bound", arguments=("parameters", "epsilon")),
         repeats=2000,
         source="DMNS06, Section 3: noise of the sensitivity over epsilon, whatever n is; HT10 for the lower bound",
+        **claimed,
+    )
+
+
+RATES = (
+    _rate(
+        "error-against-n",
+        "n",
+        (30, 300, 3000),
+        setting={"epsilon": Fraction(1, 5)},
+        exponent=Exponent(value=0, tolerance=0.05),
+    ),
+    _rate(
+        "error-against-epsilon",
+        "epsilon",
+        tuple(map(Fraction, ("1/20", "1/5", "1"))),
+        setting={"n": 300},
+        exponent=Exponent(value=-1, tolerance=0.05),
     ),
 )
