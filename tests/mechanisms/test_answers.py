@@ -28,6 +28,7 @@ from dpverify import (
     FrequencyEstimate,
     GaussianCovariance,
     HistogramEstimate,
+    InterquartileRangeEstimate,
     IterativeMean,
     LargeVariancesEstimate,
     LocationScaleEstimate,
@@ -449,11 +450,12 @@ RESULTS: list[Any] = [
         (0.1, math.inf),
         (0.0, 1.0),
     ),
-    Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
     CountEstimate(3, 1.5, "gaussian"),
     SumEstimate(1e308, math.inf),
     SumEstimate(-0.0, 0.5, "gaussian", 5e-324),
     ColumnMean(0.5, 0.1, 9.5, 0.1, -0.0, 2.5, -1e308, 1e308),
+    InterquartileRangeEstimate(0.5, 5e-324, 1e308, 3),
+    Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
 ]
 
 

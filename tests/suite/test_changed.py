@@ -89,7 +89,8 @@ def test_a_file_that_git_does_not_know_and_one_that_all_share(repository: Path) 
 def test_an_auditor_or_a_sampler_is_under_every_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changed, "_changed_in", lambda folder: set())
     suite, of_ours = load(), Changed(ROOT)
-    audits, proofs = audit_units(suite, []), prove_units(suite, [])
+    proofs, boxes = prove_units(suite, []), suite.black_boxes  # of which all are always done
+    audits = [unit for unit in audit_units(suite, []) if unit.name not in boxes]
     for module, every in (
         ("dpverify.audit.attack", True),
         ("dpverify.randomness.samplers", True),

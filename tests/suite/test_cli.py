@@ -197,16 +197,16 @@ def test_events_are_json_lines_and_say_what_the_terminal_says(tmp_path: Path) ->
     arguments += [part for kind in _KINDS for part in (f"--{kind}", str(tmp_path / f"out.{kind}"))]
     assert main(["audit", *arguments, "--trials", "20000", *_HERE]) == 0
     events = _lines(file)
-    assert [e["event"] for e in events] == ["run-started", *["unit-finished"] * 4, "run-finished"]
+    assert [e["event"] for e in events] == ["run-started", *["unit-finished"] * 5, "run-finished"]
     assert events[0]["seed"] == 3
     assert events[0]["alpha"] == 1e-6
     assert events[-1]["exit_code"] == 0
-    assert events[-1]["counts"] == {"held": 4}
+    assert events[-1]["counts"] == {"held": 5}
     for event in events[1:-1]:
         assert event["data"]["faults"] or event["kind"] == "exhibit"
         assert event["data"]["alpha"] * len(load().configurations) < 1e-6
     assert (tmp_path / "out.report").read_text(encoding="utf-8") == page(read(file).events)
-    assert (tmp_path / "out.junit").read_text(encoding="utf-8").count("<testcase ") == 4
+    assert (tmp_path / "out.junit").read_text(encoding="utf-8").count("<testcase ") == 5
 
 
 def test_events_carry_infinities_as_strings() -> None:

@@ -126,13 +126,13 @@ def test_all_engines_have_the_same_results(
         return _lines(tmp_path / name)
 
     serial = lines("serial", *here)
-    assert len(serial) == 3
+    assert len(serial) == 4
     assert lines("processes", "--workers", "2") == serial
     assert lines("cluster", "--cluster", scheduler.address) == serial
     shards = [str(tmp_path / f"shard-{i}") for i in (1, 2, 3)]
     for i, file in enumerate(shards, 1):
         main([*run, *here, "--shard", f"{i}/3", "--jsonl", file])
-        assert len(_lines(Path(file))) == 1
+        assert len(_lines(Path(file))) in (1, 2)
     assert main(["merge", *shards, "-o", str(tmp_path / "merged")]) == 0
     assert _lines(tmp_path / "merged") == serial
 
