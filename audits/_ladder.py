@@ -25,8 +25,8 @@ from ._rescaled_faults import at, crowd
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 _FEW, _MANY = 60, 2000
-_EDGE = 215
-"""So many of 1000 pairs six rungs higher leave the others' rung the better one; with one more the higher one is."""
+_EDGE = 4
+"""So many of 1000 pairs above the stated rung leave a lower one for the rest; with one more it is refused."""
 _LAGS = 8
 
 
@@ -115,11 +115,12 @@ def _averaging() -> Configuration:
     """A 20th for the votes, most of the rest for the mean, on whatever rung they decide."""
     mechanism = _laddered(REPLACE, n_max=_MANY)
     same, rung = crowd(mechanism, (0, _MANY)), 2.0**-4
-    one, far = at(mechanism, 0), at(mechanism, 3)
-    edge = _in_pairs([one, one, *([one, far] * _EDGE), *([one] * (_MANY - 2 * _EDGE - 2))])
+    far = at(mechanism, 3)
+    one, apart = at(mechanism, 1), at(mechanism, 4)  # off the origin: sums are in cells of the rung
+    edge = _in_pairs([one, one, *([one, apart] * _EDGE), *([one] * (_MANY - 2 * _EDGE - 2))])
     pairs = (
         replaced("from end to end", [at(mechanism, rung), *same[1:]], at(mechanism, -rung)),
-        replaced("on the edge between two rungs", edge, far),
+        replaced("on the edge between two rungs", edge, apart),
         replaced("one of a clique for a stranger", same, far),
         replaced(
             "around the least number", same[: mechanism.core().minimum_n(Fraction(1, 2))], far

@@ -20,12 +20,16 @@ CONFIGURATIONS = (
         pairs=(
             added("nobody against somebody", [], 60.0),
             added("the largest wage enters", [10.0] * 8, 1e308),
+            added("a wage enters in front of others", [60.0, 10.0] * 4, 10.0, at=0),
         ),
     ),
     Configuration(
         name="wages",
         mechanism=BoundedSum.for_budget(PureDP(1), adjacency=_REPLACE, **_WAGE),
-        pairs=(replaced("from bound to bound", [10.0] * 8, 60.0),),
+        pairs=(
+            replaced("from bound to bound", [10.0] * 8, 60.0),
+            replaced("from one end of the floats to the other", [-1e308] + [10.0] * 7, 1e308),
+        ),
     ),
     Configuration(
         name="gains-gaussian",
