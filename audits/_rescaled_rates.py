@@ -62,7 +62,7 @@ def _sampling(setting: Setting) -> float:
 
 
 def _sampling_quantile(setting: Setting) -> float:
-    """What the error of the mean itself exceeds with probability exp(-log_inverse_beta), S = I."""
+    """Give what the error of the mean itself exceeds with probability exp(-log_inverse_beta), S = I."""
     level = 2 * float(
         special.gammaincinv(setting["d"] / 2, 1 - np.exp(-setting["log_inverse_beta"]))
     )

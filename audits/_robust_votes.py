@@ -55,7 +55,7 @@ def _mechanism() -> RobustMean:
 
 
 def _crowd(n: int, away: float = 1.0) -> list[Row]:
-    """As many on either side of zero on either axis; what is left over on the second one."""
+    """Place as many on either side of zero on either axis; what is left over on the second one."""
     quarter = n // 4
     first = [(away, 0.0)] * quarter + [(-away, 0.0)] * quarter
     second = [(0.0, away)] * quarter + [(0.0, -away)] * (n - 3 * quarter)
@@ -104,7 +104,7 @@ def _each_coordinate(mechanism: RobustMean) -> Fault:
 
 
 def _exactly_named(mechanism: RobustMean) -> Fault:
-    """As if the votes were public once they have been released."""
+    """Run as if the votes were public once they have been released."""
     query, votes = query_of(mechanism, "sum and count"), query_of(mechanism, "votes")
 
     def value(base: SlabSum, view: View, before: Transcripts) -> IntArray:

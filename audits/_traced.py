@@ -1,4 +1,4 @@
-"""What ``audit_tracing`` attacks of estimators of means and products: configurations with an estimate of many columns beside them.
+"""Tracing attacks on estimators of means and products: configurations with an estimate of many columns beside them.
 
 A record's score in a bare mean is sqrt(columns / n) on average, and 0 in a mean without it. So each mechanism here gets about as
 few records as it has an answer for, and three to five times as many columns: then 20 runs refute the bare mean of the

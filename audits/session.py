@@ -55,13 +55,12 @@ def adaptive(data: Any, rng: np.random.Generator) -> tuple[float, float]:
 
 
 def limits_that_are_not_held(data: Any, rng: np.random.Generator) -> float:
-    """What 64 questions, each of which gets the whole budget, tell together: one of eight times
-    mu."""
+    """Answer one question of eight times mu: what 64 that each get the whole budget tell together."""
     return float(_session(data, rng, budget=GaussianDP(8)).count(share=1).value)
 
 
 def order_by_records(data: Any, rng: np.random.Generator) -> str:
-    """Questions whose order the records choose."""
+    """Ask questions in an order that the records choose."""
     rows = np.asarray(data).reshape(-1, 2)
     session = _session(data, rng)
     asked = [session.count, session.histogram][:: 1 if len(rows) > _FEW else -1]

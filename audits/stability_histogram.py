@@ -273,7 +273,7 @@ def _kolmogorov(estimate: Any, bins: int) -> float:
 
 
 def _off_location(estimate: Any, truth: float) -> float:
-    """How far the fullest bin's middle is from the records; without a bin, infinitely far."""
+    """Measure how far the fullest bin's middle is from the records; infinitely far without a bin."""
     fullest = max(estimate.counts, key=estimate.counts.__getitem__, default=math.inf)
     return abs(float(fullest) + 0.5 - truth)
 

@@ -68,7 +68,7 @@ class Gaussians:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of an estimate."""
+        """The shape of an estimate."""
         return (len(np.asarray(self.covariance)),)
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ class Covariances:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of an estimate."""
+        """The shape of an estimate."""
         return (self.columns, self.columns)
 
     def drawn(self, rng: np.random.Generator) -> Drawn:
@@ -174,7 +174,7 @@ class Bits:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of an estimate."""
+        """The shape of an estimate."""
         return (self.columns,)
 
     def drawn(self, rng: np.random.Generator) -> Drawn:

@@ -19,7 +19,7 @@ from dpverify.randomness.bits import IntArray
 VOTES = Fraction(1, 25)
 """The share of mu^2 that the votes have by default."""
 HALF_WIDTH = Fraction(11, 4)
-"""Of a cut column, in deviations, on either side of the center."""
+"""Half the width of a cut column, in deviations about the center."""
 OPEN = 1 << 60
 """The half width of a column that is not cut, in cells: no ball is as large."""
 _SURPRISE = Fraction(7, 2)  # standard deviations of noise and sampling

@@ -38,7 +38,7 @@ CORES: dict[str, type[CoreMean]] = {
     "basic": BasicCoreMean,
 }
 METRICS = ("euclidean", "mahalanobis")
-"""How errors of a mean may be measured."""
+"""Norms in which errors of a mean may be measured."""
 _LEAST, _LARGEST = Fraction(1, 10**100), 10**9
 """Of multipliers; above the largest too few cells are left for noise."""
 _FAR = 1 << 41

@@ -23,7 +23,7 @@ WITHIN = 2
 
 @dataclass(frozen=True, slots=True)
 class FarthestColumns(Query):
-    """For each column, how many records are farther from the center in it than in any other.
+    """Counts of the records that are farther from the center in each column than in any other.
 
     Each record within two radii of the center of a ball, which was released, votes once: for the
     first of the columns in which |y| is largest, y from the center.
