@@ -50,6 +50,7 @@ class ClippedMoments(VectorQuery):
     weight 0 the number is left out.
     """
 
+    adds_up = True
     exponent: int
     center: int
     turn: int

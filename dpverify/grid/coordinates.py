@@ -55,6 +55,7 @@ class SideCounts(VectorQuery):
     Raises ValueError for thresholds that are not finite, or an interval whose ends are reversed.
     """
 
+    adds_up = True
     highs: Numbers
     lows: Numbers | None = None
 
@@ -140,6 +141,7 @@ class NormCounts(VectorQuery):
     own at the end.
     """
 
+    adds_up = True
     stretch: Stretch
     edges: Vector
 
@@ -180,6 +182,7 @@ class NormCounts(VectorQuery):
 class _ClippedSum(VectorQuery):
     """The sum over records of their images under a ``stretch``, each clipped to ``radius``."""
 
+    adds_up = True
     stretch: Stretch
     radius: int
     clipped: bool = field(default=True, kw_only=True)

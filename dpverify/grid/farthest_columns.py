@@ -29,6 +29,7 @@ class FarthestColumns(Query):
     first of the columns in which |y| is largest, y from the center.
     """
 
+    adds_up = True
     nearness: Nearness
     place: Place
 

@@ -28,6 +28,7 @@ from dpverify.privacy.rules import sensitivity_lemma
 class WithCount(VectorQuery):
     """A clipped sum, and as its last coordinate ``weight`` times the number of all records."""
 
+    adds_up = True
     query: VectorSum | ReleasedSum | ScaledSum
     weight: int
 

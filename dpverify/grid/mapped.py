@@ -81,6 +81,10 @@ class RecordMap:
 
     def images(self, records: Records) -> Records:
         """Every record's image, in order, shape (n, d): floats that are multiples of 2^-fine."""
+        if self.center and records.shape[1] != len(self.center):
+            raise ValueError(
+                f"records of {records.shape[1]} columns; the map is of {len(self.center)}."
+            )
         found = np.empty(records.shape)
         public, half = np.array(self.matrix, np.int64), (1 << self.shift) >> 1
         step = max(1, _BLOCK // len(self.center))
@@ -118,18 +122,21 @@ class OfImages(VectorQuery):
         """As the query: images are in the order of their records."""
         return self.query.in_any_order
 
+    @property
+    def addends(self) -> tuple[Query, ...] | None:
+        """Those of the query, of the images."""
+        inner = self.query.addends
+        if inner is None:
+            return None
+        return tuple(OfImages(one, self.map) for one in inner if isinstance(one, VectorQuery))
+
     def largest(self, rows: int) -> int:
         """The query's bound."""
         return self.query.largest(rows)
 
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """The query's value on the images, which all queries with this map share."""
-        if self.map.center and view.records.shape[1] != len(self.map.center):
-            raise ValueError(
-                f"records of {view.records.shape[1]} columns; the map is of {len(self.map.center)}."
-            )
-        mapped = view.once(self.map, lambda: View(self.map.images(view.records), view.progress))
-        return self.query.evaluate(mapped, before)
+        return view.mapped(self.map).value(self.query, before)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """The query's, as a premise."""

@@ -39,6 +39,7 @@ class BitSums(VectorQuery):
     count c or -c, c = ``sign_of(radius, d, adjacency)``, and nothing is clipped. One bound holds for all rows.
     """
 
+    adds_up = True
     columns: int
     radius: int
     adjacency: Adjacency

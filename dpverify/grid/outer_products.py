@@ -58,6 +58,7 @@ class ImageQuery(VectorQuery):
     for. One bound on the sensitivity holds for all of them.
     """
 
+    adds_up = True
     center: Vector
     exponent: int | Vector
     rows: int

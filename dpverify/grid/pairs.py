@@ -80,6 +80,7 @@ class ClampedSquares(Query):
     center: an integer for each draw, shape (size, 1); beyond the bounds it counts as the bound.
     """
 
+    adds_up = True
     lower: int
     upper: int
     exponent: int

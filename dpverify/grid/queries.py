@@ -36,6 +36,9 @@ class Query(ABC):
     """Whether it asks of the records that a filter retained; any other query has no claim behind one."""
     is_table: ClassVar[bool] = False
     """Whether its value is a table that its noise interprets, not the numbers that are released."""
+    adds_up: ClassVar[bool] = False
+    """Whether the value of any records is the sum of the values of any parts into which they are divided, as
+    exact integers, whatever was released before: then records can be counted chunk by chunk."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -55,6 +58,11 @@ class Query(ABC):
     def in_any_order(self) -> bool:
         """Whether its value is sure to be the same for the same records in another order."""
         return False
+
+    @property
+    def addends(self) -> tuple[Query, ...] | None:
+        """The queries that add up and decide this one's value on a view of chunks; None where there are none."""
+        return (self,) if self.adds_up else None
 
     @abstractmethod
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
@@ -84,6 +92,7 @@ class Query(ABC):
 class Count(Query):
     """The number of records; with ``within`` = (a, b), of those with a <= first column <= b."""
 
+    adds_up = True
     within: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -135,6 +144,7 @@ class ClampedSum(Query):
     a power of two is exact, so the value is the exact function of the records that is written here.
     """
 
+    adds_up = True
     lower: int
     upper: int
     center: int

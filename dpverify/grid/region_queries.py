@@ -124,6 +124,7 @@ class MovingHistogram(Query):
     the data; what is beyond by rounding counts in the last one.
     """
 
+    adds_up = True
     nearness: Nearness
     bins: int
     count: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,16 @@ class Stacked(Query):
         """One number a query."""
         return len(self.queries)
 
+    @property
+    def addends(self) -> tuple[Query, ...] | None:
+        """Those of all queries; None where one of them has none."""
+        found = [query.addends for query in self.queries]
+        known = [some for some in found if some is not None]
+        return tuple(chain.from_iterable(known)) if len(known) == len(found) else None
+
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """Shape (number of queries,)."""
-        return np.concatenate([query.evaluate(view) for query in self.queries])
+        return np.concatenate([view.value(query) for query in self.queries])
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """The largest of theirs; under add-remove counts all move the same way.

@@ -35,6 +35,7 @@ class Steps(VectorQuery):
     in place of records. One bound holds for all edges.
     """
 
+    adds_up = True
     cells: int
     edges: Released[tuple[Floats, Integers]]
     outside: Outside = "clip"

@@ -65,6 +65,7 @@ class VectorSum(VectorQuery):
     Cells are of 2^exponent, center and radius in cells; without ``matrix``, C is the identity.
     """
 
+    adds_up = True
     center: Vector
     radius: int
     exponent: int
@@ -115,6 +116,7 @@ class ReleasedSum(VectorQuery):
     bound holds for all maps, so no stage has to be built from the transcript.
     """
 
+    adds_up = True
     columns: int
     rows: int
     radius: int
@@ -173,6 +175,7 @@ class MaskedSum(VectorQuery):
     With weight = isqrt(3 R^2) the number is free under replace.
     """
 
+    adds_up = True
     center: Vector
     radius: int
     exponent: int
@@ -273,9 +276,14 @@ class OneUnit(VectorQuery):
         """What the query reads."""
         return self.query.reads
 
+    @property
+    def addends(self) -> tuple[Query, ...] | None:
+        """Those of the query: what adds up is rounded once, after it was added."""
+        return self.query.addends
+
     def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
         """The query's value, rounded once, exactly; of the same shape."""
-        values = self.query.evaluate(view, before)
+        values = view.value(self.query, before)
         return rounded_multiples(np.atleast_2d(values), [UNIT / self.scale]).reshape(values.shape)
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:

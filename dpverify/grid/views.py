@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,11 @@ from dpverify.grid.linear import Integers
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.records import Records
 from dpverify.grid.splits import Split, members
+from dpverify.grid.transcripts import NOTHING, Transcripts
+
+if TYPE_CHECKING:
+    from dpverify.grid.mapped import RecordMap
+    from dpverify.grid.queries import Query
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) now and then; what takes long is a function of private data, so that who
@@ -44,6 +49,14 @@ class View:
             found = self._known[key] = compute()
         value: _Value = found
         return value
+
+    def value(self, query: Query, before: Transcripts = NOTHING) -> NDArray[Any]:
+        """Return the exact value of a query, of which another query's value is a function."""
+        return query.evaluate(self, before)
+
+    def mapped(self, public: RecordMap) -> View:
+        """Return the view of the records' images under a public map, once for each map."""
+        return self.once(public, lambda: View(public.images(self.records), self.progress))
 
     def images(self, nearness: Nearness) -> Images:
         """Return the records after a public map, once for each map."""
