@@ -51,7 +51,7 @@ from dpverify.mechanisms.univariate_gaussian import UnivariateGaussian
 from dpverify.mechanisms.unknown_covariance_mean import UnknownCovarianceMean
 from dpverify.mechanisms.variance_aware_mean import VarianceAwareMean
 from dpverify.mechanisms.winsorized_mean import WinsorizedMean
-from dpverify.plans import Abstained
+from dpverify.plans import Abstained, Chunks, SourceFailed
 from dpverify.privacy import (
     Adjacency,
     ApproxDP,
@@ -83,6 +83,7 @@ __all__ = [
     "BoundedSum",
     "BudgetExceeded",
     "Category",
+    "Chunks",
     "CipherBits",
     "ClippedMean",
     "Concentrated",
@@ -142,6 +143,7 @@ __all__ = [
     "ShareEstimate",
     "SignCovariance",
     "SmoothMedian",
+    "SourceFailed",
     "SparseEstimate",
     "SparseVector",
     "StabilityHistogram",

@@ -47,9 +47,14 @@ def ingest(data: ArrayLike, domain: Domain) -> Records:
     if bad.any() and domain.nonfinite == "refuse":
         raise _refusal(given, int(np.flatnonzero(bad)[0]), domain)
     records[bad] = domain.replacement
-    if domain.most_rows is not None and len(records) > domain.most_rows:
-        raise ValueError(_TOO_MANY.format(domain.most_rows))
+    check_rows(len(records), domain)
     return records
+
+
+def check_rows(rows: int, domain: Domain) -> None:
+    """Refuse more rows than the domain has. Raises ValueError."""
+    if domain.most_rows is not None and rows > domain.most_rows:
+        raise ValueError(_TOO_MANY.format(domain.most_rows))
 
 
 _TOO_MANY = (
@@ -73,12 +78,12 @@ _KINDS = {
 
 def _entries_or_array(data: Any) -> list[Any] | NDArray[Any]:
     """Return the records of a list, and of an array of objects, one by one; any other array as a plain one."""
-    foreign = hasattr(data, "__array__")
-    if not foreign and hasattr(data, "to_numpy"):
-        data = data.to_numpy()
-    elif not foreign and isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
-        return list(data)
     try:
+        foreign = hasattr(data, "__array__")
+        if not foreign and hasattr(data, "to_numpy"):
+            data = data.to_numpy()
+        elif not foreign and isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+            return list(data)
         array = np.asanyarray(data)  # np.asarray would uncover what a mask hides
     except Exception:  # of the container's own code, whose message may show a record
         raise TypeError(

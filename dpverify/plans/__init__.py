@@ -3,10 +3,11 @@
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.transcripts import Handle, Released, Transcripts
 from dpverify.plans.above_threshold import AboveThreshold
+from dpverify.plans.chunks import Chunks, SourceFailed
 from dpverify.plans.filtering import Filter
 from dpverify.plans.gaussian import UNIT, RoundedGaussian
 from dpverify.plans.law import Law
-from dpverify.plans.mechanism import Abstained, Mechanism
+from dpverify.plans.mechanism import Abstained, Mechanism, laws_on
 from dpverify.plans.noise import DiscreteLaplace, KaryResponse, Noise, NoNoise
 from dpverify.plans.plan import (
     Adaptive,
@@ -35,6 +36,7 @@ __all__ = [
     "Abstained",
     "Adaptive",
     "Blocks",
+    "Chunks",
     "DiscreteLaplace",
     "Filter",
     "Filtered",
@@ -55,11 +57,13 @@ __all__ = [
     "Released",
     "RoundedGaussian",
     "SmoothNoise",
+    "SourceFailed",
     "Stage",
     "ThresholdedGaussian",
     "ThresholdedLaplace",
     "Transcripts",
     "Unless",
+    "laws_on",
     "least_threshold",
     "rarely_surfacing",
     "stages_of",

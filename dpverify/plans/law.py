@@ -86,10 +86,11 @@ class Law:
     """The probability distribution of a plan's transcript on one dataset."""
 
     def __init__(
-        self, plan: Plan, records: Records, adjacency: AnyAdjacency, domain: Domain
+        self, plan: Plan, records: Records | View, adjacency: AnyAdjacency, domain: Domain
     ) -> None:
+        """Take all records, or a view of records that are read chunk by chunk."""
         self._plan = plan
-        self._view = View(records)
+        self._view = records if isinstance(records, View) else View(records)
         self._world = (adjacency, domain)
         self._built: dict[_Memo, tuple[Built, tuple[Compared, ...]]] = {}
         self._named: dict[int, tuple[Plan, frozenset[str]]] = {}
@@ -111,6 +112,16 @@ class Law:
         self._view.progress = called
 
     @property
+    def plan(self) -> Plan:
+        """The plan whose law this is."""
+        return self._plan
+
+    @property
+    def records(self) -> int:
+        """The number of records: as secret as the data, except under replace."""
+        return len(self._view)
+
+    @property
     def latent(self) -> bool:
         """Whether coins that are not released matter: then log-likelihoods are not known."""
         return is_latent(self._plan)
@@ -122,7 +133,7 @@ class Law:
 
     def center(self, query: Query) -> IntArray:
         """The exact value on the data of a query that reads nothing, computed once."""
-        return self._view.once(query, lambda: query.evaluate(self._view))
+        return self._view.once(query, lambda: self._view.value(query))
 
     def center_after(self, stage: Stage, prefix: Sequence[Row]) -> IntArray:
         """The exact value of a declared stage's query after these released values, in the order of the plan."""
@@ -307,11 +318,11 @@ class Law:
         if query.reads:
             asked, about = (query, place.view), (place.path, place.around)
             return batch.once(asked, about, rows, lambda: self._read(stage, place, batch, rows))
-        return place.view.once(query, lambda: query.evaluate(place.view))
+        return place.view.once(query, lambda: place.view.value(query))
 
     def _read(self, stage: Stage, place: Place, batch: Transcripts, rows: Rows) -> IntArray:
         """The exact values of a query that reads what these draws released."""
-        found = stage.query.evaluate(place.view, place.read(batch, rows, stage.query.reads))
+        found = place.view.value(stage.query, place.read(batch, rows, stage.query.reads))
         if len(found) != len(rows):
             raise ValueError(
                 f"the query of {stage.name!r} has {len(found)} values for {len(rows)} draws; give one for each."

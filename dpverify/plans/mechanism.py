@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any, Generic, ParamSpec, Self, TypeVar, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dpverify.grid import Transcripts, ingest
 from dpverify.grid.views import Progress
 from dpverify.plans.calibrating import least_multiplier
+from dpverify.plans.chunks import Chunks, chunks_in
 from dpverify.plans.law import Law
 from dpverify.plans.parameters import Rational, converted, positive, probability
 from dpverify.plans.plan import (
@@ -26,6 +28,7 @@ from dpverify.plans.plan import (
     gates_of,
     stages_of,
 )
+from dpverify.plans.streaming import Job, laws, streaming
 from dpverify.privacy import (
     Adjacency,
     Derivation,
@@ -246,16 +249,27 @@ class Mechanism(ABC, Generic[Estimate]):
         """The public parameters by name."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
 
-    def law(self, data: ArrayLike) -> Law:
-        """The distribution of the transcript on ``data``. As secret as the data."""
-        records = ingest(data, self.domain)
+    def law(self, data: ArrayLike | Chunks | Iterator[Any]) -> Law:
+        """The distribution of the transcript on ``data``. As secret as the data.
+
+        data: records in memory, or what is read chunk by chunk: ``Chunks``, an iterator of arrays, a memory map, a Dask
+        collection, an open Parquet file. Raises TypeError, before anything is read, where a plan does not add up
+        over chunks, and SourceFailed.
+        """
+        chunks = chunks_in(data)
+        if chunks is None and isinstance(data, np.memmap):
+            chunks = Chunks(data) if streaming(self.fixed_plan).refusal is None else None
+        if chunks is not None:
+            (law,) = laws_on([(self, chunks)])
+            return law
+        records = ingest(cast(ArrayLike, data), self.domain)
         if self.adjacency is Adjacency.REPLACE:
             self._refuse_too_few(len(records))
         return Law(self.fixed_plan, records, self.adjacency, self.domain)
 
     def release(
         self,
-        data: ArrayLike,
+        data: ArrayLike | Chunks | Iterator[Any] | Law,
         bits: Bits | None = None,
         *,
         accept_status: str = "",
@@ -263,6 +277,7 @@ class Mechanism(ABC, Generic[Estimate]):
     ) -> Estimate | Abstained:
         """One private release: a draw of size 1 from ``law(data)``, by fresh system bits.
 
+        data: as for ``law``; or this mechanism's law, as ``laws_on`` makes it.
         progress: called with (done, total) where counting friends takes long; for the data's owner.
 
         ``accept_status`` is needed for a claim that is not proved, and repeats its status.
@@ -280,7 +295,9 @@ class Mechanism(ABC, Generic[Estimate]):
                 f"bits = {type(bits).__name__}; leave it out for the operating system's bits, or "
                 "give SeededBits(seed) in a test."
             )
-        law = self.law(data)
+        law = data if isinstance(data, Law) else self.law(data)
+        if law.plan is not self.fixed_plan:
+            raise TypeError("This is the law of another mechanism; give one that laws_on made.")
         law.progress = progress
         return self.estimate(law.sample(source, 1))
 
@@ -322,6 +339,22 @@ class Mechanism(ABC, Generic[Estimate]):
 
     def _stage(self, name: str) -> Stage:
         return next(stage for stage in stages_of(self.fixed_plan) if stage.name == name)
+
+
+def laws_on(asked: Sequence[tuple[Mechanism[Any], Chunks]]) -> list[Law]:
+    """Give the laws of several mechanisms on chunks, by one pass over all that come from one source.
+
+    Raises TypeError, before anything is read, and SourceFailed; ValueError under replace for too few records.
+    """
+    jobs = [
+        (Job(one.fixed_plan, chunks, one.adjacency, one.domain), type(one).__name__)
+        for one, chunks in asked
+    ]
+    found = laws(jobs)
+    for (one, _), law in zip(asked, found, strict=True):
+        if one.adjacency is Adjacency.REPLACE:
+            one._refuse_too_few(law.records)
+    return found
 
 
 _MOST_RECORDS = 1 << 60

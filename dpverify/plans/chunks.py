@@ -1,0 +1,305 @@
+"""Records in chunks: where they come from, and what is asked of each chunk, in one pass over all of them.
+
+What goes wrong while chunks are read is a ``SourceFailed``. It repeats no message of other people's code, for such a
+message may show a record, and it holds no such exception: it is raised where none is being handled.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike, stat
+from typing import Any, NoReturn
+
+import numpy as np
+
+from dpverify.grid import NOTHING, Transcripts, View, ingest
+from dpverify.grid.chunked import Ask, Sums, sums_of
+from dpverify.privacy import Domain
+
+_NUMBERS = 1 << 20
+"""Numbers in a chunk of an array: what is computed of them stays in a cache."""
+Then = tuple[Callable[[Any], Any], ...]
+"""Functions of a chunk that map each record by itself, in the order in which they are applied."""
+
+
+class SourceFailed(RuntimeError):
+    """Records that could not all be read: nothing was released of them.
+
+    No bit was drawn for a mechanism that reads once. What other people's code raised is not repeated, for records may
+    have decided it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is asked of each chunk, and how its records are read."""
+
+    then: Then
+    domain: Domain
+    asks: tuple[Ask, ...]
+    before: Transcripts = NOTHING
+    digested: bool = False
+
+    @property
+    def key(self) -> Hashable:
+        """What decides the records: readings with one key share them."""
+        return self.then, self.domain, self.domain.replacement
+
+    def of_nobody(self) -> Sums:
+        """Compute what is asked for no records, with which every sum begins."""
+        nobody = View(np.zeros((0, self.domain.columns)))
+        return sums_of(nobody, self.asks, self.before, self.digested)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What readings add up to over some chunks, and the names of the chunks' columns where they have names."""
+
+    sums: tuple[Sums, ...]
+    names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a chunk was not counted, from public facts; without words where other people's code raised."""
+
+    why: str = ""
+
+
+def tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:
+    """Ask one chunk. Raises nothing that a chunk can decide: it runs on other machines, too."""
+    try:
+        return _tallied(readings, chunk)
+    except Exception:  # whose message and whose traceback may show records
+        return Refused()
+
+
+def _tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:
+    views: dict[Hashable, View] = {}
+    sums = []
+    for one in readings:
+        if one.key not in views:
+            given = chunk
+            for function in one.then:
+                given = function(given)
+            unfit = _unfit(given, one.domain)
+            if unfit is not None:
+                return Refused(unfit)
+            try:
+                records = ingest(given, one.domain)
+            except (TypeError, ValueError) as refusal:  # its text is ours, see ``ingest``
+                return Refused(f"In a chunk: {refusal}")
+            views[one.key] = View(records)
+        sums.append(sums_of(views[one.key], one.asks, one.before, one.digested))
+    return Tally(tuple(sums), _names(chunk))
+
+
+def _unfit(chunk: Any, domain: Domain) -> str | None:
+    """Say why this is no chunk: a list, or an array of one dimension, may be a single record."""
+    if not (hasattr(chunk, "__array__") or hasattr(chunk, "to_numpy")):
+        return (
+            f"A chunk is a {type(chunk).__name__}; give arrays or data frames, for a list may be a "
+            "single record."
+        )
+    dimensions = getattr(chunk, "ndim", 2)
+    if dimensions == 1 and domain.columns > 1 and len(chunk):
+        return (
+            f"A chunk has 1 dimension, and a record has {domain.columns} columns; give chunks of shape "
+            f"(n, {domain.columns}), not records one by one."
+        )
+    return None
+
+
+def _names(chunk: Any) -> tuple[str, ...] | None:
+    """Name the columns of a data frame, in order; None for an array."""
+    named = getattr(chunk, "schema", None)
+    names = getattr(named, "names", None) or getattr(chunk, "columns", None)
+    if names is None or isinstance(chunk, np.ndarray):
+        return None
+    return tuple(map(str, names() if callable(names) else names))
+
+
+def merged(one: Tally | Refused, two: Tally | Refused) -> Tally | Refused:
+    """Add what two sets of chunks gave. Columns of other names, or in another order, are refused."""
+    if isinstance(one, Refused) or isinstance(two, Refused):
+        refused = [each for each in (one, two) if isinstance(each, Refused)]
+        return next((each for each in refused if each.why), refused[0])
+    if one.names is not None and two.names is not None and one.names != two.names:
+        return Refused(
+            "The columns of a chunk have other names, or another order, than those before."
+        )
+    sums = tuple(a + b for a, b in zip(one.sums, two.sums, strict=True))
+    return Tally(sums, two.names if one.names is None else one.names)
+
+
+class Source(ABC):
+    """Where chunks come from. once: whether they can be read a single time; spent: whether that was done."""
+
+    once: bool = False
+    spent: bool = False
+
+    @abstractmethod
+    def tally(self, ask: Callable[[Any], Tally | Refused]) -> Tally | Refused | None:
+        """Ask every chunk and merge what they give; None for no chunks. May raise anything."""
+
+    def stamp(self) -> Hashable:
+        """Describe where chunks come from, so that it differs if that has changed; never of the records."""
+        return None
+
+
+class LocalChunks(Source):
+    """Chunks that this process reads, one after the other.
+
+    fresh: gives them from the beginning. files: whose size or time of change shows that chunks are not those of before.
+    """
+
+    def __init__(
+        self,
+        fresh: Callable[[], Iterable[Any]],
+        *,
+        once: bool = False,
+        files: Sequence[str | PathLike[str]] = (),
+    ) -> None:
+        self._fresh, self.once, self._files = fresh, once, tuple(files)
+
+    def tally(self, ask: Callable[[Any], Tally | Refused]) -> Tally | Refused | None:
+        """Ask one after the other, until one is refused."""
+        total: Tally | Refused | None = None
+        self.spent = self.once
+        for chunk in self._fresh():
+            found = ask(chunk)
+            total = found if total is None else merged(total, found)
+            if isinstance(total, Refused):
+                break
+        return total
+
+    def stamp(self) -> Hashable:
+        """Give the files' sizes, times and identities."""
+        shown = map(stat, self._files)
+        return tuple((s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) for s in shown)
+
+
+class Chunks:
+    """Records that are read chunk by chunk, for data larger than memory.
+
+    data: an array or a memory map (cut into slices), an iterable of arrays or data frames, a function that gives
+    a fresh iterator of them, a Parquet file or dataset opened by pyarrow, or a Dask array or data frame, whose partial sums
+    are computed by its workers. columns: names to select, in this order, from chunks that have names. files: paths
+    that must not change between passes.
+
+    ``release`` and ``law`` of every mechanism whose queries add up take it (docs/large_data.md has the table), and
+    give bit for bit what they give for all records in one array, whatever the chunks and their order. An iterator can be
+    read once, so mechanisms that read several times refuse it. Raises TypeError for anything else.
+    """
+
+    __slots__ = ("source", "then")
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        files: Sequence[str | PathLike[str]] = (),
+    ) -> None:
+        self.source = data if isinstance(data, Source) else _source_of(data, columns, files)
+        named = columns is not None and not isinstance(data, Source)
+        self.then: Then = (partial(_selected, tuple(columns or ())),) if named else ()
+
+    def __repr__(self) -> str:
+        return "<chunks of private data>"
+
+    def mapped(self, function: Callable[[Any], Any]) -> Chunks:
+        """Give the chunks after a function that maps each record by itself; one pass serves all that share a source."""
+        made = Chunks(self.source)
+        made.then = (*self.then, function)
+        return made
+
+
+def _selected(columns: tuple[str, ...], chunk: Any) -> Any:
+    if hasattr(chunk, "schema") and hasattr(chunk, "to_pylist"):  # of pyarrow
+        return chunk.select(list(columns))
+    return chunk[list(columns)]
+
+
+def _source_of(data: Any, columns: Any, files: Sequence[str | PathLike[str]]) -> Source:
+    if is_dask(data):
+        from dpverify.plans.dask_chunks import DaskChunks
+
+        return DaskChunks(data)
+    if isinstance(data, np.ndarray):
+        step = max(1, _NUMBERS // max(1, data[:1].size))
+        slices = range(0, len(data) if data.ndim else 0, step)
+        return LocalChunks(lambda: (data[start : start + step] for start in slices), files=files)
+    if type(data).__module__.startswith("pyarrow."):
+        only = {} if columns is None else {"columns": list(columns)}
+        for method in ("iter_batches", "to_batches"):
+            if hasattr(data, method) and not hasattr(data, "to_pylist"):
+                return LocalChunks(partial(getattr(data, method), **only), files=files)
+    in_memory = isinstance(data, (str, bytes, Mapping)) or hasattr(data, "columns")
+    if in_memory or hasattr(data, "to_numpy") or hasattr(data, "to_pylist"):
+        raise TypeError(
+            f"A {type(data).__name__} is no source of chunks; give what is in memory as it is, a file by "
+            "Table.read_parquet(path, in_memory=False), or an iterable of arrays."
+        )
+    if isinstance(data, Iterator):
+        return LocalChunks(lambda: data, once=True, files=files)
+    if callable(data):
+        return LocalChunks(data, files=files)
+    if isinstance(data, Iterable):
+        return LocalChunks(lambda: data, files=files)
+    raise TypeError(
+        f"A {type(data).__name__} is no source of chunks; give an iterable of arrays or data frames, or a "
+        "function that returns an iterator."
+    )
+
+
+def is_dask(data: Any) -> bool:
+    """Tell whether this is a collection of Dask."""
+    return callable(getattr(type(data), "__dask_graph__", None))
+
+
+def chunks_in(data: Any) -> Chunks | None:
+    """Give what is read chunk by chunk as ``Chunks``; None for what is in memory."""
+    if isinstance(data, Chunks):
+        return data
+    opened = type(data).__module__.startswith("pyarrow.") and not hasattr(data, "to_pylist")
+    return Chunks(data) if isinstance(data, Iterator) or is_dask(data) or opened else None
+
+
+def tally(chunks: Sequence[Chunks], readings: Sequence[Reading]) -> list[Sums]:
+    """Read the chunks' one source once, and give what each reading adds up to. Raises SourceFailed."""
+    source = chunks[0].source
+    asked = tuple(readings)
+    found, stamps = _attempted(source, partial(tallied, asked))
+    if isinstance(found, Refused):
+        _fail(found.why)
+    if stamps[0] != stamps[1]:
+        _fail("A file changed while it was read.")
+    nobody = Tally(tuple(one.of_nobody() for one in asked))
+    total = nobody if found is None else merged(nobody, found)
+    assert isinstance(total, Tally)
+    return list(total.sums)
+
+
+def _attempted(
+    source: Source, ask: Callable[[Any], Tally | Refused]
+) -> tuple[Tally | Refused | None, tuple[Hashable, Hashable]]:
+    try:
+        before = source.stamp()
+        found = source.tally(ask)
+        return found, (before, source.stamp())
+    except Exception:
+        return Refused(), (None, None)
+
+
+def _fail(why: str) -> NoReturn:
+    raise SourceFailed(f"{why or _UNSAID} Nothing was released.")
+
+
+_UNSAID = (
+    "A chunk could not be read, or its records not counted. What went wrong is not repeated here, for it may show a "
+    "record: read the chunks by yourself to see it."
+)

@@ -1,0 +1,47 @@
+"""Chunks that the workers of a Dask cluster read: partial sums alone leave them.
+
+A partial sum is as secret as the records it is of. Noise is added once, by the process that asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from dpverify.plans.chunks import Refused, Source, Tally, merged
+
+_FAN_IN = 16
+
+
+class DaskChunks(Source):
+    """The blocks of a Dask array, or the partitions of a Dask data frame.
+
+    They are computed by Dask's current scheduler. Its own logs may show what a worker raised.
+    """
+
+    def __init__(self, collection: Any) -> None:
+        if getattr(collection, "ndim", 2) == 2 and hasattr(collection, "rechunk"):
+            collection = collection.rechunk({1: -1})  # a block has whole records
+        self._collection = collection
+
+    def tally(self, ask: Callable[[Any], Tally | Refused]) -> Tally | Refused | None:
+        """Ask every block where it is, and merge what they give, some at a time."""
+        import dask
+
+        blocks = self._collection.to_delayed()
+        blocks = blocks.ravel().tolist() if hasattr(blocks, "ravel") else list(blocks)
+        found = [dask.delayed(ask, pure=False, traverse=False)(block) for block in blocks]
+        together = dask.delayed(_together, pure=False)
+        while len(found) > 1:
+            groups = (found[i : i + _FAN_IN] for i in range(0, len(found), _FAN_IN))
+            found = [together(group) for group in groups]
+        if not found:
+            return None
+        (total,) = dask.compute(found[0])
+        known: Tally | Refused = total
+        return known
+
+
+def _together(found: Sequence[Tally | Refused]) -> Tally | Refused:
+    return reduce(merged, found)

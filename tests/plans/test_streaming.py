@@ -1,0 +1,323 @@
+"""Releases from chunks: the same bits give the same release, and what goes wrong shows nothing and draws nothing."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import traceback
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import audits
+from dpverify import (
+    Adjacency,
+    BoundedMean,
+    Chunks,
+    ClippedMean,
+    IterativeMean,
+    NoisyCount,
+    SeededBits,
+    SourceFailed,
+)
+from dpverify.grid.chunked import Sums
+from dpverify.plans import Mechanism
+from dpverify.plans.mechanism import laws_on
+from dpverify.plans.streaming import streaming
+from dpverify.randomness import Bits
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+PLANE = ClippedMean(
+    center=(0.0, 1.0), radius=2.0, adjacency=ADD, noise_multiplier=1, nonfinite="replace"
+)
+COUNT = NoisyCount(adjacency=ADD, noise_multiplier=1)
+TWICE = IterativeMean(
+    center=(0.0,), radius=50, adjacency=ADD, noise_multiplier=1, steps=2, nonfinite="replace"
+)
+
+
+RNG = np.random.default_rng(11)
+ROWS = RNG.normal(1.0, 1.0, (1000, 2))
+
+
+class NoBits(Bits):
+    """Bits of which none may be drawn."""
+
+    def words(self, count: int) -> Any:
+        raise AssertionError("a bit was drawn")
+
+
+@cache
+def configurations() -> tuple[tuple[str, Mechanism[Any], Any], ...]:
+    """One configuration of each mechanism and adjacency, with records that its audit attacks."""
+    found: dict[str, tuple[str, Mechanism[Any], Any]] = {}
+    for module in pkgutil.iter_modules(audits.__path__):
+        if module.ispkg or module.name.startswith("_"):
+            continue
+        for one in getattr(importlib.import_module(f"audits.{module.name}"), "CONFIGURATIONS", ()):
+            key = f"{module.name} {one.mechanism.adjacency}"
+            small = [pair for pair in one.pairs if len(pair.left) < 10_000]
+            if small and key not in found:
+                found[key] = key, one.mechanism, small[0].left
+    return tuple(found.values())
+
+
+def cut(data: Any, seed: int) -> list[Any]:
+    """The records in up to four chunks in another order, one of them empty."""
+    rng = np.random.default_rng(seed)
+    parts = np.split(data, np.sort(rng.integers(0, len(data) + 1, 3)))
+    return [*(parts[i] for i in rng.permutation(4)), data[:0]]
+
+
+def test_every_mechanism_that_adds_up_releases_what_it_releases_in_one_piece() -> None:
+    tried = set()
+    for name, mechanism, records in configurations():
+        if streaming(mechanism.fixed_plan).refusal is None:
+            data = np.asarray(records, float)
+            whole = mechanism.release(data, SeededBits(5))
+            assert mechanism.release(Chunks(cut(data, 3)), SeededBits(5)) == whole, name
+            tried.add(type(mechanism))
+    assert len(tried) >= 18
+
+
+def test_every_other_mechanism_is_refused_before_a_record_is_read_and_a_bit_is_drawn() -> None:
+    def chunks() -> Iterator[Any]:
+        raise AssertionError("a record was read")
+
+    refused = 0
+    for _, mechanism, _ in configurations():
+        if streaming(mechanism.fixed_plan).refusal is not None:
+            with pytest.raises(TypeError, match=r"needs all records at once: .*Give one array"):
+                mechanism.release(Chunks(chunks), NoBits())
+            refused += 1
+    assert refused >= 12
+
+
+def released(mechanism: Mechanism[Any], data: Any) -> Any:
+    return mechanism.release(data, SeededBits(7))
+
+
+def frames() -> list[Any]:
+    return [pa.table({"a": part[:, 0], "b": part[:, 1]}) for part in np.split(ROWS, [3, 3, 700])]
+
+
+SOURCES: dict[str, Callable[[], Any]] = {
+    "an iterator": lambda: iter(np.split(ROWS, [10, 500])),
+    "a generator of other dtypes": lambda: (part.astype(object) for part in np.split(ROWS, [7])),
+    "a list": lambda: Chunks([ROWS[:400], ROWS[400:]]),
+    "slices of an array": lambda: Chunks(ROWS),
+    "a function": lambda: Chunks(lambda: iter([ROWS[5:], ROWS[:5]])),
+    "frames": lambda: Chunks(frames()),
+    "columns of frames": lambda: Chunks(
+        [frame.append_column("c", frame["a"]).select(["c", "b", "a"]) for frame in frames()],
+        columns=["a", "b"],
+    ),
+    "record batches": lambda: pa.concat_tables(frames()).to_reader(),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES.keys())
+def test_every_source_gives_what_one_array_gives(source: Callable[[], Any]) -> None:
+    assert released(PLANE, source()) == released(PLANE, ROWS)
+
+
+def test_files_and_memory_maps_give_what_one_array_gives(tmp_path: Path) -> None:
+    whole = released(PLANE, ROWS)
+    parquet.write_table(pa.concat_tables(frames()), tmp_path / "x.parquet", row_group_size=77)
+    with parquet.ParquetFile(tmp_path / "x.parquet") as file:
+        assert released(PLANE, file) == whole
+        assert released(PLANE, Chunks(file, columns=["a", "b"])) == whole
+        assert released(PLANE, Chunks(file, columns=["b", "a"])) != whole
+    np.save(tmp_path / "x.npy", ROWS)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert isinstance(mapped, np.memmap)
+    assert released(PLANE, mapped) == whole
+    assert streaming(PLANE.fixed_plan).refusal is None
+    assert type(PLANE.law(mapped)._view).__name__ == "ChunkedView"
+
+
+def test_records_that_are_missing_count_as_in_one_piece() -> None:
+    odd = ROWS.copy()
+    odd[[0, 5, 999], [0, 1, 1]] = np.nan, np.inf, -np.inf
+    mixed = [odd[:3].astype(object), odd[3:3], odd[3:].astype(np.float64)]
+    mixed[0][1, 0] = "no number"
+    odd[1, 0] = np.nan
+    assert released(PLANE, Chunks(mixed)) == released(PLANE, odd)
+    exact = (
+        np.array([[2**53 + 1, 3]]),
+        np.array([[0.5, 2.0]], np.float32),
+        np.array([[True, False]]),
+    )
+    assert released(PLANE, Chunks(exact)) == released(PLANE, np.vstack(exact).astype(float))
+
+
+def test_no_chunk_and_empty_chunks_are_nobody() -> None:
+    nobody = released(PLANE, np.zeros((0, 2)))
+    for chunks in ([], [np.zeros((0, 2))], [np.zeros(0), np.zeros((0, 2), object)]):
+        assert released(PLANE, Chunks(chunks)) == nobody
+
+
+@pytest.mark.parametrize("large", [2**61 - 1, 2**61, -(2**61), 2**70])
+def test_sums_beyond_a_word_are_exact(large: int) -> None:
+    kind = object if abs(large) > 2**62 else np.int64
+    part = Sums(1, (np.array([large, -1], kind),), 2**63)
+    total = part + part + part
+    assert total.values[0].tolist() == [3 * large, -3]
+    assert (total.rows, total.digest) == (3, 2**63)
+
+
+def test_several_mechanisms_share_one_pass() -> None:
+    passes = []
+
+    def fresh() -> Iterator[Any]:
+        passes.append(1)
+        return iter([ROWS[:9], ROWS[9:]])
+
+    chunks = Chunks(fresh)
+    first = chunks.mapped(lambda rows: rows[:, :1])
+    laws = laws_on([(PLANE, chunks), (COUNT, first), (TWICE, first)])
+    assert len(passes) == 1
+    assert PLANE.release(laws[0], SeededBits(7)) == released(PLANE, ROWS)
+    assert COUNT.release(laws[1], SeededBits(7)) == released(COUNT, ROWS[:, 0])
+    assert len(passes) == 1
+    assert TWICE.release(laws[2], SeededBits(7)) == released(TWICE, ROWS[:, 0])
+    assert len(passes) == 2
+    with pytest.raises(TypeError, match="law of another mechanism"):
+        COUNT.release(laws[0], NoBits())
+
+
+def test_an_iterator_is_refused_for_several_passes_before_it_is_read() -> None:
+    def chunks() -> Iterator[Any]:
+        raise AssertionError("a record was read")
+        yield
+
+    with pytest.raises(
+        TypeError, match=r"IterativeMean reads the records up to 2 times.*a function"
+    ):
+        TWICE.release(chunks(), NoBits())
+    used = Chunks(iter([ROWS]))
+    assert released(PLANE, used) == released(PLANE, ROWS)
+    with pytest.raises(TypeError, match="have been read"):
+        PLANE.release(used, NoBits())
+
+
+SECRET = "the record 4.125 of somebody"
+
+
+class Raises:
+    """A chunk whose conversion raises with a record in its message."""
+
+    ndim = 2
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise ValueError(SECRET)
+
+
+class WithoutLength(np.ndarray):
+    """An array that raises when it is looked at."""
+
+    @property
+    def ndim(self) -> Any:
+        raise KeyError(SECRET)
+
+
+def breaks_down() -> Iterator[Any]:
+    yield ROWS[:3]
+    raise OSError(SECRET)
+
+
+FAILING: dict[str, tuple[Callable[[], Any], str]] = {
+    "an iterator that raises": (breaks_down, "could not be read"),
+    "a chunk that raises": (lambda: iter([ROWS, Raises()]), "does not become an array"),
+    "a chunk that raises in its own way": (
+        lambda: iter([ROWS, ROWS.view(WithoutLength)]),
+        "could not be read",
+    ),
+    "no chunk": (lambda: iter([ROWS, 4.125]), "A chunk is a float"),
+    "a record": (lambda: iter(ROWS), "has 1 dimension, and a record has 2 columns"),
+    "a list": (lambda: iter(ROWS.tolist()), "A chunk is a list"),
+    "columns more": (lambda: iter([ROWS, np.zeros((2, 3))]), "3 columns; this mechanism"),
+    "dates": (lambda: iter([ROWS, np.zeros((2, 2), "M8[D]")]), "dates, not real numbers"),
+    "other names": (
+        lambda: iter([frames()[0], frames()[0].rename_columns(["a", "c"])]),
+        "other names",
+    ),
+    "another order": (lambda: iter([*frames(), frames()[0].select(["b", "a"])]), "another order"),
+    "a missing column": (
+        lambda: Chunks([*frames(), frames()[0].select(["b"])], columns=["a", "b"]),
+        "could not be read",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "why"), FAILING.values(), ids=FAILING.keys())
+def test_what_goes_wrong_is_typed_shows_no_record_and_draws_no_bit(
+    source: Callable[[], Any], why: str
+) -> None:
+    with pytest.raises(SourceFailed, match=rf"{why}.* Nothing was released\.$") as caught:
+        PLANE.release(source(), NoBits())
+    error = caught.value
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    shown = "".join(traceback.format_exception(error))
+    assert SECRET not in shown.replace("breaks_down", "")
+    assert "4.125" not in str(error)
+
+
+def test_a_record_that_is_refused_is_refused_in_words() -> None:
+    strict = ClippedMean(center=(0.0, 1.0), radius=2.0, adjacency=ADD, noise_multiplier=1)
+    with pytest.raises(SourceFailed, match="In a chunk: Record 1 is not finite"):
+        strict.release(iter([ROWS, np.array([[0.0, 1.0], [np.nan, 0.0]])]), NoBits())
+
+
+@pytest.mark.parametrize("data", [{"a": [1.0]}, "x.parquet", 3, frames()[0]], ids=repr)
+def test_what_is_no_source_is_refused(data: Any) -> None:
+    with pytest.raises(TypeError, match="no source of chunks"):
+        Chunks(data)
+
+
+def test_records_that_change_between_passes_are_seen() -> None:
+    versions = [[ROWS[:, 0]], [np.concatenate([ROWS[1:, 0], [1.0]])]]
+    with pytest.raises(SourceFailed, match="changed between two passes"):
+        released(TWICE, Chunks(lambda: iter(versions.pop(0))))
+    again = [[ROWS[:, 0]], [ROWS[600:, 0], ROWS[:600, 0]]]
+    assert released(TWICE, Chunks(lambda: iter(again.pop(0)))) == released(TWICE, ROWS[:, 0])
+
+
+def test_a_file_that_changes_while_it_is_read_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "rows.npy"
+    np.save(file, ROWS)
+
+    def fresh(change: bool) -> Iterator[Any]:
+        yield np.load(file)
+        if change:
+            np.save(file, ROWS[:3])
+
+    assert released(PLANE, Chunks(lambda: fresh(False), files=[file])) == released(PLANE, ROWS)
+    with pytest.raises(SourceFailed, match="A file changed"):
+        PLANE.release(Chunks(lambda: fresh(True), files=[file]), NoBits())
+    file.unlink()
+    with pytest.raises(SourceFailed, match="could not be read"):
+        PLANE.release(Chunks([ROWS], files=[file]), NoBits())
+
+
+def test_under_replace_the_number_of_records_is_counted_and_too_few_are_refused() -> None:
+    few = BoundedMean(lower=0.0, upper=1.0, adjacency=REPLACE, noise_multiplier=1)
+    column = ROWS[:, 0]
+    assert released(few, Chunks([column[:7], column[7:]])) == released(few, column)
+    with pytest.raises(ValueError, match="have 0 records; this mechanism needs at least 1"):
+        few.release(Chunks([]), NoBits())
+
+
+def test_what_is_made_of_chunks_prints_nothing_of_them() -> None:
+    law = PLANE.law(Chunks([np.array([[4.125, 4.125]])]))
+    shown = f"{Chunks(ROWS)!r} {law!r} {law._view!r} {law._view.__dict__['_passes']!r}"
+    assert "4.125" not in shown
+    with pytest.raises(TypeError, match="never all at once"):
+        _ = law._view.records
