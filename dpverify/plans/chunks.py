@@ -33,6 +33,10 @@ class SourceFailed(RuntimeError):
     """
 
 
+class Unfit(TypeError):
+    """A chunk that is refused for a public fact, which its text tells: raised by functions of a chunk."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What is asked of each chunk, and how its records are read."""
@@ -73,18 +77,22 @@ def tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:
     """Ask one chunk. Raises nothing that a chunk can decide: it runs on other machines, too."""
     try:
         return _tallied(readings, chunk)
+    except Unfit as refusal:
+        return Refused(str(refusal))
     except Exception:  # whose message and whose traceback may show records
         return Refused()
 
 
 def _tallied(readings: tuple[Reading, ...], chunk: Any) -> Tally | Refused:
     views: dict[Hashable, View] = {}
+    made: dict[Then, Any] = {(): chunk}  # what several readings begin with is done once
     sums = []
     for one in readings:
         if one.key not in views:
-            given = chunk
-            for function in one.then:
-                given = function(given)
+            for i, function in enumerate(one.then):
+                if one.then[: i + 1] not in made:
+                    made[one.then[: i + 1]] = function(made[one.then[:i]])
+            given = made[one.then]
             unfit = _unfit(given, one.domain)
             if unfit is not None:
                 return Refused(unfit)
@@ -136,10 +144,18 @@ def merged(one: Tally | Refused, two: Tally | Refused) -> Tally | Refused:
 
 
 class Source(ABC):
-    """Where chunks come from. once: whether they can be read a single time; spent: whether that was done."""
+    """Where chunks come from. once: whether they can be read a single time; spent: whether that was done.
+
+    opened: the stamp that it must have whenever it is read; None: any.
+    """
 
     once: bool = False
     spent: bool = False
+    opened: Hashable = None
+
+    def rows(self) -> int | None:
+        """Count all records where that needs no pass over them, as in the footers of files; else None."""
+        return None
 
     @abstractmethod
     def tally(self, ask: Callable[[Any], Tally | Refused]) -> Tally | Refused | None:
@@ -162,8 +178,13 @@ class LocalChunks(Source):
         *,
         once: bool = False,
         files: Sequence[str | PathLike[str]] = (),
+        rows: Callable[[], int] | None = None,
     ) -> None:
-        self._fresh, self.once, self._files = fresh, once, tuple(files)
+        self._fresh, self.once, self._files, self._rows = fresh, once, tuple(files), rows
+
+    def rows(self) -> int | None:
+        """Count the records by what was given for that."""
+        return None if self._rows is None else self._rows()
 
     def tally(self, ask: Callable[[Any], Tally | Refused]) -> Tally | Refused | None:
         """Ask one after the other, until one is refused."""
@@ -269,15 +290,16 @@ def chunks_in(data: Any) -> Chunks | None:
     return Chunks(data) if isinstance(data, Iterator) or is_dask(data) or opened else None
 
 
-def tally(chunks: Sequence[Chunks], readings: Sequence[Reading]) -> list[Sums]:
-    """Read the chunks' one source once, and give what each reading adds up to. Raises SourceFailed."""
-    source = chunks[0].source
+def tally(source: Source, readings: Sequence[Reading]) -> list[Sums]:
+    """Read all chunks once, and give what each reading adds up to. Raises SourceFailed."""
     asked = tuple(readings)
     found, stamps = _attempted(source, partial(tallied, asked))
     if isinstance(found, Refused):
         _fail(found.why)
     if stamps[0] != stamps[1]:
         _fail("A file changed while it was read.")
+    if source.opened is not None and stamps[0] != source.opened:
+        _fail("A file is not what it was when it was opened.")
     nobody = Tally(tuple(one.of_nobody() for one in asked))
     total = nobody if found is None else merged(nobody, found)
     assert isinstance(total, Tally)

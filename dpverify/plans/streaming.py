@@ -38,6 +38,11 @@ class Streaming:
         """The most passes that it may need."""
         return 1 + self.later
 
+    def check(self, what: str) -> None:
+        """Refuse what does not add up over chunks, in words. Raises TypeError."""
+        if self.refusal is not None:
+            raise TypeError(f"{what} needs all records at once: {self.refusal} {_INSTEAD}")
+
     def __add__(self, other: Streaming) -> Streaming:
         """Read what both read."""
         asks = tuple(dict.fromkeys((*self.asks, *other.asks)))
@@ -101,8 +106,7 @@ class Job:
     def check(self, what: str) -> Streaming:
         """Refuse, from the plan alone, what chunks do not suffice for. Raises TypeError before anything is read."""
         found = streaming(self.plan)
-        if found.refusal is not None:
-            raise TypeError(f"{what} needs all records at once: {found.refusal} {_INSTEAD}")
+        found.check(what)
         if self.chunks.source.spent:
             raise TypeError(
                 f"{what}: these chunks came from an iterator and have been read. Give them anew."
@@ -134,7 +138,7 @@ def laws(jobs: Sequence[tuple[Job, str]]) -> list[Law]:
             )
             for i in some
         ]
-        sums = tally([jobs[i][0].chunks for i in some], readings)
+        sums = tally(jobs[some[0]][0].chunks.source, readings)
         for i, reading, first in zip(some, readings, sums, strict=True):
             made[i] = _law(jobs[i][0], reading, first)
     return [made[i] for i in range(len(jobs))]
@@ -144,7 +148,7 @@ def _law(job: Job, reading: Reading, first: Sums) -> Law:
     check_rows(first.rows, job.domain)
 
     def again(asks: Sequence[Ask], before: Transcripts) -> Sums:
-        (found,) = tally([job.chunks], [replace(reading, asks=tuple(asks), before=before)])
+        (found,) = tally(job.chunks.source, [replace(reading, asks=tuple(asks), before=before)])
         if (found.rows, found.digest) != (first.rows, first.digest):
             raise SourceFailed(
                 "The records changed between two passes over them. Nothing was released."

@@ -85,7 +85,11 @@ class Plan(Asking[str]):
             if first
             else self._account.spend(whole, text, shown)
         )
-        found = {str(one.question): answered(one, spend, released(one, self._bits)) for one in made}
+        results = released(made, self._bits)
+        found = {
+            str(one.question): answered(one, spend, result)
+            for one, result in zip(made, results, strict=True)
+        }
         return Answers(spend, shown, found)
 
     def derivation_of(self, spend: Spend) -> Derivation[PrivacyClaim]:

@@ -4,7 +4,7 @@ one derivation."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -14,7 +14,8 @@ import numpy as np
 
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.mechanisms.private_quantile import QuantileEstimate
-from dpverify.plans import Abstained, Mechanism
+from dpverify.plans import Abstained, Chunks, Law, Mechanism
+from dpverify.plans.streaming import streaming
 from dpverify.privacy import (
     Adjacency,
     Derivation,
@@ -55,6 +56,15 @@ class Together:
     pieces: tuple[Piece, ...]
     disjoint: bool
     features: Features | None = None
+
+    def taken(self, piece: Piece) -> Any:
+        """Give the records that the mechanism takes, or chunks of them."""
+        records = piece.selection.records
+        if self.features is None:
+            return records
+        return (
+            records.mapped(self.features) if isinstance(records, Chunks) else self.features(records)
+        )
 
     def derivation(self, adjacency: Adjacency) -> Derivation[PrivacyClaim]:
         """Derive what they claim of the table together: the dearest of them, once."""
@@ -98,14 +108,24 @@ class Prepared:
         units = np.outer(features.half, features.half)
         return found / math.sqrt(len(features.center)) * float(np.linalg.norm(units))
 
-    def release(self, bits: Bits | None) -> dict[Any, Any]:
+    def chunks(self) -> list[tuple[Mechanism[Any], Chunks]]:
+        """Give each mechanism with what it reads chunk by chunk; nothing for a table in memory."""
+        pairs = [(one, piece) for one in self.together for piece in one.pieces]
+        if not pairs or pairs[0][1].selection.table.chunks is None:
+            return []
+        return [(one.mechanism, one.taken(piece)) for one, piece in pairs]
+
+    def release(self, bits: Bits | None, laws: Iterator[Law]) -> dict[Any, Any]:
         """Draw all releases, and give the result of each group. Reads records: only after the
-        spend."""
+        spend.
+
+        laws: of what is read chunk by chunk, in the order of ``chunks``, by one pass for all.
+        """
         found: dict[Any, dict[Any, list[Any]]] = {}
         for together in self.together:
             for piece in together.pieces:
-                records = piece.selection.records
-                taken = records if together.features is None else together.features(records)
+                law = next(laws, None)
+                taken = together.taken(piece) if law is None else law
                 released = together.mechanism.release(taken, bits)
                 found.setdefault(piece.group, {}).setdefault(piece.bin, []).append(released)
         return {group: self._result(bins) for group, bins in found.items()}
@@ -172,6 +192,8 @@ def prepare(
         Together(mechanism, pieces, disjoint, choice.features)
         for mechanism, choice in zip(made, chosen, strict=True)
     )
+    if table.chunks is not None:
+        _refuse_all_at_once(question, made)
     if needed is Adjacency.REPLACE:
         _refuse_too_few(question, made, table.private_number_of_rows)
     shown = rules.compose(*(one.derivation(adjacency) for one in together))
@@ -256,6 +278,15 @@ def _refuse_too_few(question: Question, made: Sequence[Mechanism[Any]], rows: in
             f"{fewest}. (Under replace the "
             "number of rows is public.) Nothing was spent."
         )
+
+
+def _refuse_all_at_once(question: Question, made: Sequence[Mechanism[Any]]) -> None:
+    """Refuse what does not add up over the chunks of a table, before anything is spent."""
+    for mechanism in made:
+        try:
+            streaming(mechanism.fixed_plan).check(type(mechanism).__name__)
+        except TypeError as error:
+            raise ValueError(f"{question}: {error} Nothing was spent.") from None
 
 
 def _value(released: Any) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from dpverify.plans import SourceFailed, laws_on
 from dpverify.randomness import Bits
 from dpverify.session.account import Spend
 from dpverify.session.answers import Answer, GroupedAnswer
@@ -17,17 +18,31 @@ class ReleaseFailed(RuntimeError):
     records may have decided it."""
 
 
-def released(prepared: Prepared, bits: Bits | None) -> dict[Any, Any]:
-    """Release after the spend. Raises ReleaseFailed, with no trace of the records, for whatever
-    error there was."""
+def released(made: Sequence[Prepared], bits: Bits | None) -> list[dict[Any, Any]]:
+    """Release after the spend: all that is read chunk by chunk in one pass.
+
+    Raises ReleaseFailed, with no trace of the records, for whatever error there was.
+    """
+    results: list[dict[Any, Any]] = []
+    why = _DECIDED
     with suppress(Exception):
-        return prepared.release(bits)
+        try:
+            laws = iter(laws_on([pair for one in made for pair in one.chunks()]))
+            results += (one.release(bits, laws) for one in made)
+        except SourceFailed as failure:  # whose text is of public facts
+            why = str(failure)
+    if len(results) == len(made):
+        return results
     raise ReleaseFailed(
-        f"{prepared.question}: the release failed after its budget was spent, which stays spent. "
-        "Why is not said here, for "
-        "records may have decided it; the data's owner can run answer's mechanism on the "
-        "selection's records to see."
+        f"{made[len(results)].question}: the release failed after its budget was spent, which stays "
+        f"spent. {why}"
     )
+
+
+_DECIDED = (
+    "Why is not said here, for records may have decided it; the data's owner can run answer's mechanism on "
+    "the selection's records to see."
+)
 
 
 def answered(prepared: Prepared, spend: Spend, found: Mapping[Any, Any]) -> Answer:

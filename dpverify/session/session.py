@@ -189,7 +189,8 @@ class Session(Asking[Answer]):
         shown = prepared.derivation
         text = question.text(share_of(share), budget)
         spend = self.account.spend(shown.conclusion.guarantee, text, shown)
-        return answered(prepared, spend, released(prepared, self._bits))
+        (result,) = released([prepared], self._bits)
+        return answered(prepared, spend, result)
 
     def __repr__(self) -> str:
         return (

@@ -13,15 +13,20 @@ from __future__ import annotations
 
 import codecs
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+from dpverify.plans.chunks import Chunks, LocalChunks
 
 Encoding = Literal["utf-8", "ascii", "latin-1", "cp1252"]
 """Encodings in which a line feed, a comma and a quotation mark are the bytes that they are in
 ASCII, and nothing else is."""
 _DELIMITERS = ",;\t|:"
+_NUMBERS = 1 << 20
+"""Numbers in a chunk: what is computed of them stays in a cache."""
 
 
 def csv_columns(
@@ -79,6 +84,58 @@ def parquet_table(path: str | PathLike[str], wanted: tuple[str, ...]) -> Any:
 
     Raises ImportError without pyarrow, and what pyarrow and the system raise for the file.
     """
+    with _parquet().ParquetFile(path) as file:
+        there = file.schema_arrow.names
+        return file.read(columns=[name for name in wanted if name in there])
+
+
+def parquet_files(path: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+    """List files: a single one, those of a list, or those of a folder that end in .parquet, by
+    name. Raises ValueError for none, and for one twice, whose rows would count twice.
+    """
+    paths = [path] if isinstance(path, (str, PathLike)) else list(path)
+    found: list[Path] = []
+    for one in map(Path, paths):
+        found += sorted(one.glob("*.parquet")) if one.is_dir() else [one]
+    if not found:
+        raise ValueError(f"{path}: there is no Parquet file; give one that ends in .parquet.")
+    if len({file.resolve() for file in found}) < len(found):
+        raise ValueError(f"{path}: a file is there twice, and its rows would count twice.")
+    return found
+
+
+def parquet_chunks(files: Sequence[Path], wanted: tuple[str, ...]) -> Chunks:
+    """Read the wanted columns of Parquet files chunk by chunk, whenever they are asked for.
+
+    Raises ImportError without pyarrow, ValueError for a file without one of the columns, and what
+    pyarrow and the system raise for a file.
+    """
+    parquet = _parquet()
+    source = LocalChunks(partial(_batches, files, wanted), files=files, rows=partial(_rows, files))
+    source.opened = source.stamp()
+    for file in files:
+        there = parquet.read_schema(file).names
+        for name in wanted:
+            if there.count(name) != 1:
+                raise ValueError(
+                    f"{file.name}: {there.count(name)} columns are named {name!r}; declare columns "
+                    "by the names that all files have."
+                )
+    return Chunks(source)
+
+
+def _batches(files: Sequence[Path], wanted: tuple[str, ...]) -> Iterator[Any]:
+    for path in files:
+        with _parquet().ParquetFile(path) as file:
+            rows = max(1, _NUMBERS // len(wanted))
+            yield from file.iter_batches(batch_size=rows, columns=list(wanted))
+
+
+def _rows(files: Sequence[Path]) -> int:
+    return sum(int(_parquet().read_metadata(file).num_rows) for file in files)
+
+
+def _parquet() -> Any:
     try:
         from pyarrow import parquet
     except ImportError:
@@ -86,6 +143,4 @@ def parquet_table(path: str | PathLike[str], wanted: tuple[str, ...]) -> Any:
             "Table.read_parquet needs pyarrow: install dpverify[tables], or give a data frame to "
             "Table."
         ) from None
-    with parquet.ParquetFile(path) as file:
-        there = file.schema_arrow.names
-        return file.read(columns=[name for name in wanted if name in there])
+    return parquet

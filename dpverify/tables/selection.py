@@ -3,7 +3,7 @@ does to claims."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid import interval
+from dpverify.plans import Chunks
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, rules
 from dpverify.tables.cells import Floats
 from dpverify.tables.types import Boolean, Category, ColumnType, Integer, Number
@@ -35,6 +36,30 @@ class Condition:
             return np.isin(values, self.among)
         met: NDArray[np.bool_] = (values >= self.low) & (values <= self.high)
         return met
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The function of each row that a selection is: from the numbers of columns to the kept records."""
+
+    columns: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    filling: float | None
+
+    def __call__(self, numbers: Mapping[str, Floats]) -> Floats:
+        """Give the kept records in order, shape (n, number of columns)."""
+        n = len(next(iter(numbers.values())))
+        kept = np.ones(n, bool)
+        for one in self.conditions:
+            kept &= one.holds(numbers[one.column])
+        found = np.zeros((n, max(1, len(self.columns))))
+        for i, name in enumerate(self.columns):
+            found[:, i] = numbers[name]
+        kept &= ~np.isnan(found).any(axis=1)
+        if self.filling is not None:
+            found[~kept] = self.filling
+            return found
+        return found if kept.all() else np.ascontiguousarray(found[kept])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -72,25 +97,18 @@ class Selection:
         return f"{read or 'each record as 0'}{kept}{filled}"
 
     @property
-    def records(self) -> Floats:
-        """The kept records as mechanisms take them, shape (n, number of columns): as secret as the
-        data.
+    def records(self) -> Floats | Chunks:
+        """The kept records as mechanisms take them, shape (n, number of columns), or in chunks of
+        such: as secret as the data.
 
         A category's value is its place in the declared list, a truth value is 0 or 1. Without
         columns each record is a single 0, to be counted.
         """
-        n = self.table.private_number_of_rows
-        kept = np.ones(n, bool)
-        for one in self.conditions:
-            kept &= one.holds(self.table.numbers(one.column))
-        found = np.zeros((n, max(1, len(self.columns))))
-        for i, name in enumerate(self.columns):
-            found[:, i] = self.table.numbers(name)
-        kept &= ~np.isnan(found).any(axis=1)
-        if self.filling is not None:
-            found[~kept] = self.filling
-            return found
-        return np.ascontiguousarray(found[kept])
+        keep = Keep(self.columns, self.conditions, self.filling)
+        chunks = self.table.chunks
+        if chunks is not None:
+            return chunks.mapped(keep)
+        return keep({name: self.table.numbers(name) for name in self.table.columns})
 
     def where(
         self,

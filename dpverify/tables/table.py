@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 
 import numpy as np
 
+from dpverify.plans import Chunks
 from dpverify.privacy import TableDomain
 from dpverify.privacy.sealed import sealed
 from dpverify.tables.cells import Floats
-from dpverify.tables.reading import columns_of
-from dpverify.tables.reading_files import Encoding, csv_columns, parquet_table
+from dpverify.tables.reading_chunks import Encode, rows_of
+from dpverify.tables.reading_files import (
+    Encoding,
+    csv_columns,
+    parquet_chunks,
+    parquet_files,
+    parquet_table,
+)
 from dpverify.tables.selection import Selection
 from dpverify.tables.types import DECLARED, ColumnType
 
@@ -26,7 +32,9 @@ class Table:
     """Named columns of declared types: a snapshot, which nothing changes afterwards.
 
     data: a data frame of pandas or polars, a table of pyarrow, a mapping from names to columns, a
-    numpy array (a structured one, or one of rows), or a list of rows, each a mapping or a sequence.
+    numpy array (a structured one, or one of rows), or a list of rows, each a mapping or a sequence;
+    or ``Chunks`` or a Dask data frame, for data larger than memory: then it is read chunk by chunk
+    whenever a question is answered, by mechanisms whose queries add up, and must not change.
     columns: the declared type of each column that is to be used; others are not read. names: the
     names of the columns of an array or of rows, in order; by default those of ``columns``. name:
     the table's own, by which claims about two tables are told apart.
@@ -37,10 +45,12 @@ class Table:
     TypeError or ValueError for what is no table and for columns that are not there.
     """
 
-    __slots__ = ("_columns", "_domain", "_numbers")
+    __slots__ = ("_chunks", "_columns", "_domain", "_numbers", "_rows")
     _columns: Mapping[str, ColumnType]
     _domain: TableDomain
     _numbers: dict[str, Floats]
+    _chunks: Chunks | None
+    _rows: int | None
 
     def __init__(
         self,
@@ -56,13 +66,11 @@ class Table:
             raise TypeError(f"name = {name!r}; give the table a name, a text.")
         self._domain = TableDomain(str(name), described)
         self._columns = MappingProxyType(declared)
-        self._numbers = {}
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a conversion does to one record stays silent
-            cells = columns_of(data, tuple(declared), names)
-            for column, kind in declared.items():
-                found = kind.encode(cells.pop(column))
-                found[np.isnan(found)] = kind.fill
+        self._numbers, self._rows = {}, None
+        encode = Encode(tuple(declared.items()), None if names is None else tuple(names))
+        self._chunks = encode.streamed(data)
+        if self._chunks is None:
+            for column, found in encode.numbers(data):
                 self._numbers[column] = np.frombuffer(found.tobytes(), np.float64)  # for good
 
     @classmethod
@@ -92,17 +100,32 @@ class Table:
     @classmethod
     def read_parquet(
         cls,
-        path: str | PathLike[str],
+        path: str | PathLike[str] | Sequence[str | PathLike[str]],
         *,
         columns: Mapping[str, ColumnType],
         name: str | None = None,
+        in_memory: bool = True,
     ) -> Self:
-        """Read a single Parquet file, by pyarrow.
+        """Read a Parquet file, by pyarrow; or, in_memory=False, read it chunk by chunk when a
+        question is answered.
 
-        name: the table's, by default the file's without its ending. Raises ImportError without
-        pyarrow, TypeError, ValueError or OSError.
+        Of several files (a list of them, or a folder of files that end in .parquet) the rows are
+        those of all together, in_memory=False alone. Files that change after they were opened are
+        refused. name: the table's, by default the file's without its ending. Raises ImportError
+        without pyarrow, TypeError, ValueError or OSError.
         """
         declared = declared_columns(columns)
+        if not in_memory:
+            files = parquet_files(path)
+            if name is None and not isinstance(path, (str, PathLike)):
+                raise ValueError("name: a table of several files has no name of its own; give one.")
+            return cls(
+                parquet_chunks(files, tuple(declared)),
+                columns=declared,
+                name=Path(cast(Any, path)).stem if name is None else name,
+            )
+        if not isinstance(path, (str, PathLike)) or Path(path).is_dir():
+            raise ValueError("Several files are read chunk by chunk: give in_memory=False.")
         read = parquet_table(path, tuple(declared))
         return cls(read, columns=declared, name=Path(path).stem if name is None else name)
 
@@ -126,13 +149,18 @@ class Table:
     def private_number_of_rows(self) -> int:
         """The number of rows: public under replace alone, and then only if no row was left out
         before."""
-        return len(next(iter(self._numbers.values())))
+        if self._chunks is None:
+            return len(next(iter(self._numbers.values())))
+        if self._rows is None:
+            self._rows = rows_of(self._chunks)
+        return self._rows
 
     @property
     def fingerprint(self) -> str:
         """A digest of all values, as secret as the data: who has it can test guesses. Never write
         or show it."""
         digest = hashlib.sha256(repr(self._domain).encode())
+        self._refuse_chunks("fingerprint")
         for found in self._numbers.values():
             digest.update(found.tobytes())
         return digest.hexdigest()
@@ -141,7 +169,20 @@ class Table:
         """Give the numbers of a column, read only, as secret as the data: NaN where a missing cell
         leaves its record out."""
         self.type_of(column)
+        self._refuse_chunks("numbers")
         return self._numbers[column]
+
+    @property
+    def chunks(self) -> Chunks | None:
+        """The numbers of all columns in chunks, as secret as the data; None for a table in memory."""
+        return self._chunks
+
+    def _refuse_chunks(self, what: str) -> None:
+        if self._chunks is not None:
+            raise TypeError(
+                f"{what}: the table {self.name!r} is read chunk by chunk and is not in memory; read "
+                "it with in_memory=True."
+            )
 
     def type_of(self, column: str) -> ColumnType:
         """Give a column's declared type. Raises ValueError for a column that was not declared."""

@@ -127,7 +127,11 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
         TypeError,
         "write where={'region': ",
     ),
-    "a generator, which can be read once": (read_twice, TypeError, "A generator is no table"),
+    "a generator, which can be read once": (
+        read_twice,
+        TypeError,
+        "a generator can be read once; give a list of rows",
+    ),
     "a frame in place of a table": (
         lambda: Session(DATA, budget=PureDP(1), adjacency=ADD),  # type: ignore[arg-type]
         TypeError,

@@ -1,0 +1,80 @@
+"""Tables that are read chunk by chunk: the same function of each row as for one in memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpverify.plans.chunks import Chunks, Reading, Unfit, chunks_in, tally
+from dpverify.privacy import Domain
+from dpverify.tables.cells import Floats
+from dpverify.tables.reading import columns_of
+from dpverify.tables.reading_frames import is_frame, names_of
+from dpverify.tables.types import ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class Encode:
+    """The function that reads rows as numbers: of each declared column, each cell by itself.
+
+    names: of all columns of an array, in order; None for those that are declared.
+    """
+
+    columns: tuple[tuple[str, ColumnType], ...]
+    names: tuple[str, ...] | None = None
+
+    def numbers(self, data: Any) -> Iterator[tuple[str, Floats]]:
+        """Give each column's numbers, with what is missing filled. Raises TypeError or ValueError,
+        from public facts alone."""
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a conversion does to one record stays silent
+            cells = columns_of(data, tuple(name for name, _ in self.columns), self.names)
+            for column, kind in self.columns:
+                found = kind.encode(cells.pop(column))
+                found[np.isnan(found)] = kind.fill
+                yield column, found
+
+    def __call__(self, chunk: Any) -> dict[str, Floats]:
+        """Read one chunk, a data frame or an array of rows. Raises Unfit from public facts: a list
+        may be a single row."""
+        if is_frame(chunk):
+            there = names_of(chunk)
+            for name, _ in self.columns:
+                if there.count(name) != 1:
+                    raise Unfit(f"A chunk has {there.count(name)} columns named {name!r}, not one.")
+        elif not isinstance(chunk, np.ndarray) or (chunk.ndim != 2 and chunk.dtype.names is None):
+            raise Unfit(f"A chunk is a {type(chunk).__name__}; give data frames or arrays of rows.")
+        return dict(self.numbers(chunk))
+
+    def streamed(self, data: Any) -> Chunks | None:
+        """Give what is read chunk by chunk as numbers of columns; None for what is in memory.
+
+        Raises TypeError for an iterator, which could be read for one question only.
+        """
+        chunks = chunks_in(data)
+        if chunks is None:
+            return None
+        if chunks.source.once:
+            raise TypeError(
+                f"A table is read again and again, and a {type(data).__name__} can be read once; give "
+                "a list of rows, or Chunks of a function that returns a fresh iterator of chunks."
+            )
+        return chunks.mapped(self)
+
+
+def rows_of(chunks: Chunks) -> int:
+    """Count the rows of a table of chunks, by a pass over them unless its files say it."""
+    known = chunks.source.rows()
+    if known is not None:
+        return known
+    (found,) = tally(chunks.source, [Reading((*chunks.then, _zeros), Domain(1), ())])
+    return found.rows
+
+
+def _zeros(numbers: dict[str, Floats]) -> Floats:
+    """Count each row as one record."""
+    return np.zeros((len(next(iter(numbers.values()))), 1))
