@@ -35,7 +35,8 @@ from dpverify.rates.faults import caught, faults_of, faulty_law, noise_times, re
 from dpverify.rates.fitting import Slope, fit
 from dpverify.rates.instances import KINDS, Instance
 from dpverify.rates.judging import Comparison, Finding, Row, Table, compare, row_of, table_of
-from dpverify.rates.measuring import Point, measure
+from dpverify.rates.looking import enough, looks
+from dpverify.rates.measuring import Point, Releases, measure
 from dpverify.rates.metrics import Distance, Interval, Metric
 
 __all__ = [
@@ -63,17 +64,20 @@ __all__ = [
     "RateFault",
     "Reference",
     "Refuted",
+    "Releases",
     "Row",
     "Slope",
     "Table",
     "caught",
     "check_methods",
     "compare",
+    "enough",
     "faults_of",
     "faulty_law",
     "fit",
     "is_private",
     "judge_order",
+    "looks",
     "measure",
     "measure_cell",
     "noise_times",

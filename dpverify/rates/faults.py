@@ -22,7 +22,7 @@ LOST = Fraction(13, 10)
 """The factor of a constant that was lost on the way from the theory to the code."""
 _DRIFT = 2.0
 """How many tolerances the slope is off in a fault of the exponent."""
-_FEWER = 4
+_FEWER = 2
 _EARLY = 1 / 16
 """Share of alpha of each stage of releases but the last, which has what is left."""
 

@@ -3,10 +3,9 @@
 A comparison ends in one of three ways. It is *shown* when the 95% interval lies within what is claimed,
 *refuted* when the interval of level 1 - alpha lies wholly outside, and open otherwise. The margin
 between the two keeps both errors rare: a mechanism at the edge of what is claimed is refuted with
-probability at most alpha (by the metric's coverage). One whose error is as predicted is refuted or left
-open only if an end is wrong by a whole margin: with the shipped numbers of releases that is 4.5
-standard errors or more beyond the 95% end, a probability below 1e-5 a comparison (normal law); 2.7 for
-``gaussian`` against n, whose releases take long, so that one comparison in 300 is left open.
+probability at most alpha (by the metric's coverage). What is left open is measured with more releases,
+up to four times as many as the claim says (``dpverify.rates.looking``). One whose error is as predicted
+is left open only if an end of an interval is wrong by a whole margin even then.
 
 Intervals of a root mean square lean on the normal law. Where a few errors carry the sum of squares none
 is stated (``Metric.measure``), and what is claimed of such a point, or of a slope through it, stays

@@ -74,64 +74,86 @@ def measure(
     under a Population target each release is from fresh data. A planted ``fault`` changes the law or
     the estimate. The same arguments give the same point, in any process.
     """
-    setting = claim.at(index)
-    mechanism = claim.mechanism(setting)
-    errors, facts = _errors(claim, mechanism, index, repeats, seed, fault)
-    metric = claim.metric.at(setting)
-    shown = metric.measure(errors, SHOWN_ALPHA)
-    surely = metric.measure(errors, alpha)
-    return Point(
-        float(claim.values[index]),
-        int(setting["n"]),
-        int(setting.get("d", 1)),
-        shown.value,
-        shown.low,
-        shown.high,
-        surely.low,
-        surely.high,
-        alpha,
-        repeats,
-        seed,
-        int(np.isinf(errors).sum()),
-        facts,
-    )
+    return Releases(claim, index, seed=seed, fault=fault).point(repeats, alpha)
 
 
-def _errors(
-    claim: RateClaim,
-    mechanism: Mechanism[Any],
-    index: int,
-    repeats: int,
-    seed: int,
-    fault: RateFault | None,
-) -> tuple[Floats, dict[str, float]]:
-    setting, value = claim.at(index), claim.values[index]
-    stream = (seed, index, *words("" if fault is None else fault.name))
-    subject = _Subject(mechanism, value, fault)
-    bits = SeededBits(*stream)
-    if isinstance(claim.target, Empirical):
-        data = claim.instance.data(setting)
-        truth = claim.target.statistic(mechanism, data)
-        law = subject.law(data)
-        size = max(1, _BATCH // max(1, data.size))
-        many = -(-repeats // data.shape[1]) if claim.by_column else repeats
-        steps = [min(size, many - start) for start in range(0, many, size)]
-        found = [e for step in steps for e in subject.errors(law, bits, step, claim.error, truth)]
-    else:
-        data, truth, found = None, claim.target.value(mechanism, setting), []
-        for repeat in range(repeats):
-            law = subject.law(claim.instance.data(setting, *stream, repeat))
-            found += subject.errors(law, bits, 1, claim.error, truth)
-    shape = (data.shape[1],) if data is not None and claim.by_column else ()
-    if any(np.shape(e) not in (shape, ()) for e in found):
-        raise ValueError(
-            f"{claim.name}: an error has not the shape {shape}; give a number, or with by_column=True one for each column."
+class Releases:
+    """Independent releases at one value of the variable, of the mechanism or of a planted fault.
+
+    A larger number of them goes on where a smaller one ended, so that nothing is released twice.
+    """
+
+    def __init__(
+        self, claim: RateClaim, index: int, *, seed: int, fault: RateFault | None = None
+    ) -> None:
+        self._claim, self._index, self._seed = claim, index, seed
+        self._setting = claim.at(index)
+        mechanism = claim.mechanism(self._setting)
+        self._subject = _Subject(mechanism, claim.values[index], fault)
+        self._stream = (seed, index, *words("" if fault is None else fault.name))
+        self._bits = SeededBits(*self._stream)
+        self._errors = list[Any]()
+        self._data: Floats | None = None
+        self._law: Law | None = None
+        if isinstance(claim.target, Empirical):
+            self._data = claim.instance.data(self._setting)
+            self._truth = claim.target.statistic(mechanism, self._data)
+            self._law = self._subject.law(self._data)
+        else:
+            self._truth = claim.target.value(mechanism, self._setting)
+        facts = {} if claim.facts is None else claim.facts(self._setting, self._data, self._truth)
+        self._facts = {name: float(fact) for name, fact in facts.items()}
+
+    def point(self, repeats: int, alpha: float) -> Point:
+        """The metric of the first ``repeats`` releases, with intervals of level 1 - alpha."""
+        claim, setting = self._claim, self._setting
+        errors = self._of(repeats)
+        metric = claim.metric.at(setting)
+        shown = metric.measure(errors, SHOWN_ALPHA)
+        surely = metric.measure(errors, alpha)
+        return Point(
+            float(claim.values[self._index]),
+            int(setting["n"]),
+            int(setting.get("d", 1)),
+            shown.value,
+            shown.low,
+            shown.high,
+            surely.low,
+            surely.high,
+            alpha,
+            repeats,
+            self._seed,
+            int(np.isinf(errors).sum()),
+            self._facts,
         )
-    errors = np.concatenate([np.atleast_1d(e) for e in found]).astype(np.float64)
-    if np.isnan(errors).any() or (errors < 0).any():
-        raise ValueError(f"{claim.name}: an error is negative or NaN; errors are distances.")
-    facts = {} if claim.facts is None else claim.facts(setting, data, truth)
-    return errors, {name: float(fact) for name, fact in facts.items()}
+
+    def _of(self, repeats: int) -> Floats:
+        claim, data = self._claim, self._data
+        columns = data.shape[1] if data is not None and claim.by_column else 1
+        many = -(-repeats // columns)
+        self._go_on_to(many)
+        kept = self._errors[:many]
+        shape = (columns,) if data is not None and claim.by_column else ()
+        if any(np.shape(e) not in (shape, ()) for e in kept):
+            raise ValueError(
+                f"{claim.name}: an error has not the shape {shape}; give a number, or with by_column=True one for each column."
+            )
+        errors = np.concatenate([np.atleast_1d(e) for e in kept]).astype(np.float64)
+        if np.isnan(errors).any() or (errors < 0).any():
+            raise ValueError(f"{claim.name}: an error is negative or NaN; errors are distances.")
+        return errors
+
+    def _go_on_to(self, many: int) -> None:
+        subject, error, truth = self._subject, self._claim.error, self._truth
+        if self._law is None:
+            for repeat in range(len(self._errors), many):
+                law = subject.law(self._claim.instance.data(self._setting, *self._stream, repeat))
+                self._errors += subject.errors(law, self._bits, 1, error, truth)
+            return
+        size = max(1, _BATCH // max(1, np.asarray(self._data).size))
+        for start in range(len(self._errors), many, size):
+            step = min(size, many - start)
+            self._errors += subject.errors(self._law, self._bits, step, error, truth)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,22 +10,25 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import mpmath as mp
+import numpy as np
 
 from dpverify.rates import (
     Curve,
     Empirical,
-    Point,
     RateClaim,
+    Releases,
     Row,
     caught,
+    enough,
     faults_of,
-    measure,
+    looks,
     row_of,
 )
 from dpverify.suite.entries import Entry, SuiteError
@@ -154,17 +157,48 @@ def _alpha(suite: Suite, claim: RateClaim) -> float:
 
 
 def _point(suite: Suite, part: RatePart, options: RateOptions) -> dict[str, Any]:
-    claim = _claim(suite, part)
-    row = _row(suite, part, options, options.repeats(claim), _alpha(suite, claim))
+    """Measure with few releases first, and with more as long as they leave something open."""
+    claim, rows = _claim(suite, part), _Rows(suite, part, options)
+    alpha, row, slope = _alpha(suite, claim), None, rows.slope()
+    *early, (most, last) = looks(options.repeats(claim))
+    for repeats, share in early:
+        with suppress(ValueError):  # too few for an interval
+            row = rows(part.index, repeats=repeats, alpha=share * alpha)
+            if enough(claim, part.index, row, slope):
+                break
+    else:
+        row = rows(part.index, repeats=most, alpha=last * alpha)
+    assert row is not None
     return {**row.point.to_json(), **curves_of(row)}
 
 
-def _row(suite: Suite, part: RatePart, options: RateOptions, repeats: int, alpha: float) -> Row:
-    entry, claim = suite.rates[part.rate]
-    fault = next((f for f in faults_of(claim) if f.name == part.fault), None)
-    seed = seed_of(part.rate, options.seed)
-    point = measure(claim, part.index, repeats=repeats, alpha=alpha, seed=seed, fault=fault)
-    return row_of(claim, point, lambda curve, at: _predicted(entry, claim, part.index, curve, at))
+class _Rows:
+    """The rows of a part by index, each from as many releases as it is asked for."""
+
+    def __init__(self, suite: Suite, part: RatePart, options: RateOptions) -> None:
+        self._entry, self._claim = suite.rates[part.rate]
+        fault = next((f for f in faults_of(self._claim) if f.name == part.fault), None)
+        seed = seed_of(part.rate, options.seed)
+        self._releases = cache(lambda at: Releases(self._claim, at, seed=seed, fault=fault))
+
+    def __call__(self, index: int, *, repeats: int, alpha: float) -> Row:
+        entry, claim = self._entry, self._claim
+        point = self._releases(index).point(repeats, alpha)
+        return row_of(
+            claim, point, lambda curve, at: _predicted(entry, claim, index, curve, at.facts)
+        )
+
+    def slope(self) -> float | None:
+        """The slope of the claim's curve in its regime, unless it depends on what is measured."""
+        entry, claim = self._entry, self._claim
+        curve = claim.curve
+        if claim.exponent is None or curve is None or claim.facts is not None:
+            return None
+        if "records" in curve.arguments:
+            return None
+        values = [float(claim.values[i]) for i in claim.regime]
+        predicted = [_predicted(entry, claim, i, curve, {}) for i in claim.regime]
+        return float(np.polyfit(np.log(values), np.log(predicted), 1)[0])
 
 
 def _claim(suite: Suite, part: RatePart) -> RateClaim:
@@ -180,23 +214,21 @@ def _fault_data(suite: Suite, part: RatePart, options: RateOptions) -> dict[str,
     """Look for the fault with few releases first."""
     claim = _claim(suite, part)
     fault = next(one for one in faults_of(claim) if one.name == part.fault)
-
-    def row(index: int, *, repeats: int, alpha: float) -> Row:
-        return _row(suite, replace(part, index=index), options, repeats, alpha)
-
-    alpha = _alpha(suite, claim)
-    by = caught(claim, fault, row, repeats=options.repeats(claim), alpha=alpha)
+    row, repeats = _Rows(suite, part, options), options.repeats(claim)
+    by = caught(claim, fault, row, repeats=repeats, alpha=_alpha(suite, claim))
     return {"caught": bool(by), "by": by}
 
 
-def _predicted(entry: Entry, claim: RateClaim, index: int, curve: Curve, point: Point) -> float:
+def _predicted(
+    entry: Entry, claim: RateClaim, index: int, curve: Curve, facts: Mapping[str, float]
+) -> float:
     """The spec's function of this name, at a point."""
     function = getattr(entry.spec, curve.function, None)
     if not callable(function):
         raise SuiteError(f"spec/{entry.name}.py has no function {curve.function}")
     setting = claim.at(index)
     mechanism = claim.mechanism(setting)
-    known: dict[str, Any] = {**setting, **point.facts, "parameters": mechanism.parameters}
+    known: dict[str, Any] = {**setting, **facts, "parameters": mechanism.parameters}
     if "records" in curve.arguments:
         if not isinstance(claim.target, Empirical):
             raise SuiteError(f"{claim.name}: there are no records to give to {curve.function}")

@@ -61,7 +61,9 @@ def test_a_bound_that_is_off_is_refuted_and_the_right_one_is_not(
     right = getattr(entry.spec, function)
 
     def refuted() -> list[str]:
-        row = row_of(claim, point, lambda curve, at: rating._predicted(entry, claim, 0, curve, at))
+        row = row_of(
+            claim, point, lambda curve, at: rating._predicted(entry, claim, 0, curve, at.facts)
+        )
         return [c.what for c in compare(claim, row) if c.finding is Finding.REFUTED]
 
     assert not refuted()

@@ -62,7 +62,7 @@ def test_lost_constants_are_looked_for_where_there_is_most_noise() -> None:
 def test_a_fine_fault_is_seen_with_all_releases() -> None:
     by, asked = _asked(claim(curve=_CURVE), _LOST, 3200)
     assert by
-    assert [repeats for _, repeats, _ in asked] == [200, 800, 3200]
+    assert [repeats for _, repeats, _ in asked] == [200, 400, 800, 1600, 3200]
     assert sum(alpha for *_, alpha in asked) == pytest.approx(ALPHA)
 
 

@@ -374,3 +374,17 @@ def test_errors_that_a_few_carry_are_powerless_and_say_so(monkeypatch: pytest.Mo
     found = _judged(_only(error=wild), monkeypatch)
     assert found.outcome is Outcome.POWERLESS
     assert any("no interval: one error has over 5%" in line for line in found.details)
+
+
+def test_a_point_that_is_left_open_has_more_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A curve that is 6% off is shown to 1.1 by more than half of 4000 releases: 1.5% are a standard error."""
+    part, suite = RatePart(KEY, 3), load()
+    few = rating.run_part(part, OPTIONS).data
+    assert few["repeats"] == suite.rates[KEY][1].repeats // 2
+    entry = suite.rates[KEY][0]
+    right = entry.spec.expected_error
+    monkeypatch.setattr(entry.spec, "expected_error", lambda parameters: right(parameters) * 1.06)
+    monkeypatch.setattr(rating, "loaded", lambda root: suite)
+    more = rating.run_part(part, OPTIONS).data
+    assert more["repeats"] > few["repeats"]
+    assert more["high"] / more["low"] < few["high"] / few["low"]

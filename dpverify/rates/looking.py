@@ -1,0 +1,56 @@
+"""How many releases a point takes: few where a claim leaves much room, more where they leave something open.
+
+A point is looked at several times, each time with more releases, and alpha is divided among the looks. What is at
+the edge of what is claimed is shown at one of them with at most that many times 2.5%. Half of the claim's
+releases are enough where they show everything; otherwise there are as many as the claim says, then twice and four
+times as many, so that a claim that holds is left open only where four times its releases are too few.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from dpverify.rates.claims import RateClaim
+from dpverify.rates.judging import Finding, Row, compare
+from dpverify.rates.metrics import FEWEST_REPEATS
+
+_MORE = (1, 2, 4)
+"""How many times a claim's releases the looks after the first one have."""
+_SURE = 5.0
+"""Standard errors of a slope that have room within its tolerance: 1.96 for its interval, and 3 for chance."""
+
+
+def looks(repeats: int) -> Iterator[tuple[int, float]]:
+    """The numbers of releases of the looks at a point, each with its share of alpha."""
+    sizes = [repeats // 2] if repeats >= 2 * FEWEST_REPEATS else []
+    sizes += [more * repeats for more in _MORE]
+    yield from ((size, 1 / len(sizes)) for size in sizes)
+
+
+def enough(claim: RateClaim, index: int, row: Row, slope: float | None) -> bool:
+    """Say whether a point needs no more releases.
+
+    slope: of the claim's curve in its regime, where that is known; the closer it is to an end of what is
+    claimed, the more releases the points of the regime need.
+    """
+    findings = [comparison.finding for comparison in compare(claim, row)]
+    if Finding.REFUTED in findings:
+        return True
+    return Finding.OPEN not in findings and _precise(claim, index, row, slope)
+
+
+def _precise(claim: RateClaim, index: int, row: Row, slope: float | None) -> bool:
+    """Say whether the point's interval is short enough for the slope, if others' are like it."""
+    if claim.exponent is None or index not in claim.regime:
+        return True
+    low, high = row.point.low, row.point.high
+    if not 0 < low <= high < math.inf:
+        return False
+    x = np.log([float(claim.values[i]) for i in claim.regime])
+    spread = math.sqrt(float(np.square(x - x.mean()).sum()))
+    off = 0.0 if slope is None else abs(slope - claim.exponent.value)
+    error = math.log(high / low) / (2 * 1.96 * spread)
+    return _SURE * error <= claim.exponent.tolerance - off

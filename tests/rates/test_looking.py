@@ -1,0 +1,94 @@
+"""Points are looked at with few releases first; what stays open, or is too wide for a slope, takes more."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from itertools import pairwise
+
+import pytest
+
+from dpverify.rates import Curve, Exponent, Releases, Row, enough, looks, measure
+from tests.rates.helpers import claim, point
+
+_CURVE = Curve(function="expected_error", arguments=("parameters",))
+_CURVED = claim(curve=_CURVE)
+_SLOPED = claim(curve=_CURVE, exponent=Exponent(value=-1, tolerance=0.1))
+_ERROR = 0.1 / 5 * math.sqrt(2) * math.log(5)
+"""The standard error at which a slope over the values of ``claim`` has five of them within its tolerance."""
+
+
+@pytest.mark.parametrize("repeats", [200, 399, 400, 600, 10_000])
+def test_looks_grow_to_four_times_the_releases_and_share_alpha(repeats: int) -> None:
+    found = list(looks(repeats))
+    sizes = [size for size, _ in found]
+    assert sizes[0] == (repeats // 2 if repeats >= 400 else repeats)
+    assert sizes[-1] == 4 * repeats
+    assert all(a < b for a, b in pairwise(sizes))
+    assert sum(share for _, share in found) == 1
+
+
+@pytest.mark.parametrize(
+    ("measured", "error", "settled"),
+    [
+        (1.0, 0.02, True),
+        (1.04, 0.02, True),
+        (1.08, 0.02, False),
+        (1.09, 0.1, False),
+        (3, 0.1, True),
+    ],
+)
+def test_a_point_is_settled_when_its_curve_is_shown_or_refuted(
+    measured: float, error: float, settled: bool
+) -> None:
+    row = Row(point(0.1, measured, error), predicted=1.0)
+    assert enough(_CURVED, 1, row, None) is settled
+
+
+@pytest.mark.parametrize(
+    ("slope", "error", "settled"),
+    [
+        (None, 0.99, True),
+        (None, 1.01, False),
+        (-1.0, 0.99, True),
+        (-1.05, 0.51, False),
+        (-0.95, 0.49, True),
+        (-1.2, 0.01, False),
+    ],
+)
+def test_a_slope_near_the_end_of_what_is_claimed_takes_more_releases(
+    slope: float | None, error: float, settled: bool
+) -> None:
+    wide = dataclasses.replace(_CURVE, margin=2.0)
+    made = dataclasses.replace(_SLOPED, curve=wide)
+    row = Row(point(0.1, 1.0, error * _ERROR), predicted=1.0)
+    assert enough(made, 1, row, slope) is settled
+
+
+def test_an_interval_without_length_is_not_enough_for_a_slope() -> None:
+    at = dataclasses.replace(point(0.1, 1.0, 0.001), low=0.0)
+    bound = claim(upper=_CURVE, exponent=Exponent(value=-1, tolerance=0.1))
+    assert not enough(bound, 1, Row(at, upper=2.0), None)
+
+
+def test_values_outside_the_regime_need_no_precision_for_the_slope() -> None:
+    made = dataclasses.replace(
+        _SLOPED,
+        values=(*_SLOPED.values, 10),
+        curve=dataclasses.replace(_CURVE, margin=4.0),
+        exponent=Exponent(value=-1, tolerance=0.01, end=1.0),
+    )
+    row = Row(point(10, 1.0, 0.1), predicted=1.0)
+    assert enough(made, 3, row, None)
+    assert not enough(made, 1, row, None)
+
+
+def test_more_releases_go_on_where_fewer_ended() -> None:
+    """The first errors of more are those of fewer: nothing is drawn twice, and the end is the same."""
+    releases = Releases(_CURVED, 0, seed=4)
+    few = releases.point(1000, 1e-9)
+    many = releases.point(3000, 1e-9)
+    assert releases.point(1000, 1e-9) == few
+    assert few == measure(_CURVED, 0, repeats=1000, alpha=1e-9, seed=4)
+    assert (few.repeats, many.repeats) == (1000, 3000)
+    assert many.high / many.low < few.high / few.low
