@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from dpverify.grid.records import Records
 from dpverify.privacy.numbers import Exact, exact
 
+_NORMAL = 1022
+"""Powers of two with exponents up to here, of either sign, are normal floats."""
+
 
 def power_of_two(cell: Exact) -> Fraction:
     """The cell as a rational. Raises ValueError unless it is a power of two."""
@@ -36,12 +39,17 @@ def quantize(
     ``exponent`` is one for all, or one a column.
 
     Scaling up by a power of two is exact or gives an infinity, which clamps as x would; scaling
-    down loses bits only below 2^-1022, far from any half. The caller's floating-point error state
+    down loses bits only below 2^-1022, far from any half. Where 2^-exponent is a normal float the
+    product with it is ``ldexp``, for both round the same real number once, and sooner found. The caller's floating-point error state
     must not turn either into an exception that depends on a record.
     """
     with np.errstate(all="ignore"):
-        cells = np.rint(np.ldexp(values, -exponent))
-        return np.clip(cells, lower, upper).astype(np.int64)
+        factors = np.ldexp(1.0, -exponent)
+        normal = np.abs(exponent).max(initial=0) <= _NORMAL
+        cells = values * factors if normal else np.ldexp(values, -exponent)
+        np.rint(cells, out=cells)
+        np.clip(cells, lower, upper, out=cells)
+        return cells.astype(np.int64)
 
 
 def interval(lower: Any, upper: Any, name: str) -> tuple[float, float]:

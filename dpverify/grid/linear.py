@@ -152,6 +152,8 @@ def norms_at_most(x: ArrayLike, square: int) -> NDArray[np.bool_]:
     rows = integers(x)
     if rows.dtype == object:
         return np.asarray(squared_norms(rows) <= square, dtype=np.bool_)
+    if rows.shape[1] * largest(rows) ** 2 <= square:  # the box about them is inside
+        return np.ones(len(rows), np.bool_)
     floats = rows.astype(np.float64)
     about = np.einsum("ij,ij->i", floats, floats)
     # what is longer by more than floats are off (see ``_refined``) need not be looked at
@@ -234,9 +236,11 @@ class _Size:
 def _product(a: Integers, b: Integers, symmetric: bool = False) -> Integers:
     """a b; ``symmetric`` says that a is b^T, which halves the work."""
     inner = a.shape[1]
-    sizes = [_Size(top, inner * top * top) for top in (largest(a), largest(b))]
+    tops = [largest(b)] * 2 if symmetric else [largest(a), largest(b)]
+    sizes = [_Size(top, inner * top * top) for top in tops]
     if math.prod(size.squares for size in sizes) > EXACT**2:
-        sizes = [_refined(sizes[0], a.T), _refined(sizes[1], b)]
+        refined = _refined(sizes[1], b)
+        sizes = [refined if symmetric else _refined(sizes[0], a.T), refined]
     words = _cheapest(sizes[0], sizes[1], inner, symmetric)
     chunk = _chunk(sizes[0], sizes[1], words, inner)
     if words == (1, 1) and chunk >= inner and not symmetric:

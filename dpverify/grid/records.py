@@ -43,10 +43,12 @@ def ingest(data: ArrayLike, domain: Domain) -> Records:
             records = _from_entries(given, domain.columns)
         else:
             records = _real(_shaped(given, domain), domain)
-        bad = ~np.isfinite(records).all(axis=1)
-    if bad.any() and domain.nonfinite == "refuse":
-        raise _refusal(given, int(np.flatnonzero(bad)[0]), domain)
-    records[bad] = domain.replacement
+        finite = np.isfinite(records)
+    if not finite.all():
+        bad = ~finite.all(axis=1)
+        if domain.nonfinite == "refuse":
+            raise _refusal(given, int(np.flatnonzero(bad)[0]), domain)
+        records[bad] = domain.replacement
     check_rows(len(records), domain)
     return records
 
@@ -117,7 +119,9 @@ def _real(array: NDArray[Any], domain: Domain) -> Records:
     if array.dtype == object:
         return _from_entries(array.tolist(), domain.columns)
     if array.dtype.kind != "c":
-        return array.astype(np.float64) + 0.0
+        found = array.astype(np.float64)
+        found += 0.0
+        return found
     # One complex number among real ones makes pandas call all of them complex.
     real = array.real.astype(np.float64) + 0.0
     real[array.imag != 0] = np.nan

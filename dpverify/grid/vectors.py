@@ -76,6 +76,8 @@ def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDA
         result[:] = _shrunk(rows, checked_radius(radius), reach)
         return result
     inside = inside_ball(rows, radius)
+    if inside.all():
+        return rows.astype(np.int64)
     result[inside] = rows[inside]
     result[~inside] = _shrunk(rows[~inside], int(radius))
     return result

@@ -52,10 +52,10 @@ class Keep:
         kept = np.ones(n, bool)
         for one in self.conditions:
             kept &= one.holds(numbers[one.column])
-        found = np.zeros((n, max(1, len(self.columns))))
+        found = np.empty((n, len(self.columns))) if self.columns else np.zeros((n, 1))
         for i, name in enumerate(self.columns):
             found[:, i] = numbers[name]
-        kept &= ~np.isnan(found).any(axis=1)
+            kept &= ~np.isnan(numbers[name])
         if self.filling is not None:
             found[~kept] = self.filling
             return found

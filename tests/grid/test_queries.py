@@ -254,3 +254,14 @@ def test_a_sum_stays_in_the_outer_box(bounds: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match=r"beyond the 2\^40 of the public grid.*larger cell"):
         ClampedSum(*bounds, 0)
     ClampedSum(-BOX, BOX, 0, 0)
+
+
+@pytest.mark.parametrize("exponent", [-1100, -1023, -1022, -60, -1, 0, 7, 1021, 1022, 1023, 1074])
+def test_cells_are_those_of_ldexp_for_any_bits(exponent: int) -> None:
+    words = np.random.default_rng(9).integers(0, 2**64, 4000, np.uint64)
+    with np.errstate(all="ignore"):
+        values = np.append(words.view(np.float64), np.ldexp(np.arange(-9, 9) / 2, exponent))
+        values = values[np.isfinite(values)]
+        expected = np.clip(np.rint(np.ldexp(values, -exponent)), -(2**53), 2**53).astype(np.int64)
+    for own in (exponent, np.full(1, exponent)):
+        assert quantize(values, -(2**53), 2**53, own).tolist() == expected.tolist()
