@@ -9,6 +9,8 @@ from dpverify.estimation.answers import Result, result_from
 from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.family_estimates import FamilyEstimate, LocationScaleEstimate
 from dpverify.estimation.kept_sets import HalfSpace, InsideBall, OutsideBall
+from dpverify.estimation.linear_fits import ComponentsEstimate, RegressionEstimate
+from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.estimation.normal_law import Degenerate, NormalEstimate
 from dpverify.estimation.products import ProductEstimate
 from dpverify.estimation.results import VarianceEstimate, VectorMeanEstimate
@@ -31,6 +33,7 @@ from dpverify.mechanisms.iterative_mean import IterativeMean
 from dpverify.mechanisms.kth_largest_variance import KthLargestVariance
 from dpverify.mechanisms.large_variances import LargeVariances, LargeVariancesEstimate
 from dpverify.mechanisms.location_scale import LocationScale
+from dpverify.mechanisms.moment_matrix import MomentMatrix
 from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.number_of_reports import NumberOfReports, ReportsEstimate
 from dpverify.mechanisms.partitioned_product import PartitionedProduct
@@ -86,6 +89,7 @@ __all__ = [
     "Chunks",
     "CipherBits",
     "ClippedMean",
+    "ComponentsEstimate",
     "Concentrated",
     "CoordinatewiseMean",
     "CountEstimate",
@@ -112,6 +116,8 @@ __all__ = [
     "LocationScaleEstimate",
     "MeanEstimate",
     "MediansEstimate",
+    "MomentMatrix",
+    "MomentMatrixEstimate",
     "NextQuery",
     "NoAnswer",
     "NoisyCount",
@@ -130,6 +136,7 @@ __all__ = [
     "QuantileEstimate",
     "RandomizedResponse",
     "RefinedMean",
+    "RegressionEstimate",
     "ReportsEstimate",
     "RescaledMean",
     "Result",

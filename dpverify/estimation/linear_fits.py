@@ -1,0 +1,232 @@
+"""Linear regressions and principal components from a released matrix of moments, with what its
+noise does to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.privacy.numbers import Exact, Floats, exact, to_float
+
+if TYPE_CHECKING:
+    from dpverify.estimation.moment_matrices import MomentMatrixEstimate
+
+_RESOLVED = 3  # the smallest eigenvalue, in noise, from which on coefficients have intervals
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RegressionEstimate(Result):
+    """Private coefficients of a linear regression with an intercept, in the data's units.
+
+    ``value``: the coefficients, shape (k,), or (t, k) for several targets; ``intercept``: a number,
+    or one for each target. ``standard_deviation``: of the privacy noise in each
+    coefficient, to first order; ``sampling_deviation``: of the records' draw, for errors of one
+    variance; ``bias``: an estimate of how far the ridge moves each. ``residual_deviation``: of the
+    target about the fit, for each. ``ridge``: see ``MomentMatrixEstimate.regression``.
+    ``resolved``: whether the smallest eigenvalue of the features' covariance is three times the ridge
+    or more. ``lower``, ``upper``: the targets' declared bounds, which predictions keep.
+    """
+
+    value: Floats
+    intercept: float | Floats
+    standard_deviation: Floats
+    sampling_deviation: Floats = field(repr=False)
+    bias: Floats = field(repr=False)
+    residual_deviation: float | Floats = field(repr=False)
+    ridge: float
+    resolved: float
+    lower: float | Floats = field(repr=False)
+    upper: float | Floats = field(repr=False)
+
+    def interval(self, level: Exact = 0.95, *, sampling: bool = False) -> tuple[Floats, Floats]:
+        """Compute (low, high), each of the shape of ``value``, each coefficient by itself.
+
+        With the coefficients of the least squares fit to these records in it; with ``sampling``,
+        those of the population, from which the records are independent draws. To first order in the
+        noise, with the ridge's estimated bias to both sides. Infinite where the noise hides how the
+        features vary in some direction (``resolved`` below 1). Raises TypeError or ValueError for a
+        level outside (0, 1).
+        """
+        if self.resolved < 1:
+            return np.full_like(self.value, -np.inf), np.full_like(self.value, np.inf)
+        more = self.sampling_deviation if sampling else np.zeros_like(self.value)
+        z = deviations("gaussian", tail_of(level))
+        reach = z * np.hypot(self.standard_deviation, more) + np.abs(self.bias)
+        return self.value - reach, self.value + reach
+
+    def predict(self, records: Any) -> Floats:
+        """Predict the target, between its bounds, of records of shape (n, k): shape (n,) or (n, t)."""
+        features = np.asarray(records, np.float64)
+        if features.ndim != 2 or features.shape[1] != self.value.shape[-1]:
+            raise ValueError(
+                f"records of shape {features.shape}; give {self.value.shape[-1]} features a record."
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = features @ self.value.T + self.intercept
+        return np.asarray(np.clip(np.nan_to_num(found), self.lower, self.upper))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ComponentsEstimate(Result):
+    """Private principal components: directions of largest variance, longest first.
+
+    ``value``: the directions, shape (k, d), of length 1 in the data's units, each with its largest
+    coordinate positive. ``variances``: along them, shape (k,), less what noise adds to eigenvalues;
+    0 where they cannot be told from noise. ``standard_deviation``: of the noise in each, to first
+    order. ``angles``: about how far noise turns each, in radians, to first order and at most pi / 2,
+    shape (k,). ``total``: the variance in all directions. ``mean``: of the columns, shape (d,).
+    """
+
+    value: Floats
+    variances: Floats
+    standard_deviation: Floats = field(repr=False)
+    angles: Floats
+    total: float
+    mean: Floats = field(repr=False)
+
+    @property
+    def shares(self) -> Floats:
+        """The share of the variance in all directions that each has, shape (k,)."""
+        return np.asarray(self.variances / self.total if self.total > 0 else 0 * self.variances)
+
+    def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
+        """Compute (low, high), each of shape (k,), for the variance along each direction of the
+        value, to first order. Raises TypeError or ValueError for a level outside (0, 1)."""
+        reach = deviations("gaussian", tail_of(level)) * self.standard_deviation
+        return np.maximum(self.variances - reach, 0.0), self.variances + reach
+
+    def transform(self, records: Any) -> Floats:
+        """Project records of shape (n, d), less the mean, on the directions: shape (n, k)."""
+        return np.asarray((np.asarray(records, np.float64) - self.mean) @ self.value.T)
+
+
+def fitted(
+    moments: MomentMatrixEstimate,
+    target: int | Sequence[int],
+    on: Sequence[int],
+    ridge: Exact | None,
+) -> RegressionEstimate:
+    """Fit one target (a number) or several on the features. Raises ValueError for a ridge below 0."""
+    single = isinstance(target, int)
+    targets = [target] if isinstance(target, int) else list(target)
+    added = None if ridge is None else exact(ridge, "ridge")
+    if added is not None and added < 0:
+        raise ValueError(f"ridge = {ridge} is negative; give 0, a positive number or None.")
+    each = [_one(moments, t, on, None if added is None else to_float(added)) for t in targets]
+    size = moments.half[targets]
+    arrays = {name: np.array([one[name] for one in each]) for name in each[0]}
+    ends = [float(arrays.pop(name).min()) for name in ("ridge", "resolved")]
+    arrays |= {"lower": moments.middle[targets] - size, "upper": moments.middle[targets] + size}
+    own: dict[str, Any] = arrays
+    if single:
+        own = {name: a[0] if a.ndim > 1 else float(a[0]) for name, a in arrays.items()}
+    return RegressionEstimate(**own, ridge=ends[0], resolved=ends[1])
+
+
+def _one(
+    moments: MomentMatrixEstimate, target: int, on: Sequence[int], added: float | None
+) -> dict[str, Any]:
+    """Fit one target: coefficients and what belongs to them, in the data's units."""
+    columns = [*on, target]
+    spread, k = moments.spread()[np.ix_(columns, columns)], len(on)
+    values, vectors = np.linalg.eigh(spread[:k, :k])
+    values = np.maximum(values, 0.0)
+    noise = moments.typical_noise(columns) * math.sqrt(k)
+    if added is None:
+        ridge, inverses = noise, _over(values, values**2 + noise**2)
+    else:
+        ridge, inverses = added, _over(np.ones(k), values + added)
+    inverse = (vectors * inverses) @ vectors.T
+    slopes = inverse @ spread[:k, k]
+    means = moments.centers()[columns]
+    theta = np.array([means[k] - means[:k] @ slopes, *slopes])
+    noises, sampling = _variances(moments, columns, theta, inverse, spread)
+    half = moments.half
+    with np.errstate(all="ignore"):
+        units = half[target] / half[list(on)]
+        bias = slopes - inverse @ (spread[:k, :k] @ slopes)
+        middle = moments.middle[target] + half[target] * theta[0]
+        residual = np.array([-1.0, *slopes])[[*range(1, k + 1), 0]]
+        own = half[target] * math.sqrt(max(0.0, float(residual @ spread @ residual)))
+        return {
+            "value": slopes * units,
+            "intercept": middle - (moments.middle[list(on)] * slopes * units).sum(),
+            "standard_deviation": np.sqrt(noises) * units,
+            "sampling_deviation": np.sqrt(sampling) * units,
+            "bias": bias * units,
+            "residual_deviation": own,
+            "ridge": ridge,
+            "resolved": float(values[0] / (_RESOLVED * noise)) if noise else math.inf,
+        }
+
+
+def _variances(
+    moments: MomentMatrixEstimate,
+    columns: Sequence[int],
+    theta: Floats,
+    inverse: Floats,
+    spread: Floats,
+) -> tuple[Floats, Floats]:
+    """Compute the variances of the slopes by noise and by sampling, in units of the bounds.
+
+    The normal equations are G theta = g for G, g of the sums of (1, z); noise N in them leaves the
+    residuals w_i = N_it - sum_j N_ij theta_j, whose covariance follows from the variances of N, and
+    moves theta by G^-1 w.
+    """
+    k = len(columns) - 1
+    places = [0, *(j + 1 for j in columns)]
+    squares = moments.standard_deviation[np.ix_(places, places)] ** 2
+    inner = squares[: k + 1, : k + 1]
+    shared = inner * np.outer(theta, theta)
+    np.fill_diagonal(shared, squares[: k + 1, k + 1] + inner @ theta**2)
+    rows = np.column_stack([-inverse @ moments.centers()[list(columns[:k])], inverse])
+    noises = np.einsum("ij,jk,ik->i", rows, shared, rows) / moments.count**2
+    residual = np.array([*-theta[1:], 1.0])
+    own = max(0.0, float(residual @ spread @ residual)) / moments.count
+    return np.maximum(noises, 0.0), own * np.maximum(np.diag(inverse), 0.0)
+
+
+def _over(above: Floats, below: Floats) -> Floats:
+    """Divide; 0 where the divisor is 0."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
+
+def components(moments: MomentMatrixEstimate, k: int) -> ComponentsEstimate:
+    """Compute the k directions of largest variance in the data's units.
+
+    Symmetric noise with deviation t above the diagonal moves an eigenvalue v that is apart from
+    others to v + d t^2 / v, and alone has eigenvalues up to 2 sqrt(d) t; so v is read as
+    (v + sqrt(v^2 - 4 d t^2)) / 2, and as 0 below that.
+    """
+    largest = float(moments.half.max())
+    scale = np.outer(moments.half / largest, moments.half / largest)
+    spread, noise = moments.spread() * scale, moments.spread_deviation() * scale
+    values, vectors = np.linalg.eigh(spread)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    edge = 4 * len(values) * float(np.mean(noise**2))
+    shrunk = np.where(values**2 > edge, (values + np.sqrt(np.maximum(values**2 - edge, 0))) / 2, 0)
+    square = noise**2
+    np.fill_diagonal(square, np.diag(square) / 2)  # the sums below have it twice
+    mixed = vectors[:, :k, np.newaxis] * vectors[:, np.newaxis, :]
+    turns = np.einsum("ab,ai,bj->ij", square, vectors[:, :k] ** 2, vectors**2)
+    turns += np.einsum("ab,aij,bij->ij", square, mixed, mixed)  # variances of v_i^T noise v_j
+    own = np.sqrt(np.diag(turns[:, :k]))
+    gaps = values[:k, np.newaxis] - values[np.newaxis, :]
+    np.fill_diagonal(gaps, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        angles = np.arctan(np.sqrt(np.nan_to_num(turns / gaps**2, nan=np.inf).sum(axis=1)))
+        lengths = largest * largest
+        signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(len(values))])
+        return ComponentsEstimate(
+            np.asarray((vectors * signs)[:, :k].T),
+            np.asarray(shrunk[:k] * lengths),
+            own * lengths,
+            np.asarray(angles),
+            float(np.trace(spread) * lengths),
+            moments.mean,
+        )

@@ -1,0 +1,151 @@
+"""What one private matrix of first and second moments says: means, covariances, regressions and
+principal components, all without further cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.estimation.linear_fits import (
+    ComponentsEstimate,
+    RegressionEstimate,
+    components,
+    fitted,
+)
+from dpverify.privacy.numbers import Exact, Floats, whole
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MomentMatrixEstimate(Result):
+    """Private first and second moments of the columns between public bounds.
+
+    ``value``: sums over records of (1, z)(1, z)^T, shape (d + 1, d + 1), with z = (x - middle) / half
+    between -1 and 1; its first entry is the (noisy or public) number of records.
+    ``standard_deviation``: of the normal noise of each entry, independent on and above the diagonal.
+    ``middle``, ``half``: of each column's bounds, shape (d,), in the data's units.
+    """
+
+    value: Floats = field(repr=False)
+    standard_deviation: Floats = field(repr=False)
+    middle: Floats
+    half: Floats
+
+    def __post_init__(self) -> None:
+        shape = (len(self.middle) + 1,) * 2
+        if self.value.shape != shape or self.standard_deviation.shape != shape:
+            raise ValueError(f"value or standard_deviation is no matrix of shape {shape}.")
+        if self.half.shape != self.middle.shape:
+            raise ValueError(f"half is not of the shape of middle, {self.middle.shape}.")
+
+    @property
+    def count(self) -> float:
+        """The (noisy or public) number of records, at least 1."""
+        return max(1.0, float(self.value[0, 0]))
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of each column, between its bounds, shape (d,)."""
+        return self.middle + self.half * self.centers()
+
+    @property
+    def mean_deviation(self) -> Floats:
+        """Standard deviation of the noise in each mean, to first order, shape (d,)."""
+        own, counted = self.standard_deviation[0, 1:], self.standard_deviation[0, 0]
+        return np.asarray(self.half * np.hypot(own, counted * self.centers()) / self.count)
+
+    @property
+    def covariance(self) -> Floats:
+        """The covariance matrix, shape (d, d), with the number of records as divisor: the nearest
+        one, in units of the bounds, that has no negative eigenvalue."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.spread() * np.outer(self.half, self.half))
+
+    @property
+    def covariance_deviation(self) -> Floats:
+        """Standard deviation of the noise in each covariance, to first order, shape (d, d)."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.spread_deviation() * np.outer(self.half, self.half))
+
+    def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
+        """Compute (low, high), each of the shape of ``value``: for each sum without noise, by the
+        noise's exact tail."""
+        reach = deviations("gaussian", tail_of(level)) * self.standard_deviation
+        return self.value - reach, self.value + reach
+
+    def regression(
+        self,
+        target: int | Sequence[int],
+        on: Sequence[int] | None = None,
+        *,
+        ridge: Exact | None = None,
+    ) -> RegressionEstimate:
+        """Fit one target column, or several, linearly on other columns, with an intercept.
+
+        on: the columns of the features, by default all that are no target. ridge: by default the
+        coefficients b, in units of the bounds, minimize |C b - c|^2 + k^2 |b|^2 for the noisy
+        covariances C of the features and c of features and target, and k the noise of an entry times
+        the root of the number of features. A number in place of that is what is added to each
+        variance, in units of the bounds' half width squared; 0 is least squares. Raises TypeError or
+        ValueError for columns that there are not, or that are on both sides.
+        """
+        single = isinstance(target, (int, np.integer))
+        targets = self._columns([target] if single else target, "target")  # type: ignore[list-item, arg-type]
+        rest = [j for j in range(len(self.half)) if j not in targets]
+        features = self._columns(rest if on is None else on, "on")
+        both = sorted(set(features) & set(targets))
+        if both:
+            raise ValueError(f"target and on share the columns {both}; give each on one side.")
+        return fitted(self, targets[0] if single else targets, features, ridge)
+
+    def principal_components(self, k: int) -> ComponentsEstimate:
+        """Give the k directions of largest variance, in the data's units, longest first.
+
+        A constant noise turns directions of similar variance into each other; ``angles`` of the
+        result says how far. For columns of different units ask about columns with bounds of the same
+        width, or divide by the deviations first. Raises TypeError or ValueError for another k.
+        """
+        d = len(self.half)
+        if not 1 <= whole(k, "k") <= d:
+            raise ValueError(f"k = {k}; give a number of components from 1 to {d}.")
+        return components(self, k)
+
+    # --- in units of the bounds -------------------------------------------------------------------
+
+    def centers(self) -> Floats:
+        """Compute the means of z, shape (d,), between -1 and 1."""
+        return np.asarray(np.clip(self.value[0, 1:] / self.count, -1.0, 1.0))
+
+    def spread(self) -> Floats:
+        """Compute the covariance of z, shape (d, d), its negative eigenvalues raised to 0."""
+        means = self.centers()
+        found = self.value[1:, 1:] / self.count - np.outer(means, means)
+        values, vectors = np.linalg.eigh((found + found.T) / 2)
+        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+    def spread_deviation(self) -> Floats:
+        """Compute the standard deviation of its noise, to first order, shape (d, d): of the second
+        moment, and of the means and of the number of records through it."""
+        means, square = self.centers(), self.standard_deviation**2
+        sums, m = square[0, 1:], np.outer(means, means)
+        second = self.value[1:, 1:] / self.count
+        cross = np.outer(means**2, sums)
+        through = cross + cross.T + 2 * np.diag(means**2 * sums)
+        counted = square[0, 0] * (second - 2 * m) ** 2
+        return np.asarray(np.sqrt(square[1:, 1:] + through + counted) / self.count)
+
+    def typical_noise(self, columns: Sequence[int]) -> float:
+        """Compute the root mean square of that deviation over these columns."""
+        return float(math.sqrt(np.mean(self.spread_deviation()[np.ix_(columns, columns)] ** 2)))
+
+    def _columns(self, given: Sequence[int], name: str) -> list[int]:
+        found = [whole(j, name) for j in given]
+        d = len(self.half)
+        if not found or len(set(found)) < len(found) or not all(0 <= j < d for j in found):
+            raise ValueError(
+                f"{name} = {found}; give at least one column, each once, by its number from 0 to {d - 1}."
+            )
+        return found

@@ -1,0 +1,176 @@
+"""Sums of first and second moments of records between public bounds, with their sensitivity as a
+lemma."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpverify.grid.cells import quantize
+from dpverify.grid.linear import WORD, Integers, second_moments
+from dpverify.grid.queries import UNCLIPPED, Query
+from dpverify.grid.records import Records
+from dpverify.grid.transcripts import NOTHING, Transcripts
+from dpverify.grid.vector_queries import VectorQuery
+from dpverify.grid.vectors import OUTER_BOX, Vector, checked_exponents, checked_radius, clip_to_ball
+from dpverify.grid.views import View
+from dpverify.privacy import Adjacency, Derivation, Domain, Norm, Sensitivity, Source
+from dpverify.privacy.hypotheses import Quantity
+from dpverify.privacy.numbers import settle, whole
+from dpverify.privacy.rules import sensitivity_lemma
+
+MOST_CELLS = 1 << 26
+"""The largest number of cells between a column's bounds."""
+MOST_SIDE = 1 << 20
+"""The largest magnitude of a coordinate of z."""
+_BLOCK = 1 << 18  # numbers that are mapped at a time: what is in between stays in the cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxMoments(VectorQuery):
+    """The sum over records of (h, z)(h, z)^T, its upper triangle row by row.
+
+    A record's z has a coordinate from -side to side for each column: the lower bound goes to -side,
+    the upper one to side, what is beyond counts as the bound. z is then clipped to the ball of
+    ``radius``; a radius of at least sqrt(d) side clips nothing.
+    low, high: the bounds in cells of 2^exponents, one for each column. constant: h. Entries on the
+    diagonal count ``diagonal`` times, those above it ``above`` times; the first, h^2 times the
+    number of records, is left out unless ``counted``.
+    """
+
+    low: Vector
+    high: Vector
+    exponents: Vector
+    side: int
+    radius: int
+    constant: int
+    diagonal: int = 1
+    above: int = 1
+    counted: bool = True
+    clipped: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("side", "radius", "constant", "diagonal", "above"):
+            settle(self, **{name: checked_radius(whole(getattr(self, name), name))})
+        ends = list(zip(self.low, self.high, strict=True))
+        settle(self, exponents=checked_exponents(self.exponents, len(ends)))
+        if not ends or not all(0 < b - a <= MOST_CELLS for a, b in ends):
+            raise ValueError("bounds: give at least one column, and from 1 to 2^26 cells to each.")
+        if max(max(-a, b, a, -b) for a, b in ends) > OUTER_BOX or self.side > MOST_SIDE:
+            raise ValueError("bounds are beyond 2^40 cells from zero, or side is beyond 2^20.")
+        if self.above**2 > 2 * self.diagonal**2:
+            raise ValueError("above must be at most sqrt(2) times diagonal; see ``sensitivity``.")
+
+    @property
+    def width(self) -> int:
+        """The entries on and above the diagonal, without the first unless ``counted``."""
+        rows = len(self.low) + 1
+        return rows * (rows + 1) // 2 - (not self.counted)
+
+    @property
+    def in_any_order(self) -> bool:
+        """A sum of integers."""
+        return True
+
+    def largest(self, rows: int) -> int:
+        """A bound for every entry of so many records."""
+        far = max(self.side, self.constant) if self.clipped else self.side << 42
+        return rows * max(self.diagonal, self.above) * far**2
+
+    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[Any]:
+        """Shape (width,), exact for every n."""
+        rows = len(self.low) + 1
+        total: Integers = np.zeros((rows, rows), object)
+        for z in self._images(view.records):
+            total += second_moments(np.pad(z, ((0, 0), (1, 0)), constant_values=self.constant))
+        weights = np.full((rows, rows), self.above, object)
+        np.fill_diagonal(weights, self.diagonal)
+        found = (weights * total)[np.triu_indices(rows)][int(not self.counted) :]
+        return found.astype(np.int64 if self.largest(len(view)) < WORD else object)
+
+    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
+        """``moved_squared``; spec/theory/box_moments.py proves it."""
+        if not self.clipped:
+            raise ValueError(UNCLIPPED)
+        d = len(self.low)
+        if domain.columns != d:
+            raise ValueError(f"{domain}, for {d} columns with bounds; give bounds for each column.")
+        own = {
+            name: getattr(self, name)
+            for name in ("side", "radius", "constant", "diagonal", "above", "counted")
+        }
+        return sensitivity_lemma(
+            Quantity.of(
+                f"the first and second moments of {d} columns between public bounds, in units of "
+                f"{self.side}, in a ball of {self.radius}",
+                "BoxMoments",
+                columns=d,
+                **own,
+            ),
+            norm=Norm.SQUARED_L2,
+            value=moved_squared(d, adjacency=adjacency, **own),
+            adjacency=adjacency,
+            domain=domain,
+            obligation="theory/box_moments.py:obligation_box_moments",
+            source=Source("OURS", "first and second moments of records in a box"),
+        )
+
+    def unclipped(self) -> Query:
+        """The same sum without bounds, clamped to the outer box of the grid only."""
+        return replace(self, clipped=False)
+
+    def _images(self, records: Records) -> Iterator[Integers]:
+        """Map records to z, some at a time.
+
+        z = round(side (2 c - low - high) / (high - low)), ties to even, of a record's cell c
+        between the bounds. In floats this is exact: the numerator is an integer below 2^47, and its
+        quotient by an integer up to 2^26 is a half-integer or at least 2^-27 from each, while a
+        division of floats is off by at most 2^-33 for a quotient up to 2^20.
+        """
+        if records.shape[1] != len(self.low):
+            raise ValueError(f"records of {records.shape[1]} columns, for {len(self.low)} bounds.")
+        low, high = np.array(self.low, np.int64), np.array(self.high, np.int64)
+        exponents = np.array(self.exponents)
+        step = max(1, _BLOCK // len(self.low))
+        for start in range(0, len(records), step):
+            block = records[start : start + step]
+            if not self.clipped:
+                wild = quantize(block, -OUTER_BOX, OUTER_BOX, exponents).astype(object)
+                yield self.side * (2 * wild - low - high) // (high - low)
+                continue
+            cells = quantize(block, low, high, exponents)  # type: ignore[arg-type]
+            ratios = (self.side * (2 * cells - (low + high))) / (high - low)
+            z = np.rint(ratios).astype(np.int64)
+            yield z if self._holds_box else clip_to_ball(z, self.radius)
+
+    @property
+    def _holds_box(self) -> bool:
+        return self.radius**2 >= len(self.low) * self.side**2
+
+
+def moved_squared(
+    columns: int,
+    side: int,
+    radius: int,
+    constant: int,
+    diagonal: int,
+    above: int,
+    counted: bool,
+    adjacency: Adjacency,
+) -> int:
+    """Compute the squared L2 sensitivity. Proof: spec/theory/box_moments.py."""
+    square = min(radius**2, columns * side**2)
+    uneven = 2 * diagonal**2 - above**2  # what follows is twice the squares, until it is halved
+    fourths = square * min(side**2, square)
+    rest = above**2 * square * (square + 2 * constant**2)
+    if adjacency is Adjacency.ADD_REMOVE:
+        return -(-(uneven * fourths + rest) // 2) + counted * diagonal**2 * constant**4
+    if columns == 1:
+        return (diagonal * square) ** 2 + 4 * above**2 * constant**2 * square
+    moved = -(-(uneven * min(columns * side**4, 2 * fourths)) // 2) + rest
+    opposite = min(square, constant**2)
+    return moved + above**2 * opposite * (2 * constant**2 - opposite)

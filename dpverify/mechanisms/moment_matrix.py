@@ -1,0 +1,221 @@
+"""``moment_matrix``: first and second moments of columns between public bounds, in one release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpverify.estimation.budget_shares import ROOT_BITS
+from dpverify.estimation.clipping import PerColumn, PublicRadius, capped
+from dpverify.estimation.column_grids import grids_of, middle_of
+from dpverify.estimation.handles import COUNT
+from dpverify.estimation.moment_matrices import MomentMatrixEstimate
+from dpverify.grid import Count, interval
+from dpverify.grid.box_moments import BoxMoments
+from dpverify.grid.joint import least_counted
+from dpverify.grid.vector_queries import OneUnit
+from dpverify.grid.vectors import OUTER_BOX
+from dpverify.plans import (
+    UNIT,
+    Abstained,
+    Handle,
+    Mechanism,
+    NoNoise,
+    Plan,
+    RoundedGaussian,
+    Stage,
+    Transcripts,
+)
+from dpverify.plans.parameters import AtLeast, probability
+from dpverify.privacy import Adjacency, Domain
+from dpverify.privacy.numbers import Exact, Floats, exact, root_down, to_float
+
+MOMENTS = Handle("moments")
+SIDE = 1 << 16
+"""Half of a column's range, in units of the released integers."""
+_CELLS = 1 << 20
+_MOST = 1024  # columns, of which there are half a million moments
+_MOST_SUM = 1e150  # its square is a float
+_WIDEST = 2.0**480  # the square of it is a float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentMatrix(Mechanism[MomentMatrixEstimate]):
+    """The number, the means and the covariances of columns between public bounds; Gaussian noise.
+
+    Data: shape (n, d), d = len(lower), in any unit. Output: ``MomentMatrixEstimate``, whose
+    ``mean``, ``covariance``, ``regression`` and ``principal_components`` cost nothing more, or
+    ``Abstained`` when the released count is below ``at_least``. Claim: GaussianDP(1 /
+    noise_multiplier) up to the grid's rounding, exact in every dimension, for both adjacencies.
+    lower, upper: public bounds of each column, chosen without looking at the data; what is beyond
+    counts as the bound.
+    radius: a public bound on a record's length in units in which every column's bounds are -1 and 1;
+    longer records are shortened. By default sqrt(d), which shortens none. The noise of a moment
+    grows with its square: about radius^2 / sqrt(2) per mu.
+    at_least: abstain below this released count, by default 1.
+    All entries of a matrix (h, z)(h, z)^T have one noise, z between -1 and 1 in those units and h a
+    public constant of about .8 radius^(1/2); or those on its diagonal have sqrt(2) times as much as
+    others, where that is less together (below a radius of about sqrt(d)).
+    Errors: TypeError or ValueError for parameters and for data of another shape.
+    Source: DRS22 (the Gaussian mechanism); the joint sensitivity is OURS.
+    """
+
+    lower: PerColumn
+    upper: PerColumn
+    radius: PublicRadius | None = None
+    at_least: AtLeast = 1
+
+    def check_parameters(self) -> None:
+        """Bounds of each column, in order, and not so near each other or so far that floats end."""
+        if len(self.lower) != len(self.upper) or len(self.lower) > _MOST:
+            raise ValueError(
+                f"{len(self.lower)} lower and {len(self.upper)} upper bounds; give one of each for "
+                f"every column, of at most {_MOST}."
+            )
+        for j, ends in enumerate(zip(self.lower, self.upper, strict=True)):
+            low, high = interval(*ends, f"lower and upper of column {j}")
+            if not 1 / _WIDEST <= high - low <= _WIDEST:
+                raise ValueError(
+                    f"The bounds of column {j} are {high - low:.3g} apart, and squares of its "
+                    "values are no floats; take another unit."
+                )
+        for j, (least, most, _) in enumerate(grids_of(self.lower, self.upper, _CELLS)):
+            if max(-least, most) > OUTER_BOX:
+                raise ValueError(
+                    f"The bounds of column {j} are beyond 2^19 times their distance from zero; "
+                    "subtract a public constant from the data."
+                )
+        if self.radius is not None and not self._reach() >= 1:
+            raise ValueError(f"radius = {self.radius} is below 2^-16; give narrower bounds.")
+
+    def columns(self) -> int:
+        """The number of columns with bounds."""
+        return len(self.lower)
+
+    def replacement(self) -> tuple[float, ...]:
+        """The middle of the bounds, which moves no sum but the number of records."""
+        return middle_of(self.lower, self.upper)
+
+    def plan(self) -> Plan:
+        """All moments and the number of records in one value, unless that is public."""
+        inner, noise = self._query(), RoundedGaussian(UNIT)
+        scale = self.noise_multiplier * root_down(_moved(inner, self.adjacency), ROOT_BITS)
+        query = OneUnit(inner, scale)
+        if self._counts():
+            return (Stage(MOMENTS, query, noise),)
+        return (Stage(COUNT, Count(), NoNoise()), Stage(MOMENTS, query, noise))
+
+    def estimate(self, transcript: Transcripts) -> MomentMatrixEstimate | Abstained:
+        """The released integers as a symmetric matrix of sums, in units of the bounds."""
+        d, (query, scale) = self.columns(), self._released()
+        sums = list(transcript.numbers(MOMENTS))
+        if self._counts():
+            count = Fraction(sums.pop(0), UNIT * query.diagonal * query.constant**2) * scale
+        else:
+            count = Fraction(transcript.number(COUNT))
+        if count < self.at_least:
+            return Abstained(f"fewer than {self.at_least} records, by the released count")
+        noises = np.array([capped(scale / unit) for unit in _units(query)])
+        numbers = np.array([float(one) for one in sums]) / UNIT
+        with np.errstate(over="ignore"):
+            numbers = np.clip(noises[1:] * numbers, -_MOST_SUM, _MOST_SUM)
+        if not self._counts():
+            noises[0] = 0.0
+        value, noise = _symmetric(d, [to_float(count), *numbers]), _symmetric(d, noises.tolist())
+        low, high = np.array(self.lower), np.array(self.upper)
+        return MomentMatrixEstimate(value, noise, np.array(self.replacement()), high / 2 - low / 2)
+
+    def expected_error(self, n: int) -> float:
+        """The Frobenius norm of the noise in the second moments of n records, divided by n: of z,
+        in units of the bounds. Infinite below ``at_least`` records."""
+        if n < self.at_least:
+            return math.inf
+        query, scale = self._released()
+        return capped(scale * root_down(_in_frobenius_norm(query), ROOT_BITS) / (n * SIDE**2))
+
+    def minimum_n(self, *, beta: Exact = "1e-3") -> int:
+        """The least n such that n records abstain with probability at most ``beta``."""
+        allowed = probability(beta, "beta")
+        if not self._counts():
+            return self.at_least
+        query, scale = self._released()
+        noise, per_record = RoundedGaussian(UNIT), _units(query)[0] * UNIT / scale
+        return least_counted(self.at_least, per_record, lambda k: noise.falls_short(k, allowed))
+
+    def fewest_records(self) -> int:
+        """Under replace ``at_least``, decided on the public number of records."""
+        return 0 if self._counts() else self.at_least
+
+    def _counts(self) -> bool:
+        return self.adjacency is Adjacency.ADD_REMOVE
+
+    def _released(self) -> tuple[BoxMoments, Fraction]:
+        """The query and the noise's scale, as the plan has them."""
+        query: Any = self._stage(MOMENTS).query
+        return query.query, query.scale
+
+    def _reach(self) -> int:
+        """The radius of the ball in units, at most that of the whole box, rounded up."""
+        whole = math.isqrt(len(self.lower) * SIDE**2 - 1) + 1
+        if self.radius is None:
+            return whole
+        return min(whole, math.floor(exact(self.radius, "radius") * SIDE))
+
+    def _query(self) -> BoxMoments:
+        low, high, exponents = zip(*grids_of(self.lower, self.upper, _CELLS), strict=True)
+        reach = self._reach()
+        return _best(
+            BoxMoments(
+                low=low,
+                high=high,
+                exponents=exponents,
+                side=SIDE,
+                radius=reach,
+                constant=max(1, math.isqrt(3 * reach * SIDE // 5)),
+                diagonal=169,
+                above=169,
+                counted=self._counts(),
+            ),
+            self.adjacency,
+        )
+
+
+@lru_cache(maxsize=16)
+def _moved(query: BoxMoments, adjacency: Adjacency) -> int:
+    """The squared sensitivity."""
+    return int(query.sensitivity(adjacency, Domain(len(query.low))).conclusion.value)
+
+
+def _in_frobenius_norm(query: BoxMoments) -> Fraction:
+    """The mean squared Frobenius norm of the noise in second moments, for noise of 1 in entries."""
+    d = len(query.low)
+    return Fraction(d, query.diagonal**2) + Fraction(d * (d - 1), query.above**2)
+
+
+def _best(query: BoxMoments, adjacency: Adjacency) -> BoxMoments:
+    """The query with all entries alike, or nearly as in a Frobenius norm: the one of less noise."""
+    both = (query, replace(query, above=239))
+    return min(both, key=lambda one: _moved(one, adjacency) * _in_frobenius_norm(one))
+
+
+def _symmetric(d: int, entries: Sequence[float]) -> Floats:
+    """A symmetric matrix of d + 1 columns from its upper triangle, row by row."""
+    found = np.zeros((d + 1, d + 1))
+    found[np.triu_indices(d + 1)] = entries
+    return np.asarray(found + np.triu(found, 1).T)
+
+
+def _units(query: BoxMoments) -> list[int]:
+    """What one record adds at most to each entry: of the upper triangle, row by row."""
+    sizes = [query.constant] + [query.side] * len(query.low)
+    return [
+        (query.diagonal if i == j else query.above) * sizes[i] * sizes[j]
+        for i in range(len(sizes))
+        for j in range(i, len(sizes))
+    ]

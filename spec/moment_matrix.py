@@ -1,0 +1,209 @@
+"""Spec of ``moment_matrix``: one Gaussian release of first and second moments, and of the number of
+records with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from math import floor, isqrt
+from typing import Any
+
+import mpmath as mp
+
+from dpverify.privacy import Adjacency, Source, states
+
+from .theory import box_moments, joint, queries, vectors
+from .theory.box_moments import Box
+from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
+from .theory.laws import PointLaw, TranscriptLaw, closed, real
+from .theory.obligations import Departure, neighbors, require
+
+Parameters = Mapping[str, Any]
+Record = Fraction | tuple[Fraction, ...]
+
+SIDE = 2**16
+DEPARTURES = (
+    Departure(
+        "DRS22, the Gaussian mechanism",
+        "the moments are of integers, the noise is rounded to 2^-40 of its standard deviation",
+        "floats would leak; the sensitivity pays for it",
+    ),
+)
+_MOMENTS = Source("OURS", "first and second moments of records in a box")
+_GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
+
+
+def box(parameters: Parameters) -> Box:
+    """What is public of the query. Cells are the largest powers of two of which bounds hold 2^20.
+
+    The ball's radius is what was given, or the half diagonal of the box; in units of 2^-16 of a
+    column's half range. The constant is the root of .6 radii, rounded down. Entries above the
+    diagonal count as much as those on it, or 239 / 169 times as much, which makes the value nearly
+    isometric to matrices: whichever leaves less noise in the Frobenius norm of second moments.
+    """
+    edges = tuple(
+        queries.grid(low, high, 2**20)
+        for low, high in zip(parameters["lower"], parameters["upper"], strict=True)
+    )
+    radius = isqrt(len(edges) * SIDE**2 - 1) + 1
+    if parameters["radius"] is not None:
+        radius = min(radius, floor(Fraction(parameters["radius"]) * SIDE))
+    constant = max(1, isqrt(3 * radius * SIDE // 5))
+    counted = parameters["adjacency"] is Adjacency.ADD_REMOVE
+    both = [Box(edges, SIDE, radius, constant, 169, above, counted) for above in (169, 239)]
+    return min(both, key=lambda one: frobenius_noise(one, parameters["adjacency"]))
+
+
+def frobenius_noise(public: Box, adjacency: Adjacency) -> Fraction:
+    """In proportion to the mean squared Frobenius norm of the noise in the second moments."""
+    d = len(public.edges)
+    each = Fraction(d, public.diagonal**2) + Fraction(d * (d - 1), public.above**2)
+    return public.moved_squared(adjacency) * each
+
+
+def scale(parameters: Parameters) -> Fraction:
+    """The noise's standard deviation: multiplier times sensitivity, down to 2^-40."""
+    moved = box(parameters).moved_squared(parameters["adjacency"])
+    return Fraction(parameters["noise_multiplier"]) * Fraction(isqrt(moved * 4**40), 2**40)
+
+
+def sensitivities(parameters: Parameters) -> dict[str, int]:
+    """By stage, squared, in one unit."""
+    public = box(parameters)
+    width = (len(public.edges) + 1) * (len(public.edges) + 2) // 2 - (not public.counted)
+    moved = public.moved_squared(parameters["adjacency"])
+    square = vectors.one_unit_sensitivity(moved, scale(parameters), width, int(UNIT))
+    return {"moments": square} if public.counted else {"count": 0, "moments": square}
+
+
+@states(_MOMENTS, _GAUSSIAN)
+def law(parameters: Parameters, records: Sequence[Record]) -> TranscriptLaw:
+    """Moments and number plus noise; or the number as it is, then the moments plus noise."""
+    public = box(parameters)
+    rows = [record if isinstance(record, tuple) else (record,) for record in records]
+    center = one_unit(box_moments.moments(rows, public), scale(parameters))
+    noisy = RoundedGaussianLaw(center, UNIT)
+    if public.counted:
+        return closed("moments", noisy)
+    n = len(records)
+    stages = (("count", lambda prefix: PointLaw((n,))), ("moments", lambda prefix: noisy))
+    return TranscriptLaw(stages, ((n,),))
+
+
+def entry_noise(parameters: Parameters) -> Any:
+    """The standard deviation of the noise in the sum of z_i z_j, i < j, in units of the bounds."""
+    return real(scale(parameters)) / (box(parameters).above * SIDE**2)
+
+
+@states(_MOMENTS)
+def expected_error(parameters: Parameters, n: int) -> Any:
+    """The root mean squared Frobenius norm of the noise in the second moments of z, over n."""
+    public = box(parameters)
+    d = len(public.edges)
+    on_diagonal = real(Fraction(public.above, public.diagonal)) ** 2
+    return entry_noise(parameters) * mp.sqrt(d * on_diagonal + d * (d - 1)) / n
+
+
+@states(Source("OURS", "tail of the largest of several normal numbers"))
+def error_bound(parameters: Parameters, n: int, beta: Fraction) -> Any:
+    """A bound on the largest error of a second moment, over n, that fails with probability at most
+    beta: each of d (d + 1) / 2 may fail with its part; with what rounding to the unit moves."""
+    public = box(parameters)
+    d = len(public.edges)
+    tail = real(beta) / (d * (d + 1) / 2)
+    reach = mp.sqrt(2) * mp.erfinv(1 - tail) + 1 / real(UNIT)
+    least = min(public.above, public.diagonal)
+    return reach * real(scale(parameters)) / (least * SIDE**2) / n
+
+
+@states(_MOMENTS)
+def regression_error(parameters: Parameters, n: int, variance: float) -> Any:
+    """The root mean squared distance of coefficients from least squares, to first order, where the
+    features are uncorrelated, of this variance in units of the bounds, and tell nothing of the
+    target: noise in their covariances with it, less what the ridge takes."""
+    k = len(parameters["lower"]) - 1
+    noise = entry_noise(parameters) / n
+    return mp.sqrt(k) * noise * variance / (mp.mpf(variance) ** 2 + k * noise**2)
+
+
+@states(Source("OURS", "Assouad's lemma with group privacy of Gaussian DP"))
+def lower_bound(parameters: Parameters, n: int) -> Any:
+    """No estimate of this privacy has a smaller root mean squared error, in Frobenius norm, of the
+    second moments on every dataset of n records.
+
+    For v in {0, 1}^d let k records have z_j^2 = v_j u, u = min(1, radius^2 / d), and the others 0:
+    the j-th second moment is v_j u k / n, and flipping v_j replaces k records. By Assouad's lemma
+    (joint.least_error, where flips of n d records cost 2 k / n) half of u d times that remains.
+    Replacing is removing and adding: under add-remove, for 2 mu.
+    """
+    d = len(parameters["lower"])
+    mu = 1 / real(Fraction(parameters["noise_multiplier"]))
+    twice = 2 if parameters["adjacency"] is Adjacency.ADD_REMOVE else 1
+    radius = box(parameters).radius
+    most = min(Fraction(1), Fraction(radius**2, d * SIDE**2))
+    return real(most) * d / 2 * joint.least_error(twice * mu, n * d, d)
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_UNIVERSES: dict[int, tuple[tuple[Fraction, ...], ...]] = {
+    1: tuple((Fraction(x),) for x in (0, 1, -1, Fraction(1, 3), 10**30)),
+    2: tuple(
+        (Fraction(x), Fraction(y)) for x, y in ((0, 0), (1, 1), (-1, 1), (1, -1), (10**30, 0))
+    ),
+}
+
+
+def _settings() -> Iterator[dict[str, Any]]:
+    for adjacency, d, radius in product(Adjacency, (1, 2), (None, 1.0, 0.5)):
+        yield _parameters(adjacency, d, radius=radius)
+
+
+def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "adjacency": adjacency,
+        "noise_multiplier": Fraction(3, 2),
+        "lower": (-1.0,) * d,
+        "upper": (1.0,) * d,
+        "radius": None,
+        "at_least": 1,
+        **changes,
+    }
+
+
+@states(_MOMENTS, _GAUSSIAN)
+def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
+    """On all neighbors of at most 2 records the exact mu is at most claimed / multiplier, but for the
+    grid's 2^-18, and at most the code's sensitivity in one unit; under add-remove it is within 2^-4
+    of that for some pair, under replace some have half of its square."""
+    cases, slack = 0, 1 + Fraction(1, 2**18)
+    for parameters in _settings():
+        universe = _UNIVERSES[len(parameters["lower"])]
+        known: dict[Any, TranscriptLaw] = {}
+        largest = Fraction(0)
+        for pair in neighbors(universe, 2, parameters["adjacency"]):
+            for records in pair:
+                if records not in known:
+                    known[records] = law(parameters, records)
+            largest = max(largest, joint.mu_squared(*(known[records] for records in pair)))
+            cases += 1
+        stated = max(sensitivities(parameters).values()) / UNIT**2
+        square = (claimed / parameters["noise_multiplier"]) ** 2
+        case = f"{parameters}: mu^2 = {float(largest)}, {float(stated)} in one unit"
+        require(largest <= stated <= square * slack, case)
+        replaced = parameters["adjacency"] is Adjacency.REPLACE
+        require(largest >= square * (Fraction(1, 2) if replaced else Fraction(15, 16)), case)
+    return cases
+
+
+def obligation_lower_bound_is_below_error(within: int = 20) -> int:
+    """The root mean squared error is above the lower bound, and within 20 times it a column."""
+    cases = 0
+    for adjacency, d in product(Adjacency, (1, 3, 10)):
+        for n, multiplier in ((100, "1"), (1000, "10"), (10, "1/2")):
+            parameters = _parameters(adjacency, d, noise_multiplier=Fraction(multiplier))
+            bound, error = lower_bound(parameters, n), expected_error(parameters, n)
+            require(bound <= error <= within * d * bound, f"{parameters}, {n}: {bound}, {error}")
+            cases += 1
+    return cases

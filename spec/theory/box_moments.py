@@ -1,0 +1,182 @@
+"""First and second moments of records between public bounds, with their sensitivity shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from math import ceil, isqrt
+
+from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
+
+from .obligations import datasets, neighbors, require
+from .vectors import Record, Vector, clip_to_ball, squared_distance, squared_norm
+
+_MOMENTS = Source("OURS", "first and second moments of records in a box")
+Edges = tuple[tuple[int, int, Fraction], ...]
+"""For every column the lower and upper bound in cells, and the cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What is public of a query: bounds, the image's side and radius, the constant coordinate, the
+    weights of entries on the diagonal and above it, and whether the first entry is released."""
+
+    edges: Edges
+    side: int
+    radius: int
+    constant: int
+    diagonal: int = 1
+    above: int = 1
+    counted: bool = True
+
+    def image(self, record: Record) -> Vector:
+        """Map each column's bounds to -side and side, round, then clip to the ball."""
+        found = []
+        for x, (low, high, cell) in zip(record, self.edges, strict=True):
+            c = min(max(round(Fraction(x) / cell), low), high)
+            found.append(round(Fraction(self.side * (2 * c - low - high), high - low)))
+        return clip_to_ball(tuple(found), self.radius)
+
+    def moved_squared(self, adjacency: Adjacency) -> int:
+        """How far the value moves at most, squared."""
+        own = (self.side, self.radius, self.constant, self.diagonal, self.above, self.counted)
+        return moved_squared(len(self.edges), *own, adjacency)
+
+
+def moments(records: Sequence[Record], box: Box) -> Vector:
+    """The upper triangle of the sum of (h, z)(h, z)^T, row by row, weighted."""
+    rows = [(box.constant, *box.image(record)) for record in records]
+    width = len(box.edges) + 1
+    found = []
+    for i, j in product(range(width), repeat=2):
+        if i <= j and (box.counted or j > 0):
+            weight = box.diagonal if i == j else box.above
+            found.append(weight * sum(row[i] * row[j] for row in rows))
+    return tuple(found)
+
+
+def moved_squared(
+    columns: int,
+    side: int,
+    radius: int,
+    constant: int,
+    diagonal: int,
+    above: int,
+    counted: bool,
+    adjacency: Adjacency,
+) -> int:
+    """How far a value moves at most, squared.
+
+    Write a, b, h, H for diagonal, above, constant, side, b^2 <= 2 a^2; u_i = z_i^2 <= H^2; and s =
+    sum u_i <= S = min(radius^2, d H^2). Let v(z) be what a record adds but for the first entry.
+
+    |v(z)|^2 = a^2 sum u_i^2 + b^2 h^2 s + b^2 sum_{i<j} u_i u_j
+             = (a^2 - b^2 / 2) sum u_i^2 + b^2 s^2 / 2 + b^2 h^2 s,
+    since 2 sum_{i<j} u_i u_j = s^2 - sum u_i^2. And sum u_i^2 <= Q = S min(H^2, S), for u_i <= H^2
+    and u_i <= s. So |v(z)|^2 <= (a^2 - b^2 / 2) Q + b^2 S^2 / 2 + b^2 h^2 S.
+    Add-remove: one such vector, and a h^2 in the first entry. At a corner of the box equality.
+
+    Replace, z by y with w_i = y_i^2, t = sum w_i, p = <z, y>: the first entry stays. As
+    2 sum_{i<j} (z_i z_j - y_i y_j)^2 = s^2 + t^2 - 2 p^2 - sum (u_i - w_i)^2,
+    |v(z) - v(y)|^2 = (a^2 - b^2 / 2) sum (u_i - w_i)^2 + b^2 (s^2 + t^2) / 2 + b^2 h^2 (s + t)
+                      - b^2 (p^2 + 2 h^2 p).
+    (u_i - w_i)^2 <= max(u_i, w_i)^2, which is at most H^4 and at most u_i^2 + w_i^2, so the first
+    sum is at most min(d H^4, 2 Q). p^2 + 2 h^2 p falls until p = -h^2, and p >= -S, so it is at
+    least -x (2 h^2 - x), x = min(S, h^2). Hence |v(z) - v(y)|^2 <= (a^2 - b^2 / 2) min(d H^4, 2 Q)
+    + b^2 S^2 + 2 b^2 h^2 S + b^2 x (2 h^2 - x). And of one column it is a^2 (u - w)^2 +
+    b^2 h^2 (z - y)^2 <= a^2 S^2 + 4 b^2 h^2 S. QED
+    """
+    top = min(radius**2, columns * side**2)
+    uneven = Fraction(2 * diagonal**2 - above**2, 2)
+    squares, rest = top * min(side**2, top), above**2 * top * (Fraction(top, 2) + constant**2)
+    if adjacency is Adjacency.ADD_REMOVE:
+        first = (diagonal * constant**2) ** 2 if counted else 0
+        return ceil(uneven * squares + rest) + first
+    if columns == 1:
+        return (diagonal * top) ** 2 + 4 * above**2 * constant**2 * top
+    x = min(top, constant**2)
+    opposite = above**2 * x * (2 * constant**2 - x)
+    return ceil(uneven * min(columns * side**4, 2 * squares) + 2 * rest) + opposite
+
+
+# --- obligations --------------------------------------------------------------------------------
+
+_LINE = tuple((Fraction(i, 2),) for i in range(-4, 5))
+_PLANE = tuple((Fraction(i), Fraction(j)) for i, j in product((-3, -1, 0, 1, 3), (-2, 0, 1, 10**9)))
+_SPACE = tuple(tuple(map(Fraction, one)) for one in product((-9, 0, 9), repeat=3))
+_UNIVERSES: tuple[tuple[Sequence[Record], Edges], ...] = (
+    (_LINE, ((-2, 2, Fraction(1)),)),
+    (_LINE, ((-1, 3, Fraction(1, 2)),)),
+    (_PLANE, ((-2, 2, Fraction(1)), (-1, 1, Fraction(1)))),
+    (_SPACE, ((-1, 1, Fraction(1)),) * 3),
+)
+_WEIGHTS = ((1, 1), (169, 239), (3, 1))
+
+
+def _boxes() -> Iterator[tuple[Sequence[Record], Box]]:
+    for (universe, edges), side, (diagonal, above) in product(_UNIVERSES, (1, 4), _WEIGHTS):
+        wide = isqrt(len(edges) * side**2 - 1) + 1
+        for radius, constant in product({side, wide, 9 * wide}, (1, side, 2 * side)):
+            for counted in (True, False):
+                yield universe, Box(edges, side, radius, constant, diagonal, above, counted)
+
+
+def _moves(universe: Sequence[Record], box: Box, adjacency: Adjacency) -> list[int]:
+    """How far the value moves, squared, over all neighbors of at most one record each."""
+    places = range(len(universe))  # in place of records: fractions are slow to look up
+    known = {at: moments([universe[i] for i in at], box) for at in datasets(places, 1)}
+    near = neighbors(places, 1, adjacency)
+    return [squared_distance(known[left], known[right]) for left, right in near]
+
+
+@states(_MOMENTS)
+@shows(
+    "BoxMoments",
+    Norm.SQUARED_L2,
+    value=of_query(
+        moved_squared, "columns", "side", "radius", "constant", "diagonal", "above", "counted"
+    ),
+)
+def obligation_box_moments(claimed: Callable[..., int] = moved_squared) -> int:
+    """No neighbors of a small universe are further apart than ``claimed``. Under add-remove some
+    are as far, where the box's corners are in the ball; under replace some have 3/5 of the squared
+    distance, where entries weigh alike or nearly as in a Frobenius norm.
+
+    One record suffices: the value is a sum over records.
+    """
+    cases = 0
+    for (universe, box), adjacency in product(_boxes(), Adjacency):
+        if adjacency is Adjacency.REPLACE and box.counted:
+            continue
+        own = (box.side, box.radius, box.constant, box.diagonal, box.above, box.counted)
+        most = claimed(len(box.edges), *own, adjacency)
+        moves = _moves(universe, box, adjacency)
+        case = f"{box}, {adjacency}: {max(moves)}, claimed {most}"
+        require(max(moves) <= most, case)
+        if box.radius**2 >= len(box.edges) * box.side**2:
+            near = 0 if box.diagonal > 2 * box.above else Fraction(3, 5)
+            least = most * (1 if adjacency is Adjacency.ADD_REMOVE else near)
+            require(max(moves) >= least, case)
+        cases += len(moves)
+    return cases
+
+
+@states(_MOMENTS)
+def obligation_images_are_in_the_box_and_the_ball(
+    image: Callable[[Box, Record], Vector] = Box.image,
+) -> int:
+    """Every image is in the box and in the ball; bounds go to the sides where the ball holds the
+    box."""
+    cases = 0
+    for universe, box in _boxes():
+        for record in universe:
+            z = image(box, record)
+            inside = max(map(abs, z)) <= box.side and squared_norm(z) <= box.radius**2
+            require(inside, f"{box}, {record}: {z}")
+            beyond = all(abs(x) >= 9 for x in record)
+            if beyond and box.radius**2 >= len(z) * box.side**2:
+                require(set(map(abs, z)) == {box.side}, f"{box}, {record}: {z}")
+            cases += 1
+    return cases
