@@ -132,7 +132,7 @@ def _attacked(
 ) -> Configuration:
     own = [fault(mechanism) for fault in faults]
     return Configuration(
-        name=name, mechanism=mechanism, pairs=pairs, faults=own, quick_trials=100_000
+        name=name, mechanism=mechanism, pairs=pairs, faults=own, quick_trials=50_000
     )
 
 

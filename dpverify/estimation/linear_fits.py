@@ -6,15 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpverify.estimation.answers import Result, deviations, tail_of
 from dpverify.privacy.numbers import Exact, Floats, exact, to_float
-
-if TYPE_CHECKING:
-    from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 
 _RESOLVED = 3  # the smallest eigenvalue, in noise, from which on coefficients have intervals
 
@@ -105,8 +102,30 @@ class ComponentsEstimate(Result):
         return np.asarray((np.asarray(records, np.float64) - self.mean) @ self.value.T)
 
 
+@dataclass(frozen=True, slots=True)
+class UnitMoments:
+    """Released moments in units of the columns' bounds, z = (x - middle) / half.
+
+    ``count``: of records. ``means``, shape (d,), and ``spread``, shape (d, d): mean and covariance of
+    z. ``noise``: standard deviation of the noise in each covariance. ``sums``: that of the noise in
+    the sums of (1, z)(1, z)^T, shape (d + 1, d + 1).
+    """
+
+    count: float
+    means: Floats
+    spread: Floats
+    noise: Floats
+    sums: Floats
+    middle: Floats
+    half: Floats
+
+    def typical_noise(self, columns: Sequence[int]) -> float:
+        """Compute the root mean square of the covariances' noise over these columns."""
+        return float(math.sqrt(np.mean(self.noise[np.ix_(columns, columns)] ** 2)))
+
+
 def fitted(
-    moments: MomentMatrixEstimate,
+    moments: UnitMoments,
     target: int | Sequence[int],
     on: Sequence[int],
     ridge: Exact | None,
@@ -129,11 +148,11 @@ def fitted(
 
 
 def _one(
-    moments: MomentMatrixEstimate, target: int, on: Sequence[int], added: float | None
+    moments: UnitMoments, target: int, on: Sequence[int], added: float | None
 ) -> dict[str, Any]:
     """Fit one target: coefficients and what belongs to them, in the data's units."""
     columns = [*on, target]
-    spread, k = moments.spread()[np.ix_(columns, columns)], len(on)
+    spread, k = moments.spread[np.ix_(columns, columns)], len(on)
     values, vectors = np.linalg.eigh(spread[:k, :k])
     values = np.maximum(values, 0.0)
     noise = moments.typical_noise(columns) * math.sqrt(k)
@@ -143,7 +162,7 @@ def _one(
         ridge, inverses = added, _over(np.ones(k), values + added)
     inverse = (vectors * inverses) @ vectors.T
     slopes = inverse @ spread[:k, k]
-    means = moments.centers()[columns]
+    means = moments.means[columns]
     theta = np.array([means[k] - means[:k] @ slopes, *slopes])
     noises, sampling = _variances(moments, columns, theta, inverse, spread)
     half = moments.half
@@ -166,7 +185,7 @@ def _one(
 
 
 def _variances(
-    moments: MomentMatrixEstimate,
+    moments: UnitMoments,
     columns: Sequence[int],
     theta: Floats,
     inverse: Floats,
@@ -180,11 +199,11 @@ def _variances(
     """
     k = len(columns) - 1
     places = [0, *(j + 1 for j in columns)]
-    squares = moments.standard_deviation[np.ix_(places, places)] ** 2
+    squares = moments.sums[np.ix_(places, places)] ** 2
     inner = squares[: k + 1, : k + 1]
     shared = inner * np.outer(theta, theta)
     np.fill_diagonal(shared, squares[: k + 1, k + 1] + inner @ theta**2)
-    rows = np.column_stack([-inverse @ moments.centers()[list(columns[:k])], inverse])
+    rows = np.column_stack([-inverse @ moments.means[list(columns[:k])], inverse])
     noises = np.einsum("ij,jk,ik->i", rows, shared, rows) / moments.count**2
     residual = np.array([*-theta[1:], 1.0])
     own = max(0.0, float(residual @ spread @ residual)) / moments.count
@@ -196,7 +215,7 @@ def _over(above: Floats, below: Floats) -> Floats:
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
-def components(moments: MomentMatrixEstimate, k: int) -> ComponentsEstimate:
+def components(moments: UnitMoments, k: int) -> ComponentsEstimate:
     """Compute the k directions of largest variance in the data's units.
 
     Symmetric noise with deviation t above the diagonal moves an eigenvalue v that is apart from
@@ -205,7 +224,7 @@ def components(moments: MomentMatrixEstimate, k: int) -> ComponentsEstimate:
     """
     largest = float(moments.half.max())
     scale = np.outer(moments.half / largest, moments.half / largest)
-    spread, noise = moments.spread() * scale, moments.spread_deviation() * scale
+    spread, noise = moments.spread * scale, moments.noise * scale
     values, vectors = np.linalg.eigh(spread)
     values, vectors = values[::-1], vectors[:, ::-1]
     edge = 4 * len(values) * float(np.mean(noise**2))
@@ -228,5 +247,5 @@ def components(moments: MomentMatrixEstimate, k: int) -> ComponentsEstimate:
             own * lengths,
             np.asarray(angles),
             float(np.trace(spread) * lengths),
-            moments.mean,
+            moments.middle + moments.half * moments.means,
         )

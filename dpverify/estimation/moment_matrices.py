@@ -3,7 +3,6 @@ principal components, all without further cost."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +12,7 @@ from dpverify.estimation.answers import Result, deviations, tail_of
 from dpverify.estimation.linear_fits import (
     ComponentsEstimate,
     RegressionEstimate,
+    UnitMoments,
     components,
     fitted,
 )
@@ -49,26 +49,26 @@ class MomentMatrixEstimate(Result):
     @property
     def mean(self) -> Floats:
         """The mean of each column, between its bounds, shape (d,)."""
-        return self.middle + self.half * self.centers()
+        return self.middle + self.half * self._centers()
 
     @property
     def mean_deviation(self) -> Floats:
         """Standard deviation of the noise in each mean, to first order, shape (d,)."""
         own, counted = self.standard_deviation[0, 1:], self.standard_deviation[0, 0]
-        return np.asarray(self.half * np.hypot(own, counted * self.centers()) / self.count)
+        return np.asarray(self.half * np.hypot(own, counted * self._centers()) / self.count)
 
     @property
     def covariance(self) -> Floats:
         """The covariance matrix, shape (d, d), with the number of records as divisor: the nearest
         one, in units of the bounds, that has no negative eigenvalue."""
         with np.errstate(over="ignore"):
-            return np.asarray(self.spread() * np.outer(self.half, self.half))
+            return np.asarray(self.in_units().spread * np.outer(self.half, self.half))
 
     @property
     def covariance_deviation(self) -> Floats:
         """Standard deviation of the noise in each covariance, to first order, shape (d, d)."""
         with np.errstate(over="ignore"):
-            return np.asarray(self.spread_deviation() * np.outer(self.half, self.half))
+            return np.asarray(self.in_units().noise * np.outer(self.half, self.half))
 
     def interval(self, level: Exact = 0.95) -> tuple[Floats, Floats]:
         """Compute (low, high), each of the shape of ``value``: for each sum without noise, by the
@@ -99,7 +99,7 @@ class MomentMatrixEstimate(Result):
         both = sorted(set(features) & set(targets))
         if both:
             raise ValueError(f"target and on share the columns {both}; give each on one side.")
-        return fitted(self, targets[0] if single else targets, features, ridge)
+        return fitted(self.in_units(), targets[0] if single else targets, features, ridge)
 
     def principal_components(self, k: int) -> ComponentsEstimate:
         """Give the k directions of largest variance, in the data's units, longest first.
@@ -111,35 +111,26 @@ class MomentMatrixEstimate(Result):
         d = len(self.half)
         if not 1 <= whole(k, "k") <= d:
             raise ValueError(f"k = {k}; give a number of components from 1 to {d}.")
-        return components(self, k)
+        return components(self.in_units(), k)
 
-    # --- in units of the bounds -------------------------------------------------------------------
-
-    def centers(self) -> Floats:
-        """Compute the means of z, shape (d,), between -1 and 1."""
-        return np.asarray(np.clip(self.value[0, 1:] / self.count, -1.0, 1.0))
-
-    def spread(self) -> Floats:
-        """Compute the covariance of z, shape (d, d), its negative eigenvalues raised to 0."""
-        means = self.centers()
-        found = self.value[1:, 1:] / self.count - np.outer(means, means)
-        values, vectors = np.linalg.eigh((found + found.T) / 2)
-        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
-
-    def spread_deviation(self) -> Floats:
-        """Compute the standard deviation of its noise, to first order, shape (d, d): of the second
-        moment, and of the means and of the number of records through it."""
-        means, square = self.centers(), self.standard_deviation**2
-        sums, m = square[0, 1:], np.outer(means, means)
-        second = self.value[1:, 1:] / self.count
-        cross = np.outer(means**2, sums)
-        through = cross + cross.T + 2 * np.diag(means**2 * sums)
+    def in_units(self) -> UnitMoments:
+        """Give means and covariances of z, the latter with negative eigenvalues raised to 0, with
+        their noise to first order: a covariance's is that of the second moment, and of the means and
+        the number of records through it."""
+        means, square = self._centers(), self.standard_deviation**2
+        second, m = self.value[1:, 1:] / self.count, np.outer(means, means)
+        values, vectors = np.linalg.eigh(second - m)
+        spread = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        cross = np.outer(means**2, square[0, 1:])
+        through = cross + cross.T + 2 * np.diag(means**2 * square[0, 1:])
         counted = square[0, 0] * (second - 2 * m) ** 2
-        return np.asarray(np.sqrt(square[1:, 1:] + through + counted) / self.count)
+        noise = np.sqrt(square[1:, 1:] + through + counted) / self.count
+        own = (means, np.asarray(spread), np.asarray(noise), self.standard_deviation)
+        return UnitMoments(self.count, *own, self.middle, self.half)
 
-    def typical_noise(self, columns: Sequence[int]) -> float:
-        """Compute the root mean square of that deviation over these columns."""
-        return float(math.sqrt(np.mean(self.spread_deviation()[np.ix_(columns, columns)] ** 2)))
+    def _centers(self) -> Floats:
+        """The means of z, shape (d,), between -1 and 1."""
+        return np.asarray(np.clip(self.value[0, 1:] / self.count, -1.0, 1.0))
 
     def _columns(self, given: Sequence[int], name: str) -> list[int]:
         found = [whole(j, name) for j in given]

@@ -42,6 +42,7 @@ class BoxMoments(VectorQuery):
     number of records, is left out unless ``counted``.
     """
 
+    adds_up = True
     low: Vector
     high: Vector
     exponents: Vector

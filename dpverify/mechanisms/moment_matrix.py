@@ -40,8 +40,8 @@ MOMENTS = Handle("moments")
 SIDE = 1 << 16
 """Half of a column's range, in units of the released integers."""
 _CELLS = 1 << 20
-_MOST = 1024  # columns, of which there are half a million moments
-_MOST_SUM = 1e150  # its square is a float
+_MOST_COLUMNS = 1024  # columns, of which there are half a million moments
+_MOST = 1e120  # of a released sum and its noise: products of two are floats
 _WIDEST = 2.0**480  # the square of it is a float
 
 
@@ -73,10 +73,10 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
 
     def check_parameters(self) -> None:
         """Bounds of each column, in order, and not so near each other or so far that floats end."""
-        if len(self.lower) != len(self.upper) or len(self.lower) > _MOST:
+        if len(self.lower) != len(self.upper) or len(self.lower) > _MOST_COLUMNS:
             raise ValueError(
                 f"{len(self.lower)} lower and {len(self.upper)} upper bounds; give one of each for "
-                f"every column, of at most {_MOST}."
+                f"every column, of at most {_MOST_COLUMNS}."
             )
         for j, ends in enumerate(zip(self.lower, self.upper, strict=True)):
             low, high = interval(*ends, f"lower and upper of column {j}")
@@ -121,10 +121,10 @@ class MomentMatrix(Mechanism[MomentMatrixEstimate]):
             count = Fraction(transcript.number(COUNT))
         if count < self.at_least:
             return Abstained(f"fewer than {self.at_least} records, by the released count")
-        noises = np.array([capped(scale / unit) for unit in _units(query)])
+        noises = np.array([min(_MOST, capped(scale / unit)) for unit in _units(query)])
         numbers = np.array([float(one) for one in sums]) / UNIT
         with np.errstate(over="ignore"):
-            numbers = np.clip(noises[1:] * numbers, -_MOST_SUM, _MOST_SUM)
+            numbers = np.clip(noises[1:] * numbers, -_MOST, _MOST)
         if not self._counts():
             noises[0] = 0.0
         value, noise = _symmetric(d, [to_float(count), *numbers]), _symmetric(d, noises.tolist())

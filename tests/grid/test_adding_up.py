@@ -26,6 +26,7 @@ from dpverify.grid import (
     VectorSum,
     View,
 )
+from dpverify.grid.box_moments import BoxMoments
 from dpverify.grid.clipped_scalars import ClippedMoments
 from dpverify.grid.coordinates import (
     BoxSum,
@@ -59,6 +60,7 @@ def always(value: Any) -> Released[Any]:
 STRETCH = Stretch((3, -1), (-6, -7), (32, 40))
 MAP = RecordMap((1, -2), (-5, -5), ((3, 1), (-1, 4)), 1, 5)
 PLACE = always((np.array([[5, -3]]), np.array([1 << 14])))
+EDGES_OF: dict[str, Any] = {"low": (-40, 3), "high": (99, 70), "exponents": (-3, 4)}
 IMAGES: dict[str, Any] = {"center": (3, -4), "exponent": -6, "rows": 2}
 ONE_MAP = always((np.array([[5, 1, -2, 7]]), np.array([0])))
 EDGES = always((np.array([[-2.0, 0.0, 0.5, 1e9]]), np.array([0])))
@@ -74,6 +76,8 @@ SUMS: list[Query] = [
     ReleasedSum(2, 2, 1 << 20, always([IntegerMap((3, -4), -6, ((5, 1), (-2, 7)))])),
     WithCount(VectorSum((3, -4), 1 << 30, -20), 77),
     WithCount(ScaledSum(STRETCH, 1 << 30), 1 << 42),
+    BoxMoments(**EDGES_OF, side=1 << 16, radius=1 << 15, constant=9, diagonal=5, above=7),
+    BoxMoments(**EDGES_OF, side=99, radius=999, constant=9, clipped=False),
     SideCounts((0.5, -1.0)),
     SideCounts((0.5, 1e9), (-1.0, -5e-324)),
     NormCounts(STRETCH, (5, 1 << 12, 1 << 30)),

@@ -19,6 +19,7 @@ from dpverify import (
     BernoulliMean,
     BoundedMean,
     ClippedMean,
+    ComponentsEstimate,
     Concentrated,
     CoordinatewiseMean,
     CountEstimate,
@@ -34,12 +35,14 @@ from dpverify import (
     LocationScaleEstimate,
     MeanEstimate,
     MediansEstimate,
+    MomentMatrixEstimate,
     NoisyCount,
     NormalEstimate,
     ProductEstimate,
     QuantileEstimate,
     RandomizedResponse,
     RefinedMean,
+    RegressionEstimate,
     ReportsEstimate,
     RescaledMean,
     Result,
@@ -456,6 +459,10 @@ RESULTS: list[Any] = [
     ColumnMean(0.5, 0.1, 9.5, 0.1, -0.0, 2.5, -1e308, 1e308),
     InterquartileRangeEstimate(0.5, 5e-324, 1e308, 3),
     Concentrated(np.array([0.0, 2.5]), 80.0, (1, 0), np.eye(2)),
+    MomentMatrixEstimate(SQUARE, SQUARE, V[1:], V[1:]),
+    RegressionEstimate(V, 0.5, V, V, V, 0.1, 5e-324, math.inf, -1e308, 1e308),
+    RegressionEstimate(SQUARE, V, SQUARE, SQUARE, SQUARE, V, 0.5, 2.5, V, V),
+    ComponentsEstimate(np.eye(3)[:1], V[:1], V[:1], V[:1], 1e308, V),
 ]
 
 

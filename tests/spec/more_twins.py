@@ -28,6 +28,7 @@ from . import (
     ladder_twins,
     level_twins,
     mahalanobis_twins,
+    moment_twins,
     normal_twins,
     outlier_twins,
     preconditioning_twins,
@@ -112,6 +113,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **hypothesis_twins.TWINS,
     **normal_twins.TWINS,
     **step_twins.TWINS,
+    **moment_twins.TWINS,
     **ladder_twins.TWINS,
     **level_twins.TWINS,
     **unknown_twins.TWINS,
@@ -157,6 +159,7 @@ def _costly_weight(right: Any, *given: Any) -> Any:
 
 
 FAULTS: dict[str, list[Plant]] = {
+    **moment_twins.FAULTS,
     **covariance_twins.FAULTS,
     **score_twins.FAULTS,
     **sign_twins.FAULTS,

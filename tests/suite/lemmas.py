@@ -19,6 +19,7 @@ from dpverify.grid import (
     ReleasedSum,
     VectorSum,
 )
+from dpverify.grid.box_moments import BoxMoments
 from dpverify.grid.clipped_scalars import ClippedMoments
 from dpverify.grid.coordinates import (
     BoxSum,
@@ -61,6 +62,7 @@ ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 ONE, TWO, FEW = Domain(columns=1), Domain(columns=2), Domain(columns=1, most_rows=100)
 SPREAD, FULL = Fraction(7, 3), Fraction(9, 10)
 NEAR, PLANE = Nearness(20, 0, (1.0,)), Nearness(20, 0, (1.0, 1.0))
+BOX: dict[str, Any] = {"low": (-4, 0), "high": (4, 3), "exponents": (0, -1)}
 STRETCH = Stretch((0, 1), (0, 3), (2, 5))
 MAP = RecordMap((0, 1), (0, 3), ((2, 0), (-1, 5)), 1, 2)
 SUM, MASKED, SCALED = VectorSum((0, 3), 5, 0), MaskedSum((0, 0), 4, -2, 3), ScaledSum(STRETCH, 5)
@@ -92,6 +94,8 @@ QUERIES: list[tuple[Query, Domain]] = [
     (NormCounts(STRETCH, (1, 4)), TWO),
     (BoxSum(STRETCH, 5), TWO),
     (BoxSum(STRETCH, 5, Norm.L1), TWO),
+    (BoxMoments(**BOX, side=5, radius=8, constant=3), TWO),
+    (BoxMoments(**BOX, side=5, radius=4, constant=3, diagonal=5, above=7, counted=False), TWO),
     (WithCount(SUM, 3), TWO),
     (WithCount(SCALED, 3), TWO),
     *((OneUnit(query, Fraction(35, 3)), TWO) for query in (SUM, MASKED, SCALED, WithCount(SUM, 2))),

@@ -40,6 +40,7 @@ def test_our_own_trees_fit_together() -> None:
         "kth_largest_variance",
         "large_variances",
         "location_scale",
+        "moment_matrix",
         "noisy_count",
         "number_of_reports",
         "partitioned_product",

@@ -1,0 +1,288 @@
+"""``moment_matrix``: on every dataset, by its formulas, with the deviations and intervals it states."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from dpverify import (
+    Abstained,
+    Adjacency,
+    ApproxDP,
+    GaussianDP,
+    MomentMatrix,
+    MomentMatrixEstimate,
+    SeededBits,
+)
+from dpverify.grid.transcripts import transcript
+from tests.mechanisms.helpers import edge_rows, typed_releases
+from tests.randomness.helpers import NoBits
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+LOW, HIGH = (-4.0, 0.0, -10.0), (4.0, 10.0, 30.0)
+DRAWS = 1000
+TINY = Fraction(1, 10**9)
+
+
+def matrix(**parameters: Any) -> MomentMatrix:
+    base: dict[str, Any] = {"adjacency": ADD, "noise_multiplier": 1, "lower": LOW, "upper": HIGH}
+    return MomentMatrix(**base | parameters)
+
+
+def people(n: int = 3000, seed: int = 1) -> NDArray[np.float64]:
+    """Two correlated features and a target, a few beyond the bounds."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0.5, 1.2, n)
+    z = 5 + x + rng.normal(0, 1.5, n)
+    return np.column_stack([x, z, 3 * x - 2 * z + 10 + rng.normal(0, 2, n)])
+
+
+DATA = people()
+CLAMPED = np.clip(DATA, LOW, HIGH)
+
+
+def released(mechanism: MomentMatrix, data: Any = DATA, seed: int = 3) -> MomentMatrixEstimate:
+    found = mechanism.release(data, SeededBits(seed))
+    assert isinstance(found, MomentMatrixEstimate)
+    return found
+
+
+@pytest.fixture(scope="module", params=[ADD, REPLACE], ids=str)
+def drawn(request: pytest.FixtureRequest) -> list[MomentMatrixEstimate]:
+    """Independent releases with noise of a few percent."""
+    mechanism = matrix(adjacency=request.param, noise_multiplier=2)
+    batch = mechanism.law(DATA).sample(SeededBits(5), DRAWS)
+    found = [mechanism.estimate(batch[i]) for i in range(DRAWS)]
+    return [one for one in found if isinstance(one, MomentMatrixEstimate)]
+
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"lower": (0.0,)}, ValueError, "1 lower and 3 upper bounds"),
+    ({"upper": (0.0,) * 1025, "lower": (-1.0,) * 1025}, ValueError, "at most 1024"),
+    ({"upper": (4.0, -1.0, 30.0)}, ValueError, "column 1: .*reversed"),
+    ({"upper": (4.0, float("inf"), 30.0)}, ValueError, "finite"),
+    ({"upper": (4.0, 1e200, 30.0)}, ValueError, "squares of its values are no floats"),
+    ({"lower": (1e9, 0.0, 0.0), "upper": (1e9 + 1e-6, 1, 1)}, ValueError, "subtract a public"),
+    ({"radius": 0}, ValueError, "radius = 0 is not positive"),
+    ({"radius": 1e-9}, ValueError, r"below 2\^-16; give narrower bounds"),
+    ({"at_least": 0}, ValueError, "at_least = 0"),
+    ({"lower": 3.0}, TypeError, "lower"),
+    ({"noise_multiplier": 0}, ValueError, "not positive"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "message"), BAD, ids=range(len(BAD)))
+def test_bad_parameters_are_refused(
+    change: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        matrix(**change)
+
+
+def test_no_bit_is_drawn_for_refused_data() -> None:
+    for data in (np.zeros((3, 2)), [[1.0, np.nan, 2.0]], np.zeros(3)):
+        with pytest.raises(ValueError, match=r"column|finite|NaN|shape"):
+            matrix().release(data, NoBits())
+
+
+@pytest.mark.parametrize("radius", [None, 0.5, 1.0])
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_every_dataset_has_a_result(adjacency: Adjacency, radius: float | None) -> None:
+    own: dict[str, Any] = {"lower": (-1.0, -2.0), "upper": (1.0, 3.0), "radius": radius}
+    mechanism = matrix(adjacency=adjacency, **own)
+    for found in typed_releases(mechanism, edge_rows()):
+        if isinstance(found, Abstained):
+            assert found.reason == "fewer than 1 records, by the released count"
+            continue
+        for array in (found.mean, found.covariance, found.covariance_deviation):
+            assert np.isfinite(array).all()
+        assert np.linalg.eigvalsh(found.covariance).min() > -1e-9
+        fit = found.regression(1)
+        assert np.isfinite(fit.predict(np.array([[1e308], [-1e308], [0.0]]))).all()
+        assert np.isfinite(found.principal_components(2).value).all()
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_without_noise_it_is_numpy(adjacency: Adjacency) -> None:
+    found = released(matrix(adjacency=adjacency, noise_multiplier=TINY))
+    assert found.count == pytest.approx(len(DATA), rel=1e-6)
+    assert np.allclose(found.mean, CLAMPED.mean(axis=0), rtol=1e-4)
+    assert np.allclose(found.covariance, np.cov(CLAMPED.T, bias=True), rtol=1e-4)
+    fit, least = found.regression(2), np.column_stack([CLAMPED[:, :2], np.ones(len(DATA))])
+    expected, rest = np.linalg.lstsq(least, CLAMPED[:, 2], rcond=None)[:2]
+    assert np.allclose([*fit.value, fit.intercept], expected, rtol=1e-3)
+    assert fit.residual_deviation == pytest.approx(np.sqrt(rest[0] / len(DATA)), rel=1e-3)
+    predicted = np.clip(least @ expected, LOW[2], HIGH[2])
+    assert np.allclose(fit.predict(CLAMPED[:, :2]), predicted, atol=1e-3)
+    both = found.regression([2, 0], [1])
+    assert both.value.shape == (2, 1)
+    for t, column in enumerate((2, 0)):
+        assert np.allclose(both.value[t], found.regression(column, [1]).value)
+    values, vectors = np.linalg.eigh(np.cov(CLAMPED.T, bias=True))
+    axes = found.principal_components(2)
+    assert np.allclose(np.abs(axes.value @ vectors[:, ::-1][:, :2]), np.eye(2), atol=1e-3)
+    assert np.allclose(axes.variances, values[::-1][:2], rtol=1e-3)
+    assert np.allclose(axes.shares, values[::-1][:2] / values.sum(), rtol=1e-3)
+    assert np.allclose(axes.transform(CLAMPED).mean(axis=0), 0, atol=1e-3)
+
+
+def test_a_ridge_is_added_to_the_variances() -> None:
+    found = released(matrix(noise_multiplier=TINY))
+    z = (CLAMPED - found.middle) / found.half
+    z = z - z.mean(axis=0)
+    covariance = z.T @ z / len(z)
+    expected = np.linalg.solve(covariance[:2, :2] + np.eye(2) / 10, covariance[:2, 2])
+    fit = found.regression(2, ridge="1/10")
+    assert np.allclose(fit.value, expected * found.half[2] / found.half[:2], rtol=1e-3)
+    assert np.abs(fit.bias).max() > 0.1
+    for bad in (-1, "x"):
+        with pytest.raises(ValueError, match="ridge"):
+            found.regression(2, ridge=bad)
+
+
+@pytest.mark.parametrize(
+    ("target", "on", "message"),
+    [(3, None, "from 0 to 2"), ([0, 0], None, "each once"), (0, [0, 1], "share"), (0, [], "least")],
+)
+def test_columns_that_make_no_regression_are_refused(target: Any, on: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        released(matrix()).regression(target, on)
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_there_are_as_many_components_as_columns(k: int) -> None:
+    with pytest.raises(ValueError, match="from 1 to 3"):
+        released(matrix()).principal_components(k)
+
+
+def ratio(found: list[Any], stated: Any) -> Any:
+    """Measured over stated deviation, of 1000 draws: within 12% with probability 1 - 1e-7 (5.4 deviations)."""
+    return np.std(np.array(found), axis=0) / stated
+
+
+def test_the_noise_is_the_stated_one(drawn: list[MomentMatrixEstimate]) -> None:
+    one = released(matrix(noise_multiplier=TINY))
+    assert len(drawn) == DRAWS
+    noisy = drawn[0].standard_deviation > 0
+    measured = np.std([d.value for d in drawn], axis=0)[noisy]
+    assert np.allclose(measured / drawn[0].standard_deviation[noisy], 1, atol=0.12)
+    assert np.allclose(ratio([d.mean for d in drawn], drawn[0].mean_deviation), 1, atol=0.12)
+    wide = ratio([d.covariance for d in drawn], drawn[0].covariance_deviation)
+    assert np.allclose(wide, 1, atol=0.14)
+    low, high = drawn[0].interval("0.999999")
+    assert ((low <= one.value) & (one.value <= high))[noisy].all()
+
+
+def covered(drawn: list[MomentMatrixEstimate], share: float = 1.0) -> int:
+    """In how many draws the interval of the first coefficient holds that of least squares."""
+    truth = released(matrix(noise_multiplier=TINY)).regression(2).value
+    hits = 0
+    for one in drawn:
+        fit = one.regression(2)
+        shorter = replace(fit, standard_deviation=fit.standard_deviation * share)
+        low, high = shorter.interval(0.95)
+        hits += bool(low[0] <= truth[0] <= high[0])
+    return hits
+
+
+LEAST = int(stats.binom.ppf(1e-6, DRAWS, 0.93))
+
+
+def test_coefficients_are_in_their_intervals_and_move_as_stated(
+    drawn: list[MomentMatrixEstimate],
+) -> None:
+    """To first order: at least 93% of intervals of 95% hold; a false alarm has probability 1e-6."""
+    fits = [one.regression(2) for one in drawn]
+    assert min(fit.resolved for fit in fits) > 1
+    stated = np.mean([fit.standard_deviation for fit in fits], axis=0)
+    assert np.allclose(ratio([fit.value for fit in fits], stated), 1, atol=0.15)
+    assert covered(drawn) >= LEAST
+    assert covered(drawn, 0.5) < LEAST
+
+
+def test_with_sampling_intervals_hold_the_populations_coefficients() -> None:
+    """Of 300 datasets of 400 records under noise that is less than the sampling error."""
+    mechanism = matrix(noise_multiplier="1/100", lower=(-6.0, -5.0, -60.0), upper=(7.0, 15.0, 60.0))
+    hits = few = 0
+    for seed in range(300):
+        fit = released(mechanism, people(400, seed), seed).regression(2)
+        for how in (True, False):
+            low, high = fit.interval(0.95, sampling=how)
+            inside = bool(low[1] <= -2 <= high[1])
+            hits, few = hits + (how and inside), few + (not how and inside)
+    assert hits >= stats.binom.ppf(1e-6, 300, 0.93)
+    assert few < 0.8 * hits
+
+
+def test_noise_that_hides_the_features_leaves_no_interval() -> None:
+    fit = released(matrix(noise_multiplier=300)).regression(2)
+    assert fit.resolved < 1
+    assert all(np.isinf(end).all() for end in fit.interval())
+    assert np.isfinite(fit.value).all()
+
+
+def test_angles_are_about_what_noise_turns(drawn: list[MomentMatrixEstimate]) -> None:
+    truth = released(matrix(noise_multiplier=TINY)).principal_components(1).value[0]
+    turned = []
+    for one in drawn:
+        cosine = abs(float(one.principal_components(1).value[0] @ truth))
+        turned.append(np.arccos(min(1.0, cosine)))
+    measured = float(np.sqrt(np.mean(np.square(turned))))
+    stated = float(np.mean([one.principal_components(1).angles[0] for one in drawn]))
+    assert 0.85 < measured / stated < 1.15
+    values = [float(one.principal_components(1).variances[0]) for one in drawn]
+    deviation = drawn[0].principal_components(1).standard_deviation[0]
+    assert ratio(values, deviation) == pytest.approx(1, abs=0.14)
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("budget", [GaussianDP(1), ApproxDP(1, "1e-6")])
+def test_the_noise_for_a_budget_is_the_least(budget: Any, adjacency: Adjacency) -> None:
+    made = MomentMatrix.for_budget(budget, adjacency=adjacency, lower=LOW, upper=HIGH)
+    assert made.claim.guarantee == budget
+    less = made.noise_multiplier * (1 - Fraction(1, 10**5))
+    assert not replace(made, noise_multiplier=less, budget=None).composed.implies(budget)
+
+
+def test_what_is_replaced_counts_in_the_number_alone() -> None:
+    holes = np.full((50, 3), np.nan)
+    own: dict[str, Any] = {"nonfinite": "replace", "noise_multiplier": TINY}
+    found = released(matrix(**own), holes)
+    assert np.allclose(found.value[1:, 1:], 0, atol=1e-3)
+    assert found.count == pytest.approx(50)
+
+
+def test_the_released_count_decides_whether_there_is_an_estimate() -> None:
+    mechanism = matrix(at_least=20)
+    enough = mechanism.minimum_n()
+    assert 20 < enough < 60
+    assert isinstance(mechanism.release(DATA[:2], SeededBits(1)), Abstained)
+    assert isinstance(mechanism.release(DATA[:enough], SeededBits(1)), MomentMatrixEstimate)
+    assert matrix(adjacency=REPLACE, at_least=20).minimum_n() == 20
+    with pytest.raises(ValueError, match="20"):
+        matrix(adjacency=REPLACE, at_least=20).release(DATA[:19], NoBits())
+    assert mechanism.expected_error(3) == float("inf")
+
+
+def test_huge_noise_stays_finite() -> None:
+    found = matrix(noise_multiplier="1e400").estimate(transcript({"moments": (1 << 60,) * 10}))
+    assert isinstance(found, MomentMatrixEstimate)
+    with np.errstate(all="raise", under="ignore"):
+        assert np.isfinite(found.covariance).all()
+        assert np.isfinite(found.regression(0).value).all()
+
+
+def test_many_columns_are_quick_and_their_sums_exact() -> None:
+    """Of 200 columns: the released integers without noise are those of Python's."""
+    rng = np.random.default_rng(2)
+    data = rng.integers(-8, 9, (60, 200)) / 8.0
+    wide = matrix(lower=(-1.0,) * 200, upper=(1.0,) * 200, noise_multiplier=TINY)
+    found = released(wide, data)
+    assert np.allclose(found.value[1:, 1:], data.T @ data, atol=1e-2)
+    assert isinstance(found.regression(0, list(range(1, 9))).value[0], float)
