@@ -156,6 +156,76 @@ class Asking(ABC, Generic[Reply]):
         """
         return self._ask(question_of("gaussian", columns, where, by, given), share, budget)
 
+    def moments(
+        self,
+        columns: Sequence[str],
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+        **given: Any,
+    ) -> Reply:
+        """Release number, means and covariances of columns between their declared bounds at once.
+
+        The ``result`` is a ``MomentMatrixEstimate``: its ``regression`` of any columns on others, by
+        their places in ``columns``, and its ``principal_components`` cost nothing more. given:
+        further parameters of ``MomentMatrix``.
+        """
+        return self._ask(question_of("moments", columns, where, by, given), share, budget)
+
+    def regression(
+        self,
+        target: str | Sequence[str],
+        on: str | Sequence[str],
+        *,
+        ridge: Exact | None = None,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+        **given: Any,
+    ) -> Reply:
+        """Fit a column, or several, linearly on others with an intercept: coefficients in the order
+        of ``on``.
+
+        ridge: by default chosen from the noise, see ``MomentMatrixEstimate.regression``. given:
+        further parameters of ``MomentMatrix``.
+        """
+        targets, features = ([one] if isinstance(one, str) else list(one) for one in (target, on))
+        both = [name for name in features if name in targets]
+        if both or not targets or not features:
+            raise ValueError(
+                f"regression of {targets} on {features}: give at least one column on each side, and "
+                "none on both."
+            )
+        own: dict[str, Any] = {"target": target if isinstance(target, str) else targets}
+        own |= {} if ridge is None else {"ridge": ridge}
+        return self._ask(
+            question_of("regression", [*features, *targets], where, by, own | given), share, budget
+        )
+
+    def principal_components(
+        self,
+        columns: Sequence[str],
+        k: int = 2,
+        *,
+        share: Exact | None = None,
+        budget: Guarantee | None = None,
+        where: Where = None,
+        by: str | None = None,
+        **given: Any,
+    ) -> Reply:
+        """Find the k directions in which columns between declared bounds vary most, in the data's
+        units.
+
+        given: further parameters of ``MomentMatrix``.
+        """
+        own = {"k": k} | given
+        return self._ask(
+            question_of("principal_components", columns, where, by, own), share, budget
+        )
+
     def robust_mean(
         self,
         columns: str | Sequence[str],

@@ -20,11 +20,13 @@ from dpverify.mechanisms.bounded_mean import BoundedMean
 from dpverify.mechanisms.bounded_sum import BoundedSum
 from dpverify.mechanisms.clipped_mean import ClippedMean
 from dpverify.mechanisms.gaussian import Gaussian
+from dpverify.mechanisms.moment_matrix import MomentMatrix
 from dpverify.mechanisms.noisy_count import NoisyCount
 from dpverify.mechanisms.private_quantile import PrivateQuantile
 from dpverify.mechanisms.robust_mean import RobustMean
 from dpverify.mechanisms.univariate_gaussian import UnivariateGaussian
 from dpverify.plans import Mechanism
+from dpverify.privacy.numbers import exact
 from dpverify.session.accounting import Unit
 from dpverify.session.moments import Features
 from dpverify.session.questions import Question
@@ -124,6 +126,20 @@ def covariance(
     ball = {"center": features.center, "radius": features.radius}
     why = f"{_columns(low)} with declared bounds: means of all products of two, gaussian noise"
     return Choice(ClippedMean, ball | given, why, features=features)
+
+
+def moments(types: Mapping[str, ColumnType], unit: Unit, delta: Fraction, **given: Any) -> Choice:
+    """Choose for all first and second moments, and what follows from them: ``target``, ``ridge`` and
+    ``k`` are of that."""
+    low, high = _box(types, "moments")
+    own = {name: value for name, value in given.items() if name not in ("target", "ridge", "k")}
+    k = given.get("k", 1)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(low):
+        raise ValueError(f"k = {k!r}; give a number of components from 1 to {len(low)}.")
+    if exact(given.get("ridge", 0), "ridge") < 0:
+        raise ValueError(f"ridge = {given['ridge']} is negative; give 0 or more.")
+    why = f"{_columns(low)} with declared bounds: all first and second moments, gaussian noise"
+    return Choice(MomentMatrix, {"lower": low, "upper": high} | own, why)
 
 
 def quantile(column: str, kind: ColumnType, at: Any) -> Choice:
@@ -253,6 +269,9 @@ _CHOOSERS: Mapping[str, Callable[..., Choice]] = {
     "mean": mean,
     "variance": covariance,
     "covariance": covariance,
+    "moments": moments,
+    "regression": moments,
+    "principal_components": moments,
     "gaussian": gaussian,
     "robust_mean": robust_mean,
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.estimation.results import VectorMeanEstimate
 from dpverify.mechanisms.private_quantile import QuantileEstimate
 from dpverify.plans import Abstained, Chunks, Law, Mechanism
@@ -144,6 +145,8 @@ class Prepared:
         say."""
         if self.together[0].features is not None and isinstance(released, VectorMeanEstimate):
             return Moments(released, self.together[0].features)
+        if isinstance(released, MomentMatrixEstimate):
+            return self._of_moments(released)
         if self.question.kind != "mean" or not isinstance(released, VectorMeanEstimate):
             return released
         if len(released.value) > 1:
@@ -151,6 +154,17 @@ class Prepared:
         ((declared),) = self.together[0].pieces[0].selection.types.values()
         low, high = bounds_of(self.question.columns[0], declared, "the mean")
         return ColumnMean.of(released, low, high)
+
+    def _of_moments(self, released: MomentMatrixEstimate) -> Any:
+        """Give what follows from released moments, by the question's kind."""
+        kind, given = self.question.kind, self.question.given
+        if kind == "principal_components":
+            return released.principal_components(given["k"])
+        if kind != "regression":
+            return released
+        names, target = list(self.question.columns), given["target"]
+        places = names.index(target) if isinstance(target, str) else list(map(names.index, target))
+        return released.regression(places, ridge=given.get("ridge"))
 
 
 def prepare(

@@ -24,6 +24,7 @@ from dpverify import (
     ClippedMean,
     GaussianDP,
     Integer,
+    MomentMatrix,
     NoAnswer,
     NoisyCount,
     Number,
@@ -76,6 +77,16 @@ ASKED: dict[str, tuple[Ask, type, type]] = {
     "share": (lambda s: s.mean("smoker", share="1/9"), BoundedMean, ClippedMean),
     "means": (lambda s: s.mean(["age", "bmi"], share="1/9"), ClippedMean, ClippedMean),
     "variance": (lambda s: s.variance("bmi", share="1/9"), ClippedMean, ClippedMean),
+    "regression": (
+        lambda s: s.regression("bmi", ["age", "smoker"], share="1/9"),
+        MomentMatrix,
+        MomentMatrix,
+    ),
+    "components": (
+        lambda s: s.principal_components(["age", "bmi"], 1, share="1/9"),
+        MomentMatrix,
+        MomentMatrix,
+    ),
     "median": (lambda s: s.median("bmi", share="1/9"), PrivateQuantile, PrivateQuantile),
     "quantiles": (
         lambda s: s.quantile("age", ["1/4", "3/4"], share="1/9"),
