@@ -9,6 +9,7 @@ from pathlib import Path
 from dpverify.audit import Verdict
 from dpverify.cli import main
 from dpverify.suite.trees import load
+from tests import large_data
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -35,6 +36,14 @@ def test_the_page_about_rates_does_what_it_says() -> None:
     results = doctest.testfile(str(ROOT / "docs" / "rates.md"), module_relative=False)
     assert results.attempted >= 8
     assert results.failed == 0
+
+
+def test_the_page_about_large_data_does_what_it_says_and_has_the_table_of_all_plans() -> None:
+    page = ROOT / "docs" / "large_data.md"
+    results = doctest.testfile(str(page), module_relative=False)
+    assert results.attempted >= 10
+    assert results.failed == 0
+    assert large_data.updated(PAGES[page]) == PAGES[page]
 
 
 def test_the_page_about_tables_does_what_it_says() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid import interval
-from dpverify.plans import Chunks
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, rules
 from dpverify.tables.cells import Floats
 from dpverify.tables.types import Boolean, Category, ColumnType, Integer, Number
@@ -97,7 +96,7 @@ class Selection:
         return f"{read or 'each record as 0'}{kept}{filled}"
 
     @property
-    def records(self) -> Floats | Chunks:
+    def records(self) -> Any:
         """The kept records as mechanisms take them, shape (n, number of columns), or in chunks of
         such: as secret as the data.
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import traceback
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-import audits
 from dpverify import (
     Adjacency,
     BoundedMean,
@@ -31,6 +27,7 @@ from dpverify.plans import Mechanism
 from dpverify.plans.mechanism import laws_on
 from dpverify.plans.streaming import streaming
 from dpverify.randomness import Bits
+from tests.large_data import configurations
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 PLANE = ClippedMean(
@@ -53,21 +50,6 @@ class NoBits(Bits):
         raise AssertionError("a bit was drawn")
 
 
-@cache
-def configurations() -> tuple[tuple[str, Mechanism[Any], Any], ...]:
-    """One configuration of each mechanism and adjacency, with records that its audit attacks."""
-    found: dict[str, tuple[str, Mechanism[Any], Any]] = {}
-    for module in pkgutil.iter_modules(audits.__path__):
-        if module.ispkg or module.name.startswith("_"):
-            continue
-        for one in getattr(importlib.import_module(f"audits.{module.name}"), "CONFIGURATIONS", ()):
-            key = f"{module.name} {one.mechanism.adjacency}"
-            small = [pair for pair in one.pairs if len(pair.left) < 10_000]
-            if small and key not in found:
-                found[key] = key, one.mechanism, small[0].left
-    return tuple(found.values())
-
-
 def cut(data: Any, seed: int) -> list[Any]:
     """The records in up to four chunks in another order, one of them empty."""
     rng = np.random.default_rng(seed)
@@ -79,9 +61,8 @@ def test_every_mechanism_that_adds_up_releases_what_it_releases_in_one_piece() -
     tried = set()
     for name, mechanism, records in configurations():
         if streaming(mechanism.fixed_plan).refusal is None:
-            data = np.asarray(records, float)
-            whole = mechanism.release(data, SeededBits(5))
-            assert mechanism.release(Chunks(cut(data, 3)), SeededBits(5)) == whole, name
+            whole = mechanism.release(records, SeededBits(5))
+            assert mechanism.release(Chunks(cut(records, 3)), SeededBits(5)) == whole, name
             tried.add(type(mechanism))
     assert len(tried) >= 18
 

@@ -137,7 +137,7 @@ def test_arrays_of_rows_have_names() -> None:
     assert isinstance(chunks, Chunks)
     (run,) = chunks.then[-1:]
     got = [run(chunks.then[0](part)) for part in (rows[:1], rows[1:])]
-    assert np.concatenate(got).tolist() == whole.select("x").records.tolist() == [[1.0], [5.0]]  # type: ignore[union-attr]
+    assert np.concatenate(got).tolist() == whole.select("x").records.tolist() == [[1.0], [5.0]]
 
 
 def counted() -> tuple[Table, list[int]]:

@@ -1,0 +1,109 @@
+"""The table of docs/large_data.md: how each mechanism reads records in chunks. Written by ``--update``, checked by a test."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import audits
+from dpverify.plans import Mechanism
+from dpverify.plans.streaming import streaming
+
+PAGE = Path(__file__).parents[1] / "docs" / "large_data.md"
+FIRST = "<!-- written by `python -m tests.large_data --update` -->"
+LAST = "<!-- the table ends here -->"
+_FEW = 10_000
+WHY = {
+    "Agreement": "all pairs of records",
+    "SoftAgreement": "all pairs of records",
+    "filter": "all pairs of records",
+    "GroupBuckets": "groups of records by a hash",
+    "LevelCounts": "groups of records by a hash",
+    "PairRungs": "pairs of records by a hash",
+    "QuantileScores": "sorted records",
+    "ColumnScores": "sorted records",
+    "SmoothMedians": "sorted records",
+    "QuartileBins": "sorted records",
+    "KeyedCounts": "counts by keys that nobody lists",
+    "Answers": "one answer for each record",
+    "PairOctaves": "pairs by the records' places",
+    "places": "blocks by the records' places",
+    "list": "a list that is made of all records",
+}
+"""What a mechanism that does not add up asks for, by a word of its refusal."""
+
+
+@cache
+def configurations() -> tuple[tuple[str, Mechanism[Any], Any], ...]:
+    """One configuration of each mechanism and adjacency, with records that its audit attacks."""
+    found: dict[str, tuple[str, Mechanism[Any], Any]] = {}
+    for name, one in _audited():
+        key = f"{name} {one.mechanism.adjacency}"
+        small = [pair for pair in one.pairs if len(pair.left) < _FEW]
+        if small and key not in found:
+            found[key] = key, one.mechanism, np.asarray(small[0].left, float)
+    return tuple(found.values())
+
+
+def _audited() -> list[tuple[str, Any]]:
+    modules = [m.name for m in pkgutil.iter_modules(audits.__path__)]
+    return [
+        (name, one)
+        for name in modules
+        if not name.startswith("_")
+        for one in getattr(importlib.import_module(f"audits.{name}"), "CONFIGURATIONS", ())
+    ]
+
+
+def rows() -> list[str]:
+    """Write the table: a line for each mechanism, over all configurations that are audited."""
+    found: dict[str, tuple[set[int], set[str]]] = {}
+    for _, one in _audited():
+        passes, reasons = found.setdefault(type(one.mechanism).__name__, (set(), set()))
+        asked = streaming(one.mechanism.fixed_plan)
+        if asked.refusal is None:
+            passes.add(asked.passes)
+        else:
+            reasons.add(_why(asked.refusal))
+    lines = ["| mechanism | in chunks | needs in memory |", "|---|---|---|"]
+    order = sorted(found, key=lambda name: (max(found[name][0], default=99), name))
+    return lines + [
+        f"| `{name}` | {_passes(found[name][0])} | {_listed(found[name][1])} |" for name in order
+    ]
+
+
+def _why(refusal: str) -> str:
+    words = refusal.replace(",", " ").replace(".", " ").split()
+    return next((why for word, why in WHY.items() if word in words), "all records at once")
+
+
+def _passes(passes: set[int]) -> str:
+    if not passes:
+        return "no"
+    least, most = min(passes), max(passes)
+    if most == 1:
+        return "one pass"
+    return f"up to {most} passes" if least == most or least > 1 else f"one pass, or up to {most}"
+
+
+def _listed(reasons: set[str]) -> str:
+    return "; ".join(sorted(reasons)) or "nothing"
+
+
+def updated(page: str) -> str:
+    """Give the page with the table as it is now."""
+    before, _, rest = page.partition(FIRST)
+    return "\n".join([f"{before}{FIRST}", "", *rows(), "", f"{LAST}{rest.partition(LAST)[2]}"])
+
+
+if __name__ == "__main__":
+    if "--update" in sys.argv[1:]:
+        PAGE.write_text(updated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    else:
+        print("\n".join(rows()))
