@@ -6,6 +6,7 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 """
 
 from dpverify.estimation.answers import Result, result_from
+from dpverify.estimation.bin_estimates import BinsEstimate, RangeEstimate
 from dpverify.estimation.covariances import CovarianceEstimate
 from dpverify.estimation.family_estimates import FamilyEstimate, LocationScaleEstimate
 from dpverify.estimation.kept_sets import HalfSpace, InsideBall, OutsideBall
@@ -24,6 +25,7 @@ from dpverify.mechanisms.coordinatewise_mean import CoordinatewiseMean
 from dpverify.mechanisms.gaussian import Gaussian
 from dpverify.mechanisms.gaussian_covariance import GaussianCovariance
 from dpverify.mechanisms.gaussian_mean import GaussianMean
+from dpverify.mechanisms.histogram import Histogram
 from dpverify.mechanisms.histogram_gaussian import HistogramGaussian
 from dpverify.mechanisms.interquartile_range import (
     InterquartileRange,
@@ -81,6 +83,7 @@ __all__ = [
     "ApproxDP",
     "ApproximateGaussianDP",
     "BernoulliMean",
+    "BinsEstimate",
     "Boolean",
     "BoundedMean",
     "BoundedSum",
@@ -102,6 +105,7 @@ __all__ = [
     "GaussianDP",
     "GaussianMean",
     "HalfSpace",
+    "Histogram",
     "HistogramEstimate",
     "HistogramGaussian",
     "InsideBall",
@@ -135,6 +139,7 @@ __all__ = [
     "PureDP",
     "QuantileEstimate",
     "RandomizedResponse",
+    "RangeEstimate",
     "RefinedMean",
     "RegressionEstimate",
     "ReportsEstimate",

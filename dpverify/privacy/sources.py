@@ -77,6 +77,18 @@ PAPERS: dict[str, Paper] = {
             "Annals of Statistics 19, 1991",
         ),
         Paper(
+            "HRMS10",
+            "Boosting the accuracy of differentially private histograms through consistency",
+            "Hay, Rastogi, Miklau, Suciu",
+            "VLDB 2010",
+        ),
+        Paper(
+            "LMHMR15",
+            "The matrix mechanism: optimizing linear counting queries under differential privacy",
+            "Li, Miklau, Hay, McGregor, Rastogi",
+            "VLDB Journal 24, 2015",
+        ),
+        Paper(
             "ZZ25",
             "Private statistical estimation via truncation",
             "Zampetakis, Zhou",

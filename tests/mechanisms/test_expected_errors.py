@@ -16,6 +16,7 @@ from dpverify import (
     BoundedMean,
     ClippedMean,
     CoordinatewiseMean,
+    Histogram,
     IterativeMean,
     KthLargestVariance,
     LargeVariances,
@@ -71,6 +72,10 @@ def count(estimate: Any, data: Any) -> Any:
     return estimate.value - len(data)
 
 
+def bins(estimate: Any, data: Any) -> Any:
+    return estimate.value - np.histogram(data, estimate.axes[0])[0]
+
+
 def mean_error(estimate: Any, data: Any) -> Any:
     return estimate.value - data.mean(axis=0)
 
@@ -87,6 +92,20 @@ ASSUMED = {"deviations": DEVIATIONS}
 Case = tuple[Any, dict[str, Any], Any, Any, tuple[int, int], dict[str, Any]]
 CASES: dict[str, Case] = {
     "count": (NoisyCount, {"adjacency": ADD, "noise_multiplier": 5}, even, count, (0, 50), {}),
+    "bins": (
+        Histogram,
+        {
+            "adjacency": ADD,
+            "noise_multiplier": 5,
+            "axes": ((0.0, 0.1, 0.7, 1.0),),
+            "strategy": "tree",
+            "noise": "gaussian",
+        },
+        even,
+        bins,
+        (0, 50),
+        {},
+    ),
     "bounded": (
         BoundedMean,
         {"adjacency": ADD, "noise_multiplier": 2, "lower": -1, "upper": 1},

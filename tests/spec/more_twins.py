@@ -16,6 +16,7 @@ from tests.grid.test_vector_queries import FALSE
 
 from . import (
     adaptive_twins,
+    bin_twins,
     bound_twins,
     centered_twins,
     clipped_twins,
@@ -115,6 +116,7 @@ TWINS: dict[str, dict[str, Any]] = {
     **step_twins.TWINS,
     **moment_twins.TWINS,
     **ladder_twins.TWINS,
+    **bin_twins.TWINS,
     **level_twins.TWINS,
     **unknown_twins.TWINS,
     **heavy_twins.TWINS,

@@ -19,6 +19,7 @@ from dpverify.grid import (
     ReleasedSum,
     VectorSum,
 )
+from dpverify.grid.bin_counts import BinCounts
 from dpverify.grid.box_moments import BoxMoments
 from dpverify.grid.clipped_scalars import ClippedMoments
 from dpverify.grid.coordinates import (
@@ -48,6 +49,7 @@ from dpverify.grid.smooth import SmoothMedians
 from dpverify.grid.stacked import Stacked
 from dpverify.grid.step_moments import StepMoments
 from dpverify.grid.steps import StepSums
+from dpverify.grid.strategies import Circulant, Levels
 from dpverify.grid.tables import ColumnScores, KeyedCounts, QuantileScores
 from dpverify.grid.transcript_queries import MovingSum
 from dpverify.privacy import Adjacency, ApproxDP, Derivation, Domain, Friendly, Norm
@@ -74,6 +76,8 @@ EXCHANGED = Friendly(NEAR.predicate, exchange=True)
 QUERIES: list[tuple[Query, Domain]] = [
     (Count(), ONE),
     (Count((0.0, 1.0)), ONE),
+    (BinCounts(((0.0, 1.0, 2.5, 3.0),), (Levels(3, (1, 2, 1)),), other=2), ONE),
+    (BinCounts((2, 3), (Levels(2, (1,)), Circulant((5, 1, 0))), Norm.SQUARED_L2), TWO),
     (CLAMPED, ONE),
     (ClampedSum(10, 20, 40, 0), ONE),
     (Answers(4), ONE),

@@ -27,6 +27,7 @@ LEMMAS = {f"{n} {made.conclusion.query.kind}": made for n, made in enumerate(lem
 FREE = {"Agreement": {"predicate", "shift"}, "SoftAgreement": {"predicate", "shift"}}
 FREE["KeptCount"] = {"predicate", "shift"}
 FREE["Count"] = {"within"}
+FREE["BinCounts"] = {"axes"}
 FREE["PairRungs"] = {"predicate"}
 """Parameters on which what is shown does not depend."""
 REPLACED = {"Answers", "QuartileBins", "SmoothMedians", "SoftAgreement", "SoftMean"}

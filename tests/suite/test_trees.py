@@ -34,6 +34,7 @@ def test_our_own_trees_fit_together() -> None:
         "gaussian",
         "gaussian_covariance",
         "gaussian_mean",
+        "histogram",
         "histogram_gaussian",
         "interquartile_range",
         "iterative_mean",
