@@ -7,7 +7,6 @@ from math import isqrt, prod
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpverify.estimation.answers import NoiseLaw
 from dpverify.estimation.bin_estimates import BinsEstimate
@@ -84,7 +83,7 @@ class Histogram(Mechanism[BinsEstimate]):
         """One stage: the counts after the public matrices, scale noise_multiplier times what a record moves."""
         return (Stage(COUNTS, self._counts(), self._noise()),)
 
-    def law(self, data: ArrayLike) -> Law:
+    def law(self, data: Any) -> Law:
         """As in ``Mechanism``; refuses a standard deviation that no Gaussian noise is drawn for."""
         if self.noise == "gaussian":
             require_drawable(self._noise().scale, self.noise_multiplier)
