@@ -122,17 +122,16 @@ rewrite big1_seq ?mulr_ge0 ?law_ge0 // => y /= yl; case: eqP => [e|_]; last by r
 by rewrite e yl in gl.
 Qed.
 
-(** What is drawn beforehand can be drawn together so that what follows has the claim for certain. *)
-Lemma close_coupling (Y U : eqType) t d (C : Y * Y -> R) (A B : Y -> R) (K : Y -> U -> R) N N' :
-  0 <= t -> 0 <= d -> (forall y, law (K y)) -> coupling C A B -> image A K N -> image B K N' ->
-  (forall z, 0 < C z -> close t d (K z.1) (K z.2)) -> close t d N N'.
+(** Two mixtures with the same weights, of laws that are close wherever there is weight. *)
+Lemma close_mixtures (Z U : eqType) t d (C : Z -> R) (K K' : Z -> U -> R) N N' :
+  0 <= t -> 0 <= d -> law C -> (forall z, law (K z)) -> image C K N -> image C K' N' ->
+  (forall z, 0 < C z -> close t d (K z) (K' z)) -> close t d N N'.
 Proof.
-move=> t0 d0 lK [lC [CA CB]] AN BN' near s us.
-have CN := image_of_coupled lC CA lK AN; have CN' := image_of_coupled lC CB lK BN'.
-apply: (sum_totals (f := fun u z => C z * K z.1 u) _ CN) => [u z|l ul].
+move=> t0 d0 lC lK CN CN' near s us.
+apply: (sum_totals (f := fun u z => C z * K z u) _ CN) => [u z|l ul].
   by rewrite mulr_ge0 ?law_ge0.
 rewrite exchange_big /=.
-apply: (@le_trans _ _ (\sum_(z <- l) C z * (t * mass (K z.2) s + d))).
+apply: (@le_trans _ _ (\sum_(z <- l) C z * (t * mass (K' z) s + d))).
   apply: ler_sum => z _; rewrite -mulr_sumr.
   have := law_ge0 lC z; rewrite le_eqVlt => /orP[/eqP<-|C_pos]; first by rewrite !mul0r.
   by apply: ler_wpmul2l; [exact: ltW | exact: near].
@@ -141,6 +140,16 @@ rewrite big_split /= -mulr_sumr -mulr_suml; apply: ler_add.
   apply: ler_wpmul2l => //; under eq_bigr do rewrite /mass mulr_sumr.
   by rewrite exchange_big /=; apply: ler_sum => u _; exact: mass_total (CN' u) ul.
 by rewrite -[X in _ <= X]mul1r; apply: ler_wpmul2r => //; exact: mass_le1.
+Qed.
+
+(** What is drawn beforehand can be drawn together so that what follows has the claim for certain. *)
+Lemma close_coupling (Y U : eqType) t d (C : Y * Y -> R) (A B : Y -> R) (K : Y -> U -> R) N N' :
+  0 <= t -> 0 <= d -> (forall y, law (K y)) -> coupling C A B -> image A K N -> image B K N' ->
+  (forall z, 0 < C z -> close t d (K z.1) (K z.2)) -> close t d N N'.
+Proof.
+move=> t0 d0 lK [lC [CA CB]] AN BN' near.
+have CN := image_of_coupled lC CA lK AN; have CN' := image_of_coupled lC CB lK BN'.
+by apply: (close_mixtures t0 d0 lC _ CN CN') => // z; exact: lK.
 Qed.
 
 End Products.

@@ -21,6 +21,7 @@ FILES = (
     *("Definitions", "Sums", "Transfer", "Products", "Events", "Rules", "Hypotheses", "Maps"),
     *("Filters", "FriendlyLift", "BasicFilter", "AboveThreshold", "Noise", "Domination"),
     *("Gaussian", "Adaptive", "Premises", "Twins", "MoreTwins"),
+    *("Labels", "Histograms", "GaussianParts", "DegreeLift", "GaussianHistograms", "HistogramTwins"),
 )
 AXIOMS = {
     "friendly_lift": {
