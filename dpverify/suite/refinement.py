@@ -18,8 +18,6 @@ import numpy as np
 
 from dpverify.audit import SmallInstance
 from dpverify.audit.friendly_core import filtered_of
-from dpverify.grid import ingest
-from dpverify.grid.nearness import Nearness
 from dpverify.plans import (
     Filtered,
     Law,
@@ -30,13 +28,13 @@ from dpverify.plans import (
     ThresholdedLaplace,
     stages_of,
 )
-from dpverify.plans.filtering import Filter
-from dpverify.plans.plan import is_filtered, lists_of, with_filters
-from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim
-from dpverify.privacy.adjacency import Dataset, Friendly
+from dpverify.plans.plan import is_filtered, lists_of
+from dpverify.privacy import Domain
+from dpverify.privacy.adjacency import Dataset
 from dpverify.randomness import Bits, SeededBits, discrete_laplace_by_coins, enumerate_law
-from dpverify.randomness.bits import BoolArray, IntArray
+from dpverify.randomness.bits import IntArray
 from dpverify.suite.stand_ins import ROOTS, StandIns, Undecidable, each_of
+from dpverify.suite.watched import watched
 
 LEAST_EXACT_MASS = Fraction(99, 100)
 LEAST_FOLLOWED = Fraction(9, 10)
@@ -176,7 +174,7 @@ def _enumerated(
     spec: ModuleType, instance: SmallInstance, roots: tuple[Fraction, ...]
 ) -> Refinement:
     mechanism = instance.mechanism
-    law, kept = _watched(mechanism, list(instance.data))
+    law, kept = watched(mechanism, list(instance.data))
     latent = is_filtered(mechanism.fixed_plan)
 
     def run(bits: Bits) -> tuple[tuple[int, ...] | None, tuple[tuple[int, ...], ...]]:
@@ -209,40 +207,6 @@ def _enumerated(
             "raise max_choices or take a smaller instance"
         )
     return Refinement(count * len(shipped.masses), count * shipped.paths, min(exact))
-
-
-@dataclass(frozen=True, slots=True)
-class _Watched(Filter):
-    """The shipped filter, with what it kept last written down for the comparison."""
-
-    base: Filter
-    kept: list[tuple[int, ...] | None]
-
-    @property
-    def nearness(self) -> Nearness:  # type: ignore[override]
-        return self.base.nearness
-
-    @property
-    def friendly(self) -> Friendly:
-        return self.base.friendly
-
-    def keep(self, bits: Bits, degrees: IntArray, size: int) -> BoolArray:
-        found = self.base.keep(bits, degrees, size)
-        self.kept[:] = [tuple(np.flatnonzero(found[0]).tolist())]
-        return found
-
-    def lift(
-        self, inner: Derivation[PrivacyClaim], adjacency: Adjacency, domain: Domain
-    ) -> Derivation[PrivacyClaim]:
-        return self.base.lift(inner, adjacency, domain)
-
-
-def _watched(mechanism: Mechanism[Any], data: list[Any]) -> tuple[Law, list[Any]]:
-    """The mechanism's law, and a list that holds which records were kept in the last draw."""
-    kept: list[tuple[int, ...] | None] = [None]
-    plan = with_filters(mechanism.fixed_plan, lambda base: _Watched(base, kept))
-    records = ingest(data, mechanism.domain)
-    return Law(plan, records, mechanism.adjacency, mechanism.domain), kept
 
 
 def _formal_numbers(mechanism: Mechanism[Any], roots: tuple[Fraction, ...]) -> StandIns:
