@@ -58,6 +58,12 @@ def test_the_page_about_sessions_does_what_it_says() -> None:
     assert results.failed == 0
 
 
+def test_the_page_about_scikit_learn_does_what_it_says() -> None:
+    results = doctest.testfile(str(ROOT / "docs" / "sklearn.md"), module_relative=False)
+    assert results.attempted >= 9
+    assert results.failed == 0
+
+
 def test_the_two_commands_are_where_ci_looks_for_them() -> None:
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for name in ("audit", "test"):

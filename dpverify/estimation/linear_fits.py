@@ -13,6 +13,8 @@ import numpy as np
 from dpverify.estimation.answers import Result, deviations, tail_of
 from dpverify.privacy.numbers import Exact, Floats, exact, to_float
 
+Ridge = Exact | Sequence[Exact] | None
+"""What is added to variances in units of the bounds, for all features or for each; None: chosen."""
 _RESOLVED = 3  # the smallest eigenvalue, in noise, from which on coefficients have intervals
 
 
@@ -128,15 +130,13 @@ def fitted(
     moments: UnitMoments,
     target: int | Sequence[int],
     on: Sequence[int],
-    ridge: Exact | None,
+    ridge: Ridge,
 ) -> RegressionEstimate:
     """Fit one target (a number) or several on the features. Raises ValueError for a ridge below 0."""
     single = isinstance(target, int)
     targets = [target] if isinstance(target, int) else list(target)
-    added = None if ridge is None else exact(ridge, "ridge")
-    if added is not None and added < 0:
-        raise ValueError(f"ridge = {ridge} is negative; give 0, a positive number or None.")
-    each = [_one(moments, t, on, None if added is None else to_float(added)) for t in targets]
+    added = None if ridge is None else _added(ridge, len(on))
+    each = [_one(moments, t, on, added) for t in targets]
     size = moments.half[targets]
     arrays = {name: np.array([one[name] for one in each]) for name in each[0]}
     ends = [float(arrays.pop(name).min()) for name in ("ridge", "resolved")]
@@ -148,19 +148,20 @@ def fitted(
 
 
 def _one(
-    moments: UnitMoments, target: int, on: Sequence[int], added: float | None
+    moments: UnitMoments, target: int, on: Sequence[int], added: Floats | None
 ) -> dict[str, Any]:
     """Fit one target: coefficients and what belongs to them, in the data's units."""
     columns = [*on, target]
     spread, k = moments.spread[np.ix_(columns, columns)], len(on)
+    noise = moments.typical_noise(columns) * math.sqrt(k)
     values, vectors = np.linalg.eigh(spread[:k, :k])
     values = np.maximum(values, 0.0)
-    noise = moments.typical_noise(columns) * math.sqrt(k)
     if added is None:
-        ridge, inverses = noise, _over(values, values**2 + noise**2)
+        ridge = noise
+        inverse = (vectors * _over(values, values**2 + noise**2)) @ vectors.T
     else:
-        ridge, inverses = added, _over(np.ones(k), values + added)
-    inverse = (vectors * inverses) @ vectors.T
+        ridge = float(added.max())
+        inverse = np.linalg.pinv(spread[:k, :k] + np.diag(added), hermitian=True)
     slopes = inverse @ spread[:k, k]
     means = moments.means[columns]
     theta = np.array([means[k] - means[:k] @ slopes, *slopes])
@@ -208,6 +209,18 @@ def _variances(
     residual = np.array([*-theta[1:], 1.0])
     own = max(0.0, float(residual @ spread @ residual)) / moments.count
     return np.maximum(noises, 0.0), own * np.maximum(np.diag(inverse), 0.0)
+
+
+def _added(ridge: Exact | Sequence[Exact], k: int) -> Floats:
+    """Read what is added to the variance of each feature. Raises TypeError or ValueError."""
+    given: Any = ridge if isinstance(ridge, (list, tuple)) else [ridge] * k
+    found = [exact(one, "ridge") for one in given]
+    if len(found) != k or min(found) < 0:
+        raise ValueError(
+            f"ridge = {ridge}; give a number that is not negative, one for each of {k} features, or "
+            "None."
+        )
+    return np.array([to_float(one) for one in found])
 
 
 def _over(above: Floats, below: Floats) -> Floats:

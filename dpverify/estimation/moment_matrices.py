@@ -12,6 +12,7 @@ from dpverify.estimation.answers import Result, deviations, tail_of
 from dpverify.estimation.linear_fits import (
     ComponentsEstimate,
     RegressionEstimate,
+    Ridge,
     UnitMoments,
     components,
     fitted,
@@ -81,15 +82,16 @@ class MomentMatrixEstimate(Result):
         target: int | Sequence[int],
         on: Sequence[int] | None = None,
         *,
-        ridge: Exact | None = None,
+        ridge: Ridge = None,
     ) -> RegressionEstimate:
         """Fit one target column, or several, linearly on other columns, with an intercept.
 
         on: the columns of the features, by default all that are no target. ridge: by default the
         coefficients b, in units of the bounds, minimize |C b - c|^2 + k^2 |b|^2 for the noisy
         covariances C of the features and c of features and target, and k the noise of an entry times
-        the root of the number of features. A number in place of that is what is added to each
-        variance, in units of the bounds' half width squared; 0 is least squares. Raises TypeError or
+        the root of the number of features. A number in place of that, or one for each feature,
+        is what is added to its variance, in units of the bounds' half width squared; 0 is least
+        squares. Raises TypeError or
         ValueError for columns that there are not, or that are on both sides.
         """
         single = isinstance(target, (int, np.integer))

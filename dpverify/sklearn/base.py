@@ -1,0 +1,115 @@
+"""What the estimators share: a budget, public bounds, one release for each ``fit``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpverify.estimation.moment_matrices import MomentMatrixEstimate
+from dpverify.mechanisms.moment_matrix import MomentMatrix
+from dpverify.plans import Abstained
+from dpverify.privacy import Derivation, PrivacyClaim
+from dpverify.privacy.numbers import Floats
+from dpverify.randomness import Bits
+
+
+class NoRelease(ValueError):
+    """A model without numbers: the mechanism abstained, and the budget of that ``fit`` is spent."""
+
+
+class SecondRelease(UserWarning):
+    """A second ``fit`` of one object: what both released costs what their claims compose to."""
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """What ``fit`` of every private estimator does: one release of ``MomentMatrix``.
+
+    ``claim_`` and ``derivation_`` are of the last ``fit``, ``derivations_`` of all. ``estimate_`` is
+    what was released. A model says nothing of its records beyond that, but ``score`` and ``predict``
+    of private records are functions of these.
+    """
+
+    def _release(self, columns: Floats, low: Any, high: Any, bits: Bits | None) -> None:
+        """Release the moments of the columns between these bounds. Raises TypeError or ValueError,
+        before a bit is drawn, for parameters that are missing or make no sense."""
+        for name in ("budget", "adjacency"):
+            if getattr(self, name) is None:
+                raise ValueError(
+                    f"{name} is missing: give {type(self).__name__} a budget, as ApproxDP(1, "
+                    "'1e-6'), and an adjacency, as Adjacency.ADD_REMOVE."
+                )
+        mechanism = MomentMatrix.for_budget(
+            self.budget,
+            adjacency=self.adjacency,
+            lower=low,
+            upper=high,
+            radius=self.radius,
+            at_least=self.at_least,
+        )
+        before = getattr(self, "derivations_", ())
+        if before:
+            warnings.warn(
+                f"fit was called {len(before)} times before on this {type(self).__name__}: each call "
+                "is a release of its own, and where records are the same, claims compose "
+                "(`derivations_` has all).",
+                SecondRelease,
+                stacklevel=3,
+            )
+        released = mechanism.release(columns, bits)
+        self.mechanism_ = mechanism
+        self.derivations_ = (*before, mechanism.derivation)
+        self.estimate_: MomentMatrixEstimate | Abstained = released
+
+    @property
+    def derivation_(self) -> Derivation[PrivacyClaim]:
+        """The derivation of what the last ``fit`` released."""
+        check_is_fitted(self, "mechanism_")
+        return self.mechanism_.derivation
+
+    @property
+    def claim_(self) -> PrivacyClaim:
+        """The privacy claim of the last ``fit``."""
+        return self.derivation_.conclusion
+
+    def _moments(self) -> MomentMatrixEstimate:
+        """Give what was released. Raises NotFittedError before ``fit``, NoRelease after an
+        abstention."""
+        check_is_fitted(self, "mechanism_")
+        if isinstance(self.estimate_, Abstained):
+            raise NoRelease(
+                f"There is no model: {self.estimate_.reason}. The budget of this fit is spent; fit "
+                "more records, or with a larger budget."
+            )
+        return self.estimate_
+
+    def _records(self, X: Any) -> Floats:
+        """Read records to predict or transform, of the columns that were fitted."""
+        check_is_fitted(self, "mechanism_")
+        found = validate_data(self, X, reset=False, dtype=np.float64)
+        return np.asarray(found)
+
+
+def bounds_of(given: Any, columns: int, name: str) -> tuple[list[float], list[float]]:
+    """Read (low, high), each a number for all columns or one for each. Raises TypeError or
+    ValueError."""
+    if given is None:
+        raise ValueError(
+            f"{name} is missing: give public bounds (low, high), each a number or one for each "
+            "column, chosen without looking at the data."
+        )
+    if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != 2:
+        raise TypeError(f"{name} = {given!r}; give a pair (low, high).")
+    ends = []
+    for end in given:
+        numbers = np.atleast_1d(np.asarray(end, np.float64))
+        if numbers.shape not in ((1,), (columns,)):
+            raise ValueError(
+                f"{name}: an end of shape {numbers.shape} for {columns} columns; give one number, "
+                "or one for each."
+            )
+        ends.append(np.broadcast_to(numbers, columns).tolist())
+    return ends[0], ends[1]

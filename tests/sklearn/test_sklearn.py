@@ -1,0 +1,209 @@
+"""Private estimators in scikit-learn's shapes: its own checks, and what is said of privacy."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from dpverify import Adjacency, GaussianDP, MomentMatrix, PureDP, SeededBits
+from dpverify.sklearn import (
+    FORBIDDEN_CHECKS,
+    PCA,
+    LinearRegression,
+    NoRelease,
+    Ridge,
+    SecondRelease,
+    StandardScaler,
+)
+from tests.randomness.helpers import NoBits
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
+CHEAP: dict[str, Any] = {"budget": GaussianDP(20), "adjacency": ADD}
+OF: dict[str, dict[str, Any]] = {
+    "LinearRegression": {"feature_bounds": (-4, 4), "target_bounds": (-300, 300)},
+    "Ridge": {"feature_bounds": (-4, 4), "target_bounds": (-300, 300)},
+    "PCA": {"bounds": (-4, 4)},
+    "StandardScaler": {"bounds": (-4, 4)},
+}
+KINDS: dict[str, Any] = {k.__name__: k for k in (LinearRegression, Ridge, PCA, StandardScaler)}
+
+
+def made(name: str, **given: Any) -> Any:
+    return KINDS[name](**CHEAP | OF[name] | given)
+
+
+def people(n: int = 2000) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rng = np.random.default_rng(8)
+    x = rng.uniform(-2, 3, (n, 3))
+    return x, x @ [1.0, -2.0, 0.5] + 3 + rng.normal(0, 0.5, n)
+
+
+@pytest.fixture
+def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One seeded source for all releases, so that what noise makes fail always fails."""
+    right, bits = MomentMatrix.release, SeededBits(31)
+
+    def release(self: MomentMatrix, data: Any, given: Any = None) -> Any:
+        return right(self, data, bits if given is None else given)
+
+    monkeypatch.setattr(MomentMatrix, "release", release)
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("name", KINDS)
+def test_scikit_learns_checks_pass_but_for_those_that_privacy_forbids(name: str) -> None:
+    """Each forbidden one fails, every other passes: the list is neither too short nor too long."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # second releases among others
+        found = check_estimator(made(name), on_fail=None, on_skip=None)
+    failed = {one["check_name"] for one in found if one["status"] == "failed"}
+    passed = {one["check_name"] for one in found if one["status"] == "passed"}
+    skipped = {one["check_name"] for one in found if one["status"] == "skipped"}
+    assert failed == set(FORBIDDEN_CHECKS[name])
+    assert skipped <= {"check_array_api_input"}
+    assert len(passed) >= 35
+    assert not passed & failed
+
+
+def test_under_replace_no_records_are_refused_as_scikit_learn_wants() -> None:
+    for name in ("PCA", "StandardScaler"):
+        with pytest.raises(ValueError, match="record"):
+            made(name, adjacency=REPLACE).fit(np.empty((0, 3)))
+    with pytest.raises(ValueError, match="record"):
+        made("LinearRegression", adjacency=REPLACE).fit(np.empty((0, 3)), [])
+
+
+def test_nobody_at_all_is_fitted_and_there_is_no_model() -> None:
+    """The number of records is private: an abstention says so when the model is asked."""
+    model = made("LinearRegression", at_least=50)
+    assert model.fit(np.empty((0, 3)), np.empty(0), bits=SeededBits(1)) is model
+    assert model.claim_.guarantee == GaussianDP(20)
+    asked: tuple[Callable[[], Any], ...] = (lambda: model.predict(np.eye(3)), lambda: model.coef_)
+    for ask in asked:
+        with pytest.raises(NoRelease, match="fewer than 50 records, by the released count"):
+            ask()
+    axes = made("PCA", at_least=50).fit(np.zeros((1, 3)), bits=SeededBits(1))
+    scaler = made("StandardScaler", at_least=50).fit(np.zeros((1, 3)), bits=SeededBits(1))
+    for one in (axes, scaler):
+        with pytest.raises(NoRelease, match="is spent"):
+            one.transform(np.zeros((2, 3)))
+
+
+def test_what_is_not_fitted_says_so() -> None:
+    for name in KINDS:
+        with pytest.raises(NotFittedError):
+            _ = made(name).claim_
+
+
+def test_a_linear_model_is_the_mechanisms() -> None:
+    x, y = people()
+    model = made("LinearRegression", target_bounds=(-10, 15)).fit(x, y, bits=SeededBits(4))
+    assert model.coef_ == pytest.approx([1.0, -2.0, 0.5], abs=0.05)
+    assert model.intercept_ == pytest.approx(3, abs=0.1)
+    assert model.score(x, y) > 0.9
+    mechanism = MomentMatrix.for_budget(
+        GaussianDP(20), adjacency=ADD, lower=(-4,) * 3 + (-10,), upper=(4,) * 3 + (15,)
+    )
+    same = mechanism.release(np.column_stack([x, y]), SeededBits(4))
+    assert model.estimate_ == same
+    assert model.derivation_.conclusion == mechanism.claim
+    low, high = model.regression_.interval(0.999999, sampling=True)
+    assert ((low <= [1, -2, 0.5]) & (high >= [1, -2, 0.5])).all()
+    assert np.abs(model.predict([[1e300, 0.0, 0.0]])).max() <= 15
+
+
+def test_a_penalty_means_what_it_means_in_scikit_learn() -> None:
+    from sklearn.linear_model import Ridge as Exact
+
+    x, y = people(400)
+    exact = Exact(alpha=200).fit(x, y)
+    own: dict[str, Any] = {"budget": GaussianDP(10**6), "target_bounds": (-10, 15)}
+    model = made("Ridge", alpha=200, **own).fit(x, y, bits=SeededBits(4))
+    assert model.coef_ == pytest.approx(exact.coef_, rel=1e-3)
+    assert model.intercept_ == pytest.approx(exact.intercept_, rel=1e-3)
+
+
+def test_several_targets_and_frames() -> None:
+    x, y = people()
+    frame = pd.DataFrame(x, columns=["a", "b", "c"])
+    model = made("LinearRegression", target_bounds=([-10, -3], [15, 3]))
+    model.fit(frame, np.column_stack([y, x[:, 0]]), bits=SeededBits(1))
+    assert model.coef_.shape == (2, 3)
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    assert model.predict(frame).shape == (2000, 2)
+
+
+def test_components_and_scaling_are_those_of_numpy_with_little_noise() -> None:
+    x, _ = people()
+    little: dict[str, Any] = {"budget": GaussianDP(10**5)}
+    axes = made("PCA", n_components=2, **little).fit(x, bits=SeededBits(1))
+    values = np.linalg.eigvalsh(np.cov(x.T, bias=True))[::-1]
+    assert axes.explained_variance_ == pytest.approx(values[:2], rel=1e-2)
+    assert axes.explained_variance_ratio_ == pytest.approx(values[:2] / values.sum(), rel=1e-2)
+    whole = made("PCA", **little).fit(x, bits=SeededBits(1))
+    assert np.allclose(whole.inverse_transform(whole.transform(x)), x, atol=1e-6)
+    scaler = made("StandardScaler", **little).fit(x, bits=SeededBits(1))
+    scaled = scaler.transform(x)
+    assert scaled.mean(axis=0) == pytest.approx([0] * 3, abs=1e-3)
+    assert scaled.std(axis=0) == pytest.approx([1] * 3, abs=1e-3)
+    assert np.allclose(scaler.inverse_transform(scaled), x)
+    assert list(scaler.get_feature_names_out(["a", "b", "c"])) == ["a", "b", "c"]
+
+
+def test_a_second_fit_is_a_second_release_and_says_so() -> None:
+    x, y = people(200)
+    model = made("LinearRegression").fit(x, y, bits=SeededBits(1))
+    with pytest.warns(SecondRelease, match="called 1 times before"):
+        model.fit(x, y, bits=SeededBits(2))
+    assert len(model.derivations_) == 2
+    assert len(clone(model).fit(x, y, bits=SeededBits(3)).derivations_) == 1
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.predict(x) == model.predict(x)).all()
+
+
+def test_models_are_parts_of_scikit_learns_tools() -> None:
+    x, y = people()
+    line = make_pipeline(
+        made("StandardScaler"), made("LinearRegression", feature_bounds=(-3, 3))
+    ).fit(x, y)
+    assert line.predict(x).shape == (2000,)
+    scores = cross_val_score(made("LinearRegression", target_bounds=(-10, 15)), x, y, cv=3)
+    assert scores.min() > 0.8
+    assert "budget" in made("PCA").get_params()
+    assert clone(made("PCA", n_components=2)).n_components == 2
+
+
+BAD: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("PCA", {"budget": None}, ValueError, "budget is missing"),
+    ("PCA", {"adjacency": None}, ValueError, "adjacency is missing"),
+    ("PCA", {"bounds": None}, ValueError, "bounds is missing"),
+    ("PCA", {"bounds": 3}, TypeError, r"give a pair \(low, high\)"),
+    ("PCA", {"bounds": ([0, 0], 1)}, ValueError, "for 3 columns"),
+    ("PCA", {"bounds": (1, 0)}, ValueError, "reversed"),
+    ("PCA", {"n_components": 0}, ValueError, "n_components = 0"),
+    ("PCA", {"budget": PureDP(1)}, ValueError, "no amount of Gaussian noise is pure DP"),
+    ("Ridge", {"alpha": -1.0}, ValueError, "alpha = -1.0 is negative"),
+    ("LinearRegression", {"feature_bounds": None}, ValueError, "feature_bounds is missing"),
+    ("LinearRegression", {"target_bounds": None}, ValueError, "target_bounds is missing"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "kind", "message"), BAD, ids=range(len(BAD)))
+def test_parameters_that_make_no_sense_are_refused_before_a_bit_is_drawn(
+    name: str, change: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    x, y = people(10)
+    with pytest.raises(kind, match=message):
+        made(name, **change).fit(x, y, bits=NoBits())
