@@ -21,16 +21,19 @@ The few pairs in between are decided from the rows themselves (``friends``). Whe
 bounds are r^2, and nothing is in between. E^2 comes from one product of floats, (2 z_i, -N_i, 1) with
 (z_j, 1, -N_j), which is -E^2 for N = |z|^2. If all N are at most 2^51, the magnitudes of its terms add
 up, by Cauchy-Schwarz, to at most 2 |z_i| |z_j| + N_i + N_j <= 2^53. So every entry and every partial
-sum is an integer that float64 holds, in whatever order they are added (as in ``linear``). Rows within
-r / 2 of c are friends of each other without a look. Where there are others, r is below twice the
-largest |y - c|, and both bounds on E^2 are integers of at most 2^53, too.
+sum is an integer that float64 holds, in whatever order they are added (as in ``linear``). Where all
+rows are within r / 2 of c they are friends of each other without a look. Where some are not, r is below
+twice the largest |y - c|, and both bounds on E^2 are integers of at most 2^53, too.
+
+Which pairs need a look. Most do not: rows near c are friends of all that are not far on the other
+side, and of rows that few others are near to, boxes of most others are too far (``pruning``).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,6 +47,7 @@ from dpverify.grid.linear import (
     squared_distances,
     squared_norms,
 )
+from dpverify.grid.pruning import against, ceiling_root, parts, ranges, squares_from
 from dpverify.privacy.numbers import whole
 
 Indices = NDArray[np.intp]
@@ -56,7 +60,7 @@ _WORD_BITS = 24
 coordinate, so |z| < 2^24 + sqrt(d), below 2^25 for every d < 2^48."""
 _SAMPLE = 128  # rows that a center and a reach are read off
 _SHARE = 32  # a core holds one in so many of them at least
-_ROWS, _COLUMNS = 512, 1 << 13  # pairs that are compared at a time
+_ROWS, _COLUMNS = 128, 1 << 11  # pairs that are compared at a time
 _BLOCK = 1 << 20  # numbers that are mapped at a time
 
 
@@ -67,9 +71,11 @@ def degrees(
 
     rows: integers of any size, shape (n, d). The count of row i is #{j : |y_i - y_j| <= radius}, exact,
     with the boundary included. ``progress(done, n)`` is called from time to time with the number of
-    rows whose counts are complete. Takes time O(n^2 d) at the speed of a float64 matrix product, and
-    memory O(n d); O(n log n) for d = 1, and O(n d) where all are within half the radius of their
-    median (each one beyond it costs n d). Beyond 61 bits an entry is a Python integer, and slow.
+    rows whose counts are complete. Takes time O(n^2 d) at the speed of a float64 matrix product for the
+    pairs that need a look (``pruning``: few of them where the radius is small against the spread of
+    the rows, or so large that most rows are within half of it of their median), and memory O(n d);
+    O(n log n) for d = 1, and O(n d) where all are within half the radius of their median. How long it
+    takes says something of the rows. Beyond 61 bits an entry is a Python integer, and slow.
     Errors: TypeError for anything but integers, ValueError for another shape or a negative radius.
     """
     given, most = _matrix(rows, "rows"), _radius(radius)
@@ -110,8 +116,6 @@ class _Ball:
 
     center: Integers
     core: Indices
-    sure: int
-    """So many of the core, its last ones, are within half of the radius of the center."""
     others: Indices
     square: int
     """The largest squared distance from the center."""
@@ -128,20 +132,18 @@ class _Rounded:
     maybe: float
     radius: int
 
-    def friends_of(self, some: slice) -> Callable[[slice], NDArray[np.bool_]]:
-        """Given other members: which of them are friends of some, shape (some, others)."""
-        left = self.vectors[some] * 2.0
-        left[:, -2], left[:, -1] = self.vectors[some, -1], 1.0
+    def of(self, some: Indices) -> _Rounded:
+        """Return some of the members, in this order, with the same bounds."""
+        return replace(self, members=self.members[some], vectors=self.vectors[some])
 
-        def against(others: slice) -> NDArray[np.bool_]:
-            product = left @ self.vectors[others].T
-            found: NDArray[np.bool_] = product >= -self.sure
-            if self.sure < self.maybe:
-                i, j = np.nonzero((product >= -self.maybe) & ~found)
-                found[i, j] = self._decided(self.members[some][i], self.members[others][j])
-            return found
-
-        return against
+    def friends(self, some: slice, others: slice) -> NDArray[np.bool_]:
+        """Say which of other members are friends of some, shape (some, others)."""
+        product = against(self.vectors[some]) @ self.vectors[others].T
+        found: NDArray[np.bool_] = product >= -self.sure
+        if self.sure < self.maybe:
+            i, j = np.nonzero((product >= -self.maybe) & ~found)
+            found[i, j] = self._decided(self.members[some][i], self.members[others][j])
+        return found
 
     def _decided(self, i: Indices, j: Indices) -> NDArray[np.bool_]:
         """Pairs that rounding left open, some at a time."""
@@ -152,36 +154,50 @@ class _Rounded:
 
 
 def _counted(rows: Integers, ball: _Ball, radius: int, counts: NDArray[np.int64]) -> Iterator[int]:
-    """Adds the core's pairs with all rows of the ball; after each block the rows that are done."""
+    """Add the core's pairs with all rows of the ball; yields how many rows are done after each block."""
     members, size = np.concatenate([ball.core, ball.others]), len(ball.core)
-    found = np.zeros(len(members), np.int64)
-    first = size - ball.sure
-    found[first:size] += ball.sure
-    if ball.sure < len(members):
-        rounded = _rounded(rows, members, ball, radius)
-    for some in _runs(0, first, _ROWS):
-        against = rounded.friends_of(some)
-        found[some] += _sums(against(some), 1)
-        _count(against, some, _runs(some.stop, len(members), _COLUMNS), found)
-        yield some.stop - some.start
-    for some in _runs(first, size, _ROWS):
-        if size < len(members):
-            _count(rounded.friends_of(some), some, _runs(size, len(members), _COLUMNS), found)
-        yield some.stop - some.start
-    counts[members] += found
+    if 4 * ball.square <= radius**2:  # all of them core: others are farther from the center
+        counts[members] += size
+        yield from (some.stop - some.start for some in _runs(0, size, _ROWS))
+        return
+    rounded = _rounded(rows, members, ball, radius)
+    core, others = np.split(np.arange(len(members)), [size])
+    for part, beside, point in parts(rounded.vectors, core, others, rounded.maybe):
+        yield from _compared(rounded, part, beside, point, counts)
 
 
-def _count(
-    against: Callable[[slice], NDArray[np.bool_]],
-    some: slice,
-    parts: Iterator[slice],
-    found: NDArray[np.int64],
-) -> None:
-    """Adds the pairs of some members with others, on both sides."""
-    for others in parts:
-        block = against(others)
-        found[some] += _sums(block, 1)
-        found[others] += _sums(block, 0)
+def _compared(
+    rounded: _Rounded,
+    core: Indices,
+    others: Indices,
+    point: NDArray[np.float64],
+    counts: NDArray[np.int64],
+) -> Iterator[int]:
+    """Add the core's pairs with itself and with others to the counts of both, nearest to a point first."""
+    squares = [squares_from(point, rounded.vectors[some]) for some in (core, others)]
+    order = [np.argsort(some) for some in squares]
+    squares = [square[rising] for square, rising in zip(squares, order, strict=True)]
+    here = rounded.of(np.concatenate([core[order[0]], others[order[1]]]))
+    found = np.zeros(len(here.members), np.int64)
+    more = np.zeros(
+        len(found) + 1, np.int64
+    )  # added from a place on: its partial sums are found, too
+    for some in _runs(0, len(core), _ROWS):
+        size = some.stop - some.start
+        found[some] += _sums(here.friends(some, some), 1)
+        rho = ceiling_root(float(squares[0][some.stop - 1]))
+        for start, first, distances in ((0, some.stop, squares[0]), (len(core), 0, squares[1])):
+            near, far = ranges(distances, rho, here.sure, here.maybe)
+            first, near, far = max(start, first), max(start, first, start + near), start + far
+            found[some] += near - first
+            more[first] += size
+            more[near] -= size
+            for beside in _runs(near, far, _COLUMNS):
+                block = here.friends(some, beside)
+                found[some] += _sums(block, 1)
+                found[beside] += _sums(block, 0)
+        yield size
+    counts[here.members] += found + np.cumsum(more[:-1])
 
 
 def _runs(start: int, stop: int, step: int) -> Iterator[slice]:
@@ -215,7 +231,7 @@ def _rounded(rows: Integers, members: Indices, ball: _Ball, radius: int) -> _Rou
 def _ball(rows: Integers, left: Indices, radius: int) -> _Ball:
     """The next ball: the rows left that are in it. All of them are core if none is outside."""
     center, reach = _chosen(rows, left, radius)
-    near, core, sure = (np.zeros(len(left), np.bool_) for _ in range(3))
+    near, core = (np.zeros(len(left), np.bool_) for _ in range(2))
     square = 0
     for part in _parts(len(left), rows.shape[1]):
         offsets = _difference(rows[left[part]], center)
@@ -223,13 +239,10 @@ def _ball(rows: Integers, left: Indices, radius: int) -> _Ball:
         squares = squared_norms(offsets[boxed])
         near[part.start + boxed] = inside = squares <= reach**2
         core[part.start + boxed] = squares <= (reach - radius) ** 2
-        # core: 4 radii are in reach; four squares may leave a word
-        sure[part.start + boxed] = squares <= radius**2 // 4
         square = max(square, largest(squares[inside]))
     if near.all():
         core = near
-    ordered = np.concatenate([left[core & ~sure], left[sure]])
-    return _Ball(center, ordered, int(sure.sum()), left[near & ~core], square)
+    return _Ball(center, left[core], left[near & ~core], square)
 
 
 def _chosen(rows: Integers, left: Indices, radius: int) -> tuple[Integers, int]:

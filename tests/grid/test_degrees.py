@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpverify.grid import degrees as module
-from dpverify.grid import squared_distances
+from dpverify.grid import pruning, squared_distances
 from dpverify.grid.degrees import degrees, friends
 
 Case = tuple[Any, int]
@@ -36,10 +36,12 @@ def naive(rows: Any, radius: int) -> list[int]:
     return [sum(distance(x, y) <= radius**2 for y in lists) for x in lists]
 
 
-def small_blocks(patch: pytest.MonkeyPatch) -> None:
-    """So that a few rows make many blocks, the last of them incomplete."""
+def small_blocks(patch: pytest.MonkeyPatch, boxes: bool = False) -> None:
+    """So that a few rows make many blocks, the last of them incomplete; in boxes of two rows, or in none."""
     for name, value in (("_ROWS", 3), ("_COLUMNS", 4), ("_BLOCK", 9), ("_SAMPLE", 5)):
         patch.setattr(module, name, value)
+    for name, number in (("_LEAF", 2), ("_MANY", 1), ("_SAMPLE", 3), ("_FEW_FRIENDS", 2.0 * boxes)):
+        patch.setattr(pruning, name, number)
 
 
 # --- against a loop over Python integers ------------------------------------------------------------
@@ -73,12 +75,12 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
-@given(cases(), st.booleans())
-def test_counts_are_those_of_python_integers(case: Case, small: bool) -> None:
+@given(cases(), st.sampled_from(["as it is", "shells", "boxes"]))
+def test_counts_are_those_of_python_integers(case: Case, blocks: str) -> None:
     rows, radius = case
     with pytest.MonkeyPatch.context() as patch:
-        if small:
-            small_blocks(patch)
+        if blocks != "as it is":
+            small_blocks(patch, blocks == "boxes")
         found = degrees(rows, radius)
     assert found.dtype == np.int64
     assert found.tolist() == naive(rows, radius)
@@ -176,9 +178,10 @@ def test_close_decisions_are_exact_and_false_twins_are_not() -> None:
     assert goes_wrong(lambda rows, radius: in_floats(rows, radius, np.float32, centered=True))
 
 
-def test_close_decisions_are_exact_in_blocks_of_a_few_rows() -> None:
+@pytest.mark.parametrize("boxes", [False, True])
+def test_close_decisions_are_exact_in_blocks_of_a_few_rows(boxes: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        small_blocks(patch)
+        small_blocks(patch, boxes)
         assert not goes_wrong(degrees)
 
 
@@ -196,7 +199,7 @@ def all_core(ball: Any, *_: Any) -> Any:
 
 
 def twice_as_narrow(ball: Any, _: Any, __: Any, radius: int) -> Any:
-    return dataclasses.replace(ball, sure=len(ball.core)) if ball.square <= radius**2 else ball
+    return dataclasses.replace(ball, square=0) if ball.square <= radius**2 else ball
 
 
 def decided(rounded: Any, bound: float) -> Any:
@@ -216,10 +219,6 @@ FAULTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "rows at the rim of a ball leave with its core": ("_ball", changed(all_core)),
     "rows beyond the core are not compared": ("_ball", changed(core_alone)),
     "all are friends within the radius of a center": ("_ball", changed(twice_as_narrow)),
-    "one more is within half the radius": (
-        "_ball",
-        changed(lambda it, *_: dataclasses.replace(it, sure=min(it.sure + 1, len(it.core)))),
-    ),
     "undecided pairs are friends": ("_rounded", changed(lambda it, *_: decided(it, it.maybe))),
     "undecided pairs are not friends": ("_rounded", changed(lambda it, *_: decided(it, it.sure))),
     "rounding has no width": ("_rounded", changed(without_width)),
@@ -243,12 +242,12 @@ def test_planted_faults_are_seen(fault: str) -> None:
 def test_rounding_moves_pairs_by_all_that_the_bounds_allow() -> None:
     """Across the side of a cell of 2^7, nearer than their cells; and from end to end, farther."""
     center, both = np.zeros(4, np.int64), np.arange(2)
-    ball = module._Ball(center, both, 0, both[:0], 2**60)
+    ball = module._Ball(center, both, both[:0], 2**60)
     for other, radius in ((-1, 2), (2**9 + 2**7 - 1, 2 * (2**9 + 2**7 - 1))):
         rows = np.array([[0] * 4, [other] * 4])
         for within, close in ((radius, True), (radius - 1, False)):
             rounded = module._rounded(rows, both, ball, within)
-            found = rounded.friends_of(slice(0, 2))(slice(0, 2))
+            found = rounded.friends(slice(0, 2), slice(0, 2))
             assert found.tolist() == [[True, close], [close, True]]
 
 
