@@ -40,6 +40,7 @@ from dpverify.mechanisms.noisy_count import CountEstimate, NoisyCount
 from dpverify.mechanisms.number_of_reports import NumberOfReports, ReportsEstimate
 from dpverify.mechanisms.partitioned_product import PartitionedProduct
 from dpverify.mechanisms.private_quantile import PrivateQuantile, QuantileEstimate
+from dpverify.mechanisms.private_quantiles import PrivateQuantiles, QuantilesEstimate
 from dpverify.mechanisms.product_distribution import ProductDistribution
 from dpverify.mechanisms.randomized_response import FrequencyEstimate, RandomizedResponse
 from dpverify.mechanisms.refined_mean import RefinedMean
@@ -133,11 +134,13 @@ __all__ = [
     "PerfectPrivacy",
     "PrincipalComponents",
     "PrivateQuantile",
+    "PrivateQuantiles",
     "ProductDistribution",
     "ProductEstimate",
     "Profile",
     "PureDP",
     "QuantileEstimate",
+    "QuantilesEstimate",
     "RandomizedResponse",
     "RangeEstimate",
     "RefinedMean",

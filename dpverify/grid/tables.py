@@ -20,7 +20,26 @@ from dpverify.privacy.rules import sensitivity_lemma
 _SPEC = "theory/tables.py"
 _FARTHEST_CELL = 1 << 50  # cells are exact floats, and lengths of stretches exact 64-bit integers
 _FARTHEST_BIN = 1 << 60
-_LONGEST = 1 << 20  # a denominator: scores of 2^41 records are 62-bit integers
+LONGEST = 1 << 20  # a denominator: scores of 2^41 records are 62-bit integers
+
+
+def check_grid(lower: int, upper: int, parts: int = 1) -> None:
+    """Refuse a grid without room between its ends, or whose cells in so many parts are too many.
+
+    Raises ValueError.
+    """
+    if not lower < upper:
+        raise ValueError(
+            f"bounds {lower} and {upper} (in cells) leave no room between them; give "
+            "a smaller cell."
+        )
+    farthest = max(abs(lower), abs(upper)) * parts
+    if farthest > _FARTHEST_CELL:
+        raise ValueError(
+            f"The bounds are {farthest} cells from zero, beyond the 2^50 of the public grid: the "
+            "interval is too narrow for its distance from zero, or the cell too small. Subtract a "
+            "public constant from the data, or give a larger cell."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +63,9 @@ class QuantileScores(Query):
         for name in ("lower", "upper", "exponent", "numerator", "denominator"):
             settle(self, **{name: whole(getattr(self, name), name)})
         p, q = self.numerator, self.denominator
-        if not (0 <= p <= q and 1 <= q <= _LONGEST):
+        if not (0 <= p <= q and 1 <= q <= LONGEST):
             raise ValueError(f"the quantile {p}/{q}; give 0 <= p <= q and q from 1 to 2^20.")
-        if not self.lower < self.upper:
-            raise ValueError(
-                f"bounds {self.lower} and {self.upper} (in cells) leave no room between them; give "
-                "a smaller cell."
-            )
-        farthest = max(abs(self.lower), abs(self.upper))
-        if farthest > _FARTHEST_CELL:
-            raise ValueError(
-                f"The bounds are {farthest} cells from zero, beyond the 2^50 of the public grid: the "
-                "interval is too narrow for its distance from zero, or the cell too small. Subtract a "
-                "public constant from the data, or give a larger cell."
-            )
+        check_grid(self.lower, self.upper)
 
     @property
     def width(self) -> int:

@@ -3,6 +3,7 @@
 from dpverify.grid.retained import KeptCount, KeptMean
 from dpverify.grid.transcripts import Handle, Released, Transcripts
 from dpverify.plans.above_threshold import AboveThreshold
+from dpverify.plans.block_choices import BlockChoices
 from dpverify.plans.chunks import Chunks, SourceFailed
 from dpverify.plans.filtering import Filter
 from dpverify.plans.gaussian import UNIT, RoundedGaussian
@@ -35,6 +36,7 @@ __all__ = [
     "AboveThreshold",
     "Abstained",
     "Adaptive",
+    "BlockChoices",
     "Blocks",
     "Chunks",
     "DiscreteLaplace",

@@ -314,6 +314,18 @@ PAPERS: dict[str, Paper] = {
             "ALT 2021",
         ),
         Paper(
+            "KSS22",
+            "Differentially private approximate quantiles",
+            "Kaplan, Schnapp, Stemmer",
+            "ICML 2022",
+        ),
+        Paper(
+            "DR19",
+            "Practical differentially private top-k selection with pay-what-you-get composition",
+            "Durfee, Rogers",
+            "NeurIPS 2019",
+        ),
+        Paper(
             "KMS22",
             "New lower bounds for private estimation and a generalized fingerprinting lemma",
             "Kamath, Mouzakis, Singhal",

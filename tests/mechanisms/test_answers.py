@@ -42,6 +42,7 @@ from dpverify import (
     NormalEstimate,
     ProductEstimate,
     QuantileEstimate,
+    QuantilesEstimate,
     RandomizedResponse,
     RangeEstimate,
     RefinedMean,
@@ -442,6 +443,7 @@ RESULTS: list[Any] = [
     RobustMeanEstimate(V, 4.0, np.abs(V), V, 2, 0.1, deviations=(1.0, 2.0, 3.0)),
     RobustMeanEstimate(V, 4.0, np.abs(V), V),
     QuantileEstimate(-1e308),
+    QuantilesEstimate((-1e308, 0.5), (0.25, 1.0)),
     MediansEstimate(V),
     FrequencyEstimate((0.5, -math.inf, 1.0), 0.1, (0, 2, 1), 0.3),
     FrequencyEstimate((), math.inf, (), 0.3),
@@ -576,7 +578,13 @@ def test_refusals_name_the_remedy() -> None:
 
 
 def test_intervals_that_cannot_be_are_none() -> None:
-    none = QuantileEstimate(0.5), MediansEstimate(V), SparseEstimate((), 3), RESULTS[-1]
+    none = (
+        QuantileEstimate(0.5),
+        QuantilesEstimate((0.5,), (0.5,)),
+        MediansEstimate(V),
+        SparseEstimate((), 3),
+        RESULTS[-1],
+    )
     for result in none:
         assert result.interval() is None
         assert (result.interval.__doc__ or "").startswith("Give None: ")

@@ -42,6 +42,7 @@ from dpverify.grid.outer_products import FirstMoments, LengthSides, SecondMoment
 from dpverify.grid.pair_rungs import PairRungs
 from dpverify.grid.pairs import ClampedSquares, PairOctaves
 from dpverify.grid.public_sets import Slab
+from dpverify.grid.quantile_blocks import BlockScores
 from dpverify.grid.quartiles import QuartileBins
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
@@ -83,6 +84,8 @@ QUERIES: list[tuple[Query, Domain]] = [
     (Answers(4), ONE),
     (SCORED, ONE),
     (ColumnScores(((0, SCORED), (1, QuantileScores(0, 9, 0, 9, 10)))), TWO),
+    (BlockScores(0, 9, 0, 4, ((0, 9, 10),)), ONE),
+    (BlockScores(0, 9, 0, 4, ((0, 1, 2), (1, 2, 3)), ("before",), 1), ONE),
     (KeyedCounts(3, 1, -2), ONE),
     (Stacked((Count(), Count((0.0, 1.0)))), ONE),
     (Stacked((Count(), CLAMPED)), ONE),

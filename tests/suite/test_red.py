@@ -17,6 +17,7 @@ from dpverify.cli import main
 from dpverify.plans import (
     AboveThreshold,
     Adaptive,
+    BlockChoices,
     DiscreteLaplace,
     KaryResponse,
     LaplaceTest,
@@ -118,6 +119,7 @@ def test_halving_the_noise_of_a_stage_is_red(
 def test_there_is_a_stage_of_every_kind_to_halve() -> None:
     assert {type(noise) for _, _, noise in STAGES} == {
         AboveThreshold,
+        BlockChoices,
         DiscreteLaplace,
         KaryResponse,
         LaplaceTest,

@@ -46,6 +46,7 @@ def test_our_own_trees_fit_together() -> None:
         "number_of_reports",
         "partitioned_product",
         "private_quantile",
+        "private_quantiles",
         "product_distribution",
         "randomized_response",
         "refined_mean",
