@@ -19,7 +19,7 @@ from dpverify.grid import NOTHING, Transcripts, View, ingest
 from dpverify.grid.chunked import Ask, Sums, sums_of
 from dpverify.privacy import Domain
 
-_NUMBERS = 1 << 20
+_NUMBERS = 1 << 17
 """Numbers in a chunk of an array: what is computed of them stays in a cache."""
 Then = tuple[Callable[[Any], Any], ...]
 """Functions of a chunk that map each record by itself, in the order in which they are applied."""

@@ -30,7 +30,9 @@ def numbers(cells: Cells) -> Floats:
     """Convert cells to the nearest float64: NaN for what is no finite real number."""
     if isinstance(cells, np.ndarray):
         found = cells + 0.0  # a copy, and -0.0 is 0
-        found[~np.isfinite(found)] = np.nan
+        finite = np.isfinite(found)
+        if not finite.all():
+            found[~finite] = np.nan
         return found
     return numbers_of([_bare(cell) for cell in cells])
 

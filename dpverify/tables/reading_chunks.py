@@ -35,7 +35,9 @@ class Encode:
             cells = columns_of(data, tuple(name for name, _ in self.columns), self.names)
             for column, kind in self.columns:
                 found = kind.encode(cells.pop(column))
-                found[np.isnan(found)] = kind.fill
+                missing = np.isnan(found)
+                if missing.any():
+                    found[missing] = kind.fill
                 yield column, found
 
     def __call__(self, chunk: Any) -> dict[str, Floats]:

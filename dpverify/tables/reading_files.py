@@ -25,7 +25,7 @@ Encoding = Literal["utf-8", "ascii", "latin-1", "cp1252"]
 """Encodings in which a line feed, a comma and a quotation mark are the bytes that they are in
 ASCII, and nothing else is."""
 _DELIMITERS = ",;\t|:"
-_NUMBERS = 1 << 20
+_NUMBERS = 1 << 17
 """Numbers in a chunk: what is computed of them stays in a cache."""
 
 

@@ -108,7 +108,7 @@ def _of_arrow(column: Any) -> Cells:
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         column = column.cast(arrow.float64(), safe=False)
-        return np.array(column.to_numpy(**_copied(column)))
+        return np.asarray(column.to_numpy(**_copied(column)))
     if types.is_string_view(kind):
         column = column.cast(arrow.binary_view())
     elif types.is_string(kind) or types.is_large_string(kind):

@@ -86,7 +86,7 @@ class Number(ColumnType):
         """Give each cell's number, moved to the nearer bound if it is beyond, NaN where it is
         missing."""
         found = numbers(cells)
-        return found if self.low is None else np.clip(found, self.low, self.high)
+        return found if self.low is None else np.clip(found, self.low, self.high, out=found)
 
     def number(self, value: Any, column: str) -> float:
         """Give a public number as a float within the bounds. Raises TypeError or ValueError."""
