@@ -87,7 +87,9 @@ class BoxMoments(VectorQuery):
         rows = len(self.low) + 1
         total: Integers = np.zeros((rows, rows), object)
         for z in self._images(view.records):
-            total += second_moments(np.pad(z, ((0, 0), (1, 0)), constant_values=self.constant))
+            padded = np.empty((len(z), rows), z.dtype)
+            padded[:, 0], padded[:, 1:] = self.constant, z
+            total += second_moments(padded)
         weights = np.full((rows, rows), self.above, object)
         np.fill_diagonal(weights, self.diagonal)
         found = (weights * total)[np.triu_indices(rows)][int(not self.counted) :]
@@ -134,8 +136,7 @@ class BoxMoments(VectorQuery):
         """
         if records.shape[1] != len(self.low):
             raise ValueError(f"records of {records.shape[1]} columns, for {len(self.low)} bounds.")
-        low, high = np.array(self.low, np.int64), np.array(self.high, np.int64)
-        exponents = np.array(self.exponents)
+        low, high, exponents = map(_alike, (self.low, self.high, self.exponents))
         step = max(1, _BLOCK // len(self.low))
         for start in range(0, len(records), step):
             block = records[start : start + step]
@@ -143,14 +144,23 @@ class BoxMoments(VectorQuery):
                 wild = quantize(block, -OUTER_BOX, OUTER_BOX, exponents).astype(object)
                 yield self.side * (2 * wild - low - high) // (high - low)
                 continue
-            cells = quantize(block, low, high, exponents)  # type: ignore[arg-type]
-            ratios = (self.side * (2 * cells - (low + high))) / (high - low)
-            z = np.rint(ratios).astype(np.int64)
+            cells = quantize(block, low, high, exponents)
+            cells *= 2
+            cells -= low + high
+            ratios = cells.astype(np.float64)
+            ratios *= self.side
+            ratios /= high - low
+            z = np.rint(ratios, out=ratios).astype(np.int64)
             yield z if self._holds_box else clip_to_ball(z, self.radius)
 
     @property
     def _holds_box(self) -> bool:
         return self.radius**2 >= len(self.low) * self.side**2
+
+
+def _alike(each: Vector) -> Any:
+    """Give one number where it is the same for all columns, for which numpy is faster, else all."""
+    return each[0] if len({*each}) == 1 else np.array(each, np.int64)
 
 
 def moved_squared(

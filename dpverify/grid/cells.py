@@ -32,11 +32,14 @@ def floor_log2(value: Fraction) -> int:
 
 
 def quantize(
-    values: Records, lower: int, upper: int, exponent: int | NDArray[np.int64]
+    values: Records,
+    lower: int | NDArray[np.int64],
+    upper: int | NDArray[np.int64],
+    exponent: int | NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """clamp(round(x / 2^exponent), lower, upper) for each x, exactly; |lower|, |upper| <= 2^53.
 
-    ``exponent`` is one for all, or one a column.
+    ``exponent`` and the bounds are one for all, or one a column.
 
     Scaling up by a power of two is exact or gives an infinity, which clamps as x would; scaling
     down loses bits only below 2^-1022, far from any half. Where 2^-exponent is a normal float the
@@ -48,7 +51,8 @@ def quantize(
         normal = np.abs(exponent).max(initial=0) <= _NORMAL
         cells = values * factors if normal else np.ldexp(values, -exponent)
         np.rint(cells, out=cells)
-        np.clip(cells, lower, upper, out=cells)
+        ends = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
+        np.clip(cells, *ends, out=cells)
         return cells.astype(np.int64)
 
 
